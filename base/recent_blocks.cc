@@ -1,23 +1,30 @@
 #include "base/recent_blocks.h"
 
+#include <algorithm>
+#include <cstring>
 #include <list>
 #include <map>
 #include <mutex>
-#include <optional>
+#include <shared_mutex>
 #include <utility>
+#include <vector>
 
 namespace weightfs {
 namespace {
 
-using Block = RecentBlocks::Block;
 using Key = std::pair<const void*, uint64_t>;  // a source's blocks, and the index
 
-constexpr uint64_t kEntryBytes = 256;  // what an entry costs besides its block
+constexpr uint64_t kEntryBytes = 256;  // what an entry costs at least
 
-// A block, computed by the first thread that locks it.
+// A block, computed by the first thread that locks it for that.
 struct Cell {
-  std::mutex mutex;
-  Block block;
+  std::shared_mutex mutex;
+  std::vector<std::byte> bytes;
+  bool is_computed = false;
+
+  void copy(uint64_t offset, std::span<std::byte> out) const {
+    std::memcpy(out.data(), bytes.data() + offset, out.size());
+  }
 };
 
 struct Entry {
@@ -40,12 +47,29 @@ class Blocks {
     return entries_.front().cell;
   }
 
+  // Memory for a block, from the block whose place it takes if that has the same size: new memory costs as much time as
+  // half of the block's computation.
+  std::vector<std::byte> memory(uint64_t size) {
+    std::vector<std::byte> bytes;
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto at = entries_.end(); at != entries_.begin() && size_ + size > kMaxRecentBlocks;) {
+        const auto entry = --at;
+        if (entry->bytes == 0) continue;
+        if (entry->bytes == size) take(*entry->cell, bytes);
+        at = remove(entry);
+      }
+    }
+    bytes.resize(size);
+    return bytes;
+  }
+
   // Records the size of a computed block, and evicts others.
   void computed(const Key& key, const std::shared_ptr<Cell>& cell, uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     const auto found = by_key_.find(key);
     if (found == by_key_.end() || found->second->cell != cell) return;  // evicted or forgotten meanwhile
-    found->second->bytes = bytes + kEntryBytes;
+    found->second->bytes = std::max(bytes, kEntryBytes);
     size_ += found->second->bytes;
     while (size_ > kMaxRecentBlocks && entries_.size() > 1) remove(std::prev(entries_.end()));
   }
@@ -68,15 +92,26 @@ class Blocks {
   }
 
  private:
-  void remove(std::list<Entry>::iterator entry) {
+  using Place = std::list<Entry>::iterator;
+
+  // Returns the place behind it.
+  Place remove(Place entry) {
     size_ -= entry->bytes;
     by_key_.erase(entry->key);
-    entries_.erase(entry);
+    return entries_.erase(entry);
+  }
+
+  // Moves the bytes out of a cell, unless a thread reads it.
+  static void take(Cell& cell, std::vector<std::byte>& bytes) {
+    const std::unique_lock lock(cell.mutex, std::try_to_lock);
+    if (!lock) return;
+    bytes = std::move(cell.bytes);
+    cell.is_computed = false;
   }
 
   std::mutex mutex_;
   std::list<Entry> entries_;
-  std::map<Key, std::list<Entry>::iterator> by_key_;
+  std::map<Key, Place> by_key_;
   uint64_t size_ = 0;
 };
 
@@ -90,19 +125,26 @@ Blocks& blocks() {
 
 RecentBlocks::~RecentBlocks() { blocks().forget_all(this); }
 
-Result<Block> RecentBlocks::get(uint64_t index, const std::function<Result<std::vector<std::byte>>()>& make) const {
+Result<void> RecentBlocks::read(uint64_t index, uint64_t size, const Fill& fill, uint64_t offset,
+                                std::span<std::byte> out) const {
   const Key key{this, index};
   const auto cell = blocks().cell(key);
-  const std::lock_guard lock(cell->mutex);
-  if (cell->block != nullptr) return cell->block;
-  auto made = make();
-  if (!made) {
-    blocks().forget(key, cell);
-    return tl::unexpected(made.error());
+  {
+    const std::shared_lock lock(cell->mutex);
+    if (cell->is_computed) return cell->copy(offset, out), Result<void>();
   }
-  cell->block = std::make_shared<const std::vector<std::byte>>(std::move(*made));
-  blocks().computed(key, cell, cell->block->size());
-  return cell->block;
+  const std::unique_lock lock(cell->mutex);
+  if (!cell->is_computed) {
+    cell->bytes = blocks().memory(size);
+    if (const auto filled = fill(cell->bytes); !filled) {
+      blocks().forget(key, cell);
+      return filled;
+    }
+    cell->is_computed = true;
+    blocks().computed(key, cell, size);
+  }
+  cell->copy(offset, out);
+  return {};
 }
 
 std::shared_ptr<const void> RecentBlocks::hold() const {

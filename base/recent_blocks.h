@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "base/result.h"
 
@@ -19,16 +19,17 @@ inline constexpr uint64_t kMaxRecentBlocks = uint64_t{32} << 20;
 /// returned by hold() is destroyed, that is when no file is open. Callable from any thread.
 class RecentBlocks {
  public:
-  using Block = std::shared_ptr<const std::vector<std::byte>>;
+  using Fill = std::function<Result<void>(std::span<std::byte>)>;
 
   RecentBlocks() = default;
   ~RecentBlocks();
   RecentBlocks(const RecentBlocks&) = delete;
   RecentBlocks& operator=(const RecentBlocks&) = delete;
 
-  /// The block at `index`, computed by `make` unless it is kept. Other threads that need the block wait meanwhile. An
-  /// error is returned to each of them, and not kept.
-  Result<Block> get(uint64_t index, const std::function<Result<std::vector<std::byte>>()>& make) const;
+  /// Copies bytes of the block at `index` to `out`: those from `offset` on. `fill` computes the whole block, of `size`
+  /// bytes, unless it is kept; what is in its memory before is undefined. Other threads that need the block wait
+  /// meanwhile. An error is returned to each of them, and not kept.
+  Result<void> read(uint64_t index, uint64_t size, const Fill& fill, uint64_t offset, std::span<std::byte> out) const;
 
   /// Returns an object that keeps the blocks; see above. The source of `this` must outlive it.
   std::shared_ptr<const void> hold() const;

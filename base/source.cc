@@ -43,6 +43,22 @@ Result<size_t> pread_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   return done;
 }
 
+// Whether the file has all bytes of the pieces.
+Result<bool> pread_all(int fd, std::span<const Piece> pieces) {
+  for (const Piece& piece : pieces)
+    if (TRY(pread_fully(fd, piece.offset, piece.out)) != piece.out.size()) return false;
+  return true;
+}
+
+tl::unexpected<Error> ends_too_early(uint64_t size, uint64_t offset, uint64_t needed) {
+  return failure(Code::corrupt, fmt::format("ends at byte {}, {} bytes needed at {}", size, needed, offset));
+}
+
+Result<void> check_inside(const Source& source, const Piece& piece) {
+  if (clamp(source.size(), piece.offset, piece.out) == piece.out.size()) return {};
+  return ends_too_early(source.size(), piece.offset, piece.out.size());
+}
+
 // The private group of this user (with the user's name, and without other members), which many systems create per user;
 // -1 if there is none. Files may be writable by it. Looked up once.
 gid_t private_group() {
@@ -144,23 +160,33 @@ class FileSource final : public Source {
     return duplicate(file->number());
   }
 
-  // The check follows the copy: a writer updates the times before the bytes, so bytes copied before the times changed
-  // are all old bytes.
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    if (changed_.load(std::memory_order_relaxed)) return has_changed();
-    if (is_cancelled()) return failure(Code::resource, fmt::format("{}: cancelled", path_));
-    const size_t wanted = clamp(size(), offset, out);
-    const OpenFilePtr file = TRY(open());
-    auto got = pread_fully(file->number(), offset, out.first(wanted));
-    if (got && *got == wanted && is_as_opened(*file)) return got;
-    if (!got && is_as_opened(*file)) return failure(Code::io, fmt::format("{}: {}", path_, got.error().message));
-    changed_ = true;
-    return has_changed();
+    const Piece piece{offset, out.first(clamp(size(), offset, out))};
+    TRY_VOID(read_inside({&piece, 1}));
+    return piece.out.size();
+  }
+
+  Result<void> read_pieces(std::span<const Piece> pieces) const override {
+    for (const Piece& piece : pieces) TRY_VOID(check_inside(*this, piece));
+    return read_inside(pieces);
   }
 
  private:
   tl::unexpected<Error> has_changed() const {
     return failure(Code::io, fmt::format("{}: the file was changed or replaced after it was opened", path_));
+  }
+
+  // Reads pieces that are inside of the file. The check follows the copies: a writer updates the times before the
+  // bytes, so bytes copied before the times changed are all old bytes.
+  Result<void> read_inside(std::span<const Piece> pieces) const {
+    if (changed_.load(std::memory_order_relaxed)) return has_changed();
+    if (is_cancelled()) return failure(Code::resource, fmt::format("{}: cancelled", path_));
+    const OpenFilePtr file = TRY(open());
+    const auto whole = pread_all(file->number(), pieces);
+    if (whole && *whole && is_as_opened(*file)) return {};
+    if (!whole && is_as_opened(*file)) return failure(Code::io, fmt::format("{}: {}", path_, whole.error().message));
+    changed_ = true;
+    return has_changed();
   }
 
   // A file that can be opened again is closed when others are used, unless a caller holds it.
@@ -279,17 +305,25 @@ class ConcatSource final : public Source {
   }
   uint64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    size_t done = 0;
-    auto end = std::upper_bound(ends_.begin(), ends_.end(), offset);
-    for (; done < out.size() && end != ends_.end(); ++end) {
-      const auto& part = parts_[static_cast<size_t>(end - ends_.begin())];
-      const uint64_t begin = *end - part->size();
-      const uint64_t within = offset + done - begin;
-      const auto wanted = out.subspan(done, clamp(part->size(), within, out.subspan(done)));
-      TRY_VOID(read_exact(*part, within, wanted));
-      done += wanted.size();
+    return read_parts(offset, out, [](const Source& part, uint64_t, uint64_t within, std::span<std::byte> wanted) {
+      return read_exact(part, within, wanted);
+    });
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    const auto read_part = [&](const Source& part, uint64_t begin, uint64_t within,
+                               std::span<std::byte> wanted) -> Result<void> {
+      if (TRY(part.read_ahead(within, wanted, in_part(part, begin, expected))) < wanted.size())
+        return failure(Code::corrupt, "ends too early");
+      return {};
+    };
+    return read_parts(offset, out, read_part);
+  }
+  Result<void> fetch(ByteRange range) const override {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const ByteRange inside = in_part(*parts_[i], ends_[i] - parts_[i]->size(), range);
+      if (inside.from < inside.to) TRY_VOID(parts_[i]->fetch(inside));
     }
-    return done;
+    return {};
   }
   std::shared_ptr<const void> hold() const override {
     auto held = std::make_shared<std::vector<std::shared_ptr<const void>>>();
@@ -299,6 +333,28 @@ class ConcatSource final : public Source {
   }
 
  private:
+  // The bytes of the range that are in the part, which begins at `begin`.
+  static ByteRange in_part(const Source& part, uint64_t begin, ByteRange range) {
+    const uint64_t from = std::clamp(range.from, begin, begin + part.size());
+    return {from - begin, std::clamp(range.to, from, begin + part.size()) - begin};
+  }
+
+  // Calls `read_part` with each part that has bytes of the range, the part's offset, and the offset in the part.
+  template <class ReadPart>
+  Result<size_t> read_parts(uint64_t offset, std::span<std::byte> out, ReadPart read_part) const {
+    size_t done = 0;
+    auto end = std::upper_bound(ends_.begin(), ends_.end(), offset);
+    for (; done < out.size() && end != ends_.end(); ++end) {
+      const Source& part = *parts_[static_cast<size_t>(end - ends_.begin())];
+      const uint64_t begin = *end - part.size();
+      const uint64_t within = offset + done - begin;
+      const auto wanted = out.subspan(done, clamp(part.size(), within, out.subspan(done)));
+      TRY_VOID(read_part(part, begin, within, wanted));
+      done += wanted.size();
+    }
+    return done;
+  }
+
   std::vector<SourcePtr> parts_;
   std::vector<uint64_t> ends_;
 };
@@ -308,11 +364,12 @@ class LazySource final : public Source {
   LazySource(uint64_t size, Later<SourcePtr> made) : size_(size), made_(std::move(made)) {}
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    const SourcePtr source = TRY(made_.get());
-    if (source->size() != size_)
-      return failure(Code::io, fmt::format("produced {} bytes, expected {}", source->size(), size_));
-    return source->read(offset, out);
+    return TRY(made())->read(offset, out);
   }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    return TRY(made())->read_ahead(offset, out, expected);
+  }
+  Result<void> fetch(ByteRange range) const override { return TRY(made())->fetch(range); }
   Result<Descriptor> open_whole_file() const override {
     const auto source = made_.peek();
     if (!source || (*source)->size() != size_) return Source::open_whole_file();
@@ -332,11 +389,29 @@ class LazySource final : public Source {
   }
 
  private:
+  Result<SourcePtr> made() const {
+    SourcePtr source = TRY(made_.get());
+    if (source->size() != size_)
+      return failure(Code::io, fmt::format("produced {} bytes, expected {}", source->size(), size_));
+    return source;
+  }
+
   uint64_t size_;
   Later<SourcePtr> made_;
 };
 
 }  // namespace
+
+Result<void> Source::fetch(ByteRange range) const {
+  std::byte last;
+  if (range.from < range.to) TRY(read(range.to - 1, std::span(&last, 1)));
+  return {};
+}
+
+Result<void> Source::read_pieces(std::span<const Piece> pieces) const {
+  for (const Piece& piece : pieces) TRY_VOID(read_exact(*this, piece.offset, piece.out));
+  return {};
+}
 
 Result<Descriptor> Source::open_whole_file() const { return failure(Code::unsupported, "not a local file"); }
 
@@ -399,6 +474,31 @@ Result<size_t> Slice::read(uint64_t offset, std::span<std::byte> out) const {
   return whole_->read(offset_ + std::min(offset, size_), out.first(clamp(size_, offset, out)));
 }
 
+Result<size_t> Slice::read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const {
+  if (refused()) return failure(Code::corrupt, "refused when the container was read");
+  return whole_->read_ahead(offset_ + std::min(offset, size_), out.first(clamp(size_, offset, out)),
+                            in_whole(expected));
+}
+
+Result<void> Slice::fetch(ByteRange range) const {
+  if (refused()) return failure(Code::corrupt, "refused when the container was read");
+  return whole_->fetch(in_whole(range));
+}
+
+ByteRange Slice::in_whole(ByteRange range) const {
+  return {offset_ + std::min(range.from, size_), offset_ + std::min(range.to, size_)};
+}
+
+Result<void> Slice::read_pieces(std::span<const Piece> pieces) const {
+  if (refused()) return failure(Code::corrupt, "refused when the container was read");
+  std::vector<Piece> moved(pieces.begin(), pieces.end());
+  for (Piece& piece : moved) {
+    TRY_VOID(check_inside(*this, piece));
+    piece.offset += offset_;
+  }
+  return whole_->read_pieces(moved);
+}
+
 Result<Descriptor> Slice::open_whole_file() const {
   if (refused()) return Source::open_whole_file();
   if (size_ != whole_->size()) return failure(Code::unsupported, "part of a larger file");
@@ -422,15 +522,11 @@ SourcePtr lazy(uint64_t size, Later<SourcePtr> made) { return std::make_shared<L
 
 Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out) {
   const size_t got = TRY(source.read(offset, out));
-  if (got != out.size())
-    return failure(Code::corrupt,
-                   fmt::format("ends at byte {}, {} bytes needed at {}", source.size(), out.size(), offset));
-  return {};
+  return got == out.size() ? Result<void>() : ends_too_early(source.size(), offset, out.size());
 }
 
 Result<std::string> read_text(const Source& source, uint64_t offset, uint64_t size) {
-  if (offset > source.size() || size > source.size() - offset)
-    return failure(Code::corrupt, fmt::format("ends at byte {}, {} bytes needed at {}", source.size(), size, offset));
+  if (offset > source.size() || size > source.size() - offset) return ends_too_early(source.size(), offset, size);
   std::string text(size, '\0');
   TRY_VOID(read_exact(source, offset, std::as_writable_bytes(std::span(text))));
   return text;

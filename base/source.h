@@ -28,6 +28,18 @@ struct Extent {
   std::shared_ptr<const void> open = nullptr;  ///< keeps the file open, unless it is null
 };
 
+/// The bytes [from, to) of a source.
+struct ByteRange {
+  uint64_t from;
+  uint64_t to;
+};
+
+/// Bytes of a source that are read: those from `offset` on, as many as fit into `out`.
+struct Piece {
+  uint64_t offset;
+  std::span<std::byte> out;
+};
+
 /// An immutable run of bytes. All methods may be called from any thread.
 class Source {
  public:
@@ -45,6 +57,20 @@ class Source {
   /// Copies bytes from `offset` into `out` and returns their number: fewer than requested only at the end of the
   /// source, 0 at and after the end. Fails with io if the bytes cannot be read or have changed since they were opened.
   virtual Result<size_t> read(uint64_t offset, std::span<std::byte> out) const = 0;
+
+  /// The same for a reader that will probably read all bytes of `expected`, which contains these. A source on a server
+  /// requests them ahead.
+  virtual Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange /*expected*/) const {
+    return read(offset, out);
+  }
+
+  /// Downloads those of the bytes that are not local, and decodes and verifies a blob. By default reads the last of
+  /// them, which does that for blobs.
+  virtual Result<void> fetch(ByteRange range) const;
+
+  /// Fills all pieces, as read_exact() fills one. Many small pieces cost less than as many reads: a file is examined
+  /// for changes once, after all of them. If it fails, their bytes are undefined.
+  virtual Result<void> read_pieces(std::span<const Piece> pieces) const;
 
   /// Set if the bytes are a plain range of a local file, as zero-copy replies need.
   virtual std::optional<Extent> extent() const { return std::nullopt; }
@@ -92,6 +118,9 @@ class Slice final : public Source {
 
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override;
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override;
+  Result<void> fetch(ByteRange range) const override;
+  Result<void> read_pieces(std::span<const Piece> pieces) const override;
   Result<Descriptor> open_whole_file() const override;
   uint64_t occupied() const override { return whole_ == nullptr ? 0 : std::min(size_, whole_->occupied()); }
   std::optional<Extent> extent() const override;
@@ -104,6 +133,7 @@ class Slice final : public Source {
 
  private:
   friend Result<Slice> slice(SourcePtr whole, uint64_t offset, uint64_t size);
+  ByteRange in_whole(ByteRange range) const;
   Slice(SourcePtr whole, uint64_t offset, uint64_t size) : whole_(std::move(whole)), offset_(offset), size_(size) {}
 
   SourcePtr whole_;

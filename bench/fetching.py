@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
 import zipfile
 
@@ -58,6 +59,47 @@ http {{ access_log off; sendfile on; {temporary} root {folder};
 
     def slow_url(self, name):
         return f"http://127.0.0.1:{self.slow}/{name}"
+
+
+class Delay:
+    """A proxy on loopback that passes on what a client sends after `seconds`: the latency of a network."""
+
+    def __init__(self, port, seconds):
+        self.target, self.seconds = port, seconds
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.target))
+            for each in (client, server):
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=self.pass_on, args=(client, server, self.seconds), daemon=True).start()
+            threading.Thread(target=self.pass_on, args=(server, client, 0), daemon=True).start()
+
+    @staticmethod
+    def pass_on(source, target, seconds):
+        try:
+            while piece := source.recv(1 << 20):
+                time.sleep(seconds)
+                target.sendall(piece)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def url(self, name):
+        return f"http://127.0.0.1:{self.port}/{name}"
 
 
 def write_linked_carton(path, digest, url):

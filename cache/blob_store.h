@@ -22,6 +22,9 @@ struct FetchSettings {
   download::FetchOptions options = {};
   /// Serve downloaded bytes in order before verification; reads fail once verification fails.
   bool stream = false;
+  /// Download and verify a blob from a server of the user as a whole before its first byte is served. Otherwise the
+  /// ranges of large ones are served as they were received.
+  bool verify_whole = false;
 };
 
 struct StoreOptions {
@@ -46,9 +49,20 @@ struct StoreStatus {
     std::string from;   ///< a directory, a URL without its query, or empty
     std::string error;  ///< of the last failed attempt; empty if none failed
   };
-  std::vector<Blob> blobs;  ///< in the order of the first request, each digest once
-  uint64_t hits = 0;        ///< blobs that were local at their first read
-  uint64_t misses = 0;      ///< blobs that had to be downloaded
+  /// A file on a server that is read by ranges.
+  struct Remote {
+    std::string url;  ///< without its query
+    uint64_t size = 0;
+    uint64_t requests = 0;       ///< sent
+    uint64_t bytes_fetched = 0;  ///< received
+    uint64_t bytes_read = 0;     ///< returned to readers and parsers
+    /// How its bytes are verified: "transport", "whole" (the digest of all bytes matched), or "mismatch".
+    const char* verified = "transport";
+  };
+  std::vector<Blob> blobs;      ///< in the order of the first request, each digest once
+  std::vector<Remote> remotes;  ///< those that are in use
+  uint64_t hits = 0;            ///< blobs that were local at their first read
+  uint64_t misses = 0;          ///< blobs that had to be downloaded
   uint64_t bytes_fetched = 0;
   uint64_t errors = 0;  ///< failed downloads
 };
@@ -59,6 +73,11 @@ class BlobStore : public Blobs {
  public:
   /// As resolve(), with `origins` tried before `ref.urls`.
   virtual Result<ResolvedBlob> resolve_from(const BlobRef& ref, std::vector<download::Origin> origins) = 0;
+
+  /// Opens the file at a URL that the user named: reads download the ranges that they need. Requests the first bytes,
+  /// to learn its size and version; offline, the version that was seen last is used. Fails with not_found, network, and
+  /// with unsupported if a rule forbids the URL.
+  virtual Result<SourcePtr> open_url(const std::string& url) = 0;
 
   /// Saves a text of at most 16 MiB under `key`, for this and later processes; without a directory for this process
   /// only.

@@ -2,7 +2,8 @@
 // Invariant: under the store's lock, the bytes recorded in the ledger are never less than the bytes in use. Reserving
 // space only increases that number; when it reaches the quota, all files are scanned and the number is corrected. A
 // partial download stays recorded, so resuming it reserves only the remaining bytes.
-// Eviction order: abandoned partial downloads (oldest first), then least recently used blobs. Pinned blobs and files
+// Eviction order: abandoned partial downloads (oldest first), then the least recently used blobs and blocks of remote
+// files. Pinned blobs and files
 // that are being written are never evicted.
 // Not recorded: directories, the lock file, and deleted blobs that a process has open; their blocks are freed when that
 // process closes them (at its next open or eviction).
@@ -37,7 +38,8 @@ bool is_full(int error);
 struct EvictResult {
   uint64_t blobs = 0;
   uint64_t parts = 0;
-  uint64_t bytes = 0;  ///< on disk
+  uint64_t remotes = 0;  ///< files with blocks of a remote file
+  uint64_t bytes = 0;    ///< on disk
 };
 
 /// Thread-safe.
@@ -52,6 +54,9 @@ class DiskQuota {
   /// busy for two seconds, and when `stop` is set.
   Result<void> reserve(const Folders& folders, int fd, uint64_t from, uint64_t to, store::Eviction eviction,
                        const std::stop_token& stop);
+
+  /// Records `bytes` that are about to be written to a sparse file; evicts as reserve() does, but allocates nothing.
+  Result<void> reserve_space(const Folders& folders, uint64_t bytes, const std::stop_token& stop);
 
   /// Records a symbolic link that is about to be created in index/.
   Result<void> reserve_link(const Folders& folders);

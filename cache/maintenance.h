@@ -20,6 +20,8 @@ struct Usage {
   uint64_t pinned_bytes = 0;
   uint64_t partial = 0;  ///< active and abandoned downloads
   uint64_t partial_bytes = 0;
+  uint64_t remotes = 0;  ///< remote files that are read by ranges
+  uint64_t remote_bytes = 0;
   uint64_t temporary_files = 0;  ///< blobs being decoded, or left by a killed process
   uint64_t all_bytes = 0;        ///< the sum, and the index
 };
@@ -30,6 +32,7 @@ Usage usage_of(const store::Inventory& inventory);
 struct GcResult {
   uint64_t blobs = 0;
   uint64_t partial = 0;
+  uint64_t remotes = 0;                  ///< files with blocks of a remote file
   uint64_t leftovers = 0;                ///< files of killed processes, and dead links
   uint64_t bytes = 0;                    ///< on disk
   std::vector<std::string> not_removed;  ///< a line for each item that could not be removed

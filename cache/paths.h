@@ -68,6 +68,13 @@ std::optional<store::BlockSums> read_sums(const Folders& folders, const Digest& 
 void write_sums(const Folders& folders, const Digest& digest, const store::BlockSums& sums);
 inline constexpr const char* kSumsFolder = "sums";
 
+/// The path below v1 of a file with blocks of a remote file (cache/store/block_file.h), named by the digest of its
+/// identity. The directory is created with the first of them.
+std::string blocks_file(const Digest& name);
+inline constexpr const char* kBlocksFolder = "blocks";
+/// Removes such a file; its readers lose the blocks. Returns the freed disk space, or nothing.
+std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name);
+
 /// Removes index links to those of the digests (in hex) that are not cached; returns their number.
 uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone);
 

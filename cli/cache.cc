@@ -50,14 +50,14 @@ std::string enumerated(std::vector<std::string> things) {
   return out;
 }
 
-// A line of `cache ls`: a blob, a partial download, or a pin without a blob.
+// A line of `cache ls`: a blob, a partial download, ranges of a file on a server, or a pin without a blob.
 struct Entry {
   Digest digest;
   uint64_t size = 0;
   uint64_t on_disk = 0;
   std::optional<timespec> used;
   bool pinned = false;
-  const char* state;
+  std::string state;
 };
 
 std::vector<Entry> entries_of(const store::Inventory& contents) {
@@ -66,6 +66,8 @@ std::vector<Entry> entries_of(const store::Inventory& contents) {
     entries.push_back({b.digest, b.size, b.on_disk, b.last_used, b.pinned, "complete"});
   for (const store::Inventory::Part& p : contents.parts)
     entries.push_back({p.digest, p.size, p.on_disk, p.written, false, p.is_active ? "downloading" : "partial"});
+  for (const store::Inventory::Remote& r : contents.remotes)
+    entries.push_back({r.name, r.on_disk, r.on_disk, r.last_used, false, "ranges of " + printable(r.source)});
   for (const Digest& digest : contents.absent) entries.push_back({digest, 0, 0, {}, true, "absent"});
   return entries;
 }
@@ -118,6 +120,8 @@ Value as_value(const Usage& usage) {
   out.append("pinned_bytes", usage.pinned_bytes);
   out.append("partial", usage.partial);
   out.append("partial_bytes", usage.partial_bytes);
+  out.append("ranges", usage.remotes);
+  out.append("ranges_bytes", usage.remote_bytes);
   out.append("all_bytes", usage.all_bytes);
   return out;
 }
@@ -135,7 +139,8 @@ Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& argumen
   add("blobs", std::to_string(usage.blobs), usage.blob_bytes);
   if (usage.pinned > 0) add({"  pinned", "pinned"}, std::to_string(usage.pinned), usage.pinned_bytes);
   add("partial", std::to_string(usage.partial), usage.partial_bytes);
-  add({"all", "all"}, std::to_string(usage.blobs + usage.partial), usage.all_bytes);
+  add("ranges", std::to_string(usage.remotes), usage.remote_bytes);
+  add({"all", "all"}, std::to_string(usage.blobs + usage.partial + usage.remotes), usage.all_bytes);
   table.print();
   return Exit::ok;
 }
@@ -166,6 +171,7 @@ void print_removed(const GcResult& removed) {
   };
   const std::string what =
       enumerated({part(removed.blobs, "blob", "blobs"), part(removed.partial, "partial download", "partial downloads"),
+                  part(removed.remotes, "file read by ranges", "files read by ranges"),
                   part(removed.leftovers, "stale file", "stale files")});
   if (what.empty()) {
     std::printf("nothing to remove\n");
@@ -254,7 +260,7 @@ std::vector<Command> cache_commands() {
   Command path{"path", "print the cache's directory"};
   path.run = print_path;
 
-  Command ls = command("ls", "list blobs and partial downloads", given, list);
+  Command ls = command("ls", "list blobs, partial downloads, and ranges of files on servers", given, list);
   ls.groups = {{"Options",
                 {flag('l', "", "print complete digests", given->long_form),
                  flag("json", "print a JSON array; sizes in bytes", given->json)}}};

@@ -110,12 +110,9 @@ class Fetcher {
     changed_.notify_all();
   }
 
-  // Reading the last byte downloads and verifies the whole file.
   Result<void> fetch(Ino ino) {
     const SourcePtr bytes = TRY(forest_.open(ino));
-    std::byte last;
-    if (bytes->size() > 0) TRY(bytes->read(bytes->size() - 1, std::span(&last, 1)));
-    return {};
+    return bytes->fetch({0, bytes->size()});
   }
 
   void fail(const std::string& path, const Error& error) {
@@ -164,9 +161,9 @@ class Reporter {
       verified += blob.verified ? 1 : 0;
       bytes += blob.verified ? blob.size.value_or(0) : 0;
     }
-    if (status.blobs.empty())
-      std::printf("nothing to fetch: every file is in its container\n");
-    else
+    for (const StoreStatus::Remote& remote : status.remotes) print_ranges(remote);
+    if (status.blobs.empty() && status.remotes.empty()) std::printf("nothing to fetch: every file is in its container\n");
+    if (!status.blobs.empty())
       std::printf("%llu %s cached (%s), %s fetched\n", static_cast<unsigned long long>(verified),
                   verified == 1 ? "blob" : "blobs", human_size(bytes).c_str(),
                   human_size(status.bytes_fetched).c_str());
@@ -180,7 +177,16 @@ class Reporter {
       done += blob.fetched;
       total += blob.size.value_or(0);
     }
+    for (const StoreStatus::Remote& remote : status.remotes) {
+      done += remote.bytes_fetched;
+      total += remote.size;
+    }
     return {done, total};
+  }
+
+  static void print_ranges(const StoreStatus::Remote& remote) {
+    std::printf("%s: %s of %s fetched\n", printable(remote.url).c_str(), human_size(remote.bytes_fetched).c_str(),
+                human_size(remote.size).c_str());
   }
 
   void print_done(const StoreStatus::Blob& blob) {
@@ -215,7 +221,7 @@ Command fetch_command() {
   const auto given = std::make_shared<FetchArguments>();
   return {
       "fetch",
-      "download linked files and registry layers into the cache",
+      "download linked files, registry layers and files on web servers into the cache",
       {source_argument(given->input),
        arguments("PATH", "path in the model, such as files/model.gguf or tensors/NAME (default: all)", given->paths)},
       source_options(given->input),

@@ -49,7 +49,7 @@ void print_facts(const Model& model, const std::string& source) {
   facts.add({"format", model.version.empty() ? model.format : fmt::format("{} {}", model.format, model.version)});
   for (const auto& [key, value] : model.common) facts.add({cell(key), one_line(value)});
   uint64_t bytes = 0;
-  for (const Tensor& tensor : model.tensors) bytes += tensor.nbytes();
+  for (const TensorView& tensor : model.tensors) bytes += tensor.nbytes();
   facts.add({"files", fmt::format("{}, {}", model.parts.size(), human_size(file_bytes(model)))});
   facts.add({"tensors", fmt::format("{}, {}", model.tensors.size(), human_size(bytes))});
   if (!model.warnings.empty()) facts.add({"warnings", fmt::format("{}, see warnings.txt", model.warnings.size())});
@@ -71,7 +71,7 @@ void print_dtypes(const Model& model) {
     uint64_t bytes = 0;
   };
   std::map<std::string_view, Sum> sums;
-  for (const Tensor& tensor : model.tensors) {
+  for (const TensorView& tensor : model.tensors) {
     Sum& sum = sums[dtype_text(tensor)];
     ++sum.tensors;
     sum.bytes += tensor.nbytes();
@@ -88,8 +88,8 @@ void print_tensors(const Model& model, size_t most) {
   Table table({{"tensor"}, {"dtype"}, {"shape"}, {"size", Align::right}});
   const size_t shown = std::min(most, model.tensors.size());
   for (size_t i = 0; i < shown; ++i) {
-    const Tensor& t = model.tensors[i];
-    const std::string name = t.scope.empty() ? t.name : fmt::format("{}/{}", t.scope, t.name);
+    const TensorView& t = model.tensors[i];
+    const std::string name = t.scope.empty() ? std::string(t.name) : fmt::format("{}/{}", t.scope, t.name);
     table.add({cell(name), std::string(dtype_text(t)), shape_text(t.shape),
                t.source.refused() ? "refused" : human_size(t.nbytes())});
   }
@@ -116,7 +116,7 @@ void print_nested(const ModelPtr& model) {
 
 void print_model(const ModelPtr& shared, const InfoArguments& arguments) {
   const Model& model = *shared;
-  print_facts(model, arguments.input.source);
+  print_facts(model, printable_source(arguments.input.source));
   print_metadata(model);
   print_dtypes(model);
   print_tensors(model, arguments.tensors ? model.tensors.size() : kTensorsShown);
@@ -160,13 +160,37 @@ Value as_value(const DirectoryItem& found) {
   return out;
 }
 
+// The functions that another program would run when it loads the model; nothing if there are none (semantics 2.7).
+const std::string* dangerous_globals(const DirectoryItem& found) {
+  const Value* const names = found.model ? found.model->common.find("dangerous_globals") : nullptr;
+  return names == nullptr ? nullptr : std::get_if<std::string>(names);
+}
+
 std::vector<Cell> as_row(const DirectoryItem& found) {
   const Cell name(cell(found.name), found.name);
   if (!found.model)
     return {name, found.error ? Cell(cell(found.error->message), found.error->message) : Cell(found.type), "", ""};
   uint64_t bytes = 0;
-  for (const Tensor& tensor : found.model->tensors) bytes += tensor.nbytes();
+  for (const TensorView& tensor : found.model->tensors) bytes += tensor.nbytes();
   return {name, found.model->format, std::to_string(found.model->tensors.size()), bytes_cell(bytes)};
+}
+
+// A line for each entry; a column for dangerous functions only if there are some.
+void print_table(const std::vector<DirectoryItem>& all) {
+  const bool is_any_dangerous = std::ranges::any_of(all, dangerous_globals);
+  std::vector<Table::Column> columns{{"model"}, {"format"}, {"tensors", Align::right}, {"size", Align::right}};
+  if (is_any_dangerous) columns.push_back({"dangerous_globals"});
+  Table table(std::move(columns));
+  for (const DirectoryItem& found : all) {
+    std::vector<Cell> row = as_row(found);
+    const std::string* const names = dangerous_globals(found);
+    if (names != nullptr)
+      row.emplace_back(cell(*names), *names, CellColor::red);
+    else if (is_any_dangerous)
+      row.emplace_back("");
+    table.add(std::move(row));
+  }
+  table.print();
 }
 
 // Lists a directory recursively down to its models.
@@ -191,20 +215,14 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
   const auto all = find_all(forest, Forest::kRoot, "");
   if (!all) return report_error(all.error());
   Exit status = Exit::ok;
-  List list;
-  Table table({{"model"}, {"format"}, {"tensors", Align::right}, {"size", Align::right}});
-  for (const DirectoryItem& found : *all) {
+  for (const DirectoryItem& found : *all)
     if (found.error && status == Exit::ok) status = exit_of(found.error->code);
-    if (arguments.json) {
-      list.push_back(as_value(found));
-    } else {
-      table.add(as_row(found));
-    }
-  }
   if (arguments.json) {
+    List list;
+    for (const DirectoryItem& found : *all) list.push_back(as_value(found));
     std::fputs(to_json(std::move(list)).c_str(), stdout);
   } else {
-    table.print();
+    print_table(*all);
   }
   return status;
 }
@@ -218,7 +236,7 @@ Exit info(InfoArguments& arguments) {
   const auto known = with_lazy_parts(model);
   if (!known) return report_error(known.error());
   if (arguments.json) {
-    std::fputs(to_json(metadata_of(**known, arguments.input.source)).c_str(), stdout);
+    std::fputs(to_json(metadata_of(**known, printable_source(arguments.input.source))).c_str(), stdout);
   } else {
     print_model(*known, arguments);
   }

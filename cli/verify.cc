@@ -103,7 +103,7 @@ Exit verify_source(SourceInput& input) {
   const auto opened =
       open_source(input, [](const BlobStorePtr& store) { return std::make_shared<UncachedBlobs>(store); });
   if (!opened) return report_error(opened.error());
-  return Verifier(*opened->forest).verify_all(Forest::kRoot, input.source);
+  return Verifier(*opened->forest).verify_all(Forest::kRoot, printable_source(input.source));
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ const DType* big_endian(const DType* dtype) {
 
 const DType* packed_dtype_named(std::string_view name) { return row_named(kPacked, name); }
 
-std::optional<uint64_t> size_in_bytes(const DType& dtype, const Shape& shape) {
+std::optional<uint64_t> size_in_bytes(const DType& dtype, ShapeView shape) {
   if (dtype.block_bytes == 0) return std::nullopt;
   uint64_t elements = 1;
   for (const uint64_t dimension : shape)

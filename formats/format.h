@@ -36,6 +36,11 @@ class Folder {
     return open(path);
   }
 
+  /// Tells that the reader is about to open these files, and to read so many first bytes of each as `header_size`
+  /// computes from its first kHeadSize bytes. A folder on a server requests them at the same time.
+  virtual void prepare(const std::vector<std::string>& /*names*/,
+                       uint64_t (* /*header_size*/)(std::string_view head)) const {}
+
   /// Whether its files take storage of their own: true for a directory on disk, false for members of an archive.
   virtual bool is_storage() const { return false; }
 

@@ -17,28 +17,9 @@
 #include "base/source.h"
 #include "base/values/value.h"
 #include "formats/dtype.h"
+#include "formats/tensor_list.h"
 
 namespace weightfs {
-
-/// Sizes of the dimensions, outermost first (C order); empty for a scalar.
-using Shape = std::vector<uint64_t>;
-
-/// The maximum number of dimensions of a Tensor; readers refuse or leave out tensors with more. Frameworks stop at 64
-/// or fewer, but the formats set no limit and their own test files have up to 300. The limit bounds the memory of a
-/// shape.
-inline constexpr size_t kMaxDimensions = 1024;
-
-/// A tensor: little-endian bytes in C order exactly as stored (big-endian GGUF excepted: as stored there too).
-struct Tensor {
-  std::string name;               ///< as in the container; any bytes
-  const DType* dtype = nullptr;   ///< never null in a Model; &kUnknownDType for an unknown type
-  std::string_view stored_dtype;  ///< as in the container ("F32", "Q4_0"); a literal, or in the Model's string_pool
-  std::string_view scope;  ///< the graph or module of the tensor, a prefix of its path; "" for the container itself
-  Shape shape;
-  Slice source;  ///< its bytes; refused() if the container describes them wrongly (a warning has the reason)
-
-  uint64_t nbytes() const { return source.size(); }
-};
 
 /// A file of the container, or the container's file itself, shown under files/.
 struct Part {
@@ -75,7 +56,7 @@ struct Model {
   std::string version;  ///< of the format, in its users' terms: "3", "V2", "release layout"
   Map common;    ///< the fields that models have in common, if the container has them: name, description, license, …
   Map metadata;  ///< every container-specific field
-  std::vector<Tensor> tensors;         ///< in container order
+  TensorList tensors;                  ///< in container order
   std::vector<Part> parts;             ///< the files of the container
   std::vector<Document> documents;     ///< rendered on first read
   std::vector<std::string> warnings;   ///< problems, one line each
@@ -99,10 +80,5 @@ struct Model {
   /// format, the parts and the nested containers; complete_model has everything, with the same parts.
   std::optional<Later<ModelPtr>> complete_model;
 };
-
-/// The size in bytes of a tensor of this type and shape. Nothing on overflow, for an unknown type, and if the elements
-/// (for a block type: of the innermost dimension; for a sub-byte type: all) do not fill whole blocks; the size of a
-/// packed type is rounded up instead.
-std::optional<uint64_t> size_in_bytes(const DType& dtype, const Shape& shape);
 
 }  // namespace weightfs

@@ -175,7 +175,7 @@ class Verifier {
     Checksums sums;
     for (uint64_t offset = 0; offset < source.size();) {
       if (report_) report_({part.path, read_, total_});
-      const size_t got = TRY(source.read(offset, buffer_));
+      const size_t got = TRY(source.read_ahead(offset, buffer_, {0, source.size()}));
       if (got == 0) return failure(Code::io, "the source ended before its size");
       const auto bytes = std::span<const std::byte>(buffer_).first(got);
       if (sha256) sha256->update(bytes);

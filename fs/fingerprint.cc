@@ -41,7 +41,7 @@ FileIdentities file_identities(const Model& model) {
   constexpr size_t kMaxParts = 10'000;  // the members of an archive are one file
   FileIdentities files;
   const Source* previous = nullptr;
-  for (const Tensor& tensor : model.tensors) {
+  for (const TensorView& tensor : model.tensors) {
     const Source* const whole = tensor.source.whole().get();
     if (whole != nullptr && whole != previous) add_identity(files, *whole);
     previous = whole;

@@ -135,8 +135,8 @@ Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
   const NodeHandle at = TRY(trees_.load(ino));
   if (at.node().kind != NodeKind::tensor) return std::vector<Xattr>();
   const Model& model = *at.tree().model();
-  const Tensor& tensor = at.tree().tensor(at.node());
-  std::vector<Xattr> xattrs = {{"user.weightfs.name", tensor.name},
+  const TensorView& tensor = at.tree().tensor(at.node());
+  std::vector<Xattr> xattrs = {{"user.weightfs.name", std::string(tensor.name)},
                                {"user.weightfs.dtype", std::string(dtype_text(tensor))},
                                {"user.weightfs.shape", shape_text(tensor.shape)},
                                {"user.weightfs.nbytes", std::to_string(tensor.nbytes())},

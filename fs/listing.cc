@@ -27,7 +27,7 @@ void append(std::string& out, uint64_t number) {
   out.append(digits.data(), end);
 }
 
-void append_shape(std::string& out, const Shape& shape) {
+void append_shape(std::string& out, ShapeView shape) {
   out += '[';
   for (size_t i = 0; i < shape.size(); ++i) {
     if (i > 0) out += ',';
@@ -86,7 +86,7 @@ class TensorIndex final : public Source {
   // Finds the paths of the parts that contain tensors.
   Result<void> find_parts() {
     std::unordered_set<const Source*> used;
-    for (const Tensor& tensor : model().tensors) used.insert(tensor.source.whole().get());
+    for (const TensorView& tensor : model().tensors) used.insert(tensor.source.whole().get());
     const auto paths = part_paths(model());
     for (size_t i = 0; i < paths.size(); ++i) {
       const auto source = model().parts[i].source.peek();
@@ -118,7 +118,7 @@ class TensorIndex final : public Source {
 
   // Line `i`; the first and the last line include the begin and end of the array.
   void append_line(std::string& out, size_t i) const {
-    const Tensor& t = model().tensors[i];
+    const TensorView& t = model().tensors[i];
     out += i == 0 ? "{\"tensors\": [\n{\"name\": " : "{\"name\": ";
     append_json_string(out, t.name);
     out += ", \"path\": ";
@@ -136,7 +136,7 @@ class TensorIndex final : public Source {
   }
 
   void append_storage(std::string& out, size_t i) const {
-    const Tensor& t = model().tensors[i];
+    const TensorView& t = model().tensors[i];
     if (t.source.refused()) {
       out += ", \"refused\": true";
       return;
@@ -168,11 +168,11 @@ class TensorIndex final : public Source {
 
 }  // namespace
 
-std::string_view dtype_text(const Tensor& tensor) {
+std::string_view dtype_text(const TensorView& tensor) {
   return tensor.dtype == &kUnknownDType ? tensor.stored_dtype : tensor.dtype->name;
 }
 
-std::string shape_text(const Shape& shape) {
+std::string shape_text(ShapeView shape) {
   std::string out;
   append_shape(out, shape);
   return out;
@@ -182,7 +182,7 @@ Map metadata_of(const Model& model, const std::string& source) {
   std::map<std::string_view, uint64_t> dtypes;
   uint64_t bytes = 0;
   uint64_t refused = 0;
-  for (const Tensor& tensor : model.tensors) {
+  for (const TensorView& tensor : model.tensors) {
     ++dtypes[dtype_text(tensor)];
     bytes += tensor.nbytes();
     if (tensor.source.refused()) ++refused;

@@ -34,9 +34,9 @@ Result<SourcePtr> metadata_toml(const Model& model, const std::string& source);
 Result<SourcePtr> warnings_text(const Model& model);
 
 /// A shape in JSON: [2,3].
-std::string shape_text(const Shape& shape);
+std::string shape_text(ShapeView shape);
 
 /// The displayed type: the DType's name, or the container's spelling if the type is unknown.
-std::string_view dtype_text(const Tensor& tensor);
+std::string_view dtype_text(const TensorView& tensor);
 
 }  // namespace weightfs

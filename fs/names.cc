@@ -15,7 +15,6 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kMaxBlockSize = 64 * 1024;
 constexpr size_t kHashDigits = 16;
 
 bool is_plain(char c) {
@@ -129,7 +128,7 @@ class ChargedStrings {
 
   Result<std::string_view> add(std::string_view text) {
     uncharged_ += text.size();
-    if (uncharged_ >= kMaxBlockSize) TRY_VOID(charge());
+    if (uncharged_ >= StringArena::kMaxBlockSize) TRY_VOID(charge());
     return texts_.add(text);
   }
   Result<void> finish() {
@@ -234,20 +233,6 @@ void sort(std::vector<NamedPath>& paths) {
 }
 
 }  // namespace
-
-std::string_view StringArena::add(std::string_view text) {
-  size_ += text.size();
-  if (text.size() > left_) {
-    block_size_ = std::min(2 * block_size_, kMaxBlockSize);
-    left_ = std::max(block_size_, text.size());
-    blocks_.push_back(std::make_unique_for_overwrite<char[]>(left_));
-    // The newest block is filled from its end, so that one number is enough for its free space.
-  }
-  left_ -= text.size();
-  char* at = blocks_.empty() ? nullptr : blocks_.back().get() + left_;
-  if (!text.empty()) std::memcpy(at, text.data(), text.size());
-  return {at, text.size()};
-}
 
 std::string component(std::string_view raw, std::string_view suffix, Percent percent) {
   return fit(escaped(raw, percent), raw, suffix);

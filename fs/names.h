@@ -9,24 +9,12 @@
 #include <vector>
 
 #include "base/budget.h"
+#include "base/string_arena.h"
 
 namespace weightfs {
 
 /// The maximum length of a path component in bytes (NAME_MAX).
 inline constexpr size_t kMaxComponentLength = 255;
-
-/// Owns strings in packed blocks, for up to millions of names. The strings are valid as long as the arena.
-class StringArena {
- public:
-  std::string_view add(std::string_view text);  ///< the copy
-  uint64_t size() const { return size_; }       ///< bytes of all strings
-
- private:
-  std::vector<std::unique_ptr<char[]>> blocks_;
-  size_t block_size_ = 64;  // of the newest block; before the first, half of that
-  size_t left_ = 0;
-  uint64_t size_ = 0;
-};
 
 /// Whether a `%` is written %25, so that escapes are reversible, or kept, so that a file keeps its name.
 enum class Percent { escaped, kept };

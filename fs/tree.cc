@@ -105,7 +105,7 @@ Result<void> TreeBuilder::add_tensors(const views::View& view) {
   // Tensors that the view lacks get a path, too: clashes are resolved the same way in all views.
   std::vector<TensorName> names;
   names.reserve(tensors.size());
-  for (const Tensor& tensor : tensors) names.push_back({tensor.scope, tensor.name});
+  for (const TensorView& tensor : tensors) names.push_back({tensor.scope, tensor.name});
   sorted_ = leaves_.empty();
   const uint64_t kept_before = tree_->texts_.size();
   const auto paths = TRY(paths_within(budget.get(), std::move(names), view.suffix, tree_->texts_));

@@ -68,7 +68,7 @@ class Tree {
   uint32_t directories_in(uint32_t directory) const;
 
   /// The content of a node of the named kind.
-  const Tensor& tensor(const Node& node) const { return model_->tensors[node.first]; }
+  TensorView tensor(const Node& node) const { return model_->tensors[node.first]; }
   const Later<SourcePtr>& file(const Node& node) const { return contents_->files[node.first]; }
   const DynamicFile& dynamic_file(const Node& node) const { return contents_->dynamic_files[node.first]; }
   const std::string& link(const Node& node) const { return contents_->links[node.first]; }

@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "cache/url.h"
+
 namespace weightfs {
 namespace {
 
@@ -15,6 +17,8 @@ struct SourceKind {
 // The first matching prefix applies. An argument without a prefix is a path, so `./ollama:x` is a file.
 constexpr auto kKinds = std::to_array<SourceKind>({
     {"ollama:", find_ollama_name},
+    {"https:", find_https_url},
+    {"http:", find_http_url},
     {"", find_path},
 });
 
@@ -28,6 +32,11 @@ const SourceKind& kind_of(const std::string& source) {
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, Check check) {
   const SourceKind& kind = kind_of(source);
   return kind.find(source.substr(kind.prefix.size()), options, check);
+}
+
+std::string printable_source(const std::string& source) {
+  const auto find = kind_of(source).find;
+  return find == find_https_url || find == find_http_url ? http::printable_url(source) : source;
 }
 
 bool is_path(const std::string& source) { return kind_of(source).find == find_path; }

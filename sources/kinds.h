@@ -11,6 +11,10 @@ Result<SourceEntry> find_path(const std::string& path, const OpenOptions& option
 /// `ollama:NAME`; `name` is the text after the prefix (sources/ollama_name.cc).
 Result<SourceEntry> find_ollama_name(const std::string& name, const OpenOptions& options, Check check);
 
+/// `https:` and `http:` URLs; `rest` is the text after the colon (sources/url.cc).
+Result<SourceEntry> find_https_url(const std::string& rest, const OpenOptions& options, Check check);
+Result<SourceEntry> find_http_url(const std::string& rest, const OpenOptions& options, Check check);
+
 /// A directory in SOURCE: one model by its model_entry_file(), a store of manifests, or a directory of models. Fails
 /// with io, and with unsupported for a weightfs mount.
 Result<Opened> open_directory(const Location& directory, const OpenOptions& options);

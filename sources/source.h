@@ -73,4 +73,7 @@ Result<SourceEntry> find_source(const std::string& source, const OpenOptions& op
 /// Whether a SOURCE argument is a path, not a name with the prefix of another kind.
 bool is_path(const std::string& source);
 
+/// A SOURCE argument for messages and listings: a URL without its query, which may be secret.
+std::string printable_source(const std::string& source);
+
 }  // namespace weightfs

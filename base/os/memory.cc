@@ -148,4 +148,9 @@ uint64_t process_memory_used() {
   return info.uordblks + info.hblkhd;
 }
 
+void save_memory() {
+  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  ::mallopt(M_ARENA_MAX, 2);
+}
+
 }  // namespace weightfs

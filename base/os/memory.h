@@ -16,6 +16,10 @@ uint64_t process_memory_limit();
 /// Bytes that are allocated at the moment (mallinfo(3)).
 uint64_t process_memory_used();
 
+/// Makes the allocator keep less: blocks of 4 MiB and more, as a tree of a million tensors is built with, return to the
+/// system when they are freed, and all threads share two arenas, as ten thousand models are read by several threads.
+void save_memory();
+
 /// The minimum memory limit of a process's cgroups, in bytes; nothing if there is none. `cgroup` is the text of
 /// /proc/PID/cgroup and `mountinfo` that of /proc/PID/mountinfo (cgroups(7)). Both hierarchies are searched, from the
 /// process's own group up to the mounted root.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "base/digest_verifier.h"
 #include "base/text.h"
 #include "cache/blobs/digest_blob.h"
+#include "cache/blobs/remote_source.h"
 #include "cache/blobs/store_core.h"
 #include "cache/store/disk_backend.h"
 #include "cache/store/temp_file_backend.h"
@@ -257,6 +259,21 @@ class CachingBlobStore final : public BlobStore {
   }
   bool is_local(const BlobRef& ref) override { return weightfs::blobs::is_local(*store_, ref); }
 
+  // Readers of one URL share a source.
+  Result<SourcePtr> open_url(const std::string& url) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (auto open = remote_[url].lock()) return open;
+    }
+    const auto source = std::make_shared<const RemoteSource>(TRY(find_remote(url)), store_);
+    store_->add_remote(source);
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(remote_, [](const auto& entry) { return entry.second.expired(); });
+    if (auto open = remote_[url].lock()) return open;
+    remote_[url] = source;
+    return source;
+  }
+
   // A saved text is a blob whose key can be moved to another blob.
   void save_text(const std::string& key, std::string_view text) override {
     if (const auto handle = write_text(key, text); !handle)
@@ -277,6 +294,24 @@ class CachingBlobStore final : public BlobStore {
   StoreStatus in_progress_status() override { return store_->in_progress_status(); }
 
  private:
+  // The version is saved, so that the server need not send the first bytes again, and is not needed with --offline.
+  Result<download::RemoteFilePtr> find_remote(const std::string& url) {
+    TRY_VOID(store_->check_open());
+    const download::Origin origin{url};
+    const FetchSettings& fetching = store_->fetching();
+    const std::string key = "version of " + sha256(url).hex();
+    const auto known = download::parse_version(load_text(key).value_or(""));
+    if (fetching.http == nullptr) {
+      if (known) return download::RemoteFile::offline(origin, *known);
+      return failure(Code::network,
+                     fmt::format("{}: not cached, and downloads are disabled by --offline", http::printable_url(url)));
+    }
+    auto remote = TRY(download::RemoteFile::open(fetching.http, origin, fetching.options, known, store_->stop_token()));
+    if (remote->version().is_pinned() && known != remote->version())
+      save_text(key, download::version_text(remote->version()));
+    return remote;
+  }
+
   Result<void> write_text(const std::string& key, std::string_view text) {
     if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");
     const Digest digest = sha256(text);
@@ -323,6 +358,8 @@ class CachingBlobStore final : public BlobStore {
   }
 
   StoreCorePtr store_;
+  std::mutex mutex_;                                           // guards remote_
+  std::map<std::string, std::weak_ptr<const Source>> remote_;  // by URL
 };
 
 }  // namespace

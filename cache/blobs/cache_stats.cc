@@ -52,6 +52,11 @@ void CacheStats::record_failure(const Digest& digest, const Error& error) {
   if (StoreStatus::Blob* entry = blob(digest)) entry->error = error.message;
 }
 
+void CacheStats::record_range(uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  counted_.bytes_fetched += bytes;
+}
+
 void CacheStats::record_download(const InFlightBlob& in_flight) {
   const auto phase = in_flight.phase();
   const auto progress = in_flight.progress();

@@ -28,6 +28,8 @@ class CacheStats {
   void record_miss(const Digest& digest);
   /// The download could not start.
   void record_failure(const Digest& digest, const Error& error);
+  /// Bytes of a file that is read by ranges were received.
+  void record_range(uint64_t bytes);
   /// A download ended, with or without success.
   void record_download(const InFlightBlob& in_flight);
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <mutex>
+#include <thread>
 
 #include "base/cancel.h"
 #include "base/text.h"
 #include "cache/blobs/local_copies.h"
+#include "cache/blobs/remote_source.h"
 
 namespace weightfs::blobs {
 namespace {
@@ -51,6 +53,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         size_(size),
         origins_(std::move(origins)),
         name_(StoreCore::name_of(ref_.digest, size)),
+        ranges_([this] { return open_ranges(); }),
         copy_(search()) {}
 
   uint64_t size() const override { return size_; }
@@ -61,6 +64,16 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return read(offset, out, ReadMode::served);
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    return read(offset, out, ReadMode::served, expected);
+  }
+  // Of a part only its ranges; the whole blob is downloaded and verified.
+  Result<void> fetch(ByteRange range) const override {
+    const bool is_part = range.from > 0 || range.to < size_;
+    if (is_part && find_cached()) return {};
+    if (const auto ranges = this->ranges()) return is_part ? ranges->fetch(range) : verify(ranges, {});
+    return Source::fetch(range);
   }
   // A verified copy; without a search that would hash a file.
   Result<Descriptor> open_whole_file() const override {
@@ -84,10 +97,11 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     };
     return {static_cast<const void*>(this), let_go};
   }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out, ReadMode mode) const {
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out, ReadMode mode,
+                      const std::optional<ByteRange>& expected = {}) const {
     if (offset >= size_ || out.empty()) return size_t{0};
     const auto target = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
-    TRY_VOID(mode == ReadMode::served ? read_verified(offset, target) : read_unverified(offset, target));
+    TRY_VOID(mode == ReadMode::served ? read_served(offset, target, expected) : read_unverified(offset, target));
     return target.size();
   }
 
@@ -103,12 +117,69 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   // Whether bytes were verified before they were read.
   enum class Verification { verified, unverified };
 
-  Result<void> read_verified(uint64_t offset, std::span<std::byte> out) const {
+  Result<void> read_served(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
     TRY_VOID(check_consistent());
-    if (TRY(fill_from_local(offset, out)) ||
-        TRY(fill_from_fetch(offset, out, ReadMode::served)) == Verification::verified)
-      return check_unverified_reads();
+    if (TRY(fill_from_local(offset, out))) return check_unverified_reads();
+    if (const auto ranges = this->ranges()) return read_range(ranges, offset, out, expected);
+    if (TRY(fill_from_fetch(offset, out, ReadMode::served)) == Verification::verified) return check_unverified_reads();
     return {};
+  }
+
+  // ---- reading by ranges
+
+  // Blobs up to this size are verified before their first byte is served.
+  static constexpr uint64_t kMaxVerifiedFirst = 8 << 20;
+
+  // The ranges of a large blob on a server of the user; null if it is downloaded as a whole: the server sends no
+  // ranges, or has a file of another size.
+  RemoteSourcePtr ranges() const {
+    const FetchSettings& fetching = store_->fetching();
+    const bool may_be_ranged = size_ > kMaxVerifiedFirst && !fetching.verify_whole && !fetching.stream &&
+                               is_fetchable(*store_, origins_) && origins_.front().trust == http::Trust::user &&
+                               store_->find_in_flight(name_) == nullptr;
+    if (!may_be_ranged) return nullptr;
+    const auto opened = ranges_.get();
+    return opened ? *opened : nullptr;
+  }
+
+  Result<RemoteSourcePtr> open_ranges() const {
+    const FetchSettings& fetching = store_->fetching();
+    auto remote =
+        TRY(download::RemoteFile::open(fetching.http, origins_.front(), fetching.options, {}, store_->stop_token()));
+    if (!remote->has_ranges() || remote->version().size != size_) return nullptr;
+    store_->stats().record_miss(ref_.digest);
+    const auto ranges = std::make_shared<const RemoteSource>(std::move(remote), store_);
+    store_->add_remote(ranges);
+    return ranges;
+  }
+
+  // The bytes are as trustworthy as the connection. Once all are cached, their digest is compared.
+  Result<void> read_range(const RemoteSourcePtr& ranges, uint64_t offset, std::span<std::byte> out,
+                          const std::optional<ByteRange>& expected) const {
+    TRY(expected ? ranges->read_ahead(offset, out, *expected) : ranges->read(offset, out));
+    if (!ranges->is_complete()) return {};
+    const std::scoped_lock lock(mutex_);
+    if (!verifier_.joinable())
+      verifier_ = std::jthread([this, ranges](const std::stop_token& stop) { std::ignore = verify(ranges, stop); });
+    return {};
+  }
+
+  // Publishes the blob; if the digest differs, drops all blocks, and reads fail from then on.
+  Result<void> verify(const RemoteSourcePtr& ranges, const std::stop_token& stop) const {
+    if (find_cached()) return {};
+    auto [digest, sums] = TRY(ranges->digest(stop));
+    if (digest == ref_.digest) {
+      TRY_VOID(ranges->publish(digest, std::move(sums)));
+      return {};
+    }
+    Error mismatch{Code::mismatch, fmt::format("{}: the ranges from {} do not match the digest: SHA-256 is {}",
+                                               ref_.name, ranges->remote().printable(), digest.hex())};
+    {
+      const std::scoped_lock lock(mutex_);
+      mismatch_ = mismatch;
+    }
+    ranges->drop_blocks();
+    return tl::unexpected(std::move(mismatch));
   }
 
   // Also accepts unverified bytes: of the first local copy, or of the running download.
@@ -120,7 +191,13 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       return each.bytes->size() == size_ && may_match(*store_, each, ref_.digest);
     });
     if (fits == copies.end()) {
-      if (!TRY(fill_from_local(offset, out))) TRY(fill_from_fetch(offset, out, ReadMode::unverified));
+      if (TRY(fill_from_local(offset, out))) return {};
+      if (const auto ranges = this->ranges()) {
+        TRY(ranges->read(offset, out));
+        record_unverified_read(offset, out, nullptr);
+        return {};
+      }
+      TRY(fill_from_fetch(offset, out, ReadMode::unverified));
       return {};
     }
     TRY_VOID(read_exact(*fits->bytes, offset, out));
@@ -290,6 +367,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   uint64_t size_;
   std::vector<download::Origin> origins_;
   store::BlobName name_;
+  Later<RemoteSourcePtr> ranges_;
   mutable std::mutex comparing_;  // locked before mutex_
   mutable std::mutex mutex_;      // guards the rest
   mutable Later<LocalCopy> copy_;
@@ -297,6 +375,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   mutable std::optional<Error> mismatch_;
   mutable size_t holders_ = 0;
   mutable store::FileRangePtr held_;  // set while there are holders
+  mutable std::jthread verifier_;     // of complete ranges; ends before the others are destroyed
 };
 
 class UnverifiedSource final : public Source {

@@ -9,6 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
+#include "cache/blobs/remote_source.h"
 #include "cache/paths.h"
 
 namespace weightfs::blobs {
@@ -26,6 +27,8 @@ constexpr size_t kMaxFailures = 10'000;
 
 // After this many downloads that exceeded the limit for measuring a size, no other is started from that server.
 constexpr size_t kMaxUnsized = 2;
+
+constexpr size_t kMaxRemotes = 100'000;  // reported
 
 // A thread that waits for a slot checks at this interval for idle jobs.
 constexpr std::chrono::milliseconds kSlotCheckInterval{20};
@@ -280,13 +283,34 @@ void StoreCore::set_too_large_for_size(const store::BlobName& name, const std::s
 
 // Locks both, so that a download that ends now is counted exactly once.
 StoreStatus StoreCore::status() {
-  const std::scoped_lock lock(mutex_);
-  return stats_.status(fetches());
+  StoreStatus status;
+  {
+    const std::scoped_lock lock(mutex_);
+    status = stats_.status(fetches());
+  }
+  add_remotes(status);
+  return status;
 }
 
 StoreStatus StoreCore::in_progress_status() {
   const std::scoped_lock lock(mutex_);
   return stats_.in_progress(fetches());
+}
+
+void StoreCore::add_remote(const std::shared_ptr<const RemoteSource>& source) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(remotes_, [](const auto& each) { return each.expired(); });
+  if (remotes_.size() < kMaxRemotes) remotes_.push_back(source);
+}
+
+void StoreCore::add_remotes(StoreStatus& status) {
+  std::vector<std::shared_ptr<const RemoteSource>> in_use;  // a source must not be destroyed with the lock
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& each : remotes_) in_use.push_back(each.lock());
+  }
+  for (const auto& source : in_use)
+    if (source != nullptr) status.remotes.push_back(source->status());
 }
 
 CacheStats::InFlightBlobs StoreCore::fetches() const {

@@ -23,6 +23,8 @@
 
 namespace weightfs::blobs {
 
+class RemoteSource;
+
 using Log = std::function<void(const std::string&)>;
 
 /// Thread-safe.
@@ -40,6 +42,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   CacheStats& stats() { return stats_; }
   StoreStatus status();
   StoreStatus in_progress_status();
+  /// Reports this source in the status, as long as it is in use.
+  void add_remote(const std::shared_ptr<const RemoteSource>& source);
   store::BlobName name_of(const BlobProducer& producer);
   /// The name of a blob that is downloaded by digest: shared by all requests with the same size.
   static store::BlobName name_of(const Digest& digest, std::optional<uint64_t> size);
@@ -89,6 +93,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   using Jobs = std::list<Job>;
   using Queue = std::list<std::thread::id>;
 
+  void add_remotes(StoreStatus& status);
   CacheStats::InFlightBlobs fetches() const;
   InFlightBlobPtr find(const store::BlobName& name);
   void change_holders(const std::string& name, int by);
@@ -122,6 +127,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::unordered_map<std::string, size_t> unsized_from_;  // count by server
   std::set<std::string> logged_;
   std::unordered_map<std::string, size_t> holders_;  // open files, by name
+  std::vector<std::weak_ptr<const RemoteSource>> remotes_;
   uint64_t next_name_ = 0;
   bool stopped_ = false;
 };

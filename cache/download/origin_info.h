@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/source.h"
 #include "cache/http/client.h"
 
 namespace weightfs::download {
@@ -34,12 +35,6 @@ bool is_encoded(const http::Response& response);
 /// The length of the decoded body, if known.
 std::optional<uint64_t> content_length(const http::Response& response);
 
-/// The requested bytes.
-struct ByteRange {
-  uint64_t from;
-  uint64_t to;  ///< exclusive; or ReassemblyBuffer::kUnknown
-};
-
 /// What an origin reported about the blob.
 struct OriginInfo {
   std::string url;  ///< after redirects
@@ -54,7 +49,7 @@ struct OriginInfo {
 /// Checks that a response 200 can be the blob: the known size, and unchanged since `info`. Fails with corrupt.
 Result<void> check_full_response(const http::Response& response, const OriginInfo& info, std::optional<uint64_t> size);
 
-/// The same for a response 206 to a request for `requested`.
+/// The same for a response 206 to a request for `requested`; its end may be ReassemblyBuffer::kUnknown.
 Result<ContentRange> check_partial_response(const http::Response& response, ByteRange requested, const OriginInfo& info,
                                             std::optional<uint64_t> size);
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cache/url.h"
 
 namespace weightfs::http {
 
@@ -118,18 +119,5 @@ class Client {
 };
 
 using ClientPtr = std::shared_ptr<Client>;
-
-/// The origin of a URL ("https://example.com:443"), to which credentials are limited; empty unless it is a valid http
-/// or https URL.
-std::string origin_of(const std::string& url);
-
-/// Resolves `reference` against `base` (RFC 3986, section 5); empty when it is invalid.
-std::string resolve_url(const std::string& base, const std::string& reference);
-
-/// Whether a redirect between the URLs is allowed: never from https to http.
-bool may_redirect(const std::string& from, const std::string& to);
-
-/// A URL for logs and files: without user, password and query.
-std::string printable_url(const std::string& url);
 
 }  // namespace weightfs::http

@@ -8,6 +8,8 @@
 #include <cctype>
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
+#include <initializer_list>
 #include <new>
 #include <stop_token>
 #include <utility>
@@ -76,6 +78,13 @@ std::string uncapitalized(std::string text) {
 
 std::string human_time(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
+}
+
+// The certificates to trust instead of the system's, from the environment like curl(1); null if there are none.
+const char* certificates(std::initializer_list<const char*> variables) {
+  for (const char* const variable : variables)
+    if (const char* const path = std::getenv(variable); path != nullptr && *path != '\0') return path;
+  return nullptr;
 }
 
 struct HeaderListDeleter {
@@ -268,6 +277,8 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   set(CURLOPT_SSLVERSION, long{CURL_SSLVERSION_TLSv1_2});
   set(CURLOPT_PROXY, proxy_.c_str());
   set(CURLOPT_NOPROXY, "");  // already applied
+  if (const char* const file = certificates({"CURL_CA_BUNDLE", "SSL_CERT_FILE"})) set(CURLOPT_CAINFO, file);
+  if (const char* const folder = certificates({"SSL_CERT_DIR"})) set(CURLOPT_CAPATH, folder);
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_QUICK_EXIT, 1L);  // do not wait for a DNS timeout after cancellation
   set(CURLOPT_CONNECTTIMEOUT_MS, connect_timeout);

@@ -13,6 +13,7 @@
 
 #include "base/digest.h"
 #include "base/result.h"
+#include "cache/store/block_file.h"
 #include "cache/store/block_sums.h"
 #include "cache/store/file_range.h"
 
@@ -89,6 +90,16 @@ class BlobBackend {
   /// The digest saved last under a key, by this or an earlier process. For `cached` it may be evicted with its blob.
   virtual std::optional<Digest> find_digest(DigestOf of, const std::string& key) = 0;
   virtual Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) = 0;
+
+  /// The blocks of a remote file that are cached. `identity` is its URL and validator; nothing if it has none, so the
+  /// blocks cannot be shared with other processes.
+  virtual Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) = 0;
+
+  /// Publishes complete blocks as the blob of this digest; the caller has computed it and the checksums from them.
+  virtual Result<void> publish_blocks(const std::string& identity, const Digest& digest, uint64_t size,
+                                      BlockSums sums) = 0;
+  /// Removes blocks that do not match their digest.
+  virtual void remove_blocks(const std::string& identity) = 0;
 
   /// Cancels verification in reads of cached blobs soon; they fail with resource.
   virtual void stop() {}

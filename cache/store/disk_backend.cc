@@ -224,6 +224,53 @@ Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const
   return failure(io_error("cannot write the cache's index"));
 }
 
+Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& identity, uint64_t size) {
+  const FoldersPtr folders = TRY(this->folders(Missing::create));
+  const auto reserve = [self = weak_from_this(), folders](uint64_t bytes) -> Result<void> {
+    const auto backend = self.lock();
+    if (backend == nullptr) return failure(Code::resource, "the cache is closed");
+    return backend->disk_quota_.reserve_space(*folders, bytes, {});
+  };
+  if (!identity) {
+    const int fd = ::openat(folders->making->number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0) return failure(io_error(top_));
+    return BlockFile::open(std::make_shared<Descriptor>(fd), size, "", reserve);
+  }
+  const std::string path = blocks_file(sha256(*identity));
+  const int root = folders->root->number();
+  ::mkdirat(root, kBlocksFolder, 0700);  // a failure shows when the file is created
+  const int fd = ::openat(root, path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return failure(io_error(top_));
+  auto file = std::make_shared<Descriptor>(fd);
+  const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+  ::futimens(fd, times);  // of last use, for eviction
+  return BlockFile::open(std::move(file), size, *identity, reserve);
+}
+
+// The blocks are at the beginning of the file, so cutting off the map makes it the blob.
+Result<void> DiskBackend::publish_blocks(const std::string& identity, const Digest& digest, uint64_t size,
+                                         BlockSums sums) {
+  const FoldersPtr folders = TRY(this->folders(Missing::create));
+  const std::string path = blocks_file(sha256(identity));
+  const std::string blob = blob_file(digest);
+  const int root = folders->root->number();
+  const Descriptor file(::openat(root, path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!file || BlockFile::identity_of(file.number()) != identity)
+    return failure(Code::resource, fmt::format("{}: removed by another process", top_));
+  if (::mkdirat(folders->blobs->number(), blob.substr(0, blob.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
+    return failure(io_error(top_));
+  if (::ftruncate(file.number(), static_cast<off_t>(size)) != 0 || ::fsync(file.number()) != 0 ||
+      ::renameat(root, path.c_str(), folders->blobs->number(), blob.c_str()) != 0)
+    return failure(io_error(top_));
+  save_sums(digest, sums);
+  return {};
+}
+
+void DiskBackend::remove_blocks(const std::string& identity) {
+  if (const auto folders = this->folders(Missing::fail))
+    std::ignore = weightfs::remove_blocks(**folders, sha256(identity));
+}
+
 Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
                                            const std::stop_token& stop) {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {

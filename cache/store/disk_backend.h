@@ -36,6 +36,10 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
                                 const std::stop_token& stop) override;
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
+  Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) override;
+  Result<void> publish_blocks(const std::string& identity, const Digest& digest, uint64_t size,
+                              BlockSums sums) override;
+  void remove_blocks(const std::string& identity) override;
 
   /// Publishes `file_name` in making/, locked by the caller, as the blob of that digest.
   Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,

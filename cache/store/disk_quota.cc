@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <stop_token>
 #include <utility>
+#include <variant>
 
 #include "base/os/system_error.h"
 #include "base/text.h"
@@ -36,6 +37,19 @@ Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed
   if (pinned > 0) reason = "cache full: pinned blobs and active writes leave no space";
   if (pinned > quota - needed) reason = "cache full: pinned blobs leave no space";
   return {Code::resource, reason};
+}
+
+// A blob, or the blocks of a remote file.
+struct Evictable {
+  timespec last_used;
+  std::variant<Inventory::Blob, Inventory::Remote> item;
+};
+
+// Returns the freed disk space; nothing if the item is pinned or could not be removed.
+std::optional<uint64_t> remove_evictable(const Folders& folders, const Evictable& each) {
+  const auto* const blob = std::get_if<Inventory::Blob>(&each.item);
+  if (blob == nullptr) return remove_blocks(folders, std::get<Inventory::Remote>(each.item).name);
+  return !blob->pinned && unlink_blob(folders, blob->digest) ? std::optional(blob->on_disk) : std::nullopt;
 }
 
 }  // namespace
@@ -92,6 +106,19 @@ Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t from, u
   ledger.write(counted_bytes(*inventory) + needed);
   if (evicted.bytes > 0 && allocate(fd, from, to)) return {};
   return tl::unexpected(error);
+}
+
+Result<void> DiskQuota::reserve_space(const Folders& folders, uint64_t bytes, const std::stop_token& stop) {
+  const uint64_t quota = this->quota(folders);
+  const uint64_t needed = allocated(bytes);
+  if (needed > quota)
+    return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota)));
+  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
+  const auto recorded = ledger.read();
+  const bool fits = recorded && *recorded <= quota && needed <= quota - *recorded;
+  const uint64_t used = fits ? *recorded : TRY(evict_for(folders, quota, needed, Eviction::allowed));
+  ledger.write(used + needed);
+  return {};
 }
 
 Result<void> DiskQuota::reserve_link(const Folders& folders) {
@@ -156,19 +183,25 @@ EvictResult DiskQuota::evict(const Folders& folders, Inventory& inventory, uint6
     evicted.bytes += *removed;
     ++evicted.parts;
   }
-  std::vector<Inventory::Blob> blobs = std::exchange(inventory.blobs, {});
-  std::sort(blobs.begin(), blobs.end(),
-            [](const auto& a, const auto& b) { return is_older(a.last_used, b.last_used); });
+  std::vector<Evictable> candidates;
+  for (Inventory::Blob& blob : std::exchange(inventory.blobs, {})) candidates.push_back({blob.last_used, blob});
+  for (Inventory::Remote& remote : std::exchange(inventory.remotes, {}))
+    candidates.push_back({remote.last_used, remote});
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Evictable& a, const Evictable& b) { return is_older(a.last_used, b.last_used); });
   std::set<std::string> gone;
-  for (const Inventory::Blob& blob : blobs) {
-    const bool keep = evicted.bytes >= needed || blob.pinned;
-    if (keep || !unlink_blob(folders, blob.digest)) {
-      inventory.blobs.push_back(blob);
-      continue;
+  for (const Evictable& each : candidates) {
+    const auto freed = evicted.bytes < needed ? remove_evictable(folders, each) : std::nullopt;
+    const auto* const blob = std::get_if<Inventory::Blob>(&each.item);
+    if (freed) {
+      evicted.bytes += *freed;
+      ++(blob == nullptr ? evicted.remotes : evicted.blobs);
+      if (blob != nullptr) gone.insert(blob->digest.hex());
+    } else if (blob != nullptr) {
+      inventory.blobs.push_back(*blob);
+    } else {
+      inventory.remotes.push_back(std::get<Inventory::Remote>(each.item));
     }
-    gone.insert(blob.digest.hex());
-    evicted.bytes += blob.on_disk;
-    ++evicted.blobs;
   }
   on_evict_();
   if (!gone.empty()) unlink_links_to(folders, gone);

@@ -9,6 +9,7 @@
 
 #include "base/os/descriptor.h"
 #include "base/text.h"
+#include "cache/store/block_file.h"
 
 namespace weightfs::store {
 namespace {
@@ -34,6 +35,7 @@ class Scanner {
                 [&](const std::string& name) { inventory_.links += count(*folders_.index, name); });
     for_each_in(*folders_.root, kSumsFolder,
                 [&](const std::string& name) { count(*folders_.root, fmt::format("{}/{}", kSumsFolder, name)); });
+    for_each_in(*folders_.root, kBlocksFolder, [&](const std::string& name) { remote(name); });
     for (const std::string& hex : pins_) inventory_.absent.push_back(*digest_of_hex(hex));
     return std::move(inventory_);
   }
@@ -57,6 +59,15 @@ class Scanner {
     }
     const bool pinned = pins_.erase(name) > 0;
     inventory_.blobs.push_back({*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_), file_.st_mtim, pinned});
+  }
+
+  void remote(const std::string& name) {
+    const auto digest = digest_of_hex(name);
+    if (!digest || !count(*folders_.root, blocks_file(*digest)) || !S_ISREG(file_.st_mode)) return;
+    const Descriptor file(::openat(folders_.root->number(), blocks_file(*digest).c_str(),
+                                   O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    inventory_.remotes.push_back(
+        {*digest, BlockFile::identity_of(file.number()).value_or(""), on_disk(file_), file_.st_mtim});
   }
 
   void making(const std::string& name) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ctime>
+#include <string>
 #include <vector>
 
 #include "cache/paths.h"
@@ -25,8 +26,17 @@ struct Inventory {
     bool is_active = false;  ///< being downloaded; set by mark_active_downloads()
   };
 
+  /// Blocks of a remote file that is read by ranges.
+  struct Remote {
+    Digest name;         ///< of the file with the blocks
+    std::string source;  ///< the URL and validator
+    uint64_t on_disk;
+    timespec last_used;
+  };
+
   std::vector<Blob> blobs;
   std::vector<Part> parts;
+  std::vector<Remote> remotes;
   std::vector<Digest> absent;    ///< pinned but not cached
   uint64_t temporary_files = 0;  ///< files in making/ other than partial downloads
   uint64_t links = 0;            ///< in the index

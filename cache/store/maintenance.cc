@@ -125,6 +125,13 @@ class Removal {
     ++result_.partial;
   }
 
+  void remove(const Inventory::Remote& remote) {
+    const auto bytes = remove_blocks(folders_, remote.name);
+    if (!bytes) return keep(remote.name, io_error("cannot be removed").message);
+    result_.bytes += *bytes;
+    ++result_.remotes;
+  }
+
   GcResult finish() {
     unlink_links_to(folders_, removed_digests_);
     return std::move(result_);
@@ -151,6 +158,8 @@ Result<GcResult> remove_if(const Folders& folders, PinnedBlobs pinned,
     if (selects(blob.digest)) removal.remove(blob);
   for (const Inventory::Part& part : inventory.parts)
     if (selects(part.digest)) removal.remove(part);
+  for (const Inventory::Remote& remote : inventory.remotes)
+    if (selects(remote.name)) removal.remove(remote);
   return removal.finish();
 }
 
@@ -179,7 +188,9 @@ Usage usage_of(const Inventory& inventory) {
   }
   for (const Inventory::Part& part : inventory.parts) usage.partial_bytes += part.on_disk;
   usage.blobs = inventory.blobs.size();
+  for (const Inventory::Remote& remote : inventory.remotes) usage.remote_bytes += remote.on_disk;
   usage.partial = inventory.parts.size();
+  usage.remotes = inventory.remotes.size();
   usage.temporary_files = inventory.temporary_files;
   usage.all_bytes = inventory.on_disk;
   return usage;
@@ -197,6 +208,7 @@ Result<Digest> resolve_digest_prefix(const Inventory& inventory, const std::stri
   };
   for (const Inventory::Blob& blob : inventory.blobs) add(blob.digest);
   for (const Inventory::Part& part : inventory.parts) add(part.digest);
+  for (const Inventory::Remote& remote : inventory.remotes) add(remote.name);
   for (const Digest& digest : inventory.absent) add(digest);
   if (matches.empty()) return failure(Code::not_found, fmt::format("{}: not in the cache", prefix));
   if (matches.size() > 1)
@@ -250,6 +262,7 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
   result.leftovers = swept.files + unlink_dead_links(*folders);
   const EvictResult evicted = TRY(DiskQuota(std::nullopt, [] {}).shrink(*folders, max_bytes.value_or(UINT64_MAX), {}));
   result.blobs = evicted.blobs;
+  result.remotes = evicted.remotes;
   result.bytes += swept.bytes + evicted.bytes;
   const Inventory after = TRY(scan_inventory(*folders));
   if (max_bytes && after.on_disk > *max_bytes)

@@ -15,6 +15,7 @@
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cache/store/block_file.h"
 
 namespace weightfs {
 namespace {
@@ -208,6 +209,16 @@ std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest,
   if (static_cast<uint64_t>(status.st_size) != text.size()) return std::nullopt;
   if (!read_fully(file.number(), 0, std::as_writable_bytes(std::span(text)))) return std::nullopt;
   return BlockSums::decode(text, digest, size);
+}
+
+std::string blocks_file(const Digest& name) { return fmt::format("{}/{}", kBlocksFolder, name.hex()); }
+
+std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name) {
+  const std::string path = blocks_file(name);
+  const Descriptor file(::openat(folders.root->number(), path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.number(), &status) != 0) return std::nullopt;
+  return BlockFile::evict(*folders.root, path, file.number()) ? std::optional(on_disk(status)) : std::nullopt;
 }
 
 // Not written atomically: a partial file does not decode.

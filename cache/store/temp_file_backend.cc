@@ -90,11 +90,21 @@ Result<std::shared_ptr<TempFile>> TempFile::open(std::optional<uint64_t> quota) 
   return failure(io_error("cannot create a temporary file"));
 }
 
+Result<void> TempFile::charge(uint64_t size) {
+  const std::scoped_lock lock(mutex_);
+  if (size > quota_ - std::min(quota_, used_)) return tl::unexpected(limit_error());
+  used_ += size;
+  return {};
+}
+
+Error TempFile::limit_error() const {
+  return {Code::resource, fmt::format("the temporary file is limited to {}", human_size(quota_))};
+}
+
 Result<std::shared_ptr<TempFile::Allocation>> TempFile::reserve(uint64_t size) {
   const std::scoped_lock lock(mutex_);
   const uint64_t available = quota_ - std::min(quota_, used_);
-  if (size > available || size > INT64_MAX - end_)
-    return failure(Code::resource, fmt::format("the temporary file is limited to {}", human_size(quota_)));
+  if (size > available || size > INT64_MAX - end_) return tl::unexpected(limit_error());
   if (!allocate(file_->number(), end_, end_ + size)) return failure(io_error("the temporary file"));
   auto allocation = std::make_shared<Allocation>(shared_from_this(), end_, size);
   end_ += size;
@@ -145,6 +155,17 @@ Result<void> TempFileBackend::save_digest(DigestOf, const std::string& key, cons
   const std::scoped_lock lock(mutex_);
   digests_.insert_or_assign(key, digest);
   return {};
+}
+
+Result<BlockFilePtr> TempFileBackend::open_blocks(const std::optional<std::string>&, uint64_t size) {
+  auto shared = TRY(file());
+  for (const std::string& directory : tmpfile_directories()) {
+    const int fd = open_tmpfile(directory);
+    if (fd < 0) continue;
+    return BlockFile::open(std::make_shared<Descriptor>(fd), size, "",
+                           [shared](uint64_t bytes) { return shared->charge(bytes); });
+  }
+  return failure(io_error("cannot create a temporary file"));
 }
 
 Result<std::shared_ptr<TempFile>> TempFileBackend::file() {

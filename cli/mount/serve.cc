@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "base/os/memory.h"
 #include "base/text.h"
 #include "cache/cache_directory.h"
 #include "cli/mount/backing_broker.h"
@@ -22,9 +23,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The absolute path of a file or directory; a model name unchanged.
+// The absolute path of a file or directory; a model name, or a URL without its query.
 std::string absolute_source(const std::string& source) {
-  return is_path(source) ? absolute_path(source).value_or(source) : source;
+  return is_path(source) ? absolute_path(source).value_or(source) : printable_source(source);
 }
 
 // Implements the session callbacks of a mount: status, idle timeout, reload, unmount.
@@ -144,6 +145,7 @@ Result<sandbox::SandboxStatus> confine_server(const ServeParams& params, const M
 }  // namespace
 
 Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
+  save_memory();
   block_signal(SIGUSR1);
   if (params.observer.on_reload) block_signal(SIGHUP);
   const auto warn = [&log](const std::string& line) { log.write_once(Level::warning, line); };

@@ -71,6 +71,17 @@ Map passthrough_of(const MountState& state) {
   return out;
 }
 
+Map as_value(const StoreStatus::Remote& remote) {
+  Map out;
+  out.append("url", to_utf8(remote.url));
+  out.append("size", remote.size);
+  out.append("requests", remote.requests);
+  out.append("bytes_fetched", remote.bytes_fetched);
+  out.append("bytes_read", remote.bytes_read);
+  out.append("verified", remote.verified);
+  return out;
+}
+
 std::string status_text(const MountState& state) {
   const StoreStatus status = state.store->status();
   List sources;
@@ -90,6 +101,9 @@ std::string status_text(const MountState& state) {
   out.append("passthrough", passthrough_of(state));
   out.append("counters", counters_of(status));
   out.append("blobs", std::move(blobs));
+  List remotes;
+  for (const StoreStatus::Remote& remote : status.remotes) remotes.emplace_back(as_value(remote));
+  out.append("remotes", std::move(remotes));
   return to_json(std::move(out));
 }
 

@@ -84,6 +84,11 @@ Options store_options(StoreFlags& store_flags) {
     store_flags.recheck = value == "read" ? Recheck::read : value == "full" ? Recheck::full : Recheck::off;
     return {};
   };
+  const auto take_verify = [&store_flags, wrong](const std::string& value) -> Result<void> {
+    if (value != "ranges" && value != "whole") return wrong(value, "is not a policy; use ranges or whole");
+    store_flags.verify_whole = value == "whole";
+    return {};
+  };
   const auto take_sandbox = [&store_flags, wrong](const std::string& value) -> Result<void> {
     if (value != "on" && value != "off") return wrong(value, "is not a switch; use on or off");
     store_flags.sandbox = value == "on";
@@ -104,8 +109,14 @@ Options store_options(StoreFlags& store_flags) {
       flag("offline", "do not use the network; reads of data that is not cached fail", store_flags.offline),
       flag("stream", "serve downloaded bytes before verification; a corrupt download is detected only at its end",
            store_flags.stream),
+      {"verify", "POLICY",
+       "when to verify blobs of registries above 8 MiB: ranges (when all of their ranges have been read), whole "
+       "(before "
+       "the first read) (default: ranges)",
+       take_verify},
       {"timeout", "SECONDS", "give up after this long without data (default: 30)", take_timeout},
-      flag("insecure", "use http instead of https for registries", store_flags.insecure),
+      flag("insecure", "use http instead of https for registries, and permit http:// URLs of other machines",
+           store_flags.insecure),
       flag("allow-private-urls", "permit URLs in containers with loopback, link-local and private addresses",
            store_flags.allow_private_urls),
       {"sandbox", "on|off", "sandbox of the process that reads containers; off is for debugging (default: on)",
@@ -126,6 +137,7 @@ Result<BlobStorePtr> use_store(OpenOptions& open_options, const StoreFlags& stor
   options.recheck = store_flags.recheck;
   options.fetching.http = http;
   options.fetching.stream = store_flags.stream;
+  options.fetching.verify_whole = store_flags.verify_whole;
   const BlobStorePtr store = blob_store(std::move(options));
   open_options.blobs = store;
   open_options.registries = {store, http, store_flags.insecure};

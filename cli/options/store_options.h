@@ -17,9 +17,10 @@ struct StoreFlags {
   bool no_cache = false;         ///< keep blobs in temporary files of this process
   std::optional<uint64_t> size;  ///< the cache's quota, in bytes
   std::vector<std::string> blob_directories;
-  bool offline = false;   ///< do not use the network
-  bool stream = false;    ///< serve bytes before verification
-  bool insecure = false;  ///< use http for registries
+  bool offline = false;       ///< do not use the network
+  bool stream = false;        ///< serve bytes before verification
+  bool verify_whole = false;  ///< serve no range of a blob before the whole blob is verified
+  bool insecure = false;      ///< use http for registries
   bool allow_private_urls = false;
   Recheck recheck = Recheck::read;
   unsigned timeout = 30;  ///< seconds without data

@@ -60,6 +60,12 @@ class Member final : public Source {
     if (little && opened_.load(std::memory_order_acquire) == nullptr) return TRY(made())->read(offset, out);
     return TRY(opened())->read(offset, out);
   }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    return size_ <= kSmallBlob ? read(offset, out) : TRY(opened())->read_ahead(offset, out, expected);
+  }
+  Result<void> fetch(ByteRange range) const override {
+    return size_ <= kSmallBlob ? Source::fetch(range) : TRY(opened())->fetch(range);
+  }
   Result<Descriptor> open_whole_file() const override { return TRY(opened())->open_whole_file(); }
   std::optional<Extent> extent() const override {
     const auto source = opened();

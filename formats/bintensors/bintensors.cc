@@ -28,7 +28,7 @@ bool has_control_names(const LayoutAttempt& reading) {
   const auto is_control = [](char c) { return (c >= 0 && c < ' ') || c == 0x7F; };
   const auto& tensors = reading.metadata.header.tensors;
   return std::any_of(tensors.begin(), tensors.end(),
-                     [&](const Tensor& t) { return std::any_of(t.name.begin(), t.name.end(), is_control); });
+                     [&](const TensorView& t) { return std::any_of(t.name.begin(), t.name.end(), is_control); });
 }
 
 bool is_strict(const Result<LayoutAttempt>& reading) { return reading && reading->metadata.padded_as_written; }

@@ -168,11 +168,12 @@ Result<void> decode_release(Decoder& in, flat::Header& header) {
   bool unnamed = false;
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kNamedTensor);
-    Tensor& tensor = header.tensors.emplace_back();
+    Tensor tensor;
     tensor.name = TRY(about(decode_name(in, unnamed), "tensor {}: name", i));
     const auto info = decode_info(in, tensor, header.ranges.emplace_back());
     if (!info) return about(info, "tensor {} {}", i, quoted(tensor.name));
     TRY_VOID(header.charge_tensor(tensor.name.size(), tensor.shape.size()));
+    header.tensors.push_back(tensor);
   }
   return {};
 }
@@ -224,10 +225,11 @@ Result<void> decode_legacy(Cursor& cursor, Decoder& in, flat::Header& header) {
   reserve(header, count);
   for (std::string& name : names) {
     again.element(kTensorInfo);
-    Tensor& tensor = header.tensors.emplace_back();
+    Tensor tensor;
     tensor.name = std::move(name);
     TRY_VOID(decode_info(again, tensor, header.ranges.emplace_back()));
     TRY_VOID(header.charge_tensor(tensor.name.size(), tensor.shape.size()));
+    header.tensors.push_back(tensor);
   }
   return {};
 }

@@ -174,7 +174,7 @@ class TensorAdder {
     tensor.source = std::move(*source);
     if (tensor.dtype->name == "string")
       add_strings(tensor, archive_.resolve(fmt::format("tensor_data/{}", entry.file)));
-    model_.tensors.push_back(std::move(tensor));
+    model_.tensors.push_back(tensor);
   }
 
   // The strings of a file are parsed once, however many tensors name it.

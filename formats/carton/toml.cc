@@ -283,7 +283,7 @@ Map common_fields(const Map& carton_toml, Warnings& warnings, Budget& budget) {
 
 void check_references(const Map& carton_toml, const archive::Archive& archive, const Model& model, Warnings& warnings) {
   std::vector<std::string_view> tensors;
-  for (const Tensor& tensor : model.tensors) tensors.push_back(tensor.scope.empty() ? tensor.name : tensor.scope);
+  for (const TensorView& tensor : model.tensors) tensors.push_back(tensor.scope.empty() ? tensor.name : tensor.scope);
   std::sort(tensors.begin(), tensors.end());
   each_reference(carton_toml, [&](const char* kind, const Value& reference) {
     const std::string_view tensor = behind("@tensor_data/", reference);

@@ -13,11 +13,11 @@
 namespace weightfs::flat {
 namespace {
 
-Error wrong(const Tensor& tensor, const std::string& why) {
+Error wrong(const TensorView& tensor, const std::string& why) {
   return Error{Code::corrupt, fmt::format("tensor {}: {}", quoted(tensor.name), why)};
 }
 
-Result<void> check_size(const Tensor& tensor, Range range) {
+Result<void> check_size(const TensorView& tensor, Range range) {
   if (tensor.dtype == &kUnknownDType) return {};
   const auto needed = size_in_bytes(*tensor.dtype, tensor.shape);
   const uint64_t size = range.end - range.begin;
@@ -98,14 +98,14 @@ Result<uint64_t> read_length(const Source& bytes) {
   return length;
 }
 
-std::vector<size_t> repeated_names(const std::vector<Tensor>& tensors) {
+std::vector<size_t> repeated_names(const TensorList& tensors) {
   struct Key {
     size_t hash;
     size_t place;
   };
   std::vector<Key> keys;
   keys.reserve(tensors.size());
-  for (const Tensor& tensor : tensors) keys.push_back({std::hash<std::string>{}(tensor.name), keys.size()});
+  for (const TensorView& tensor : tensors) keys.push_back({std::hash<std::string_view>{}(tensor.name), keys.size()});
   // Sorted, not put into a hash table: names that were made to collide cost little more than others.
   std::sort(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
     if (a.hash != b.hash) return a.hash < b.hash;
@@ -133,7 +133,7 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
   uint64_t end = 0;
   for (const size_t i : places) {
     const auto [begin, next] = ranges[i];
-    const Tensor& tensor = header.tensors[i];
+    const TensorView& tensor = header.tensors[i];
     if (tensor.name.size() > kMaxNameLength)
       return tl::unexpected(
           wrong(tensor, fmt::format("a name of {} bytes, more than {}", tensor.name.size(), kMaxNameLength)));
@@ -145,7 +145,7 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
   if (const uint64_t there = file->size() - kPrefix - length; end != there)
     return failure(Code::corrupt, fmt::format("tensors of {} bytes in all, {} bytes after the header", end, there));
   for (size_t i = 0; i < ranges.size(); ++i)
-    header.tensors[i].source = TRY(slice(file, kPrefix + length + ranges[i].begin, ranges[i].end - ranges[i].begin));
+    header.tensors.set_source(i, TRY(slice(file, kPrefix + length + ranges[i].begin, ranges[i].end - ranges[i].begin)));
   return {};
 }
 

@@ -50,9 +50,9 @@ struct Header {
   explicit Header(Budget& budget) : charges(budget) {}
 
   Charges charges;
-  std::vector<Tensor> tensors;  ///< without their bytes
-  std::vector<Range> ranges;    ///< of the tensor with the same index
-  Map metadata;                 ///< the writer's metadata
+  TensorList tensors;         ///< without their bytes
+  std::vector<Range> ranges;  ///< of the tensor with the same index
+  Map metadata;               ///< the writer's metadata
   Warnings warnings;
 
   /// Charges a tensor with a name of this length and this many dimensions; call it before the tensor is added.
@@ -63,7 +63,7 @@ struct Header {
 };
 
 /// The indices, ascending, of the tensors whose name a later tensor repeats.
-std::vector<size_t> repeated_names(const std::vector<Tensor>& tensors);
+std::vector<size_t> repeated_names(const TensorList& tensors);
 
 /// The required order of the tensors in the buffer.
 enum class Order { any, as_listed };

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
+
+#include "base/parallel.h"
 
 namespace weightfs {
 namespace {
@@ -12,6 +13,10 @@ constexpr uint64_t kDense = 8;     // one read for elements and at most this man
 constexpr uint64_t kClose = 4096;  // or at most this many bytes
 constexpr uint64_t kTile = 16;  // rows and columns that are copied at once, so that both stay in the processor's cache
 constexpr uint64_t kMostPieces = 64;
+
+// A copy of at least this many bytes is worth threads.
+constexpr uint64_t kLarge = uint64_t{1} << 20;
+constexpr size_t kMaxThreads = 4;
 
 // A dimension of the copy from the buffer to the output.
 using CopyDimension = BoxDimension;
@@ -128,40 +133,72 @@ Plan plan(uint32_t width, std::span<const BoxDimension> box) {
   return made;
 }
 
+// A copy of a box, group by group. A group is pieces that are read before they are copied: those that are neighbours in
+// the output.
+class Gathering {
+ public:
+  Gathering(const Source& storage, uint64_t first, uint32_t width, Plan plan, std::span<std::byte> out)
+      : storage_(storage), first_(first), width_(width), plan_(std::move(plan)), out_(out) {
+    if (!plan_.others.empty()) {
+      const auto found = std::min_element(plan_.others.begin(), plan_.others.end(),
+                                          [](const auto& a, const auto& b) { return a.out_stride < b.out_stride; });
+      batched_ = *found;
+      plan_.others.erase(found);
+    }
+    most_ = std::clamp<uint64_t>(kGatherBuffer / width / plan_.span, 1, kMostPieces);
+    per_row_ = (batched_.count + most_ - 1) / most_;
+  }
+
+  uint64_t groups() const {
+    uint64_t groups = per_row_;
+    for (const BoxDimension& dimension : plan_.others) groups *= dimension.count;
+    return groups;
+  }
+
+  Result<void> copy(uint64_t group) const {
+    const uint64_t begin = group % per_row_ * most_;
+    const uint64_t pieces = std::min(most_, batched_.count - begin);
+    uint64_t source = first_ + begin * batched_.stride;
+    uint64_t target = begin * batched_.out_stride;
+    uint64_t left = group / per_row_;
+    for (size_t d = plan_.others.size(); d-- > 0; left /= plan_.others[d].count) {
+      source += left % plan_.others[d].count * plan_.others[d].stride;
+      target += left % plan_.others[d].count * plan_.others[d].out_stride;
+    }
+    std::vector<std::byte> buffer(pieces * plan_.span * width_);
+    TRY_VOID(read(source, pieces, buffer));
+    std::vector<CopyDimension> copied = plan_.piece;
+    copied.push_back({pieces, plan_.span, batched_.out_stride});
+    copy_box(width_, buffer.data(), out_.data() + target * width_, std::move(copied));
+    return {};
+  }
+
+ private:
+  Result<void> read(uint64_t source, uint64_t pieces, std::span<std::byte> buffer) const {
+    const uint64_t size = plan_.span * width_;
+    std::vector<Piece> reads;
+    for (uint64_t i = 0; i < pieces; ++i)
+      reads.push_back({(source + i * batched_.stride) * width_, buffer.subspan(i * size, size)});
+    return storage_.read_pieces(reads);
+  }
+
+  const Source& storage_;
+  uint64_t first_;
+  uint32_t width_;
+  Plan plan_;  // without the dimension of the pieces of a group
+  std::span<std::byte> out_;
+  BoxDimension batched_{1, 0, 0};  // from one piece of a group to the next
+  uint64_t most_;                  // pieces of a group
+  uint64_t per_row_;               // groups of the dimension `batched_`
+};
+
 }  // namespace
 
 Result<void> gather(const Source& storage, uint64_t first, uint32_t width, std::span<const BoxDimension> box,
                     std::span<std::byte> out) {
-  Plan plan = weightfs::plan(width, box);
-  // Several pieces are read before they are copied: those that are neighbours in the output.
-  BoxDimension batched{1, 0, 0};
-  if (!plan.others.empty()) {
-    const auto found = std::min_element(plan.others.begin(), plan.others.end(),
-                                        [](const auto& a, const auto& b) { return a.out_stride < b.out_stride; });
-    batched = *found;
-    plan.others.erase(found);
-  }
-  const uint64_t most = std::clamp<uint64_t>(kGatherBuffer / width / plan.span, 1, kMostPieces);
-  std::vector<std::byte> buffer(std::min(most, batched.count) * plan.span * width);
-  std::vector<uint64_t> at(plan.others.size(), 0);
-  do {
-    uint64_t source = first;
-    uint64_t target = 0;
-    for (size_t d = 0; d < at.size(); ++d) {
-      source += at[d] * plan.others[d].stride;
-      target += at[d] * plan.others[d].out_stride;
-    }
-    for (uint64_t i = 0; i < batched.count; i += most) {
-      const uint64_t pieces = std::min(most, batched.count - i);
-      for (uint64_t piece = 0; piece < pieces; ++piece)
-        TRY_VOID(read_exact(storage, (source + (i + piece) * batched.stride) * width,
-                            std::span(buffer).subspan(piece * plan.span * width, plan.span * width)));
-      std::vector<CopyDimension> copied = plan.piece;
-      copied.push_back({pieces, plan.span, batched.out_stride});
-      copy_box(width, buffer.data(), out.data() + (target + i * batched.out_stride) * width, std::move(copied));
-    }
-  } while (next_index(at, plan.others));
-  return {};
+  const Gathering gathering(storage, first, width, plan(width, box), out);
+  const size_t threads = out.size() < kLarge ? 1 : processors(kMaxThreads);
+  return in_parallel(gathering.groups(), threads, [&](uint64_t group) { return gathering.copy(group); });
 }
 
 }  // namespace weightfs

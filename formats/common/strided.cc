@@ -14,8 +14,10 @@
 namespace weightfs {
 namespace {
 
-// The size of a block, which is gathered at once for reads that follow each other.
-constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
+// The size of a block, which is gathered at once for reads that follow each other. The larger it is, the more bytes of
+// a transposed matrix are read at once; two blocks are kept, because the reads of a sequential reader arrive in any
+// order.
+constexpr uint64_t kBlockBytes = kMaxRecentBlocks / 2;
 
 // Neither this block nor the next one exists: the first read is not known to be sequential.
 constexpr uint64_t kNoBlock = ~uint64_t{0} - 1;
@@ -117,30 +119,30 @@ class Gathered final : public Source {
     const bool is_near = block == last || block == last + 1 || block + 1 == last;
     if (!is_near) return read_alone(block, offset, out);
     const uint64_t first = block * per_block_;
-    const auto bytes =
-        TRY(blocks_.get(block, [&] { return gathered(first, std::min(per_block_, elements_ - first)); }));
-    std::memcpy(out.data(), bytes->data() + offset, out.size());
-    return {};
+    const uint64_t size = std::min(per_block_, elements_ - first) * width_;
+    return blocks_.read(
+        block, size, [&](std::span<std::byte> bytes) { return gather_all(first, bytes); }, offset, out);
   }
 
   Result<void> read_alone(uint64_t block, uint64_t offset, std::span<std::byte> out) const {
     const uint64_t first = offset / width_;
     const uint64_t end = (offset + out.size() + width_ - 1) / width_;
-    const auto bytes = TRY(gathered(block * per_block_ + first, end - first));
+    std::vector<std::byte> bytes((end - first) * width_);
+    TRY_VOID(gather_all(block * per_block_ + first, bytes));
     std::memcpy(out.data(), bytes.data() + offset % width_, out.size());
     return {};
   }
 
-  // The elements [first, first + count) of the output.
-  Result<std::vector<std::byte>> gathered(uint64_t first, uint64_t count) const {
-    std::vector<std::byte> bytes(count * width_);
+  // Fills `bytes` with the elements of the output from `first` on.
+  Result<void> gather_all(uint64_t first, std::span<std::byte> bytes) const {
+    const uint64_t count = bytes.size() / width_;
     for (uint64_t done = 0; done < count;) {
       const uint64_t elements = box_at(first + done, count - done);
-      TRY_VOID(gather_box(first + done, elements, std::span(bytes).subspan(done * width_, elements * width_)));
+      TRY_VOID(gather_box(first + done, elements, bytes.subspan(done * width_, elements * width_)));
       done += elements;
     }
     converter_.apply(bytes);
-    return bytes;
+    return {};
   }
 
   // The dimension of the largest box that begins at this element and has at most `most` elements.

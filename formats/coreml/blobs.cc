@@ -59,6 +59,8 @@ Result<SourcePtr> BlobFiles::open(const std::string& path) {
   TRY_VOID(container_.budget->charge(Cost::kept, 3 * path.size()));
   Result<SourcePtr> opened = container_.folder == nullptr ? failure(Code::not_found, "the model has no directory")
                                                           : open_below(container_, path);
+  // A FIFO, or a file that the user may not read: only its tensors are refused.
+  if (!opened && opened.error().code == Code::io) opened.error().code = Code::unsupported;
   if (opened)
     if (const auto valid = check_version(**opened); !valid) opened = tl::unexpected(valid.error());
   order_.push_back(path);

@@ -5,8 +5,8 @@
 
 namespace weightfs::coreml {
 
-constexpr uint32_t varint(uint32_t number) { return protobuf::tag(number, protobuf::WireType::varint); }
-constexpr uint32_t bytes(uint32_t number) { return protobuf::tag(number, protobuf::WireType::bytes); }
+using protobuf::bytes;
+using protobuf::varint;
 
 namespace model {
 inline constexpr uint32_t kSpecificationVersion = varint(1);

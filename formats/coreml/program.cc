@@ -189,7 +189,7 @@ Result<void> ProgramReader::value(const Message& message, std::string name, cons
     tensor.source = std::move(*found);
   else
     warnings_.add("tensor {}: {}: refused", quoted(tensor.name), found.error().message);
-  out_.tensors.push_back(std::move(tensor));
+  out_.tensors.push_back(tensor);
   return {};
 }
 

@@ -95,10 +95,11 @@ Result<void> add_tensors(Model& model, Warnings& warnings, const Part& part, con
                                       .budget = container.budget}));
   const std::string prefix(part.path.substr(0, part.path.size() - name_of(part.path).size()));
   TRY_VOID(container.budget->charge(Cost::kept, prefix.size() * inner.tensors.size()));
-  for (Tensor& tensor : inner.tensors) {
-    tensor.name.insert(0, prefix);
-    if (!tensor.source.refused()) tensor.source = TRY(slice(bytes, tensor.source.offset(), tensor.nbytes()));
-    model.tensors.push_back(std::move(tensor));
+  TRY_VOID(inner.tensors.move_to(bytes));
+  for (TensorView tensor : inner.tensors) {
+    const std::string name = fmt::format("{}{}", prefix, tensor.name);
+    tensor.name = name;
+    model.tensors.push_back(tensor);
   }
   model.string_pool.splice(model.string_pool.end(), inner.string_pool);
   for (const std::string& line : inner.warnings) warnings.add("{}: {}", quoted(part.path), line);

@@ -54,7 +54,7 @@ Result<void> TensorAdder::tensor(std::string name, const Layout& layout, const R
     if (!is_about_the_bytes(placed.error())) return tl::unexpected(placed.error());
     warnings_.add("tensor {}: {}", quoted(tensor.name), placed.error().message);
   }
-  model_.tensors.push_back(std::move(tensor));
+  model_.tensors.push_back(tensor);
   return {};
 }
 

@@ -260,42 +260,45 @@ class FlaxReader {
     return add(path, shape, chunks.begin()->second.dtype, TRY(slice(whole, 0, whole->size())));
   }
 
-  Result<Tensor*> add_tensor(const std::string& path) {
+  Result<Tensor> new_tensor(const std::string& path) {
     TRY_VOID(budget_.charge(Cost::tensor));
     TRY_VOID(budget_.charge(Cost::kept, path.size()));
-    Tensor& tensor = model_.tensors.emplace_back();
+    Tensor tensor;
     tensor.name = path;
     tensor.dtype = &kUnknownDType;
-    return &tensor;
+    return tensor;
   }
 
   Result<void> refuse(const std::string& path, const Error& why) {
-    TRY_VOID(add_tensor(path));
+    model_.tensors.push_back(TRY(new_tensor(path)));
     warnings_.add("tensor {}: {}: refused", quoted(path), why.message);
     return {};
   }
 
   Result<void> add(const std::string& path, const Shape& shape, const std::string& dtype, Slice bytes) {
-    Tensor& tensor = *TRY(add_tensor(path));
+    Tensor tensor = TRY(new_tensor(path));
     tensor.shape = shape;
     tensor.stored_dtype = TRY(pooled(dtype));
-    if (dtype == "object") {
-      warnings_.add("tensor {}: pickled objects, which are never opened: refused", quoted(path));
-      return {};
-    }
+    place(tensor, dtype, std::move(bytes));
+    model_.tensors.push_back(tensor);
+    return {};
+  }
+
+  void place(Tensor& tensor, const std::string& dtype, Slice bytes) {
+    if (dtype == "object")
+      return warnings_.add("tensor {}: pickled objects, which are never opened: refused", quoted(tensor.name));
     const DType* const known = dtype_named(dtype);
     if (known == nullptr || known->npy_descr.empty()) {
-      warnings_.add("tensor {}: dtype {} is unknown; shown as bytes", quoted(path), quoted(dtype));
+      warnings_.add("tensor {}: dtype {} is unknown; shown as bytes", quoted(tensor.name), quoted(dtype));
       tensor.source = std::move(bytes);
-      return {};
+      return;
     }
     tensor.dtype = known;
-    if (const auto size = size_in_bytes(*known, shape); size == bytes.size())
+    if (const auto size = size_in_bytes(*known, tensor.shape); size == bytes.size())
       tensor.source = std::move(bytes);
     else
-      warnings_.add("tensor {}: {} bytes, but its shape and dtype {} {}: refused", quoted(path), bytes.size(), dtype,
-                    size ? fmt::format("need {}", *size) : "overflow 64 bits");
-    return {};
+      warnings_.add("tensor {}: {} bytes, but its shape and dtype {} {}: refused", quoted(tensor.name), bytes.size(),
+                    dtype, size ? fmt::format("need {}", *size) : "overflow 64 bits");
   }
 
   Result<std::string_view> pooled(const std::string& dtype) {

@@ -148,7 +148,7 @@ class GgmlReader {
     TRY_VOID(paid);
     TRY_VOID(kept);
     if (!type.note.empty()) warnings_.add("tensor {}: {}: {}", quoted(name), type.name, type.note);
-    Tensor& tensor = model_.tensors.emplace_back();
+    Tensor tensor;
     tensor.name = name;
     tensor.dtype = type.dtype;
     tensor.stored_dtype = type.name;
@@ -156,9 +156,11 @@ class GgmlReader {
     is_cut_ = size > in_.left();
     if (is_cut_) {
       warnings_.add("tensor {}: {} bytes needed, {} left: refused", quoted(name), size, in_.left());
+      model_.tensors.push_back(tensor);
       return {};
     }
     tensor.source = TRY(slice(file_, in_.position(), size));
+    model_.tensors.push_back(tensor);
     return in_.skip(size);
   }
 

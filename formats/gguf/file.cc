@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "formats/common/cursor.h"
+#include "formats/gguf/types.h"
 
 namespace weightfs::gguf {
 namespace {
@@ -144,7 +145,7 @@ class FileReader {
     constexpr size_t kMaxGgmlDimensions = 4;  // GGML_MAX_DIMS
     auto name = read_string(cursor_, file_.dialect, kMaxNameLength);
     if (!name) return naming<void>(fmt::format("tensor {}", position), tl::unexpected(name.error()));
-    Tensor& tensor = file_.tensors.emplace_back();
+    Tensor tensor;
     tensor.name = std::move(*name);
     if (auto rest = read_rest(tensor); !rest)
       return naming(fmt::format("tensor {}", quoted(tensor.name)), std::move(rest));
@@ -156,6 +157,7 @@ class FileReader {
     if (tensor.shape.size() > kMaxGgmlDimensions)
       file_.warnings.add("tensor {}: {} dimensions, ggml accepts {}", quoted(tensor.name), tensor.shape.size(),
                          kMaxGgmlDimensions);
+    file_.tensors.push_back(tensor);
     return {};
   }
 
@@ -169,6 +171,9 @@ class FileReader {
     TensorEntry& entry = file_.entries.emplace_back();
     entry.type = TRY(cursor_.number<uint32_t>());
     entry.offset = TRY(cursor_.number<uint64_t>());
+    const TensorType type = tensor_type(entry.type);
+    tensor.dtype = file_.dialect.order == std::endian::big ? big_endian(type.dtype) : type.dtype;
+    tensor.stored_dtype = type.name;
     return {};
   }
 

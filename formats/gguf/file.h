@@ -41,7 +41,7 @@ struct File {
   Map metadata;                            ///< unique keys; of equal ones the first is kept
   std::optional<Value> gguf_key;  ///< the value of a key "gguf", which conflicts with the key of the container's facts
   std::vector<Document> documents;
-  std::vector<Tensor> tensors;       ///< only their names and shapes, which place_tensors() completes and moves
+  TensorList tensors;                ///< without their bytes, which place_tensors() adds when it moves them
   std::vector<TensorEntry> entries;  ///< of the tensor with the same index
   Warnings warnings;
 

@@ -55,12 +55,16 @@ Map facts_of(const File& file, uint64_t tensors, uint64_t section) {
 }
 
 // The Model under construction, of one file or several.
+// The header of a further shard has few keys; the number of its bytes is not stored.
+constexpr uint64_t kUsualHeader = 16 * 1024;
+
 struct ModelAssembly {
   Model model;
   std::map<std::string, std::string> files;  // by identity: the name under which each was read
   Map facts;
   Warnings warnings;
-  bool full = false;  // a file was omitted, for the tensors that the model has
+  uint32_t missing = 0;  // shards
+  bool full = false;     // a file was omitted, for the tensors that the model has
 };
 
 void add_part(ModelAssembly& assembly, const std::string& name, const SourcePtr& bytes) {
@@ -90,7 +94,8 @@ Model finish(ModelAssembly assembly) {
   for (const size_t place : flat::repeated_names(assembly.model.tensors))
     assembly.warnings.add("tensor {}: duplicate name", quoted(assembly.model.tensors[place].name));
   assembly.model.format = "gguf";
-  assembly.model.metadata.append("gguf", std::move(assembly.facts));
+  // A copy: it has no spare room, which counts in a directory of many models.
+  assembly.model.metadata.append("gguf", Map(assembly.facts));
   assembly.model.warnings = std::move(assembly.warnings).take();
   return std::move(assembly.model);
 }
@@ -109,11 +114,16 @@ Result<void> add_sibling(ModelAssembly& assembly, const Container& container, co
   const std::string name = shard.of(number);
   const std::string subject = fmt::format("{}: ", quoted(name));
   const auto left_out = [&](const Error& error) -> Result<void> {
-    if (error.code == Code::resource) return tl::unexpected(error);
+    if (error.code == Code::resource || error.code == Code::network) return tl::unexpected(error);
     assembly.warnings.add("{}{}", subject, error.message);
     return {};
   };
   const auto bytes = open_beside(container, name);
+  if (!bytes && bytes.error().code == Code::not_found) {
+    ++assembly.missing;
+    assembly.warnings.add("{}missing", subject);
+    return {};
+  }
   if (!bytes) return left_out(bytes.error());
   if (is_read(assembly, name, **bytes)) {
     add_part(assembly, name, *bytes);
@@ -136,15 +146,15 @@ Model read_alone(const Container& container, File file) {
 }
 
 Result<Model> read_shards(const Container& container, File own, const ShardName& shard) {
-  const auto names = container.folder->names();
-  if (!names || shard.count > kMaxShards) {
-    own.warnings.add("one of {} shards, shown alone: {}", shard.count,
-                     names ? fmt::format("{} at most are read", kMaxShards) : names.error().message);
+  if (shard.count > kMaxShards) {
+    own.warnings.add("one of {} shards, shown alone: {} at most are read", shard.count, kMaxShards);
     return read_alone(container, std::move(own));
   }
   const auto total = own.unsigned_at("split.tensors.count");
+  std::vector<std::string> names;
+  for (uint32_t number = 1; number <= shard.count; ++number) names.push_back(shard.of(number));
+  container.folder->prepare(names, [](std::string_view) { return kUsualHeader; });
   ModelAssembly assembly;
-  uint32_t missing = 0;
   for (uint32_t number = 1; number <= shard.count && !assembly.full; ++number) {
     const std::string name = shard.of(number);
     if (number == shard.number) {
@@ -154,15 +164,12 @@ Result<Model> read_shards(const Container& container, File own, const ShardName&
       }
       check_shard(own, shard, number);
       add_file(assembly, name, container.bytes, std::move(own), fmt::format("{}: ", quoted(name)));
-    } else if (std::binary_search(names->begin(), names->end(), name)) {
-      TRY_VOID(add_sibling(assembly, container, shard, number));
     } else {
-      ++missing;
-      assembly.warnings.add("{}: missing", quoted(name));
+      TRY_VOID(add_sibling(assembly, container, shard, number));
     }
   }
   const uint64_t tensors = assembly.model.tensors.size();
-  if (total != tensors && missing == 0 && !assembly.full)
+  if (total != tensors && assembly.missing == 0 && !assembly.full)
     assembly.warnings.add("split.tensors.count is {}, found {}", total ? std::to_string(*total) : "missing", tensors);
   Map split;
   split.append("count", shard.count);

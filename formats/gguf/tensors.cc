@@ -3,9 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
-#include <span>
+#include <utility>
 
 #include "base/text.h"
 #include "formats/gguf/types.h"
@@ -41,7 +40,7 @@ uint64_t alignment_in_use(File& file, uint64_t file_size) {
   return kDefaultAlignment;
 }
 
-std::string why_no_size(const DType& dtype, const Shape& shape) {
+std::string why_no_size(const DType& dtype, ShapeView shape) {
   const uint64_t row = shape.empty() ? 1 : shape.back();
   if (row % dtype.block != 0) return fmt::format("rows of {} elements are not whole blocks of {}", row, dtype.block);
   return "size in bytes overflows 64 bits";
@@ -62,18 +61,21 @@ class TensorPlacer {
 
   uint64_t run() {
     const size_t first = model_.tensors.size();
+    TensorList listed = std::exchange(file_.tensors, {});
     if (first == 0)
-      model_.tensors = std::move(file_.tensors);
+      model_.tensors = std::move(listed);
     else
-      model_.tensors.insert(model_.tensors.end(), std::move_iterator(file_.tensors.begin()),
-                            std::move_iterator(file_.tensors.end()));
-    for (size_t i = 0; i < file_.entries.size(); ++i) place(file_.entries[i], model_.tensors[first + i]);
+      model_.tensors.append(listed);
+    for (size_t i = 0; i < file_.entries.size(); ++i) {
+      TensorView tensor = model_.tensors[first + i];
+      place(file_.entries[i], tensor);
+      model_.tensors.replace(first + i, tensor);
+    }
     for (const auto& [id, strange] : strange_)
       file_.warnings.add("{}{} of type {}: {}", strange.count, strange.count == 1 ? " tensor" : " tensors", id,
                          tensor_type(id).note);
     if (others_.count > 0) file_.warnings.add("{} tensors of other unknown types", others_.count);
-    check_layout(std::span(model_.tensors).subspan(first));
-    file_.tensors.clear();
+    check_layout(first);
     file_.entries = {};
     return section_;
   }
@@ -84,12 +86,11 @@ class TensorPlacer {
     uint64_t count = 0;  // of its tensors
   };
 
-  void place(const TensorEntry& entry, Tensor& tensor) {
+  void place(const TensorEntry& entry, TensorView& tensor) {
     const TensorType type = tensor_type(entry.type);
     UnknownType* strange = type.note.empty() ? nullptr : &strange_type(entry.type, type);
     if (strange != nullptr) ++strange->count;
-    tensor.dtype = file_.dialect.order == std::endian::big ? big_endian(type.dtype) : type.dtype;
-    tensor.stored_dtype = strange != nullptr ? strange->spelling : type.name;
+    if (strange != nullptr) tensor.stored_dtype = strange->spelling;
     if (auto range = range_of(entry, tensor))
       tensor.source = std::move(*range);
     else
@@ -99,7 +100,7 @@ class TensorPlacer {
                          file_.alignment);
   }
 
-  Result<Slice> range_of(const TensorEntry& entry, const Tensor& tensor) {
+  Result<Slice> range_of(const TensorEntry& entry, const TensorView& tensor) {
     const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
     uint64_t begin = 0;
     const bool overflows = __builtin_add_overflow(section_, entry.offset, &begin);
@@ -135,31 +136,35 @@ class TensorPlacer {
                UnknownType{type.name.empty() ? model_.string_pool.emplace_back(fmt::format("ggml-{}", id)) : type.name};
   }
 
-  // Requirements of ggml beyond valid ranges: tensors in the order of the list, without gaps.
-  void check_layout(std::span<const Tensor> tensors) {
-    std::vector<const Tensor*> placed;
-    for (const Tensor& tensor : tensors)
-      if (!tensor.source.refused()) placed.push_back(&tensor);
+  // Requirements of ggml beyond valid ranges: the tensors from `first` on in the order of the list, without gaps.
+  void check_layout(size_t first) {
+    struct Placed {
+      size_t tensor;
+      uint64_t begin;
+      uint64_t size;
+    };
+    std::vector<Placed> placed;
+    for (size_t i = first; i < model_.tensors.size(); ++i)
+      if (const Slice bytes = model_.tensors[i].source; !bytes.refused())
+        placed.push_back({i, bytes.offset(), bytes.size()});
     // A tensor without bytes begins where the next one does.
-    const auto before = [](const Tensor* a, const Tensor* b) {
-      return std::pair(a->source.offset(), a->nbytes()) < std::pair(b->source.offset(), b->nbytes());
+    const auto before = [](const Placed& a, const Placed& b) {
+      return std::pair(a.begin, a.size) < std::pair(b.begin, b.size);
     };
     if (!std::is_sorted(placed.begin(), placed.end(), before)) {
       file_.warnings.add("tensors are stored in another order than they are listed in");
       std::sort(placed.begin(), placed.end(), before);
     }
     uint64_t end = std::min(section_, bytes_->size());
-    for (const Tensor* tensor : placed) {
-      const uint64_t begin = tensor->source.offset();
+    const auto name = [&](size_t tensor) { return quoted(model_.tensors[tensor].name); };
+    for (const auto& [tensor, begin, size] : placed) {
       const uint64_t padded = round_up(end, file_.alignment).value_or(end);
-      if (begin < end)
-        file_.warnings.add("tensor {}: overlaps the one before by {} bytes", quoted(tensor->name), end - begin);
-      if (begin > padded)
-        file_.warnings.add("tensor {}: {} unused bytes before it", quoted(tensor->name), begin - padded);
-      end = std::max(end, begin + tensor->nbytes());
+      if (begin < end) file_.warnings.add("tensor {}: overlaps the one before by {} bytes", name(tensor), end - begin);
+      if (begin > padded) file_.warnings.add("tensor {}: {} unused bytes before it", name(tensor), begin - padded);
+      end = std::max(end, begin + size);
     }
     const uint64_t padded = round_up(end, file_.alignment).value_or(end);
-    if (bytes_->size() > padded && placed.size() == tensors.size())
+    if (bytes_->size() > padded && placed.size() == model_.tensors.size() - first)
       file_.warnings.add("{} bytes after the last tensor", bytes_->size() - padded);
   }
 

@@ -18,17 +18,17 @@ struct TypeRow {
   uint64_t size;  // bytes of a value; 0 when they vary
 };
 
-constexpr std::array kTypes = {
+constexpr std::array kValueTypes = {
     TypeRow{"uint8", 1},  TypeRow{"int8", 1},    TypeRow{"uint16", 2},  TypeRow{"int16", 2},  TypeRow{"uint32", 4},
     TypeRow{"int32", 4},  TypeRow{"float32", 4}, TypeRow{"bool", 1},    TypeRow{"string", 0}, TypeRow{"array", 0},
     TypeRow{"uint64", 8}, TypeRow{"int64", 8},   TypeRow{"float64", 8},
 };
 
-uint64_t size_of(ValueType type) { return kTypes.at(static_cast<size_t>(type)).size; }
+uint64_t size_of(ValueType type) { return kValueTypes.at(static_cast<size_t>(type)).size; }
 
 Result<ValueType> read_type(Cursor& cursor) {
   const auto number = TRY(cursor.number<uint32_t>());
-  if (number >= kTypes.size())
+  if (number >= kValueTypes.size())
     return failure(Code::unsupported, fmt::format("value type {}, 0 to 12 are supported", number));
   return ValueType{number};
 }
@@ -243,7 +243,7 @@ class JsonRenderer {
 
 }  // namespace
 
-std::string_view name_of(ValueType type) { return kTypes.at(static_cast<size_t>(type)).name; }
+std::string_view name_of(ValueType type) { return kValueTypes.at(static_cast<size_t>(type)).name; }
 
 Result<uint64_t> read_count(Cursor& cursor, const Dialect& dialect) {
   if (dialect.version > 1) return cursor.number<uint64_t>();

@@ -67,7 +67,6 @@ class OldTree {
 };
 
 constexpr uint64_t kNodePrefix = 6;  // signature, version, type
-constexpr uint64_t kChecksum = 4;
 constexpr uint64_t kMaxDepthOfTree = 32;
 
 struct NewNode {

@@ -6,8 +6,6 @@
 namespace weightfs::hdf5 {
 namespace {
 
-constexpr uint64_t kChecksum = 4;
-
 // The maximum of the number of bits that a header may give for a count.
 constexpr uint64_t kMaxBits = 40;
 
@@ -79,12 +77,6 @@ struct ExtensibleArray {
   uint64_t blocks_of(uint64_t super) const { return uint64_t{1} << super / 2; }
   uint64_t elements_of_block(uint64_t super) const { return (uint64_t{1} << (super + 1) / 2) * min_in_block; }
 };
-
-uint64_t log2_of(uint64_t power) {
-  uint64_t log = 0;
-  while (power > 1) power >>= 1, ++log;
-  return log;
-}
 
 bool is_power(uint64_t number) { return number != 0 && (number & (number - 1)) == 0; }
 

@@ -50,11 +50,30 @@ Result<void> read_new_chunked(Fields& fields, Layout& layout) {
   return {};
 }
 
+// Versions 1 and 2 (HDF5 before 1.6.3): the number of dimensions is in front for each kind of storage.
+Result<Layout> read_first_layout(const Message& message, Fields& fields) {
+  const uint64_t rank = TRY(fields.number(1));
+  const uint64_t storage = TRY(fields.number(1));
+  if (storage > 2) return failure(Code::unsupported, fmt::format("a layout of class {}", storage));
+  Layout layout;
+  layout.storage = static_cast<Storage>(storage);
+  TRY_VOID(fields.skip(5));
+  if (layout.storage != Storage::compact) layout.address = TRY(fields.address());
+  if (layout.storage == Storage::chunked) layout.chunk = TRY(read_chunk(fields, rank, 4));
+  if (layout.storage != Storage::compact) return layout;
+  TRY_VOID(fields.skip(4 * rank));  // the dimensions of the dataset, which its dataspace has, too
+  layout.size = TRY(fields.number(4));
+  layout.address = message.address + fields.position();
+  TRY_VOID(fields.skip(layout.size));
+  return layout;
+}
+
 Result<Layout> read_layout(const Message& message, Sizes sizes) {
   Fields fields(message.data, sizes);
   const uint64_t version = TRY(fields.number(1));
-  if (version != 3 && version != 4)
-    return failure(Code::unsupported, fmt::format("a layout of version {}, 3 and 4 are supported", version));
+  if (version < 1 || version > 4)
+    return failure(Code::unsupported, fmt::format("a layout of version {}, at most 4 is supported", version));
+  if (version < 3) return read_first_layout(message, fields);
   Layout layout;
   const uint64_t storage = TRY(fields.number(1));
   if (storage > 3) return failure(Code::unsupported, fmt::format("a layout of class {}", storage));

@@ -2,6 +2,7 @@
 // of an address and of a length.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
@@ -11,6 +12,9 @@ namespace weightfs::hdf5 {
 
 /// The address of something that was never stored: all bits set, whatever the size of an address.
 inline constexpr uint64_t kUndefined = ~uint64_t{0};
+
+/// The bytes of the checksum at the end of a metadata block since version 2.
+inline constexpr uint64_t kChecksum = 4;
 
 /// The number of bytes of an address and of a length: 2, 4 or 8.
 struct Sizes {
@@ -52,6 +56,9 @@ class Fields {
   Sizes sizes_;
   size_t at_ = 0;
 };
+
+/// The exponent of a power of two; 0 for 0.
+constexpr uint64_t log2_of(uint64_t power) { return power == 0 ? 0 : static_cast<uint64_t>(std::bit_width(power)) - 1; }
 
 /// The little-endian number in `bytes`, at most 8 of them.
 uint64_t little_endian(std::string_view bytes);

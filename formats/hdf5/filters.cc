@@ -98,7 +98,7 @@ Result<std::string> undo_lzf(const std::string& stored, uint64_t bytes) {
 enum Parameter : size_t { kKind = 0, kFactor = 1, kClass = 3, kSize = 4, kOrder = 6, kHasFill = 7, kFill = 8 };
 
 // A chunk begins with the number of bits of a value, and the minimum.
-struct Head {
+struct PackedHead {
   uint32_t bits;
   uint64_t minimum;
 };
@@ -122,7 +122,7 @@ class Bits {
 };
 
 // The number with the packed difference `packed`, as its bits.
-uint64_t restored(uint64_t packed, const Head& head, const Filter& filter, uint32_t size, bool floating) {
+uint64_t restored(uint64_t packed, const PackedHead& head, const Filter& filter, uint32_t size, bool floating) {
   const bool is_fill = filter.values[kHasFill] != 0 && packed == (uint64_t{1} << head.bits) - 1;
   if (is_fill) return filter.values[kFill] | (size == 8 ? uint64_t{filter.values[kFill + 1]} << 32 : 0);
   if (!floating) return packed + head.minimum;
@@ -145,8 +145,8 @@ Result<std::string> undo_scale_offset(std::string_view stored, const Filter& fil
     return failure(Code::unsupported,
                    fmt::format("scale-offset: numbers of {} bytes, kind {}", size, filter.values[kKind]));
   if (stored.size() < kPrefixSize) return failure(Code::corrupt, "scale-offset: truncated");
-  const Head head{static_cast<uint32_t>(little_endian(stored.substr(0, 4))),
-                  little_endian(stored.substr(5, std::min<size_t>(8, static_cast<uint8_t>(stored[4]))))};
+  const PackedHead head{static_cast<uint32_t>(little_endian(stored.substr(0, 4))),
+                        little_endian(stored.substr(5, std::min<size_t>(8, static_cast<uint8_t>(stored[4]))))};
   const std::string_view packed = stored.substr(kPrefixSize);
   const uint64_t count = bytes / size;
   if (head.bits > 8 * size || packed.size() < (count * head.bits + 7) / 8)

@@ -153,7 +153,7 @@ class ModelReader {
       tensor.source = *std::move(contents);
     else
       warnings_.add("tensor {}: {}", quoted(path_), contents.error().message);
-    model_.tensors.push_back(std::move(tensor));
+    model_.tensors.push_back(tensor);
     add_attributes(attributes);
     return {};
   }
@@ -265,7 +265,6 @@ class ModelReader {
   void add_soft_links() {
     if (soft_links_.empty()) return;
     const size_t count = model_.tensors.size();
-    model_.tensors.reserve(count + soft_links_.size());  // by_name refers to names
     std::map<std::string_view, size_t> by_name;
     for (size_t i = 0; i < count; ++i) by_name.emplace(model_.tensors[i].name, i);
     Map links;
@@ -277,11 +276,11 @@ class ModelReader {
                                                         : path.substr(0, slash + 1) + target;
       const auto found = by_name.find(whole);
       if (found == by_name.end() || !metadata_.charge(Cost::tensor)) continue;
-      Tensor tensor = model_.tensors[found->second];
+      TensorView tensor = model_.tensors[found->second];
       tensor.name = path;
       if (const auto texts = model_.strings.find(found->second); texts != model_.strings.end())
         model_.strings.emplace(model_.tensors.size(), texts->second);
-      model_.tensors.push_back(std::move(tensor));
+      model_.tensors.push_back(tensor);
     }
     links_ = std::move(links);
   }

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <bit>
-
 #include "formats/hdf5/btree.h"
 
 namespace weightfs::hdf5 {
@@ -13,8 +11,6 @@ constexpr uint8_t kHugeByKey = 1;  // the type of the B-tree of huge objects
 
 // The maximum size of an object that is kept in memory.
 constexpr uint64_t kMaxObject = 16 << 20;
-
-uint64_t log2_of(uint64_t power) { return static_cast<uint64_t>(std::bit_width(power)) - 1; }
 
 }  // namespace
 

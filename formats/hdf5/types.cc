@@ -16,7 +16,7 @@ constexpr int kMaxTypeDepth = 16;
 constexpr size_t kMaxTypeName = 240;
 
 // What begins every datatype.
-struct Head {
+struct TypeHead {
   uint64_t version;
   TypeClass type_class;
   uint64_t flags;  // 24 bits
@@ -25,9 +25,9 @@ struct Head {
   bool big_endian() const { return (flags & 1) != 0; }
 };
 
-Result<Head> read_head(Fields& fields) {
+Result<TypeHead> read_head(Fields& fields) {
   const uint64_t first = TRY(fields.number(1));
-  Head head{first >> 4, static_cast<TypeClass>(first & 15), 0, 0};
+  TypeHead head{first >> 4, static_cast<TypeClass>(first & 15), 0, 0};
   head.flags = TRY(fields.number(3));
   head.size = TRY(fields.number(4));
   if (head.version < 1 || head.version > 5)
@@ -35,13 +35,13 @@ Result<Head> read_head(Fields& fields) {
   return head;
 }
 
-void set_numbers(Type& type, const Head& head, std::string_view dtype, std::string_view name) {
+void set_numbers(Type& type, const TypeHead& head, std::string_view dtype, std::string_view name) {
   type.dtype = dtype_named(dtype);
   if (head.big_endian() && head.size > 1) type.swap = static_cast<uint32_t>(head.size);
   type.name = fmt::format("{}{}", name, head.big_endian() ? "BE" : "LE");
 }
 
-Result<Type> read_integer(Fields& fields, const Head& head) {
+Result<Type> read_integer(Fields& fields, const TypeHead& head) {
   Type type;
   const uint64_t offset = TRY(fields.number(2));
   const uint64_t precision = TRY(fields.number(2));
@@ -72,7 +72,7 @@ constexpr std::array kFloats = {
     FloatRow{{2, 7, 8, 0, 7, 127}, "bfloat16", "H5T_FLOAT_BFLOAT16"},
 };
 
-Result<Type> read_floating(Fields& fields, const Head& head) {
+Result<Type> read_floating(Fields& fields, const TypeHead& head) {
   constexpr uint64_t kVax = 0x40, kImpliedBit = 2;
   Type type;
   const uint64_t offset = TRY(fields.number(2));
@@ -90,7 +90,7 @@ Result<Type> read_floating(Fields& fields, const Head& head) {
   return type;
 }
 
-Type text_type(const Head& head) {
+Type text_type(const TypeHead& head) {
   Type type;
   type.is_text = true;
   type.padding = static_cast<Padding>(head.flags & 15);
@@ -101,7 +101,7 @@ Type text_type(const Head& head) {
 Result<Type> read(Fields& fields, int depth);
 
 // The name of a member of a compound or an enumeration.
-Result<std::string_view> read_name(Fields& fields, const Head& head) {
+Result<std::string_view> read_name(Fields& fields, const TypeHead& head) {
   const uint64_t begin = fields.position();
   const auto name = TRY(fields.terminated());
   if (head.version < 3) TRY_VOID(fields.skip((8 - (fields.position() - begin) % 8) % 8));
@@ -114,7 +114,7 @@ struct Member {
   Type type;
 };
 
-Result<Member> read_member(Fields& fields, const Head& head, int depth) {
+Result<Member> read_member(Fields& fields, const TypeHead& head, int depth) {
   Member member{TRY(read_name(fields, head)), 0, {}};
   member.offset = TRY(fields.number(head.version < 3 ? 4 : bytes_for(head.size)));
   if (head.version == 1) TRY_VOID(fields.skip(28));
@@ -123,7 +123,7 @@ Result<Member> read_member(Fields& fields, const Head& head, int depth) {
 }
 
 // Two equal floating-point numbers are complex numbers, as h5py, PyTables and Julia write them.
-void detect_complex(Type& type, const Head& head, const std::vector<Member>& members) {
+void detect_complex(Type& type, const TypeHead& head, const std::vector<Member>& members) {
   if (members.size() != 2) return;
   const Member &real = members[0], &imaginary = members[1];
   const auto has_name = [](const Member& member, std::string_view first) { return member.name.starts_with(first); };
@@ -135,7 +135,7 @@ void detect_complex(Type& type, const Head& head, const std::vector<Member>& mem
   type.swap = real.type.swap;
 }
 
-Result<Type> read_compound(Fields& fields, const Head& head, int depth) {
+Result<Type> read_compound(Fields& fields, const TypeHead& head, int depth) {
   Type type;
   std::vector<Member> members;
   for (uint64_t left = head.flags & 0xFFFF; left > 0; --left) {
@@ -152,7 +152,7 @@ Result<Type> read_compound(Fields& fields, const Head& head, int depth) {
 }
 
 // h5py stores bool as an enumeration of FALSE and TRUE.
-Result<Type> read_enumeration(Fields& fields, const Head& head, int depth) {
+Result<Type> read_enumeration(Fields& fields, const TypeHead& head, int depth) {
   Type type = TRY(read(fields, depth));
   const uint64_t count = head.flags & 0xFFFF;
   std::vector<std::string_view> names;
@@ -164,7 +164,7 @@ Result<Type> read_enumeration(Fields& fields, const Head& head, int depth) {
   return type;
 }
 
-Result<Type> read_variable(Fields& fields, const Head& head, int depth) {
+Result<Type> read_variable(Fields& fields, const TypeHead& head, int depth) {
   Type base = TRY(read(fields, depth));
   Type type;
   type.is_text = (head.flags & 15) == 1;
@@ -173,7 +173,7 @@ Result<Type> read_variable(Fields& fields, const Head& head, int depth) {
   return type;
 }
 
-Result<Type> read_array(Fields& fields, const Head& head, int depth) {
+Result<Type> read_array(Fields& fields, const TypeHead& head, int depth) {
   const uint64_t rank = TRY(fields.number(1));
   if (head.version < 3) TRY_VOID(fields.skip(3));
   Shape dimensions;
@@ -199,7 +199,7 @@ Result<Type> read_complex(Fields& fields, int depth) {
   return type;
 }
 
-Result<Type> read_of_class(Fields& fields, const Head& head, int depth) {
+Result<Type> read_of_class(Fields& fields, const TypeHead& head, int depth) {
   switch (head.type_class) {
     case TypeClass::integer:
       return read_integer(fields, head);
@@ -235,7 +235,7 @@ Result<Type> read_of_class(Fields& fields, const Head& head, int depth) {
 
 Result<Type> read(Fields& fields, int depth) {
   if (depth > kMaxTypeDepth) return failure(Code::unsupported, "datatypes nested too deep");
-  const Head head = TRY(read_head(fields));
+  const TypeHead head = TRY(read_head(fields));
   Type type = TRY(read_of_class(fields, head, depth + 1));
   type.type_class = head.type_class;
   type.size = head.size;

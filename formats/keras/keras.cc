@@ -140,7 +140,7 @@ class KerasReader {
 void add_weights(Model& model, Model file, std::string_view name, Map& weights) {
   constexpr std::string_view kFolder = "metadata/";
   const size_t before = model.tensors.size();
-  std::ranges::move(file.tensors, std::back_inserter(model.tensors));
+  model.tensors.append(file.tensors);
   for (auto& [place, texts] : file.strings) model.strings.emplace(before + place, texts);
   model.string_pool.splice(model.string_pool.end(), file.string_pool);
   for (Document& document : file.documents) {

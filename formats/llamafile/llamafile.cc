@@ -54,8 +54,7 @@ Result<Model> read_member(const Part& part, const Container& container) {
                                .blobs = container.blobs,
                                .depth = container.depth + 1,
                                .budget = container.budget}));
-  for (Tensor& tensor : model.tensors)
-    if (!tensor.source.refused()) tensor.source = TRY(slice(member, tensor.source.offset(), tensor.nbytes()));
+  TRY_VOID(model.tensors.move_to(member));
   return model;
 }
 

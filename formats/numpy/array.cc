@@ -158,18 +158,18 @@ std::string_view array_name(std::string_view path) {
   return path;
 }
 
-Result<Tensor*> ArrayAdder::add_tensor(std::string_view name, size_t kept) {
+Result<Tensor> ArrayAdder::new_tensor(std::string_view name, size_t kept) {
   TRY_VOID(budget_.charge(Cost::tensor));
   TRY_VOID(budget_.charge(Cost::kept, name.size() + kept));
-  Tensor& tensor = model_.tensors.emplace_back();
+  Tensor tensor;
   tensor.name = name;
   tensor.dtype = &kUnknownDType;
-  return &tensor;
+  return tensor;
 }
 
 Result<void> ArrayAdder::add(std::string_view name, const Header& header, const Slice& file) {
   constexpr size_t kNpyFile = 100;  // an entry of Model::npy_files
-  Tensor& tensor = *TRY(add_tensor(name, kNpyFile + header.type.text.size() + 8 * header.shape.size()));
+  Tensor tensor = TRY(new_tensor(name, kNpyFile + header.type.text.size() + 8 * header.shape.size()));
   tensor.dtype = header.type.dtype;
   const auto known = texts_.find(header.type.text);
   tensor.stored_dtype =
@@ -179,17 +179,19 @@ Result<void> ArrayAdder::add(std::string_view name, const Header& header, const 
   if (!elements && !is_about_the_bytes(elements.error())) return tl::unexpected(elements.error());
   if (!elements) {
     warnings_.add("tensor {}: {}: refused", quoted(name), elements.error().message);
+    model_.tensors.push_back(tensor);
     return {};
   }
   tensor.source = std::move(*elements);
   if (tensor.dtype == &kUnknownDType)
-    model_.npy_files.emplace(model_.tensors.size() - 1,
+    model_.npy_files.emplace(model_.tensors.size(),
                              TRY(slice(file.whole(), file.offset(), header.data + header.nbytes)));
+  model_.tensors.push_back(tensor);
   return {};
 }
 
 Result<void> ArrayAdder::add_refused(std::string_view name, std::string_view reason) {
-  TRY_VOID(add_tensor(name, 0));
+  model_.tensors.push_back(TRY(new_tensor(name, 0)));
   warnings_.add("tensor {}: {}: refused", quoted(name), reason);
   return {};
 }

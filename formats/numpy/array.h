@@ -59,7 +59,7 @@ class ArrayAdder {
   Result<void> add_refused(std::string_view name, std::string_view reason);
 
  private:
-  Result<Tensor*> add_tensor(std::string_view name, size_t kept);
+  Result<Tensor> new_tensor(std::string_view name, size_t kept);
 
   Model& model_;
   Warnings& warnings_;

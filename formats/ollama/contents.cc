@@ -57,7 +57,7 @@ class Contents {
  private:
   // Several models each have theirs.
   void warn_of_repeated_names() {
-    const auto has_scope = [](const Tensor& tensor) { return !tensor.scope.empty(); };
+    const auto has_scope = [](const TensorView& tensor) { return !tensor.scope.empty(); };
     if (std::any_of(model_.tensors.begin(), model_.tensors.end(), has_scope)) return;
     for (const size_t place : flat::repeated_names(model_.tensors))
       warnings_.add("tensor {}: duplicate name", quoted(model_.tensors[place].name));

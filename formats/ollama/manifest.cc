@@ -14,11 +14,11 @@ namespace {
 // A layer has six, and annotations perhaps.
 constexpr uint64_t kMaxValues = 1'000'000;
 
-constexpr std::string_view kWhite = " \t\r\n";
+constexpr std::string_view kJsonSpaces = " \t\r\n";
 
 // The end of the first JSON value of `text` by its brackets and quotes; the parser validates it.
 size_t end_of_value(std::string_view text) {
-  const size_t first = std::min(text.find_first_not_of(kWhite), text.size());
+  const size_t first = std::min(text.find_first_not_of(kJsonSpaces), text.size());
   if (text.substr(first).starts_with("null")) return first + 4;
   int depth = 0;
   bool in_string = false;
@@ -86,10 +86,10 @@ class Fields {
 
  private:
   static std::string_view kind_of(const Value& value) {
-    constexpr std::array<std::string_view, 8> kKinds = {
+    constexpr std::array<std::string_view, 8> kKindsOfValues = {
         "null",   "true or false", "a number", "a larger number", "a number with a fraction or an exponent",
         "a text", "a list",        "an object"};
-    return kKinds.at(value.index());
+    return kKindsOfValues.at(value.index());
   }
 
   const Map& map_;

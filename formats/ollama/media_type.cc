@@ -10,7 +10,7 @@
 namespace weightfs::ollama {
 namespace {
 
-constexpr std::string_view kWhite = " \t\r\n\v\f";
+constexpr std::string_view kHeaderSpaces = " \t\r\n\v\f";
 constexpr std::string_view kSpecials = "()<>@,;:\\\"/[]?=";
 
 bool is_special(char c) { return kSpecials.find(c) != kSpecials.npos; }
@@ -22,9 +22,9 @@ bool is_token(std::string_view text) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kWhite);
+  const size_t begin = text.find_first_not_of(kHeaderSpaces);
   if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kWhite) + 1 - begin);
+  return text.substr(begin, text.find_last_not_of(kHeaderSpaces) + 1 - begin);
 }
 
 // Parses the parameters one by one.

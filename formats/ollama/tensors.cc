@@ -85,14 +85,15 @@ class Quantized {
   explicit Quantized(const Model& blob) {
     for (const auto& [key, value] : blob.metadata)
       if (const std::string* const text = std::get_if<std::string>(&value)) texts_.emplace(key, text);
-    for (const Tensor& tensor : blob.tensors) names_.insert(tensor.name);
+    for (const TensorView& tensor : blob.tensors) names_.insert(tensor.name);
   }
 
   // Nothing for an unquantised tensor. A companion, for example a scale, is one only beside its base.
-  std::optional<Map> facts_of(const Tensor& tensor) const {
-    const bool scaled = names_.contains(tensor.name + ".scale");
+  std::optional<Map> facts_of(const TensorView& tensor) const {
+    const bool scaled = names_.contains(fmt::format("{}.scale", tensor.name));
     const std::string* const type = own_or_common(tensor, "quant_type");
-    if (type == nullptr || (!scaled && !texts_.contains(tensor.name + ".quant_type"))) return std::nullopt;
+    if (type == nullptr || (!scaled && !texts_.contains(fmt::format("{}.quant_type", tensor.name))))
+      return std::nullopt;
     const Quantization* const known = quantization_named(*type);
     Map facts;
     facts.append("quant_type", known == nullptr ? Value(*type) : Value(known->name));
@@ -105,7 +106,7 @@ class Quantized {
   }
 
  private:
-  const std::string* own_or_common(const Tensor& tensor, std::string_view key) const {
+  const std::string* own_or_common(const TensorView& tensor, std::string_view key) const {
     const auto own = texts_.find(fmt::format("{}.{}", tensor.name, key));
     if (own != texts_.end()) return own->second;
     const auto common = texts_.find(key);
@@ -118,7 +119,7 @@ class Quantized {
     return error == std::errc() && rest == text.data() + text.size() ? Value(number) : Value(text);
   }
 
-  static void add_shape(Map& facts, const Shape& stored, uint64_t per_word) {
+  static void add_shape(Map& facts, ShapeView stored, uint64_t per_word) {
     if (stored.empty() || stored.back() > UINT64_MAX / per_word) return;
     List shape(stored.begin(), stored.end());
     shape.back() = stored.back() * per_word;
@@ -161,10 +162,10 @@ void Tensors::take_tensors(const Item& item, Model read, std::string_view scope)
   for (const std::string& warning : read.warnings) warnings_.add("{}{}", subject, warning);
   std::map<std::string_view, std::string_view> pool;
   for (const std::string& spelling : read.string_pool) pool[spelling] = pooled(spelling);
-  for (Tensor& tensor : read.tensors) {
+  for (TensorView tensor : read.tensors) {
     if (const auto kept = pool.find(tensor.stored_dtype); kept != pool.end()) tensor.stored_dtype = kept->second;
     tensor.scope = scope;
-    model_.tensors.push_back(std::move(tensor));
+    model_.tensors.push_back(tensor);
   }
 }
 
@@ -239,7 +240,7 @@ Result<void> Tensors::add_bare(const Item& item) {
     tensor.dtype = dtype;
   }
   model_.digests.emplace(model_.tensors.size(), *layer.descriptor.digest);
-  model_.tensors.push_back(std::move(tensor));
+  model_.tensors.push_back(tensor);
   return {};
 }
 
@@ -262,10 +263,14 @@ Result<void> Tensors::add_file(const Item& item) {
   if (TRY(reported(item, read)) || !has_room_for(item, read->tensors.size())) return {};
   // Ollama wrote so in the first weeks of 2026.
   const bool by_layer = read->tensors.size() == 1 && read->tensors[0].name == "data" && !item.layer.name.empty();
-  if (by_layer) read->tensors[0].name = item.layer.name;
+  if (by_layer) {
+    TensorView only = read->tensors[0];
+    only.name = item.layer.name;
+    read->tensors.replace(0, only);
+  }
   const Quantized quantized(*read);
-  for (const Tensor& tensor : read->tensors)
-    if (auto facts = quantized.facts_of(tensor)) quantization_.append(tensor.name, std::move(*facts));
+  for (const TensorView& tensor : read->tensors)
+    if (auto facts = quantized.facts_of(tensor)) quantization_.append(std::string(tensor.name), std::move(*facts));
   read_[digest] = {*length, model_.tensors.size(), read->tensors.size(), by_layer};
   take_tensors(item, std::move(*read), "");
   return {};
@@ -278,11 +283,11 @@ Result<void> Tensors::add_copies(const Item& item) {
   const auto paid = budget_->charge(Cost::tensor, read.count);
   if (TRY(reported(item, paid))) return {};
   for (size_t i = read.begin; i < read.begin + read.count; ++i) {
-    Tensor copy = model_.tensors[i];
+    TensorView copy = model_.tensors[i];
     if (read.named_by_layer) copy.name = item.layer.name;
     const auto kept = budget_->charge(Cost::kept, copy.name.size() + copy.shape.size() * sizeof(uint64_t));
     if (TRY(reported(item, kept))) return {};
-    model_.tensors.push_back(std::move(copy));
+    model_.tensors.push_back(copy);
   }
   return {};
 }
@@ -317,8 +322,7 @@ Result<Model> read_from_unverified(const Container& unverified, const SourcePtr&
   }
   container.folder = nullptr;  // a file, not one of several
   Model model = TRY(content == Content::gguf ? read_gguf(container) : read_safetensors(container));
-  for (Tensor& tensor : model.tensors)
-    if (!tensor.source.refused()) tensor.source = TRY(slice(verified, tensor.source.offset(), tensor.nbytes()));
+  TRY_VOID(model.tensors.move_to(verified));
   for (Part& part : model.parts) part.source = Later<SourcePtr>::of(verified);
   return model;
 }

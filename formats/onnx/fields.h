@@ -5,10 +5,10 @@
 
 namespace weightfs::onnx {
 
-constexpr uint32_t varint(uint32_t number) { return protobuf::tag(number, protobuf::WireType::varint); }
-constexpr uint32_t bytes(uint32_t number) { return protobuf::tag(number, protobuf::WireType::bytes); }
-constexpr uint32_t fixed32(uint32_t number) { return protobuf::tag(number, protobuf::WireType::fixed32); }
-constexpr uint32_t fixed64(uint32_t number) { return protobuf::tag(number, protobuf::WireType::fixed64); }
+using protobuf::bytes;
+using protobuf::fixed32;
+using protobuf::fixed64;
+using protobuf::varint;
 
 namespace model {
 inline constexpr uint32_t kIrVersion = varint(1);

@@ -268,7 +268,7 @@ Result<void> GraphReader::values(const StoredTensor& stored, Tensor& tensor) {
 Result<void> GraphReader::add(Tensor tensor) {
   TRY_VOID(container_.budget->charge(Cost::tensor));
   TRY_VOID(container_.budget->charge(Cost::kept, tensor.name.size() + sizeof(uint64_t) * tensor.shape.size()));
-  out_.tensors.push_back(std::move(tensor));
+  out_.tensors.push_back(tensor);
   return {};
 }
 

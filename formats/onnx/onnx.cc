@@ -24,7 +24,7 @@ using protobuf::Message;
 using protobuf::Scanner;
 
 // Of a text of the metadata. Programs store whole vocabularies there.
-constexpr uint64_t kMaxText = 64 << 20;
+constexpr uint64_t kMaxMetadataText = 64 << 20;
 
 // Of the inputs or outputs: before IR version 4 the initializers are among the inputs.
 constexpr size_t kMaxValues = 16'384;
@@ -101,7 +101,7 @@ class ModelReader {
 
   Result<std::string> text(const Field& field) {
     TRY_VOID(container_.budget->charge(Cost::kept, field.bytes.size()));
-    return scanner_.text(field.bytes, kMaxText);
+    return scanner_.text(field.bytes, kMaxMetadataText);
   }
 
   Result<void> header_text(const char* key, const Field& field) {
@@ -178,7 +178,7 @@ class ModelReader {
   Result<void> add_inputs_and_outputs() {
     TRY_VOID(container_.budget->charge(Cost::step, model_.tensors.size() / 4));
     std::unordered_set<std::string_view> weights;
-    for (const Tensor& tensor : model_.tensors)
+    for (const TensorView& tensor : model_.tensors)
       if (tensor.scope.empty()) weights.insert(tensor.name);
     std::array<Ends, 2> both = {Ends{"inputs", graph::kInput}, Ends{"outputs", graph::kOutput}};
     Charges charges(*container_.budget);

@@ -23,9 +23,9 @@ using protobuf::WireType;
 // A description has a type and dimensions, of up to 11 bytes each.
 constexpr uint64_t kMaxDescription = 16 * 1024;
 
-constexpr uint32_t kDataType = protobuf::tag(1, WireType::varint);
-constexpr uint32_t kDim = protobuf::tag(2, WireType::varint);
-constexpr uint32_t kPackedDims = protobuf::tag(2, WireType::bytes);
+constexpr uint32_t kDataType = protobuf::varint(1);
+constexpr uint32_t kDim = protobuf::varint(2);
+constexpr uint32_t kPackedDims = protobuf::bytes(2);
 
 // VarType.Type of framework.proto.
 struct ElementType {
@@ -159,7 +159,7 @@ class Reader {
       else
         warnings_.add("{}: {} bytes needed, {} left: refused", tensor.name, *size, end - at);
       at = is_whole ? at + *size : end;
-      model_.tensors.push_back(std::move(tensor));
+      model_.tensors.push_back(tensor);
     }
     return {};
   }
@@ -170,11 +170,17 @@ class Reader {
     model_.parts.push_back({found.program, Later<SourcePtr>::of(found.bytes)});
     const uint64_t count = found.names.size();
     if (count == model_.tensors.size())
-      for (size_t i = 0; i < count; ++i) model_.tensors[i].name = std::move(found.names[i]);
+      for (size_t i = 0; i < count; ++i) rename(i, found.names[i]);
     else if (count > 0)
       warnings_.add("{} names {} parameters, the file has {}; they are shown without names", quoted(found.program),
                     count, model_.tensors.size());
     return {};
+  }
+
+  void rename(size_t i, const std::string& name) {
+    TensorView tensor = model_.tensors[i];
+    tensor.name = name;
+    model_.tensors.replace(i, tensor);
   }
 
   const Container& container_;

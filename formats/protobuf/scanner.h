@@ -25,6 +25,12 @@ inline constexpr uint64_t kMaxName = 65'535;
 /// field, as in Google's readers.
 constexpr uint32_t tag(uint32_t number, WireType type) { return number << 3 | static_cast<uint32_t>(type); }
 
+/// The tag of a field with this number and the encoding that the function is named after.
+constexpr uint32_t varint(uint32_t number) { return tag(number, WireType::varint); }
+constexpr uint32_t bytes(uint32_t number) { return tag(number, WireType::bytes); }
+constexpr uint32_t fixed32(uint32_t number) { return tag(number, WireType::fixed32); }
+constexpr uint32_t fixed64(uint32_t number) { return tag(number, WireType::fixed64); }
+
 /// A range of the source, in bytes.
 struct Range {
   uint64_t begin = 0;

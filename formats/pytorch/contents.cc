@@ -16,24 +16,24 @@ namespace weightfs::pytorch {
 namespace {
 
 // Places of the tensors, those of the same bytes next to each other.
-std::vector<size_t> sorted_by_bytes(const std::vector<Tensor>& tensors) {
+std::vector<size_t> sorted_by_bytes(const TensorList& tensors) {
   std::vector<size_t> places(tensors.size());
   std::iota(places.begin(), places.end(), size_t{0});
   const auto key = [&](size_t i) {
-    const Slice& bytes = tensors[i].source;
+    const Slice bytes = tensors[i].source;
     return std::tuple(bytes.whole().get(), bytes.offset(), bytes.size(), i);
   };
   std::sort(places.begin(), places.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
   return places;
 }
 
-bool same_tensor(const Tensor& a, const Tensor& b) {
+bool same_tensor(const TensorView& a, const TensorView& b) {
   return !a.source.refused() && a.nbytes() > 0 && a.source.whole() == b.source.whole() &&
          a.source.offset() == b.source.offset() && a.dtype == b.dtype && a.shape == b.shape;
 }
 
 // The names of tensors with the same bytes, one list for each such tensor.
-Result<List> tied(const std::vector<Tensor>& tensors, Charges& charges) {
+Result<List> tied(const TensorList& tensors, Charges& charges) {
   const std::vector<size_t> places = sorted_by_bytes(tensors);
   std::vector<std::vector<size_t>> groups;
   for (size_t i = 1; i < places.size(); ++i) {

@@ -73,7 +73,7 @@ Result<void> TensorReader::add_read(Tensor tensor, const Result<void>& problem) 
     tensor.source = Slice();
     out_.warnings.add("tensor {}: {}", quoted(tensor.name), problem.error().message);
   }
-  out_.tensors.push_back(std::move(tensor));
+  out_.tensors.push_back(tensor);
   return {};
 }
 

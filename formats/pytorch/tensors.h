@@ -15,7 +15,7 @@ struct Contents {
   explicit Contents(Budget& budget) : charges(budget) {}
 
   Charges charges;
-  std::vector<Tensor> tensors;
+  TensorList tensors;
   Map metadata;           ///< values that are no tensors
   Map quantized;          ///< by tensor: the scheme, scales and zero points
   Map sparse;             ///< by tensor: the layout and the shape

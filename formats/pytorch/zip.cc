@@ -93,11 +93,13 @@ class ZipCheckpoint {
   // TorchScript's constants: weights of frozen models, and numbers in the code, which have no dimension and are no
   // weights.
   Result<void> add_constants() {
-    const auto before = static_cast<std::ptrdiff_t>(contents_.tensors.size());
+    const size_t before = contents_.tensors.size();
     TRY_VOID(add("constants.pkl", "constants/", "constants"));
-    const auto is_number = [](const Tensor& tensor) { return tensor.shape.empty() && !tensor.source.refused(); };
-    auto& tensors = contents_.tensors;
-    tensors.erase(std::remove_if(tensors.begin() + before, tensors.end(), is_number), tensors.end());
+    const auto is_number = [](const TensorView& tensor) { return tensor.shape.empty() && !tensor.source.refused(); };
+    std::vector<size_t> numbers;
+    for (size_t i = before; i < contents_.tensors.size(); ++i)
+      if (is_number(contents_.tensors[i])) numbers.push_back(i);
+    contents_.tensors.erase(numbers);
     return {};
   }
 

@@ -101,7 +101,7 @@ Result<Range> range_of(const ConstantNode& node, const Constant& constant, const
                            : inline_range(*vector, *size, image, sections);
 }
 
-Value text(const flatbuffers::String* string) {
+Value name_or_null(const flatbuffers::String* string) {
   return string == nullptr ? Value(nullptr) : Value(string->string_view());
 }
 
@@ -109,7 +109,7 @@ Value dimensions_of(const flatbuffers::Vector<flatbuffers::Offset<Dim>>* dimensi
   if (dimensions == nullptr) return nullptr;
   List out;
   for (const Dim* dimension : *dimensions)
-    out.push_back(dimension->name() != nullptr ? text(dimension->name()) : Value(dimension->value()));
+    out.push_back(dimension->name() != nullptr ? name_or_null(dimension->name()) : Value(dimension->value()));
   return out;
 }
 
@@ -189,7 +189,7 @@ std::string kind_of(const Node& node) {
 Map describe(const Node& node, uint64_t id, const StructureImage& image, const Sections& sections) {
   Map out;
   out.append("id", id);
-  out.append("name", text(node.name()));
+  out.append("name", name_or_null(node.name()));
   out.append("kind", kind_of(node));
   if (const auto* constant = node.data_as_ConstantNode()) add_constant(out, read_constant(*constant, image, sections));
   if (const auto* value = node.data_as_ValueNode()) add_value(out, *value);

@@ -142,7 +142,7 @@ bool HeaderReader::end_entry() {
   if (auto room = header.charge_tensor(tensor_.name.size(), shape_.size()); !room) return refuse(room.error());
   header.ranges.push_back({offsets_[0], offsets_[1]});
   tensor_.shape = shape_;
-  header.tensors.push_back(std::exchange(tensor_, {}));
+  header.tensors.push_back(tensor_);
   return true;
 }
 

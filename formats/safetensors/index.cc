@@ -4,9 +4,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "base/text.h"
@@ -27,6 +29,10 @@ constexpr size_t kMaxWeights = 1'000'000;
 
 // Values of `metadata`, which has few: total_size, a format.
 constexpr uint64_t kMaxMetadataValues = 1'000;
+
+// The functions of a shard that is a pickle: a field that is common to models, and what joins them.
+constexpr std::string_view kDangerous = "dangerous_globals";
+constexpr std::string_view kSeparator = ", ";
 
 struct Shard {
   std::string_view name;
@@ -206,11 +212,11 @@ class Merger {
     std::map<std::string_view, std::string_view> pooled;
     for (const std::string& spelling : read.string_pool) pooled[spelling] = model_.string_pool.emplace_back(spelling);
     for (const std::string& warning : read.warnings) warnings_.add("shard {}: {}", quoted(name), warning);
-    for (Tensor& tensor : read.tensors) {
+    for (TensorView tensor : read.tensors) {
       const auto own = pooled.find(tensor.stored_dtype);
       if (own != pooled.end()) tensor.stored_dtype = own->second;
       if (!is_at_home(tensor, shard)) tensor.scope = name;
-      model_.tensors.push_back(std::move(tensor));
+      model_.tensors.push_back(tensor);
     }
     if (shards_.empty()) take_metadata(read);
     add_dangerous(read);
@@ -242,12 +248,12 @@ class Merger {
 
  private:
   // Whether a tensor is in the shard of the weight map, or in no other shard.
-  bool is_at_home(const Tensor& tensor, const Shard& shard) {
+  bool is_at_home(const TensorView& tensor, const Shard& shard) {
     const auto weight = std::lower_bound(index_.weights.begin(), index_.weights.end(), tensor.name,
-                                         [](const Weight& w, const std::string& name) { return w.tensor < name; });
+                                         [](const Weight& w, std::string_view name) { return w.tensor < name; });
     if (weight == index_.weights.end() || weight->tensor != tensor.name) {
       warnings_.add("tensor {} in {} is not in the weight_map", quoted(tensor.name), quoted(shard.name));
-      return unlisted_.insert(tensor.name).second;
+      return unlisted_.emplace(tensor.name).second;
     }
     if (&weight->shard->file() == &shard) return weight->found = true;
     if (weight->elsewhere == Weight::kNowhere) weight->elsewhere = model_.tensors.size();
@@ -261,11 +267,13 @@ class Merger {
         warnings_.add("tensor {} is not in {}", quoted(weight.tensor), quoted(home.name));
       return;
     }
-    Tensor& tensor = model_.tensors[weight.elsewhere];
+    TensorView tensor = model_.tensors[weight.elsewhere];
     const std::string also = weight.found ? fmt::format(" and in {}", quoted(home.name)) : "";
     warnings_.add("tensor {} is in {}{}; weight_map lists {}", quoted(weight.tensor), quoted(tensor.scope), also,
                   quoted(home.name));
-    if (!weight.found) tensor.scope = {};
+    if (weight.found) return;
+    tensor.scope = {};
+    model_.tensors.replace(weight.elsewhere, tensor);
   }
 
   // Shards repeat each other's metadata. The model's metadata are those of a single file.
@@ -276,12 +284,18 @@ class Merger {
       if (key != first.format) model_.metadata.append(key, value);
   }
 
-  // Names that run code, of any shard that is a pickle.
+  // Functions that run code, of all shards that are pickles, each once.
   void add_dangerous(const Model& read) {
-    constexpr const char* kKey = "dangerous_globals";
-    const Value* const names = read.common.find(kKey);
-    const Value* const before = model_.common.find(kKey);
-    if (names != nullptr && before == nullptr) model_.common.set(kKey, *names);
+    const Value* const names = read.common.find(kDangerous);
+    const auto* const text = names == nullptr ? nullptr : std::get_if<std::string>(names);
+    if (text == nullptr) return;
+    for (size_t at = 0; at < text->size();) {
+      const size_t end = std::min(text->find(kSeparator, at), text->size());
+      const std::string name = text->substr(at, end - at);
+      if (dangerous_.insert(name).second) all_dangerous_.append(all_dangerous_.empty() ? "" : kSeparator).append(name);
+      at = end + kSeparator.size();
+    }
+    model_.common.set(std::string(kDangerous), all_dangerous_);
   }
 
   static Model empty() {
@@ -295,10 +309,23 @@ class Merger {
   Map shards_;  // the metadata of each
   Warnings warnings_;
   std::set<std::string> unlisted_;  // tensors that are in no line of the weight map
+  std::set<std::string> dangerous_;
+  std::string all_dangerous_;  // the same, in the order of the shards
 };
+
+// The bytes before the tensors of a safetensors file; of another format the first ones.
+uint64_t header_size(std::string_view head) {
+  if (head.size() < flat::kPrefix || head.starts_with("PK")) return head.size();
+  uint64_t length = 0;
+  std::memcpy(&length, head.data(), sizeof length);
+  return flat::kPrefix + std::min(length, flat::kMaxHeaderSize);
+}
 
 // Opens the shards, and finds the names of the same file.
 void open_shards(Index& index, const Container& container) {
+  std::vector<std::string> names;
+  for (const auto& [name, shard] : index.shards) names.push_back(name);
+  container.folder->prepare(names, header_size);
   std::map<std::string, const Shard*> files;  // by identity
   for (auto& [name, shard] : index.shards) {
     shard.bytes = open_beside(container, name);
@@ -323,7 +350,7 @@ Result<Model> read_shard(const Shard& shard, const Container& container) {
   return format->read({std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget});
 }
 
-Result<Model> read(const Container& container) {
+Result<Model> read_shards(const Container& container) {
   Index index = TRY(read_index(*container.bytes, *container.budget));
   if (container.folder == nullptr)
     return failure(Code::unsupported, "no other files in its directory; its shards are needed");
@@ -337,7 +364,7 @@ Result<Model> read(const Container& container) {
     } else if (auto model = read_shard(shard, container)) {
       merger.add(shard, std::move(*model));
       any = true;
-    } else if (model.error().code == Code::resource) {
+    } else if (model.error().code == Code::resource || model.error().code == Code::network) {
       return tl::unexpected(model.error());  // a retry can succeed, so no tensors are left out
     } else {
       merger.miss(shard, model.error());
@@ -371,7 +398,9 @@ Match matches_safetensors_index(const Probe& probe) {
 }
 
 Result<Model> read_safetensors_index(const Container& container) {
-  return read(container).map_error([](const Error& e) { return Error{e.code, "safetensors index: " + e.message}; });
+  return read_shards(container).map_error([](const Error& e) {
+    return Error{e.code, "safetensors index: " + e.message};
+  });
 }
 
 }  // namespace weightfs

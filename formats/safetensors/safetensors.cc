@@ -18,22 +18,11 @@ bool is_text(std::string_view bytes) {
 // The reference stores the tensors in a HashMap: of equal names the last one is kept.
 void drop_replaced(flat::Header& header) {
   const auto replaced = flat::repeated_names(header.tensors);
-  if (replaced.empty()) return;
-  auto next = replaced.begin();
-  size_t kept = 0;
-  for (size_t i = 0; i < header.tensors.size(); ++i) {
-    if (next != replaced.end() && *next == i) {
-      ++next;
-    } else {
-      if (kept != i) header.tensors[kept] = std::move(header.tensors[i]);
-      header.ranges[kept++] = header.ranges[i];
-    }
-  }
-  header.tensors.resize(kept);
-  header.ranges.resize(kept);
+  header.tensors.erase(replaced);
+  erase_places(header.ranges, replaced);
 }
 
-Result<Model> read(const Container& container) {
+Result<Model> read_file(const Container& container) {
   const uint64_t length = TRY(flat::read_length(*container.bytes));
   TRY_VOID(container.budget->charge(Cost::input, length));
   HeaderReader reader(length, *container.budget);
@@ -75,7 +64,7 @@ Match matches_safetensors(const Probe& probe) {
 }
 
 Result<Model> read_safetensors(const Container& container) {
-  return read(container).map_error([](const Error& e) { return Error{e.code, "safetensors: " + e.message}; });
+  return read_file(container).map_error([](const Error& e) { return Error{e.code, "safetensors: " + e.message}; });
 }
 
 }  // namespace weightfs

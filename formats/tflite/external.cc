@@ -48,7 +48,9 @@ Result<SourcePtr> ExternalBuffers::open(uint32_t group) {
     return failure(Code::unsupported,
                    fmt::format("is in the file {}, and no files are beside the model", quoted(name)));
   auto file = open_beside(container_, name).map_error([&](const Error& error) {
-    return Error{error.code, fmt::format("is in the file {}: {}", quoted(name), error.message)};
+    // A FIFO, or a file that the user may not read: only its tensors are refused.
+    const Code code = error.code == Code::io ? Code::unsupported : error.code;
+    return Error{code, fmt::format("is in the file {}: {}", quoted(name), error.message)};
   });
   if (file) opened_.emplace(name, *file);
   return files_.emplace(group, std::move(file)).first->second;

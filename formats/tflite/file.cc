@@ -7,7 +7,6 @@
 
 namespace weightfs::tflite {
 
-using flatbuffer::List;
 using flatbuffer::Table;
 
 Result<File> open_file(const SourcePtr& source, Budget& budget) {
@@ -37,7 +36,7 @@ Result<Graph> read_graph(const File& file, uint64_t index) {
   return graph;
 }
 
-Result<Entry> read_entry(const List& tensors, uint64_t index) {
+Result<Entry> read_entry(const flatbuffer::List& tensors, uint64_t index) {
   const Table table = TRY(tensors.table(index));
   Entry entry;
   entry.shape = TRY(table.list(0, sizeof(int32_t)));
@@ -56,7 +55,7 @@ Result<Entry> read_entry(const List& tensors, uint64_t index) {
   return entry;
 }
 
-Result<Call> read_call(const List& operators, uint64_t index) {
+Result<Call> read_call(const flatbuffer::List& operators, uint64_t index) {
   const Table table = TRY(operators.table(index));
   Call call;
   call.code = TRY(table.number<uint32_t>(0));
@@ -72,7 +71,7 @@ Result<std::optional<Slice>> bytes_of_buffer(const File& file, uint32_t index) {
   const Table buffer = TRY(file.buffers.table(index));
   // Models over 2 GiB have the bytes after the FlatBuffer. Converters write the offset 1 before they know it.
   const auto offset = TRY(buffer.number<uint64_t>(1));
-  const List data = offset > 1 ? List() : TRY(buffer.list(0, 1));
+  const flatbuffer::List data = offset > 1 ? flatbuffer::List() : TRY(buffer.list(0, 1));
   const uint64_t size = offset > 1 ? TRY(buffer.number<uint64_t>(2)) : data.size();
   if (size == 0) return std::nullopt;
   return TRY(slice(file.source, offset > 1 ? offset : data.position(), size));
@@ -93,7 +92,7 @@ Result<std::string> operator_code_name(const Table& operator_code) {
 
 Result<std::vector<std::string>> operator_code_names(const File& file, Charges& charges) {
   std::vector<std::string> out;
-  const List codes = TRY(file.model.tables(1));
+  const flatbuffer::List codes = TRY(file.model.tables(1));
   for (uint64_t i = 0; i < codes.size(); ++i) {
     const Table code = TRY(codes.table(i));
     std::string text = TRY(operator_code_name(code));

@@ -61,7 +61,7 @@ class TensorAdder {
     if (!placed)
       warnings_.add("tensor {}{}: {}", quoted(tensor.name), scope.empty() ? "" : fmt::format(" ({})", printable(scope)),
                     placed.error().message);
-    model_.tensors.push_back(std::move(tensor));
+    model_.tensors.push_back(tensor);
     return {};
   }
 

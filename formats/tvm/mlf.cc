@@ -18,12 +18,11 @@ namespace {
 
 constexpr const char* kMetadata = "metadata.json";
 constexpr std::string_view kParameters = "parameters/";
-constexpr std::string_view kSuffix = ".params";
 constexpr int64_t kMaxVersion = 7;
 
 // metadata.json has six values for each operator of the model: 20,000 of them fit.
 constexpr uint64_t kMaxMetadataSize = 16 << 20;
-constexpr uint64_t kMaxValues = 131'072;
+constexpr uint64_t kMaxJsonValues = 131'072;
 
 // There is one for each module, and one module as a rule.
 constexpr size_t kMaxParamsFiles = 100;
@@ -39,7 +38,7 @@ struct ParamsFile {
 // The contents of the .params files.
 struct Parameters {
   std::vector<ParamsFile> files;
-  std::vector<Tensor> tensors;
+  TensorList tensors;
   std::list<std::string> string_pool;
 };
 
@@ -67,7 +66,7 @@ Result<bool> has_magic(const Part& part) {
 
 // The first documentation of the format has `.json`, exporters write `.params`.
 std::string_view without_suffix(std::string_view path) {
-  for (const std::string_view suffix : {kSuffix, std::string_view(".json")})
+  for (const std::string_view suffix : {kParamsSuffix, std::string_view(".json")})
     if (path.ends_with(suffix)) return path.substr(0, path.size() - suffix.size());
   return {};
 }
@@ -78,7 +77,7 @@ Result<std::vector<ParamsFile>> in_parameters(const archive::Archive& archive) {
   for (const Part& part : archive.parts) {
     if (!part.path.starts_with(kParameters) || !part.link_target.empty()) continue;
     const std::string_view name = without_suffix(std::string_view(part.path).substr(kParameters.size()));
-    if (name.empty() || (!part.path.ends_with(kSuffix) && !TRY(has_magic(part)))) continue;
+    if (name.empty() || (!part.path.ends_with(kParamsSuffix) && !TRY(has_magic(part)))) continue;
     files.push_back({&part, std::string(name)});
     if (files.size() > kMaxParamsFiles) break;
   }
@@ -89,7 +88,8 @@ Result<std::vector<ParamsFile>> in_parameters(const archive::Archive& archive) {
 Result<std::vector<ParamsFile>> at_root(const archive::Archive& archive) {
   std::vector<ParamsFile> files;
   for (const Part& part : archive.parts) {
-    if (part.path.find('/') != part.path.npos || !part.path.ends_with(kSuffix) || !part.link_target.empty()) continue;
+    if (part.path.find('/') != part.path.npos || !part.path.ends_with(kParamsSuffix) || !part.link_target.empty())
+      continue;
     std::string name(without_suffix(part.path));
     const bool has_graph = archive.find("mod.json") != nullptr || archive.find(name + ".json") != nullptr;
     if (name.empty() || !has_graph || !TRY(has_magic(part))) continue;
@@ -163,10 +163,10 @@ class ParametersReader {
     // Moving a short std::string moves its bytes: references to them must be updated.
     std::map<std::string_view, std::string_view> pooled;
     for (const std::string& spelling : params.string_pool) pooled[spelling] = all_.string_pool.emplace_back(spelling);
-    for (Tensor& tensor : params.tensors) {
+    for (TensorView tensor : params.tensors) {
       tensor.stored_dtype = pooled[tensor.stored_dtype];
       tensor.scope = scope;
-      all_.tensors.push_back(std::move(tensor));
+      all_.tensors.push_back(tensor);
     }
     file.end = all_.tensors.size();
   }
@@ -183,7 +183,7 @@ Result<Map> read_metadata(const archive::Archive& archive, Budget& budget) {
     return Error{error.code, fmt::format("{}: {}", kMetadata, error.message)};
   };
   const std::string text = TRY(archive.text(kMetadata, kMaxMetadataSize));
-  Value root = TRY(parse_json(*in_memory(text), 0, text.size(), budget, kMaxValues).map_error(about));
+  Value root = TRY(parse_json(*in_memory(text), 0, text.size(), budget, kMaxJsonValues).map_error(about));
   const Footprint size = footprint(root);
   if (auto room = charge(size, budget); !room) {
     release(size, budget);
@@ -244,10 +244,10 @@ const List* storage_of(const Map& fields) {
 // Exporters use the wrong node for a storage's size, so most sizes are wrong.
 class SizeCheck {
  public:
-  void add(const List& storage, const Tensor* begin, const Tensor* end) {
+  void add(const List& storage, const TensorList& tensors, const ParamsFile& file) {
     std::map<std::string_view, uint64_t> sizes;
-    for (const Tensor* tensor = begin; tensor != end; ++tensor)
-      if (!tensor->source.refused()) sizes.emplace(tensor->name, tensor->nbytes());
+    for (size_t i = file.begin; i < file.end; ++i)
+      if (const TensorView tensor = tensors[i]; !tensor.source.refused()) sizes.emplace(tensor.name, tensor.nbytes());
     for (const Value& value : storage)
       if (const Map* const entry = std::get_if<Map>(&value)) check(*entry, sizes);
   }
@@ -289,8 +289,7 @@ void check_sizes(const std::vector<Module>& modules, const Parameters& parameter
   for (const Module& module : modules) {
     const List* const storage = storage_of(*module.fields);
     const ParamsFile* const file = file_of(module, modules.size(), parameters.files);
-    const Tensor* const all = parameters.tensors.data();
-    if (storage != nullptr && file != nullptr) check.add(*storage, all + file->begin, all + file->end);
+    if (storage != nullptr && file != nullptr) check.add(*storage, parameters.tensors, *file);
   }
   check.warn(warnings);
 }

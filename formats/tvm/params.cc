@@ -111,12 +111,13 @@ class ParamsReader {
     tensors_charged_ = count;
     params_.tensors.reserve(static_cast<size_t>(count));
     for (uint64_t i = 0; i < count; ++i) {
-      Tensor& tensor = params_.tensors.emplace_back();
+      Tensor tensor;
       const auto name_size = TRY(names.number<uint64_t>());
       tensor.name = TRY(names.text(name_size));
       const auto read = read_array(tensor, i + 1 == count);
       if (!read)
         return failure(read.error().code, fmt::format("tensor {}: {}", quoted(tensor.name), read.error().message));
+      params_.tensors.push_back(tensor);
     }
     if (in_.left() > 0) params_.warnings.add("{} bytes after the last array", in_.left());
     if (ambiguous_ > 0)
@@ -226,19 +227,9 @@ class ParamsReader {
   void drop_replaced() {
     auto& tensors = params_.tensors;
     const auto replaced = flat::repeated_names(tensors);
-    if (replaced.empty()) return;
     for (const size_t i : replaced)
       params_.warnings.add("tensor {} appears twice; the last is shown", quoted(tensors[i].name));
-    size_t kept = 0;
-    for (size_t i = 0, next = 0; i < tensors.size(); ++i) {
-      if (next < replaced.size() && replaced[next] == i)
-        ++next;
-      else if (kept != i)
-        tensors[kept++] = std::move(tensors[i]);
-      else
-        ++kept;
-    }
-    tensors.resize(kept);
+    tensors.erase(replaced);
   }
 
   const SourcePtr& file_;
@@ -254,9 +245,8 @@ class ParamsReader {
 
 // The graph of the model whose parameters these are: `<name>.json` beside `<name>.params`.
 std::optional<Part> graph_beside(const Container& container) {
-  constexpr std::string_view kSuffix = ".params";
-  if (container.folder == nullptr || !container.name.ends_with(kSuffix)) return std::nullopt;
-  std::string name = container.name.substr(0, container.name.size() - kSuffix.size()) + ".json";
+  if (container.folder == nullptr || !container.name.ends_with(kParamsSuffix)) return std::nullopt;
+  std::string name = container.name.substr(0, container.name.size() - kParamsSuffix.size()) + ".json";
   const auto json = container.folder->open(name);
   if (!json) return std::nullopt;
   container.budget->add_file(**json);

@@ -3,6 +3,7 @@
 
 #include <list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/common/warnings.h"
@@ -10,9 +11,12 @@
 
 namespace weightfs::tvm {
 
+/// The end of the name of a parameter file.
+inline constexpr std::string_view kParamsSuffix = ".params";
+
 /// The contents of a .params file, in the file's order.
 struct Params {
-  std::vector<Tensor> tensors;  ///< their sources are slices of the file; `scope` is empty
+  TensorList tensors;  ///< their sources are slices of the file; `scope` is empty
   Warnings warnings;
   std::list<std::string> string_pool;  ///< owns their stored_dtype
 };

@@ -18,7 +18,7 @@ namespace {
 
 // A tensor takes some 250 bytes of the index and ten values: 100,000 tensors fit, of models that have up to 10,000.
 constexpr uint64_t kMaxIndexSize = 32 << 20;
-constexpr uint64_t kMaxValues = 1'000'000;
+constexpr uint64_t kMaxIndexValues = 1'000'000;
 
 // Of these, those that are not about tensors and so are shown as metadata; there are three.
 constexpr uint64_t kMaxMetadataValues = flat::kMaxMetadataValues;
@@ -221,7 +221,7 @@ class ModelAssembly {
     place(tensor, shard, offset, bytes);
     TRY_VOID(container_.budget->charge(Cost::tensor));
     TRY_VOID(container_.budget->charge(Cost::kept, tensor.name.size() + dtype.size() + 8 * tensor.shape.size()));
-    model_.tensors.push_back(std::move(tensor));
+    model_.tensors.push_back(tensor);
     return {};
   }
 
@@ -318,7 +318,7 @@ class ModelAssembly {
 Result<Map> read_index(const Source& bytes, Budget& budget) {
   if (bytes.size() > kMaxIndexSize)
     return failure(Code::unsupported, fmt::format("an index of {} bytes, at most {}", bytes.size(), kMaxIndexSize));
-  Value root = TRY(parse_json(bytes, 0, bytes.size(), budget, kMaxValues));
+  Value root = TRY(parse_json(bytes, 0, bytes.size(), budget, kMaxIndexValues));
   if (Map* const index = std::get_if<Map>(&root)) return std::move(*index);
   return failure(Code::unsupported, "JSON, but not an object");
 }

@@ -32,7 +32,7 @@ class Server::Handle {
   bool is_counted() const { return reads_ == Reads::counted; }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
-    auto got = source_->read(offset, out);
+    auto got = source_->read_ahead(offset, out, {0, source_->size()});
     if (!is_held_) hold();  // the source may have become available since
     return got;
   }

@@ -67,7 +67,7 @@ class StringElements final : public Source {
 };
 
 // The dimensions of the array of the tensor's bytes.
-Shape array_shape(const Tensor& tensor) {
+Shape array_shape(const TensorView& tensor) {
   const DType& dtype = *tensor.dtype;
   if (!dtype.npy_packed) return tensor.shape;
   if (tensor.shape.empty() || tensor.shape.back() % dtype.block != 0) return {tensor.nbytes()};
@@ -77,14 +77,14 @@ Shape array_shape(const Tensor& tensor) {
 }
 
 // A tuple as Python writes it: (), (3,), (2, 3).
-std::string python_tuple(const Shape& shape) {
+std::string python_tuple(ShapeView shape) {
   std::string out = "(";
   for (size_t i = 0; i < shape.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
   return out + (shape.size() == 1 ? ",)" : ")");
 }
 
 // The header for an array of this type and shape.
-std::string header_of(std::string_view descr, const Shape& shape) {
+std::string header_of(std::string_view descr, ShapeView shape) {
   std::string dict =
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, python_tuple(shape));
   constexpr size_t kPrefix = 10;  // magic, version, u16 length; 32 dimensions do not need version 2.0
@@ -98,7 +98,7 @@ std::string header_of(std::string_view descr, const Shape& shape) {
 
 }  // namespace
 
-bool has_npy(const Tensor& tensor) {
+bool has_npy(const TensorView& tensor) {
   return !tensor.source.refused() && !tensor.dtype->npy_descr.empty() && tensor.shape.size() <= kMaxNumpyDimensions;
 }
 
@@ -106,7 +106,7 @@ bool has_string_npy(const Model& model, size_t tensor) {
   return model.strings.contains(tensor) && model.tensors[tensor].shape.size() <= kMaxNumpyDimensions;
 }
 
-Result<SourcePtr> string_npy(const Shape& shape, std::shared_ptr<const std::vector<std::string>> texts) {
+Result<SourcePtr> string_npy(ShapeView shape, std::shared_ptr<const std::vector<std::string>> texts) {
   uint64_t characters = 1;  // NumPy has no strings of length 0
   for (const std::string& text : *texts) characters = std::max<uint64_t>(characters, code_points(text).size());
   const uint64_t width = characters * sizeof(char32_t);
@@ -117,12 +117,12 @@ Result<SourcePtr> string_npy(const Shape& shape, std::shared_ptr<const std::vect
   return concat({in_memory(header), std::make_shared<StringElements>(std::move(texts), width)});
 }
 
-std::string npy_header(const Tensor& tensor) { return header_of(tensor.dtype->npy_descr, array_shape(tensor)); }
+std::string npy_header(const TensorView& tensor) { return header_of(tensor.dtype->npy_descr, array_shape(tensor)); }
 
 namespace {
 
 // The number of elements; the size in bytes, which is larger, was computed without overflow.
-uint64_t elements_of(const Shape& shape) {
+uint64_t elements_of(ShapeView shape) {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
 }
 
@@ -133,14 +133,14 @@ bool has_either(const Model& model, size_t tensor) {
 std::optional<uint64_t> npy_size(const Model& model, size_t tensor) {
   if (model.strings.contains(tensor)) return std::nullopt;
   if (const auto file = model.npy_files.find(tensor); file != model.npy_files.end()) return file->second.size();
-  const Tensor& its = model.tensors[tensor];
+  const TensorView& its = model.tensors[tensor];
   return npy_header(its).size() + (its.dtype->packed_bits == 0 ? its.nbytes() : elements_of(its.shape));
 }
 
 Result<SourcePtr> open_npy(const Model& model, size_t index) {
   if (const auto file = model.npy_files.find(index); file != model.npy_files.end())
     return std::make_shared<Slice>(file->second);
-  const Tensor& tensor = model.tensors[index];
+  const TensorView& tensor = model.tensors[index];
   const auto texts = model.strings.find(index);
   if (texts == model.strings.end()) {
     const auto values = std::make_shared<Slice>(tensor.source);

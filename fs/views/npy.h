@@ -11,7 +11,7 @@ namespace weightfs::views {
 
 /// Whether `tensor` has a .npy view of its bytes: not if it was refused, if NumPy does not have its type, or if it has
 /// more than 32 dimensions, the maximum of NumPy.
-bool has_npy(const Tensor& tensor);
+bool has_npy(const TensorView& tensor);
 
 /// The same for a string tensor, by its index in the model.
 bool has_string_npy(const Model& model, size_t tensor);
@@ -19,12 +19,12 @@ bool has_string_npy(const Model& model, size_t tensor);
 /// The .npy header (NumPy format 1.0) for `tensor`; a multiple of 64 bytes.
 /// Sub-byte types become uint8, with the last dimension in bytes, or with one dimension if rows share a byte; packed
 /// types have one byte per element. The tensor must have has_npy().
-std::string npy_header(const Tensor& tensor);
+std::string npy_header(const TensorView& tensor);
 
 /// The .npy file of a string tensor: an array of this shape with NumPy's unicode strings (`<U` and the length of the
 /// longest string in characters), rendered when read. The shape must have `texts->size()` elements. Fails with
 /// unsupported if it would be larger than kMaxStringArrayBytes, as with one long string among many short ones.
-Result<SourcePtr> string_npy(const Shape& shape, std::shared_ptr<const std::vector<std::string>> texts);
+Result<SourcePtr> string_npy(ShapeView shape, std::shared_ptr<const std::vector<std::string>> texts);
 
 /// The maximum size of a string array in bytes.
 inline constexpr uint64_t kMaxStringArrayBytes = uint64_t{256} << 20;

@@ -8,10 +8,10 @@ namespace {
 
 bool has_tensor(const Model&, size_t) { return true; }
 
-std::optional<uint64_t> tensor_size(const Model& model, size_t tensor) { return model.tensors[tensor].nbytes(); }
+std::optional<uint64_t> tensor_size(const Model& model, size_t tensor) { return model.tensors.nbytes(tensor); }
 
 Result<SourcePtr> open_tensor(const Model& model, size_t index) {
-  const Tensor& tensor = model.tensors[index];
+  const TensorView& tensor = model.tensors[index];
   if (tensor.source.refused())
     return failure(Code::corrupt, fmt::format("tensor {} was refused: see warnings.txt", quoted(tensor.name)));
   return std::make_shared<Slice>(tensor.source);

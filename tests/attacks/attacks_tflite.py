@@ -1,7 +1,8 @@
 """TFLite: FlatBuffers whose tables, names and lists are shared or invalid."""
+import os
 import struct
 
-from attack import REFUSED, Attack, one_file, sparse
+from attack import REFUSED, SHOWN, Attack, one_file, put, sparse
 from flatbuffer import FlatBuffer, Shared
 
 INT8, STRING = 9, 5
@@ -40,6 +41,12 @@ def claim(count):
     return bytes(data)
 
 
+def fifo(folder):
+    os.mkfifo(os.path.join(folder, "fifo"))
+    graph_of_one = graph([tensor(buffer=0, s10=("I", 1))])
+    return put(folder, "m.tflite", file_bytes([graph_of_one], s8=[{0: "fifo"}], s9=[{0: ("I", 1), 1: ("I", 0), 3: ("Q", 8)}]))
+
+
 MANY = 50_000
 
 ATTACKS = [
@@ -73,6 +80,7 @@ ATTACKS = [
            file(lambda: [graph([tensor()])], s7=lambda: [Shared({0: [Shared({0: "x"}, 1)] * 1_000})] * 100_000)),
     Attack("tflite-entries-shared", "tflite", "200,000 metadata entries are one text of 4,000 bytes",
            file(lambda: [graph([])], lambda: [{}, {0: ("B", b"t" * 4_000)}], s6=lambda: [Shared({0: "n", 1: ("I", 1)})] * 200_000)),
+    Attack("tflite-external-fifo", "tflite", "a tensor in a FIFO", fifo, SHOWN),
     Attack("tflite-external-missing", "tflite", "50,000 tensors in 50,000 files that are missing",
            file(lambda: [graph([tensor(s10=("I", i + 1)) for i in range(MANY)])],
                 s8=lambda: [{0: f"{i}.bin"} for i in range(MANY)], s9=lambda: [{0: ("I", i + 1), 1: ("I", i)} for i in range(MANY)])),

@@ -31,6 +31,16 @@ std::string text(const Source& source, uint64_t offset = 0, size_t size = 1000) 
   return out;
 }
 
+// The bytes of pieces of two bytes, from these offsets on.
+std::string pieces(const Source& source, const std::vector<uint64_t>& offsets) {
+  std::string out(2 * offsets.size(), '?');
+  const auto bytes = std::as_writable_bytes(std::span(out));
+  std::vector<Piece> wanted;
+  for (const uint64_t offset : offsets) wanted.push_back({offset, bytes.subspan(2 * wanted.size(), 2)});
+  const auto done = source.read_pieces(wanted);
+  return done ? out : "error: " + done.error().message;
+}
+
 // Every kind of source, holding "0123456789".
 struct Kind {
   std::string name;
@@ -55,6 +65,14 @@ TEST_P(EverySource, ReadsShortOnlyAtEnd) {
   EXPECT_EQ(text(*source, 10, 10), "");
   EXPECT_EQ(text(*source, 11, 10), "");
   EXPECT_EQ(text(*source, UINT64_MAX, 10), "");
+}
+TEST_P(EverySource, ReadsPieces) {
+  EXPECT_EQ(pieces(*source, {}), "");
+  EXPECT_EQ(pieces(*source, {8, 0, 3, 2}), "89013423");
+}
+TEST_P(EverySource, RefusesPiecesBehindTheEnd) {
+  EXPECT_EQ(pieces(*source, {0, 9}), "error: ends at byte 10, 2 bytes needed at 9");
+  EXPECT_EQ(pieces(*source, {UINT64_MAX}), "error: ends at byte 10, 2 bytes needed at 18446744073709551615");
 }
 TEST_P(EverySource, ServesManyThreads) {
   std::vector<std::thread> threads;
@@ -140,6 +158,7 @@ class ChangedFile : public testing::Test {
     ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), std::array<timespec, 2>{{{1, 0}, {1, 0}}}.data(), 0), 0);
   }
   void expect_refused() {
+    EXPECT_THAT(pieces(*source, {0, 4}), HasSubstr("changed or replaced"));
     EXPECT_THAT(text(*source, 0, 2), HasSubstr("changed or replaced"));
     EXPECT_THAT(text(*source, 5, 2), HasSubstr("changed or replaced"));
   }

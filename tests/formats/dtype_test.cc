@@ -88,7 +88,7 @@ TEST(DType, HasNoSizeBeyond64Bits) {
   EXPECT_EQ(size_of("float32", {kHalf, kHalf / 2}), std::nullopt) << "the elements fit, their bytes do not";
   EXPECT_EQ(size_of("q4_0", {kHalf, kHalf}), std::nullopt);
   EXPECT_EQ(size_of("q4_0", {kHalf / 2, kHalf}), (kHalf / 2) * kHalf / 32 * 18);
-  EXPECT_EQ(size_in_bytes(kUnknownDType, {1}), std::nullopt);
+  EXPECT_EQ(size_in_bytes(kUnknownDType, Shape{1}), std::nullopt);
 }
 
 TEST(DType, BigEndianDiffersOnlyInNumpyView) {

@@ -310,7 +310,7 @@ TEST_P(EveryFormat, RepeatedReadsAreEqual) {
   const auto describe = [] {
     const Model model = read_model(container(), forced()).value();
     std::string out = to_json(metadata_of(model, "m"));
-    for (const Tensor& t : model.tensors)
+    for (const TensorView& t : model.tensors)
       out += fmt::format("{} {}{}{}\n", t.name, t.dtype->name, shape_text(t.shape), t.source.offset());
     return out;
   };

@@ -328,7 +328,7 @@ TEST(Forest, TextsAreRenderedOnFirstUse) {
 
 TEST(Forest, KnownDigestIsInXattrs) {
   auto model = std::make_shared<Model>();
-  model->tensors = {make_tensor("a", "uint8", {1}), make_tensor("b", "uint8", {1})};
+  for (const char* name : {"a", "b"}) model->tensors.push_back(make_tensor(name, "uint8", {1}));
   model->digests.emplace(1, sha256("x"));
   Forest forest(lay_out(model, "m", 0));
   EXPECT_THAT(forest.xattrs(forest.resolve("tensors/b").value()).value(),
@@ -357,7 +357,7 @@ TEST(TensorsJson, StorageNamesPathBelowFiles) {
   const SourcePtr bytes = in_memory("abcd");
   model->parts.push_back({"50%\n.bin", Later<SourcePtr>::of(bytes)});
   model->tensors.push_back(make_tensor("t", "uint8", {4}));
-  model->tensors[0].source = slice(bytes, 0, 4).value();
+  model->tensors.set_source(0, slice(bytes, 0, 4).value());
   Forest forest(lay_out(model, "m", 0));
   EXPECT_THAT(text(*forest.open(forest.resolve("tensors.json").value()).value()),
               HasSubstr("{\"file\": \"50%%0A.bin\", "));

@@ -57,7 +57,7 @@ class DroppedModels : public testing::Test {
     const auto bytes = std::make_shared<CountedBytes>(live, in_memory("bytes of " + std::to_string(number)), identity);
     model->parts.push_back({"in.test", Later<SourcePtr>::of(bytes)});
     model->tensors.push_back(make_tensor("blk/w", "uint8", {5}));
-    model->tensors[0].source = slice(bytes, 0, 5).value();
+    model->tensors.set_source(0, slice(bytes, 0, 5).value());
     if (changed) model->tensors.push_back(make_tensor("new", "uint8", {1}));
     model->nested = [this](const ModelPtr&) -> Result<std::vector<Nested>> {
       if (while_nested) while_nested();

@@ -19,7 +19,7 @@ void check_refusal(const Container& container, const Error& error) {
 }
 
 void check_model(const Model& model) {
-  for (const Tensor& tensor : model.tensors) {
+  for (const TensorView& tensor : model.tensors) {
     if (tensor.dtype == nullptr) complain(quoted(tensor.name) + " has no dtype");
     if (tensor.source.refused()) continue;
     const uint64_t whole = tensor.source.whole()->size();

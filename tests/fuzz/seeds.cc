@@ -246,6 +246,20 @@ void add_zipped_models(Seeds& seeds) {
   odd["vae/bad.safetensors"] = "x";
   seeds["dduf/odd"] = dduf(odd);
   seeds["llamafile/small"] = llamafile({{".args", "-m"}, {"m.gguf", tiny_gguf()}});
+  seeds["keras/small"] = small_keras();
+  ZipBuilder keras;
+  keras.stored("config.json", R"({"class_name":"Lambda","config":[{"class_name":"Lambda","config":{"name":7}}]})");
+  keras.deflated("model.weights.h5", small_hdf5());
+  seeds["keras/deflated"] = keras.build();
+  seeds["nemo/small"] = small_nemo();
+  seeds["nemo/gzip"] = tars::gzip_stored(small_nemo());
+  PytorchBuilder checkpoint;
+  checkpoint.value("x", PickleBuilder().call("os", "system", {}));
+  seeds["nemo/odd"] = tars::TarBuilder()
+                          .file("model_config.yaml", "!!python/object/apply:os.system [id]\n")
+                          .file("a/model_weights.ckpt", checkpoint.zip())
+                          .file("model_weights.ckpt", checkpoint.legacy({}))
+                          .build();
   seeds["llamafile/two"] = llamafile({{"a.gguf", tiny_gguf()}, {"b.gguf", small_gguf()}});
 }
 

@@ -33,7 +33,7 @@ void check_digests(const Model& model) {
   for (const Part& part : model.parts)
     if (const auto bytes = part.source.get(); bytes && part.digest) check_digest(part.path, **bytes, *part.digest);
   for (const auto& [place, digest] : model.digests)
-    check_digest(model.tensors[place].name, model.tensors[place].source, digest);
+    check_digest(std::string(model.tensors[place].name), model.tensors[place].source, digest);
 }
 
 void try_as(const Container& container, const Format* format) {

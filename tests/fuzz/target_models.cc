@@ -29,7 +29,7 @@ void run_hdf5(std::string_view input) {
   };
   std::array<std::byte, 4096> buffer;
   for (size_t i = 0; i < std::min(kMaxRead, model->tensors.size()); ++i) {
-    const Slice& source = model->tensors[i].source;
+    const Slice source = model->tensors[i].source;
     for (const uint64_t offset : {uint64_t{0}, source.size() - std::min<uint64_t>(source.size(), 100)})
       if (const auto got = source.read(offset, buffer); !got) check(got.error());
   }
@@ -55,6 +55,8 @@ void repair_hdf5(std::string& input) {
     }
 }
 
+void run_keras(std::string_view input) { read_checked(parse_input(input).named("m.keras"), "keras"); }
+void run_nemo(std::string_view input) { read_checked(parse_input(input).named("m.nemo"), "nemo"); }
 void run_keras_sharded(std::string_view input) {
   read_checked(parse_input(input).named("m.weights.json"), "keras-sharded");
 }
@@ -121,6 +123,16 @@ constexpr Limits kChunkLimits = {
     .memory = 100'000'000, .memory_per_byte = 500, .read_per_byte = 64, .time = 500'000'000};
 const Target kHdf5Target = {
     .name = "hdf5", .run = run_hdf5, .limits = kChunkLimits, .mutate = mutate_numbers, .repair = repair_hdf5};
+// A zip with an HDF5 file in it.
+constexpr Limits kKerasLimits = {
+    .memory = 100'000'000, .memory_per_byte = 2'000, .read = 300'000, .read_per_byte = 128};
+const Target kKerasTarget = {
+    .name = "keras", .run = run_keras, .limits = kKerasLimits, .mutate = mutate_zip, .repair = repair_zip};
+// A tar, which may be compressed, with a pickle in a zip in it.
+constexpr Limits kNemoLimits = {
+    .memory = 180'000'000, .memory_per_byte = 1'000, .read_per_byte = 64, .time = 4'000'000'000};
+const Target kNemoTarget = {
+    .name = "nemo", .run = run_nemo, .limits = kNemoLimits, .mutate = mutate_tar, .repair = repair_tar};
 const Target kKerasShardedTarget = {
     .name = "keras_sharded", .run = run_keras_sharded, .limits = kLimits, .mutate = mutate_text};
 const Target kSafetensorsTarget = {

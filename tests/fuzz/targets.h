@@ -32,7 +32,9 @@ extern const Target kRtenTarget;
 extern const Target kTfliteTarget;
 extern const Target kExecutorchTarget;
 extern const Target kHdf5Target;
+extern const Target kKerasTarget;  // a .keras file
 extern const Target kKerasShardedTarget;
+extern const Target kNemoTarget;
 extern const Target kOnnxTarget;
 extern const Target kCoremlTarget;
 extern const Target kPaddleTarget;

@@ -1,13 +1,10 @@
 """Checkpoints of PyTorch whose pickles would run code: mounted and read completely, they run nothing."""
-import glob
+import json
 import re
-import shutil
 
-from mounting import LIMIT_S, MountTestCase, os, run, subprocess, unittest, until, WEIGHTFS
+from mounting import MountTestCase, os, run, unittest
+from tracing import TracedTestCase, read_all
 import pickles
-
-# What the program itself may open outside of the test's directory: libraries, settings of the system, its own process.
-SYSTEM = ("/etc/", "/lib/", "/lib64/", "/usr/", "/proc/", "/sys/", "/dev/", "/run/", "/var/run/")
 
 
 def evil_objects(command):
@@ -39,7 +36,7 @@ def evil_objects(command):
     }
 
 
-class PickleTest(MountTestCase):
+class PickleTestCase(MountTestCase):
     def checkpoint(self, name, opcodes):
         data = b"\0\0\x80\x3f"
         good = pickles.tensor(pickles.storage("Float", "0", 1), (1,))
@@ -47,16 +44,6 @@ class PickleTest(MountTestCase):
         pickles.write_checkpoint(self.path(f"{name}.pt"), items, [data])
         self.write(f"{name}-legacy.pt", pickles.legacy(items, [("0", 1, data)]))
         return [self.path(f"{name}.pt"), self.path(f"{name}-legacy.pt")]
-
-    def read_all(self, mount):
-        for base, _, names in os.walk(mount):
-            for name in names:
-                try:
-                    with open(os.path.join(base, name), "rb") as file:
-                        while file.read(1 << 16):
-                            pass
-                except OSError:
-                    pass  # refused tensors
 
     def models(self):
         self.marker = self.path("ran")
@@ -66,16 +53,17 @@ class PickleTest(MountTestCase):
             files += self.checkpoint(f"models/{name}", opcodes)
         return files
 
+
+class PickleTest(PickleTestCase):
     def test_malicious_pickles_run_nothing(self):
         files = self.models()
         mount = self.mount(self.path("models"))
         self.assertEqual(sorted(os.listdir(mount)), sorted(map(os.path.basename, files)))
-        for file in files:
-            with self.subTest(os.path.basename(file)):
-                self.read_all(os.path.join(mount, os.path.basename(file)))
-                with open(os.path.join(mount, os.path.basename(file), "tensors", "w"), "rb") as tensor:
-                    self.assertEqual(tensor.read(), b"\0\0\x80\x3f")
-                self.assertTrue(os.path.exists(os.path.join(mount, os.path.basename(file), "warnings.txt")))
+        contents = read_all(mount)
+        for file in map(os.path.basename, files):
+            with self.subTest(file):
+                self.assertEqual(contents[f"{file}/tensors/w"], b"\0\0\x80\x3f")
+                self.assertIn(f"{file}/warnings.txt", contents)
         self.unmount(mount)
         for command in ("info", "verify", "ls"):
             for file in files:
@@ -87,53 +75,27 @@ class PickleTest(MountTestCase):
         lines = run("info", file).stdout.splitlines()
         self.assertTrue(any(re.fullmatch(r"  dangerous_globals +posix\.system", line) for line in lines[:6]), lines)
 
-    @unittest.skipUnless(shutil.which("strace"), "strace is missing, which lists system calls")
+    def test_info_of_a_directory_shows_dangerous_names_of_each_model(self):
+        os.makedirs(self.path("models"))
+        self.assertEqual(run("info", self.path("models")).stdout, "")
+        self.sample("models/a.safetensors")
+        safe = run("info", self.path("models")).stdout.rstrip("\n")
+        self.assertRegex(safe, r"^a\.safetensors\tsafetensors\t\d+\t\d+$")
+        self.checkpoint("models/m", pickles.call("posix", "system", pickles.text("id")))
+        self.assertEqual(run("info", self.path("models")).stdout.splitlines(),
+                         [safe + "\t", "m-legacy.pt\tpytorch-legacy\t1\t4\tposix.system",
+                          "m.pt\tpytorch\t1\t4\tposix.system"])
+        shown = json.loads(run("info", "--json", self.path("models")).stdout)
+        self.assertEqual([model.get("dangerous_globals") for model in shown], [None, "posix.system", "posix.system"])
+
+
+class TracedPickles(PickleTestCase, TracedTestCase):
     def test_malicious_pickles_cause_no_system_calls(self):
-        """No program is started after the start of weightfs, nothing is connected to, and no file is opened outside of the
-        directory of the models."""
         self.models()
-        mount, trace = self.path("mnt"), self.path("trace")
-        os.makedirs(mount)
-        # The search for leaks would trace the process, too.
-        options = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"]))
-        server = subprocess.Popen(["strace", "-ff", "-qq", "-s", "4096", "-e", "trace=execve,execveat,connect,open,openat,openat2,creat",
-                                   "-o", trace, WEIGHTFS, "mount", "-f", self.path("models"), mount],
-                                  stderr=subprocess.PIPE, text=True, env=dict(os.environ, ASAN_OPTIONS=options))
-        self.addCleanup(server.stderr.close)
-        self.addCleanup(server.wait)
-        self.addCleanup(server.kill)
-        self.addCleanup(self.force_unmount, mount)
-        self.wait_for_mount(server, mount)
-        before = self.calls(trace)
-        self.assertTrue(any(call.startswith("execve(") for calls in before.values() for call in calls), "strace recorded nothing")
-        self.read_all(mount)
-        after = [call for file, calls in self.calls(trace).items() for call in calls[len(before.get(file, [])):]]
-        self.unmount(mount)
-        server.wait(LIMIT_S)
-        self.assertTrue(any("reduce.pt" in call for call in after), "the trace lacks the models")
-        for call in after:
-            self.assertNotRegex(call, r"^(execve|execveat|connect|creat)\(")
-            path = re.search(r'"([^"]*)"', call)
-            self.assertTrue(path is None or self.is_allowed(path[1]), call)
+        calls, _ = self.traced(self.path("models"))
+        self.assertTrue(any("reduce.pt" in call for call in calls), "the trace lacks the models")
+        self.assert_nothing_runs(calls, self.path("models"))
         self.assertFalse(os.path.exists(self.marker), "a pickle ran a command")
-
-    def is_allowed(self, path):
-        """A relative path is below a directory that is open already."""
-        return not path.startswith("/") and ".." not in path or path.startswith(self.tmp) or (
-            path.startswith(SYSTEM) and "passwd" not in path)
-
-    def wait_for_mount(self, server, mount):
-        until(lambda: os.path.ismount(mount) or server.poll() is not None, "it does not mount")
-        if server.poll() is not None:
-            self.skipTest(f"strace cannot trace a mount here: {server.stderr.read().strip()}")
-
-    def calls(self, trace):
-        """The system calls so far, by the file of each thread."""
-        calls = {}
-        for file in glob.glob(trace + ".*"):
-            with open(file, errors="replace") as text:
-                calls[file] = text.read().splitlines()
-        return calls
 
 
 if __name__ == "__main__":

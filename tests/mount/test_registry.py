@@ -7,8 +7,9 @@ import threading
 import unittest
 
 from fetching import FetchTestCase, blobs_in
-from mounting import Tensor, numbers, run, sample_tensors
+from mounting import Tensor, numbers, run, sample_tensors, until
 from servers import LOGIN, Registry, needs
+from test_archives import noise
 import stores
 
 
@@ -41,6 +42,42 @@ class RegistryTestCase(FetchTestCase):
         """{path: bytes} of all files below."""
         return {os.path.relpath(os.path.join(base, name), point): self.read_whole(base, name)
                 for base, _, names in os.walk(point) for name in names}
+
+
+@needs("docker-registry")
+class LargeLayers(RegistryTestCase):
+    """A layer above 8 MiB is read by ranges."""
+    SIZE = 2 << 20
+
+    def setUp(self):
+        super().setUp()
+        self.registry = Registry(self)
+        self.tensors = [Tensor(f"blk.{i}", "int8", (self.SIZE,), noise(self.SIZE, seed=i + 1)) for i in range(6)]
+        self.package = stores.tiny(self.tmp, self.tensors)
+        self.url = self.push(self.registry, self.package)
+
+    def transferred(self):
+        return sum(request.bytes for request in self.blob_requests(self.registry) if request.method == "GET")
+
+    def test_reading_a_tensor_transfers_its_range(self):
+        point = self.mount(self.url)
+        self.assertEqual(len(os.listdir(os.path.join(point, "tensors"))), len(self.tensors))
+        self.assertLessEqual(self.transferred(), 256 << 10)
+        self.assertEqual(self.read_whole(point, "tensors", "blk.3"), self.tensors[3].data)
+        self.assertLessEqual(self.transferred(), 1.02 * self.SIZE + (384 << 10))
+
+    def test_complete_ranges_become_a_verified_blob(self):
+        point = self.mount(self.url)
+        data = self.read_whole(point, "files", "model.gguf")
+        digest = stores.sha256(data)
+        self.assertIn(digest, self.package.blobs)
+        until(lambda: digest in map(os.path.basename, blobs_in(self.cache())), "the blob is not in the cache")
+        self.assertLessEqual(self.transferred(), 1.01 * len(data) + (256 << 10))
+
+    def test_verify_whole_downloads_the_layer_before_the_first_read(self):
+        point = self.mount("--verify=whole", self.url)
+        self.assertEqual(self.read_whole(point, "tensors", "blk.3"), self.tensors[3].data)
+        self.assertGreaterEqual(self.transferred(), 6 * self.SIZE)
 
 
 @needs("docker-registry")

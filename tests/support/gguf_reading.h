@@ -12,6 +12,7 @@
 #include "formats/format.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/model_text.h"
+#include "tests/support/reading.h"
 
 namespace weightfs::test {
 
@@ -19,18 +20,9 @@ inline Result<Model> read(std::string bytes) {
   return read_gguf(Container{"m.gguf", in_memory(std::move(bytes)), nullptr});
 }
 
-// The model, or an empty one and a failed test.
-inline Model read_well(std::string bytes) {
-  auto model = read(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+inline Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
-inline std::string error_of(std::string bytes) {
-  const auto model = read(std::move(bytes));
-  return model ? "no error" : model.error().message;
-}
+inline std::string error_of(std::string bytes) { return error_in(read(std::move(bytes))); }
 
 inline std::string json_of(const Model& model, std::string_view key) {
   const Value* value = model.metadata.find(key);

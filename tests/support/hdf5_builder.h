@@ -148,6 +148,13 @@ class Hdf5Builder {
     for (const uint64_t along : chunk) data += le(along, 4);
     return {8, data + le(element, 4)};
   }
+  /// A layout of version 1 or 2; `place`: the address, unless the bytes are behind the dimensions.
+  static Hdf5Message first_layout(uint64_t version, uint64_t storage, const std::string& place,
+                                  const std::vector<uint32_t>& dimensions, const std::string& behind = "") {
+    std::string data = le(version, 1) + le(dimensions.size(), 1) + le(storage, 1) + std::string(5, '\0') + place;
+    for (const uint32_t along : dimensions) data += le(along, 4);
+    return {8, data + behind};
+  }
   /// A layout of version 4; `index`: the type of the index with its parameters.
   static Hdf5Message chunked_by(const std::string& index, uint64_t address, const Dimensions& chunk, uint32_t element,
                                 char flags = 0) {

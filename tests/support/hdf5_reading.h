@@ -10,6 +10,7 @@
 #include "formats/format.h"
 #include "tests/support/hdf5_builder.h"
 #include "tests/support/model_text.h"
+#include "tests/support/reading.h"
 
 namespace weightfs::test {
 
@@ -17,24 +18,15 @@ inline Result<Model> read_h5(std::string bytes) {
   return read_hdf5(Container{"m.h5", in_memory(std::move(bytes)), nullptr});
 }
 
-// The model, or an empty one and a failed test.
-inline Model read_h5_well(std::string bytes) {
-  auto model = read_h5(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+inline Model read_h5_well(std::string bytes) { return well(read_h5(std::move(bytes))); }
 
-inline std::string h5_error(std::string bytes) {
-  const auto model = read_h5(std::move(bytes));
-  return model ? "no error" : model.error().message;
-}
+inline std::string h5_error(std::string bytes) { return error_in(read_h5(std::move(bytes))); }
 
 // The bytes of the only tensor, or why there are none.
 inline std::string only_tensor(std::string bytes) {
   const Model model = read_h5_well(std::move(bytes));
   if (model.tensors.size() != 1) return "not one tensor";
-  const Slice& source = model.tensors[0].source;
+  const Slice source = model.tensors[0].source;
   if (source.refused()) return model.warnings.empty() ? "refused" : model.warnings[0];
   const auto text = read_text(source, 0, source.size());
   return text ? *text : text.error().message;

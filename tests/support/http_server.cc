@@ -235,6 +235,14 @@ void serve_file(const SeenRequest& request, Wire& wire, std::string_view body, c
   if (!if_range.empty() && if_range != etag) range = std::nullopt;
   const std::string tag = "ETag: " + etag;
   const std::string total = "/" + std::to_string(size);
+  if (const std::string if_match = request.header("if-match"); !if_match.empty() && if_match != etag) {
+    wire.send(answer("412 Precondition Failed", "", {tag}));
+    return;
+  }
+  if (request.header("if-none-match") == etag) {
+    wire.send(answer("304 Not Modified", "", {tag}));
+    return;
+  }
   if (range && range->first >= size) {
     wire.send(answer("416 Range Not Satisfiable", "", {tag, "Content-Range: bytes *" + total}));
     return;

@@ -76,7 +76,8 @@ std::string answer(const std::string& status, std::string_view body, const std::
 /// Sends the same bytes for every request.
 HttpServer::Handler always(std::string bytes);
 
-/// Serves `body` like a correct server: HEAD, Range (206 with Content-Range, 416), ETag `"etag"`, If-Range.
+/// Serves `body` like a correct server: HEAD, Range (206 with Content-Range, 416), ETag, If-Range, If-Match (412),
+/// If-None-Match (304).
 void serve_file(const SeenRequest& request, Wire& wire, std::string_view body, const std::string& etag = "\"e1\"");
 
 }  // namespace weightfs

@@ -73,7 +73,7 @@ class ModelInvariants {
                          model->format.starts_with("keras");
     Mount mount{model, path.empty() ? "" : path + "/", depth, decoded ? Bytes::unpacked : bytes};
     if (!whole) return check_outline(mount, root, whole.error());
-    for (const Tensor& tensor : model->tensors) check_tensor(tensor);
+    for (const TensorView& tensor : model->tensors) check_tensor(tensor);
     walk(mount, root);
     check_tensor_index(mount);
     check_views(mount);
@@ -96,7 +96,7 @@ class ModelInvariants {
     return is_one_line(error.message) && (by_content || SmallDisk::refused(error));
   }
 
-  void check_tensor(const Tensor& tensor) {
+  void check_tensor(const TensorView& tensor) {
     require(tensor.dtype != nullptr, tensor.name, "no dtype");
     if (tensor.source.refused() || tensor.dtype == nullptr) return;
     const uint64_t whole = tensor.source.whole()->size();
@@ -250,7 +250,7 @@ class ModelInvariants {
       check_line(mount, std::get<Map>((*lines)[i]), tensors[i]);
   }
 
-  void check_line(const Mount& mount, const Map& line, const Tensor& tensor) {
+  void check_line(const Mount& mount, const Map& line, const TensorView& tensor) {
     const auto& path = std::get<std::string>(*line.find("path"));
     const auto ino = forest_.resolve(fmt::format("{}tensors/{}", mount.at, path));
     if (!ino) return require(false, path, "in tensors.json, but nowhere else");
@@ -265,7 +265,7 @@ class ModelInvariants {
   }
 
   // The storage file of a tensor exists and is long enough.
-  void check_storage(const Mount& mount, const Map& storage, const Tensor& tensor) {
+  void check_storage(const Mount& mount, const Map& storage, const TensorView& tensor) {
     const auto file =
         forest_.resolve(fmt::format("{}files/{}", mount.at, std::get<std::string>(*storage.find("file"))));
     if (!file) return require(false, tensor.name, "its file is nowhere");

@@ -16,7 +16,7 @@ inline std::string text_of(const Source& source) { return read_text(source, 0, s
 // One line per tensor: name, dtype, stored dtype, shape, bytes.
 inline std::vector<std::string> listing(const Model& model) {
   std::vector<std::string> lines;
-  for (const Tensor& t : model.tensors) {
+  for (const TensorView& t : model.tensors) {
     std::string shape;
     for (const uint64_t size : t.shape) shape += fmt::format("{}{}", shape.empty() ? "" : "x", size);
     lines.push_back(fmt::format("{} {} {} [{}] {}", t.name, t.dtype->name, t.stored_dtype, shape,

@@ -12,28 +12,24 @@
 #include "tests/support/memory_folder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/onnx_builder.h"
+#include "tests/support/reading.h"
 
 namespace weightfs::test::onnx {
+
+using test::metadata_of;
 
 inline Result<Model> read(const std::string& bytes, Files beside = {}) {
   return read_onnx({"m.onnx", in_memory(bytes), std::make_shared<MemoryFolder>(std::move(beside))});
 }
 
-inline Model read_well(const std::string& bytes, Files beside = {}) {
-  auto model = read(bytes, std::move(beside));
-  EXPECT_TRUE(model) << model.error().message;
-  return model ? std::move(*model) : Model{};
-}
+inline Model read_well(const std::string& bytes, Files beside = {}) { return well(read(bytes, std::move(beside))); }
 
-inline std::string error_of(const std::string& bytes) {
-  const auto model = read(bytes);
-  return model ? "no error" : model.error().message;
-}
+inline std::string error_of(const std::string& bytes) { return error_in(read(bytes)); }
 
 /// A line for each tensor: scope, name, dtype, shape, and its bytes in hexadecimal.
 inline std::vector<std::string> lines_of(const Model& model) {
   std::vector<std::string> lines;
-  for (const Tensor& t : model.tensors) {
+  for (const TensorView& t : model.tensors) {
     std::string line = fmt::format("{}:{} {} [", t.scope, t.name, t.dtype->name);
     for (const uint64_t& size : t.shape) line += fmt::format("{}{}", &size == t.shape.data() ? "" : "x", size);
     line += t.source.refused() ? "] refused" : "] ";
@@ -54,11 +50,6 @@ inline std::string line_of(const Message& tensor) {
 inline std::string warning_of(const Message& tensor) {
   const Model read = read_well(model(graph({tensor})).build());
   return read.warnings.size() == 1 ? read.warnings[0] : fmt::format("{} warnings", read.warnings.size());
-}
-
-inline std::string metadata_of(const Model& model, std::string_view key) {
-  const Value* value = model.metadata.find(key);
-  return value == nullptr ? "missing" : to_json_line(*value);
 }
 
 }  // namespace weightfs::test::onnx

@@ -11,24 +11,18 @@
 
 #include "base/text.h"
 #include "formats/format.h"
+#include "tests/support/reading.h"
 #include "tests/support/rten_builder.h"
 
 namespace weightfs::test::rten {
 
+using test::metadata_of;
+
 inline Result<Model> read(SourcePtr bytes) { return read_rten(Container{"m.rten", std::move(bytes), nullptr}); }
 
-// The model, or an empty one and a failed test.
-inline Model read_well(std::string bytes) {
-  auto model = read(in_memory(std::move(bytes)));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+inline Model read_well(std::string bytes) { return well(read(in_memory(std::move(bytes)))); }
 
-inline std::string error_of(std::string bytes) {
-  const auto model = read(in_memory(std::move(bytes)));
-  return model ? "no error" : model.error().message;
-}
+inline std::string error_of(std::string bytes) { return error_in(read(in_memory(std::move(bytes)))); }
 
 inline std::string text_of(const Source& source) { return read_text(source, 0, source.size()).value_or("unreadable"); }
 
@@ -39,15 +33,10 @@ inline std::string graph_of(const Model& model) {
   return rendered ? text_of(**rendered) : rendered.error().message;
 }
 
-inline std::string metadata_of(const Model& model, std::string_view key) {
-  const Value* value = model.metadata.find(key);
-  return value == nullptr ? "missing" : to_json_line(*value);
-}
-
 // One line per tensor: scope, name, dtype, stored dtype, shape, bytes.
 inline std::vector<std::string> listing(const Model& model) {
   std::vector<std::string> lines;
-  for (const Tensor& t : model.tensors) {
+  for (const TensorView& t : model.tensors) {
     std::string shape;
     for (const uint64_t size : t.shape) shape += fmt::format("{}{}", shape.empty() ? "" : "x", size);
     lines.push_back(fmt::format("{}:{} {} {} [{}] {}", t.scope, t.name, t.dtype->name, t.stored_dtype, shape,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "formats/archive/archive.h"
+#include "tests/support/reading.h"
 #include "tests/support/tar_builder.h"
 
 namespace weightfs::test::tars {
@@ -68,12 +69,7 @@ inline std::vector<std::string> listing(const archive::Archive& archive) {
 }
 
 // The members, or none and a failed test.
-inline archive::Archive read_well(std::string bytes) {
-  auto archive = members(std::move(bytes));
-  if (archive) return std::move(*archive);
-  ADD_FAILURE() << archive.error().message;
-  return {};
-}
+inline archive::Archive read_well(std::string bytes) { return well(members(std::move(bytes))); }
 
 inline std::vector<std::string> listing_of(std::string bytes) { return listing(read_well(std::move(bytes))); }
 inline std::vector<std::string> warnings_of(archive::Archive archive) { return std::move(archive.warnings).take(); }

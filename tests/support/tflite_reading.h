@@ -12,31 +12,22 @@
 #include "base/text.h"
 #include "formats/format.h"
 #include "tests/support/memory_folder.h"
+#include "tests/support/reading.h"
 #include "tests/support/tflite_builder.h"
 
 namespace weightfs::test::tflite {
+
+using test::metadata_of;
 
 inline Result<Model> read(SourcePtr bytes, const Files& beside = {}) {
   return read_tflite(Container{"m.tflite", std::move(bytes), std::make_shared<MemoryFolder>(beside)});
 }
 
-// The model, or an empty one and a failed test.
 inline Model read_well(std::string bytes, const Files& beside = {}) {
-  auto model = read(in_memory(std::move(bytes)), beside);
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
+  return well(read(in_memory(std::move(bytes)), beside));
 }
 
-inline std::string error_of(std::string bytes) {
-  const auto model = read(in_memory(std::move(bytes)));
-  return model ? "no error" : model.error().message;
-}
-
-inline std::string metadata_of(const Model& model, std::string_view key) {
-  const Value* value = model.metadata.find(key);
-  return value == nullptr ? "missing" : to_json_line(*value);
-}
+inline std::string error_of(std::string bytes) { return error_in(read(in_memory(std::move(bytes)))); }
 
 // The rendered document, or why there is none.
 inline std::string document_of(const Model& model, std::string_view path) {

@@ -1,12 +1,18 @@
 #include "base/os/memory.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
+#include <barrier>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
 
 #include "tests/support/sanitized.h"
 
@@ -149,6 +155,52 @@ TEST(ProcessMemory, CountsSmallAndLargeBlocks) {
   std::free(small);
   EXPECT_GE(during, before + (64U << 20) + 1000);
   EXPECT_LT(process_memory_used(), during - (64U << 20));
+}
+
+// Exits with 0 if the second block of 16 MiB is returned when it is freed, as the first.
+void check_large_blocks() {
+  save_memory();
+  constexpr size_t kBlock = size_t{16} << 20;
+  for (int i = 0; i < 2; ++i) {
+    const uint64_t before = ::mallinfo2().hblkhd;
+    void* const block = std::malloc(kBlock);
+    if (::mallinfo2().hblkhd < before + kBlock) std::_Exit(1);
+    std::free(block);
+    if (::mallinfo2().hblkhd != before) std::_Exit(2);
+  }
+  std::_Exit(0);
+}
+
+// Exits with 0 if eight threads that allocate at the same time use at most two arenas.
+void check_arenas() {
+  save_memory();
+  std::barrier all(8);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      const std::string text(1000, 'x');
+      all.arrive_and_wait();
+    });
+  for (std::thread& thread : threads) thread.join();
+  char* text = nullptr;
+  size_t size = 0;
+  FILE* const file = ::open_memstream(&text, &size);
+  ::malloc_info(0, file);
+  std::fclose(file);
+  std::_Exit(std::string_view(text, size).find("<heap nr=\"2\"") == std::string_view::npos ? 0 : 1);
+}
+
+TEST(ProcessMemoryDeathTest, ThreadsShareTwoArenas) {
+  if (test::sanitized()) GTEST_SKIP() << "the sanitizer has its own allocator";
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(check_arenas(), testing::ExitedWithCode(0), "");
+}
+
+// In a process of its own: the setting is one of the process.
+TEST(ProcessMemoryDeathTest, LargeBlocksAreReturned) {
+  if (test::sanitized()) GTEST_SKIP() << "the sanitizer has its own allocator";
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(check_large_blocks(), testing::ExitedWithCode(0), "");
 }
 
 // Exits with 0 when the limit of the address space is followed.

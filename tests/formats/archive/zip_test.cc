@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "formats/archive/archive.h"
+#include "tests/support/reading.h"
 #include "tests/support/temporary.h"
 #include "tests/support/zip_builder.h"
 
@@ -31,12 +32,7 @@ using testing::StartsWith;
 Container container(std::string zip) { return Container{"m.zip", in_memory(std::move(zip))}; }
 
 // The members, or none and a failed test.
-Archive members(const Container& container) {
-  auto archive = zip_members(container);
-  if (archive) return std::move(*archive);
-  ADD_FAILURE() << archive.error().message;
-  return {};
-}
+Archive members(const Container& container) { return well(zip_members(container)); }
 Archive members(const std::string& zip) { return members(container(zip)); }
 
 // The bytes, or the error.

@@ -8,6 +8,7 @@
 #include "tests/support/bintensors_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
@@ -30,19 +31,12 @@ const std::string kSome("\1");     // Option::Some
 Container container(std::string bytes) { return Container{"m.bt", in_memory(std::move(bytes)), nullptr}; }
 Result<Model> read(std::string bytes) { return read_bintensors(container(std::move(bytes))); }
 
-// The model, or an empty one and a failed test.
-Model read_well(std::string bytes) {
-  auto model = read(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
-std::string error_of(const Result<Model>& model) { return model ? "no error" : model.error().message; }
 std::string error_as_release(std::string bytes) {
-  return error_of(read_bintensors_release(container(std::move(bytes))));
+  return error_in(read_bintensors_release(container(std::move(bytes))));
 }
-std::string error_as_legacy(std::string bytes) { return error_of(read_bintensors_legacy(container(std::move(bytes)))); }
+std::string error_as_legacy(std::string bytes) { return error_in(read_bintensors_legacy(container(std::move(bytes)))); }
 
 // The error for these bytes as metadata, with eight bytes of data.
 std::string error_of_release(std::string_view metadata) {
@@ -171,7 +165,7 @@ TEST(BinTensors, AcceptsForeignPaddingWithWarning) {
 }
 
 TEST(BinTensors, ReportsWhyNeitherLayoutFits) {
-  EXPECT_EQ(error_of(read(bintensors_file(kNone + varint(1) + named("w", tensor_info(15, {}, 0, 1)), "x"))),
+  EXPECT_EQ(error_in(read(bintensors_file(kNone + varint(1) + named("w", tensor_info(15, {}, 0, 1)), "x"))),
             "bintensors: in the release layout: tensor 0 \"w\": dtype 15, 14 at most; in the legacy layout: tensor 0: "
             "a count of 119 at 12 where 4 bytes are left");
 }
@@ -179,15 +173,15 @@ TEST(BinTensors, ReportsWhyNeitherLayoutFits) {
 // Framing.
 
 TEST(BinTensors, RefusesBadFraming) {
-  EXPECT_EQ(error_of(read("1234567")), "bintensors: 7 bytes, 8 needed for the length of the header");
+  EXPECT_EQ(error_in(read("1234567")), "bintensors: 7 bytes, 8 needed for the length of the header");
   EXPECT_EQ(
-      error_of(read(bintensors_file("") + "12345678")),
+      error_in(read(bintensors_file("") + "12345678")),
       "bintensors: in the release layout: ends at byte 8, 1 bytes needed at 8; in the legacy layout: ends at byte "
       "8, 1 bytes needed at 8");
   std::string file = bintensors_file("\0\0", "");
   file[0] = 9;
-  EXPECT_THAT(error_of(read(file)), HasSubstr("bintensors: header length is 9, but only "));
-  EXPECT_EQ(error_of(read(std::string(16, '\xFF'))),
+  EXPECT_THAT(error_in(read(file)), HasSubstr("bintensors: header length is 9, but only "));
+  EXPECT_EQ(error_in(read(std::string(16, '\xFF'))),
             "bintensors: header of 18446744073709551615 bytes, 100000000 at most");
 }
 
@@ -370,7 +364,7 @@ TEST(BinTensors, ReportsIoErrorAsIoError) {
 TEST(BinTensors, RefusesEveryTruncation) {
   for (const std::string& whole : {small_bintensors().release(), small_bintensors().legacy()})
     for (size_t size = 0; size < whole.size(); ++size)
-      EXPECT_THAT(error_of(read(whole.substr(0, size))), HasSubstr("bintensors: ")) << size;
+      EXPECT_THAT(error_in(read(whole.substr(0, size))), HasSubstr("bintensors: ")) << size;
 }
 
 TEST(BinTensors, SurvivesEveryFlippedByte) {

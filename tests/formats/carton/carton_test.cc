@@ -355,7 +355,7 @@ TEST(Carton, UsesFirst16UrlsOfLink) {
 // The tensors of an index.toml, "scope/name dtype stored shape bytes" each.
 std::vector<std::string> tensors(const Model& model) {
   std::vector<std::string> out;
-  for (const Tensor& t : model.tensors) {
+  for (const TensorView& t : model.tensors) {
     std::string shape;
     for (const uint64_t dimension : t.shape) shape += std::to_string(dimension) + ",";
     out.push_back(fmt::format("{}{}{} {} {} [{}] {}", t.scope, t.scope.empty() ? "" : "/", t.name, t.dtype->name,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <numeric>
 #include <random>
 
@@ -103,7 +104,7 @@ TEST(Strided, LargeTransposedMatrixEqualsCopyOfSingleElements) {
   EXPECT_TRUE(pieces == expected);
 }
 
-// Counts the reads, and the bytes that they return.
+// Counts the reads, the bytes that they return, and the groups of reads that are requested together.
 class Counted final : public Source {
  public:
   explicit Counted(std::string bytes) : bytes_(std::move(bytes)) {}
@@ -114,22 +115,30 @@ class Counted final : public Source {
     bytes_read += count;
     return count;
   }
-  mutable uint64_t reads = 0;
-  mutable uint64_t bytes_read = 0;
+  Result<void> read_pieces(std::span<const Piece> pieces) const override {
+    ++groups;
+    return Source::read_pieces(pieces);
+  }
+  // Several threads read.
+  mutable std::atomic<uint64_t> groups = 0;
+  mutable std::atomic<uint64_t> reads = 0;
+  mutable std::atomic<uint64_t> bytes_read = 0;
 
  private:
   std::string bytes_;
 };
 
 TEST(Strided, SequentialReadsGatherEachBlockOnce) {
-  constexpr uint64_t kSide = 2048;  // 16 MiB, two blocks
-  const auto counting = std::make_shared<Counted>(std::string(kSide * kSide * 4, 'x'));
+  constexpr uint64_t kSide = 2048;
+  constexpr uint64_t kRows = 3 * 2048;  // 48 MiB, three blocks
+  const auto counting = std::make_shared<Counted>(std::string(kRows * kSide * 4, 'x'));
   const Slice storage = slice(counting, 0, counting->size()).value();
-  const Slice made = strided_as("float32", storage, 0, {kSide, kSide}, {1, kSide}).value();
+  const Slice made = strided_as("float32", storage, 0, {kRows, kSide}, {1, kRows}).value();
   const auto held = made.hold();
   for (uint64_t at = 0; at < made.size(); at += 128 * 1024) ASSERT_TRUE(read_text(made, at, 128 * 1024).has_value());
   EXPECT_LE(counting->bytes_read, 2 * made.size());
-  EXPECT_LE(counting->reads, 3 * kSide) << "those of the first read, and of two blocks";
+  EXPECT_LE(counting->reads, 4 * kSide) << "those of the first read, and of three blocks";
+  EXPECT_LE(counting->groups, counting->reads / 32) << "a file is examined once for each";
 }
 
 TEST(Strided, RandomReadGathersNoNeighbours) {

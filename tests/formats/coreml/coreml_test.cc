@@ -5,6 +5,7 @@
 #include "tests/support/coreml_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 using namespace test::coreml;
 using test::Files;
 using test::listing;
+using test::well;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -22,10 +24,8 @@ Result<Model> read_package(Files files, const std::string& manifest = kManifest)
 }
 
 Model read_well(const Message& model, const std::string& weights = small_weights()) {
-  auto read = read_package(
-      {{"Data/com.apple.CoreML/model.mlmodel", model.build()}, {"Data/com.apple.CoreML/weights/weight.bin", weights}});
-  EXPECT_TRUE(read) << read.error().message;
-  return read ? std::move(*read) : Model{};
+  return well(read_package(
+      {{"Data/com.apple.CoreML/model.mlmodel", model.build()}, {"Data/com.apple.CoreML/weights/weight.bin", weights}}));
 }
 
 // The one tensor of a program with this value, or the warning.
@@ -76,6 +76,14 @@ TEST(CoreMl, DirectoryWithManifestIsOneModel) {
   };
   EXPECT_EQ(entry(kManifest), "Manifest.json");
   EXPECT_EQ(entry("{}"), std::nullopt);
+}
+
+TEST(CoreMl, SpecialFileRefusesOnlyItsTensors) {
+  const std::string weights = "Data/com.apple.CoreML/weights/weight.bin";
+  const auto folder = std::make_shared<test::MemoryFolder>(small_package(), weights);
+  const Model model = well(read_coreml({"Manifest.json", in_memory(kManifest), folder}));
+  EXPECT_THAT(listing(model), testing::Contains(std::string("here int32 INT32 [2] \1\0\0\0\2\0\0\0", 29)));
+  EXPECT_THAT(model.warnings, testing::Contains("tensor \"w\": not a regular file: refused"));
 }
 
 TEST(CoreMl, PackageWithoutModelIsRefused) {

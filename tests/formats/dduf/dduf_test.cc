@@ -5,6 +5,7 @@
 #include "formats/format.h"
 #include "tests/support/dduf_builder.h"
 #include "tests/support/model_text.h"
+#include "tests/support/reading.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs {
@@ -16,12 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Model read_well(std::string zip) {
-  auto model = read_model(Container{"m.dduf", in_memory(std::move(zip))});
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string zip) { return well(read_model(Container{"m.dduf", in_memory(std::move(zip))})); }
 
 Model read_with(Files more) {
   more.merge(dduf_files());
@@ -45,7 +41,7 @@ TEST(Dduf, TensorsAreRangesOfFile) {
   const std::string zip = dduf(dduf_files());
   const auto model = read_model(Container{"m.dduf", open_file(directory.write("m.dduf", zip)).value()});
   ASSERT_TRUE(model) << model.error().message;
-  const Slice& source = model->tensors.at(0).source;
+  const Slice source = model->tensors.at(0).source;
   EXPECT_EQ(source.whole(), *model->parts.at(2).source.get());
   ASSERT_TRUE(source.extent());
   EXPECT_EQ(zip[static_cast<size_t>(source.extent()->offset)], 'x');

@@ -7,12 +7,16 @@
 #include "tests/support/executorch_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
 
 using namespace test::executorch;
+using test::error_in;
 using test::listing;
+using test::metadata_of;
+using test::well;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -20,23 +24,9 @@ using testing::SizeIs;
 
 Result<Model> read(std::string bytes) { return read_executorch(Container{"m.ptd", in_memory(std::move(bytes))}); }
 
-// The model, or an empty one and a failed test.
-Model read_well(std::string bytes) {
-  auto model = read(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
-std::string error_of(std::string bytes) {
-  const auto model = read(std::move(bytes));
-  return model ? "no error" : model.error().message;
-}
-
-std::string metadata_of(const Model& model, std::string_view key) {
-  const Value* value = model.metadata.find(key);
-  return value == nullptr ? "missing" : to_json_line(*value);
-}
+std::string error_of(std::string bytes) { return error_in(read(std::move(bytes))); }
 
 // A .ptd file of one tensor, in six bytes; the first line of the model's text.
 std::string shown(const Ref& layout, uint32_t segment_of_it = 0) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/flatbuffer_builder.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
@@ -12,6 +13,7 @@ using namespace test::flatbuffer;
 using flatbuffer::Buffer;
 using flatbuffer::List;
 using flatbuffer::Table;
+using test::error_in;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -21,20 +23,12 @@ struct Opened {
   explicit Opened(const Ref& root) : Opened(FlatBufferLayout(root).take().bytes()) {}
 
   Table root() { return Table::root(buffer).value(); }
-  std::string error() {
-    const auto table = Table::root(buffer);
-    return table ? "no error" : table.error().message;
-  }
+  std::string error() { return error_in(Table::root(buffer)); }
 
   SourcePtr source;
   Budget budget{1'000'000};
   Buffer buffer;
 };
-
-template <class T>
-std::string error_of(const Result<T>& result) {
-  return result ? "no error" : result.error().message;
-}
 
 TEST(FlatBuffer, ReadsFieldsByTheirSlots) {
   Opened file(table({{0, scalar(uint8_t{7})},
@@ -81,17 +75,17 @@ TEST(FlatBuffer, RefusesListsLongerThanTheFile) {
   const size_t length = bytes.find(bytes_of(uint32_t{1}), 28);
   bytes.replace(length, 4, bytes_of(uint32_t{2}));
   Opened two(bytes);
-  EXPECT_THAT(error_of(two.root().list(0, 8)), HasSubstr("2 elements of 8 bytes"));
+  EXPECT_THAT(error_in(two.root().list(0, 8)), HasSubstr("2 elements of 8 bytes"));
   bytes.replace(length, 4, bytes_of(UINT32_MAX));
   Opened most(bytes);
-  EXPECT_THAT(error_of(most.root().list(0, 8)), HasSubstr("4294967295 elements of 8 bytes"));
-  EXPECT_THAT(error_of(most.root().text(0, UINT64_MAX)), HasSubstr("4294967295 elements of 1 bytes"));
+  EXPECT_THAT(error_in(most.root().list(0, 8)), HasSubstr("4294967295 elements of 8 bytes"));
+  EXPECT_THAT(error_in(most.root().text(0, UINT64_MAX)), HasSubstr("4294967295 elements of 1 bytes"));
 }
 
 TEST(FlatBuffer, BoundsTextsAndLists) {
   Opened file(table({{0, text("12345")}, {1, list<int32_t>({1, 2, 3})}}));
-  EXPECT_THAT(error_of(file.root().text(0, 4)), HasSubstr("has 5 bytes, more than 4"));
-  EXPECT_THAT(error_of(file.root().list(1, 4)->numbers<int32_t>(2)), HasSubstr("has 3 elements, more than 2"));
+  EXPECT_THAT(error_in(file.root().text(0, 4)), HasSubstr("has 5 bytes, more than 4"));
+  EXPECT_THAT(error_in(file.root().list(1, 4)->numbers<int32_t>(2)), HasSubstr("has 3 elements, more than 2"));
 }
 
 // Counts the bytes that are read.

@@ -7,6 +7,7 @@
 #include "tests/support/flax_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
@@ -19,17 +20,9 @@ using testing::IsEmpty;
 
 Result<Model> read(std::string bytes) { return read_flax(Container{"m.msgpack", in_memory(std::move(bytes))}); }
 
-Model read_well(std::string bytes) {
-  auto model = read(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
-std::string error_of(std::string bytes) {
-  const auto model = read(std::move(bytes));
-  return model ? "no error" : model.error().message;
-}
+std::string error_of(std::string bytes) { return error_in(read(std::move(bytes))); }
 
 const std::string kGood = array({1}, "int8", "g");
 

@@ -7,6 +7,7 @@
 #include "tests/support/ggml_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
@@ -18,17 +19,9 @@ using testing::IsEmpty;
 
 Result<Model> read(std::string bytes) { return read_ggml(Container{"ggml-tiny.bin", in_memory(std::move(bytes))}); }
 
-Model read_well(std::string bytes) {
-  auto model = read(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
-std::string error_of(const GgmlBuilder& builder) {
-  const auto model = read(builder.build());
-  return model ? "no error" : model.error().message;
-}
+std::string error_of(const GgmlBuilder& builder) { return error_in(read(builder.build())); }
 
 GgmlBuilder with_tensor() { return GgmlBuilder().tensor("a", {1}, 24, "x"); }
 

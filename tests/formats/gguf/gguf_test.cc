@@ -230,7 +230,7 @@ TEST(Gguf, IrregularMetadataAddsWarning) {
 // Reads everything that a mount could request.
 void use(const Result<Model>& model) {
   if (!model) return;
-  for (const Tensor& tensor : model->tensors) {
+  for (const TensorView& tensor : model->tensors) {
     ASSERT_NE(tensor.dtype, nullptr);
     if (!tensor.source.refused()) {
       ASSERT_EQ(text_of(tensor.source).size(), tensor.nbytes());

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/hdf5_reading.h"
+#include "tests/support/reading.h"
 
 namespace weightfs::test {
 namespace {
@@ -16,11 +17,7 @@ Model with_attributes(const Hdf5Messages& attributes) {
   return read_h5_well(b.build(b.group({}, attributes)));
 }
 
-std::string value_of(const Hdf5Message& attribute) {
-  const Model model = with_attributes({attribute});
-  const Value* const value = model.metadata.find("a");
-  return value == nullptr ? "missing" : to_json_line(*value);
-}
+std::string value_of(const Hdf5Message& attribute) { return metadata_of(with_attributes({attribute}), "a"); }
 
 TEST(Hdf5Attributes, NumbersAndListsAreValues) {
   EXPECT_EQ(value_of(B::attribute("a", Hdf5Type::integer(2), {}, "\xFE\xFF")), "-2");

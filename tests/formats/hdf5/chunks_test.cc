@@ -28,6 +28,27 @@ TEST(Hdf5Chunks, ChunksOfSeveralDimensionsComeInTheOrderOfTheDataset) {
   EXPECT_EQ(bytes_of(b, {3, 3}, B::chunked(b.chunk_tree(chunks, 2), {2, 2}, 1)), "abcdefghi");
 }
 
+TEST(Hdf5Layout, VersionsBefore3AreRead) {
+  for (const uint64_t version : {1U, 2U}) {
+    B b;
+    const uint64_t tree = b.chunk_tree({{b.put("ab"), 2, {0}}, {b.put("c."), 2, {2}}}, 1);
+    EXPECT_EQ(bytes_of(b, {3}, B::first_layout(version, 2, le(tree, 8), {2, 1})), "abc");
+    B contiguous;
+    EXPECT_EQ(bytes_of(contiguous, {1, 3}, B::first_layout(version, 1, le(contiguous.put("xyz"), 8), {1, 3})), "xyz");
+    B compact;
+    EXPECT_EQ(bytes_of(compact, {1, 3}, B::first_layout(version, 0, "", {1, 3}, le(3, 4) + "uvw")), "uvw");
+  }
+}
+
+TEST(Hdf5Layout, WrongOnesOfVersionsBefore3AreRefused) {
+  B b;
+  EXPECT_THAT(bytes_of(b, {3}, B::first_layout(1, 3, le(0, 8), {3})), HasSubstr("a layout of class 3"));
+  B cut;
+  EXPECT_THAT(bytes_of(cut, {3}, B::first_layout(1, 0, "", {3}, le(30'000, 4) + "uvw")), HasSubstr("needed"));
+  B rank;
+  EXPECT_THAT(bytes_of(rank, {3}, B::first_layout(2, 2, le(0, 8), {3})), HasSubstr("a chunk of rank 1"));
+}
+
 TEST(Hdf5Chunks, MissingChunkHasTheFillValue) {
   B b;
   const std::vector<Hdf5Chunk> chunks = {{b.put("ab"), 2, {2}}};
@@ -203,7 +224,7 @@ TEST(Hdf5Chunks, EachChunkIsDecodedOnceByASequentialRead) {
   const auto model = read_hdf5(Container{"m.h5", file, nullptr});
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(file->reads, 0);
-  const Slice& source = model->tensors.at(0).source;
+  const Slice source = model->tensors.at(0).source;
   std::string bytes;
   for (uint64_t i = 0; i < source.size(); ++i) bytes += read_text(source, i, 1).value_or("?");
   EXPECT_EQ(bytes, "aacceeggiikkmmoo");

@@ -2,6 +2,7 @@
 
 #include "tests/support/hdf5_reading.h"
 #include "tests/support/memory_folder.h"
+#include "tests/support/reading.h"
 #include "tests/support/small_models.h"
 #include "tests/support/zip_builder.h"
 
@@ -12,19 +13,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Model read_well(const Container& container) {
-  auto model = read_model(container);
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(const Container& container) { return well(read_model(container)); }
 
 Model read_zip_of(const ZipBuilder& zip) { return read_well({"m.keras", in_memory(zip.build()), nullptr}); }
-
-std::string metadata_of(const Model& model, std::string_view key) {
-  const Value* const value = model.metadata.find(key);
-  return value == nullptr ? "missing" : to_json_line(*value);
-}
 
 TEST(Keras, TensorsAreThoseOfTheWeights) {
   const Model model = read_well({"m.keras", in_memory(small_keras()), nullptr});
@@ -45,7 +36,7 @@ TEST(Keras, LambdaLayersAreNamed) {
 TEST(Keras, StoredWeightsAreRangesOfTheZip) {
   const SourcePtr zip = in_memory(small_keras());
   const Model model = read_well({"m.keras", zip, nullptr});
-  const Slice& half = model.tensors.at(0).source;
+  const Slice half = model.tensors.at(0).source;
   const auto member = std::dynamic_pointer_cast<const Slice>(half.whole());
   ASSERT_NE(member, nullptr);
   EXPECT_EQ(member->whole(), zip);

@@ -5,6 +5,7 @@
 #include "tests/support/dduf_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs {
@@ -17,12 +18,7 @@ using testing::IsEmpty;
 
 Result<Model> read(std::string bytes) { return read_model(Container{"m.llamafile", in_memory(std::move(bytes))}); }
 
-Model read_well(std::string bytes) {
-  auto model = read(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
 TEST(Llamafile, TensorsAreThoseOfItsGguf) {
   const std::string gguf = GgufBuilder().string("general.name", "Tiny").tensor("t", {1}, 24, "x").build();
@@ -41,7 +37,7 @@ TEST(Llamafile, TensorsAreRangesOfFile) {
   const std::string bytes = llamafile({{"model.gguf", tiny_gguf()}});
   const auto model = read_model(Container{"m", open_file(directory.write("m", bytes)).value()});
   ASSERT_TRUE(model) << model.error().message;
-  const Slice& source = model->tensors.at(0).source;
+  const Slice source = model->tensors.at(0).source;
   EXPECT_EQ(source.whole(), *model->parts.at(0).source.get());
   ASSERT_TRUE(source.extent());
   EXPECT_EQ(bytes[static_cast<size_t>(source.extent()->offset)], 'x');

@@ -4,6 +4,7 @@
 
 #include "formats/format.h"
 #include "tests/support/model_text.h"
+#include "tests/support/reading.h"
 #include "tests/support/small_disk.h"
 #include "tests/support/small_models.h"
 
@@ -16,10 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Model read_well(std::string bytes) {
-  auto model = read_model({"m.nemo", in_memory(std::move(bytes)), nullptr, std::make_shared<SmallDisk>()});
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
+  return well(read_model({"m.nemo", in_memory(std::move(bytes)), nullptr, std::make_shared<SmallDisk>()}));
 }
 
 std::string nemo_of(std::string_view checkpoint, std::string_view path = "model_weights.ckpt") {

@@ -8,6 +8,7 @@
 #include "tests/support/model_text.h"
 #include "tests/support/numpy_builder.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
@@ -23,17 +24,9 @@ Result<Model> read(std::string bytes, std::string name = "dir.weight.npy") {
   return read_npy(Container{std::move(name), in_memory(std::move(bytes))});
 }
 
-Model read_well(std::string bytes) {
-  auto model = read(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
-std::string error_of(std::string bytes) {
-  const auto model = read(std::move(bytes));
-  return model ? "no error" : model.error().message;
-}
+std::string error_of(std::string bytes) { return error_in(read(std::move(bytes))); }
 
 std::string error_of_header(std::string_view header) { return error_of(npy_of(header, "xyz")); }
 

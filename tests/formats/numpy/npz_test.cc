@@ -8,6 +8,7 @@
 #include "formats/format.h"
 #include "tests/support/model_text.h"
 #include "tests/support/numpy_builder.h"
+#include "tests/support/reading.h"
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/temporary.h"
 
@@ -36,12 +37,7 @@ class Counted final : public Source {
   mutable std::atomic<uint64_t> read_ = 0;
 };
 
-Model read_well(const std::string& zip) {
-  auto model = read_model(Container{"m.npz", in_memory(zip)});
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(const std::string& zip) { return well(read_model(Container{"m.npz", in_memory(zip)})); }
 
 std::string array(std::string_view data) { return npy("|u1", fmt::format("({},)", data.size()), data); }
 
@@ -65,7 +61,7 @@ TEST(Npz, StoredMembersAreReadInPlace) {
   ASSERT_TRUE(model) << model.error().message;
   ASSERT_EQ(model->tensors.size(), 2U);
   for (size_t i = 0; i < 2; ++i) {
-    const Slice& source = model->tensors[i].source;
+    const Slice source = model->tensors[i].source;
     EXPECT_EQ(source.whole(), *model->parts[i].source.get());
     EXPECT_EQ(source.offset(), array("").size());
     ASSERT_TRUE(source.extent());

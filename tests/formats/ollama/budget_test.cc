@@ -76,9 +76,9 @@ TEST(OllamaBudget, BlobOfManyLayersIsReadOnce) {
     const std::string blob = std::string_view(type) == "tensor" ? tensor_file() : small_gguf();
     const auto folder = std::make_shared<const CountingFolder>(Files{{"sha256-" + sha256(blob).hex(), blob}});
     const Container c = container(layers(5'000, type, blob), folder);
-    const auto read = read_ollama(c);
+    auto read = read_ollama(c);
     ASSERT_TRUE(read) << read.error().message;
-    const auto model = std::make_shared<const Model>(*read);
+    const auto model = std::make_shared<const Model>(*std::move(read));
     EXPECT_THAT(model->parts, SizeIs(5'001));
     EXPECT_THAT(model->tensors, SizeIs(std::string_view(type) == "tensor" ? 5'000 : model->tensors.size()));
     for (const Nested& nested : model->nested ? *model->nested(model) : std::vector<Nested>())

@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "tests/support/reading.h"
 
 namespace weightfs::ollama {
 namespace {
 
+using test::error_in;
+using test::well;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -24,16 +27,11 @@ Result<Manifest> read(const std::string& text) {
 }
 
 Manifest read_well(const std::string& text) {
-  auto manifest = read(text);
-  if (manifest) return std::move(*manifest);
-  ADD_FAILURE() << manifest.error().message << " in " << text;
-  return {};
+  SCOPED_TRACE(text);
+  return well(read(text));
 }
 
-std::string error_of(const std::string& text) {
-  const auto manifest = read(text);
-  return manifest ? "no error" : manifest.error().message;
-}
+std::string error_of(const std::string& text) { return error_in(read(text)); }
 
 std::vector<std::string> warnings_of(const std::string& text) {
   Warnings warnings;

@@ -11,6 +11,7 @@
 #include "formats/verify.h"
 #include "tests/support/model_text.h"
 #include "tests/support/ollama_builder.h"
+#include "tests/support/reading.h"
 #include "tests/support/zip_builder.h"
 
 namespace weightfs {
@@ -29,13 +30,6 @@ using Lines = std::vector<std::string>;
 
 Container container(const std::string& manifest, const Files& blobs) {
   return {"latest", in_memory(manifest), std::make_shared<MemoryFolder>(blobs)};
-}
-
-// The model, or an empty one and a failed test.
-Model well(Result<Model> model) {
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
 }
 
 Model read(const std::string& manifest, const Files& blobs) { return well(read_ollama(container(manifest, blobs))); }
@@ -76,18 +70,20 @@ std::string gguf(const std::string& tensor) { return GgufBuilder().tensor(tensor
 
 std::string one_tensor(const std::string& name) { return SafetensorsBuilder().tensor(name, "U8", "1", "x").build(); }
 
+ModelPtr borrowed(const Model& model) { return {ModelPtr(), &model}; }
+
 // The models inside, by the part's path: format and the names of the tensors.
 Lines nested(const Model& model) {
-  const auto shared = std::make_shared<const Model>(model);
   Lines lines;
   if (!model.nested) return lines;
-  const auto all = model.nested(shared);
+  const auto all = model.nested(borrowed(model));
   if (!all) return {all.error().message};
   for (const Nested& inner : *all) {
     const auto read = inner.model.get();
     std::string line =
         fmt::format("{}: {}", model.parts[inner.part].path, read ? (*read)->format : read.error().message);
-    for (const Tensor& tensor : read ? (*read)->tensors : std::vector<Tensor>()) line += " " + tensor.name;
+    if (read)
+      for (const TensorView& tensor : (*read)->tensors) line.append(" ").append(tensor.name);
     lines.push_back(line);
   }
   return lines;
@@ -555,7 +551,7 @@ TEST(Ollama, CorruptBlobIsNeverServed) {
   EXPECT_THAT(json_at(model, {"config"}), "\"none\"");
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("digest mismatch: found")));
 
-  const auto inner = model.nested(std::make_shared<const Model>(model));
+  const auto inner = model.nested(borrowed(model));
   ASSERT_TRUE(inner);
   ASSERT_EQ(inner->size(), 1U);
   const ModelPtr projector = inner->front().model.get().value();
@@ -685,7 +681,7 @@ TEST(OllamaRegistry, ReportsUnavailableBlob) {
 TEST(OllamaRegistry, NestedContainerIsFetchedWhenEntered) {
   const Registry registry(small_ollama());
   const Model model = registry.read();
-  const auto inner = model.nested(std::make_shared<const Model>(model));
+  const auto inner = model.nested(borrowed(model));
   ASSERT_TRUE(inner);
   ASSERT_EQ(inner->size(), 1U);
   EXPECT_THAT(registry.far->requested, IsEmpty()) << "its media type is trusted";

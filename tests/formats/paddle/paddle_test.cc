@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,11 +8,13 @@
 #include "tests/support/model_text.h"
 #include "tests/support/paddle_builder.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
 
 using namespace test::paddle;
+using test::error_in;
 using test::Files;
 using test::listing;
 using test::little;
@@ -23,10 +26,7 @@ Result<Model> read(const std::string& bytes, Files beside = {}) {
   return read_paddle({"m.pdiparams", in_memory(bytes), std::make_shared<test::MemoryFolder>(std::move(beside))});
 }
 
-std::string error_of(const std::string& bytes) {
-  const auto model = read(bytes);
-  return model ? "no error" : model.error().message;
-}
+std::string error_of(const std::string& bytes) { return error_in(read(bytes)); }
 
 TEST(Paddle, TensorsHaveTheSortedNamesOfTheProgram) {
   const auto model = read(small_paddle(), {{"m.pdmodel", small_program()}});
@@ -52,6 +52,37 @@ TEST(Paddle, ProgramThatDoesNotFitIsAWarning) {
   EXPECT_EQ(warning(program({variable("w")})),
             "\"m.pdmodel\" names 1 parameters, the file has 3; they are shown without names");
   EXPECT_THAT(warning("\x0A\x7F"), HasSubstr("the tensors have no names"));
+}
+
+std::string json_program(const std::vector<std::string>& names) {
+  std::string operations;
+  for (const std::string& name : names)
+    operations += fmt::format("{}{}{}", R"({"#":"p","A":[0,1,1,")", name,
+                              R"("],"O":{"%":1,"TT":{"#":"0.t_dtensor","D":[{"#":"0.t_f32"},[30],"NCHW",[],0]}}},)");
+  return R"({"base_code":{"magic":"pir","version":1},"program":{"regions":[{"#":"region_0","blocks":[{"#":"block_0",)"
+         R"("args":[],"ops":[)" +
+         operations + R"({"#":"1.data","A":[{"N":"name"},{"D":"A"},1,"no name"]}]}]}]}})";
+}
+
+TEST(Paddle, ProgramInJsonHasNames) {
+  const auto names = [](const Files& beside) {
+    std::vector<std::string> lines;
+    const Model model = test::well(read(small_paddle(), beside));
+    for (const TensorView& tensor : model.tensors) lines.emplace_back(tensor.name);
+    for (const std::string& warning : model.warnings) lines.push_back(warning);
+    return lines;
+  };
+  EXPECT_THAT(names({{"m.json", json_program({"w", "b", "e/f"})}}), ElementsAre("b", "e/f", "w"));
+  EXPECT_THAT(names({{"m.json", json_program({"b"})}}),
+              ElementsAre("tensor_0", "tensor_1", "tensor_2",
+                          "\"m.json\" names 1 parameters, the file has 3; they are shown without names"));
+  EXPECT_THAT(names({{"m.json", json_program({"b"}).substr(0, 90)}}), testing::Contains(HasSubstr("have no names")));
+  EXPECT_THAT(names({{"m.json", R"({"a":{"#":"p","A":[0,1,1,"x"]}})"}}),
+              ElementsAre("tensor_0", "tensor_1", "tensor_2"))
+      << "another JSON text";
+  EXPECT_THAT(names({{"m.json", json_program({"w", "b", "e/f"})},
+                     {"m.pdmodel", program({variable("x"), variable("y"), variable("z")})}}),
+              ElementsAre("x", "y", "z"));
 }
 
 TEST(Paddle, IsDetectedByItsFirstRecord) {

@@ -6,6 +6,7 @@
 #include "tests/support/model_text.h"
 #include "tests/support/pickle_builder.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
@@ -18,17 +19,9 @@ using testing::SizeIs;
 
 Result<Model> read(std::string bytes) { return read_model({"m.pt", in_memory(std::move(bytes))}); }
 
-Model read_well(std::string bytes) {
-  auto model = read(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
-std::string error_of(std::string bytes) {
-  const auto model = read(std::move(bytes));
-  return model ? "read as " + model->format : model.error().message;
-}
+std::string error_of(std::string bytes) { return error_in(read(std::move(bytes))); }
 
 // A file of this object, these keys and these bytes behind them.
 std::string file_of(const PickleBuilder& object, const PickleBuilder& keys, std::string_view storages) {

@@ -6,6 +6,7 @@
 #include "formats/format.h"
 #include "tests/support/model_text.h"
 #include "tests/support/pickle_builder.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
@@ -18,22 +19,9 @@ using testing::SizeIs;
 
 Result<Model> read(std::string bytes) { return read_model({"m.pt", in_memory(std::move(bytes))}); }
 
-Model read_well(std::string bytes) {
-  auto model = read(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
-std::string error_of(std::string bytes) {
-  const auto model = read(std::move(bytes));
-  return model ? "read as " + model->format : model.error().message;
-}
-
-std::string json_at(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  return value == nullptr ? "nothing" : to_json_line(*value);
-}
+std::string error_of(std::string bytes) { return error_in(read(std::move(bytes))); }
 
 std::string fact(const Model& model, std::string_view key) {
   return json_at(std::get<Map>(*model.metadata.find("pytorch")), key);
@@ -71,7 +59,7 @@ TEST(PytorchZip, ReadsCheckpoint) {
   EXPECT_EQ(json_at(model.metadata, "inner"), R"({"lr":0.5})");
   EXPECT_EQ(fact(model, "root"), R"("archive")");
   EXPECT_EQ(fact(model, "tied"), R"([["w","inner.tied"]])");
-  EXPECT_EQ(fact(model, "globals"), "nothing");
+  EXPECT_EQ(fact(model, "globals"), "missing");
   EXPECT_THAT(model.warnings, IsEmpty());
   EXPECT_EQ(model.parts.size(), 5U);
 }

@@ -284,7 +284,7 @@ void survive(std::string bytes) {
     EXPECT_THAT(model.error().message, testing::StartsWith("rten: "));
     return;
   }
-  for (const Tensor& tensor : model->tensors)
+  for (const TensorView& tensor : model->tensors)
     EXPECT_NE(tensor.source.refused(), read_text(tensor.source, 0, tensor.nbytes()).has_value());
   const std::string json = graph_of(*model);
   EXPECT_TRUE(parse_json(*in_memory(json), 0, json.size())) << json;

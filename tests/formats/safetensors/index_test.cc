@@ -8,6 +8,7 @@
 #include "tests/support/memory_folder.h"
 #include "tests/support/pickle_builder.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 #include "tests/support/safetensors_builder.h"
 
 namespace weightfs {
@@ -25,18 +26,9 @@ Result<Model> read(std::string index, const Files& shards) {
   return read_safetensors_index(Container{kIndexName, in_memory(std::move(index)), folder});
 }
 
-// The model, or an empty one and a failed test.
-Model read_well(std::string index, const Files& shards) {
-  auto model = read(std::move(index), shards);
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string index, const Files& shards) { return well(read(std::move(index), shards)); }
 
-std::string error_of(std::string index, const Files& shards = {}) {
-  const auto model = read(std::move(index), shards);
-  return model ? "no error" : model.error().message;
-}
+std::string error_of(std::string index, const Files& shards = {}) { return error_in(read(std::move(index), shards)); }
 
 // A shard with a tensor of one byte, its name, for each of `names`.
 std::string shard(const std::string& names) {
@@ -48,7 +40,7 @@ std::string shard(const std::string& names) {
 // One line per tensor: scope, name and bytes.
 std::vector<std::string> listing(const Model& model) {
   std::vector<std::string> lines;
-  for (const Tensor& t : model.tensors)
+  for (const TensorView& t : model.tensors)
     lines.push_back(
         fmt::format("{}:{} {}", t.scope, t.name, read_text(t.source, 0, t.nbytes()).value_or("unreadable")));
   return lines;
@@ -101,6 +93,20 @@ TEST(SafetensorsIndex, ShardsMayBeCheckpointsOfPytorch) {
   EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b"));
   EXPECT_EQ(model.parts.size(), 3U);
   EXPECT_EQ(to_json_line(model.common), R"({"dangerous_globals":"os.system"})");
+}
+
+TEST(SafetensorsIndex, HasDangerousFunctionsOfAllShards) {
+  const auto shard_calling = [](std::string_view name, const std::vector<const char*>& functions) {
+    PytorchBuilder b;
+    b.tensor(name, "Byte", 1, {1}, "x");
+    for (const char* function : functions) b.value(function, PickleBuilder().call("os", function, {}));
+    return b.zip();
+  };
+  const Model model = read_well(R"({"weight_map": {"a": "1.bin", "b": "2.bin", "c": "3.bin"}})",
+                                {{"1.bin", shard_calling("a", {"system"})},
+                                 {"2.bin", shard_calling("b", {})},
+                                 {"3.bin", shard_calling("c", {"popen", "system"})}});
+  EXPECT_EQ(json_at(model.common, "dangerous_globals"), R"("os.system, os.popen")");
 }
 
 TEST(SafetensorsIndex, NeedsNoMetadata) {
@@ -159,7 +165,7 @@ TEST(SafetensorsIndex, IncludesWarningsOfShards) {
                 {{"1", SafetensorsBuilder().tensor("a", "F128", "", "a").tensor("b", "F128", "", "b").build()}});
   EXPECT_THAT(model.warnings, ElementsAre("shard \"1\": tensor \"a\": dtype \"F128\" is unknown; shown as bytes",
                                           "shard \"1\": tensor \"b\": dtype \"F128\" is unknown; shown as bytes"));
-  for (const Tensor& tensor : model.tensors) EXPECT_EQ(tensor.stored_dtype, "F128");
+  for (const TensorView& tensor : model.tensors) EXPECT_EQ(tensor.stored_dtype, "F128");
 }
 
 TEST(SafetensorsIndex, UnlistedTensorsAreShown) {

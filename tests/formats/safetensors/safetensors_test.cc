@@ -7,6 +7,7 @@
 #include "formats/format.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 #include "tests/support/safetensors_builder.h"
 
 namespace weightfs {
@@ -21,18 +22,9 @@ Result<Model> read(std::string bytes) {
   return read_safetensors(Container{"m.safetensors", in_memory(std::move(bytes)), nullptr});
 }
 
-// The model, or an empty one and a failed test.
-Model read_well(std::string bytes) {
-  auto model = read(std::move(bytes));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
-std::string error_of(std::string bytes) {
-  const auto model = read(std::move(bytes));
-  return model ? "no error" : model.error().message;
-}
+std::string error_of(std::string bytes) { return error_in(read(std::move(bytes))); }
 
 // The error of a file with this header and no data.
 std::string error_of_header(std::string_view header) { return error_of(safetensors_file(header)); }
@@ -114,7 +106,7 @@ TEST(Safetensors, AcceptsAnyName) {
     b.tensor(name, "U8", "", "x");
   const Model model = read_well(b.build());
   std::vector<std::string> names;
-  for (const Tensor& tensor : model.tensors) names.push_back(tensor.name);
+  for (const TensorView& tensor : model.tensors) names.emplace_back(tensor.name);
   EXPECT_THAT(names, ElementsAre("", ".", "..", "../../etc/passwd", "/abs", "a", "a/b", std::string("a\0b", 3), "😀"));
 }
 
@@ -321,7 +313,7 @@ TEST(Safetensors, ListsTensorsOfUnknownDTypesAsBytes) {
   const Model model = read_well(b.build());
   EXPECT_THAT(listing(model),
               ElementsAre("a unknown F128 [1] sixteen bytes ..", "b unknown f32 [3] x", "c unknown F128 [] "));
-  for (const Tensor& tensor : model.tensors) EXPECT_EQ(tensor.dtype, &kUnknownDType);
+  for (const TensorView& tensor : model.tensors) EXPECT_EQ(tensor.dtype, &kUnknownDType);
   EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\": dtype \"F128\" is unknown; shown as bytes",
                                           "tensor \"b\": dtype \"f32\" is unknown; shown as bytes",
                                           "tensor \"c\": dtype \"F128\" is unknown; shown as bytes"));

@@ -74,7 +74,7 @@ TEST(SafetensorsIndex, ShardWithManyNamesIsReadOnce) {
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_THAT(model->tensors, SizeIs(2000));
   EXPECT_TRUE(
-      std::all_of(model->tensors.begin(), model->tensors.end(), [](const Tensor& t) { return t.scope.empty(); }));
+      std::all_of(model->tensors.begin(), model->tensors.end(), [](const TensorView& t) { return t.scope.empty(); }));
   EXPECT_LT(file->bytes_read, 2 * file->size());
   EXPECT_THAT(model->warnings,
               Contains("shard \"shard-10001.safetensors\": the same file as \"shard-10000.safetensors\""));

@@ -49,6 +49,14 @@ TEST(TfliteExternal, WrongReferencesAreRefused) {
   EXPECT_THAT(shown(file_beside("w.bin", 0, {{4, text("zstd")}})), HasSubstr("has the packing \"zstd\""));
 }
 
+TEST(TfliteExternal, SpecialFileRefusesOnlyItsTensors) {
+  const Container container{"m.tflite", in_memory(file_beside("fifo", 0)),
+                            std::make_shared<test::MemoryFolder>(test::Files{}, "fifo")};
+  const Model model = test::well(read_tflite(container));
+  EXPECT_THAT(listing(model), ElementsAre(HasSubstr("refused")));
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("is in the file \"fifo\": not a regular file")));
+}
+
 TEST(TfliteExternal, ModelWithoutAFolderIsShown) {
   const auto model = read_tflite(Container{"m.tflite", in_memory(file_beside("w.bin", 0))});
   ASSERT_TRUE(model);

@@ -73,7 +73,7 @@ TEST(Tflite, ZeroCopyTensorsAreSlicesOfTheFile) {
   const SourcePtr bytes = in_memory(small_tflite());
   const auto model = read(bytes);
   ASSERT_TRUE(model);
-  for (const Tensor& tensor : model->tensors)
+  for (const TensorView& tensor : model->tensors)
     EXPECT_EQ(tensor.source.refused() ? bytes : tensor.source.whole(), bytes) << tensor.name;
 }
 
@@ -176,7 +176,7 @@ TEST(Tflite, SubgraphsHaveADirectoryEach) {
       {named("main"), named("body"), named("body"), named(""), named("../up"), named(std::string(256, 'n'))},
       {empty_buffer(), buffer("12345678")})));
   std::vector<std::string> scopes;
-  for (const Tensor& tensor : model.tensors) scopes.emplace_back(tensor.scope);
+  for (const TensorView& tensor : model.tensors) scopes.emplace_back(tensor.scope);
   EXPECT_THAT(scopes, ElementsAre("", "subgraphs/body", "subgraphs/2", "subgraphs/3", "subgraphs/4", "subgraphs/5"));
 }
 

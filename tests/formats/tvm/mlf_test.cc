@@ -9,6 +9,7 @@
 #include "tests/support/mlf_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
@@ -28,10 +29,7 @@ Container container() { return Container{"m.tar", in_memory(""), nullptr}; }
 
 Model read_well(const Files& files) {
   EXPECT_TRUE(matches_mlf(archive_of(files)).value());
-  auto model = read_mlf(archive_of(files), container());
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
+  return well(read_mlf(archive_of(files), container()));
 }
 
 // One line per tensor: scope and listing().
@@ -39,11 +37,6 @@ std::vector<std::string> scoped_listing(const Model& model) {
   std::vector<std::string> lines = listing(model);
   for (size_t i = 0; i < lines.size(); ++i) lines[i] = fmt::format("{}:{}", model.tensors[i].scope, lines[i]);
   return lines;
-}
-
-std::string json_at(const Model& model, std::string_view key) {
-  const Value* const value = model.metadata.find(key);
-  return value == nullptr ? "nothing" : to_json_line(*value);
 }
 
 class MlfVersion : public testing::TestWithParam<int> {};
@@ -56,7 +49,7 @@ TEST_P(MlfVersion, AllVersionsGiveTheSameModel) {
   EXPECT_THAT(scoped_listing(model), ElementsAre(":p0 float32 float32 [2] 00001111"));
   EXPECT_EQ(to_json_line(model.common), R"({"name":"mlp"})");
   EXPECT_EQ(
-      json_at(model, "tvm-mlf"),
+      metadata_of(model, "tvm-mlf"),
       fmt::format("{}{}{}{}{}{}{}", R"({"version":)", version, R"(,"modules":{"mlp":{)",
                   version < 4 ? "" : R"("style":"full-model",)",
                   R"("executors":["graph"],"targets":["c -keys=cpu "],"exported":"2026-11-20 02:13:56Z")",
@@ -72,7 +65,7 @@ TEST_P(MlfVersion, KeepsAllMetadata) {
   const std::string metadata = mlf_metadata(GetParam());
   const Model model = read_well({{"metadata.json", metadata}});
   const Value stored = parse_json(*in_memory(metadata), 0, metadata.size()).value();
-  for (const auto& [key, value] : std::get<Map>(stored)) EXPECT_EQ(json_at(model, key), to_json_line(value)) << key;
+  for (const auto& [key, value] : std::get<Map>(stored)) EXPECT_EQ(metadata_of(model, key), to_json_line(value)) << key;
 }
 
 // Exporters of every version wrote sizes of other nodes.
@@ -91,7 +84,7 @@ TEST(Mlf, ReadsOperators) {
     EXPECT_EQ(model.version, std::to_string(version));
     EXPECT_THAT(model.tensors, IsEmpty());
     EXPECT_EQ(
-        json_at(model, "tvm-mlf"),
+        metadata_of(model, "tvm-mlf"),
         fmt::format("{}{}{}{}", R"({"version":)", version, R"(,"modules":{"add":{"style":"operator","executors":[],)",
                     R"("targets":["c -keys=cpu "],"exported":"2026-11-20 02:13:56Z"}},"parameters":{}})"));
     EXPECT_THAT(model.warnings, IsEmpty());
@@ -108,7 +101,7 @@ TEST(Mlf, TensorsOfSeveralModulesHaveScopes) {
                                                  "b:f unknown handle64 [] 12345678"));
   EXPECT_TRUE(model.common.empty());
   EXPECT_EQ(
-      json_at(model, "tvm-mlf"),
+      metadata_of(model, "tvm-mlf"),
       R"({"version":7,"modules":{"a":{},"b":{}},"parameters":{"parameters/a.params":1,"parameters/b.params":2}})");
   EXPECT_THAT(model.warnings,
               ElementsAre("\"parameters/b.params\": tensor \"f\": type handle64 is unknown; shown as bytes"));
@@ -133,7 +126,7 @@ TEST(Mlf, EmptyListHasNoTensors) {
   const Model model = read_well(files);
   EXPECT_THAT(model.tensors, IsEmpty());
   EXPECT_THAT(model.warnings, IsEmpty());
-  EXPECT_THAT(json_at(model, "tvm-mlf"), HasSubstr(R"("parameters":{"parameters/mlp.params":0})"));
+  EXPECT_THAT(metadata_of(model, "tvm-mlf"), HasSubstr(R"("parameters":{"parameters/mlp.params":0})"));
 }
 
 // The documentation calls the file `.json`.
@@ -206,7 +199,7 @@ TEST(Mlf, AcceptsMetadataOfAnyShape) {
 
 TEST(Mlf, MetadataKeyOfOwnFieldsIsKept) {
   const Model model = read_well({{"metadata.json", R"({"version": 7, "modules": {}, "tvm-mlf": "mine"})"}});
-  EXPECT_EQ(json_at(model, "tvm-mlf"), R"({"version":7,"modules":{},"parameters":{},"value":"mine"})");
+  EXPECT_EQ(metadata_of(model, "tvm-mlf"), R"({"version":7,"modules":{},"parameters":{},"value":"mine"})");
 }
 
 // A module's name is data; the tensors' scope becomes a path by the same rules as their names.

@@ -10,6 +10,7 @@
 #include "tests/support/model_text.h"
 #include "tests/support/params_builder.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 
 namespace weightfs {
 namespace {
@@ -23,18 +24,9 @@ Result<Model> read(std::string bytes, const Files& beside = {}) {
   return read_tvm_params(Container{"mod.params", in_memory(std::move(bytes)), std::make_shared<MemoryFolder>(beside)});
 }
 
-// The model, or an empty one and a failed test.
-Model read_well(std::string bytes, const Files& beside = {}) {
-  auto model = read(std::move(bytes), beside);
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string bytes, const Files& beside = {}) { return well(read(std::move(bytes), beside)); }
 
-std::string error_of(std::string bytes) {
-  const auto model = read(std::move(bytes));
-  return model ? "no error" : model.error().message;
-}
+std::string error_of(std::string bytes) { return error_in(read(std::move(bytes))); }
 
 std::string error_of(const ArrayHeader& header, std::string_view data = "") {
   return error_of(ParamsBuilder().array("w", header, data).build());
@@ -359,7 +351,7 @@ TEST(TvmParams, SurvivesEveryFlippedByte) {
       const auto model = read(bytes);
       if (!model) continue;
       for (const std::string& line : listing(*model)) EXPECT_THAT(line, testing::Not(HasSubstr("unreadable")));
-      for (const Tensor& t : model->tensors)
+      for (const TensorView& t : model->tensors)
         if (t.dtype != &kUnknownDType && !t.source.refused()) {
           EXPECT_EQ(size_in_bytes(*t.dtype, t.shape), t.nbytes());
         }

@@ -9,6 +9,7 @@
 #include "tests/support/memory_folder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
+#include "tests/support/reading.h"
 #include "tests/support/tensor_cache_builder.h"
 
 namespace weightfs {
@@ -24,17 +25,10 @@ Result<Model> read(std::string index, const Files& beside) {
       Container{"tensor-cache.json", in_memory(std::move(index)), std::make_shared<MemoryFolder>(beside)});
 }
 
-// The model, or an empty one and a failed test.
-Model read_well(std::string index, const Files& beside) {
-  auto model = read(std::move(index), beside);
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
+Model read_well(std::string index, const Files& beside) { return well(read(std::move(index), beside)); }
 
 std::string error_of(std::string index, const Files& beside = {{"0.bin", "12345678"}}) {
-  const auto model = read(std::move(index), beside);
-  return model ? "no error" : model.error().message;
+  return error_in(read(std::move(index), beside));
 }
 
 // An index of one shard of eight bytes with one tensor.
@@ -87,7 +81,7 @@ TEST(TensorCache, TypesAreFoundByName) {
                                                         {"float8_e5m2", "float8_e5m2"},
                                                         {"e4m3_float8", "float8_e4m3fn"},
                                                         {"e5m2_float8", "float8_e5m2"}}) {
-    const uint64_t size = *size_in_bytes(*dtype_named(dtype), {1});
+    const uint64_t size = *size_in_bytes(*dtype_named(dtype), Shape{1});
     const Model model = read_well(index_of(cache_tensor("a", "[1]", stored, "raw", size, 0)), {{"0.bin", "12345678"}});
     EXPECT_EQ(model.tensors.at(0).dtype->name, dtype);
     EXPECT_EQ(model.tensors.at(0).stored_dtype, stored);

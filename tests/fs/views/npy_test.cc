@@ -12,7 +12,7 @@ namespace {
 
 using namespace views;
 
-std::string dict(const Tensor& tensor) {
+std::string dict(const TensorView& tensor) {
   const std::string header = npy_header(tensor);
   EXPECT_EQ(header.size() % 64, 0U);
   EXPECT_EQ(header.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
@@ -127,7 +127,7 @@ TEST_F(StringNpy, SizeIsBounded) {
   EXPECT_EQ(largest->size() - largest->size() % kMaxStringArrayBytes, kMaxStringArrayBytes);
   EXPECT_EQ(read_text(*largest, largest->size() - 4, 4), std::string(4, '\0'));
   texts.emplace_back();
-  const auto larger = string_npy({kFitting + 1}, std::make_shared<const Texts>(std::move(texts)));
+  const auto larger = string_npy(Shape{kFitting + 1}, std::make_shared<const Texts>(std::move(texts)));
   ASSERT_FALSE(larger);
   EXPECT_EQ(larger.error().code, Code::unsupported);
   EXPECT_EQ(larger.error().message, "array of 65 strings of up to 1048576 characters is larger than 256.0 MiB");

@@ -1,0 +1,71 @@
+#include "base/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace weightfs {
+namespace {
+
+// The parts of a call that have not begun, and its result.
+class Parts {
+ public:
+  Parts(uint64_t count, const std::function<Result<void>(uint64_t)>& work) : count_(count), work_(work) {}
+
+  // Takes parts until there are none left.
+  void take() {
+    while (!failed_) {
+      const uint64_t part = next_.fetch_add(1);
+      if (part >= count_) return;
+      if (const auto done = call(part); !done) fail(done.error());
+    }
+  }
+
+  Result<void> result() const { return result_; }
+
+ private:
+  Result<void> call(uint64_t part) const {
+    try {
+      return work_(part);
+    } catch (const std::bad_alloc&) {
+      return failure(Code::resource, "out of memory");
+    }
+  }
+
+  void fail(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    result_ = tl::unexpected(error);
+    failed_ = true;
+  }
+
+  const uint64_t count_;
+  const std::function<Result<void>(uint64_t)>& work_;
+  std::atomic<uint64_t> next_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::mutex mutex_;  // guards result_, until the threads have ended
+  Result<void> result_;
+};
+
+}  // namespace
+
+Result<void> in_parallel(uint64_t parts, size_t threads, const std::function<Result<void>(uint64_t part)>& work) {
+  Parts all(parts, work);
+  {
+    std::vector<std::jthread> others;
+    try {
+      for (size_t i = 1; i < std::min<uint64_t>(threads, parts); ++i) others.emplace_back([&] { all.take(); });
+    } catch (const std::system_error&) {
+      // The limit of threads is reached: those that exist take all parts.
+    }
+    all.take();
+  }
+  return all.result();
+}
+
+size_t processors(size_t most) { return std::clamp<size_t>(std::thread::hardware_concurrency(), 1, most); }
+
+}  // namespace weightfs

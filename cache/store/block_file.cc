@@ -1,0 +1,202 @@
+#include "cache/store/block_file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/os/system_error.h"
+#include "base/text.h"
+#include "cache/store/file_range.h"
+
+namespace weightfs::store {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr std::string_view kBlocksMagic = "weightfs blocks 1\n";
+constexpr uint64_t kEntriesPerRead = 4096;
+
+// The bytes of a block's entry in the map.
+using Entry = std::array<uint32_t, 2>;
+
+Entry entry_of(uint32_t crc) { return {crc, ~crc}; }
+bool is_present(const Entry& entry) { return entry[1] == ~entry[0]; }
+
+uint64_t map_offset(uint64_t size) { return (size + kPage - 1) / kPage * kPage; }
+
+uint64_t header_offset(uint64_t size) {
+  return map_offset(size) + (size + BlockFile::kBlock - 1) / BlockFile::kBlock * sizeof(Entry);
+}
+
+std::string header_text(uint64_t size, std::string_view identity) {
+  std::string text = fmt::format("{}{}\n{}", kBlocksMagic, size, identity);
+  text.resize(kPage, '\0');
+  return text;
+}
+
+// The last page of the file.
+std::optional<std::string> read_header(int fd) {
+  struct stat status {};
+  std::string header(kPage, '\0');
+  const bool is_read =
+      ::fstat(fd, &status) == 0 && static_cast<uint64_t>(status.st_size) >= kPage &&
+      read_fully(fd, static_cast<uint64_t>(status.st_size) - kPage, std::as_writable_bytes(std::span(header)));
+  return is_read && header.starts_with(kBlocksMagic) ? std::optional(header) : std::nullopt;
+}
+
+}  // namespace
+
+Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::string_view identity, Reserve reserve) {
+  if (size > kMaxSize) return failure(Code::resource, fmt::format("larger than {}", human_size(kMaxSize)));
+  if (identity.size() > kMaxIdentity) return failure(Code::resource, "the URL is too long to be cached");
+  const int fd = file->number();
+  const std::string header = header_text(size, identity);
+  if (read_header(fd) != header) {
+    const bool is_written =
+        ::ftruncate(fd, 0) == 0 && write_fully(fd, header_offset(size), std::as_bytes(std::span(header)));
+    if (!is_written) return failure(io_error("the cache"));
+  }
+  struct stat status {};
+  const bool is_linked = ::fstat(fd, &status) == 0 && status.st_nlink > 0;
+  return BlockFilePtr(new BlockFile(std::move(file), size, std::move(reserve), is_linked));
+}
+
+std::optional<std::string> BlockFile::identity_of(int fd) {
+  const auto header = read_header(fd);
+  const size_t line = header ? header->find('\n', kBlocksMagic.size()) : std::string::npos;
+  if (line == std::string::npos) return std::nullopt;
+  return header->substr(line + 1, header->find('\0', line) - line - 1);
+}
+
+bool BlockFile::evict(const Descriptor& folder, const std::string& name, int fd) {
+  return ::unlinkat(folder.number(), name.c_str(), 0) == 0 && ::ftruncate(fd, 0) == 0;
+}
+
+bool BlockFile::is_evicted() const {
+  struct stat status {};
+  if (!is_linked_) return false;
+  if (::fstat(file_->number(), &status) != 0) return true;
+  const auto size = static_cast<uint64_t>(status.st_size);
+  return is_verified_ ? size < size_ : status.st_nlink == 0 || size != header_offset(size_) + kPage;
+}
+
+Blocks BlockFile::blocks_of(uint64_t from, uint64_t to) const {
+  const uint64_t end = std::min(to, size_);
+  return {from / kBlock, (end + kBlock - 1) / kBlock};
+}
+
+uint64_t BlockFile::entry_offset(uint64_t block) const { return map_offset(size_) + block * sizeof(Entry); }
+
+Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
+  if (offset >= size_) return size_t{0};
+  const uint64_t end = std::min<uint64_t>(size_, offset + out.size());
+  const uint64_t present_end = std::min(end, TRY(end_of_run(blocks_of(offset, end), true)) * kBlock);
+  if (present_end <= offset) return size_t{0};
+  const auto target = out.first(static_cast<size_t>(present_end - offset));
+  const auto done = read_fully(file_->number(), offset, target);
+  if (is_evicted()) return failure(Code::not_found, "evicted");
+  TRY_VOID(done);
+  return target.size();
+}
+
+Result<Blocks> BlockFile::first_absent(Blocks within) {
+  if (is_evicted()) return failure(Code::not_found, "evicted");
+  within.last = std::min(within.last, block_count());
+  const uint64_t first = TRY(end_of_run(within, true));
+  return Blocks{first, TRY(end_of_run({first, within.last}, false))};
+}
+
+// The end of the blocks from `within.first` on that are all present, or all absent.
+Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present) {
+  if (is_verified_) return of_present ? std::max(within.first, within.last) : within.first;
+  uint64_t block = within.first;
+  while (!within.empty() && block < within.last && is_checked(block)) {
+    if (!of_present) return block;
+    ++block;
+  }
+  std::vector<Entry> entries;
+  while (block < within.last) {
+    const uint64_t count = std::min(within.last - block, kEntriesPerRead);
+    entries.resize(static_cast<size_t>(count));
+    TRY_VOID(read_fully(file_->number(), entry_offset(block), std::as_writable_bytes(std::span(entries))));
+    for (const Entry& entry : entries) {
+      const bool present = is_checked(block) || (is_present(entry) && TRY(check(block, entry[0])));
+      if (present != of_present) return block;
+      ++block;
+    }
+  }
+  return block;
+}
+
+Result<void> BlockFile::write(uint64_t first, std::span<const std::byte> bytes) {
+  std::vector<Entry> entries;
+  for (size_t at = 0; at < bytes.size(); at += kBlock)
+    entries.push_back(entry_of(crc32(0, bytes.subspan(at, std::min<size_t>(kBlock, bytes.size() - at)))));
+  if (!write_fully(file_->number(), first * kBlock, bytes) ||
+      !write_fully(file_->number(), entry_offset(first), std::as_bytes(std::span(entries))))
+    return failure(io_error("the cache"));
+  for (size_t i = 0; i < entries.size(); ++i) set_checked(first + i);
+  return {};
+}
+
+Result<bool> BlockFile::is_complete() {
+  if (is_verified_) return true;
+  const std::scoped_lock lock(mutex_);
+  std::vector<Entry> entries;
+  while (complete_until_ < block_count()) {
+    entries.resize(static_cast<size_t>(std::min(block_count() - complete_until_, kEntriesPerRead)));
+    TRY_VOID(read_fully(file_->number(), entry_offset(complete_until_), std::as_writable_bytes(std::span(entries))));
+    const auto absent = std::find_if_not(entries.begin(), entries.end(), is_present);
+    complete_until_ += static_cast<uint64_t>(absent - entries.begin());
+    if (absent != entries.end()) return false;
+  }
+  return true;
+}
+
+// Whether the block has this checksum.
+Result<bool> BlockFile::check(uint64_t block, uint32_t crc) {
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(kBlock, size_ - block * kBlock)));
+  TRY_VOID(read_fully(file_->number(), block * kBlock, bytes));
+  if (crc32(0, bytes) != crc) return false;
+  set_checked(block);
+  return true;
+}
+
+bool BlockFile::is_checked(uint64_t block) {
+  const std::scoped_lock lock(mutex_);
+  const auto group = checked_.find(block / kGroup);
+  return group != checked_.end() && group->second[block % kGroup];
+}
+
+void BlockFile::set_checked(uint64_t block) {
+  const std::scoped_lock lock(mutex_);
+  checked_[block / kGroup][block % kGroup] = true;
+}
+
+// Locks of open file descriptions (fcntl(2), F_OFD_SETLK): they end with the process, and exclude other objects of this
+// process, too.
+bool BlockFile::set_lock(short type, Blocks blocks) const {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(entry_offset(blocks.first));
+  range.l_len = static_cast<off_t>((blocks.last - blocks.first) * sizeof(Entry));
+  int done;
+  do done = ::fcntl(file_->number(), F_OFD_SETLK, &range);
+  while (done != 0 && errno == EINTR);
+  return done == 0;
+}
+
+std::unique_ptr<BlockFile::Claim> BlockFile::claim(const BlockFilePtr& file, Blocks blocks) {
+  return file->set_lock(F_WRLCK, blocks) ? std::make_unique<Claim>(file, blocks) : nullptr;
+}
+
+BlockFile::Claim::~Claim() { file_->set_lock(F_UNLCK, blocks_); }
+
+}  // namespace weightfs::store

@@ -1,0 +1,130 @@
+// A remote file of which some blocks are on disk: a sparse file with the blocks at their offsets, then a map of them.
+// Processes share it.
+//
+//   the blocks; those that are absent are holes
+//   the map, from the next multiple of 4096 on: per block its CRC-32 and the complement; anything else means absent
+//   4096 bytes: magic, size, and the text that identifies the remote file
+//
+// No order of writes has to be kept: a block whose bytes and checksum do not match is absent. Each process compares a
+// block before its first use. A process that evicts the file unlinks it first, and truncates it then, so a reader that
+// finds the file linked after a read has read no byte of the truncated file.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bitset>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/os/descriptor.h"
+#include "base/result.h"
+
+namespace weightfs::store {
+
+/// Blocks [first, last).
+struct Blocks {
+  uint64_t first;
+  uint64_t last;
+
+  bool empty() const { return first >= last; }
+  bool contains(uint64_t block) const { return block >= first && block < last; }
+};
+
+/// Thread-safe.
+class BlockFile {
+ public:
+  static constexpr uint64_t kBlock = 16 * 1024;  ///< bytes per block; the last one may be shorter
+  static constexpr uint64_t kMaxSize = uint64_t{4} << 40;
+  static constexpr size_t kMaxIdentity = 3000;  ///< bytes of the identifying text
+
+  /// Reserves disk space for `bytes` more, which may evict this file; fails with resource.
+  using Reserve = std::function<Result<void>(uint64_t bytes)>;
+
+  /// The file open as `file`, readable and writable, of a remote file of `size` bytes. An empty file becomes one
+  /// without blocks; one that does not have this identity is emptied. Fails with resource if `size` is above kMaxSize,
+  /// with io if the file cannot be written.
+  static Result<std::shared_ptr<BlockFile>> open(SharedDescriptor file, uint64_t size, std::string_view identity,
+                                                 Reserve reserve);
+
+  /// Removes the file `name` in `folder`, open as `fd`. False with errno set on failure.
+  static bool evict(const Descriptor& folder, const std::string& name, int fd);
+
+  /// The identifying text of such a file, for listings; nothing if it is not one.
+  static std::optional<std::string> identity_of(int fd);
+
+  uint64_t size() const { return size_; }
+  uint64_t block_count() const { return (size_ + kBlock - 1) / kBlock; }
+  /// The blocks that hold the bytes [from, to).
+  Blocks blocks_of(uint64_t from, uint64_t to) const;
+
+  /// All blocks were verified, and the file is going to be published as a blob, without its map.
+  void set_verified() { is_verified_ = true; }
+  bool is_verified() const { return is_verified_; }
+
+  /// Whether the file was evicted: its blocks, or its map, are gone.
+  bool is_evicted() const;
+
+  /// Reads from `offset` up to the first absent block; returns the number of bytes. Fails with io, and with not_found
+  /// if the file was evicted.
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out);
+
+  /// The first run of absent blocks in `within`; empty if all are present.
+  Result<Blocks> first_absent(Blocks within);
+
+  /// Writes whole blocks from `first` on; the last block of the file may be shorter. Space was reserved before.
+  Result<void> write(uint64_t first, std::span<const std::byte> bytes);
+
+  /// Reserves disk space for these blocks.
+  Result<void> reserve(Blocks blocks) { return reserve_((blocks.last - blocks.first) * kBlock); }
+
+  /// The right to write blocks: no other process or thread has it at the same time. Ends with the object, and with the
+  /// process.
+  class Claim {
+   public:
+    Claim(std::shared_ptr<BlockFile> file, Blocks blocks) : file_(std::move(file)), blocks_(blocks) {}
+    ~Claim();
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+
+   private:
+    std::shared_ptr<BlockFile> file_;
+    Blocks blocks_;
+  };
+  /// Null if a process has a claim to one of the blocks. Claims of one object must not overlap.
+  static std::unique_ptr<Claim> claim(const std::shared_ptr<BlockFile>& file, Blocks blocks);
+
+  /// Whether the map has all blocks; their bytes are not compared.
+  Result<bool> is_complete();
+
+ private:
+  BlockFile(SharedDescriptor file, uint64_t size, Reserve reserve, bool is_linked)
+      : file_(std::move(file)), size_(size), reserve_(std::move(reserve)), is_linked_(is_linked) {}
+
+  uint64_t entry_offset(uint64_t block) const;
+  bool set_lock(short type, Blocks blocks) const;
+  Result<uint64_t> end_of_run(Blocks within, bool of_present);
+  Result<bool> check(uint64_t block, uint32_t crc);
+  bool is_checked(uint64_t block);
+  void set_checked(uint64_t block);
+
+  static constexpr uint64_t kGroup = 4096;  // blocks per bitset
+
+  SharedDescriptor file_;
+  const uint64_t size_;
+  const Reserve reserve_;
+  const bool is_linked_;  // not a temporary file
+  std::atomic<bool> is_verified_ = false;
+  std::mutex mutex_;                                 // guards the rest
+  std::map<uint64_t, std::bitset<kGroup>> checked_;  // blocks whose checksum was compared, by group
+  uint64_t complete_until_ = 0;                      // the map has all blocks before this one
+};
+
+using BlockFilePtr = std::shared_ptr<BlockFile>;
+
+}  // namespace weightfs::store

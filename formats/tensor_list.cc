@@ -1,0 +1,126 @@
+#include "formats/tensor_list.h"
+
+#include <functional>
+
+namespace weightfs {
+namespace {
+
+size_t mixed(size_t hash, uint64_t value) {
+  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
+  hash = (hash ^ value) * kMultiplier;
+  return hash ^ hash >> 32;
+}
+
+// The slots in which a value may be. Bounded, because values may be made to collide.
+constexpr size_t kProbes = 8;
+
+}  // namespace
+
+template <class T, class IsEqual, class Make>
+uint32_t TensorList::Recent::find_or_add(std::vector<T>& values, size_t hash, const IsEqual& is_equal,
+                                         const Make& make) {
+  const auto added = static_cast<uint32_t>(values.size());
+  for (uint32_t i = 0; i < std::min<size_t>(added, kSearched); ++i)
+    if (is_equal(values[i])) return i;
+  if (added >= kSearched) {
+    if (slots_.empty()) slots_.resize(kSlots);  // 0 is a free slot: the first value needs none
+    size_t free = hash % kSlots;
+    for (size_t i = 0; i < kProbes; ++i) {
+      const size_t at = (hash + i) % kSlots;
+      if (slots_[at] == 0) {
+        free = at;
+        break;
+      }
+      if (is_equal(values[slots_[at]])) return slots_[at];
+    }
+    slots_[free] = added;
+  }
+  values.push_back(make());
+  return added;
+}
+
+const TensorView TensorList::at(size_t i) const { return view(entries_.at(i)); }
+
+const TensorView TensorList::operator[](size_t i) const { return view(entries_[i]); }
+
+TensorView TensorList::view(const Entry& entry) const {
+  const Kind& kind = kinds_[entry.kind];
+  TensorView tensor;
+  tensor.name = {entry.name, entry.name_size};
+  tensor.dtype = kind.dtype;
+  tensor.stored_dtype = kind.stored_dtype;
+  tensor.scope = kind.scope;
+  tensor.shape = kind.shape;
+  if (entry.source != kRefused) tensor.source = *slice(sources_[entry.source], entry.offset, entry.size);
+  return tensor;
+}
+
+void TensorList::push_back(const TensorView& tensor) {
+  Entry entry = entry_of(tensor);
+  entry.name = names_.add(tensor.name).data();
+  entries_.push_back(entry);
+}
+
+void TensorList::append(const TensorList& other) {
+  reserve(size() + other.size());
+  for (const TensorView& tensor : other) push_back(tensor);
+}
+
+void TensorList::replace(size_t i, const TensorView& tensor) {
+  const TensorView& before = (*this)[i];
+  Entry entry = entry_of(tensor);
+  entry.name = (tensor.name == before.name ? before.name : names_.add(tensor.name)).data();
+  entries_[i] = entry;
+}
+
+void TensorList::set_source(size_t i, const Slice& source) {
+  Entry& entry = entries_[i];
+  entry.source = source_of(source);
+  entry.offset = source.offset();
+  entry.size = source.size();
+}
+
+Result<void> TensorList::move_to(const SourcePtr& source) {
+  for (size_t i = 0; i < size(); ++i)
+    if (const Slice bytes = (*this)[i].source; !bytes.refused())
+      set_source(i, TRY(slice(source, bytes.offset(), bytes.size())));
+  return {};
+}
+
+void TensorList::shrink_to_fit() {
+  entries_.shrink_to_fit();
+  kinds_.shrink_to_fit();
+  sources_.shrink_to_fit();
+  recent_kinds_ = {};
+  recent_sources_ = {};
+}
+
+TensorList::Entry TensorList::entry_of(const TensorView& tensor) {
+  return {.name = nullptr,
+          .name_size = static_cast<uint32_t>(tensor.name.size()),
+          .kind = kind_of(tensor),
+          .source = source_of(tensor.source),
+          .offset = tensor.source.offset(),
+          .size = tensor.nbytes()};
+}
+
+uint32_t TensorList::kind_of(const TensorView& tensor) {
+  const auto is_equal = [&](const Kind& kind) {
+    return kind.dtype == tensor.dtype && kind.stored_dtype == tensor.stored_dtype && kind.scope == tensor.scope &&
+           tensor.shape == kind.shape;
+  };
+  size_t hash = mixed(std::hash<std::string_view>()(tensor.scope), std::hash<const DType*>()(tensor.dtype));
+  for (const uint64_t dimension : tensor.shape) hash = mixed(hash, dimension);
+  const auto make = [&] { return Kind{tensor.dtype, tensor.stored_dtype, tensor.scope, tensor.shape}; };
+  return recent_kinds_.find_or_add(kinds_, hash, is_equal, make);
+}
+
+uint32_t TensorList::source_of(const Slice& slice) {
+  const SourcePtr& whole = slice.whole();
+  if (whole == nullptr) return kRefused;
+  const auto is_equal = [&](const SourcePtr& source) { return source == whole; };
+  return recent_sources_.find_or_add(sources_, mixed(0, std::hash<SourcePtr>()(whole)), is_equal,
+                                     [&] { return whole; });
+}
+
+}  // namespace weightfs

@@ -1,0 +1,160 @@
+// Large blobs of the user's registries are read by ranges, and verified when they are complete.
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "cache/blob_store.h"
+#include "cache/maintenance.h"
+#include "tests/cache/fetch_fixture.h"
+#include "tests/support/temporary.h"
+
+namespace weightfs::test {
+namespace {
+
+using fetch_fixture::quick_retries;
+using fetch_fixture::short_patience;
+using testing::HasSubstr;
+
+constexpr uint64_t kMiB = 1024 * 1024;
+
+class RangedBlobTest : public testing::Test {
+ protected:
+  BlobStorePtr store(bool verify_whole = false) const {
+    StoreOptions options;
+    options.directory = directory;
+    options.quota = 1 << 30;
+    options.fetching.options = quick_retries();
+    options.fetching.http = std::make_shared<http::Client>(short_patience());
+    options.fetching.verify_whole = verify_whole;
+    return blob_store(std::move(options));
+  }
+  ResolvedBlob resolved(const BlobStorePtr& in, http::Trust trust = http::Trust::user) const {
+    const BlobRef ref{.name = "model", .digest = digest, .size = all.size()};
+    return in->resolve_from(ref, {{server->url("/blob"), trust}}).value();
+  }
+  static std::string read(const Source& source, uint64_t offset, size_t size) {
+    std::string bytes(size, '\0');
+    const auto got = source.read_ahead(offset, std::as_writable_bytes(std::span(bytes)), {offset, offset + size});
+    return got ? bytes.substr(0, *got) : "error: " + got.error().message;
+  }
+  std::string blob_path() const {
+    return fmt::format("{}/v1/blobs/{}/{}", directory, digest.hex().substr(0, 2), digest.hex());
+  }
+  bool is_published() const {
+    for (int i = 0; i < 200 && !std::filesystem::exists(blob_path()); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return std::filesystem::exists(blob_path());
+  }
+  // Disk space of the cached ranges.
+  uint64_t ranges_on_disk() const { return usage_of(CacheMaintenance(directory).inventory().value()).remote_bytes; }
+
+  std::string all = some_bytes(9 * kMiB + 5);
+  Digest digest = sha256(all);
+  std::string served = all;
+  std::atomic<uint64_t> sent = 0;
+  TemporaryDirectory temporary;
+  std::string directory = temporary.path("cache");
+  std::unique_ptr<HttpServer> server = std::make_unique<HttpServer>([this](const SeenRequest& request, Wire& wire) {
+    const auto range = request.range();
+    sent += range ? std::min<uint64_t>(range->second, served.size()) - range->first : served.size();
+    serve_file(request, wire, served);
+  });
+};
+
+TEST_F(RangedBlobTest, ReadDownloadsItsRangeOnly) {
+  const auto cache = store();
+  EXPECT_EQ(describe(read(*resolved(cache).verified, 5 * kMiB, 1000)), describe(all.substr(5 * kMiB, 1000)));
+  EXPECT_LE(sent, 64u * 1024);
+  EXPECT_FALSE(std::filesystem::exists(blob_path()));
+}
+
+TEST_F(RangedBlobTest, HeaderIsParsedFromItsRange) {
+  const auto cache = store();
+  std::string head(1000, '\0');
+  ASSERT_TRUE(resolved(cache).unverified->read(0, std::as_writable_bytes(std::span(head))));
+  EXPECT_EQ(head, all.substr(0, 1000));
+  EXPECT_LE(sent, 64u * 1024);
+}
+
+TEST_F(RangedBlobTest, CompleteRangesBecomeTheBlob) {
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  EXPECT_EQ(describe(read(*blob.verified, 0, all.size())), describe(all));
+  EXPECT_TRUE(is_published());
+  EXPECT_EQ(ranges_on_disk(), 0u);
+  const uint64_t before = sent;
+  const auto again = store(true);
+  EXPECT_EQ(describe(read(*resolved(again).verified, 5 * kMiB, 1000)), describe(all.substr(5 * kMiB, 1000)));
+  EXPECT_EQ(sent, before);
+}
+
+TEST_F(RangedBlobTest, CompleteRangesThatDoNotMatchAreDroppedAndReadsFail) {
+  served[7 * kMiB] = static_cast<char>(served[7 * kMiB] ^ 1);
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  read(*blob.verified, 0, all.size());
+  std::string last;
+  for (int i = 0; i < 200 && !last.starts_with("error"); ++i) {
+    last = read(*blob.verified, 0, 100);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_THAT(last, HasSubstr("do not match the digest"));
+  EXPECT_FALSE(std::filesystem::exists(blob_path()));
+  EXPECT_LE(ranges_on_disk(), 64u * 1024) << "a read that had begun may have opened the file again";
+}
+
+TEST_F(RangedBlobTest, FetchOfTheBlobVerifiesIt) {
+  const auto cache = store();
+  ASSERT_TRUE(resolved(cache).verified->fetch({0, all.size()}));
+  EXPECT_TRUE(std::filesystem::exists(blob_path()));
+  EXPECT_LE(sent, all.size() + 64u * 1024);
+}
+
+TEST_F(RangedBlobTest, FetchOfAPartDownloadsThePart) {
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  ASSERT_TRUE(blob.verified->fetch({2 * kMiB, 3 * kMiB}));
+  EXPECT_LE(sent, kMiB + 64u * 1024);
+  const uint64_t before = sent;
+  EXPECT_EQ(describe(read(*blob.verified, 2 * kMiB, kMiB)), describe(all.substr(2 * kMiB, kMiB)));
+  EXPECT_EQ(sent, before);
+}
+
+TEST_F(RangedBlobTest, VerifyWholeDownloadsTheBlobFirst) {
+  const auto cache = store(true);
+  EXPECT_EQ(describe(read(*resolved(cache).verified, 5 * kMiB, 1000)), describe(all.substr(5 * kMiB, 1000)));
+  EXPECT_TRUE(is_published());
+}
+
+TEST_F(RangedBlobTest, BlobAtAUrlOfAContainerIsVerifiedFirst) {
+  served[7 * kMiB] = static_cast<char>(served[7 * kMiB] ^ 1);
+  StoreOptions options;
+  options.directory = directory;
+  options.fetching.options = quick_retries();
+  http::Options http = short_patience();
+  http.allow_private_urls = true;
+  options.fetching.http = std::make_shared<http::Client>(http);
+  const auto cache = blob_store(std::move(options));
+  EXPECT_THAT(read(*resolved(cache, http::Trust::container).verified, 0, 1000), HasSubstr("error"));
+}
+
+TEST_F(RangedBlobTest, SmallBlobIsVerifiedFirst) {
+  all.resize(1000);
+  digest = sha256(all);
+  served = all;
+  served[999] = static_cast<char>(served[999] ^ 1);
+  const auto cache = store();
+  EXPECT_THAT(read(*resolved(cache).verified, 0, 10), HasSubstr("error"));
+}
+
+TEST_F(RangedBlobTest, FileOfAnotherSizeIsNotReadByRanges) {
+  served.resize(all.size() - 1);
+  const auto cache = store();
+  EXPECT_THAT(read(*resolved(cache).verified, 0, 10), HasSubstr("error"));
+}
+
+}  // namespace
+}  // namespace weightfs::test

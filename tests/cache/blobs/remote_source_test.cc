@@ -1,0 +1,463 @@
+// Files on servers that are read by ranges: bytes, requests, and wrong servers.
+#include "cache/blobs/remote_source.h"
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "cache/blob_store.h"
+#include "cache/maintenance.h"
+#include "tests/cache/fetch_fixture.h"
+#include "tests/support/temporary.h"
+
+namespace weightfs::test {
+namespace {
+
+using blobs::ReadAhead;
+using fetch_fixture::quick_retries;
+using fetch_fixture::short_patience;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
+
+class RemoteSourceTest : public testing::Test {
+ protected:
+  // Serves `all` unless a test replaces it.
+  HttpServer::Handler handler = [this](const SeenRequest& request, Wire& wire) { serve(request, wire); };
+  void serve(const SeenRequest& request, Wire& wire) {
+    const std::scoped_lock lock(mutex);
+    if (request.header("if-none-match") != etag && request.range())
+      sent += std::min<uint64_t>(request.range()->second, all.size()) - request.range()->first;
+    serve_file(request, wire, all, etag);
+  }
+
+  BlobStorePtr store(bool offline = false, std::optional<uint64_t> quota = 1 << 30) const {
+    StoreOptions options;
+    options.directory = directory;
+    options.quota = quota;
+    options.fetching.options = quick_retries();
+    if (!offline) options.fetching.http = std::make_shared<http::Client>(short_patience());
+    return blob_store(std::move(options));
+  }
+  Result<SourcePtr> open(const BlobStorePtr& in, const std::string& path = "/model.gguf") const {
+    return in->open_url(server->url(path));
+  }
+  static std::string read(const Source& source, uint64_t offset, size_t size) {
+    std::string bytes(size, '\0');
+    const auto got = source.read(offset, std::as_writable_bytes(std::span(bytes)));
+    return got ? bytes.substr(0, *got) : "error: " + got.error().message;
+  }
+  // As a reader of the file from `expected` on.
+  static std::string read_ahead(const Source& source, ByteRange expected, size_t block = 128 * kKiB) {
+    std::string bytes(expected.to - expected.from, '\0');
+    for (size_t at = 0; at < bytes.size(); at += block) {
+      const auto out = std::as_writable_bytes(std::span(bytes)).subspan(at, std::min(block, bytes.size() - at));
+      const auto got = source.read_ahead(expected.from + at, out, expected);
+      if (!got) return "error: " + got.error().message;
+    }
+    return bytes;
+  }
+  // The ranges of all requests: "0-16383".
+  std::vector<std::string> ranges() const {
+    std::vector<std::string> out;
+    for (const SeenRequest& request : server->requests()) {
+      const auto range = request.range();
+      out.push_back(range ? fmt::format("{}-{}", range->first, range->second - 1) : "all");
+    }
+    return out;
+  }
+
+  std::mutex mutex;  // guards the next three
+  std::string all = some_bytes(8 * kMiB + 1000);
+  std::string etag = "\"v1\"";
+  uint64_t sent = 0;  // bytes, by ranges
+  TemporaryDirectory temporary;
+  std::string directory = temporary.path("cache");
+  std::unique_ptr<HttpServer> server =
+      std::make_unique<HttpServer>([this](const SeenRequest& request, Wire& wire) { handler(request, wire); });
+};
+
+TEST_F(RemoteSourceTest, OpeningRequestsTheFirstBlockOnly) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(source->size(), all.size());
+  EXPECT_EQ(describe(read(*source, 100, 1000)), describe(all.substr(100, 1000)));
+  EXPECT_THAT(ranges(), ElementsAre("0-16383"));
+}
+
+TEST_F(RemoteSourceTest, ReadRequestsItsBlocksOnly) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, 5 * kMiB + 100, 1000)), describe(all.substr(5 * kMiB + 100, 1000)));
+  EXPECT_EQ(describe(read(*source, all.size() - 5, 100)), describe(all.substr(all.size() - 5)));
+  EXPECT_THAT(ranges(), ElementsAre("0-16383", "5242880-5259263", "8388608-8389607"));
+}
+
+TEST_F(RemoteSourceTest, ReadAcrossManyGapsFillsEachOfThem) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  for (uint64_t at = kMiB; at < 2 * kMiB; at += 64 * kKiB) read(*source, at, 10);
+  EXPECT_EQ(describe(read(*source, kMiB, kMiB)), describe(all.substr(kMiB, kMiB)));
+}
+
+TEST_F(RemoteSourceTest, ResponseWithoutTagIsAnotherVersion) {
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    const auto range = request.range();
+    if (range->first == 0) return serve(request, wire);
+    wire.send(answer("206 Partial Content", all.substr(range->first, range->second - range->first),
+                     {fmt::format("Content-Range: bytes {}-{}/{}", range->first, range->second - 1, all.size())}));
+  };
+  const auto cache = store();
+  EXPECT_THAT(read(*open(cache).value(), kMiB, 100), HasSubstr("changed on the server"));
+}
+
+TEST_F(RemoteSourceTest, SecondReadRequestsNothing) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  read(*source, 3 * kMiB, kMiB);
+  const size_t before = ranges().size();
+  EXPECT_EQ(describe(read(*source, 3 * kMiB, kMiB)), describe(all.substr(3 * kMiB, kMiB)));
+  EXPECT_EQ(ranges().size(), before);
+}
+
+TEST_F(RemoteSourceTest, SecondProcessDownloadsNoByte) {
+  read(*open(store()).value(), 3 * kMiB, kMiB);
+  const uint64_t before = sent;
+  const auto cache = store();
+  EXPECT_EQ(describe(read(*open(cache).value(), 3 * kMiB, kMiB)), describe(all.substr(3 * kMiB, kMiB)));
+  EXPECT_EQ(describe(read(*open(cache).value(), 0, 100)), describe(all.substr(0, 100)));
+  EXPECT_EQ(server->requests().back().header("if-none-match"), etag);
+  EXPECT_EQ(sent, before);
+}
+
+TEST_F(RemoteSourceTest, TensorIsTransferredWithLittleMore) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  const ByteRange tensor{kMiB + 12345, 6 * kMiB + 77};
+  const uint64_t before = sent;
+  EXPECT_EQ(describe(read_ahead(*source, tensor)), describe(all.substr(tensor.from, tensor.to - tensor.from)));
+  EXPECT_LE(sent - before, (tensor.to - tensor.from) + 32 * kKiB);
+}
+
+TEST_F(RemoteSourceTest, SmallTensorTakesOneRequest) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  const ByteRange tensor{kMiB + 5, kMiB + 200 * kKiB};
+  EXPECT_EQ(describe(read_ahead(*source, tensor, 4096)), describe(all.substr(tensor.from, tensor.to - tensor.from)));
+  EXPECT_EQ(ranges().size(), 2u);
+}
+
+TEST_F(RemoteSourceTest, WholeFileIsTransferredOnce) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read_ahead(*source, {0, all.size()})), describe(all));
+  EXPECT_LE(sent, all.size() + 16 * kKiB);
+}
+
+TEST_F(RemoteSourceTest, ManyThreadsReadCorrectBytesAndDownloadThemOnce) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  std::atomic<int> wrong = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (uint32_t seed = 0; seed < 8; ++seed)
+      threads.emplace_back([&, seed] {
+        std::mt19937_64 random(seed);
+        for (int i = 0; i < 60; ++i) {
+          const uint64_t offset = random() % all.size();
+          const size_t size = random() % (200 * kKiB);
+          wrong += read(*source, offset, size) != all.substr(offset, size);
+        }
+      });
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_LE(sent, all.size() + 64 * kKiB);
+}
+
+TEST_F(RemoteSourceTest, TwoStoresDownloadTheSameBlocksOnce) {
+  const auto one = store();
+  const auto two = store();
+  const SourcePtr mine = open(one).value();
+  const SourcePtr other = open(two).value();
+  {
+    std::jthread thread([&] { EXPECT_EQ(describe(read_ahead(*mine, {0, all.size()})), describe(all)); });
+    EXPECT_EQ(describe(read_ahead(*other, {0, all.size()})), describe(all));
+  }
+  EXPECT_LE(sent, all.size() + 64 * kKiB);
+}
+
+TEST_F(RemoteSourceTest, OfflineReadsCachedBlocksOnly) {
+  read(*open(store()).value(), 3 * kMiB, 100);
+  const size_t before = ranges().size();
+  const auto cache = store(true);
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(source->size(), all.size());
+  EXPECT_EQ(describe(read(*source, 3 * kMiB, 100)), describe(all.substr(3 * kMiB, 100)));
+  EXPECT_THAT(read(*source, 5 * kMiB, 100), HasSubstr("not cached, and downloads are disabled by --offline"));
+  EXPECT_EQ(ranges().size(), before);
+  const auto unknown = open(cache, "/other.gguf");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, Code::network);
+}
+
+TEST_F(RemoteSourceTest, ChangedFileIsNeverMixed) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  read(*source, 3 * kMiB, 100);
+  const std::string before = all;
+  {
+    const std::scoped_lock lock(mutex);
+    all = some_bytes(8 * kMiB + 1000, 99);
+    etag = "\"v2\"";
+  }
+  EXPECT_THAT(read(*source, 5 * kMiB, 100), HasSubstr("changed on the server; mount it again"));
+  EXPECT_EQ(read(*source, 3 * kMiB, 100), before.substr(3 * kMiB, 100));
+  const auto again = store();
+  const SourcePtr newer = open(again).value();
+  EXPECT_EQ(describe(read(*newer, 3 * kMiB, 100)), describe(all.substr(3 * kMiB, 100)));
+}
+
+TEST_F(RemoteSourceTest, ServerThatIgnoresIfMatchIsDetectedByItsTag) {
+  handler = [this](const SeenRequest& request, Wire& wire) {
+    SeenRequest simple = request;
+    simple.headers.erase("if-match");
+    serve(simple, wire);
+  };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  {
+    const std::scoped_lock lock(mutex);
+    etag = "\"v2\"";
+  }
+  EXPECT_THAT(read(*source, 5 * kMiB, 100), HasSubstr("changed on the server"));
+}
+
+TEST_F(RemoteSourceTest, ServerWithoutRangesIsReadAsAStreamOnce) {
+  std::atomic<int> requests = 0;
+  handler = [&](const SeenRequest&, Wire& wire) {
+    ++requests;
+    wire.send(answer("200 OK", all, {"ETag: " + etag}));
+  };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, 5 * kMiB, 100)), describe(all.substr(5 * kMiB, 100)));
+  EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
+  EXPECT_EQ(describe(read_ahead(*source, {0, all.size()})), describe(all));
+  EXPECT_EQ(requests, 2);
+}
+
+TEST_F(RemoteSourceTest, ServerThatStopsSendingRangesIsReadAsAStream) {
+  std::atomic<int> requests = 0;
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    if (requests++ == 0) return serve(request, wire);
+    wire.send(answer("200 OK", all, {"ETag: " + etag}));
+  };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, 5 * kMiB, 100)), describe(all.substr(5 * kMiB, 100)));
+  EXPECT_EQ(describe(read_ahead(*source, {0, all.size()})), describe(all));
+  EXPECT_LE(requests, 3);
+}
+
+TEST_F(RemoteSourceTest, InterruptedRangeIsResumed) {
+  std::atomic<int> cuts = 3;
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    const auto range = request.range();
+    if (range->first == 0 || cuts-- <= 0) return serve(request, wire);
+    wire.send(answer("206 Partial Content", "",
+                     {"ETag: " + etag, fmt::format("Content-Length: {}", range->second - range->first),
+                      fmt::format("Content-Range: bytes {}-{}/{}", range->first, range->second - 1, all.size())}));
+    wire.send(std::string_view(all).substr(range->first, 20 * kKiB));
+    wire.close();
+  };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, kMiB, 200 * kKiB)), describe(all.substr(kMiB, 200 * kKiB)));
+  EXPECT_THAT(ranges(),
+              ElementsAre("0-16383", "1048576-1261567", "1069056-1261567", "1089536-1261567", "1110016-1261567"));
+}
+
+TEST_F(RemoteSourceTest, ShorterRangeThanRequestedIsContinued) {
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    SeenRequest shorter = request;
+    const auto range = request.range();
+    shorter.headers["range"] =
+        fmt::format("bytes={}-{}", range->first, std::min(range->second - 1, range->first + 29'999));
+    serve(shorter, wire);
+  };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, kMiB, 100 * kKiB)), describe(all.substr(kMiB, 100 * kKiB)));
+}
+
+TEST_F(RemoteSourceTest, OtherRangeThanRequestedIsRefused) {
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    SeenRequest moved = request;
+    if (const auto range = request.range(); range->first > 0)
+      moved.headers["range"] = fmt::format("bytes={}-{}", range->first + 1, range->second);
+    serve(moved, wire);
+  };
+  const auto cache = store();
+  EXPECT_THAT(read(*open(cache).value(), kMiB, 100), HasSubstr("sends other bytes than requested"));
+}
+
+TEST_F(RemoteSourceTest, Status200WithContentRangeIsAPart) {
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    const auto [begin, end] = *request.range();
+    const std::string part = all.substr(begin, end - begin);
+    wire.send(answer(
+        "200 OK", part,
+        {"ETag: " + etag, fmt::format("Content-Range: bytes {}-{}/{}", begin, begin + part.size() - 1, all.size())}));
+  };
+  const auto cache = store();
+  EXPECT_EQ(describe(read(*open(cache).value(), kMiB, 100)), describe(all.substr(kMiB, 100)));
+}
+
+TEST_F(RemoteSourceTest, EncodedPartIsRefused) {
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    if (request.range()->first == 0) return serve(request, wire);
+    const auto [begin, end] = *request.range();
+    wire.send(
+        answer("206 Partial Content", all.substr(begin, end - begin),
+               {"Content-Encoding: gzip", fmt::format("Content-Range: bytes {}-{}/{}", begin, end - 1, all.size())}));
+  };
+  const auto cache = store();
+  EXPECT_THAT(read(*open(cache).value(), kMiB, 100), HasSubstr("sends other bytes than requested"));
+}
+
+TEST_F(RemoteSourceTest, FileWithoutTagIsNotSharedWithOtherProcesses) {
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    const std::scoped_lock lock(mutex);
+    serve_file(request, wire, all, "W/\"weak\"");
+  };
+  EXPECT_EQ(describe(read(*open(store()).value(), kMiB, 100)), describe(all.substr(kMiB, 100)));
+  const size_t before = ranges().size();
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(source->identity(), "");
+  EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
+  EXPECT_EQ(ranges().size(), before + 2);
+}
+
+TEST_F(RemoteSourceTest, UnquotedTagPinsTheVersionButIsNotSentBack) {
+  etag = "sha256:0123";
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
+  EXPECT_EQ(server->requests().back().header("if-match"), "");
+  EXPECT_NE(source->identity(), "");
+}
+
+TEST_F(RemoteSourceTest, ExpiredRedirectIsResolvedAgain) {
+  std::atomic<int> signature = 0;
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/model.gguf")
+      return void(wire.send(answer("302 Found", "", {fmt::format("Location: /signed?s={}", ++signature)})));
+    if (request.target != fmt::format("/signed?s={}", signature.load()))
+      return void(wire.send(answer("403 Forbidden", "")));
+    serve(request, wire);
+  };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
+  EXPECT_EQ(signature, 1) << "the target of the redirect is used again";
+  ++signature;
+  EXPECT_EQ(describe(read(*source, 3 * kMiB, 100)), describe(all.substr(3 * kMiB, 100)));
+  EXPECT_EQ(signature, 3);
+}
+
+TEST_F(RemoteSourceTest, MissingFileIsNotFound) {
+  handler = [](const SeenRequest&, Wire& wire) { wire.send(answer("404 Not Found", "")); };
+  const auto cache = store();
+  const auto source = open(cache);
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code, Code::not_found);
+}
+
+TEST_F(RemoteSourceTest, EmptyFileHasNoBytes) {
+  all.clear();
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(source->size(), 0u);
+  EXPECT_EQ(read(*source, 0, 10), "");
+}
+
+TEST_F(RemoteSourceTest, UnreportedSizeIsUnsupported) {
+  handler = [](const SeenRequest&, Wire& wire) {
+    wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+  };
+  const auto cache = store();
+  const auto source = open(cache);
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code, Code::unsupported);
+}
+
+TEST_F(RemoteSourceTest, EvictedBlocksAreDownloadedAgain) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  read(*source, 3 * kMiB, 100);
+  ASSERT_EQ(CacheMaintenance(directory).collect(0).value().remotes, 1u);
+  EXPECT_EQ(describe(read(*source, 3 * kMiB, 100)), describe(all.substr(3 * kMiB, 100)));
+}
+
+TEST_F(RemoteSourceTest, FileLargerThanTheQuotaIsReadInPasses) {
+  const auto cache = store(false, 3 * kMiB);
+  const SourcePtr source = open(cache).value();
+  for (uint64_t at = 0; at < all.size(); at += kMiB)
+    EXPECT_EQ(describe(read(*source, at, kMiB)), describe(all.substr(at, kMiB))) << at;
+}
+
+TEST_F(RemoteSourceTest, SequentialReaderOfAFileLargerThanTheQuotaGetsItOnce) {
+  const auto cache = store(false, 3 * kMiB);
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read_ahead(*source, {0, all.size()})), describe(all));
+  EXPECT_LE(sent, 2 * all.size());
+}
+
+TEST_F(RemoteSourceTest, ServerFailureIsReportedAndRetriedByTheNextRead) {
+  std::atomic<bool> is_down = false;
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    if (is_down) return void(wire.send(answer("503 Service Unavailable", "")));
+    serve(request, wire);
+  };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  is_down = true;
+  EXPECT_THAT(read(*source, kMiB, 100), HasSubstr("503 Service Unavailable"));
+  is_down = false;
+  EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
+}
+
+TEST(ReadAhead, RandomReadsRequestNothingAhead) {
+  ReadAhead reads;
+  const ByteRange tensor{kMiB, 100 * kMiB};
+  EXPECT_EQ(reads.end_for(50 * kMiB, 50 * kMiB + 4096, tensor), 50 * kMiB + 4096);
+  EXPECT_EQ(reads.end_for(20 * kMiB, 20 * kMiB + 4096, tensor), 20 * kMiB + 4096);
+}
+
+TEST(ReadAhead, SequentialReaderGetsAGrowingWindowWithinTheTensor) {
+  ReadAhead reads;
+  const ByteRange tensor{kMiB, 20 * kMiB};
+  EXPECT_EQ(reads.end_for(kMiB, 2 * kMiB, tensor), 3 * kMiB);
+  EXPECT_EQ(reads.end_for(2 * kMiB, 3 * kMiB, tensor), 5 * kMiB);
+  EXPECT_EQ(reads.end_for(3 * kMiB, 4 * kMiB, tensor), 8 * kMiB);
+  EXPECT_EQ(reads.end_for(4 * kMiB, 5 * kMiB, tensor), 13 * kMiB);
+  EXPECT_EQ(reads.end_for(5 * kMiB, 6 * kMiB, tensor), 20 * kMiB);
+}
+
+TEST(ReadAhead, ParserGetsATenthAhead) {
+  ReadAhead reads;
+  EXPECT_EQ(reads.end_for(0, 64 * kKiB, std::nullopt), 64 * kKiB);
+  uint64_t end = 0;
+  for (uint64_t at = 64 * kKiB; at < 10 * kMiB; at += 64 * kKiB) end = reads.end_for(at, at + 64 * kKiB, std::nullopt);
+  EXPECT_GE(end, 10 * kMiB + kMiB - 32 * kKiB);
+  EXPECT_LE(end, 10 * kMiB + kMiB);
+}
+
+}  // namespace
+}  // namespace weightfs::test

@@ -1,0 +1,271 @@
+"""Models at URLs, mounted from real servers (nginx, caddy) and read by ranges: the bytes, and the bytes that are transferred."""
+import errno
+import json
+import os
+import random
+import signal
+import threading
+import unittest
+
+from fetching import FetchTestCase
+from mounting import run
+from servers import Caddy, Nginx, needs, self_signed_certificate
+from test_archives import noise
+import archives
+import containers
+import stores
+from tensors import Tensor
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+def tensors(count, size):
+    """`count` tensors of `size` bytes of different noise."""
+    return [Tensor(f"layer.{i}", "uint8", (size,), noise(size, seed=i + 1)) for i in range(count)]
+
+
+class UrlTestCase(FetchTestCase):
+    def setUp(self):
+        super().setUp()
+        self.web = self.start_server()
+
+    def start_server(self):
+        return Nginx(self)
+
+    def transferred(self):
+        return sum(request.bytes for request in self.web.requests() if request.status in (200, 206))
+
+    def publish_safetensors(self, name="model.safetensors", count=4, size=MIB):
+        written = tensors(count, size)
+        return self.web.publish(name, stores.safetensors(self.path("."), written)), written
+
+    def publish_sharded(self, folder="sharded", shards=6, size=200 * KIB):
+        """The URL of the directory, and the tensors of its shards."""
+        local = self.path("shards")
+        os.makedirs(local)
+        parts = [tensors(2, size) for _ in range(shards)]
+        for number, part in enumerate(parts):
+            for i, tensor in enumerate(part):
+                part[i] = tensor._replace(name=f"shard.{number}.{i}", data=noise(size, seed=10 * number + i))
+        containers.write_safetensors_shards(local, parts)
+        for name in os.listdir(local):
+            with open(os.path.join(local, name), "rb") as file:
+                self.web.publish(f"{folder}/{name}", file.read())
+        return self.web.url(f"{folder}/"), [tensor for part in parts for tensor in part]
+
+
+class WithEveryServer:
+    def test_tensors_of_a_url_are_files(self):
+        url, written = self.publish_safetensors()
+        point = self.mount(url)
+        self.assertEqual(sorted(os.listdir(os.path.join(point, "tensors"))), [tensor.name for tensor in written])
+        for tensor in written:
+            self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
+
+    def test_listing_transfers_the_header(self):
+        url, _ = self.publish_safetensors()
+        self.mount(url)
+        self.assertEqual(run("ls", "-R", url).returncode, 0)
+        self.assertLessEqual(self.transferred(), 64 * KIB)
+
+    def test_reading_a_tensor_transfers_at_most_two_percent_more(self):
+        url, written = self.publish_safetensors()
+        point = self.mount(url)
+        before = self.transferred()
+        self.assertEqual(self.read_whole(point, "tensors", "layer.2"), written[2].data)
+        self.assertLessEqual(self.transferred() - before, 1.02 * MIB + 128 * KIB)
+
+    def test_second_mount_transfers_nothing(self):
+        url, written = self.publish_safetensors()
+        self.read_whole(self.mount(url, at="one"), "tensors", "layer.1")
+        before = self.transferred()
+        self.assertEqual(self.read_whole(self.mount(url, at="two"), "tensors", "layer.1"), written[1].data)
+        self.assertEqual(self.transferred(), before)
+
+    def test_reading_the_file_transfers_each_byte_once(self):
+        url, _ = self.publish_safetensors()
+        point = self.mount(url)
+        self.assertEqual(self.read_whole(point, "files", "model.safetensors"), self.content_of("model.safetensors"))
+        self.assertLessEqual(self.transferred(), 1.01 * 4 * MIB + 64 * KIB)
+
+    def test_index_in_a_directory_opens_its_shards(self):
+        url, written = self.publish_sharded()
+        point = self.mount(url)
+        self.assertEqual(len(os.listdir(os.path.join(point, "tensors"))), len(written))
+        self.assertEqual(self.read_whole(point, "tensors", written[7].name), written[7].data)
+        self.assertEqual(run("info", url + "model.safetensors.index.json").returncode, 0)
+
+    def test_members_of_a_remote_zip_are_slices(self):
+        files = {f"{i}.bin": noise(MIB, seed=i + 1) for i in range(4)}
+        with archives.Zip(self.path("m.zip")) as out:
+            for name, data in files.items():
+                out.write(name, data)
+        with open(self.path("m.zip"), "rb") as file:
+            url = self.web.publish("m.zip", file.read())
+        point = self.mount(url)
+        self.assertEqual(self.read_whole(point, "files", "2.bin"), files["2.bin"])
+        self.assertLessEqual(self.transferred(), MIB + 256 * KIB)
+
+    def content_of(self, name):
+        with open(os.path.join(self.web.content, name), "rb") as file:
+            return file.read()
+
+
+@needs("nginx")
+class FromNginx(WithEveryServer, UrlTestCase):
+    pass
+
+
+@needs("caddy", "openssl")
+class FromCaddyByHttps(WithEveryServer, UrlTestCase):
+    def start_server(self):
+        certificate, key = self_signed_certificate(self.path("."))
+        os.environ["CURL_CA_BUNDLE"] = certificate  # restored by setUp()'s patch
+        return Caddy(self, (certificate, key))
+
+
+@needs("nginx")
+class Changes(UrlTestCase):
+    def test_changed_file_fails_and_is_right_after_remount(self):
+        url, old = self.publish_safetensors()
+        point = self.mount(url)
+        self.assertEqual(self.read_whole(point, "tensors", "layer.0"), old[0].data)
+        new = [tensor._replace(data=noise(MIB, seed=100 + i)) for i, tensor in enumerate(old)]
+        self.web.publish("model.safetensors", stores.safetensors(self.path("."), new))
+        os.utime(os.path.join(self.web.content, "model.safetensors"), (1, 1))  # another ETag in any case
+        with self.assertRaises(OSError) as caught:
+            self.read_whole(point, "tensors", "layer.3")
+        self.assertEqual(caught.exception.errno, errno.EIO)
+        self.assertEqual(self.read_whole(self.mount(url, at="again"), "tensors", "layer.3"), new[3].data)
+
+    def test_offline_mount_reads_cached_ranges_only(self):
+        url, written = self.publish_safetensors()
+        self.read_whole(self.mount(url, at="one"), "tensors", "layer.1")
+        self.web.stop()
+        point = self.mount("--offline", url, at="two")
+        self.assertEqual(self.read_whole(point, "tensors", "layer.1"), written[1].data)
+        with self.assertRaises(OSError) as caught:
+            self.read_whole(point, "tensors", "layer.3")
+        self.assertEqual(caught.exception.errno, errno.EHOSTUNREACH)
+
+    def test_killed_server_leaves_a_cache_of_right_bytes(self):
+        url, written = self.publish_safetensors(count=8)
+        random.seed(1)
+        for i in range(12):
+            point = self.mount(url, at=f"mnt{i}")
+            reader = threading.Thread(target=self.read_until_killed, args=(point, i % 8))
+            reader.start()
+            reader.join(random.random() / 20)
+            os.kill(self.server(point), signal.SIGKILL)
+            reader.join()
+            self.force_unmount(point)
+        point = self.mount(url, at="last")
+        for tensor in written:
+            self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
+
+    def read_until_killed(self, point, number):
+        try:
+            self.read_whole(point, "tensors", f"layer.{number}")
+        except OSError:
+            pass
+
+    def test_no_cache_leaves_no_files(self):
+        url, written = self.publish_safetensors()
+        point = self.mount("--no-cache", url)
+        self.assertEqual(self.read_whole(point, "tensors", "layer.1"), written[1].data)
+        self.assertEqual([name for _, _, names in os.walk(self.cache()) for name in names], [])
+
+
+@needs("nginx")
+class Commands(UrlTestCase):
+    def test_fetch_of_a_path_downloads_that_tensor_for_offline_use(self):
+        url, written = self.publish_safetensors()
+        done = run("fetch", url, "tensors/layer.2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"^http://\S+: 1\.0 MiB of 4\.0 MiB fetched\n$")
+        self.assertLessEqual(self.transferred(), 1.02 * MIB + 128 * KIB)
+        self.web.stop()
+        point = self.mount("--offline", url)
+        self.assertEqual(self.read_whole(point, "tensors", "layer.2"), written[2].data)
+
+    def test_fetch_downloads_the_whole_file(self):
+        url, written = self.publish_safetensors()
+        self.assertEqual(run("fetch", url).returncode, 0)
+        self.web.stop()
+        point = self.mount("--offline", url)
+        for tensor in written:
+            self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
+
+    def test_status_reports_bytes_and_requests(self):
+        url, _ = self.publish_safetensors()
+        point = self.mount(url)
+        self.read_whole(point, "tensors", "layer.1")
+        with open(os.path.join(point, ".weightfs", "status.json")) as file:
+            status = json.load(file)
+        remote, = status["remotes"]
+        self.assertEqual((remote["url"], remote["verified"]), (url, "transport"))
+        self.assertEqual(remote["bytes_fetched"], self.transferred())
+        self.assertEqual(status["counters"]["bytes_fetched"], remote["bytes_fetched"])
+        self.assertEqual(remote["requests"], self.web.count("GET"))
+        self.assertGreaterEqual(remote["bytes_read"], MIB)
+
+    def test_cache_commands_list_and_remove_ranges(self):
+        url, _ = self.publish_safetensors()
+        self.assertEqual(run("fetch", url, "tensors/layer.0").returncode, 0)
+        listed, = [entry for entry in json.loads(run("cache", "ls", "--json").stdout) if entry["state"].startswith("ranges of")]
+        self.assertIn(url, listed["state"])
+        self.assertEqual(json.loads(run("cache", "du", "--json").stdout)["ranges"], 1)
+        done = run("cache", "rm", listed["digest"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 file read by ranges", done.stdout)
+        self.assertEqual(json.loads(run("cache", "du", "--json").stdout)["ranges"], 0)
+
+
+@needs("nginx")
+class Errors(UrlTestCase):
+    def message(self, *argv):
+        done = run("info", *argv)
+        return done.returncode, done.stderr.strip()
+
+    def test_missing_file(self):
+        status, text = self.message(self.web.url("absent.gguf"))
+        self.assertEqual((status, text), (3, f"weightfs: {self.web.url('absent.gguf')}: 404 Not Found"))
+
+    def test_file_that_is_not_a_model(self):
+        status, text = self.message(self.web.publish("notes.txt", b"nothing of interest\n" * 10))
+        self.assertEqual(status, 4)
+        self.assertIn("not a supported model", text)
+
+    def test_directory_without_a_model(self):
+        self.web.publish("empty/notes.txt", b"x")
+        status, text = self.message(self.web.url("empty/"))
+        self.assertEqual(status, 3)
+        self.assertIn("name a model file", text)
+
+    def test_server_that_is_not_running(self):
+        url = self.web.url("m.gguf")
+        self.web.stop()
+        status, text = self.message("--timeout", "5", url)
+        self.assertEqual(status, 8)
+        self.assertIn("connection refused", text)
+
+    def test_plain_http_to_other_hosts_is_refused(self):
+        status, text = self.message("http://203.0.113.1/m.gguf")
+        self.assertEqual(status, 4)
+        self.assertIn("--insecure", text)
+
+    def test_password_in_a_url_is_refused_and_not_printed(self):
+        status, text = self.message("http://anna:secret@127.0.0.1/m.gguf")
+        self.assertEqual(status, 4)
+        self.assertNotIn("secret", text)
+
+    def test_query_is_sent_but_not_printed(self):
+        url, _ = self.publish_safetensors()
+        done = run("info", f"{url}?token=secret")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("secret", done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
