@@ -204,8 +204,8 @@ class Container(Case):
                 for fd in fds:
                     os.close(fd)
             until(lambda: self.status(self.point)["passthrough"]["files"] == [], "files stay open")
-            counts.append([len(os.listdir(f"/proc/{pid}/fd")) for pid in (broker, self.server(self.point))])
-        self.assertEqual(counts[1:], counts[:-1])
+            counts.append(sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (broker, self.server(self.point))))
+        self.assertLess(counts[-1], counts[0] + 10, counts)  # a request under way has one or two; a leak would be 60 a round
 
     # The kernel maps the local file itself.
     def test_mapping_outlives_the_mount_and_a_killed_server(self):
