@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/blobs.h"
-#include "cache/download/download.h"
+#include "cache/download/origin.h"
 #include "cache/recheck_policy.h"
 
 namespace weightfs {
@@ -19,7 +19,7 @@ namespace weightfs {
 /// How blobs that are not local are downloaded.
 struct FetchSettings {
   http::ClientPtr http;  ///< null: offline
-  download::FetchOptions options = {};
+  download::RetryPolicy options = {};
   /// Serve downloaded bytes in order before verification; reads fail once verification fails.
   bool stream = false;
   /// Download and verify a blob from a server of the user as a whole before its first byte is served. Otherwise the

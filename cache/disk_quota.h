@@ -20,6 +20,9 @@
 #include "cache/store/inventory.h"
 
 namespace weightfs {
+namespace store {
+class QuotaLedger;
+}
 
 /// A quarter of the file system that holds `path` or its nearest existing parent.
 uint64_t default_quota(std::string path);
@@ -27,8 +30,8 @@ uint64_t default_quota(std::string path);
 /// The disk space of a file of `size` bytes: whole blocks, plus file system metadata.
 uint64_t allocated(uint64_t size);
 
-/// Allocates the bytes [from, to) of a file without changing its size. False with errno set on failure; true where the
-/// file system does not support preallocation.
+/// Allocates bytes of a file without changing its size. False with errno set on failure; true where the file system does
+/// not support preallocation.
 bool allocate(int fd, uint64_t from, uint64_t to);
 
 /// Whether the errno means a full disk or an exceeded user quota.
@@ -49,10 +52,9 @@ class DiskQuota {
   DiskQuota(std::optional<uint64_t> quota, std::function<void()> on_evict)
       : quota_(quota), on_evict_(std::move(on_evict)) {}
 
-  /// Allocates the bytes [from, to) of a file in making/, and evicts others if necessary and `eviction` permits it.
-  /// `from` is 0 or the end of the previous reservation of that file, by any process. Fails when the store's lock is
-  /// busy for two seconds, and when `stop` is set.
-  Result<void> reserve(const Folders& folders, int fd, uint64_t from, uint64_t to, store::Eviction eviction,
+  /// Allocates the first `size` bytes of a file, and evicts others if necessary and `eviction` permits it. What the
+  /// file has on disk already is recorded. Fails when the store's lock is busy for two seconds, and when `stop` is set.
+  Result<void> reserve(const Folders& folders, int fd, uint64_t size, store::Eviction eviction,
                        const std::stop_token& stop);
 
   /// Records `bytes` that are about to be written to a sparse file; evicts as reserve() does, but allocates nothing.
@@ -72,6 +74,7 @@ class DiskQuota {
 
  private:
   uint64_t quota(const Folders& folders);
+  Result<void> record(const Folders& folders, const store::QuotaLedger& ledger, uint64_t needed, store::Eviction eviction);
   Result<uint64_t> evict_for(const Folders& folders, uint64_t quota, uint64_t needed, store::Eviction eviction);
   EvictResult evict(const Folders& folders, store::Inventory& inventory, uint64_t needed);
 

@@ -26,7 +26,7 @@ struct Folders {
   SharedDescriptor root;    ///< v1, the version of the layout; its file `lock` belongs to quota_ledger.cc
   SharedDescriptor blobs;   ///< ab/<64 hex digits>: finished blobs, named by SHA-256
   SharedDescriptor index;   ///< <SHA-256 of a key>: a symbolic link to the blob's digest
-  SharedDescriptor making;  ///< <name>.<boot>: written by the holder of its lock; downloads: see part_file()
+  SharedDescriptor making;  ///< <name>.<boot>: written by the holder of its lock
 };
 
 using FoldersPtr = std::shared_ptr<const Folders>;
@@ -41,12 +41,6 @@ Result<FoldersPtr> open_folders(const std::string& top, Missing missing);
 /// The path of a blob in `blobs`, and of its link in `index`.
 std::string blob_file(const Digest& digest);
 std::string index_link(const store::BlobName& name);
-
-/// The name of a resumable download in `making`: <64 hex digits>.part, without the boot ID. Its lock is free when no
-/// process downloads it. The symbolic link <64 hex digits>.part.from beside it holds the resume note.
-std::string part_file(const Digest& digest);
-/// The digest in such a file name; nothing for any other name.
-std::optional<Digest> digest_of_part(const std::string& name);
 
 /// The digests in hex that the user pinned: names of empty files in v1/pins, which is created with the first pin. Fails
 /// when that directory is untrusted or unreadable.
@@ -72,8 +66,8 @@ inline constexpr const char* kSumsFolder = "sums";
 /// identity. The directory is created with the first of them.
 std::string blocks_file(const Digest& name);
 inline constexpr const char* kBlocksFolder = "blocks";
-/// Removes such a file; its readers lose the blocks. Returns the freed disk space, or nothing.
-std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name);
+/// Removes such a file, unless a process holds it and `held` is keep; its readers lose the blocks. Returns the freed disk space, or nothing.
+std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, store::BlockFile::Held held);
 
 /// Removes index links to those of the digests (in hex) that are not cached; returns their number.
 uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone);
@@ -93,7 +87,7 @@ Result<void> create_directories(const std::string& path);
 void for_each_in(const Descriptor& folder, const std::string& name,
                  const std::function<void(const std::string&)>& each);
 
-/// What a sweep removed, except resume notes.
+/// What a sweep removed.
 struct SweepResult {
   uint64_t files = 0;
   uint64_t bytes = 0;  ///< on disk
@@ -106,7 +100,7 @@ SweepResult sweep(const Folders& folders);
 /// The disk space of the file.
 inline uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }
 
-/// Removes a file in making/ and its resume note, unless it is locked. Returns the freed disk space, or nothing.
+/// Removes a file in making/, unless it is locked. Returns the freed disk space, or nothing.
 std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name);
 
 /// Locks the file if it is free. Closing the descriptor or unlock() releases it.

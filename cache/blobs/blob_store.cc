@@ -265,7 +265,9 @@ class CachingBlobStore final : public BlobStore {
       const std::scoped_lock lock(mutex_);
       if (auto open = remote_[url].lock()) return open;
     }
-    const auto source = std::make_shared<const RemoteSource>(TRY(find_remote(url)), store_);
+    download::RemoteFilePtr remote = TRY(find_remote(url));
+    const auto identity = RemoteSource::identity_of(url, remote->version());
+    const auto source = std::make_shared<const RemoteSource>(std::move(remote), store_, identity);
     store_->add_remote(source);
     const std::scoped_lock lock(mutex_);
     std::erase_if(remote_, [](const auto& entry) { return entry.second.expired(); });
@@ -306,7 +308,9 @@ class CachingBlobStore final : public BlobStore {
       return failure(Code::network,
                      fmt::format("{}: not cached, and downloads are disabled by --offline", http::printable_url(url)));
     }
-    auto remote = TRY(download::RemoteFile::open(fetching.http, origin, fetching.options, known, store_->stop_token()));
+    const auto remote = std::make_shared<download::RemoteFile>(fetching.http, "", std::vector{origin}, std::nullopt,
+                                                               fetching.options);
+    TRY_VOID(remote->open(known, store_->stop_token()));
     if (remote->version().is_pinned() && known != remote->version())
       save_text(key, download::version_text(remote->version()));
     return remote;
@@ -318,7 +322,6 @@ class CachingBlobStore final : public BlobStore {
     store::BlobBackend& backend = store_->backend();
     auto acquired = TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store_->stop_token()));
     if (acquired.partial) {
-      if (acquired.partial->resumed_size() > 0) TRY_VOID(acquired.partial->restart());
       TRY_VOID(acquired.partial->reserve(text.size(), store::Eviction::allowed));
       TRY_VOID(acquired.partial->write(0, std::as_bytes(std::span(text))));
       store::BlockSums sums;

@@ -8,13 +8,10 @@ namespace {
 // Limits memory for containers with many blobs: further blobs are neither reported nor counted.
 constexpr size_t kMaxReported = 100'000;
 
-void update(StoreStatus::Blob& blob, const InFlightBlob& in_flight, const InFlightBlob::Progress& progress) {
+void update(StoreStatus::Blob& blob, const DownloadProgress& download) {
   if (blob.verified) return;
-  blob.fetched = progress.received;
-  blob.from = progress.from;
-  // Both phases serve verified bytes.
-  blob.verified =
-      in_flight.phase() == InFlightBlob::Phase::verified || in_flight.phase() == InFlightBlob::Phase::finished;
+  blob.fetched = download.received;
+  blob.from = download.from;
 }
 
 }  // namespace
@@ -49,52 +46,44 @@ void CacheStats::record_miss(const Digest& digest) {
 void CacheStats::record_failure(const Digest& digest, const Error& error) {
   const std::scoped_lock lock(mutex_);
   ++counted_.errors;
-  if (StoreStatus::Blob* entry = blob(digest)) entry->error = error.message;
+  StoreStatus::Blob* entry = blob(digest);
+  if (entry == nullptr) return;
+  entry->error = error.message;
+  if (is_about_the_bytes(error)) entry->fetched = 0;
 }
 
-void CacheStats::record_range(uint64_t bytes) {
+void CacheStats::record_received(uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   counted_.bytes_fetched += bytes;
 }
 
-void CacheStats::record_download(const InFlightBlob& in_flight) {
-  const auto phase = in_flight.phase();
-  const auto progress = in_flight.progress();
-  const bool is_failure = phase == InFlightBlob::Phase::failed || phase == InFlightBlob::Phase::uncacheable;
+void CacheStats::record_download(const Digest& digest, uint64_t size, const std::string& from) {
   const std::scoped_lock lock(mutex_);
-  counted_.bytes_fetched += progress.fetched;
-  if (is_failure) ++counted_.errors;
-  StoreStatus::Blob* entry = blob(*in_flight.name().digest);
+  StoreStatus::Blob* entry = blob(digest);
   if (entry == nullptr) return;
-  entry->verified = phase == InFlightBlob::Phase::finished;
-  if (!progress.from.empty()) entry->from = progress.from;
-  entry->error = is_failure ? in_flight.error().message : "";
-  if (entry->verified) entry->size = entry->fetched = in_flight.handle().range->size();
-  if (!entry->verified) entry->fetched = is_failure && is_about_the_bytes(in_flight.error()) ? 0 : progress.received;
+  entry->verified = true;
+  entry->size = entry->fetched = size;
+  entry->from = from;
+  entry->error.clear();
 }
 
-StoreStatus CacheStats::status(const InFlightBlobs& fetching) const {
+StoreStatus CacheStats::status(const std::vector<DownloadProgress>& running) const {
   const std::scoped_lock lock(mutex_);
   StoreStatus status = counted_;
   status.blobs = blobs_;
-  for (const auto& in_flight : fetching) {
-    const auto progress = in_flight->progress();
-    status.bytes_fetched += progress.fetched;
-    if (const auto index = index_of(*in_flight->name().digest)) update(status.blobs[*index], *in_flight, progress);
-  }
+  for (const DownloadProgress& each : running)
+    if (const auto index = index_of(each.digest)) update(status.blobs[*index], each);
   return status;
 }
 
-StoreStatus CacheStats::in_progress(const InFlightBlobs& fetching) const {
+StoreStatus CacheStats::in_progress(const std::vector<DownloadProgress>& running) const {
   const std::scoped_lock lock(mutex_);
   StoreStatus status = counted_;
-  for (const auto& in_flight : fetching) {
-    const auto progress = in_flight->progress();
-    status.bytes_fetched += progress.fetched;
-    const auto index = index_of(*in_flight->name().digest);
+  for (const DownloadProgress& each : running) {
+    const auto index = index_of(each.digest);
     if (!index || blobs_[*index].verified) continue;
     status.blobs.push_back(blobs_[*index]);
-    update(status.blobs.back(), *in_flight, progress);
+    update(status.blobs.back(), each);
   }
   return status;
 }

@@ -11,32 +11,36 @@
 #include <vector>
 
 #include "cache/blob_store.h"
-#include "cache/blobs/in_flight_blob.h"
 
 namespace weightfs::blobs {
+
+/// A running download.
+struct DownloadProgress {
+  Digest digest;
+  uint64_t received;  ///< bytes, including those of earlier downloads
+  std::string from;   ///< the URL in use
+};
 
 /// Thread-safe.
 class CacheStats {
  public:
-  using InFlightBlobs = std::vector<std::shared_ptr<InFlightBlob>>;
-
   /// A blob of that digest was requested.
   void add(const BlobRef& ref, std::optional<uint64_t> size);
   /// The blob is local and verified; its first read counts as a hit.
   void record_local(const Digest& digest, uint64_t size, const std::string& from);
   /// The blob is being downloaded.
   void record_miss(const Digest& digest);
-  /// The download could not start.
+  /// A download failed, or could not start.
   void record_failure(const Digest& digest, const Error& error);
-  /// Bytes of a file that is read by ranges were received.
-  void record_range(uint64_t bytes);
-  /// A download ended, with or without success.
-  void record_download(const InFlightBlob& in_flight);
+  /// Bytes were received from a server.
+  void record_received(uint64_t bytes);
+  /// The blob was downloaded and verified.
+  void record_download(const Digest& digest, uint64_t size, const std::string& from);
 
   /// The counters, and the state of all blobs including active downloads.
-  StoreStatus status(const InFlightBlobs& fetching) const;
+  StoreStatus status(const std::vector<DownloadProgress>& running) const;
   /// The same, limited to blobs that are being downloaded.
-  StoreStatus in_progress(const InFlightBlobs& fetching) const;
+  StoreStatus in_progress(const std::vector<DownloadProgress>& running) const;
 
  private:
   struct Entry {

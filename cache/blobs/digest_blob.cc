@@ -8,6 +8,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
+#include "cache/blobs/download.h"
 #include "cache/blobs/local_copies.h"
 #include "cache/blobs/remote_source.h"
 
@@ -15,8 +16,10 @@ namespace weightfs::blobs {
 namespace {
 
 using StoreCorePtr = std::shared_ptr<StoreCore>;
-using Phase = InFlightBlob::Phase;
-using ReadMode = InFlightBlob::ReadMode;
+
+// Which bytes a reader accepts: verified ones; those that the store serves, which depends on its settings; or unverified
+// ones.
+enum class ReadMode { verified, served, unverified };
 
 bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
@@ -29,20 +32,6 @@ Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
   return {Code::network,
           fmt::format("{}: not cached, and {}", ref.name,
                       offline ? "downloads are disabled by --offline" : "the container has no URL for it")};
-}
-
-// A new download, which tries all origins.
-download::FetchPtr new_fetch(const StoreCore& store, const BlobRef& ref, std::optional<uint64_t> size,
-                             const std::vector<download::Origin>& origins) {
-  return std::make_shared<download::Fetch>(store.fetching().http, ref.name, size, origins, store.fetching().options);
-}
-
-// Whether a download started by another reader used other origins, so that its failure means nothing for these.
-bool has_other_origins(const download::Fetch& fetch, const std::vector<download::Origin>& origins) {
-  const auto same = [](const download::Origin& a, const download::Origin& b) {
-    return a.url == b.url && a.credentials == b.credentials;
-  };
-  return !std::equal(fetch.origins().begin(), fetch.origins().end(), origins.begin(), origins.end(), same);
 }
 
 class DigestBlob final : public Source, public std::enable_shared_from_this<DigestBlob> {
@@ -72,7 +61,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<void> fetch(ByteRange range) const override {
     const bool is_part = range.from > 0 || range.to < size_;
     if (is_part && find_cached()) return {};
-    if (const auto ranges = this->ranges()) return is_part ? ranges->fetch(range) : verify(ranges, {});
+    if (const auto ranges = this->ranges()) return is_part ? ranges->fetch(range) : verify(ranges);
     return Source::fetch(range);
   }
   // A verified copy; without a search that would hash a file.
@@ -106,12 +95,12 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   }
 
  private:
-  // Bytes returned before verification. `in_flight` is the download they came from, if any.
+  // Bytes returned before verification.
   struct UnverifiedRead {
     uint64_t offset;
     size_t size;
     Digest digest;
-    StoreCore::InFlightBlobPtr in_flight;
+    std::optional<uint64_t> generation = {};  // of the download they came from
   };
 
   // Whether bytes were verified before they were read.
@@ -121,7 +110,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     TRY_VOID(check_consistent());
     if (TRY(fill_from_local(offset, out))) return check_unverified_reads();
     if (const auto ranges = this->ranges()) return read_range(ranges, offset, out, expected);
-    if (TRY(fill_from_fetch(offset, out, ReadMode::served)) == Verification::verified) return check_unverified_reads();
+    if (TRY(fill_from_download(offset, out, ReadMode::served)) == Verification::verified)
+      return check_unverified_reads();
     return {};
   }
 
@@ -135,8 +125,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   RemoteSourcePtr ranges() const {
     const FetchSettings& fetching = store_->fetching();
     const bool may_be_ranged = size_ > kMaxVerifiedFirst && !fetching.verify_whole && !fetching.stream &&
-                               is_fetchable(*store_, origins_) && origins_.front().trust == http::Trust::user &&
-                               store_->find_in_flight(name_) == nullptr;
+                               is_fetchable(*store_, origins_) && origins_.front().trust == http::Trust::user;
     if (!may_be_ranged) return nullptr;
     const auto opened = ranges_.get();
     return opened ? *opened : nullptr;
@@ -144,11 +133,15 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Result<RemoteSourcePtr> open_ranges() const {
     const FetchSettings& fetching = store_->fetching();
-    auto remote =
-        TRY(download::RemoteFile::open(fetching.http, origins_.front(), fetching.options, {}, store_->stop_token()));
-    if (!remote->has_ranges() || remote->version().size != size_) return nullptr;
+    std::vector<download::Origin> users = origins_;
+    std::erase_if(users, [](const download::Origin& origin) { return origin.trust != http::Trust::user; });
+    auto remote = std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::move(users), size_,
+                                                         fetching.options);
+    TRY_VOID(remote->open({}, store_->stop_token()));
+    if (remote->has_ranges() == false) return nullptr;
     store_->stats().record_miss(ref_.digest);
-    const auto ranges = std::make_shared<const RemoteSource>(std::move(remote), store_);
+    const auto identity = RemoteSource::identity_of(remote->url(), remote->version());
+    const auto ranges = std::make_shared<const RemoteSource>(std::move(remote), store_, identity, name_);
     store_->add_remote(ranges);
     return ranges;
   }
@@ -160,25 +153,22 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!ranges->is_complete()) return {};
     const std::scoped_lock lock(mutex_);
     if (!verifier_.joinable())
-      verifier_ = std::jthread([this, ranges](const std::stop_token& stop) { std::ignore = verify(ranges, stop); });
+      verifier_ = std::jthread([this, ranges](const std::stop_token& stop) {
+        const CancelScope scope([&] { return stop.stop_requested(); });
+        std::ignore = verify(ranges);
+      });
     return {};
   }
 
-  // Publishes the blob; if the digest differs, drops all blocks, and reads fail from then on.
-  Result<void> verify(const RemoteSourcePtr& ranges, const std::stop_token& stop) const {
+  // Publishes the blob; if the digest differs, all blocks are dropped, and reads fail from then on.
+  Result<void> verify(const RemoteSourcePtr& ranges) const {
     if (find_cached()) return {};
-    auto [digest, sums] = TRY(ranges->digest(stop));
-    if (digest == ref_.digest) {
-      TRY_VOID(ranges->publish(digest, std::move(sums)));
-      return {};
-    }
-    Error mismatch{Code::mismatch, fmt::format("{}: the ranges from {} do not match the digest: SHA-256 is {}",
-                                               ref_.name, ranges->remote().printable(), digest.hex())};
-    {
-      const std::scoped_lock lock(mutex_);
-      mismatch_ = mismatch;
-    }
-    ranges->drop_blocks();
+    const auto verified = ranges->verify();
+    if (verified || verified.error().code != Code::mismatch) return verified.map([](const auto&) {});
+    Error mismatch{Code::mismatch, fmt::format("{}: the ranges from {} do not match: {}", ref_.name,
+                                               ranges->remote().printable(), verified.error().message)};
+    const std::scoped_lock lock(mutex_);
+    mismatch_ = mismatch;
     return tl::unexpected(std::move(mismatch));
   }
 
@@ -194,14 +184,14 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       if (TRY(fill_from_local(offset, out))) return {};
       if (const auto ranges = this->ranges()) {
         TRY(ranges->read(offset, out));
-        record_unverified_read(offset, out, nullptr);
+        record_unverified_read(offset, out);
         return {};
       }
-      TRY(fill_from_fetch(offset, out, ReadMode::unverified));
+      TRY(fill_from_download(offset, out, ReadMode::unverified));
       return {};
     }
     TRY_VOID(read_exact(*fits->bytes, offset, out));
-    record_unverified_read(offset, out, nullptr);
+    record_unverified_read(offset, out);
     return {};
   }
 
@@ -247,7 +237,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       const Later<LocalCopy> searched = copy();
       if (!searched.peek() && fill_from_cache(offset, out)) return true;
       // During a download, do not search for copies at every read.
-      if (!searched.peek() && is_fetchable(*store_, origins_) && store_->find_in_flight(name_) != nullptr) return false;
+      if (!searched.peek() && is_fetchable(*store_, origins_) && is_downloading()) return false;
       const auto found = searched.get();
       if (!found) {
         TRY_VOID(store_->check_open());
@@ -267,45 +257,66 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     }
   }
 
-  Result<Verification> fill_from_fetch(uint64_t offset, std::span<std::byte> out, ReadMode mode) const {
+  DownloadPtr download() const {
+    const std::scoped_lock lock(mutex_);
+    if (download_ == nullptr) download_ = store_->download(ref_, size_, origins_);
+    return download_;
+  }
+  bool is_downloading() const {
+    const std::scoped_lock lock(mutex_);
+    return download_ != nullptr && download_->is_running();
+  }
+
+  Result<Verification> fill_from_download(uint64_t offset, std::span<std::byte> out, ReadMode mode) const {
     if (!is_fetchable(*store_, origins_)) return tl::unexpected(not_available(*store_, ref_, {Code::not_found, ""}));
     store_->stats().record_miss(ref_.digest);
     const InFlightBlob::ScopedRelease release;
-    const BlobProducer producer{.name = ref_.name, .size = size_, .digest = ref_.digest};
-    for (;;) {
-      const auto in_flight = TRY(store_->find_or_start(producer, name_, new_fetch(*store_, ref_, size_, origins_)));
-      auto read = in_flight->read(offset, out, mode);
-      if (read.phase == Phase::cancelled) continue;
-      if (read.result) {
-        if (auto range = in_flight->verified_range()) set_held(std::move(range));
-        if (read.phase != Phase::producing) return Verification::verified;
-        record_unverified_read(offset, out, in_flight);
-        return Verification::unverified;
-      }
-      // The download of another reader may have used other origins.
-      if (read.phase == Phase::failed && has_other_origins(*in_flight->fetch(), origins_) && !is_cancelled()) continue;
-      return tl::unexpected(failed(read.phase, read.result.error()));
+    const DownloadPtr download = this->download();
+    const bool has_last_byte = offset + out.size() == size_;
+    if (mode == ReadMode::unverified) return fill_before_verification(*download, offset, out);
+    if (mode == ReadMode::served && store_->fetching().stream && !has_last_byte && is_same_stream(*download)) {
+      download->set_served_unverified();
+      download->start();
+      return fill_before_verification(*download, offset, out);
     }
+    const auto verified = download->wait();
+    if (!verified) {
+      const std::scoped_lock lock(mutex_);
+      // Wrong bytes were served with --stream: do not mix them with correct ones.
+      if (store_->fetching().stream && is_about_the_bytes(verified.error()) && !unverified_reads_.empty())
+        mismatch_ = verified.error();
+      return tl::unexpected(verified.error());
+    }
+    TRY_VOID(verified->range->read(offset, out));
+    set_held(verified->range);
+    return Verification::verified;
   }
 
-  Error failed(Phase phase, const Error& error) const {
-    if (phase == Phase::uncacheable)
-      return {Code::io, fmt::format("{}: download cannot be stored: {}; use --no-cache or a larger --cache-size",
-                                    ref_.name, error.message)};
-    // The file exists in the mount; only its content is missing.
-    const Error out{error.code == Code::not_found ? Code::io : error.code, error.message};
+  // As the server sends them.
+  Result<Verification> fill_before_verification(Download& download, uint64_t offset, std::span<std::byte> out) const {
+    const RemoteSource& source = *download.source();
+    const bool in_order = store_->fetching().stream;
+    const auto read = in_order ? source.read_ahead(offset, out, {0, size_}) : source.read(offset, out);
+    if (!read) {
+      const Error& error = read.error();
+      return failure(error.code == Code::not_found ? Code::io : error.code, error.message);
+    }
+    record_unverified_read(offset, out, source.generation());
+    return Verification::unverified;
+  }
+
+  // Whether the bytes that were streamed before are those of the running download.
+  bool is_same_stream(const Download& download) const {
     const std::scoped_lock lock(mutex_);
-    // Wrong bytes were served with --stream: do not mix them with correct ones.
-    if (store_->fetching().stream && is_about_the_bytes(out) && !unverified_reads_.empty()) mismatch_ = out;
-    return out;
+    return unverified_reads_.empty() || unverified_reads_.back().generation == download.source()->generation();
   }
 
   void record_unverified_read(uint64_t offset, std::span<const std::byte> out,
-                              StoreCore::InFlightBlobPtr in_flight) const {
+                              std::optional<uint64_t> generation = {}) const {
     Sha256 hash;
     hash.update(out);
     const std::scoped_lock lock(mutex_);
-    unverified_reads_.push_back({offset, out.size(), hash.finish(), std::move(in_flight)});
+    unverified_reads_.push_back({offset, out.size(), hash.finish(), generation});
   }
 
   Result<void> check_consistent() const {
@@ -325,24 +336,30 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         if (unverified_reads_.empty()) return {};
         earlier = unverified_reads_.back();
       }
-      const bool single_attempt = earlier.in_flight != nullptr && earlier.in_flight->was_single_attempt();
-      const bool same = single_attempt || TRY(is_same(earlier));
+      const auto generation = verified_generation();
+      const bool was_verified = generation && earlier.generation == generation;
+      const bool same = was_verified || TRY(is_same(earlier));
       const std::scoped_lock lock(mutex_);
       if (!same)
         mismatch_ = Error{
             Code::mismatch,
             fmt::format("{}: metadata read before verification does not match the verified file; remount", ref_.name)};
       std::erase_if(unverified_reads_, [&](const UnverifiedRead& each) {
-        return single_attempt
-                   ? each.in_flight == earlier.in_flight
+        return was_verified
+                   ? each.generation == generation
                    : each.offset == earlier.offset && each.size == earlier.size && each.digest == earlier.digest;
       });
     }
   }
 
+  std::optional<uint64_t> verified_generation() const {
+    const std::scoped_lock lock(mutex_);
+    return download_ == nullptr ? std::nullopt : download_->verified_generation();
+  }
+
   Result<bool> is_same(const UnverifiedRead& earlier) const {
     std::vector<std::byte> bytes(earlier.size);
-    if (!TRY(fill_from_local(earlier.offset, bytes))) TRY(fill_from_fetch(earlier.offset, bytes, ReadMode::verified));
+    if (!TRY(fill_from_local(earlier.offset, bytes))) TRY(fill_from_download(earlier.offset, bytes, ReadMode::verified));
     Sha256 hash;
     hash.update(bytes);
     return hash.finish() == earlier.digest;
@@ -375,6 +392,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   mutable std::optional<Error> mismatch_;
   mutable size_t holders_ = 0;
   mutable store::FileRangePtr held_;  // set while there are holders
+  mutable DownloadPtr download_;      // null until the first read that needs it
   mutable std::jthread verifier_;     // of complete ranges; ends before the others are destroyed
 };
 
@@ -409,22 +427,18 @@ Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::v
   const bool wants_size_only = SizeQuery::is_active();
   const std::string server = server_of(origins);
   if (wants_size_only && store.is_too_large_for_size(name, server)) return tl::unexpected(too_large_for_size(ref.name));
-  const download::FetchPtr fetch = new_fetch(store, ref, std::nullopt, origins);
-  if (const auto reported = TRY(fetch->size(store.stop_token()))) return *reported;
+  download::RemoteFile remote(store.fetching().http, ref.name, origins, std::nullopt, store.fetching().options);
+  if (const auto reported = TRY(remote.query_size(store.stop_token()))) return *reported;
   store.stats().record_miss(ref.digest);
-  const BlobProducer producer{.name = ref.name, .digest = ref.digest};
   const InFlightBlob::ScopedRelease release;
+  const DownloadPtr download = store.download(ref, std::nullopt, origins);
   for (;;) {
-    const auto in_flight = TRY(store.find_or_start(producer, name, fetch));
-    if (!wants_size_only) in_flight->allow_any_size();
-    const Phase phase = TRY(in_flight->wait());
-    if (phase == Phase::finished) return in_flight->handle().range->size();
-    if (phase == Phase::cancelled) continue;
-    if (phase == Phase::failed && has_other_origins(*in_flight->fetch(), origins) && !is_cancelled()) continue;
-    const Error error = in_flight->error();
-    if (in_flight->is_too_large() && !wants_size_only) continue;  // started by a thread that only measured the size
-    if (in_flight->is_too_large()) store.set_too_large_for_size(name, server);
-    return failure(phase == Phase::uncacheable || error.code == Code::not_found ? Code::io : error.code, error.message);
+    if (!wants_size_only) download->allow_any_size();
+    const auto verified = download->wait();
+    if (verified) return verified->range->size();
+    if (download->is_too_large() && !wants_size_only && !is_cancelled()) continue;  // started to measure the size
+    if (download->is_too_large()) store.set_too_large_for_size(name, server);
+    return tl::unexpected(verified.error());
   }
 }
 

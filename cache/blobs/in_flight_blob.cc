@@ -13,16 +13,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{20};
 
-// An unused download is cancelled after this time; its bytes are kept for resuming. Decoding is cancelled sooner: it
-// uses a processor, and nothing of it is kept.
-constexpr std::chrono::seconds kUnusedDownloadAfter{10};
-constexpr std::chrono::seconds kUnusedDecodingAfter{1};
+// Unused decoding is cancelled after this time: it uses a processor.
+constexpr std::chrono::seconds kUnusedAfter{1};
 
 // A waiting reader polls at this interval whether it was killed.
 constexpr std::chrono::milliseconds kCancelCheck{100};
-
-// A download without data for this long does not occupy a slot.
-constexpr std::chrono::seconds kStalledAfter{2};
 
 // A blob read within this time is not idle.
 constexpr std::chrono::milliseconds kIdleAfter{200};
@@ -32,12 +27,6 @@ constexpr std::chrono::milliseconds kIdleAfter{200};
 thread_local InFlightBlob* current_producer = nullptr;
 
 }  // namespace
-
-Error too_large_for_size(const std::string& name) {
-  return {Code::resource, fmt::format("{}: size unknown: no server reports it, and the file exceeds {}; open the file "
-                                      "or run weightfs fetch to download it",
-                                      name, human_size(kMaxDownloadForSize))};
-}
 
 void InFlightBlob::run() noexcept {
   current_producer = this;
@@ -61,7 +50,7 @@ void InFlightBlob::run() noexcept {
 }
 
 InFlightBlob::FinalState InFlightBlob::run_to_end() {
-  if (fetch_ == nullptr) acquire_permit();  // downloads mostly wait, and need no permit
+  acquire_permit();
   std::optional<FinalState> ended;
   while (!ended) ended = stop_.stop_requested() ? FinalState{Phase::cancelled, cancelled_error()} : step();
   return std::move(*ended);
@@ -74,7 +63,7 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::step() {
   if (acquired->cached) return finish(std::move(acquired->cached));
   if (acquired->partial) {
     const std::unique_ptr<store::PartialBlob> partial = std::move(acquired->partial);
-    return attempt(*partial);
+    return produce(*partial);
   }
   return follow(std::move(acquired->other_range), acquired->other_size);
 }
@@ -88,25 +77,22 @@ void InFlightBlob::set_range(store::FileRangePtr range) {
 void InFlightBlob::advance(uint64_t written) {
   const std::scoped_lock lock(mutex_);
   written_ = written;
-  progress_.received = written;
   semaphore_.note_progress();
   changed_.notify_all();
 }
 
-bool InFlightBlob::is_ready(uint64_t offset, size_t size, ReadMode mode) const {
+bool InFlightBlob::is_ready(uint64_t offset, size_t size) const {
   if (phase_ != Phase::producing) return true;
-  if (mode == ReadMode::verified) return false;
-  if ((serve_ == Serve::after_verification && mode == ReadMode::served) || !producer_.size) return false;
+  if (serve_ == Serve::after_verification || !producer_.size) return false;
   const uint64_t end = offset + size;
   return end <= written_ && end < *producer_.size;
 }
 
-InFlightBlob::ReadResult InFlightBlob::read(uint64_t offset, std::span<std::byte> out, ReadMode mode) {
+InFlightBlob::ReadResult InFlightBlob::read(uint64_t offset, std::span<std::byte> out) {
   std::unique_lock lock(mutex_);
-  if (auto waited = wait_until(lock, [&] { return is_ready(offset, out.size(), mode); }); !waited)
+  if (auto waited = wait_until(lock, [&] { return is_ready(offset, out.size()); }); !waited)
     return {Phase::failed, std::move(waited)};
   const Phase phase = phase_;
-  served_unverified_ = served_unverified_ || (phase == Phase::producing && mode == ReadMode::served);
   if (phase == Phase::failed || phase == Phase::uncacheable) return {phase, tl::unexpected(error_)};
   if (phase == Phase::cancelled) return {phase, {}};
   const store::FileRangePtr range = range_;
@@ -145,27 +131,10 @@ Result<void> InFlightBlob::wait_until(std::unique_lock<std::mutex>& lock, Ready 
   return tl::unexpected(cancelled_error());
 }
 
-InFlightBlob::Progress InFlightBlob::progress() const {
-  const std::scoped_lock lock(mutex_);
-  return progress_;
-}
-
-bool InFlightBlob::was_single_attempt() const {
-  const std::scoped_lock lock(mutex_);
-  return (phase_ == Phase::verified || phase_ == Phase::finished) && attempts_ == 1 && !followed_;
-}
-
-bool InFlightBlob::is_stalled() const {
-  const std::scoped_lock lock(mutex_);
-  return fetch_ != nullptr && phase_ == Phase::producing &&
-         std::chrono::steady_clock::now() - last_data_ > kStalledAfter;
-}
-
-// No reader has waited for a while; for decoding, also no file is open.
+// No reader has waited for a while, and no file is open.
 bool InFlightBlob::is_unused() const {
-  if (waiting_ > 0 || !last_wanted_ || (fetch_ == nullptr && holders_ > 0)) return false;
-  return std::chrono::steady_clock::now() - *last_wanted_ >
-         (fetch_ == nullptr ? kUnusedDecodingAfter : kUnusedDownloadAfter);
+  if (waiting_ > 0 || !last_wanted_ || holders_ > 0) return false;
+  return std::chrono::steady_clock::now() - *last_wanted_ > kUnusedAfter;
 }
 
 // A later reader finds it ended, and starts it again.
@@ -185,11 +154,6 @@ void InFlightBlob::set_holders(size_t holders) {
 Error InFlightBlob::error() const {
   const std::scoped_lock lock(mutex_);
   return error_;
-}
-
-store::FileRangePtr InFlightBlob::verified_range() const {
-  const std::scoped_lock lock(mutex_);
-  return phase_ == Phase::verified || phase_ == Phase::finished ? range_ : nullptr;
 }
 
 store::BlobHandle InFlightBlob::handle() const {

@@ -1,5 +1,5 @@
-// A blob that is being produced or downloaded in this process, shared by all its readers (single flight). Bytes are
-// served once they are written; the last byte only after verification.
+// A blob that is being decoded in this process, shared by all its readers (single flight). Bytes are served once they are
+// written; the last byte only after verification.
 #pragma once
 
 #include <atomic>
@@ -18,32 +18,15 @@
 #include "cache/blobs/bounded_queue.h"
 #include "cache/blobs/held_sources.h"
 #include "cache/blobs/semaphore.h"
-#include "cache/download/download.h"
 #include "cache/store/blob_backend.h"
 
 namespace weightfs::blobs {
-
-/// The error for a file whose size is known only after a complete download.
-Error too_large_for_size(const std::string& name);
 
 /// Thread-safe; run() must be called once.
 class InFlightBlob {
  public:
   /// Whether bytes are served before verification.
   enum class Serve { before_verification, after_verification };
-
-  /// A download of unreported size ends after kMaxDownloadForSize bytes and is discarded, unless this is called because
-  /// its bytes are needed.
-  void allow_any_size() { max_bytes_ = UINT64_MAX; }
-  /// Whether that limit ended it.
-  bool is_too_large() const { return is_too_large_; }
-
-  /// The progress of a download.
-  struct Progress {
-    uint64_t received = 0;  ///< received, including earlier downloads that were resumed
-    uint64_t fetched = 0;   ///< received by this download
-    std::string from;       ///< the origin, for messages
-  };
 
   /// Progress or final state.
   enum class Phase {
@@ -55,11 +38,10 @@ class InFlightBlob {
     cancelled,    ///< had no readers
   };
 
-  /// Produces the blob with the producer or, if not null, downloads it with `fetch`. The semaphore must outlive it.
-  InFlightBlob(BlobProducer producer, download::FetchPtr fetch, store::BlobName name, store::BlobBackendPtr backend,
-               Serve serve, Semaphore& permits)
+  /// The semaphore must outlive it.
+  InFlightBlob(BlobProducer producer, store::BlobName name, store::BlobBackendPtr backend, Serve serve,
+               Semaphore& permits)
       : producer_(std::move(producer)),
-        fetch_(std::move(fetch)),
         name_(std::move(name)),
         backend_(std::move(backend)),
         serve_(serve),
@@ -73,18 +55,9 @@ class InFlightBlob {
     Phase phase;
     Result<void> result;  ///< the error when `failed`, the reason when `uncacheable`
   };
-  /// Which bytes a reader accepts: `verified` bytes of a complete blob; bytes that may be `served`, which depends on
-  /// Serve; or `unverified` bytes as soon as they are written. In phase `producing` the bytes read may still fail
+  /// Waits until `out` can be filled from `offset`, and fills it. In phase `producing` the bytes read may still fail
   /// verification.
-  enum class ReadMode { verified, served, unverified };
-  /// Waits until `out` can be filled from `offset`, and fills it.
-  ReadResult read(uint64_t offset, std::span<std::byte> out, ReadMode mode = ReadMode::served);
-
-  /// Whether it was verified and produced here in a single attempt: then all earlier reads were correct.
-  bool was_single_attempt() const;
-
-  Progress progress() const;
-  const download::FetchPtr& fetch() const { return fetch_; }
+  ReadResult read(uint64_t offset, std::span<std::byte> out);
 
   /// Waits for the final state.
   Result<Phase> wait();
@@ -92,12 +65,6 @@ class InFlightBlob {
   Error error() const;
   /// The cached blob, if it finished.
   store::BlobHandle handle() const;
-  /// The verified bytes, published or not; null before verification.
-  store::FileRangePtr verified_range() const;
-
-  /// Whether it is a download that has received nothing for a while.
-  bool is_stalled() const;
-
   /// The number of open files and other producers that read it (Source::hold): it is not cancelled as unused meanwhile.
   void set_holders(size_t holders);
 
@@ -133,20 +100,16 @@ class InFlightBlob {
   FinalState run_to_end();
   std::optional<FinalState> step();
   struct Pipeline;
-  std::optional<FinalState> attempt(store::PartialBlob& partial);
-  FinalState run_pipeline(store::PartialBlob& partial, Pipeline& pipeline);
+  FinalState produce(store::PartialBlob& partial);
   Result<void> reserve(store::PartialBlob& partial);
   Result<void> decode(Pipeline& pipeline);
-  Result<void> fetch(Pipeline& pipeline, const store::PartialBlob& partial);
   std::optional<FinalState> write(store::PartialBlob& partial, Pipeline& pipeline);
-  std::optional<FinalState> resume(store::PartialBlob& partial, Pipeline& pipeline);
-  static FinalState wrong(Pipeline& pipeline, const Error& error);
   FinalState publish(store::PartialBlob& partial, Pipeline& pipeline);
   std::optional<FinalState> follow(store::FileRangePtr others, uint64_t size);
   FinalState finish(store::BlobHandle handle);
   void set_range(store::FileRangePtr range);
   void advance(uint64_t written);
-  bool is_ready(uint64_t offset, size_t size, ReadMode mode) const;
+  bool is_ready(uint64_t offset, size_t size) const;
   bool is_unused() const;
   bool cancel_if_unused();
   static bool is_final(Phase phase) { return phase != Phase::producing && phase != Phase::verified; }
@@ -157,13 +120,10 @@ class InFlightBlob {
   Result<void> wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
 
   BlobProducer producer_;
-  const download::FetchPtr fetch_;
   const store::BlobName name_;
   store::BlobBackendPtr backend_;
   const Serve serve_;
   Semaphore& semaphore_;
-  std::atomic<bool> is_too_large_ = false;
-  std::atomic<uint64_t> max_bytes_ = kMaxDownloadForSize;  // of a download of unknown size
   std::stop_source stop_;
   std::atomic<bool> has_permit_ = false;
   std::chrono::milliseconds poll_interval_{1};  // for the progress of another process
@@ -177,11 +137,6 @@ class InFlightBlob {
   store::FileRangePtr range_;  // the bytes to serve
   store::BlobHandle handle_;   // set in phase finished
   uint64_t written_ = 0;
-  std::chrono::steady_clock::time_point last_data_ = std::chrono::steady_clock::now();  // of a download
-  bool served_unverified_ = false;
-  int attempts_ = 1;       // starts from the first byte
-  bool followed_ = false;  // some bytes came from another process
-  Progress progress_;
   size_t waiting_ = 0;
   size_t holders_ = 0;
   std::optional<std::chrono::steady_clock::time_point> last_wanted_;  // unset until the first read

@@ -78,7 +78,6 @@ Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCop
     return copy;
   }
   name.text = "copy-" + name.text;
-  name.resumable = false;
   BlobProducer producer{.name = copy.name, .size = copy.bytes->size(), .digest = ref.digest};
   producer.start = [bytes = copy.bytes]() -> Result<StreamPtr> { return std::make_unique<SourceStream>(bytes); };
   const InFlightBlob::ScopedRelease release;

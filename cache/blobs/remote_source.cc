@@ -29,7 +29,15 @@ constexpr uint64_t kRequestBlocks = kRequest / BlockFile::kBlock;
 // blocks.
 constexpr std::chrono::milliseconds kWaitInterval{20};
 
+// A transfer without data for this long is abandoned if others deliver.
+constexpr std::chrono::seconds kStalledAfter{3};
+
 constexpr int kMaxAttempts = 4;  // transfers that end without the wanted blocks
+
+// Publishing waits this long for the last transfers of other processes.
+constexpr std::chrono::seconds kMaxClaimWait{10};
+
+constexpr uint64_t kHashed = 1 * kMiB;  // bytes at a time
 
 // Combines received bytes to whole blocks.
 class BlockWriter {
@@ -90,12 +98,14 @@ uint64_t ReadAhead::end_for(uint64_t from, uint64_t to, const std::optional<Byte
   return stream.requested;
 }
 
-RemoteSource::RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<StoreCore> store)
+RemoteSource::RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<StoreCore> store,
+                           std::optional<std::string> identity, std::optional<BlobName> blob)
     : remote_(std::move(remote)),
       store_(std::move(store)),
-      identity_(identity_of(remote_->url(), remote_->version())),
+      identity_(std::move(identity)),
+      blob_(std::move(blob)),
       bytes_fetched_(remote_->head().size()) {
-  store_->stats().record_range(bytes_fetched_);
+  store_->stats().record_received(bytes_fetched_);
 }
 
 RemoteSource::~RemoteSource() {
@@ -108,7 +118,7 @@ std::optional<std::string> RemoteSource::identity_of(const std::string& url, con
   if (!version.is_pinned()) return std::nullopt;
   const std::string shown = http::printable_url(url);
   const std::string query = shown == url ? "" : " " + sha256(url).hex();  // it may be secret
-  return fmt::format("{} {} {}{}", shown, version.etag, version.size, query);
+  return fmt::format("{} {} {}{}", shown, download::unquoted(version.etag), version.size, query);
 }
 
 Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> out,
@@ -122,7 +132,10 @@ Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> o
     ahead_end = std::min(size(), read_ahead_.end_for(offset, end, expected));
   }
   bytes_read_ += target.size();
-  return read_with(offset, target, ahead_end);
+  auto read = read_with(offset, target, ahead_end);
+  // The file exists in the mount; only its content is missing.
+  if (!read && read.error().code == Code::not_found) return failure(Code::io, read.error().message);
+  return read;
 }
 
 StoreStatus::Remote RemoteSource::status() const {
@@ -134,16 +147,19 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
   const uint64_t end = offset + target.size();
   size_t done = 0;
   for (int attempts = 0; attempts < kMaxAttempts;) {
-    const BlockFilePtr file = TRY(open_blocks());
+    const auto [file, blob] = TRY(open());
+    if (blob != nullptr) {
+      TRY_VOID(blob->read(offset, target));
+      return target.size();
+    }
     ahead_end = std::min(ahead_end, end + max_ahead_);
     const auto read = file->read(offset + done, target.subspan(done));
     if (!read && file->is_evicted()) continue;
-    if (!read && file->is_verified() && ++attempts < kMaxAttempts) continue;  // its map was just removed
     if (TRY(read) > 0) attempts = 0;
     done += *read;
     const auto started = request(file, file->blocks_of(offset + done, end), file->blocks_of(offset + done, ahead_end));
     if (done == target.size()) return done;  // a failure to read ahead is reported by a later read
-    if (!started && (file->is_evicted() || (file->is_verified() && ++attempts < kMaxAttempts))) continue;
+    if (!started && file->is_evicted()) continue;
     const TransferPtr transfer = TRY(started);
     attempts += TRY(wait(transfer));
   }
@@ -162,48 +178,107 @@ Result<void> RemoteSource::fetch(ByteRange range) const {
 }
 
 bool RemoteSource::is_complete() const {
-  const auto file = open_blocks();
-  return file && (*file)->is_complete().value_or(false);
+  const auto opened = open();
+  return opened && (opened->blob != nullptr || opened->blocks->is_complete().value_or(false));
 }
 
-Result<std::pair<Digest, BlockSums>> RemoteSource::digest(const std::stop_token& stop) const {
+Result<BlobHandle> RemoteSource::verify() const {
+  const auto not_stored = [&](const Error& error) {
+    return failure(Code::io, fmt::format("{}; use --no-cache or a larger --cache-size", error.message));
+  };
+  if (auto held = hold_space(); !held) return not_stored(held.error());
+  auto digested = digest();
+  const auto [file, blob] = TRY(open());
+  if (blob != nullptr) return store_->backend().find(*blob_, size());
+  if (!digested) {
+    file->release();
+    return tl::unexpected(digested.error());
+  }
+  auto& [digest, sums] = *digested;
+  if (digest != *blob_->digest) {
+    drop_blocks();
+    return failure(Code::mismatch,
+                   fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex()));
+  }
+  verified_ = "whole";
+  auto published = publish(file, digest, std::move(sums));
+  file->release();
+  if (!published && published.error().code == Code::unsupported) return BlobHandle{};
+  if (!published) return not_stored(published.error());
+  return published;
+}
+
+// Reserves the space for all blocks, and prevents their eviction.
+Result<void> RemoteSource::hold_space() const {
+  for (int attempts = 0;; ++attempts) {
+    const auto [file, blob] = TRY(open());
+    if (blob != nullptr) return {};
+    auto held = file->hold();
+    if (held || held.error().code != Code::not_found || attempts == kMaxAttempts) return held;
+  }
+}
+
+Result<std::pair<Digest, BlockSums>> RemoteSource::digest() const {
   Sha256 hash;
   BlockSums sums;
-  std::vector<std::byte> buffer(kFirstWindow);
-  for (uint64_t at = 0; at < size(); at += buffer.size()) {
-    if (stop.stop_requested()) return failure(Code::resource, "cancelled");
-    const auto bytes = std::span(buffer).first(TRY(read_blocks(at, buffer, ByteRange{0, size()})));
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min(kHashed, size())));
+  for (uint64_t at = 0; at < size();) {
+    if (is_cancelled()) return failure(Code::resource, "cancelled");
+    const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), size() - at)));
+    TRY(read_with(at, bytes, std::min(size(), at + kMaxWindow)));
     hash.update(bytes);
     sums.add(bytes);
+    at += bytes.size();
   }
   return std::pair(hash.finish(), std::move(sums));
 }
 
-Result<void> RemoteSource::publish(const Digest& digest, BlockSums sums) const {
-  verified_ = "whole";
-  TRY(open_blocks())->set_verified();  // its readers go on without the map
-  return identity_ ? store_->backend().publish_blocks(*identity_, digest, size(), std::move(sums)) : Result<void>();
+// Waits until nobody writes, so that the blob stays as it was verified.
+Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest& digest, BlockSums sums) const {
+  TRY_VOID(file->flush());
+  const auto until = std::chrono::steady_clock::now() + kMaxClaimWait;
+  std::unique_lock lock(mutex_);
+  std::unique_ptr<BlockFile::Claim> claim;
+  while (claim == nullptr) {
+    reap();
+    const bool is_idle = std::none_of(transfers_.begin(), transfers_.end(),
+                                      [&](const TransferPtr& transfer) { return transfer->file == file; });
+    if (is_idle) claim = BlockFile::claim(file, {0, file->block_count()});
+    if (claim != nullptr) break;
+    if (is_cancelled() || std::chrono::steady_clock::now() > until)
+      return failure(Code::resource, "other processes are still writing it");
+    changed_.wait_for(lock, kWaitInterval);
+  }
+  auto handle = store_->backend().publish_blocks(file, identity_, *blob_, digest, std::move(sums));
+  if (handle) blocks_ = nullptr;
+  return handle;
 }
 
 void RemoteSource::drop_blocks() const {
   verified_ = "mismatch";
   const std::scoped_lock lock(mutex_);
+  if (blocks_ != nullptr) blocks_->release();
   if (identity_) store_->backend().remove_blocks(*identity_);
   blocks_ = nullptr;
 }
 
 // The cached blocks; a new file if they were evicted.
-Result<BlockFilePtr> RemoteSource::open_blocks() const {
+Result<RemoteSource::Opened> RemoteSource::open() const {
   const std::scoped_lock lock(mutex_);
-  if (blocks_ != nullptr && !blocks_->is_evicted()) return blocks_;
+  if (blocks_ != nullptr && !blocks_->is_evicted()) return Opened{blocks_, nullptr};
+  if (blob_)
+    if (BlobHandle handle = store_->backend().find(*blob_, size())) return Opened{nullptr, std::move(handle.range)};
   // Blocks that are requested ahead may have taken the place of the others: request fewer.
   if (blocks_ != nullptr) max_ahead_ = max_ahead_ / 2;
   blocks_ = TRY(store_->backend().open_blocks(identity_, size()));
+  ++generation_;
+  resumed_ = BlockFile::present_bytes(blocks_->descriptor()->number());
+  fetched_before_ = bytes_fetched_.load();
   const std::string& head = remote_->head();
   const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;
   if (whole > 0 && blocks_->reserve(blocks_->blocks_of(0, whole)))
     TRY_VOID(blocks_->write(0, std::as_bytes(std::span(head)).first(whole)));
-  return blocks_;
+  return Opened{blocks_, nullptr};
 }
 
 // Starts transfers of the absent blocks in `ahead`. Returns that of the first absent block in `wanted`; null if there
@@ -218,13 +293,21 @@ Result<RemoteSource::TransferPtr> RemoteSource::request(const BlockFilePtr& file
     if (absent.empty()) break;
     const bool is_wanted = wanted.contains(absent.first);
     TransferPtr transfer = transfer_of(file, absent.first);
-    const bool may_start = transfer == nullptr && (is_wanted || transfers_.size() < kMaxTransfers);
-    if (may_start) transfer = TRY(start_some(file, absent, {absent.first, wanted.last}));
+    if (transfer == nullptr && may_start(is_wanted))
+      transfer = TRY(start_some(file, absent, {absent.first, wanted.last}));
     if (is_first && is_wanted) first = transfer;
     is_first = false;
     rest.first = transfer == nullptr ? absent.last : std::max(absent.first + 1, transfer->blocks.last);
   }
   return first;
+}
+
+// Until the server is known to send ranges, one transfer at a time: it may send the whole file.
+bool RemoteSource::may_start(bool is_wanted) const {
+  if (transfers_.empty()) return true;
+  if (!remote_->has_ranges()) return false;
+  if (is_wanted) return max_transfers_ > 1;
+  return transfers_.size() < max_transfers_ && store_->may_read_ahead();
 }
 
 // Waits for a moment, until blocks were written or the transfer has ended: then it returns true. Fails as the transfer.
@@ -234,9 +317,18 @@ Result<bool> RemoteSource::wait(const TransferPtr& transfer) const {
   std::unique_lock lock(mutex_);
   const auto has_ended = [&] { return transfer != nullptr && transfer->result; };
   if (!has_ended()) changed_.wait_for(lock, kWaitInterval);
+  if (transfer != nullptr && !has_ended()) abandon_if_stalled(*transfer);
   if (!has_ended()) return false;
   TRY_VOID(Result<void>(*transfer->result));
   return true;
+}
+
+// A connection may hang while others of the same server deliver.
+void RemoteSource::abandon_if_stalled(Transfer& transfer) const {
+  const bool is_stalled = Clock::now() - transfer.last_data > kStalledAfter && last_data_ > transfer.last_data;
+  if (!is_stalled || transfer.is_abandoned) return;
+  transfer.is_abandoned = true;
+  transfer.thread.request_stop();
 }
 
 RemoteSource::TransferPtr RemoteSource::transfer_of(const BlockFilePtr& file, uint64_t block) const {
@@ -255,19 +347,25 @@ Result<RemoteSource::TransferPtr> RemoteSource::start_some(const BlockFilePtr& f
   return start(file, {absent.first, std::min(absent.last, wanted.last)});
 }
 
-// Null if another process is downloading one of the blocks. Fails with not_found if the space for them was made by
-// evicting this file.
+// Null if another process is downloading one of the blocks, or has just written them. Fails with not_found if the file
+// was evicted, perhaps for the space of these blocks.
 Result<RemoteSource::TransferPtr> RemoteSource::start(const BlockFilePtr& file, Blocks absent) const {
   absent.last = std::min(absent.last, absent.first + kRequestBlocks);
   for (const TransferPtr& other : transfers_)
     if (other->file == file && other->blocks.first > absent.first)
       absent.last = std::min(absent.last, other->blocks.first);
-  if (!remote_->has_ranges()) absent = {0, file->block_count()};
+  const bool is_whole = remote_->has_ranges() == false;
+  if (is_whole) absent = {0, file->block_count()};
+  if (is_whole && std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; }))
+    return nullptr;
   auto claim = BlockFile::claim(file, absent);
   if (claim == nullptr) return nullptr;
+  if (!is_whole) absent = TRY(file->first_absent(absent));
+  if (absent.empty()) return nullptr;
   TRY_VOID(file->reserve(absent));
   if (file->is_evicted()) return failure(Code::not_found, "evicted");
-  const auto transfer = std::make_shared<Transfer>(Transfer{absent, file, std::move(claim)});
+  const auto transfer = std::make_shared<Transfer>(Transfer{absent, file, {}});
+  transfer->claims.push_back(std::move(claim));
   try {
     transfer->thread = std::jthread([this, &it = *transfer](const std::stop_token& stop) { run(it, stop); });
   } catch (const std::system_error&) {
@@ -283,37 +381,71 @@ void RemoteSource::reap() const {
 }
 
 void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const noexcept {
+  store_->count_transfer(1);
   Result<void> result;
   try {
     result = fetch(transfer, stop);
   } catch (const std::exception&) {
     result = failure(Code::resource, "out of memory");
   }
-  transfer.claim = nullptr;
+  transfer.claims.clear();
+  store_->count_transfer(-1);
   const std::scoped_lock lock(mutex_);
   max_ahead_ = std::min(kMaxWindow, max_ahead_ + BlockFile::kBlock);
+  // The server may limit connections: try again over one.
+  const auto is_running = [](const TransferPtr& other) { return !other->result; };
+  if (!result && max_transfers_ > 1 && std::count_if(transfers_.begin(), transfers_.end(), is_running) > 1) {
+    if (!transfer.is_abandoned) max_transfers_ = 1;
+    result = {};
+  }
+  if (transfer.is_abandoned) result = {};
   transfer.result = std::move(result);
   changed_.notify_all();
 }
 
-Result<void> RemoteSource::fetch(const Transfer& transfer, const std::stop_token& stop) const {
+Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop) const {
   std::stop_source either;
   const std::stop_callback on_stop(stop, [&] { either.request_stop(); });
   const std::stop_callback on_end(store_->stop_token(), [&] { either.request_stop(); });
   BlockWriter writer(*transfer.file);
-  const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<void> {
+  bool can_extend = true;
+  const auto begin = [&] { return transfer.blocks.first * BlockFile::kBlock; };
+  const auto end = [&] { return std::min(size(), transfer.blocks.last * BlockFile::kBlock); };
+  const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
     bytes_fetched_ += bytes.size();
-    store_->stats().record_range(bytes.size());
-    if (!TRY(writer.add(offset, bytes))) return {};
+    store_->stats().record_received(bytes.size());
+    // A server without ranges sends the whole file: keep all of it.
+    if (can_extend && remote_->has_ranges() == false) can_extend = extend(transfer);
+    const uint64_t from = std::clamp(offset, begin(), end());
+    const uint64_t to = std::clamp(offset + bytes.size(), from, end());
+    const auto kept = bytes.subspan(static_cast<size_t>(from - offset < bytes.size() ? from - offset : bytes.size()))
+                          .first(static_cast<size_t>(to - from));
+    const bool has_written = !kept.empty() && TRY(writer.add(from, kept));
     const std::scoped_lock lock(mutex_);
-    changed_.notify_all();
-    return {};
+    transfer.last_data = last_data_ = Clock::now();
+    if (has_written) changed_.notify_all();
+    return offset + bytes.size() < end();
   };
-  const uint64_t end = std::min(size(), transfer.blocks.last * BlockFile::kBlock);
-  const bool is_ranged = remote_->has_ranges();
-  auto done = remote_->fetch({transfer.blocks.first * BlockFile::kBlock, end}, sink, either.get_token());
-  if (is_ranged && !remote_->has_ranges()) return {};  // the next transfer is one of the whole file
-  return done;
+  return remote_->fetch({begin(), end()}, sink, either.get_token());
+}
+
+// Makes it a transfer of the whole file, unless others download parts of it. Returns whether to try again.
+bool RemoteSource::extend(Transfer& transfer) const {
+  const std::scoped_lock lock(mutex_);
+  const BlockFilePtr& file = transfer.file;
+  if (transfer.blocks.last - transfer.blocks.first == file->block_count()) return false;
+  const Blocks before = {0, transfer.blocks.first};
+  const Blocks after = {transfer.blocks.last, file->block_count()};
+  for (const TransferPtr& other : transfers_)
+    if (other.get() != &transfer && other->file == file && !other->result) return false;
+  for (const Blocks& rest : {before, after}) {
+    if (rest.empty()) continue;
+    auto claim = BlockFile::claim(file, rest);
+    if (claim == nullptr || !file->reserve(rest)) return false;
+    transfer.claims.push_back(std::move(claim));
+  }
+  transfer.blocks = {0, file->block_count()};
+  return false;
 }
 
 }  // namespace weightfs::blobs

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <list>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/source.h"
 #include "cache/blobs/store_core.h"
@@ -50,13 +52,16 @@ class RemoteSource final : public Source {
   static constexpr uint64_t kMaxOccupied = 256 << 20;
   static constexpr uint64_t kMaxWindow = 64 << 20;  ///< bytes that are requested ahead
 
-  RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<StoreCore> store);
+  /// `identity` names the blocks in the cache (BlobBackend::open_blocks). `blob` is the name under which they are
+  /// published when they are complete and match its digest, by any process. The size of the file must be known.
+  RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<StoreCore> store, std::optional<std::string> identity,
+               std::optional<store::BlobName> blob = {});
   ~RemoteSource() override;
 
   /// Identifies the bytes across processes: the URL and its version. Nothing without a strong ETag.
   static std::optional<std::string> identity_of(const std::string& url, const download::FileVersion& version);
 
-  uint64_t size() const override { return remote_->version().size; }
+  uint64_t size() const override { return remote_->size(); }
   /// Limited, because the server states the size: it extends the budget of a container.
   uint64_t occupied() const override { return std::min(size(), kMaxOccupied); }
   std::string identity() const override { return identity_.value_or(""); }
@@ -70,50 +75,81 @@ class RemoteSource final : public Source {
 
   /// Whether all blocks are cached. Cheap if asked repeatedly.
   bool is_complete() const;
-  /// The digest of all bytes, with the checksums for the cache. Downloads absent ones. Fails with resource if `stop` is
-  /// set.
-  Result<std::pair<Digest, store::BlockSums>> digest(const std::stop_token& stop) const;
-  /// Makes the blob of complete blocks that have this digest.
-  Result<void> publish(const Digest& digest, store::BlockSums sums) const;
+
+  /// Downloads absent blocks, verifies all bytes, and publishes them as the blob of the name that was given. Prevents
+  /// eviction meanwhile. Fails with mismatch if the digest differs, with io if the cache cannot store or publish the
+  /// blob, with resource if the thread is cancelled, and as the download does.
+  Result<store::BlobHandle> verify() const;
+
   /// Removes all blocks from the cache, because they do not match their digest.
   void drop_blocks() const;
+  /// Changes when the blocks of earlier reads were dropped or evicted.
+  uint64_t generation() const { return generation_; }
+  /// Whether another object, perhaps of an earlier process, had downloaded some of the blocks.
+  bool was_resumed() const { return resumed_ > 0; }
+  /// The bytes that are cached or were just received.
+  uint64_t received() const { return std::min(size(), resumed_ + bytes_fetched_ - fetched_before_); }
+
   const download::RemoteFile& remote() const { return *remote_; }
   StoreStatus::Remote status() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   // A request for blocks, in a thread of its own.
   struct Transfer {
     store::Blocks blocks;
     store::BlockFilePtr file;
-    std::unique_ptr<store::BlockFile::Claim> claim;
+    std::vector<std::unique_ptr<store::BlockFile::Claim>> claims;
     std::optional<Result<void>> result = {};  // set when it has ended
+    Clock::time_point last_data = Clock::now();
+    bool is_abandoned = false;  // stalled while others were not: its blocks are requested again
     std::jthread thread = {};
   };
   using TransferPtr = std::shared_ptr<Transfer>;
 
   Result<size_t> read_blocks(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const;
   Result<size_t> read_with(uint64_t offset, std::span<std::byte> target, uint64_t ahead_end) const;
-  Result<store::BlockFilePtr> open_blocks() const;
+  // Blocks, or the published blob.
+  struct Opened {
+    store::BlockFilePtr blocks;
+    store::FileRangePtr blob;
+  };
+
+  Result<Opened> open() const;
+  Result<void> hold_space() const;
+  Result<std::pair<Digest, store::BlockSums>> digest() const;
+  Result<store::BlobHandle> publish(const store::BlockFilePtr& file, const Digest& digest,
+                                    store::BlockSums sums) const;
   Result<TransferPtr> request(const store::BlockFilePtr& file, store::Blocks wanted, store::Blocks ahead) const;
   Result<bool> wait(const TransferPtr& transfer) const;
+  void abandon_if_stalled(Transfer& transfer) const;
   Result<TransferPtr> start_some(const store::BlockFilePtr& file, store::Blocks absent, store::Blocks wanted) const;
   Result<TransferPtr> start(const store::BlockFilePtr& file, store::Blocks absent) const;
   void run(Transfer& transfer, const std::stop_token& stop) const noexcept;
-  Result<void> fetch(const Transfer& transfer, const std::stop_token& stop) const;
+  Result<void> fetch(Transfer& transfer, const std::stop_token& stop) const;
+  bool extend(Transfer& transfer) const;
+  bool may_start(bool is_wanted) const;
   TransferPtr transfer_of(const store::BlockFilePtr& file, uint64_t block) const;
   void reap() const;
 
   const download::RemoteFilePtr remote_;
   const std::shared_ptr<StoreCore> store_;
   const std::optional<std::string> identity_;
+  const std::optional<store::BlobName> blob_;
   mutable std::atomic<uint64_t> bytes_fetched_ = 0;
   mutable std::atomic<uint64_t> bytes_read_ = 0;
   mutable std::atomic<const char*> verified_ = "transport";
   mutable std::atomic<uint64_t> max_ahead_ = kMaxWindow;
+  mutable std::atomic<uint64_t> generation_ = 0;
+  mutable std::atomic<uint64_t> resumed_ = 0;         // bytes that were present when the file was opened
+  mutable std::atomic<uint64_t> fetched_before_ = 0;  // of bytes_fetched_, before the file was opened
   mutable std::mutex mutex_;                 // guards the rest
   mutable std::condition_variable changed_;  // blocks were written, or a transfer ended
   mutable store::BlockFilePtr blocks_;       // null until the first read
   mutable std::list<TransferPtr> transfers_;
+  mutable Clock::time_point last_data_;  // of any transfer
+  mutable size_t max_transfers_ = kMaxTransfers;  // fewer after a server refused parallel requests
   mutable ReadAhead read_ahead_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
+#include "cache/blobs/download.h"
 #include "cache/blobs/remote_source.h"
 #include "cache/paths.h"
 
@@ -18,17 +19,14 @@ namespace {
 // Concurrent decodings, and decodings started for readers. Each uses two threads, 2 MiB and its decoder.
 constexpr int kMaxDecodings = 4;
 
-// Concurrent downloads, each from one server over several connections. They mostly wait, so a stalled one does not
-// count.
-constexpr int kMaxDownloads = 16;
-constexpr int kMaxJobs = 256;  // including stalled ones: each uses three threads
-
 constexpr size_t kMaxFailures = 10'000;
 
 // After this many downloads that exceeded the limit for measuring a size, no other is started from that server.
 constexpr size_t kMaxUnsized = 2;
 
 constexpr size_t kMaxRemotes = 100'000;  // reported
+
+constexpr size_t kMaxForgotten = 1000;  // downloads that have ended, before they are removed from the table
 
 // A thread that waits for a slot checks at this interval for idle jobs.
 constexpr std::chrono::milliseconds kSlotCheckInterval{20};
@@ -76,7 +74,7 @@ store::BlobName StoreCore::name_of(const BlobProducer& producer) {
 
 store::BlobName StoreCore::name_of(const Digest& digest, std::optional<uint64_t> size) {
   const std::string identity = fmt::format("fetched {} {}", size ? std::to_string(*size) : "", digest.hex());
-  return {"digest-" + sha256(identity).hex(), "", digest, true};
+  return {"digest-" + sha256(identity).hex(), "", digest};
 }
 
 StoreCore::InFlightBlobPtr StoreCore::find_in_flight(const store::BlobName& name) {
@@ -120,7 +118,6 @@ void StoreCore::retire(Jobs::iterator job) noexcept {
   const auto phase = in_flight.phase();
   if (phase == InFlightBlob::Phase::finished) distrusted_.erase(in_flight.name().text);
   try {
-    if (job->kind == WorkKind::fetching) stats_.record_download(in_flight);
     if (phase == InFlightBlob::Phase::failed && is_about_the_bytes(in_flight.error())) remember_failure(*job);
   } catch (const std::exception&) {  // out of memory: it will fail again
   }
@@ -128,7 +125,7 @@ void StoreCore::retire(Jobs::iterator job) noexcept {
 
 void StoreCore::remember_failure(const Job& job) {
   const store::BlobName& name = job.in_flight->name();
-  if (job.kind == WorkKind::fetching || name.key.empty()) {
+  if (name.key.empty()) {
     distrusted_.insert(name.text);
     return;
   }
@@ -136,10 +133,9 @@ void StoreCore::remember_failure(const Job& job) {
   failures_.emplace(name.text, job.in_flight->error());
 }
 
-Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& producer, const store::BlobName& name,
-                                                            const download::FetchPtr& fetch) {
+Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& producer, const store::BlobName& name) {
   try {
-    return start_or_wait(producer, name, fetch);
+    return start_or_wait(producer, name);
   } catch (const std::bad_alloc&) {
     return failure(Code::resource, "out of memory");
   } catch (const std::exception& error) {
@@ -149,11 +145,8 @@ Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& 
 
 // A producer that needs a nested blob does not wait for a slot, because the holder of a slot may wait for the producer.
 // At most four outer decodings exist, each with one nested blob at a time.
-Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& producer, const store::BlobName& name,
-                                                            const download::FetchPtr& fetch) {
-  const WorkKind kind = fetch != nullptr                      ? WorkKind::fetching
-                        : InFlightBlob::is_producing_thread() ? WorkKind::nested
-                                                              : WorkKind::decoding;
+Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& producer, const store::BlobName& name) {
+  const WorkKind kind = InFlightBlob::is_producing_thread() ? WorkKind::nested : WorkKind::decoding;
   std::unique_lock lock(mutex_);
   Queue& queue = queues_[static_cast<size_t>(kind)];
   const auto position = queue.insert(queue.end(), std::this_thread::get_id());
@@ -169,7 +162,7 @@ Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& 
     if (is_cancelled()) return failure(Code::resource, "cancelled before it was complete");
     const bool stalled = kind == WorkKind::decoding && stall_detector.is_stalled();
     const bool is_next = kind == WorkKind::nested || position == queue.begin();
-    if (is_next && (free_slot(kind) || kind == WorkKind::nested || stalled)) return start(producer, name, fetch, kind);
+    if (is_next && (free_slot(kind) || kind == WorkKind::nested || stalled)) return start(producer, name, kind);
     changed_.wait_for(lock, kSlotCheckInterval);
   }
 }
@@ -179,11 +172,7 @@ bool StoreCore::free_slot(WorkKind kind) {
   for (auto job = jobs_.begin(); job != jobs_.end();)
     if (const auto here = job++; here->in_flight->has_ended()) retire(here);
   const auto counts = [&](const Job& r) { return r.kind == kind; };
-  const auto takes = [&](const Job& r) { return counts(r) && !r.in_flight->is_stalled(); };
-  const int most = kind == WorkKind::fetching ? kMaxDownloads : kMaxDecodings;
-  if (std::count_if(jobs_.begin(), jobs_.end(), takes) < most &&
-      std::count_if(jobs_.begin(), jobs_.end(), counts) < kMaxJobs)
-    return true;
+  if (std::count_if(jobs_.begin(), jobs_.end(), counts) < kMaxDecodings) return true;
   const auto idle = std::find_if(jobs_.begin(), jobs_.end(),
                                  [&](const Job& r) { return counts(r) && r.in_flight->cancel_if_idle(); });
   if (idle == jobs_.end()) return false;
@@ -191,13 +180,11 @@ bool StoreCore::free_slot(WorkKind kind) {
   return true;
 }
 
-StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const store::BlobName& name,
-                                            const download::FetchPtr& fetch, WorkKind kind) {
-  const bool fetched = kind == WorkKind::fetching;
-  const bool shared_by_digest = fetched ? !fetching_.stream : name.digest && name.key.empty();
+StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const store::BlobName& name, WorkKind kind) {
+  const bool shared_by_digest = name.digest && name.key.empty();
   const auto serve = shared_by_digest || distrusted_.contains(name.text) ? InFlightBlob::Serve::after_verification
                                                                          : InFlightBlob::Serve::before_verification;
-  auto in_flight = std::make_shared<InFlightBlob>(producer, fetch, name, backend_, serve, semaphore_);
+  auto in_flight = std::make_shared<InFlightBlob>(producer, name, backend_, serve, semaphore_);
   if (const auto held = holders_.find(name.text); held != holders_.end()) in_flight->set_holders(held->second);
   Job& slot = jobs_.emplace_back(Job{in_flight, kind, {}});
   try {
@@ -232,6 +219,11 @@ void StoreCore::reap() {
 
 // The store may be destroyed in one of its own producer threads, which must not wait for itself.
 void StoreCore::stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopped_ = true;
+  }
+  for (const auto& each : live_downloads()) each->stop();
   std::unique_lock lock(mutex_);
   stopped_ = true;
   for (const Job& job : jobs_) job.in_flight->cancel();
@@ -281,20 +273,45 @@ void StoreCore::set_too_large_for_size(const store::BlobName& name, const std::s
   if (unsized_.insert(name.text).second) ++unsized_from_[server];
 }
 
-// Locks both, so that a download that ends now is counted exactly once.
+std::shared_ptr<Download> StoreCore::download(const BlobRef& ref, std::optional<uint64_t> size,
+                                              const std::vector<download::Origin>& origins) {
+  std::string key = name_of(ref.digest, size).text;
+  for (const download::Origin& origin : origins)
+    key += fmt::format(" {} {}", origin.url, static_cast<const void*>(origin.credentials.get()));
+  const std::scoped_lock lock(mutex_);
+  if (auto running = downloads_[key].lock()) return running;
+  if (downloads_.size() > kMaxForgotten)
+    std::erase_if(downloads_, [](const auto& each) { return each.second.expired(); });
+  auto remote =
+      std::make_shared<download::RemoteFile>(fetching_.http, ref.name, origins, size, fetching_.options);
+  auto created = std::make_shared<Download>(shared_from_this(), ref, size, std::move(remote));
+  if (stopped_) created->stop();
+  downloads_[key] = created;
+  return created;
+}
+
+// A download must not be destroyed with the lock.
+std::vector<std::shared_ptr<Download>> StoreCore::live_downloads() {
+  std::vector<std::shared_ptr<Download>> live;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [key, weak] : downloads_)
+    if (auto each = weak.lock()) live.push_back(std::move(each));
+  return live;
+}
+
 StoreStatus StoreCore::status() {
-  StoreStatus status;
-  {
-    const std::scoped_lock lock(mutex_);
-    status = stats_.status(fetches());
-  }
+  StoreStatus status = stats_.status(downloads());
   add_remotes(status);
   return status;
 }
 
-StoreStatus StoreCore::in_progress_status() {
-  const std::scoped_lock lock(mutex_);
-  return stats_.in_progress(fetches());
+StoreStatus StoreCore::in_progress_status() { return stats_.in_progress(downloads()); }
+
+std::vector<DownloadProgress> StoreCore::downloads() {
+  std::vector<DownloadProgress> running;
+  for (const auto& each : live_downloads())
+    if (each->is_running()) running.push_back({each->digest(), each->received(), each->from()});
+  return running;
 }
 
 void StoreCore::add_remote(const std::shared_ptr<const RemoteSource>& source) {
@@ -311,13 +328,6 @@ void StoreCore::add_remotes(StoreStatus& status) {
   }
   for (const auto& source : in_use)
     if (source != nullptr) status.remotes.push_back(source->status());
-}
-
-CacheStats::InFlightBlobs StoreCore::fetches() const {
-  CacheStats::InFlightBlobs fetches;
-  for (const Job& r : jobs_)
-    if (r.kind == WorkKind::fetching) fetches.push_back(r.in_flight);
-  return fetches;
 }
 
 void StoreCore::log_once(const std::string& line) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -23,6 +25,7 @@
 
 namespace weightfs::blobs {
 
+class Download;
 class RemoteSource;
 
 using Log = std::function<void(const std::string&)>;
@@ -51,8 +54,16 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// The in-flight blob of that name; null if there is none.
   InFlightBlobPtr find_in_flight(const store::BlobName& name);
   /// The same, started if there is none; waits for a free slot. Fails when it cannot be started.
-  Result<InFlightBlobPtr> find_or_start(const BlobProducer& producer, const store::BlobName& name,
-                                        const download::FetchPtr& fetch = nullptr);
+  Result<InFlightBlobPtr> find_or_start(const BlobProducer& producer, const store::BlobName& name);
+
+  /// The download of a blob from these origins: shared by all its readers.
+  std::shared_ptr<Download> download(const BlobRef& ref, std::optional<uint64_t> size,
+                                     const std::vector<download::Origin>& origins);
+
+  /// Counts the transfers of all downloads; `by` is 1 or -1.
+  void count_transfer(int by) { transfers_ += by; }
+  /// Whether more blocks may be requested than readers wait for.
+  bool may_read_ahead() const { return transfers_ < kMaxTransfers; }
 
   /// While the result exists, the decoding of that name is not cancelled as unused.
   std::shared_ptr<const void> hold(const store::BlobName& name);
@@ -64,7 +75,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// fails again.
   std::optional<Error> known_failure(const store::BlobName& name);
 
-  /// Whether a download of that name exceeded the limit for measuring a size (InFlightBlob::allow_any_size), or
+  /// Whether a download of that name exceeded the limit for measuring a size (Download::allow_any_size), or
   /// kMaxUnsized downloads from the same server did.
   bool is_too_large_for_size(const store::BlobName& name, const std::string& server);
   void set_too_large_for_size(const store::BlobName& name, const std::string& server);
@@ -81,9 +92,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   Result<void> check_open() const;
 
  private:
-  /// Each kind has its own slots, so that no kind blocks another: decoding may wait for nested decoding and for
-  /// downloads.
-  enum class WorkKind { decoding, nested, fetching };
+  /// Each kind has its own slots, so that no kind blocks another: decoding may wait for nested decoding.
+  enum class WorkKind { decoding, nested };
   struct Job {
     InFlightBlobPtr in_flight;
     WorkKind kind;
@@ -94,18 +104,20 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   using Queue = std::list<std::thread::id>;
 
   void add_remotes(StoreStatus& status);
-  CacheStats::InFlightBlobs fetches() const;
+  std::vector<std::shared_ptr<Download>> live_downloads();
+  std::vector<DownloadProgress> downloads();
   InFlightBlobPtr find(const store::BlobName& name);
   void change_holders(const std::string& name, int by);
   void retire(Jobs::iterator job) noexcept;
   void remember_failure(const Job& job);
-  Result<InFlightBlobPtr> start_or_wait(const BlobProducer& producer, const store::BlobName& name,
-                                        const download::FetchPtr& fetch);
+  Result<InFlightBlobPtr> start_or_wait(const BlobProducer& producer, const store::BlobName& name);
   bool free_slot(WorkKind kind);
-  InFlightBlobPtr start(const BlobProducer& producer, const store::BlobName& name, const download::FetchPtr& fetch,
-                        WorkKind kind);
+  InFlightBlobPtr start(const BlobProducer& producer, const store::BlobName& name, WorkKind kind);
   void run(const InFlightBlobPtr& in_flight) noexcept;
   void reap();
+
+  // Of all downloads, including those that readers wait for.
+  static constexpr int kMaxTransfers = 64;
 
   const FetchSettings fetching_;
   const ExternalStores external_stores_;
@@ -115,12 +127,13 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::stop_source stop_;
   const std::string name_prefix_;  // unique to this store
   Semaphore semaphore_;
+  std::atomic<int> transfers_ = 0;
 
   std::mutex mutex_;                 // guards the rest
   std::condition_variable changed_;  // a job ended, or a queue changed
   Jobs jobs_;                        // most recently requested last
   Jobs ended_jobs_;                  // ended or cancelled; joined later
-  std::array<Queue, 3> queues_;      // waiting threads, by kind
+  std::array<Queue, 2> queues_;      // waiting threads, by kind
   std::unordered_set<std::string> distrusted_;
   std::unordered_map<std::string, Error> failures_;  // at most kMaxFailures
   std::unordered_set<std::string> unsized_;
@@ -128,6 +141,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::set<std::string> logged_;
   std::unordered_map<std::string, size_t> holders_;  // open files, by name
   std::vector<std::weak_ptr<const RemoteSource>> remotes_;
+  std::map<std::string, std::weak_ptr<Download>> downloads_;  // by name and origins
   uint64_t next_name_ = 0;
   bool stopped_ = false;
 };

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <random>
 #include <stop_token>
 #include <thread>
@@ -30,7 +32,11 @@ Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
   return requested.value_or(std::chrono::milliseconds(jitter(random)));
 }
 
-MirrorScheduler::MirrorScheduler(size_t count, const RetryPolicy& policy) : mirrors_(count, Mirror{Backoff(policy)}) {}
+MirrorScheduler::MirrorScheduler(size_t count, const RetryPolicy& policy, size_t first)
+    : mirrors_(count, Mirror{Backoff(policy)}) {
+  for (size_t i = 0; i < count; ++i)
+    if (i != first) mirrors_[i].at += std::chrono::nanoseconds(1);
+}
 
 std::optional<size_t> MirrorScheduler::next(const std::stop_token& stop, Clock::time_point until) {
   const auto before = [](const Mirror& a, const Mirror& b) {
@@ -76,7 +82,7 @@ Error combined_error(const std::string& name, const std::vector<Error>& errors) 
   if (errors.empty()) return {Code::network, fmt::format("{}: no URL to download it from", name)};
   std::string text = name;
   for (size_t i = 0; i < std::min(errors.size(), kMaxShown); ++i)
-    text += fmt::format("{}{}", i == 0 ? ": " : "; ", errors[i].message);
+    text += fmt::format("{}{}", i > 0 ? "; " : name.empty() ? "" : ": ", errors[i].message);
   if (errors.size() > kMaxShown) text += fmt::format("; and {} more", errors.size() - kMaxShown);
   if (every(Code::not_found) || every(Code::unsupported)) return {errors[0].code, text};
   const bool wrong = any(Code::corrupt) && !any(Code::network) && !any(Code::resource);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cache/download/download.h"
-#include "cache/download/origin_info.h"
+#include "cache/download/origin.h"
+#include "cache/download/response.h"
 
 namespace weightfs::download {
 
@@ -29,12 +29,12 @@ class Backoff {
   int attempts_ = 0;
 };
 
-/// Selects the next origin: each one once, in order; then the one whose delay ends first.
+/// Selects the next origin: each one once, from `first` on; then the one whose delay ends first.
 class MirrorScheduler {
  public:
   using Clock = std::chrono::steady_clock;
 
-  MirrorScheduler(size_t count, const RetryPolicy& policy);
+  MirrorScheduler(size_t count, const RetryPolicy& policy, size_t first = 0);
 
   /// Waits for the next origin; nothing when none is left, `stop` is set, or none is due before `until`.
   std::optional<size_t> next(const std::stop_token& stop, Clock::time_point until = Clock::time_point::max());
@@ -59,7 +59,7 @@ class MirrorScheduler {
   std::vector<Mirror> mirrors_;
 };
 
-/// Combines the errors of all origins.
+/// Combines the errors of all origins. `name` may be empty.
 Error combined_error(const std::string& name, const std::vector<Error>& errors);
 
 }  // namespace weightfs::download

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
+#include <utility>
 
 #include "base/text.h"
 #include "cache/download/mirror_scheduler.h"
@@ -11,73 +11,65 @@
 namespace weightfs::download {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using Next = Outcome::Next;
+
+constexpr int kMaxImmediateRetries = 4;  // without progress
+constexpr int kMaxUnattributed = 2;
+
+// Compressed responses allow neither ranges nor resuming, so large files are requested uncompressed.
+constexpr uint64_t kMaxEncoded = 16 << 20;
 
 // Ends a request early; the outcome is recorded elsewhere.
 tl::unexpected<Error> enough() { return failure(Code::resource, "enough"); }
 
-// A strong ETag, in quotes or not, as it was sent; empty for a weak one.
-std::string pinning_etag(const http::Response& response) {
-  const std::string_view etag = response.header("etag").value_or("");
-  const bool is_plain = std::all_of(etag.begin(), etag.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  return is_plain && etag.size() > 2 && etag.size() <= 500 && !etag.starts_with("W/") ? std::string(etag) : "";
+Outcome give_up(Code code, std::string message) { return {Next::give_up, {code, std::move(message)}}; }
+
+// The origin's credentials, if `url` (its URL or a redirect target) has the same scheme, host and port; else null.
+std::shared_ptr<http::Credentials> credentials_for(const Origin& origin, const std::string& url) {
+  return http::origin_of(url) == http::origin_of(origin.url) ? origin.credentials : nullptr;
 }
 
-FileVersion version_of(const http::Response& response, uint64_t size) {
-  std::string modified(response.header("last-modified").value_or(""));
-  if (modified.size() > 100) modified.clear();
-  return {size, is_encoded(response) ? "" : pinning_etag(response), std::move(modified)};
+// Whether a range request may succeed where HEAD failed: URLs of object stores are often signed for GET only.
+bool is_inconclusive(const http::Response& response) {
+  return response.status == 200 || response.status == 400 || response.status == 403 || response.status == 405 ||
+         response.status == 501;
 }
 
-// Some registries quote the ETag of a cached file only.
-std::string_view unquoted(std::string_view etag) {
-  return etag.size() >= 2 && etag.starts_with('"') && etag.ends_with('"') ? etag.substr(1, etag.size() - 2) : etag;
-}
-
-// The response is part of the version, as far as its headers tell.
-bool is_of(const FileVersion& version, const FileVersion& sent) {
-  if (sent.size != version.size) return false;
-  if (version.is_pinned()) return unquoted(sent.etag) == unquoted(version.etag);
-  return sent.last_modified == version.last_modified;
-}
-
-Error changed(const std::string& url) {
-  return {Code::corrupt, fmt::format("{}: changed on the server; mount it again", url)};
-}
-
-// The parsed Content-Range; nothing unless it begins at `from`. It counts with status 200, too: some proxies send it.
-std::optional<ContentRange> content_range_from(const http::Response& response, uint64_t from) {
+std::optional<uint64_t> reported_size(const http::Response& response) {
+  if (response.status == 200) return content_length(response);
   const auto range = parse_content_range(response.header("content-range").value_or(""));
-  return range && range->first == from && !is_encoded(response) ? range : std::nullopt;
+  const bool has_range = response.status == 206 || response.status == 416;  // 416: the file is empty
+  return has_range && range && !is_encoded(response) ? range->total : std::nullopt;
 }
 
-// Performs a request until it succeeds; pauses between retries. `attempt` makes one, and reports progress.
-template <class Attempt>
-Result<void> with_retries(const RetryPolicy& policy, const std::stop_token& stop, Attempt attempt) {
-  Backoff backoff(policy);
-  int immediate = 0;
-  for (;;) {
-    bool has_progress = false;
-    const Outcome outcome = attempt(has_progress);
-    if (outcome.next == Next::done) return {};
-    if (has_progress) {
-      backoff.reset();
-      immediate = 0;
-    }
-    if (outcome.next == Next::give_up) return tl::unexpected(outcome.error);
-    if (outcome.next == Next::retry_now && ++immediate <= 4) continue;
-    const auto pause = TRY(backoff.pause(outcome.error, outcome.retry_after));
-    if (!interruptible_sleep(pause, stop)) return failure(Code::network, "cancelled");
-  }
+// Sends a request, and returns the response without its body.
+Result<http::Response> response_head(http::Client& http, const http::Request& request, const std::stop_token& stop) {
+  std::optional<http::Response> head;
+  const http::ResponseHandler handler{[&](const http::Response& response) -> Result<void> {
+                                        head = response;
+                                        if (request.method == http::Request::Method::head) return {};
+                                        return enough();
+                                      },
+                                      [](std::span<const std::byte>) -> Result<void> { return {}; }};
+  const auto done = http.perform(request, handler, stop);
+  if (head) return *head;
+  return tl::unexpected(done ? Error{Code::corrupt, "no response"} : done.error());
 }
 
 }  // namespace
 
-// One request for a range.
-class RemoteFile::RangeGet {
+// ---- one request
+
+// A request for a range, or for the whole file.
+class RemoteFile::Get {
  public:
-  RangeGet(RemoteFile& file, ByteRange range, const Sink& sink)
-      : file_(file), range_(range), sink_(sink), url_(file.current_url()), has_ranges_(file.has_ranges()) {}
+  // Of a whole file, the bytes before `passed` are not passed to the sink again.
+  Get(RemoteFile& file, size_t origin, ByteRange range, uint64_t passed, const Sink& sink)
+      : file_(file), index_(origin), state_(file.state(origin)), range_(range), passed_(passed), sink_(sink) {
+    const bool is_everything = range_.from == 0 && range_.to >= file_.size_.value_or(UINT64_MAX);
+    is_ranged_ = !is_everything && state_.has_ranges.value_or(true);
+  }
 
   Outcome perform(const std::stop_token& stop) {
     const http::ResponseHandler handler{[this](const http::Response& response) { return on_response(response); },
@@ -86,76 +78,142 @@ class RemoteFile::RangeGet {
     const auto done = file_.http_->perform(request(), handler, stop);
     if (outcome_) return *outcome_;
     if (at_ >= end_) return {};
-    if (!done) {
-      file_.set_current_url(file_.origin_.url);
-      return outcome_of(done.error());
-    }
-    return {at_ > begin_ ? Next::retry_now : Next::retry_later,
-            {Code::network, fmt::format("{}: sends less than requested", file_.printable())}};
+    if (done) return after_body();
+    forget_redirect();
+    Outcome failed = outcome_of(done.error());
+    // A refused redirect names its target only.
+    if (failed.error.code == Code::unsupported && !failed.error.message.starts_with(printable()))
+      failed.error.message = fmt::format("{}: {}", http::printable_url(origin().url), failed.error.message);
+    return failed;
   }
 
   uint64_t at() const { return at_; }
+  uint64_t received() const { return received_; }
+  // Nothing more to request: the range is complete, or the file ends, or the sink needs no more.
+  bool is_complete() const { return is_whole_ || at_ == range_.to || at_ == total_; }
 
  private:
+  const Origin& origin() const { return state_.origin; }
+  std::string printable() const { return http::printable_url(state_.url); }
+
   http::Request request() const {
     http::Request request{
-        .url = url_, .trust = file_.origin_.trust, .credentials = credentials_for(file_.origin_, url_)};
-    const std::scoped_lock lock(file_.mutex_);
-    request.public_only = file_.is_public_ && url_ != file_.origin_.url;
-    if (has_ranges_) request.headers.push_back(fmt::format("Range: bytes={}-{}", range_.from, range_.to - 1));
-    if (file_.version_.etag.starts_with('"')) request.headers.push_back("If-Match: " + file_.version_.etag);
+        .url = state_.url, .trust = origin().trust, .credentials = credentials_for(origin(), state_.url)};
+    request.public_only = state_.is_public && state_.url != origin().url;
+    request.encoded = !is_ranged_ && range_.from == 0 && !state_.version && file_.size_.value_or(0) <= kMaxEncoded;
+    const std::string last = range_.to == UINT64_MAX ? "" : std::to_string(range_.to - 1);
+    if (is_ranged_) request.headers.push_back(fmt::format("Range: bytes={}-{}", range_.from, last));
+    if (state_.version && state_.version->has_quoted_etag())
+      request.headers.push_back("If-Match: " + state_.version->etag);
     return request;
   }
 
   Result<void> on_response(const http::Response& response) {
-    const auto range = has_ranges_ ? content_range_from(response, range_.from) : std::nullopt;
-    if ((response.status == 206 || response.status == 200) && range) return begin(response, *range);
-    if (response.status == 206)
-      return end(
-          {Next::give_up, {Code::corrupt, fmt::format("{}: sends other bytes than requested", file_.printable())}});
-    if (response.status == 200 && has_ranges_) {
-      remember(response, false);
-      return end({Next::give_up, {Code::unsupported, fmt::format("{}: ignores ranges", file_.printable())}});
-    }
-    if (response.status == 200) return begin_whole(response);
-    if (response.status == 412 || response.status == 416) return end({Next::give_up, changed(file_.printable())});
-    Outcome outcome = outcome_of(response, credentials_for(file_.origin_, response.url).get());
-    if (outcome.next == Next::give_up && url_ != file_.origin_.url)
-      outcome.next = Next::retry_now;  // it may have expired
-    file_.set_current_url(file_.origin_.url);
+    // A Content-Range counts with status 200, too: some proxies send it.
+    const auto range = is_ranged_ ? parse_content_range(response.header("content-range").value_or("")) : std::nullopt;
+    if (response.status == 206 || (response.status == 200 && range)) return on_part(response, range);
+    if (response.status == 200) return on_whole(response);
+    if (response.status == 412) return end({Next::give_up, file_.changed(printable())});
+    if (response.status == 416)
+      return end(give_up(Code::corrupt, fmt::format("{}: no data from byte {} on, but more is expected", printable(),
+                                                    range_.from)));
+    Outcome outcome = outcome_of(response, credentials_for(origin(), response.url).get());
+    // Redirect targets expire (signed URLs of object stores): resolve the redirect again.
+    if (outcome.next == Next::give_up && state_.url != origin().url) outcome.next = Next::retry_now;
+    forget_redirect();
     return end(std::move(outcome));
   }
 
-  Result<void> begin(const http::Response& response, const ContentRange& range) {
-    const FileVersion sent = version_of(response, range.total.value_or(file_.version_.size));
-    if (!is_of(file_.version_, sent)) return end({Next::give_up, changed(file_.printable())});
-    begin_ = at_ = range_.from;
-    end_ = std::min(range_.to, *range.last + 1);
+  Result<void> on_part(const http::Response& response, const std::optional<ContentRange>& range) {
+    const bool fits = range && range->first && *range->first == range_.from && *range->last < range_.to;
+    if (!fits) {
+      Outcome outcome =
+          give_up(Code::corrupt, fmt::format("{}: requested bytes from {}, got content-range {}", printable(),
+                                             range_.from, quoted(std::string(response.header("content-range").value_or("nothing")))));
+      // A server whose ranges were never right may send the whole file.
+      if (!state_.has_ranges) outcome.next = Next::retry_now;
+      if (!state_.has_ranges) file_.change_state(index_, [](OriginState& state) { state.has_ranges = false; });
+      return end(std::move(outcome));
+    }
+    const auto length = content_length(response);
+    if (is_encoded(response) || (length && *length != *range->last - *range->first + 1))
+      return end(give_up(Code::corrupt, fmt::format("{}: sends other bytes than its content-range", printable())));
+    if (auto same = check_version(response, range->total); !same) return end({Next::give_up, std::move(same).error()});
+    at_ = range_.from;
+    end_ = *range->last + 1;
+    total_ = range->total;
     remember(response, true);
     return {};
   }
 
-  Result<void> begin_whole(const http::Response& response) {
-    const FileVersion sent = version_of(response, content_length(response).value_or(file_.version_.size));
-    if (is_encoded(response) || !is_of(file_.version_, sent)) return end({Next::give_up, changed(file_.printable())});
-    begin_ = at_ = 0;
-    end_ = file_.version_.size;
-    remember(response, false);
+  Result<void> on_whole(const http::Response& response) {
+    const auto length = content_length(response);
+    if (auto same = check_version(response, length); !same) return end({Next::give_up, std::move(same).error()});
+    is_whole_ = true;
+    end_ = length.value_or(file_.size_.value_or(UINT64_MAX));
+    if (is_ranged_ || response.header("accept-ranges") == "none") {
+      remember(response, false);
+    } else {
+      remember(response, response.header("accept-ranges") == "bytes" ? std::optional(true) : state_.has_ranges);
+    }
     return {};
   }
 
-  void remember(const http::Response& response, bool has_ranges) const {
-    const std::scoped_lock lock(file_.mutex_);
-    file_.url_ = response.url;
-    file_.is_public_ = response.from_public;
-    file_.has_ranges_ = has_ranges;
+  Result<void> check_version(const http::Response& response, std::optional<uint64_t> size) const {
+    const auto expected = file_.size_;
+    if (size && expected && *size != *expected)
+      return tl::unexpected(state_.version ? file_.changed(printable())
+                                           : Error{Code::corrupt, fmt::format("{}: has {} bytes, expected {}",
+                                                                              printable(), *size, *expected)});
+    const bool same = !state_.version || is_same_version(*state_.version,
+                                                         version_of(response, size.value_or(state_.version->size)));
+    return same ? Result<void>() : tl::unexpected(file_.changed(printable()));
+  }
+
+  void remember(const http::Response& response, std::optional<bool> has_ranges) const {
+    const uint64_t size = end_ == UINT64_MAX || !is_whole_ ? file_.size() : end_;
+    file_.change_state(index_, [&](OriginState& state) {
+      state.url = response.url;
+      state.is_public = response.from_public;
+      if (has_ranges && state.has_ranges != false) state.has_ranges = has_ranges;  // once wrong, never again
+      if (!state.version && size > 0 && !is_encoded(response)) state.version = version_of(response, size);
+    });
+  }
+
+  void forget_redirect() const {
+    file_.change_state(index_, [this](OriginState& state) {
+      if (state.url == state_.url) state.url = state.origin.url;  // others may have renewed it
+    });
   }
 
   Result<void> on_body(std::span<const std::byte> bytes) {
-    const auto count = static_cast<size_t>(std::min<uint64_t>(bytes.size(), end_ - at_));
-    if (auto taken = sink_(at_, bytes.first(count)); !taken) return end({Next::give_up, std::move(taken).error()});
-    at_ += count;
-    return at_ < end_ ? Result<void>() : at_ == range_.to && count == bytes.size() ? Result<void>() : enough();
+    if (bytes.size() > end_ - at_ && is_whole_)
+      return end(give_up(Code::corrupt, fmt::format("{}: longer than the expected {} bytes", printable(), end_)));
+    bytes = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), end_ - at_)));
+    if (bytes.empty()) return end({});
+    const uint64_t skipped = is_whole_ ? std::min<uint64_t>(bytes.size(), passed_ - std::min(passed_, at_)) : 0;
+    at_ += skipped;
+    bytes = bytes.subspan(static_cast<size_t>(skipped));
+    if (bytes.empty()) return {};
+    if (received_ == 0) file_.change_state(index_, [](OriginState& state) { state.has_contributed = true; });
+    received_ += bytes.size();
+    const auto wanted = sink_(at_, bytes);
+    if (!wanted) return end({Next::give_up, wanted.error()});
+    at_ += bytes.size();
+    return *wanted ? Result<void>() : end({});
+  }
+
+  // The body ended before all requested bytes were received.
+  Outcome after_body() {
+    if (is_whole_ && end_ == UINT64_MAX) {
+      end_ = at_;
+      return {};
+    }
+    if (is_whole_)
+      return give_up(Code::corrupt, fmt::format("{}: ends before byte {}, expected {}", printable(), at_ + 1, end_));
+    if (received_ > 0)
+      return {Next::retry_now, {Code::network, fmt::format("{}: sends less than requested", printable())}};
+    return {Next::retry_later, {Code::network, fmt::format("{}: sent no data", printable())}};
   }
 
   Result<void> end(Outcome outcome) {
@@ -164,131 +222,284 @@ class RemoteFile::RangeGet {
   }
 
   RemoteFile& file_;
+  const size_t index_;
+  const OriginState state_;
   const ByteRange range_;
+  const uint64_t passed_;
   const Sink& sink_;
-  const std::string url_;
-  const bool has_ranges_;
-  uint64_t begin_ = 0;  // of the bytes that the server sends
-  uint64_t at_ = 0;     // the next byte
+  bool is_ranged_ = false;
+  bool is_whole_ = false;  // the server sends the whole file
+  uint64_t at_ = 0;        // the next byte
   uint64_t end_ = UINT64_MAX;
+  uint64_t received_ = 0;  // bytes passed to the sink
+  std::optional<uint64_t> total_;
   std::optional<Outcome> outcome_;
 };
 
-std::string version_text(const FileVersion& version) {
-  return fmt::format("{}\n{}\n{}\n", version.size, version.etag, version.last_modified);
-}
+// ---- all origins
 
-std::optional<FileVersion> parse_version(std::string_view text) {
-  FileVersion version;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version.size);
-  if (error != std::errc{}) return std::nullopt;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  const size_t etag_end = text.find('\n', 1);
-  if (!text.starts_with('\n') || etag_end == text.npos || !text.ends_with('\n')) return std::nullopt;
-  version.etag = text.substr(1, etag_end - 1);
-  if (etag_end + 1 < text.size()) version.last_modified = text.substr(etag_end + 1, text.size() - etag_end - 2);
-  return version;
-}
-
-Result<RemoteFilePtr> RemoteFile::open(http::ClientPtr http, Origin origin, RetryPolicy retries,
-                                       const std::optional<FileVersion>& known, const std::stop_token& stop) {
-  RemoteFilePtr file(new RemoteFile(std::move(http), std::move(origin), retries));
-  TRY_VOID(with_retries(retries, stop, [&](bool&) { return file->probe(known, stop); }));
-  return file;
+RemoteFile::RemoteFile(http::ClientPtr http, std::string name, std::vector<Origin> origins,
+                       std::optional<uint64_t> size, RetryPolicy retries)
+    : http_(std::move(http)), name_(std::move(name)), retries_(retries), size_(size) {
+  origins.resize(std::min(origins.size(), kMaxOrigins));
+  for (Origin& origin : origins) {
+    const std::string url = origin.url;
+    origins_.push_back({std::move(origin), url});
+  }
 }
 
 RemoteFilePtr RemoteFile::offline(Origin origin, FileVersion version) {
-  RemoteFilePtr file(new RemoteFile(nullptr, std::move(origin), {}));
+  auto file = std::make_shared<RemoteFile>(nullptr, "", std::vector{std::move(origin)}, version.size, RetryPolicy());
   file->version_ = std::move(version);
   return file;
 }
 
-Outcome RemoteFile::probe(const std::optional<FileVersion>& known, const std::stop_token& stop) {
-  std::optional<Outcome> outcome;
-  uint64_t expected = 0;  // bytes of the head
-  http::Request request{.url = origin_.url,
-                        .trust = origin_.trust,
-                        .headers = {fmt::format("Range: bytes=0-{}", kHead - 1)},
-                        .credentials = origin_.credentials};
-  if (known && known->etag.starts_with('"')) request.headers.push_back("If-None-Match: " + known->etag);
-  const auto end = [&](Outcome how) {
-    outcome = std::move(how);
-    return enough();
-  };
-  const auto on_response = [&](const http::Response& response) -> Result<void> {
+RemoteFile::OriginState RemoteFile::state(size_t origin) const {
+  const std::scoped_lock lock(mutex_);
+  return origins_[origin];
+}
+
+template <class Change>
+void RemoteFile::change_state(size_t origin, Change change) {
+  const std::scoped_lock lock(mutex_);
+  change(origins_[origin]);
+}
+
+std::optional<bool> RemoteFile::has_ranges() const {
+  const std::scoped_lock lock(mutex_);
+  return origins_[current_].has_ranges;
+}
+
+std::string RemoteFile::url() const {
+  const std::scoped_lock lock(mutex_);
+  return origins_[current_].origin.url;
+}
+
+Error RemoteFile::changed(const std::string& url) const {
+  return {Code::corrupt, fmt::format("{}: changed on the server{}", url, name_.empty() ? "; mount it again" : "")};
+}
+
+// `attempt` uses one origin until it has all bytes, or a request fails without progress.
+template <class Attempt>
+Result<void> RemoteFile::try_origins(const std::stop_token& stop, Attempt attempt) {
+  size_t count = 0;
+  size_t first = 0;
+  std::vector<size_t> rejected;
+  {
+    const std::scoped_lock lock(mutex_);
+    count = origins_.size();
+    first = current_;
+    for (size_t i = 0; i < count; ++i)
+      if (origins_[i].is_rejected) rejected.push_back(i);
+  }
+  MirrorScheduler mirrors(count, retries_, first);
+  for (const size_t i : rejected) mirrors.exclude(i);
+  while (const auto next = mirrors.next(stop)) {
     {
       const std::scoped_lock lock(mutex_);
-      url_ = response.url;
-      is_public_ = response.from_public;
+      current_ = *next;
     }
-    if (response.status == 304 && known) {
-      version_ = *known;
-      return {};
-    }
-    const auto range = content_range_from(response, 0);
-    if (range && range->total) {
-      version_ = version_of(response, *range->total);
-      expected = std::min(kHead, *range->last + 1);
-      return {};
-    }
-    const auto none = parse_content_range(response.header("content-range").value_or(""));
-    if (response.status == 416 && none && none->total == 0) {
-      version_ = version_of(response, 0);
-      return {};
-    }
-    if (response.status != 200 && response.status != 206) return end(outcome_of(response, origin_.credentials.get()));
-    const auto size = content_length(response);
-    if (response.status == 206 || !size)
-      return end(
-          {Next::give_up,
-           {Code::unsupported, fmt::format("{}: the server does not report the size of the file", printable())}});
-    version_ = version_of(response, *size);
-    expected = std::min(kHead, *size);
-    const std::scoped_lock lock(mutex_);
-    has_ranges_ = *size <= kHead;  // a short file may be sent whole
-    return {};
-  };
-  const auto on_body = [&](std::span<const std::byte> bytes) -> Result<void> {
-    const auto count = static_cast<size_t>(std::min<uint64_t>(bytes.size(), expected - head_.size()));
-    head_.append(reinterpret_cast<const char*>(bytes.data()), count);
-    return count < bytes.size() ? enough() : Result<void>();
-  };
-  head_.clear();
-  ++requests_;
-  const auto done = http_->perform(request, {on_response, on_body}, stop);
-  if (outcome) return *outcome;
-  if (!done && head_.size() < expected) return outcome_of(done.error());
-  if (!done && expected == 0) return outcome_of(done.error());
-  return {};
-}
-
-bool RemoteFile::has_ranges() const {
-  const std::scoped_lock lock(mutex_);
-  return has_ranges_;
-}
-
-std::string RemoteFile::current_url() const {
-  const std::scoped_lock lock(mutex_);
-  return url_;
-}
-
-void RemoteFile::set_current_url(const std::string& url) {
-  const std::scoped_lock lock(mutex_);
-  url_ = url;
+    const Outcome outcome = attempt(*next, mirrors);
+    if (outcome.next == Next::done) return {};
+    if (outcome.next == Next::retry_later)
+      mirrors.retry_later(*next, outcome);
+    else
+      mirrors.give_up(*next, outcome.error);
+  }
+  if (stop.stop_requested()) return failure(Code::network, name_.empty() ? "cancelled" : name_ + ": cancelled");
+  return tl::unexpected(combined_error(name_, mirrors.errors()));
 }
 
 Result<void> RemoteFile::fetch(ByteRange range, const Sink& sink, const std::stop_token& stop) {
   if (http_ == nullptr)
     return failure(Code::network, fmt::format("{}: not cached, and downloads are disabled by --offline", printable()));
-  return with_retries(retries_, stop, [&](bool& has_progress) -> Outcome {
-    RangeGet get(*this, range, sink);
-    Outcome outcome = get.perform(stop);
-    has_progress = get.at() > range.from;
-    if (has_progress) range.from = std::min(get.at(), range.to);
-    if (range.from == range.to) return {};
-    // A shorter answer is legal (RFC 9110, 15.3.7): ask for the rest.
-    return outcome.next == Next::done ? Outcome{Next::retry_now, {Code::network, ""}} : outcome;
+  uint64_t passed = 0;  // bytes of a whole file that a server without ranges sent
+  std::optional<Error> sink_error;
+  const Sink guarded = [&](uint64_t offset, std::span<const std::byte> bytes) {
+    auto wanted = sink(offset, bytes);
+    if (!wanted) sink_error = wanted.error();
+    return wanted;
+  };
+  auto done = try_origins(stop, [&](size_t origin, MirrorScheduler& mirrors) {
+    const Outcome outcome = fetch_from(origin, range, passed, guarded, mirrors, stop);
+    return sink_error ? Outcome{} : outcome;  // not a failure of the origin
   });
+  if (sink_error) return tl::unexpected(*sink_error);
+  return done;
+}
+
+// Continues at `range.from`, which it moves, and at `passed` if the server sends the whole file.
+Outcome RemoteFile::fetch_from(size_t origin, ByteRange& range, uint64_t& passed, const Sink& sink,
+                               MirrorScheduler& mirrors, const std::stop_token& stop) {
+  ProgressSample sample{Clock::now(), 0};
+  uint64_t received = 0;
+  for (int retries = 0; range.from < range.to;) {
+    Get get(*this, origin, range, passed, sink);
+    Outcome outcome = get.perform(stop);
+    received += get.received();
+    if (outcome.next == Next::done && get.is_complete()) return outcome;
+    range.from = std::clamp(get.at(), range.from, range.to);
+    passed = std::max(passed, get.at());
+    if (outcome.next == Next::done)  // a shorter answer is legal (RFC 9110, 15.3.7), but bytes must come
+      outcome = {Next::retry_now, {Code::network, fmt::format("{}: sends less than requested", printable())}};
+    const bool progress = made_progress(sample, received);
+    if (progress) retries = 0;
+    if (outcome.next == Next::retry_now && ++retries <= kMaxImmediateRetries) continue;
+    if (outcome.next == Next::retry_now) outcome.next = Next::give_up;
+    if (outcome.next == Next::give_up || !progress) return outcome;
+    mirrors.reset_backoff(origin);
+    if (outcome.retry_after) return outcome;
+    Backoff once(retries_);
+    const auto pause = once.pause(outcome.error, {});
+    if (!pause || !interruptible_sleep(*pause, stop)) return outcome;
+  }
+  return {};
+}
+
+// Whether enough bytes were received since the sample, delays included: one byte per request must not count as
+// progress.
+bool RemoteFile::made_progress(ProgressSample& sample, uint64_t received) const {
+  const ProgressSample now{Clock::now(), received};
+  const double seconds = std::chrono::duration<double>(now.time - sample.time).count();
+  const auto more = static_cast<double>(now.received - sample.received);
+  sample = now;
+  return more > 0 && more >= seconds * static_cast<double>(http_->options().min_speed);
+}
+
+bool RemoteFile::reject(bool was_resumed) {
+  const std::scoped_lock lock(mutex_);
+  const auto contributed = [](const OriginState& state) { return state.has_contributed; };
+  const auto count = std::count_if(origins_.begin(), origins_.end(), contributed);
+  if (count == 0 && !was_resumed) return false;
+  if (count == 1 && !was_resumed)
+    std::find_if(origins_.begin(), origins_.end(), contributed)->is_rejected = true;
+  else if (++unattributed_ > kMaxUnattributed)
+    return false;
+  for (OriginState& state : origins_) state.has_contributed = false;
+  return std::any_of(origins_.begin(), origins_.end(), [](const OriginState& state) { return !state.is_rejected; });
+}
+
+// ---- the first request
+
+Result<void> RemoteFile::open(const std::optional<FileVersion>& known, const std::stop_token& stop) {
+  return try_origins(stop, [&](size_t origin, MirrorScheduler&) { return probe(origin, known, stop); });
+}
+
+Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known, const std::stop_token& stop) {
+  const Origin at = state(origin).origin;
+  std::optional<Outcome> outcome;
+  FileVersion version;
+  uint64_t expected = 0;  // bytes of the head
+  http::Request request{.url = at.url,
+                        .trust = at.trust,
+                        .headers = {fmt::format("Range: bytes=0-{}", kHead - 1)},
+                        .credentials = at.credentials};
+  if (known && known->has_quoted_etag()) request.headers.push_back("If-None-Match: " + known->etag);
+  const auto end = [&](Outcome how) {
+    outcome = std::move(how);
+    return enough();
+  };
+  const auto on_response = [&](const http::Response& response) -> Result<void> {
+    const auto range = parse_content_range(response.header("content-range").value_or(""));
+    const bool is_part = range && range->first == 0U && range->total && !is_encoded(response);
+    const auto length = response.status == 200 ? content_length(response) : std::nullopt;
+    if (response.status == 304 && known) {
+      version = *known;
+    } else if ((response.status == 200 || response.status == 206) && is_part) {
+      version = version_of(response, *range->total);
+      expected = std::min(kHead, *range->last + 1);
+    } else if (response.status == 416 && range && range->total == 0U) {
+      version = version_of(response, 0);
+    } else if (length) {
+      version = version_of(response, *length);
+      expected = std::min(kHead, *length);
+    } else if (response.status == 200 || response.status == 206) {
+      return end(give_up(Code::unsupported,
+                         fmt::format("{}: the server does not report the size of the file",
+                                     http::printable_url(at.url))));
+    } else {
+      return end(outcome_of(response, at.credentials.get()));
+    }
+    if (size_ && version.size != *size_)
+      return end(give_up(Code::corrupt, fmt::format("{}: has {} bytes, expected {}", http::printable_url(at.url),
+                                                    version.size, *size_)));
+    change_state(origin, [&](OriginState& state) {
+      state.url = response.url;
+      state.is_public = response.from_public;
+      state.has_ranges = !length || is_part || *length <= kHead;  // a short file may be sent whole
+      state.version = version;
+    });
+    return {};
+  };
+  std::string head;
+  const auto on_body = [&](std::span<const std::byte> bytes) -> Result<void> {
+    const auto count = static_cast<size_t>(std::min<uint64_t>(bytes.size(), expected - head.size()));
+    head.append(reinterpret_cast<const char*>(bytes.data()), count);
+    return count < bytes.size() ? enough() : Result<void>();
+  };
+  ++requests_;
+  const auto done = http_->perform(request, {on_response, on_body}, stop);
+  if (outcome) return *outcome;
+  if (!done && (expected == 0 || head.size() < expected)) return outcome_of(done.error());
+  version_ = version;
+  size_ = version.size;
+  head_ = std::move(head);
+  return {};
+}
+
+// ---- the size
+
+// What one origin reported: the size, if known, or the error.
+struct RemoteFile::SizeReply {
+  Outcome outcome = {};
+  std::optional<uint64_t> size = {};
+};
+
+Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& stop) {
+  if (size_) return size_;
+  const http::Options& limits = http_->options();
+  const auto until = Clock::now() + limits.connect_timeout + limits.stall_timeout;
+  RetryPolicy once = retries_;
+  once.retries = std::min(once.retries, 1);
+  MirrorScheduler mirrors(origins_.size(), once);
+  std::optional<uint64_t> size;
+  while (const auto next = mirrors.next(stop, until)) {
+    const SizeReply at = query_size(state(*next).origin, until, stop);
+    if (at.outcome.next == Next::retry_later) {
+      mirrors.retry_later(*next, at.outcome);
+    } else if (at.outcome.next == Next::give_up) {
+      mirrors.give_up(*next, at.outcome.error);
+    } else {
+      // No size, or a different one than before: only a complete download determines it.
+      if (!at.size || (size && size != at.size)) return std::nullopt;
+      size = at.size;
+      mirrors.exclude(*next);
+    }
+  }
+  if (stop.stop_requested()) return failure(Code::network, fmt::format("{}: cancelled", name_));
+  if (size) return size;
+  auto errors = mirrors.errors();
+  if (errors.size() < origins_.size()) errors.push_back({Code::network, "timed out before all origins were tried"});
+  return tl::unexpected(combined_error(name_, errors));
+}
+
+RemoteFile::SizeReply RemoteFile::query_size(const Origin& origin, Clock::time_point until,
+                                             const std::stop_token& stop) {
+  http::Request request{.url = origin.url,
+                        .trust = origin.trust,
+                        .method = http::Request::Method::head,
+                        .credentials = origin.credentials,
+                        .deadline = until};
+  auto response = response_head(*http_, request, stop);
+  if (response && !reported_size(*response) && is_inconclusive(*response)) {
+    request.method = http::Request::Method::get;
+    request.headers = {"Range: bytes=0-0"};
+    response = response_head(*http_, request, stop);
+  }
+  if (!response) return {outcome_of(response.error())};
+  if (const auto size = reported_size(*response)) return {{}, size};
+  if (response->status < 300) return {};
+  return {outcome_of(*response, credentials_for(origin, response->url).get())};
 }
 
 }  // namespace weightfs::download

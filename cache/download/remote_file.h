@@ -1,5 +1,5 @@
-// A file on a server that is read by ranges: its size and validator, and one request for a range of it. (RFC
-// 9110: 13.1.1 If-Match, 13.1.2 If-None-Match, 14 ranges, 15.3.7 status 206.)
+// A file that one or several servers have, and requests for its bytes: the origins are tried in turn, failures are
+// retried, and responses are checked. (RFC 9110: 13.1.1 If-Match, 13.1.2 If-None-Match, 14 ranges, 15.3.7 status 206.)
 #pragma once
 
 #include <atomic>
@@ -11,81 +11,116 @@
 #include <span>
 #include <stop_token>
 #include <string>
-#include <string_view>
+#include <vector>
 
-#include "cache/download/download.h"
-#include "cache/download/origin_info.h"
+#include "base/source.h"
+#include "cache/download/origin.h"
+#include "cache/download/response.h"
 
 namespace weightfs::download {
 
-/// What identifies the bytes of a remote file.
-struct FileVersion {
-  uint64_t size = 0;
-  /// The ETag, if it is strong: equal tags mean equal bytes. Also one without quotes, as some registries send it.
-  std::string etag = {};
-  std::string last_modified = {};  ///< detects most changes, but proves nothing
-
-  bool is_pinned() const { return !etag.empty(); }
-  friend bool operator==(const FileVersion&, const FileVersion&) = default;
-};
-
-/// The version as text, and back; nothing for an invalid text.
-std::string version_text(const FileVersion& version);
-std::optional<FileVersion> parse_version(std::string_view text);
+class MirrorScheduler;
 
 /// Thread-safe.
 class RemoteFile {
  public:
-  /// Receives bytes in order.
-  using Sink = std::function<Result<void>(uint64_t offset, std::span<const std::byte> bytes)>;
+  /// Receives bytes; false: no more are needed.
+  using Sink = std::function<Result<bool>(uint64_t offset, std::span<const std::byte> bytes)>;
 
   static constexpr uint64_t kHead = 16 * 1024;  ///< bytes that open() requests
 
-  /// Requests the first bytes of the file at `origin`, and passes them to on_head if the server sent them. A server
-  /// that still has the version `known` sends none. Fails with not_found, with network, with unsupported if the server
-  /// does not report a size or a rule forbids the URL.
-  static Result<std::shared_ptr<RemoteFile>> open(http::ClientPtr http, Origin origin, RetryPolicy retries,
-                                                  const std::optional<FileVersion>& known, const std::stop_token& stop);
+  /// Limits the requests that a container with many URLs can cause: further origins are not used.
+  static constexpr size_t kMaxOrigins = 16;
+
+  /// `name` is for messages; empty for a file that is named by its URL. If `size` is known, origins that report another
+  /// size are not used. Sends no request.
+  RemoteFile(http::ClientPtr http, std::string name, std::vector<Origin> origins, std::optional<uint64_t> size,
+             RetryPolicy retries);
 
   /// A file of a known version whose server is not asked: fetch() fails with network.
   static std::shared_ptr<RemoteFile> offline(Origin origin, FileVersion version);
 
+  /// Requests the first bytes, to learn the size, the version, and whether the server sends ranges. A server that still
+  /// has the version `known` sends no bytes. Fails as fetch(), and with unsupported if the server does not report a
+  /// size. Must end before other calls.
+  Result<void> open(const std::optional<FileVersion>& known, const std::stop_token& stop);
+
+  /// Asks for the size without downloading (HEAD): as reported by all origins that respond; nothing if one does not
+  /// report the decoded size, or if they differ. Fails as fetch() when no origin responds. All requests together take
+  /// at most one connect and stall timeout, because listing a directory may wait for it.
+  Result<std::optional<uint64_t>> query_size(const std::stop_token& stop);
+
+  /// Requests the bytes of the range, and passes them to `sink` in order; resumes after the last byte received. A range
+  /// without end (UINT64_MAX) is the whole file of unknown size. A server without ranges sends all bytes from the first
+  /// one on; they are passed until the sink needs no more.
+  /// Each origin is tried once before any is retried; one is used as long as it makes progress
+  /// (http::Options::min_speed). Fails with network when no origin delivers the bytes, not_found when all report that
+  /// the file is missing, unsupported when no URL is allowed, corrupt when the bytes cannot be the file's (wrong length,
+  /// another version, invalid encoding), and as the sink does.
+  Result<void> fetch(ByteRange range, const Sink& sink, const std::stop_token& stop);
+
+  /// Reports that the file did not match its digest; `was_resumed`: some of its bytes came from another process.
+  /// Excludes the origin that sent all of it. Returns whether another attempt from the first byte makes sense.
+  bool reject(bool was_resumed);
+
+  /// 0 if unknown.
+  uint64_t size() const { return size_.value_or(0); }
+  /// As open() found it.
   const FileVersion& version() const { return version_; }
   /// The first bytes that open() received: kHead, or fewer.
   const std::string& head() const { return head_; }
-  const std::string& url() const { return origin_.url; }
-  /// "https://example.com/model.gguf", without a query.
-  std::string printable() const { return http::printable_url(origin_.url); }
-  /// Whether the server sends ranges. If not, fetch() requests the whole file.
-  bool has_ranges() const;
 
-  /// Requests the bytes of the range, or all of the file, and passes them to `sink`; retries, and resumes after the
-  /// last byte received. Fails with corrupt if the file has changed on the server, with network, and as the sink does;
-  /// with unsupported if the server turns out to ignore ranges.
-  Result<void> fetch(ByteRange range, const Sink& sink, const std::stop_token& stop);
+  /// Whether the origin in use sends ranges; nothing if it was not asked yet.
+  std::optional<bool> has_ranges() const;
+  /// The URL that the user or container named.
+  std::string url() const;
+  /// The same without its query: "https://example.com/model.gguf".
+  std::string printable() const { return http::printable_url(url()); }
 
   uint64_t requests() const { return requests_; }
 
  private:
-  class RangeGet;
+  class Get;
 
-  RemoteFile(http::ClientPtr http, Origin origin, RetryPolicy retries)
-      : http_(std::move(http)), origin_(std::move(origin)), retries_(retries), url_(origin_.url) {}
+  struct OriginState {
+    Origin origin;
+    std::string url = {};  // after redirects; they may be signed and expire
+    bool is_public = false;  // the server at `url` is
+    std::optional<bool> has_ranges = {};
+    std::optional<FileVersion> version = {};  // of the first response
+    bool is_rejected = false;
+    bool has_contributed = false;  // sent bytes since the last rejection
+  };
+  struct SizeReply;
+  // The bytes received until a time.
+  struct ProgressSample {
+    std::chrono::steady_clock::time_point time;
+    uint64_t received;
+  };
 
-  Outcome probe(const std::optional<FileVersion>& known, const std::stop_token& stop);
-  std::string current_url() const;
-  void set_current_url(const std::string& url);
+  template <class Attempt>
+  Result<void> try_origins(const std::stop_token& stop, Attempt attempt);
+  Outcome fetch_from(size_t origin, ByteRange& range, uint64_t& passed, const Sink& sink, MirrorScheduler& mirrors,
+                     const std::stop_token& stop);
+  Outcome probe(size_t origin, const std::optional<FileVersion>& known, const std::stop_token& stop);
+  SizeReply query_size(const Origin& origin, std::chrono::steady_clock::time_point until, const std::stop_token& stop);
+  OriginState state(size_t origin) const;
+  template <class Change>
+  void change_state(size_t origin, Change change);
+  bool made_progress(ProgressSample& sample, uint64_t received) const;
+  Error changed(const std::string& url) const;
 
   const http::ClientPtr http_;
-  const Origin origin_;
+  const std::string name_;
   const RetryPolicy retries_;
+  std::optional<uint64_t> size_;
   FileVersion version_;
   std::string head_;
   std::atomic<uint64_t> requests_ = 0;
   mutable std::mutex mutex_;  // guards the rest
-  std::string url_;           // after redirects; they may be signed and expire
-  bool is_public_ = false;    // the server at url_ was
-  bool has_ranges_ = true;
+  std::vector<OriginState> origins_;
+  size_t current_ = 0;    // the origin that was used last
+  int unattributed_ = 0;  // rejections without a single responsible origin
 };
 
 using RemoteFilePtr = std::shared_ptr<RemoteFile>;

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "cache/download/mirror_scheduler.h"
-#include "cache/download/origin_info.h"
+#include "cache/download/response.h"
 
 namespace weightfs::registry {
 namespace {

@@ -1,6 +1,6 @@
 // The storage interface for blobs: finished ones and ones that are being written. Backends are a directory shared by
 // processes (cache/store/disk_backend.h) and a temporary file (cache/store/temp_file_backend.h);
-// cache/blobs/in_flight_blob.h writes to both in the same way. Every failure here means "cannot be cached", with a
+// cache/blobs/in_flight_blob.h and cache/blobs/remote_source.h write to both in the same way. Every failure here means "cannot be cached", with a
 // message that fits every blob.
 #pragma once
 
@@ -24,15 +24,13 @@ struct BlobName {
   std::string text;  ///< equal for all readers that may share one in-flight blob; letters, digits and dashes
   std::string key;   ///< of the producer
   std::optional<Digest> digest;  ///< if known
-  /// A partial file may be resumed by the next writer. Requires a digest, so that verification detects wrong bytes.
-  bool resumable = false;
 };
 
 /// Whether cached blobs may be evicted to free space.
 enum class Eviction { allowed, forbidden };
 
-/// A blob that is being written, in order. Destruction before publish() or keep_for_resume() leaves no file. Written by
-/// one thread; range() may be read by any.
+/// A blob that is being written, in order. Destruction before publish() leaves no file. Written by one thread; range()
+/// may be read by any.
 class PartialBlob {
  public:
   virtual ~PartialBlob() = default;
@@ -44,15 +42,6 @@ class PartialBlob {
   virtual Result<void> reserve(uint64_t size, Eviction eviction) = 0;
   /// Writes `bytes` at `offset`, which is the end of the previous write.
   virtual Result<void> write(uint64_t offset, std::span<const std::byte> bytes) = 0;
-  /// The bytes that an earlier writer left, unverified, and its resume note.
-  virtual uint64_t resumed_size() const { return 0; }
-  virtual std::string resume_note() const { return {}; }
-  /// Discards the earlier bytes, before the first write. Open ranges stay readable; range() changes.
-  virtual Result<void> restart() = 0;
-  /// Saves a line for the next writer.
-  virtual void save_resume_note(const std::string& line) = 0;
-  /// Keeps the first `written` bytes for the next writer, if the blob is resumable. Must be the last call.
-  virtual void keep_for_resume(uint64_t written) = 0;
   /// The bytes written so far; its size is meaningless.
   virtual FileRangePtr range() const = 0;
   /// Publishes the blob of `size` bytes with these checksums. Must be the last call.
@@ -91,14 +80,15 @@ class BlobBackend {
   virtual std::optional<Digest> find_digest(DigestOf of, const std::string& key) = 0;
   virtual Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) = 0;
 
-  /// The blocks of a remote file that are cached. `identity` is its URL and validator; nothing if it has none, so the
-  /// blocks cannot be shared with other processes.
+  /// The cached blocks of a remote file. `identity` is its URL and validator, or blob_identity(); nothing if it has
+  /// none, so the blocks cannot be shared with other processes.
   virtual Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) = 0;
 
-  /// Publishes complete blocks as the blob of this digest; the caller has computed it and the checksums from them.
-  virtual Result<void> publish_blocks(const std::string& identity, const Digest& digest, uint64_t size,
-                                      BlockSums sums) = 0;
-  /// Removes blocks that do not match their digest.
+  /// Publishes the complete blocks of this identity as a blob; the caller has computed the digest and checksums from
+  /// them, has claimed all of them, and has flushed the file.
+  virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
+                                            const BlobName& name, const Digest& digest, BlockSums sums) = 0;
+  /// Removes blocks that do not match their digest, even if other processes use them.
   virtual void remove_blocks(const std::string& identity) = 0;
 
   /// Cancels verification in reads of cached blobs soon; they fail with resource.

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <vector>
 
 #include "base/digest.h"
@@ -50,9 +52,35 @@ std::optional<std::string> read_header(int fd) {
   return is_read && header.starts_with(kBlocksMagic) ? std::optional(header) : std::nullopt;
 }
 
+constexpr std::string_view kBlobIdentity = "sha256 ";
+
+// Locks of open file descriptions (fcntl(2), F_OFD_SETLK): they end with the process, and exclude other objects of this
+// process, too.
+bool lock_range(int fd, short type, uint64_t offset, uint64_t size) {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(offset);
+  range.l_len = static_cast<off_t>(size);
+  int done;
+  do done = ::fcntl(fd, F_OFD_SETLK, &range);
+  while (done != 0 && errno == EINTR);
+  return done == 0;
+}
+
 }  // namespace
 
-Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::string_view identity, Reserve reserve) {
+std::string blob_identity(const Digest& digest, uint64_t size) {
+  return fmt::format("{}{} {}", kBlobIdentity, digest.hex(), size);
+}
+
+std::optional<Digest> digest_of_identity(std::string_view identity) {
+  if (!identity.starts_with(kBlobIdentity)) return std::nullopt;
+  identity.remove_prefix(kBlobIdentity.size());
+  return digest_of_hex(identity.substr(0, identity.find(' ')));
+}
+
+Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::string_view identity, Space space) {
   if (size > kMaxSize) return failure(Code::resource, fmt::format("larger than {}", human_size(kMaxSize)));
   if (identity.size() > kMaxIdentity) return failure(Code::resource, "the URL is too long to be cached");
   const int fd = file->number();
@@ -64,7 +92,7 @@ Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::
   }
   struct stat status {};
   const bool is_linked = ::fstat(fd, &status) == 0 && status.st_nlink > 0;
-  return BlockFilePtr(new BlockFile(std::move(file), size, std::move(reserve), is_linked));
+  return BlockFilePtr(new BlockFile(std::move(file), size, std::move(space), is_linked));
 }
 
 std::optional<std::string> BlockFile::identity_of(int fd) {
@@ -74,16 +102,56 @@ std::optional<std::string> BlockFile::identity_of(int fd) {
   return header->substr(line + 1, header->find('\0', line) - line - 1);
 }
 
-bool BlockFile::evict(const Descriptor& folder, const std::string& name, int fd) {
+bool BlockFile::is_held(int fd) {
+  if (!lock_range(fd, F_WRLCK, 0, 1)) return true;
+  lock_range(fd, F_UNLCK, 0, 1);
+  return false;
+}
+
+bool BlockFile::evict(const Descriptor& folder, const std::string& name, int fd, Held held) {
+  if (held == Held::keep && !lock_range(fd, F_WRLCK, 0, 1)) {
+    errno = EBUSY;
+    return false;
+  }
   return ::unlinkat(folder.number(), name.c_str(), 0) == 0 && ::ftruncate(fd, 0) == 0;
+}
+
+uint64_t BlockFile::present_bytes(int fd) {
+  const auto header = read_header(fd);
+  uint64_t size = 0;
+  if (!header || std::sscanf(header->c_str() + kBlocksMagic.size(), "%" SCNu64, &size) != 1) return 0;
+  const uint64_t blocks = (size + kBlock - 1) / kBlock;
+  uint64_t present = 0;
+  std::vector<Entry> entries;
+  for (uint64_t at = 0; at < blocks; at += entries.size()) {
+    entries.resize(static_cast<size_t>(std::min(blocks - at, kEntriesPerRead)));
+    if (!read_fully(fd, map_offset(size) + at * sizeof(Entry), std::as_writable_bytes(std::span(entries)))) return 0;
+    present += static_cast<uint64_t>(std::count_if(entries.begin(), entries.end(), is_present));
+  }
+  return std::min(size, present * kBlock);
 }
 
 bool BlockFile::is_evicted() const {
   struct stat status {};
-  if (!is_linked_) return false;
-  if (::fstat(file_->number(), &status) != 0) return true;
-  const auto size = static_cast<uint64_t>(status.st_size);
-  return is_verified_ ? size < size_ : status.st_nlink == 0 || size != header_offset(size_) + kPage;
+  return ::fstat(file_->number(), &status) != 0 || (is_linked_ && status.st_nlink == 0) ||
+         static_cast<uint64_t>(status.st_size) != header_offset(size_) + kPage;
+}
+
+Result<void> BlockFile::hold() {
+  if (is_held_) return {};
+  if (!lock_range(file_->number(), F_RDLCK, 0, 1) || is_evicted()) return failure(Code::not_found, "evicted");
+  auto allocated = space_.allocate_first(file_->number(), header_offset(size_) + kPage);
+  if (!allocated) lock_range(file_->number(), F_UNLCK, 0, 1);
+  is_held_ = allocated.has_value();
+  return allocated;
+}
+
+void BlockFile::release() {
+  if (is_held_.exchange(false)) lock_range(file_->number(), F_UNLCK, 0, 1);
+}
+
+Result<void> BlockFile::reserve(Blocks blocks) {
+  return is_held_ ? Result<void>() : space_.reserve((blocks.last - blocks.first) * kBlock);
 }
 
 Blocks BlockFile::blocks_of(uint64_t from, uint64_t to) const {
@@ -114,7 +182,6 @@ Result<Blocks> BlockFile::first_absent(Blocks within) {
 
 // The end of the blocks from `within.first` on that are all present, or all absent.
 Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present) {
-  if (is_verified_) return of_present ? std::max(within.first, within.last) : within.first;
   uint64_t block = within.first;
   while (!within.empty() && block < within.last && is_checked(block)) {
     if (!of_present) return block;
@@ -146,7 +213,6 @@ Result<void> BlockFile::write(uint64_t first, std::span<const std::byte> bytes) 
 }
 
 Result<bool> BlockFile::is_complete() {
-  if (is_verified_) return true;
   const std::scoped_lock lock(mutex_);
   std::vector<Entry> entries;
   while (complete_until_ < block_count()) {
@@ -157,6 +223,11 @@ Result<bool> BlockFile::is_complete() {
     if (absent != entries.end()) return false;
   }
   return true;
+}
+
+Result<void> BlockFile::flush() {
+  if (::fsync(file_->number()) != 0) return failure(io_error("the cache"));
+  return {};
 }
 
 // Whether the block has this checksum.
@@ -179,18 +250,9 @@ void BlockFile::set_checked(uint64_t block) {
   checked_[block / kGroup][block % kGroup] = true;
 }
 
-// Locks of open file descriptions (fcntl(2), F_OFD_SETLK): they end with the process, and exclude other objects of this
-// process, too.
 bool BlockFile::set_lock(short type, Blocks blocks) const {
-  struct flock range {};
-  range.l_type = type;
-  range.l_whence = SEEK_SET;
-  range.l_start = static_cast<off_t>(entry_offset(blocks.first));
-  range.l_len = static_cast<off_t>((blocks.last - blocks.first) * sizeof(Entry));
-  int done;
-  do done = ::fcntl(file_->number(), F_OFD_SETLK, &range);
-  while (done != 0 && errno == EINTR);
-  return done == 0;
+  return lock_range(file_->number(), type, entry_offset(blocks.first),
+                         (blocks.last - blocks.first) * sizeof(Entry));
 }
 
 std::unique_ptr<BlockFile::Claim> BlockFile::claim(const BlockFilePtr& file, Blocks blocks) {

@@ -7,7 +7,8 @@
 //
 // No order of writes has to be kept: a block whose bytes and checksum do not match is absent. Each process compares a
 // block before its first use. A process that evicts the file unlinks it first, and truncates it then, so a reader that
-// finds the file linked after a read has read no byte of the truncated file.
+// finds the file linked after a read has read no byte of the truncated file. A process that holds the file prevents its
+// eviction (a lock of the first byte), and has the space for all blocks.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include <span>
 #include <string>
 
+#include "base/digest.h"
 #include "base/os/descriptor.h"
 #include "base/result.h"
 
@@ -36,6 +38,11 @@ struct Blocks {
   bool contains(uint64_t block) const { return block >= first && block < last; }
 };
 
+/// The identity of the blocks of a blob, whichever server they come from.
+std::string blob_identity(const Digest& digest, uint64_t size);
+/// The digest in such an identity; nothing for another one.
+std::optional<Digest> digest_of_identity(std::string_view identity);
+
 /// Thread-safe.
 class BlockFile {
  public:
@@ -43,17 +50,26 @@ class BlockFile {
   static constexpr uint64_t kMaxSize = uint64_t{4} << 40;
   static constexpr size_t kMaxIdentity = 3000;  ///< bytes of the identifying text
 
-  /// Reserves disk space for `bytes` more, which may evict this file; fails with resource.
-  using Reserve = std::function<Result<void>(uint64_t bytes)>;
+  /// Reserves disk space; fails with resource.
+  struct Space {
+    std::function<Result<void>(uint64_t bytes)> reserve;                 ///< for `bytes` more; may evict this file
+    std::function<Result<void>(int fd, uint64_t bytes)> allocate_first;  ///< for the first `bytes` of the file
+  };
 
   /// The file open as `file`, readable and writable, of a remote file of `size` bytes. An empty file becomes one
   /// without blocks; one that does not have this identity is emptied. Fails with resource if `size` is above kMaxSize,
   /// with io if the file cannot be written.
   static Result<std::shared_ptr<BlockFile>> open(SharedDescriptor file, uint64_t size, std::string_view identity,
-                                                 Reserve reserve);
+                                                 Space space);
 
-  /// Removes the file `name` in `folder`, open as `fd`. False with errno set on failure.
-  static bool evict(const Descriptor& folder, const std::string& name, int fd);
+  /// Whether the file open as `fd` is removed although a process holds it.
+  enum class Held { keep, remove };
+  /// Removes the file `name` in `folder`, open as `fd`. False with errno set on failure: EBUSY if a process holds it.
+  static bool evict(const Descriptor& folder, const std::string& name, int fd, Held held);
+  /// Whether a process holds the file open as `fd`.
+  static bool is_held(int fd);
+  /// The number of bytes in present blocks of the file open as `fd`, by its map.
+  static uint64_t present_bytes(int fd);
 
   /// The identifying text of such a file, for listings; nothing if it is not one.
   static std::optional<std::string> identity_of(int fd);
@@ -63,11 +79,14 @@ class BlockFile {
   /// The blocks that hold the bytes [from, to).
   Blocks blocks_of(uint64_t from, uint64_t to) const;
 
-  /// All blocks were verified, and the file is going to be published as a blob, without its map.
-  void set_verified() { is_verified_ = true; }
-  bool is_verified() const { return is_verified_; }
+  const SharedDescriptor& descriptor() const { return file_; }
 
-  /// Whether the file was evicted: its blocks, or its map, are gone.
+  /// Prevents eviction until release(), and reserves the space for all blocks. Fails with resource if there is not
+  /// enough, and with not_found if the file was evicted.
+  Result<void> hold();
+  void release();
+
+  /// Whether the file was evicted, or published as a blob: its blocks, or its map, are gone.
   bool is_evicted() const;
 
   /// Reads from `offset` up to the first absent block; returns the number of bytes. Fails with io, and with not_found
@@ -81,7 +100,7 @@ class BlockFile {
   Result<void> write(uint64_t first, std::span<const std::byte> bytes);
 
   /// Reserves disk space for these blocks.
-  Result<void> reserve(Blocks blocks) { return reserve_((blocks.last - blocks.first) * kBlock); }
+  Result<void> reserve(Blocks blocks);
 
   /// The right to write blocks: no other process or thread has it at the same time. Ends with the object, and with the
   /// process.
@@ -102,9 +121,12 @@ class BlockFile {
   /// Whether the map has all blocks; their bytes are not compared.
   Result<bool> is_complete();
 
+  /// Writes everything to the disk (fsync).
+  Result<void> flush();
+
  private:
-  BlockFile(SharedDescriptor file, uint64_t size, Reserve reserve, bool is_linked)
-      : file_(std::move(file)), size_(size), reserve_(std::move(reserve)), is_linked_(is_linked) {}
+  BlockFile(SharedDescriptor file, uint64_t size, Space space, bool is_linked)
+      : file_(std::move(file)), size_(size), space_(std::move(space)), is_linked_(is_linked) {}
 
   uint64_t entry_offset(uint64_t block) const;
   bool set_lock(short type, Blocks blocks) const;
@@ -117,9 +139,9 @@ class BlockFile {
 
   SharedDescriptor file_;
   const uint64_t size_;
-  const Reserve reserve_;
+  const Space space_;
   const bool is_linked_;  // not a temporary file
-  std::atomic<bool> is_verified_ = false;
+  std::atomic<bool> is_held_ = false;
   std::mutex mutex_;                                 // guards the rest
   std::map<uint64_t, std::bitset<kGroup>> checked_;  // blocks whose checksum was compared, by group
   uint64_t complete_until_ = 0;                      // the map has all blocks before this one

@@ -19,11 +19,6 @@ namespace {
 // Open blobs: enough for concurrent reads, few of a process's 1024 descriptors.
 constexpr size_t kMaxOpen = 128;
 
-// A resume note is the target of a symbolic link (PATH_MAX).
-constexpr size_t kMaxNote = 4000;
-
-std::string note_file(const std::string& file_name) { return file_name + ".from"; }
-
 // The number of blobs with check state in memory: 64 KiB for a blob of 1 GiB.
 constexpr size_t kMaxChecks = 1024;
 
@@ -37,70 +32,24 @@ FileRangePtr whole_file(SharedDescriptor file, uint64_t size) {
 class DiskPartialBlob final : public PartialBlob {
  public:
   DiskPartialBlob(std::shared_ptr<DiskBackend> directory, FoldersPtr folders, BlobName name, SharedDescriptor file,
-                  std::string file_name, uint64_t resumed_size, const std::stop_token& stop)
+                  std::string file_name, const std::stop_token& stop)
       : directory_(std::move(directory)),
         folders_(std::move(folders)),
         name_(std::move(name)),
         file_(std::move(file)),
         file_name_(std::move(file_name)),
-        resumed_size_(resumed_size),
-        stop_(stop),
-        reserved_(resumed_size) {}
+        stop_(stop) {}
 
   ~DiskPartialBlob() override {
     const Descriptor& making = *folders_->making;
-    if (!is_done_ && is_same_file(making, file_name_, file_->number())) {
-      remove_note();  // first: afterwards the file belongs to the next writer
+    if (!is_published_ && is_same_file(making, file_name_, file_->number()))
       ::unlinkat(making.number(), file_name_.c_str(), 0);
-    }
     unlock(file_->number());
-  }
-
-  uint64_t resumed_size() const override { return resumed_size_; }
-
-  std::string resume_note() const override {
-    std::array<char, kMaxNote + 1> text{};
-    if (resumed_size_ == 0) return {};
-    const ssize_t got =
-        ::readlinkat(folders_->making->number(), note_file(file_name_).c_str(), text.data(), text.size());
-    return got > 0 ? std::string(text.data(), static_cast<size_t>(got)) : "";
-  }
-
-  // Replaces the file by a new one that is already locked; readers of the old file continue. Its space stays recorded
-  // until the next scan, so the ledger never undercounts.
-  Result<void> restart() override {
-    remove_note();
-    const Descriptor& making = *folders_->making;
-    const std::string new_name = fmt::format("{}.{}", file_name_, random_hex(8));
-    const int fd =
-        ::openat(making.number(), new_name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return failure(io_error("cannot create a blob"));
-    auto file = std::make_shared<Descriptor>(fd);
-    if (!try_lock(fd) || ::renameat(making.number(), new_name.c_str(), making.number(), file_name_.c_str()) != 0) {
-      const Error error = io_error("cannot create a blob");
-      ::unlinkat(making.number(), new_name.c_str(), 0);
-      return tl::unexpected(error);
-    }
-    file_ = std::move(file);
-    resumed_size_ = reserved_ = 0;
-    return {};
-  }
-
-  void save_resume_note(const std::string& line) override {
-    if (!name_.resumable) return;
-    remove_note();
-    if (!line.empty() && line.size() <= kMaxNote)
-      std::ignore = ::symlinkat(line.c_str(), folders_->making->number(), note_file(file_name_).c_str());
-  }
-
-  void keep_for_resume(uint64_t written) override {
-    // Also frees blocks allocated beyond the end.
-    is_done_ = name_.resumable && written > 0 && ::ftruncate(file_->number(), static_cast<off_t>(written)) == 0;
   }
 
   Result<void> reserve(uint64_t size, Eviction eviction) override {
     if (size <= reserved_) return {};
-    TRY_VOID(directory_->disk_quota().reserve(*folders_, file_->number(), reserved_, size, eviction, stop_));
+    TRY_VOID(directory_->disk_quota().reserve(*folders_, file_->number(), size, eviction, stop_));
     reserved_ = size;
     return {};
   }
@@ -119,26 +68,21 @@ class DiskPartialBlob final : public PartialBlob {
   Result<BlobHandle> publish(const Digest& digest, uint64_t size, BlockSums sums) override {
     // frees blocks beyond the end
     if (reserved_ > size) std::ignore = ::ftruncate(file_->number(), static_cast<off_t>(size));
-    remove_note();  // first: afterwards the note belongs to the next writer
     BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, file_name_, digest, size, std::move(sums)));
-    is_done_ = true;
+    is_published_ = true;
     return handle;
   }
 
  private:
-  void remove_note() const {
-    if (name_.resumable) ::unlinkat(folders_->making->number(), note_file(file_name_).c_str(), 0);
-  }
 
   std::shared_ptr<DiskBackend> directory_;
   FoldersPtr folders_;
   BlobName name_;
   SharedDescriptor file_;
   std::string file_name_;  // in making/
-  uint64_t resumed_size_;
   const std::stop_token stop_;
-  uint64_t reserved_;
-  bool is_done_ = false;  // published, or kept for resuming
+  uint64_t reserved_ = 0;
+  bool is_published_ = false;
 };
 
 // The prefix of saved digests of external files, so that none leads to a blob.
@@ -198,9 +142,7 @@ BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, st
   return handle;
 }
 
-std::string DiskBackend::file_name_of(const BlobName& name) const {
-  return name.resumable ? part_file(*name.digest) : fmt::format("{}.{}", name.text, suffix_);
-}
+std::string DiskBackend::file_name_of(const BlobName& name) const { return fmt::format("{}.{}", name.text, suffix_); }
 
 std::optional<Digest> DiskBackend::find_digest(DigestOf of, const std::string& key) {
   const auto folders = this->folders(Missing::fail);
@@ -226,15 +168,23 @@ Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const
 
 Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& identity, uint64_t size) {
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  const auto reserve = [self = weak_from_this(), folders](uint64_t bytes) -> Result<void> {
+  const auto with_quota = [self = weak_from_this(), folders](auto reserve) -> Result<void> {
     const auto backend = self.lock();
     if (backend == nullptr) return failure(Code::resource, "the cache is closed");
-    return backend->disk_quota_.reserve_space(*folders, bytes, {});
+    return reserve(backend->disk_quota_, *folders);
+  };
+  BlockFile::Space space;
+  space.reserve = [with_quota](uint64_t bytes) {
+    return with_quota([&](DiskQuota& quota, const Folders& in) { return quota.reserve_space(in, bytes, {}); });
+  };
+  space.allocate_first = [with_quota](int fd, uint64_t bytes) {
+    return with_quota(
+        [&](DiskQuota& quota, const Folders& in) { return quota.reserve(in, fd, bytes, Eviction::allowed, {}); });
   };
   if (!identity) {
     const int fd = ::openat(folders->making->number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) return failure(io_error(top_));
-    return BlockFile::open(std::make_shared<Descriptor>(fd), size, "", reserve);
+    return BlockFile::open(std::make_shared<Descriptor>(fd), size, "", std::move(space));
   }
   const std::string path = blocks_file(sha256(*identity));
   const int root = folders->root->number();
@@ -244,31 +194,34 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& 
   auto file = std::make_shared<Descriptor>(fd);
   const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
   ::futimens(fd, times);  // of last use, for eviction
-  return BlockFile::open(std::move(file), size, *identity, reserve);
+  return BlockFile::open(std::move(file), size, *identity, std::move(space));
 }
 
-// The blocks are at the beginning of the file, so cutting off the map makes it the blob.
-Result<void> DiskBackend::publish_blocks(const std::string& identity, const Digest& digest, uint64_t size,
-                                         BlockSums sums) {
+// The blocks are at the beginning of the file, so cutting off the map makes it the blob. Until then it is in making/,
+// where no other process opens it.
+Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
+                                               const BlobName& name, const Digest& digest, BlockSums sums) {
+  if (!identity) return failure(Code::unsupported, "the server does not identify the version of the file");
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  const std::string path = blocks_file(sha256(identity));
-  const std::string blob = blob_file(digest);
+  const std::string path = blocks_file(sha256(*identity));
+  const std::string file_name = fmt::format("{}.{}", digest.hex(), suffix_);
   const int root = folders->root->number();
-  const Descriptor file(::openat(root, path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!file || BlockFile::identity_of(file.number()) != identity)
+  const int making = folders->making->number();
+  const SharedDescriptor& file = blocks->descriptor();
+  if (!try_lock(file->number()) || !is_same_file(*folders->root, path, file->number()) ||
+      ::renameat(root, path.c_str(), making, file_name.c_str()) != 0)
     return failure(Code::resource, fmt::format("{}: removed by another process", top_));
-  if (::mkdirat(folders->blobs->number(), blob.substr(0, blob.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
-    return failure(io_error(top_));
-  if (::ftruncate(file.number(), static_cast<off_t>(size)) != 0 || ::fsync(file.number()) != 0 ||
-      ::renameat(root, path.c_str(), folders->blobs->number(), blob.c_str()) != 0)
-    return failure(io_error(top_));
-  save_sums(digest, sums);
-  return {};
+  auto handle = ::ftruncate(file->number(), static_cast<off_t>(blocks->size())) == 0
+                    ? publish(*folders, name, file, file_name, digest, blocks->size(), std::move(sums))
+                    : Result<BlobHandle>(failure(io_error(top_)));
+  if (!handle) ::unlinkat(making, file_name.c_str(), 0);
+  unlock(file->number());
+  return handle;
 }
 
 void DiskBackend::remove_blocks(const std::string& identity) {
   if (const auto folders = this->folders(Missing::fail))
-    std::ignore = weightfs::remove_blocks(**folders, sha256(identity));
+    std::ignore = weightfs::remove_blocks(**folders, sha256(identity), BlockFile::Held::remove);
 }
 
 Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
@@ -298,12 +251,12 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   const auto current_size = static_cast<uint64_t>(status.st_size);
   if (!locked) return AcquireResult{{}, nullptr, whole_file(std::move(file), current_size), current_size};
   if (!is_same_file(making, file_name, fd)) return std::nullopt;
-  if (current_size > 0 && !name.resumable) {
+  if (current_size > 0) {
     ::unlinkat(making.number(), file_name.c_str(), 0);
     return std::nullopt;
   }
-  auto partial = std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, std::move(file), file_name,
-                                                   current_size, stop);
+  auto partial =
+      std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, std::move(file), file_name, stop);
   // The previous holder of the lock may have published it.
   if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
   return AcquireResult{{}, std::move(partial), nullptr, 0};

@@ -1,8 +1,8 @@
 // The backend that all processes of a user share: files named by digest; cache/paths.h describes the layout.
 // The process that holds the lock (flock) of a file in making/ is its writer; only the writer unlinks or renames it.
 // The file's size is its progress and only grows. A file of a dead writer is replaced, not continued. Its name ends
-// with the boot ID, because blocks may be missing after a crash of the machine. A resumable download is named
-// `<digest>.part` and is continued across boots, since its digest is verified.
+// with the boot ID, because blocks may be missing after a crash of the machine. Downloads are in blocks/ until they are
+// complete and verified (cache/store/block_file.h).
 #pragma once
 
 #include <sys/stat.h>
@@ -37,8 +37,8 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
   Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) override;
-  Result<void> publish_blocks(const std::string& identity, const Digest& digest, uint64_t size,
-                              BlockSums sums) override;
+  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
+                                    const BlobName& name, const Digest& digest, BlockSums sums) override;
   void remove_blocks(const std::string& identity) override;
 
   /// Publishes `file_name` in making/, locked by the caller, as the blob of that digest.

@@ -22,12 +22,12 @@ using namespace store;
 
 constexpr uint64_t kBlock = 4096;
 
-// A link in the index, or a resume note: ext4 stores long targets in a block.
+// A link in the index: ext4 stores long targets in a block.
 constexpr uint64_t kLink = kBlock;
 
 // Includes index links that will be created for files in making/.
 uint64_t counted_bytes(const Inventory& inventory) {
-  return inventory.on_disk + (inventory.temporary_files + inventory.parts.size()) * kLink;
+  return inventory.on_disk + inventory.temporary_files * kLink;
 }
 
 Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed) {
@@ -39,6 +39,9 @@ Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed
   return {Code::resource, reason};
 }
 
+// The header of a new file with blocks: it is recorded with them.
+constexpr uint64_t kUnrecorded = 2 * kBlock;
+
 // A blob, or the blocks of a remote file.
 struct Evictable {
   timespec last_used;
@@ -48,7 +51,8 @@ struct Evictable {
 // Returns the freed disk space; nothing if the item is pinned or could not be removed.
 std::optional<uint64_t> remove_evictable(const Folders& folders, const Evictable& each) {
   const auto* const blob = std::get_if<Inventory::Blob>(&each.item);
-  if (blob == nullptr) return remove_blocks(folders, std::get<Inventory::Remote>(each.item).name);
+  if (blob == nullptr)
+    return remove_blocks(folders, std::get<Inventory::Remote>(each.item).name, BlockFile::Held::keep);
   return !blob->pinned && unlink_blob(folders, blob->digest) ? std::optional(blob->on_disk) : std::nullopt;
 }
 
@@ -84,18 +88,18 @@ uint64_t DiskQuota::quota(const Folders& folders) {
   return *quota_;
 }
 
-Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t from, uint64_t to, Eviction eviction,
+Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t size, Eviction eviction,
                                 const std::stop_token& stop) {
   const uint64_t quota = this->quota(folders);
-  if (to > INT64_MAX || allocated(to) + kBlock > quota)
+  if (size > INT64_MAX || allocated(size) + kBlock > quota)
     return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota)));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
-  const uint64_t needed = allocated(to) - allocated(from) + (from == 0 ? kLink : 0);
-  const auto recorded = ledger.read();
-  const bool fits = recorded && *recorded <= quota && needed <= quota - *recorded;
-  const uint64_t used = fits ? *recorded : TRY(evict_for(folders, quota, needed, eviction));
-  ledger.write(used + needed);  // first, so that being killed in between never undercounts
-  if (allocate(fd, from, to)) return {};
+  struct stat status {};
+  uint64_t present = ::fstat(fd, &status) == 0 ? on_disk(status) : 0;
+  if (present <= kUnrecorded) present = 0;
+  const uint64_t needed = allocated(size) - std::min(allocated(size), present) + (present == 0 ? kLink : 0);
+  TRY_VOID(record(folders, ledger, needed, eviction));  // first, so that being killed in between never undercounts
+  if (allocate(fd, 0, size)) return {};
   const bool full = is_full(errno);
   const Error error = io_error(folders.top);
   if (!full || eviction == Eviction::forbidden) return tl::unexpected(error);
@@ -104,19 +108,24 @@ Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t from, u
   if (!inventory) return tl::unexpected(error);
   const EvictResult evicted = evict(folders, *inventory, needed);
   ledger.write(counted_bytes(*inventory) + needed);
-  if (evicted.bytes > 0 && allocate(fd, from, to)) return {};
+  if (evicted.bytes > 0 && allocate(fd, 0, size)) return {};
   return tl::unexpected(error);
 }
 
 Result<void> DiskQuota::reserve_space(const Folders& folders, uint64_t bytes, const std::stop_token& stop) {
   const uint64_t quota = this->quota(folders);
-  const uint64_t needed = allocated(bytes);
-  if (needed > quota)
+  if (allocated(bytes) > quota)
     return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota)));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
+  return record(folders, ledger, allocated(bytes), Eviction::allowed);
+}
+
+// Records `needed` more bytes; evicts others for them.
+Result<void> DiskQuota::record(const Folders& folders, const QuotaLedger& ledger, uint64_t needed, Eviction eviction) {
+  const uint64_t quota = this->quota(folders);
   const auto recorded = ledger.read();
   const bool fits = recorded && *recorded <= quota && needed <= quota - *recorded;
-  const uint64_t used = fits ? *recorded : TRY(evict_for(folders, quota, needed, Eviction::allowed));
+  const uint64_t used = fits ? *recorded : TRY(evict_for(folders, quota, needed, eviction));
   ledger.write(used + needed);
   return {};
 }
@@ -175,7 +184,7 @@ EvictResult DiskQuota::evict(const Folders& folders, Inventory& inventory, uint6
   std::vector<Inventory::Part> parts = std::exchange(inventory.parts, {});
   std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return is_older(a.written, b.written); });
   for (const Inventory::Part& part : parts) {
-    const auto removed = evicted.bytes < needed ? remove_unlocked(folders, part_file(part.digest)) : std::nullopt;
+    const auto removed = evicted.bytes < needed ? remove_blocks(folders, part.name, BlockFile::Held::keep) : std::nullopt;
     if (!removed) {
       inventory.parts.push_back(part);
       continue;

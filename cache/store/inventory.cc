@@ -24,9 +24,10 @@ class Scanner {
  public:
   Scanner(const Folders& folders, std::set<std::string> pins) : folders_(folders), pins_(std::move(pins)) {}
 
-  // Scans making/ before blobs/, so that a blob published meanwhile is not missed.
+  // In the order in which a download moves, so that a blob published meanwhile is not missed.
   Inventory scan() {
     const Descriptor& blobs = *folders_.blobs;
+    for_each_in(*folders_.root, kBlocksFolder, [&](const std::string& name) { blocks(name); });
     for_each_in(*folders_.making, ".", [&](const std::string& name) { making(name); });
     for_each_in(blobs, ".", [&](const std::string& two) {
       for_each_in(blobs, two, [&](const std::string& name) { blob(two, name); });
@@ -35,7 +36,6 @@ class Scanner {
                 [&](const std::string& name) { inventory_.links += count(*folders_.index, name); });
     for_each_in(*folders_.root, kSumsFolder,
                 [&](const std::string& name) { count(*folders_.root, fmt::format("{}/{}", kSumsFolder, name)); });
-    for_each_in(*folders_.root, kBlocksFolder, [&](const std::string& name) { remote(name); });
     for (const std::string& hex : pins_) inventory_.absent.push_back(*digest_of_hex(hex));
     return std::move(inventory_);
   }
@@ -52,37 +52,50 @@ class Scanner {
     if (!count(*folders_.blobs, fmt::format("{}/{}", two, name)) || !S_ISREG(file_.st_mode)) return;
     const auto digest = digest_of_blob(two, name);
     if (!digest) return;
-    if (const auto counted = making_sizes_.extract(file_.st_ino)) {  // published after it was counted in making/
-      inventory_.on_disk -= std::min(inventory_.on_disk, counted.mapped());
-      if (std::erase_if(inventory_.parts, [&](const Inventory::Part& p) { return p.digest == *digest; }) == 0)
-        --inventory_.temporary_files;
-    }
+    forget_counted();
     const bool pinned = pins_.erase(name) > 0;
     inventory_.blobs.push_back({*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_), file_.st_mtim, pinned});
   }
 
-  void remote(const std::string& name) {
+  // The file was counted elsewhere before it was moved.
+  void forget_counted() {
+    const auto counted = counted_.extract(file_.st_ino);
+    if (!counted) return;
+    inventory_.on_disk -= std::min(inventory_.on_disk, counted.mapped().on_disk);
+    if (!counted.mapped().blocks)
+      --inventory_.temporary_files;
+    else
+      std::erase_if(inventory_.parts, [&](const Inventory::Part& part) { return part.name == counted.mapped().blocks; });
+  }
+
+  void blocks(const std::string& name) {
     const auto digest = digest_of_hex(name);
     if (!digest || !count(*folders_.root, blocks_file(*digest)) || !S_ISREG(file_.st_mode)) return;
     const Descriptor file(::openat(folders_.root->number(), blocks_file(*digest).c_str(),
                                    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    inventory_.remotes.push_back(
-        {*digest, BlockFile::identity_of(file.number()).value_or(""), on_disk(file_), file_.st_mtim});
+    counted_.emplace(file_.st_ino, Counted{on_disk(file_), digest});
+    const std::string identity = BlockFile::identity_of(file.number()).value_or("");
+    if (const auto blob = digest_of_identity(identity))
+      inventory_.parts.push_back({*blob, *digest, on_disk(file_), file_.st_mtim});
+    else
+      inventory_.remotes.push_back({*digest, identity, on_disk(file_), file_.st_mtim});
   }
 
   void making(const std::string& name) {
     if (!count(*folders_.making, name) || !S_ISREG(file_.st_mode)) return;
-    making_sizes_.emplace(file_.st_ino, on_disk(file_));
-    if (const auto digest = digest_of_part(name)) {
-      inventory_.parts.push_back({*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_), file_.st_mtim});
-    } else {
-      ++inventory_.temporary_files;
-    }
+    forget_counted();
+    counted_.emplace(file_.st_ino, Counted{on_disk(file_), {}});
+    ++inventory_.temporary_files;
   }
 
+  struct Counted {
+    uint64_t on_disk;
+    std::optional<Digest> blocks;  // the name in blocks/; nothing for a file in making/
+  };
+
   const Folders& folders_;
-  std::set<std::string> pins_;                        // of blobs not found yet
-  std::unordered_map<ino_t, uint64_t> making_sizes_;  // disk space of the files in making/
+  std::set<std::string> pins_;                   // of blobs not found yet
+  std::unordered_map<ino_t, Counted> counted_;  // files in blocks/ and making/
   Inventory inventory_;
   struct stat file_ {};  // the last counted file
 };
@@ -94,13 +107,13 @@ Result<Inventory> scan_inventory(const Folders& folders) {
   return Scanner(folders, std::move(pinned)).scan();
 }
 
-void mark_active_downloads(const Folders& folders, Inventory& inventory) {
+void inspect_downloads(const Folders& folders, Inventory& inventory) {
   for (Inventory::Part& part : inventory.parts) {
-    const std::string name = part_file(part.digest);
-    const int fd = ::openat(folders.making->number(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) continue;
-    const Descriptor file(fd);
-    part.is_active = !try_lock(fd) && errno == EWOULDBLOCK;
+    const Descriptor file(::openat(folders.root->number(), blocks_file(part.name).c_str(),
+                                   O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file) continue;
+    part.size = BlockFile::present_bytes(file.number());
+    part.is_active = BlockFile::is_held(file.number());
   }
 }
 

@@ -20,10 +20,11 @@ struct Inventory {
   /// An active or abandoned download.
   struct Part {
     Digest digest;
-    uint64_t size;  ///< bytes present
+    Digest name;  ///< of the file with the blocks
     uint64_t on_disk;
     timespec written;
-    bool is_active = false;  ///< being downloaded; set by mark_active_downloads()
+    uint64_t size = 0;       ///< bytes present; set by inspect_downloads()
+    bool is_active = false;  ///< being downloaded; set by inspect_downloads()
   };
 
   /// Blocks of a remote file that is read by ranges.
@@ -38,7 +39,7 @@ struct Inventory {
   std::vector<Part> parts;
   std::vector<Remote> remotes;
   std::vector<Digest> absent;    ///< pinned but not cached
-  uint64_t temporary_files = 0;  ///< files in making/ other than partial downloads
+  uint64_t temporary_files = 0;  ///< files in making/
   uint64_t links = 0;            ///< in the index
   uint64_t on_disk = 0;          ///< total
 };
@@ -46,9 +47,8 @@ struct Inventory {
 /// Scans the store; other processes may change it meanwhile. Fails when the pins cannot be read.
 Result<Inventory> scan_inventory(const Folders& folders);
 
-/// Sets Part::is_active by trying each lock. A process that resumes a download at that moment finds it locked and
-/// retries.
-void mark_active_downloads(const Folders& folders, Inventory& inventory);
+/// Sets Part::size and Part::is_active.
+void inspect_downloads(const Folders& folders, Inventory& inventory);
 
 /// Whether `a` is before `b`.
 inline bool is_older(const timespec& a, const timespec& b) {

@@ -119,14 +119,14 @@ class Removal {
   }
 
   void remove(const Inventory::Part& part) {
-    const auto bytes = remove_unlocked(folders_, part_file(part.digest));
-    if (!bytes) return keep(part.digest, "is being downloaded");
+    const auto bytes = remove_blocks(folders_, part.name, BlockFile::Held::keep);
+    if (!bytes) return keep(part.digest, errno == EBUSY ? "is being downloaded" : io_error("cannot be removed").message);
     result_.bytes += *bytes;
     ++result_.partial;
   }
 
   void remove(const Inventory::Remote& remote) {
-    const auto bytes = remove_blocks(folders_, remote.name);
+    const auto bytes = remove_blocks(folders_, remote.name, BlockFile::Held::keep);
     if (!bytes) return keep(remote.name, io_error("cannot be removed").message);
     result_.bytes += *bytes;
     ++result_.remotes;
@@ -227,7 +227,7 @@ Result<Inventory> CacheMaintenance::inventory() const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return Inventory{};
   Inventory inventory = TRY(scan_inventory(*folders));
-  mark_active_downloads(*folders, inventory);
+  inspect_downloads(*folders, inventory);
   std::sort(inventory.blobs.begin(), inventory.blobs.end(),
             [](const auto& a, const auto& b) { return is_older(b.last_used, a.last_used); });
   std::sort(inventory.parts.begin(), inventory.parts.end(),
@@ -254,7 +254,7 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
   GcResult result;
   const Inventory before = TRY(scan_inventory(*folders));
   for (const Inventory::Part& part : before.parts) {
-    const auto bytes = remove_unlocked(*folders, part_file(part.digest));
+    const auto bytes = remove_blocks(*folders, part.name, BlockFile::Held::keep);
     result.partial += bytes.has_value();
     result.bytes += bytes.value_or(0);
   }

@@ -25,8 +25,6 @@ using namespace store;
 // Partial downloads older than this are removed.
 constexpr time_t kMaxPartAge = 7 * 24 * 3600;
 
-constexpr std::string_view kPartSuffix = ".part";
-constexpr std::string_view kNoteSuffix = ".from";
 
 std::string read_boot_id() {
   const Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
@@ -79,17 +77,16 @@ bool exists(const Descriptor& folder, const std::string& name) {
   return ::fstatat(folder.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
-bool is_expired(const Descriptor& making, const std::string& part) {
+// A partial download that nobody resumed for a long time.
+bool is_expired_download(const Folders& folders, const Digest& name) {
   struct stat status {};
-  return ::fstatat(making.number(), part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         status.st_mtim.tv_sec < ::time(nullptr) - kMaxPartAge;
-}
-
-// The partial file of this resume note; empty for other names.
-std::string part_of_note(const std::string& name) {
-  if (!name.ends_with(kNoteSuffix)) return "";
-  const std::string part = name.substr(0, name.size() - kNoteSuffix.size());
-  return digest_of_part(part) ? part : "";
+  const int root = folders.root->number();
+  const std::string path = blocks_file(name);
+  if (::fstatat(root, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_mtim.tv_sec >= ::time(nullptr) - kMaxPartAge)
+    return false;
+  const Descriptor file(::openat(root, path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return file && digest_of_identity(BlockFile::identity_of(file.number()).value_or("")).has_value();
 }
 
 }  // namespace
@@ -148,14 +145,6 @@ std::string blob_file(const Digest& digest) {
 
 std::string index_link(const BlobName& name) { return sha256(name.key).hex(); }
 
-std::string part_file(const Digest& digest) { return fmt::format("{}{}", digest.hex(), kPartSuffix); }
-
-std::optional<Digest> digest_of_part(const std::string& name) {
-  if (!name.ends_with(kPartSuffix)) return std::nullopt;
-  const auto digest = digest_of_hex(std::string_view(name).substr(0, name.size() - kPartSuffix.size()));
-  return digest && part_file(*digest) == name ? digest : std::nullopt;
-}
-
 Result<std::set<std::string>> pins(const Folders& folders) {
   const auto folder = open_pins(folders);
   if (!folder && folder.error().code == Code::not_found) return std::set<std::string>{};
@@ -213,12 +202,12 @@ std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest,
 
 std::string blocks_file(const Digest& name) { return fmt::format("{}/{}", kBlocksFolder, name.hex()); }
 
-std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name) {
+std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, BlockFile::Held held) {
   const std::string path = blocks_file(name);
   const Descriptor file(::openat(folders.root->number(), path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(file.number(), &status) != 0) return std::nullopt;
-  return BlockFile::evict(*folders.root, path, file.number()) ? std::optional(on_disk(status)) : std::nullopt;
+  return BlockFile::evict(*folders.root, path, file.number(), held) ? std::optional(on_disk(status)) : std::nullopt;
 }
 
 // Not written atomically: a partial file does not decode.
@@ -254,14 +243,17 @@ SweepResult sweep(const Folders& folders) {
   const Descriptor& making = *folders.making;
   SweepResult swept;
   for_each_in(making, ".", [&](const std::string& name) {
-    // A download creates the file before the note. At worst, a new note is lost, and the download starts over later.
-    if (const std::string part = part_of_note(name); !part.empty()) {
-      if (!exists(making, part)) ::unlinkat(making.number(), name.c_str(), 0);
-    } else if (!digest_of_part(name) || is_expired(making, name)) {
-      const auto removed = remove_unlocked(folders, name);
-      swept.files += removed.has_value();
-      swept.bytes += removed.value_or(0);
-    }
+    const auto removed = remove_unlocked(folders, name);
+    swept.files += removed.has_value();
+    swept.bytes += removed.value_or(0);
+  });
+  for_each_in(*folders.root, kBlocksFolder, [&](const std::string& hex) {
+    const auto name = digest_of_hex(hex);
+    const auto removed = name && is_expired_download(folders, *name)
+                             ? remove_blocks(folders, *name, BlockFile::Held::keep)
+                             : std::nullopt;
+    swept.files += removed.has_value();
+    swept.bytes += removed.value_or(0);
   });
   for_each_in(*folders.root, kSumsFolder, [&](const std::string& name) {
     const auto digest = digest_of_hex(name);
@@ -271,7 +263,6 @@ SweepResult sweep(const Folders& folders) {
   return swept;
 }
 
-// The note first: after the file is gone, another download may create a new note.
 std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name) {
   const Descriptor& making = *folders.making;
   const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -279,7 +270,6 @@ std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::strin
   const Descriptor file(fd);
   struct stat status {};
   if (!try_lock(fd) || !is_same_file(making, file_name, fd) || ::fstat(fd, &status) != 0) return std::nullopt;
-  if (digest_of_part(file_name)) ::unlinkat(making.number(), fmt::format("{}{}", file_name, kNoteSuffix).c_str(), 0);
   return ::unlinkat(making.number(), file_name.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
 }
 

@@ -45,10 +45,6 @@ class TempFilePartialBlob final : public PartialBlob {
     return {};
   }
 
-  Result<void> restart() override { return {}; }  // never resumed
-  void save_resume_note(const std::string&) override {}
-  void keep_for_resume(uint64_t) override {}
-
   FileRangePtr range() const override {
     std::vector<FileRange::Segment> segments;
     for (const auto& allocation : allocations_)
@@ -79,6 +75,29 @@ class TempFilePartialBlob final : public PartialBlob {
   uint64_t reserved_ = 0;
 };
 
+// A file of its own for the blocks of a remote file. Its disk space counts as long as it is open.
+class BlocksInTempFile {
+ public:
+  BlocksInTempFile(Descriptor file, std::shared_ptr<TempFile> budget)
+      : file_(std::move(file)), budget_(std::move(budget)) {}
+  ~BlocksInTempFile() { budget_->discharge(charged_); }
+  BlocksInTempFile(const BlocksInTempFile&) = delete;
+  BlocksInTempFile& operator=(const BlocksInTempFile&) = delete;
+
+  Descriptor& file() { return file_; }
+  Result<void> charge(uint64_t size) {
+    TRY_VOID(budget_->charge(size));
+    charged_ += size;
+    return {};
+  }
+  Result<void> charge_up_to(uint64_t size) { return charge(size - std::min<uint64_t>(size, charged_)); }
+
+ private:
+  Descriptor file_;
+  std::shared_ptr<TempFile> budget_;
+  std::atomic<uint64_t> charged_ = 0;
+};
+
 }  // namespace
 
 Result<std::shared_ptr<TempFile>> TempFile::open(std::optional<uint64_t> quota) {
@@ -95,6 +114,11 @@ Result<void> TempFile::charge(uint64_t size) {
   if (size > quota_ - std::min(quota_, used_)) return tl::unexpected(limit_error());
   used_ += size;
   return {};
+}
+
+void TempFile::discharge(uint64_t size) {
+  const std::scoped_lock lock(mutex_);
+  used_ -= size;
 }
 
 Error TempFile::limit_error() const {
@@ -158,14 +182,24 @@ Result<void> TempFileBackend::save_digest(DigestOf, const std::string& key, cons
 }
 
 Result<BlockFilePtr> TempFileBackend::open_blocks(const std::optional<std::string>&, uint64_t size) {
-  auto shared = TRY(file());
+  auto budget = TRY(file());
   for (const std::string& directory : tmpfile_directories()) {
-    const int fd = open_tmpfile(directory);
-    if (fd < 0) continue;
-    return BlockFile::open(std::make_shared<Descriptor>(fd), size, "",
-                           [shared](uint64_t bytes) { return shared->charge(bytes); });
+    Descriptor fd(open_tmpfile(directory));
+    if (!fd) continue;
+    const auto blocks = std::make_shared<BlocksInTempFile>(std::move(fd), std::move(budget));
+    BlockFile::Space space{[blocks](uint64_t bytes) { return blocks->charge(bytes); },
+                           [blocks](int, uint64_t bytes) { return blocks->charge_up_to(bytes); }};
+    return BlockFile::open(SharedDescriptor(blocks, &blocks->file()), size, "", std::move(space));
   }
   return failure(io_error("cannot create a temporary file"));
+}
+
+Result<BlobHandle> TempFileBackend::publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>&,
+                                                   const BlobName& name, const Digest& digest, BlockSums) {
+  if (::ftruncate(blocks->descriptor()->number(), static_cast<off_t>(blocks->size())) != 0)
+    return failure(io_error("the temporary file"));
+  const std::vector<FileRange::Segment> all = {{0, blocks->size()}};
+  return add(name.text, BlobHandle{std::make_shared<FileRange>(blocks->descriptor(), all), digest});
 }
 
 Result<std::shared_ptr<TempFile>> TempFileBackend::file() {

@@ -49,6 +49,7 @@ class TempFile : public std::enable_shared_from_this<TempFile> {
 
   /// Charges the quota for `size` bytes of another temporary file, for as long as this one exists.
   Result<void> charge(uint64_t size);
+  void discharge(uint64_t size);
 
  private:
   void free(uint64_t offset, uint64_t size);
@@ -73,8 +74,8 @@ class TempFileBackend final : public BlobBackend, public std::enable_shared_from
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
   Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) override;
-  // Blocks in temporary files stay with the source that opened them.
-  Result<void> publish_blocks(const std::string&, const Digest&, uint64_t, BlockSums) override { return {}; }
+  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
+                                    const BlobName& name, const Digest& digest, BlockSums sums) override;
   void remove_blocks(const std::string&) override {}
 
   /// Adds the blob; returns the existing one of the same digest if there is one.

@@ -42,15 +42,30 @@ class CacheFolders : public testing::Test {
     link(fmt::format("key {}", seed), digest);
     return digest;
   }
-  /// Creates a partial download with its resume note.
+  /// Creates a partial download of which kBlobSize bytes are present.
   Digest add_partial(uint32_t seed, time_t written) const {
     const Digest digest = sha256(fmt::format("complete file of the partial download {}", seed));
-    const std::string path = write("making/" + part_file(digest), some_bytes(kBlobSize, seed));
-    std::filesystem::create_symlink("https://example.org/ an ETag", path + ".from");
-    set_time(path, written);
+    const std::string bytes = some_bytes(kBlobSize, seed);
+    EXPECT_TRUE(open_partial(digest)->write(0, std::as_bytes(std::span(bytes))));
+    set_time(part_at(digest), written);
     return digest;
   }
-  std::string part_at(const Digest& digest) const { return directory + "/v1/making/" + part_file(digest); }
+  std::string part_at(const Digest& digest) const {
+    return directory + "/v1/" + blocks_file(sha256(store::blob_identity(digest, kBlobSize)));
+  }
+  store::BlockFilePtr open_partial(const Digest& digest) const {
+    folders();
+    std::filesystem::create_directories(directory + "/v1/blocks");
+    auto file = std::make_shared<Descriptor>(::open(part_at(digest).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    store::BlockFile::Space space{[](uint64_t) { return Result<void>(); }, [](int, uint64_t) { return Result<void>(); }};
+    return store::BlockFile::open(std::move(file), kBlobSize, store::blob_identity(digest, kBlobSize), space).value();
+  }
+  /// Opens it like its downloader.
+  store::BlockFilePtr open_held(const Digest& digest) const {
+    store::BlockFilePtr file = open_partial(digest);
+    EXPECT_TRUE(file->hold());
+    return file;
+  }
 
   void link(const std::string& key, const Digest& digest) const {
     const FoldersPtr open = folders();
@@ -76,6 +91,7 @@ class CacheFolders : public testing::Test {
 
   std::vector<std::string> blobs() const { return files_in(directory + "/v1/blobs"); }
   std::vector<std::string> making_files() const { return files_in(directory + "/v1/making"); }
+  std::vector<std::string> block_files() const { return files_in(directory + "/v1/blocks"); }
   std::vector<std::string> links() const { return files_in(directory + "/v1/index"); }
 
   TemporaryDirectory temporary;

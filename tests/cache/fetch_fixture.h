@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cache/download/download.h"
+#include "cache/download/remote_file.h"
 #include "tests/cache/test_producer.h"
 #include "tests/support/http_server.h"
 
@@ -28,29 +28,21 @@ inline http::Options short_patience() {
   return options;
 }
 
-inline download::FetchOptions quick_retries() {
-  download::FetchOptions options;
-  options.retries = 3;
-  options.first_delay = std::chrono::milliseconds(1);
-  options.max_delay = std::chrono::milliseconds(1500);
-  options.scale_up_interval = std::chrono::milliseconds(10);
-  return options;
+inline download::RetryPolicy quick_retries() {
+  return {.retries = 3, .first_delay = std::chrono::milliseconds(1), .max_delay = std::chrono::milliseconds(1500)};
 }
 
-inline download::FetchPtr fetch_of(std::optional<uint64_t> size, const std::vector<std::string>& urls,
-                                   download::FetchOptions options = quick_retries(),
-                                   http::Options http = short_patience()) {
+inline download::RemoteFilePtr file_at(std::optional<uint64_t> size, const std::vector<std::string>& urls,
+                                       download::RetryPolicy retries = quick_retries(),
+                                       http::Options http = short_patience()) {
   std::vector<download::Origin> origins;
   for (const std::string& url : urls) origins.push_back({url});
-  return std::make_shared<download::Fetch>(std::make_shared<http::Client>(http), "model", size, origins, options);
+  return std::make_shared<download::RemoteFile>(std::make_shared<http::Client>(http), "model", origins, size, retries);
 }
 
-/// All bytes of a stream, and its error.
+/// The bytes from the beginning of a range, and its error.
 struct Fetched {
-  uint64_t begins_at = 0;
   std::string bytes;
-  std::string validator;
-  std::string source;
   std::optional<Error> error;
 
   /// The bytes as text, then the error.
@@ -59,27 +51,24 @@ struct Fetched {
   }
 };
 
-inline Fetched fetched(download::Fetch& fetch, const download::ResumePoint& left = {},
-                       const std::stop_token& stop = kNeverStop) {
-  auto begun = fetch.begin(left, stop);
-  if (!begun) return {0, "", "", "", begun.error()};
-  download::FetchStream& stream = **begun;
+/// The bytes from `from` on. Bytes before them, from a server without ranges, are ignored.
+inline Fetched fetched(download::RemoteFile& file, uint64_t from = 0, const std::stop_token& stop = kNeverStop) {
   Fetched out;
-  std::string buffer(100'000, '\0');
-  for (;;) {
-    const auto got = stream.next(std::as_writable_bytes(std::span(buffer)));
-    if (!got) out.error = got.error();
-    if (!got || *got == 0) break;
-    out.bytes.append(buffer, 0, *got);
-  }
-  out.begins_at = stream.begins_at();
-  out.validator = stream.validator();
-  out.source = stream.source();
+  const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
+    const uint64_t end = from + out.bytes.size();
+    EXPECT_LE(offset, end);
+    if (offset + bytes.size() <= end) return true;
+    bytes = bytes.subspan(static_cast<size_t>(end - offset));
+    out.bytes.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return true;
+  };
+  const uint64_t to = file.size() > 0 ? file.size() : UINT64_MAX;
+  if (const auto done = file.fetch({from, to}, sink, stop); !done) out.error = done.error();
   return out;
 }
 
 inline Fetched fetched(std::optional<uint64_t> size, const std::vector<std::string>& urls) {
-  return fetched(*fetch_of(size, urls));
+  return fetched(*file_at(size, urls));
 }
 
 inline const std::string kBody = some_bytes(300'000);

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "tests/cache/test_producer.h"
 #include "tests/support/temporary.h"
 
@@ -22,7 +24,9 @@ class BlockFileTest : public testing::Test {
     return std::make_shared<Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   }
   BlockFilePtr open(std::string_view identity = "https://example.com/m \"v1\"", uint64_t size = kSize) {
-    return BlockFile::open(descriptor(), size, identity, [](uint64_t) { return Result<void>(); }).value();
+    return BlockFile::open(descriptor(), size, identity,
+                           {[](uint64_t) { return Result<void>(); }, [](int, uint64_t) { return Result<void>(); }})
+        .value();
   }
   // The bytes from the offset up to the first absent block.
   static std::string read(BlockFile& file, uint64_t offset, size_t size) {
@@ -134,7 +138,7 @@ TEST_F(BlockFileTest, EvictedFileCannotBeReadAndTakesNoSpace) {
   ASSERT_TRUE(write(*file, 0, 3));
   const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const SharedDescriptor evictor = descriptor();
-  ASSERT_TRUE(BlockFile::evict(folder, "blocks", evictor->number()));
+  ASSERT_TRUE(BlockFile::evict(folder, "blocks", evictor->number(), BlockFile::Held::keep));
   EXPECT_TRUE(file->is_evicted());
   std::string bytes(10, '\0');
   const auto got = file->read(0, std::as_writable_bytes(std::span(bytes)));
@@ -145,16 +149,62 @@ TEST_F(BlockFileTest, EvictedFileCannotBeReadAndTakesNoSpace) {
   EXPECT_EQ(status.st_blocks, 0);
 }
 
-TEST_F(BlockFileTest, VerifiedFileIsReadWithoutItsMap) {
+TEST_F(BlockFileTest, HeldFileIsNotEvicted) {
+  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const BlockFilePtr file = open();
-  ASSERT_TRUE(write(*file, 0, 11));
-  file->set_verified();
-  ASSERT_EQ(::truncate(path.c_str(), kSize), 0);
+  ASSERT_TRUE(file->hold());
+  const SharedDescriptor evictor = descriptor();
+  EXPECT_TRUE(BlockFile::is_held(evictor->number()));
+  EXPECT_FALSE(BlockFile::evict(folder, "blocks", evictor->number(), BlockFile::Held::keep));
+  EXPECT_EQ(errno, EBUSY);
   EXPECT_FALSE(file->is_evicted());
-  EXPECT_EQ(read(*file, kBlock, kBlock), all.substr(kBlock, kBlock));
-  EXPECT_EQ(absent(*file, {0, 11}), std::pair(uint64_t{11}, uint64_t{11}));
-  ASSERT_EQ(::truncate(path.c_str(), 0), 0);
+  file->release();
+  EXPECT_FALSE(BlockFile::is_held(evictor->number()));
+  EXPECT_TRUE(BlockFile::evict(folder, "blocks", evictor->number(), BlockFile::Held::keep));
+  EXPECT_EQ(file->hold().error().code, Code::not_found);
+}
+
+TEST_F(BlockFileTest, MismatchedFileIsRemovedAlthoughItIsHeld) {
+  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const BlockFilePtr file = open();
+  ASSERT_TRUE(file->hold());
+  EXPECT_TRUE(BlockFile::evict(folder, "blocks", descriptor()->number(), BlockFile::Held::remove));
   EXPECT_TRUE(file->is_evicted());
+}
+
+TEST_F(BlockFileTest, SpaceForAllBlocksIsReservedOnce) {
+  uint64_t reserved = 0;
+  uint64_t allocated = 0;
+  const auto add = [](uint64_t& to, uint64_t bytes) {
+    to += bytes;
+    return Result<void>();
+  };
+  const BlockFilePtr file =
+      BlockFile::open(descriptor(), kSize, "x",
+                      {[&](uint64_t bytes) { return add(reserved, bytes); },
+                       [&](int, uint64_t bytes) { return add(allocated, bytes); }})
+          .value();
+  ASSERT_TRUE(file->hold() && file->hold() && file->reserve({0, 2}));
+  EXPECT_EQ(reserved, 0u);
+  EXPECT_GE(allocated, kSize);
+  EXPECT_LE(allocated, kSize + 3 * 4096);  // with the map
+  file->release();
+  ASSERT_TRUE(file->reserve({0, 2}));
+  EXPECT_EQ(reserved, 2 * kBlock);
+}
+
+TEST_F(BlockFileTest, PresentBytesAreThoseInItsMap) {
+  const BlockFilePtr file = open();
+  EXPECT_EQ(BlockFile::present_bytes(descriptor()->number()), 0u);
+  ASSERT_TRUE(write(*file, 2, 4));
+  EXPECT_EQ(BlockFile::present_bytes(descriptor()->number()), 2 * kBlock);
+}
+
+TEST_F(BlockFileTest, IdentityOfABlobHasItsDigest) {
+  const Digest digest = sha256("blob");
+  EXPECT_EQ(digest_of_identity(blob_identity(digest, 5)), digest);
+  EXPECT_EQ(digest_of_identity("https://example.com/ \"v1\" 5"), std::nullopt);
+  EXPECT_EQ(digest_of_identity("sha256 zz 5"), std::nullopt);
 }
 
 TEST_F(BlockFileTest, HugeFileIsRefused) {

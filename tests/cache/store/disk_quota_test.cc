@@ -344,14 +344,14 @@ TEST_F(DiskQuotaTest, DiskFullDuringWriteFallsBackToUncachedRead) {
 // Reservations by several processes, with partial downloads.
 class DownloadQuotaTest : public CacheFolders {
  protected:
-  // Reserves space for a file of `from` bytes that grows to `to`. Returns the error, if any.
-  std::string reserve(const SharedDescriptor& file, uint64_t from, uint64_t to, uint64_t quota) const {
-    const auto reserved = DiskQuota(quota, [] {}).reserve(*folders(), file->number(), from, to, Eviction::allowed, {});
+  // Reserves space for a file that grows to `size` bytes. Returns the error, if any.
+  std::string reserve(const SharedDescriptor& file, uint64_t size, uint64_t quota) const {
+    const auto reserved = DiskQuota(quota, [] {}).reserve(*folders(), file->number(), size, Eviction::allowed, {});
     return reserved ? "" : reserved.error().message;
   }
   // Reserves space for a new file.
   std::string reserve_new(uint64_t size, uint64_t quota) const {
-    return reserve(open_locked(new_making_file()), 0, size, quota);
+    return reserve(open_locked(new_making_file()), size, quota);
   }
   std::string new_making_file() const { return write("making/key-1.0123456789abcdef", ""); }
   void pin(const Digest& digest) const { ASSERT_TRUE(add_pin(*folders(), digest).value()); }
@@ -374,7 +374,7 @@ TEST_F(DownloadQuotaTest, PartialDownloadsAreEvictedBeforeBlobsOldestFirst) {
   EXPECT_EQ(reserve_new(2 * kBlobSize, quota), "");
   EXPECT_FALSE(has_partial(newer));
   EXPECT_TRUE(has_blob(blob));
-  EXPECT_THAT(making_files(), ElementsAre("key-1.0123456789abcdef"));  // resume notes are removed, too
+  EXPECT_THAT(making_files(), ElementsAre("key-1.0123456789abcdef"));
 }
 
 TEST_F(DownloadQuotaTest, DownloadOfAnotherProcessIsNotEvicted) {
@@ -382,7 +382,7 @@ TEST_F(DownloadQuotaTest, DownloadOfAnotherProcessIsNotEvicted) {
   const Digest fetched = add_partial(2, now_ - 1000);
   const auto shared = shared_memory();
   Child fetching([&] {
-    const SharedDescriptor part = open_locked(part_at(fetched));
+    const BlockFilePtr part = open_held(fetched);
     ::sem_post(&shared->first);
     wait_for(shared->second);
     return 0;
@@ -432,48 +432,47 @@ TEST_F(DownloadQuotaTest, MissingPinDirectoryMeansNoPins) {
 // The invariant of quota_ledger.h, at each step of a download that is killed, resumed by others and published.
 TEST_F(DownloadQuotaTest, ResumedDownloadIsNeverUndercounted) {
   constexpr uint64_t kQuota = 10 << 20;
-  constexpr uint64_t kPiece = 300'001;
-  const std::string piece = some_bytes(kPiece);
-  const std::string note = "https://example.org" + std::string(900, '/');
   for (const bool ledger_is_lost : {false, true}) {
     SCOPED_TRACE(ledger_is_lost);
     const Digest digest = sha256(fmt::format("complete {}", ledger_is_lost));
-    const std::string part = part_at(digest);
-    folders();
-    for (uint64_t from = 0; from < 5 * kPiece; from += kPiece) {
-      if (ledger_is_lost) std::filesystem::resize_file(directory + "/v1/lock", 0);
-      const SharedDescriptor file = open_locked(part);
-      ASSERT_EQ(reserve(file, from, from + 2 * kPiece, kQuota), "");  // only half of it is written
+    for (uint64_t block = 0; block * BlockFile::kBlock < kBlobSize; ++block) {
+      // Each process is killed after one block.
+      if (ledger_is_lost && block > 0) std::filesystem::resize_file(directory + "/v1/lock", 0);
+      const BlockFilePtr file = open_partial(digest);
+      ASSERT_EQ(reserve(file->descriptor(), kBlobSize + 2 * 4096, kQuota), "");  // with the map
       EXPECT_GE(ledger_bytes(), disk_usage());
-      ASSERT_TRUE(write_fully(file->number(), from, std::as_bytes(std::span(piece))));
-      std::filesystem::remove(part + ".from");
-      std::filesystem::create_symlink(note, part + ".from");
-      EXPECT_GE(ledger_bytes(), disk_usage());
-      // The first process is killed; the others release the unused part of the reservation.
-      if (from > 0) std::filesystem::resize_file(part, from + kPiece);
+      const std::string bytes = some_bytes(std::min(BlockFile::kBlock, kBlobSize - block * BlockFile::kBlock));
+      ASSERT_TRUE(file->write(block, std::as_bytes(std::span(bytes))));
       EXPECT_GE(ledger_bytes(), disk_usage());
     }
     std::filesystem::create_directories(std::filesystem::path(blob_at(digest)).parent_path());
-    std::filesystem::rename(part, blob_at(digest));
-    std::filesystem::remove(part + ".from");
-    link(fmt::format("key {}", ledger_is_lost), digest);
+    std::filesystem::resize_file(part_at(digest), kBlobSize);
+    std::filesystem::rename(part_at(digest), blob_at(digest));
     EXPECT_GE(ledger_bytes(), disk_usage());
   }
 }
 
+// A download that another process resumes needs only the space that is not allocated yet.
+TEST_F(DownloadQuotaTest, ResumedDownloadReservesItsSpaceOnce) {
+  const Digest digest = sha256("complete");
+  const BlockFilePtr first = open_partial(digest);
+  ASSERT_EQ(reserve(first->descriptor(), kBlobSize, 100'000), "");
+  const BlockFilePtr second = open_held(digest);
+  EXPECT_EQ(reserve(second->descriptor(), kBlobSize, 100'000), "");
+  EXPECT_TRUE(has_partial(digest));
+}
+
 // Another process recounts while a download has reserved space but has neither note nor link.
 TEST_F(DownloadQuotaTest, IndexLinkIsCountedBeforeItExists) {
-  const Digest digest = sha256("complete");
-  folders();
-  const SharedDescriptor file = open_locked(part_at(digest));
-  ASSERT_EQ(reserve(file, 0, kBlobSize, 10 << 20), "");
+  const SharedDescriptor file = open_locked(write("making/key-2.0123456789abcdef", ""));
+  ASSERT_EQ(reserve(file, kBlobSize, 10 << 20), "");
   std::filesystem::resize_file(directory + "/v1/lock", 0);
   const SharedDescriptor other = open_locked(new_making_file());
-  ASSERT_EQ(reserve(other, 0, kBlobSize, 10 << 20), "");
+  ASSERT_EQ(reserve(other, kBlobSize, 10 << 20), "");
   EXPECT_GE(ledger_bytes(), disk_usage() + 2 * 4096);
   const uint64_t before = *ledger_bytes();
   const SharedDescriptor third = open_locked(write("making/key-3.0123456789abcdef", ""));
-  ASSERT_EQ(reserve(third, 0, kBlobSize, 10 << 20), "");
+  ASSERT_EQ(reserve(third, kBlobSize, 10 << 20), "");
   EXPECT_EQ(ledger_bytes(), before + allocated(kBlobSize) + 4096);
 }
 
@@ -497,22 +496,24 @@ using InventoryTest = CacheFolders;
 TEST_F(InventoryTest, BlobPublishedDuringScanIsCountedOnce) {
   constexpr uint32_t kBlobs = 400;
   std::vector<Digest> digests;
-  for (uint32_t i = 0; i < kBlobs; ++i) digests.push_back(add_partial(i, 1000));
-  for (const Digest& digest : digests) {
-    std::filesystem::remove(part_at(digest) + ".from");
-    std::filesystem::create_directories(std::filesystem::path(blob_at(digest)).parent_path());
+  const auto making = [&](uint32_t i) { return fmt::format("{}/v1/making/{}.0123456789abcdef", directory, i); };
+  for (uint32_t i = 0; i < kBlobs; ++i) {
+    digests.push_back(add_partial(i, 1000));
+    std::filesystem::create_directories(std::filesystem::path(blob_at(digests.back())).parent_path());
   }
   const FoldersPtr open = folders();
   const uint64_t used = scan_inventory(*open)->on_disk;
   std::atomic<bool> over = false;
   std::thread publishing([&] {
-    for (const Digest& digest : digests) std::filesystem::rename(part_at(digest), blob_at(digest));
+    for (uint32_t i = 0; i < kBlobs; ++i) {
+      std::filesystem::rename(part_at(digests[i]), making(i));
+      std::filesystem::rename(making(i), blob_at(digests[i]));
+    }
     over = true;
   });
   while (!over) {
     const auto contents = scan_inventory(*open);
-    EXPECT_EQ(contents->blobs.size() + contents->parts.size(), kBlobs);
-    EXPECT_EQ(contents->temporary_files, 0u);
+    EXPECT_EQ(contents->blobs.size() + contents->parts.size() + contents->temporary_files, kBlobs);
     EXPECT_EQ(contents->on_disk, used);
   }
   publishing.join();

@@ -85,7 +85,7 @@ TEST_F(CacheMaintenanceTest, InventoryListsEverything) {
   const Digest newer = add_blob(2, 2000);
   const Digest left = add_partial(3, 1000);
   const Digest fetched = add_partial(4, 2000);
-  const SharedDescriptor fetching = open_locked(part_at(fetched));
+  const BlockFilePtr fetching = open_held(fetched);
   const SharedDescriptor active = open_locked(write("making/key-1.0123456789abcdef", "bytes"));
   ASSERT_TRUE(maintenance.pin(older).value());
   const Inventory contents = maintenance.inventory().value();
@@ -171,7 +171,7 @@ TEST_F(CacheMaintenanceTest, VerifyRemovesOnlyMismatchedBlobs) {
   EXPECT_THAT(checked.unreadable, IsEmpty());
   EXPECT_THAT(hexes(), ElementsAre(right.hex()));
   EXPECT_THAT(links(), SizeIs(1));
-  EXPECT_THAT(making_files(), SizeIs(2));
+  EXPECT_THAT(block_files(), SizeIs(1));
   EXPECT_EQ(maintenance.inventory().value().absent, std::vector{wrong});  // still pinned for its next download
   EXPECT_THAT(verify().mismatched, IsEmpty());
   EXPECT_GE(ledger_bytes(), disk_usage());
@@ -246,7 +246,6 @@ TEST_F(CacheMaintenanceTest, CollectRemovesAbandonedFiles) {
   const Digest kept = add_blob(1);
   add_partial(2, ::time(nullptr));
   write("making/key-1.0123456789abcdef", some_bytes(kBlobSize, 9));
-  std::filesystem::create_symlink("a note", part_at(sha256("no such part")) + ".from");
   link("gone", sha256("missing blob"));
   set_time(link_at("gone"), 1000);
   const GcResult removed = maintenance.collect({}).value();
@@ -275,7 +274,7 @@ TEST_F(CacheMaintenanceTest, CollectAndRemoveSkipActiveWrites) {
   const std::string temporary_file = write("making/key-1.0123456789abcdef", "being written");
   const auto shared = shared_memory();
   Child maker([&] {
-    const SharedDescriptor part = open_locked(part_at(fetched));
+    const BlockFilePtr part = open_held(fetched);
     const SharedDescriptor file = open_locked(temporary_file);
     ::sem_post(&shared->first);
     wait_for(shared->second);
@@ -283,12 +282,14 @@ TEST_F(CacheMaintenanceTest, CollectAndRemoveSkipActiveWrites) {
   });
   wait_for(shared->first);
   const auto before = making_files();
+  const auto blocks_before = block_files();
   EXPECT_EQ(maintenance.collect(0).value().partial, 0U);
   const GcResult all = maintenance.remove_all(PinnedBlobs::remove).value();
   EXPECT_THAT(all.not_removed, ElementsAre(fetched.hex() + ": is being downloaded"));
   const GcResult one = maintenance.remove({fetched}, PinnedBlobs::remove).value();
   EXPECT_THAT(one.not_removed, SizeIs(1));
   EXPECT_EQ(making_files(), before);
+  EXPECT_EQ(block_files(), blocks_before);
   EXPECT_TRUE(maintenance.inventory().value().parts.at(0).is_active);
   ::sem_post(&shared->second);
   EXPECT_EQ(maker.wait(), 0);
@@ -370,8 +371,8 @@ TEST_F(CacheMaintenanceTest, DigestIsResolvedByUniquePrefix) {
   };
   contents.blobs.push_back({digest("abcdef1"), 0, 0, {}, false});
   contents.blobs.push_back({digest("abcdef2"), 0, 0, {}, false});
-  contents.parts.push_back({digest("123456"), 0, 0, {}});
-  contents.parts.push_back({digest("abcdef1"), 0, 0, {}});  // the blob is being downloaded again
+  contents.parts.push_back({digest("123456"), {}, 0, {}});
+  contents.parts.push_back({digest("abcdef1"), {}, 0, {}});  // the blob is being downloaded again
   contents.absent.push_back(digest("777777"));
   for (const std::string text : {"abcdef1", "ABCDEF1", "sha256:abcdef1", "sha256-abcdef10", "abcdef10000000000000"})
     EXPECT_EQ(resolve_digest_prefix(contents, text).value(), digest("abcdef1")) << text;
@@ -419,24 +420,19 @@ TEST_F(SweepTest, PartialDownloadIsSweptAfterOneWeek) {
   const Digest lately = add_partial(1, now - 6 * kDay);
   add_partial(2, now - 8 * kDay);
   const Digest fetched = add_partial(3, now - 8 * kDay);
-  const SharedDescriptor fetching = open_locked(part_at(fetched));
+  const BlockFilePtr fetching = open_held(fetched);
   const SweepResult swept = sweep(*folders());
   EXPECT_EQ(swept.files, 1U);
   EXPECT_GE(swept.bytes, kBlobSize);
-  EXPECT_THAT(making_files(), UnorderedElementsAre(part_file(lately), part_file(lately) + ".from", part_file(fetched),
-                                                   part_file(fetched) + ".from"));
+  EXPECT_TRUE(std::filesystem::exists(part_at(lately)));
+  EXPECT_TRUE(std::filesystem::exists(part_at(fetched)));
+  EXPECT_THAT(block_files(), SizeIs(2));
 }
 
-TEST_F(SweepTest, ResumeNoteWithoutPartialFileIsSwept) {
-  const Digest left = add_partial(1, ::time(nullptr));
-  std::filesystem::create_symlink("a note", part_at(sha256("none")) + ".from");
-  EXPECT_EQ(sweep(*folders()).files, 0U);
-  EXPECT_THAT(making_files(), UnorderedElementsAre(part_file(left), part_file(left) + ".from"));
-}
-
-TEST_F(SweepTest, InvalidPartialFileNameIsSweptAtOnce) {
+// They hold the temporary files of earlier versions.
+TEST_F(SweepTest, UnlockedFilesOfOtherNamesAreSweptAtOnce) {
   write("making/not-a-digest.part", "bytes");
-  write("making/" + std::string(64, 'A') + ".part", "bytes");
+  write("making/" + std::string(64, 'a') + ".part", "bytes");
   EXPECT_EQ(sweep(*folders()).files, 2U);
   EXPECT_THAT(making_files(), IsEmpty());
 }

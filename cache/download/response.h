@@ -1,5 +1,4 @@
-// Interprets response headers, and checks them against the request and earlier responses. (RFC 9110: 8.4 encodings,
-// 8.8.3 ETag, 10.2.3 Retry-After, 13.1.5 If-Range, 14 ranges.)
+// Interprets response headers. (RFC 9110: 8.4 encodings, 8.8.3 ETag, 10.2.3 Retry-After, 14 ranges.)
 #pragma once
 
 #include <chrono>
@@ -9,7 +8,6 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "base/source.h"
 #include "cache/http/client.h"
 
 namespace weightfs::download {
@@ -27,31 +25,37 @@ std::optional<ContentRange> parse_content_range(std::string_view text);
 std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
                                                            std::chrono::system_clock::time_point now);
 
-/// The response's ETag if it is strong (equal tags mean equal bytes), else empty.
-std::string strong_etag(const http::Response& response);
-
 bool is_encoded(const http::Response& response);
 
 /// The length of the decoded body, if known.
 std::optional<uint64_t> content_length(const http::Response& response);
 
-/// What an origin reported about the blob.
-struct OriginInfo {
-  std::string url;  ///< after redirects
+/// What identifies the bytes of a remote file.
+struct FileVersion {
+  uint64_t size = 0;
+  /// The ETag, if it is strong: equal tags mean equal bytes. Also one without quotes, as some registries send it.
   std::string etag = {};
-  std::optional<uint64_t> size = {};
-  bool encoded = false;
-  bool ranges = false;     ///< supports range requests
-  bool no_ranges = false;  ///< does not support them
-  bool is_public = false;  ///< after redirects
+  /// A weak ETag and Last-Modified: they detect most changes, but prove nothing.
+  std::string weak = {};
+
+  bool is_pinned() const { return !etag.empty(); }
+  /// Whether it may be compared by If-Match: a tag without quotes may not be sent.
+  bool has_quoted_etag() const { return etag.starts_with('"'); }
+  friend bool operator==(const FileVersion&, const FileVersion&) = default;
 };
 
-/// Checks that a response 200 can be the blob: the known size, and unchanged since `info`. Fails with corrupt.
-Result<void> check_full_response(const http::Response& response, const OriginInfo& info, std::optional<uint64_t> size);
+/// A tag without its quotes: some registries send them for a cached file only.
+std::string_view unquoted(std::string_view etag);
 
-/// The same for a response 206 to a request for `requested`; its end may be ReassemblyBuffer::kUnknown.
-Result<ContentRange> check_partial_response(const http::Response& response, ByteRange requested, const OriginInfo& info,
-                                            std::optional<uint64_t> size);
+/// The version that a response states; `size` is that of the whole file.
+FileVersion version_of(const http::Response& response, uint64_t size);
+
+/// Whether a response of version `sent` is one of `version`, as far as its headers tell.
+bool is_same_version(const FileVersion& version, const FileVersion& sent);
+
+/// The version as text, and back; nothing for an invalid text.
+std::string version_text(const FileVersion& version);
+std::optional<FileVersion> parse_version(std::string_view text);
 
 /// The result of a request.
 struct Outcome {

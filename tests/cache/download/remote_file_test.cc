@@ -1,4 +1,4 @@
-#include "cache/download/download.h"
+#include "cache/download/remote_file.h"
 
 #include <fmt/core.h>
 
@@ -15,30 +15,23 @@ using ::testing::HasSubstr;
 
 // ---- valid responses
 
-TEST(Fetch, WholeBlobNeedsOneRequestWithoutRange) {
+TEST(RemoteFile, WholeBlobNeedsOneRequestWithoutRange) {
   HttpServer server(serves(kBody));
-  const Fetched got = fetched(kSize, {server.url("/m?token=1")});
-  EXPECT_EQ(got.text(), describe(kBody));
-  EXPECT_EQ(got.begins_at, 0u);
-  EXPECT_EQ(got.validator, server.url("/m") + " \"e1\"");
-  EXPECT_EQ(got.source, server.url("/m"));
+  const auto file = file_at(kSize, {server.url("/m?token=1")});
+  EXPECT_EQ(fetched(*file).text(), describe(kBody));
+  EXPECT_EQ(file->printable(), server.url("/m"));
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(server.requests()[0].header("range"), "");
   EXPECT_EQ(server.requests()[0].header("accept-encoding"), "deflate, gzip, br, zstd");
 }
 
-TEST(Fetch, WeakEtagIsNotUsedAsValidator) {
-  HttpServer server(serves(kBody, "W/\"e1\""));
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).validator, "");
-}
-
-TEST(Fetch, LargeBlobIsRequestedUncompressed) {
+TEST(RemoteFile, LargeBlobIsRequestedUncompressed) {
   HttpServer server(always(answer("404 Not Found", "")));
   fetched(uint64_t{1} << 30, {server.url("/m")});
   EXPECT_EQ(server.requests()[0].header("accept-encoding"), "identity");
 }
 
-TEST(Fetch, BlobOfUnknownSizeEndsWithBody) {
+TEST(RemoteFile, BlobOfUnknownSizeEndsWithBody) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/chunked") return void(wire.send(chunked(kBody)));
     if (request.target == "/length") return serve_file(request, wire, kBody);
@@ -51,16 +44,9 @@ TEST(Fetch, BlobOfUnknownSizeEndsWithBody) {
   EXPECT_EQ(server.requests().size(), 4u);
 }
 
-TEST(Fetch, NoRequestBeforeFirstNextOrForEmptyBlob) {
-  HttpServer server(serves(kBody));
-  EXPECT_TRUE(fetch_of(kSize, {server.url("/")})->begin({}, kNeverStop));
-  EXPECT_EQ(fetched(0, {server.url("/")}).text(), describe(""));
-  EXPECT_EQ(server.requests().size(), 0u);
-}
-
 // ---- invalid responses
 
-TEST(Fetch, WrongContentLengthIsRejected) {
+TEST(RemoteFile, WrongContentLengthIsRejected) {
   HttpServer wrong(serves(kBody + "x"));
   HttpServer right(serves(kBody));
   const Fetched got = fetched(kSize, {wrong.url("/m")});
@@ -71,7 +57,7 @@ TEST(Fetch, WrongContentLengthIsRejected) {
   EXPECT_EQ(right.requests().size(), 1u);
 }
 
-TEST(Fetch, OverlongBodyIsCutAndItsLastByteWithheld) {
+TEST(RemoteFile, OverlongBodyIsCutBeforeItsEnd) {
   HttpServer server(always(chunked(kBody + "more")));
   const Fetched got = fetched(kSize, {server.url("/m")});
   ASSERT_TRUE(got.error);
@@ -82,7 +68,7 @@ TEST(Fetch, OverlongBodyIsCutAndItsLastByteWithheld) {
   EXPECT_EQ(fetched(kSize, {server.url("/m"), right.url("/m")}).text(), describe(kBody));
 }
 
-TEST(Fetch, BodyShorterThanSizeIsCorrupt) {
+TEST(RemoteFile, BodyShorterThanSizeIsCorrupt) {
   HttpServer server(always(chunked(kBody.substr(0, 1000))));
   const Fetched got = fetched(kSize, {server.url("/m")});
   ASSERT_TRUE(got.error);
@@ -92,7 +78,7 @@ TEST(Fetch, BodyShorterThanSizeIsCorrupt) {
 }
 
 // 1 MiB of zeroes in the deflate of zlib: a few bytes on the wire.
-TEST(Fetch, DecompressionBombIsBoundedBySize) {
+TEST(RemoteFile, DecompressionBombIsBoundedBySize) {
   std::string bomb = "\x78\xda";  // zlib's header; then fixed Huffman blocks of one literal 0 and many matches
   uint64_t bits = 0;
   int held = 0;
@@ -121,7 +107,7 @@ TEST(Fetch, DecompressionBombIsBoundedBySize) {
   EXPECT_EQ(got.bytes, std::string(got.bytes.size(), '\0'));
 }
 
-TEST(Fetch, InvalidContentEncodingIsCorrupt) {
+TEST(RemoteFile, InvalidContentEncodingIsCorrupt) {
   HttpServer server(always(answer("200 OK", "not gzip", {"Content-Encoding: gzip"})));
   const Fetched got = fetched(std::nullopt, {server.url("/m")});
   ASSERT_TRUE(got.error);
@@ -129,7 +115,7 @@ TEST(Fetch, InvalidContentEncodingIsCorrupt) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(Fetch, ErrorNamesAllOriginsWhenNoneHasBlob) {
+TEST(RemoteFile, ErrorNamesAllOriginsWhenNoneHasBlob) {
   HttpServer server(always(answer("404 Not Found", "no")));
   const Fetched none = fetched(kSize, {server.url("/a?x"), server.url("/b")});
   EXPECT_EQ(none.error->message,
@@ -144,21 +130,20 @@ TEST(Fetch, ErrorNamesAllOriginsWhenNoneHasBlob) {
   EXPECT_EQ(server.requests().size(), 3u);
 }
 
-TEST(Fetch, AtMostSixteenOriginsAreUsed) {
+TEST(RemoteFile, AtMostSixteenOriginsAreUsed) {
   HttpServer server(always(answer("404 Not Found", "")));
   std::vector<std::string> urls;
   for (int i = 0; i < 40; ++i) urls.push_back(server.url(fmt::format("/{}", i)));
-  const auto fetch = fetch_of(std::nullopt, urls);
-  EXPECT_EQ(fetch->size(kNeverStop).error().code, Code::not_found);
+  const auto file = file_at(std::nullopt, urls);
+  EXPECT_EQ(file->query_size(kNeverStop).error().code, Code::not_found);
   EXPECT_EQ(server.requests().size(), 16u);
-  EXPECT_EQ(fetched(*fetch).error->code, Code::not_found);
+  EXPECT_EQ(fetched(*file).error->code, Code::not_found);
   EXPECT_EQ(server.requests().size(), 32u);
-  EXPECT_EQ(fetch->origins().size(), 40u);
 }
 
 // ---- redirects
 
-TEST(Fetch, ExpiredRedirectIsResolvedAgain) {
+TEST(RemoteFile, ExpiredRedirectIsResolvedAgain) {
   std::atomic<int> links = 0;
   std::atomic<int> requested = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
@@ -175,7 +160,7 @@ TEST(Fetch, ExpiredRedirectIsResolvedAgain) {
   EXPECT_EQ(server.count("GET", "/m"), 2u);
 }
 
-TEST(Fetch, RedirectTargetThatDeniesIsRetriedBoundedly) {
+TEST(RemoteFile, RedirectTargetThatDeniesIsRetriedBoundedly) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/m") return void(wire.send(answer("302 Found", "", {"Location: /link"})));
     wire.send(answer("403 Expired", ""));
@@ -186,80 +171,80 @@ TEST(Fetch, RedirectTargetThatDeniesIsRetriedBoundedly) {
 
 // ---- size
 
-std::string size_of(Fetch& fetch) {
-  const auto size = fetch.size(kNeverStop);
+std::string size_of(RemoteFile& file) {
+  const auto size = file.query_size(kNeverStop);
   if (!size) return size.error().message;
   return *size ? std::to_string(**size) : "unknown";
 }
 
-TEST(FetchSize, UsesHead) {
+TEST(RemoteFileSize, UsesHead) {
   HttpServer server(serves(kBody));
-  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")})), "300000");
+  EXPECT_EQ(size_of(*file_at(std::nullopt, {server.url("/m")})), "300000");
   EXPECT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(server.count("HEAD"), 1u);
-  EXPECT_EQ(size_of(*fetch_of(7, {server.url("/m")})), "7");
+  EXPECT_EQ(size_of(*file_at(7, {server.url("/m")})), "7");
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(FetchSize, UsesRangeRequestWhenHeadIsDenied) {
+TEST(RemoteFileSize, UsesRangeRequestWhenHeadIsDenied) {
   for (const char* status : {"403 No", "405 No", "501 No"}) {
     HttpServer server([&](const SeenRequest& request, Wire& wire) {
       if (request.method == "HEAD") return void(wire.send(answer(status, "")));
       serve_file(request, wire, kBody);
     });
-    EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")})), "300000") << status;
+    EXPECT_EQ(size_of(*file_at(std::nullopt, {server.url("/m")})), "300000") << status;
     EXPECT_EQ(server.requests().size(), 2u);
   }
 }
 
-TEST(FetchSize, IsUnknownWhenOriginsDisagree) {
+TEST(RemoteFileSize, IsUnknownWhenOriginsDisagree) {
   HttpServer lying(serves(kBody.substr(1)));
   HttpServer good(serves(kBody));
-  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {lying.url("/m"), good.url("/m")})), "unknown");
-  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {good.url("/m"), good.url("/n")})), "300000");
+  EXPECT_EQ(size_of(*file_at(std::nullopt, {lying.url("/m"), good.url("/m")})), "unknown");
+  EXPECT_EQ(size_of(*file_at(std::nullopt, {good.url("/m"), good.url("/n")})), "300000");
 }
 
-TEST(FetchSize, IsTheOneThatOriginsReport) {
+TEST(RemoteFileSize, IsTheOneThatOriginsReport) {
   HttpServer bad(always(answer("404 No", "")));
   HttpServer good(serves(kBody));
-  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {bad.url("/m"), good.url("/m")})), "300000");
-  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {bad.url("/m")})), "model: " + bad.url("/m") + ": 404 Not Found");
+  EXPECT_EQ(size_of(*file_at(std::nullopt, {bad.url("/m"), good.url("/m")})), "300000");
+  EXPECT_EQ(size_of(*file_at(std::nullopt, {bad.url("/m")})), "model: " + bad.url("/m") + ": 404 Not Found");
 }
 
-TEST(FetchSize, IsUnknownWhenOnlyEncodedSizeIsReported) {
+TEST(RemoteFileSize, IsUnknownWhenOnlyEncodedSizeIsReported) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     wire.send(answer("200 OK", request.method == "HEAD" ? "" : "x", {"Content-Encoding: gzip", "Content-Length: 1"}));
   });
-  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")})), "unknown");
+  EXPECT_EQ(size_of(*file_at(std::nullopt, {server.url("/m")})), "unknown");
 }
 
-TEST(FetchSize, AllOriginsShareOneTimeout) {
+TEST(RemoteFileSize, AllOriginsShareOneTimeout) {
   HttpServer silent([](const SeenRequest&, Wire& wire) { wire.stall(); });
   HttpServer good(serves(kBody));
   http::Options http = short_patience();
   http.connect_timeout = http.stall_timeout;
   std::vector<std::string> urls(16, silent.url("/m"));
-  const auto none = fetch_of(std::nullopt, urls, quick_retries(), http)->size(kNeverStop);
+  const auto none = file_at(std::nullopt, urls, quick_retries(), http)->query_size(kNeverStop);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Code::network);
   EXPECT_THAT(none.error().message, HasSubstr("timed out before all origins were tried"));
   EXPECT_LE(silent.requests().size(), 3u);
   urls.insert(urls.begin(), good.url("/m"));
-  EXPECT_EQ(size_of(*fetch_of(std::nullopt, urls, quick_retries(), http)), "300000");
+  EXPECT_EQ(size_of(*file_at(std::nullopt, urls, quick_retries(), http)), "300000");
 }
 
-TEST(FetchSize, LongRetryAfterIsNotWaitedFor) {
+TEST(RemoteFileSize, LongRetryAfterIsNotWaitedFor) {
   HttpServer server(always(answer("503 No", "", {"Retry-After: 1000"})));
-  FetchOptions patient = quick_retries();
+  RetryPolicy patient = quick_retries();
   patient.max_delay = std::chrono::hours(1);
-  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")}, patient)),
+  EXPECT_EQ(size_of(*file_at(std::nullopt, {server.url("/m")}, patient)),
             "model: " + server.url("/m") + ": 503 Service Unavailable");
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
 // ---- stopping
 
-TEST(Fetch, StopCancelsWaitingNext) {
+TEST(RemoteFile, StopCancelsStalledResponse) {
   std::stop_source stop;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(head(kSize) + "some");
@@ -268,38 +253,26 @@ TEST(Fetch, StopCancelsWaitingNext) {
   });
   http::Options patient;
   patient.stall_timeout = std::chrono::hours(1);
-  const auto fetch = fetch_of(kSize, {server.url("/m")}, quick_retries(), patient);
-  const Fetched got = fetched(*fetch, {}, stop.get_token());
+  const auto file = file_at(kSize, {server.url("/m")}, quick_retries(), patient);
+  const Fetched got = fetched(*file, 0, stop.get_token());
   ASSERT_TRUE(got.error);
   EXPECT_EQ(got.error->message, "model: cancelled");
 }
 
-TEST(Fetch, StopCancelsRetryDelay) {
+TEST(RemoteFile, StopCancelsRetryDelay) {
   std::stop_source stop;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(answer("503 No", "", {"Retry-After: 3600"}));
     stop.request_stop();
   });
-  FetchOptions patient;
+  RetryPolicy patient;
   patient.max_delay = std::chrono::hours(2);
-  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, patient), {}, stop.get_token()).error->message,
+  EXPECT_EQ(fetched(*file_at(kSize, {server.url("/m")}, patient), 0, stop.get_token()).error->message,
             "model: cancelled");
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(Fetch, FetchesWithSameOptionsShareMemoryBudget) {
-  const FetchOptions options = quick_retries();
-  const auto share = [&] { return MemoryBudget::Share(options.memory).bytes(); };
-  const uint64_t all = share();
-  const auto one = fetch_of(kSize, {"http://127.0.0.1:1/"}, options)->begin({}, kNeverStop);
-  {
-    const auto other = fetch_of(kSize, {"http://127.0.0.1:1/"}, options)->begin({}, kNeverStop);
-    EXPECT_EQ(share(), all / 3);
-  }
-  EXPECT_EQ(share(), all / 2);
-}
-
-TEST(Fetch, UnreadStreamClosesConnectionWhenDestroyed) {
+TEST(RemoteFile, SinkThatNeedsNoMoreClosesTheConnection) {
   test::Gate gone;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(head(uint64_t{1} << 40));
@@ -307,12 +280,39 @@ TEST(Fetch, UnreadStreamClosesConnectionWhenDestroyed) {
     }
     gone.open();
   });
-  {
-    const auto stream = fetch_of(uint64_t{1} << 40, {server.url("/m")})->begin({}, kNeverStop);
-    std::byte one{};
-    ASSERT_EQ((*stream)->next(std::span(&one, 1)), size_t{1});
-  }
+  const auto sink = [](uint64_t, std::span<const std::byte>) -> Result<bool> { return false; };
+  EXPECT_TRUE(file_at(uint64_t{1} << 40, {server.url("/m")})->fetch({0, uint64_t{1} << 40}, sink, kNeverStop));
   gone.wait();
+}
+
+TEST(RemoteFile, ErrorOfTheSinkIsNotAFailureOfTheOrigin) {
+  HttpServer server(serves(kBody));
+  const auto sink = [](uint64_t, std::span<const std::byte>) -> Result<bool> { return failure(Code::io, "disk"); };
+  const auto done = file_at(kSize, {server.url("/a"), server.url("/b")})->fetch({0, kSize}, sink, kNeverStop);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "disk");
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+class Secret final : public http::Credentials {
+ public:
+  std::string authorization() override { return "Bearer secret"; }
+  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
+};
+
+TEST(RemoteFile, CredentialsAreSentOnlyToTheirOrigin) {
+  HttpServer other(serves(kBody));
+  HttpServer server([&](const SeenRequest&, Wire& wire) {
+    wire.send(answer("307 Temporary", "", {"Location: " + other.url("/link")}));
+  });
+  const std::vector<Origin> origins = {{server.url("/m"), http::Trust::user, std::make_shared<Secret>()}};
+  const auto http = std::make_shared<http::Client>(short_patience());
+  RemoteFile file(http, "model", origins, kSize, quick_retries());
+  EXPECT_EQ(fetched(file).text(), describe(kBody));
+  EXPECT_EQ(fetched(file, 1000).text(), describe(kBody.substr(1000)));
+  ASSERT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(server.requests()[0].header("authorization"), "Bearer secret");
+  for (const SeenRequest& request : other.requests()) EXPECT_EQ(request.header("authorization"), "");
 }
 
 }  // namespace

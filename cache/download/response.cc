@@ -1,4 +1,4 @@
-#include "cache/download/origin_info.h"
+#include "cache/download/response.h"
 
 #include <fmt/core.h>
 
@@ -8,8 +8,6 @@
 #include <ctime>
 #include <utility>
 
-#include "base/text.h"
-#include "cache/download/reassembly_buffer.h"
 
 namespace weightfs::download {
 namespace {
@@ -22,18 +20,10 @@ std::optional<uint64_t> number(std::string_view digits) {
   return value;
 }
 
-tl::unexpected<Error> corrupt(const http::Response& response, const std::string& text) {
-  return failure(Code::corrupt, fmt::format("{}: {}", http::printable_url(response.url), text));
-}
+constexpr size_t kMaxTag = 500;
 
-// Whether it is the same representation as before. Tags of encoded responses belong to their encoding.
-Result<void> check_same(const http::Response& response, const OriginInfo& info, std::optional<uint64_t> size) {
-  const std::string etag = strong_etag(response);
-  if (!etag.empty() && !info.etag.empty() && etag != info.etag && !info.encoded && !is_encoded(response))
-    return corrupt(response, fmt::format("changed during the download: ETag is {}, was {}", etag, info.etag));
-  if (size && info.size && *size != *info.size)
-    return corrupt(response, fmt::format("changed during the download: size is {}, was {}", *size, *info.size));
-  return {};
+bool is_plain(std::string_view tag) {
+  return tag.size() <= kMaxTag && std::all_of(tag.begin(), tag.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
 }  // namespace
@@ -68,13 +58,6 @@ std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text
   return std::chrono::seconds(std::clamp<int64_t>(seconds_left, 0, kDay));
 }
 
-std::string strong_etag(const http::Response& response) {
-  const std::string_view etag = response.header("etag").value_or("");
-  const bool quoted = etag.size() >= 2 && etag.front() == '"' && etag.back() == '"';
-  const bool plain = std::all_of(etag.begin(), etag.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  return quoted && plain && etag.size() <= 500 ? std::string(etag) : "";
-}
-
 bool is_encoded(const http::Response& response) {
   const std::string_view encoding = response.header("content-encoding").value_or("");
   return !encoding.empty() && encoding != "identity";
@@ -86,30 +69,42 @@ std::optional<uint64_t> content_length(const http::Response& response) {
   return number(response.header("content-length").value_or(""));
 }
 
-Result<void> check_full_response(const http::Response& response, const OriginInfo& info, std::optional<uint64_t> size) {
-  const auto length = content_length(response);
-  if (size && length && *length != *size)
-    return corrupt(response, fmt::format("has {} bytes, expected {}", *length, *size));
-  return check_same(response, info, length);
+std::string_view unquoted(std::string_view etag) {
+  return etag.size() >= 2 && etag.starts_with('"') && etag.ends_with('"') ? etag.substr(1, etag.size() - 2) : etag;
 }
 
-Result<ContentRange> check_partial_response(const http::Response& response, ByteRange requested, const OriginInfo& info,
-                                            std::optional<uint64_t> size) {
-  const std::string header(response.header("content-range").value_or("nothing"));
-  const auto range = parse_content_range(header);
-  const bool fits = range && range->first && *range->first == requested.from && *range->last < requested.to;
-  if (!fits)
-    return corrupt(response,
-                   fmt::format("requested bytes from {}, got content-range {}", requested.from, quoted(header)));
-  const uint64_t count = *range->last - *range->first + 1;
-  const auto length = content_length(response);
-  if (is_encoded(response)) return corrupt(response, "encoded partial response");
-  if (length && *length != count)
-    return corrupt(response, fmt::format("{} bytes with content-range {}", *length, quoted(header)));
-  if (size && range->total && *range->total != *size)
-    return corrupt(response, fmt::format("has {} bytes, expected {}", *range->total, *size));
-  TRY_VOID(check_same(response, info, range->total));
-  return *range;
+FileVersion version_of(const http::Response& response, uint64_t size) {
+  FileVersion version{size};
+  const std::string_view etag = is_encoded(response) ? "" : response.header("etag").value_or("");
+  const std::string_view modified = response.header("last-modified").value_or("");
+  if (modified.size() <= kMaxTag) version.weak = modified;
+  if (is_plain(etag) && etag.starts_with("W/"))
+    version.weak = fmt::format("{} {}", etag, version.weak);
+  else if (is_plain(etag) && !unquoted(etag).empty())
+    version.etag = etag;
+  return version;
+}
+
+bool is_same_version(const FileVersion& version, const FileVersion& sent) {
+  if (sent.size != version.size) return false;
+  if (version.is_pinned()) return unquoted(sent.etag) == unquoted(version.etag);
+  return sent.weak == version.weak;
+}
+
+std::string version_text(const FileVersion& version) {
+  return fmt::format("{}\n{}\n{}\n", version.size, version.etag, version.weak);
+}
+
+std::optional<FileVersion> parse_version(std::string_view text) {
+  FileVersion version;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version.size);
+  if (error != std::errc{}) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  const size_t etag_end = text.find('\n', 1);
+  if (!text.starts_with('\n') || etag_end == text.npos || !text.ends_with('\n')) return std::nullopt;
+  version.etag = text.substr(1, etag_end - 1);
+  if (etag_end + 1 < text.size()) version.weak = text.substr(etag_end + 1, text.size() - etag_end - 2);
+  return version;
 }
 
 std::string printable_status(int status) {

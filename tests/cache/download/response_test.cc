@@ -1,4 +1,4 @@
-#include "cache/download/origin_info.h"
+#include "cache/download/response.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 using namespace download;
 
-TEST(OriginInfo, ContentRangeIsParsedStrictly) {
+TEST(Response, ContentRangeIsParsedStrictly) {
   const auto range = parse_content_range("bytes 1-2/3");
   ASSERT_TRUE(range);
   EXPECT_EQ(range->first, 1u);
@@ -24,7 +24,7 @@ TEST(OriginInfo, ContentRangeIsParsedStrictly) {
 }
 
 // RFC 9110, section 10.2.3
-TEST(OriginInfo, RetryAfterIsSecondsOrDate) {
+TEST(Response, RetryAfterIsSecondsOrDate) {
   const auto now = std::chrono::system_clock::from_time_t(784111777);  // Sun, 06 Nov 1994 08:49:37 GMT
   using std::chrono::seconds;
   EXPECT_EQ(parse_retry_after("120", now), seconds(120));

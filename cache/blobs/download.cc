@@ -1,0 +1,219 @@
+#include "cache/blobs/download.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <system_error>
+#include <tuple>
+
+#include "base/cancel.h"
+#include "base/digest.h"
+#include "base/text.h"
+#include "cache/blobs/exceptions_to_errors.h"
+#include "cache/blobs/store_core.h"
+
+namespace weightfs::blobs {
+namespace {
+
+// A download without readers ends after this time.
+constexpr std::chrono::seconds kUnusedDownloadAfter{10};
+
+// A waiting reader polls at this interval whether it was killed.
+constexpr std::chrono::milliseconds kKilledCheck{100};
+
+constexpr std::chrono::milliseconds kOtherWriterCheck{20};
+
+// Space for a blob of unknown size is reserved in growing steps: at most a sixteenth too much.
+constexpr uint64_t kMinGrowth = 1 << 20;
+
+// The error for readers. The file exists in the mount; only its content is missing.
+Error for_readers(const std::string& name, const Error& error) {
+  if (error.code == Code::not_found) return {Code::io, error.message};
+  if (error.code != Code::io && error.code != Code::resource) return error;
+  return {Code::io, fmt::format("{}: download cannot be stored: {}; use --no-cache or a larger --cache-size", name,
+                                error.message)};
+}
+
+RemoteSourcePtr source_of(const std::shared_ptr<StoreCore>& store, const BlobRef& ref, std::optional<uint64_t> size,
+                          const download::RemoteFilePtr& remote) {
+  if (!size) return nullptr;
+  return std::make_shared<const RemoteSource>(remote, store, store::blob_identity(ref.digest, *size),
+                                              StoreCore::name_of(ref.digest, size));
+}
+
+}  // namespace
+
+Error too_large_for_size(const std::string& name) {
+  return {Code::resource, fmt::format("{}: size unknown: no server reports it, and the file exceeds {}; open the file "
+                                      "or run weightfs fetch to download it",
+                                      name, human_size(kMaxDownloadForSize))};
+}
+
+Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<uint64_t> size,
+                   download::RemoteFilePtr remote)
+    : store_(std::move(store)),
+      ref_(std::move(ref)),
+      remote_(std::move(remote)),
+      name_(StoreCore::name_of(ref_.digest, size)),
+      source_(source_of(store_, ref_, size, remote_)) {}
+
+Download::~Download() { stop(); }
+
+void Download::start() {
+  const std::scoped_lock lock(mutex_);
+  start_locked();
+}
+
+void Download::start_locked() {
+  last_wanted_ = Clock::now();
+  if (is_running_ || is_stopped_) return;
+  if (thread_.joinable()) thread_.join();  // it has ended
+  result_ = store::BlobHandle{};
+  is_too_large_ = false;
+  is_running_ = true;
+  try {
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  } catch (const std::system_error&) {
+    is_running_ = false;
+    result_ = failure(Code::network, fmt::format("{}: cannot start a download thread", ref_.name));
+  }
+}
+
+Result<store::BlobHandle> Download::wait() {
+  InFlightBlob::ScopedRelease::release();
+  std::unique_lock lock(mutex_);
+  ++waiting_;
+  start_locked();
+  bool cancelled = false;
+  while (!cancelled && (is_running_ || (result_ && !*result_))) {
+    if (is_stopped_) break;
+    if (!is_running_) start_locked();  // it ended as unused just before
+    lock.unlock();
+    cancelled = is_cancelled();
+    lock.lock();
+    if (is_running_ && !cancelled) changed_.wait_for(lock, kKilledCheck);
+  }
+  --waiting_;
+  last_wanted_ = Clock::now();
+  auto result = is_running_ ? Result<store::BlobHandle>() : result_;
+  // The store keeps the blob open, not this object: an evicted blob must free its space.
+  if (waiting_ == 0 && !is_running_) result_ = store::BlobHandle{};
+  if (result && !*result) return tl::unexpected(cancelled_error());
+  return result;
+}
+
+void Download::stop() {
+  std::jthread ending;
+  {
+    const std::scoped_lock lock(mutex_);
+    is_stopped_ = true;
+    ending = std::move(thread_);
+  }
+  changed_.notify_all();
+  ending.request_stop();
+  if (ending.joinable()) ending.join();
+}
+
+bool Download::is_running() const {
+  const std::scoped_lock lock(mutex_);
+  return is_running_;
+}
+
+std::optional<uint64_t> Download::verified_generation() const {
+  const std::scoped_lock lock(mutex_);
+  return verified_generation_;
+}
+
+bool Download::is_unused() const {
+  const std::scoped_lock lock(mutex_);
+  return waiting_ == 0 && Clock::now() - last_wanted_ > kUnusedDownloadAfter;
+}
+
+void Download::run(const std::stop_token& stop) noexcept {
+  const CancelScope scope([&] { return stop.stop_requested() || is_unused(); });
+  Result<store::BlobHandle> result;
+  const auto done = exceptions_to_errors([&]() -> Result<void> {
+    result = source_ != nullptr ? download() : download_unsized(stop);
+    if (!result && is_cancelled()) result = store::BlobHandle{};
+    if (result && *result) store_->stats().record_download(ref_.digest, result->range->size(), from());
+    if (!result && !is_too_large_) {
+      result = tl::unexpected(for_readers(ref_.name, result.error()));
+      store_->stats().record_failure(ref_.digest, result.error());
+    }
+    return {};
+  });
+  if (!done) result = tl::unexpected(done.error());
+  const std::scoped_lock lock(mutex_);
+  result_ = std::move(result);
+  is_running_ = false;
+  changed_.notify_all();
+}
+
+// Repeats after wrong bytes, without the origin that sent them.
+Result<store::BlobHandle> Download::download() {
+  for (;;) {
+    auto verified = source_->verify();
+    if (verified) {
+      const std::scoped_lock lock(mutex_);
+      verified_generation_ = source_->generation();
+      return verified;
+    }
+    if (verified.error().code != Code::mismatch) return tl::unexpected(verified.error());
+    if (served_unverified_ || !remote_->reject(source_->was_resumed()))
+      return failure(Code::mismatch, fmt::format("{}: {}", ref_.name, verified.error().message));
+  }
+}
+
+// The bytes are written in order, and nothing of them is kept after a failure: resuming could not find the end sooner.
+Result<store::BlobHandle> Download::download_unsized(const std::stop_token& stop) {
+  for (;;) {
+    if (is_cancelled()) return tl::unexpected(cancelled_error());
+    auto acquired = store_->backend().acquire(name_, std::nullopt, stop);
+    if (!acquired) return failure(Code::io, acquired.error().message);
+    if (acquired->cached) return std::move(acquired->cached);
+    if (acquired->partial != nullptr) {
+      if (auto written = TRY(write_unsized(*acquired->partial, stop))) return std::move(*written);
+    } else {
+      std::this_thread::sleep_for(kOtherWriterCheck);  // another process downloads it
+    }
+  }
+}
+
+// Nothing if the bytes were wrong, and another origin may have the right ones.
+Result<std::optional<store::BlobHandle>> Download::write_unsized(store::PartialBlob& partial,
+                                                                     const std::stop_token& stop) {
+  Sha256 hash;
+  store::BlockSums sums;
+  uint64_t at = 0;
+  uint64_t reserved = 0;
+  const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
+    if (is_cancelled()) return tl::unexpected(cancelled_error());
+    store_->stats().record_received(bytes.size());
+    bytes = bytes.subspan(static_cast<size_t>(std::min<uint64_t>(bytes.size(), at - std::min(at, offset))));
+    if (at + bytes.size() > max_bytes_) {
+      is_too_large_ = true;
+      return tl::unexpected(too_large_for_size(ref_.name));
+    }
+    if (at + bytes.size() > reserved) {
+      // It may be endless, so it never evicts other blobs.
+      reserved = at + bytes.size() + std::max(kMinGrowth, at / 16);
+      if (!partial.reserve(reserved, store::Eviction::forbidden)) reserved = at + bytes.size();
+      if (auto done = partial.reserve(reserved, store::Eviction::forbidden); !done)
+        return failure(Code::io, done.error().message);
+    }
+    if (auto done = partial.write(at, bytes); !done) return failure(Code::io, done.error().message);
+    hash.update(bytes);
+    sums.add(bytes);
+    received_ = at += bytes.size();
+    return true;
+  };
+  TRY_VOID(remote_->fetch({0, UINT64_MAX}, sink, stop));
+  const Digest found = hash.finish();
+  if (found == ref_.digest) return TRY(partial.publish(found, at, std::move(sums)));
+  received_ = 0;
+  if (remote_->reject(false)) return std::nullopt;
+  return failure(Code::mismatch, fmt::format("{}: digest mismatch: found {}, expected {}", ref_.name, found.hex(),
+                                             ref_.digest.hex()));
+}
+
+}  // namespace weightfs::blobs

@@ -1,0 +1,98 @@
+// The download of a whole blob: nobody reads it before it is verified, except with --stream and to detect its format.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/blobs.h"
+#include "cache/blobs/remote_source.h"
+#include "cache/download/remote_file.h"
+#include "cache/store/blob_backend.h"
+
+namespace weightfs::blobs {
+
+class StoreCore;
+
+/// The error for a file whose size is known only after a complete download.
+Error too_large_for_size(const std::string& name);
+
+/// Runs in a thread of its own while readers wait. Its blocks are kept when it ends early, and used by the next download
+/// of any process. Thread-safe.
+class Download {
+ public:
+  /// Of `ref`, which has `size` bytes if that is known, from `remote`.
+  Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<uint64_t> size, download::RemoteFilePtr remote);
+  ~Download();
+  Download(const Download&) = delete;
+  Download& operator=(const Download&) = delete;
+
+  /// A download of unreported size ends after kMaxDownloadForSize bytes and is discarded, unless this is called because
+  /// its bytes are needed.
+  void allow_any_size() { max_bytes_ = UINT64_MAX; }
+  /// Whether that limit ended it.
+  bool is_too_large() const { return is_too_large_; }
+
+  /// Starts it, unless it runs. It ends if start() and wait() are not called for a while.
+  void start();
+  /// Starts it, and waits for the verified blob. Fails as RemoteSource::verify(); with resource if the calling thread is
+  /// cancelled.
+  Result<store::BlobHandle> wait();
+  /// Ends it, and starts no more.
+  void stop();
+
+  bool is_running() const;
+
+  /// The bytes, verified or not; null if the size is unknown.
+  const RemoteSourcePtr& source() const { return source_; }
+  /// The generation of the source whose blocks were verified; nothing before.
+  std::optional<uint64_t> verified_generation() const;
+  /// Bytes were served before verification: if they turn out to be wrong, the readers must learn of it.
+  void set_served_unverified() { served_unverified_ = true; }
+
+  const Digest& digest() const { return ref_.digest; }
+  /// The bytes that were received, including those of earlier downloads.
+  uint64_t received() const { return source_ == nullptr ? received_.load() : source_->received(); }
+  /// The URL in use, for messages.
+  std::string from() const { return remote_->printable(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void start_locked();
+  void run(const std::stop_token& stop) noexcept;
+  Result<store::BlobHandle> download();
+  Result<store::BlobHandle> download_unsized(const std::stop_token& stop);
+  Result<std::optional<store::BlobHandle>> write_unsized(store::PartialBlob& partial, const std::stop_token& stop);
+  bool is_unused() const;
+
+  const std::shared_ptr<StoreCore> store_;
+  const BlobRef ref_;
+  const download::RemoteFilePtr remote_;
+  const store::BlobName name_;
+  const RemoteSourcePtr source_;
+  std::atomic<uint64_t> received_ = 0;                     // if the size is unknown
+  std::atomic<uint64_t> max_bytes_ = kMaxDownloadForSize;  // if the size is unknown
+  std::atomic<bool> is_too_large_ = false;
+  std::atomic<bool> served_unverified_ = false;
+
+  mutable std::mutex mutex_;  // guards the rest
+  std::condition_variable changed_;
+  bool is_running_ = false;
+  bool is_stopped_ = false;
+  size_t waiting_ = 0;
+  Clock::time_point last_wanted_;
+  Result<store::BlobHandle> result_;  // of the last run; without a blob if it was cancelled
+  std::optional<uint64_t> verified_generation_;
+  std::jthread thread_;
+};
+
+using DownloadPtr = std::shared_ptr<Download>;
+
+}  // namespace weightfs::blobs

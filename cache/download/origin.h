@@ -1,0 +1,28 @@
+// Where a file can be downloaded, and how failures are retried.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "cache/http/client.h"
+
+namespace weightfs::download {
+
+/// A URL of a file, with its credentials.
+struct Origin {
+  std::string url;
+  http::Trust trust = http::Trust::user;
+  std::shared_ptr<http::Credentials> credentials = nullptr;
+
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+/// How temporary failures are retried; tests set short times.
+struct RetryPolicy {
+  int retries = 5;                              ///< without progress in between
+  std::chrono::milliseconds first_delay{500};   ///< before the first retry; doubled each time, with jitter
+  std::chrono::milliseconds max_delay{30'000};  ///< a longer Retry-After is a failure
+};
+
+}  // namespace weightfs::download
