@@ -131,6 +131,7 @@ bool Download::is_unused() const {
 
 void Download::run(const std::stop_token& stop) noexcept {
   const CancelScope scope([&] { return stop.stop_requested() || is_unused(); });
+  remote_->reset();  // the server may have been corrected
   Result<store::BlobHandle> result;
   const auto done = exceptions_to_errors([&]() -> Result<void> {
     result = source_ != nullptr ? download() : download_unsized(stop);

@@ -191,7 +191,11 @@ Result<BlobHandle> RemoteSource::verify() const {
   const auto [file, blob] = TRY(open());
   if (blob != nullptr) return store_->backend().find(*blob_, size());
   if (!digested) {
+    end_transfers(file);
+    file->free_absent_blocks();
     file->release();
+    if (identity_ && BlockFile::present_bytes(file->descriptor()->number()) == 0)
+      store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
     return tl::unexpected(digested.error());
   }
   auto& [digest, sums] = *digested;
@@ -206,6 +210,17 @@ Result<BlobHandle> RemoteSource::verify() const {
   if (!published && published.error().code == Code::unsupported) return BlobHandle{};
   if (!published) return not_stored(published.error());
   return published;
+}
+
+void RemoteSource::end_transfers(const BlockFilePtr& file) const {
+  std::unique_lock lock(mutex_);
+  const auto is_active = [&](const TransferPtr& transfer) { return transfer->file == file && !transfer->result; };
+  for (const TransferPtr& transfer : transfers_) {
+    if (!is_active(transfer)) continue;
+    transfer->is_abandoned = true;
+    transfer->thread.request_stop();
+  }
+  changed_.wait(lock, [&] { return std::none_of(transfers_.begin(), transfers_.end(), is_active); });
 }
 
 // Reserves the space for all blocks, and prevents their eviction.
@@ -258,7 +273,7 @@ void RemoteSource::drop_blocks() const {
   verified_ = "mismatch";
   const std::scoped_lock lock(mutex_);
   if (blocks_ != nullptr) blocks_->release();
-  if (identity_) store_->backend().remove_blocks(*identity_);
+  if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Held::remove);
   blocks_ = nullptr;
 }
 

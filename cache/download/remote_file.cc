@@ -111,7 +111,7 @@ class RemoteFile::Get {
   Result<void> on_response(const http::Response& response) {
     // A Content-Range counts with status 200, too: some proxies send it.
     const auto range = is_ranged_ ? parse_content_range(response.header("content-range").value_or("")) : std::nullopt;
-    if (response.status == 206 || (response.status == 200 && range)) return on_part(response, range);
+    if ((response.status == 206 && is_ranged_) || (response.status == 200 && range)) return on_part(response, range);
     if (response.status == 200) return on_whole(response);
     if (response.status == 412) return end({Next::give_up, file_.changed(printable())});
     if (response.status == 416)
@@ -162,9 +162,7 @@ class RemoteFile::Get {
   Result<void> check_version(const http::Response& response, std::optional<uint64_t> size) const {
     const auto expected = file_.size_;
     if (size && expected && *size != *expected)
-      return tl::unexpected(state_.version ? file_.changed(printable())
-                                           : Error{Code::corrupt, fmt::format("{}: has {} bytes, expected {}",
-                                                                              printable(), *size, *expected)});
+      return failure(Code::corrupt, fmt::format("{}: has {} bytes, expected {}", printable(), *size, *expected));
     const bool same = !state_.version || is_same_version(*state_.version,
                                                          version_of(response, size.value_or(state_.version->size)));
     return same ? Result<void>() : tl::unexpected(file_.changed(printable()));
@@ -377,6 +375,13 @@ bool RemoteFile::reject(bool was_resumed) {
     return false;
   for (OriginState& state : origins_) state.has_contributed = false;
   return std::any_of(origins_.begin(), origins_.end(), [](const OriginState& state) { return !state.is_rejected; });
+}
+
+void RemoteFile::reset() {
+  const std::scoped_lock lock(mutex_);
+  for (OriginState& state : origins_) state = {state.origin, state.origin.url};
+  current_ = 0;
+  unattributed_ = 0;
 }
 
 // ---- the first request

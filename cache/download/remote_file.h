@@ -63,6 +63,9 @@ class RemoteFile {
   /// Excludes the origin that sent all of it. Returns whether another attempt from the first byte makes sense.
   bool reject(bool was_resumed);
 
+  /// Forgets what earlier requests found, and earlier rejections. No other call may be active.
+  void reset();
+
   /// 0 if unknown.
   uint64_t size() const { return size_.value_or(0); }
   /// As open() found it.

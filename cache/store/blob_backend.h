@@ -88,8 +88,8 @@ class BlobBackend {
   /// them, has claimed all of them, and has flushed the file.
   virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
                                             const BlobName& name, const Digest& digest, BlockSums sums) = 0;
-  /// Removes blocks that do not match their digest, even if other processes use them.
-  virtual void remove_blocks(const std::string& identity) = 0;
+  /// Removes the blocks of this identity.
+  virtual void remove_blocks(const std::string& identity, BlockFile::Held held) = 0;
 
   /// Cancels verification in reads of cached blobs soon; they fail with resource.
   virtual void stop() {}

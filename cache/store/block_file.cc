@@ -150,6 +150,33 @@ void BlockFile::release() {
   if (is_held_.exchange(false)) lock_range(file_->number(), F_UNLCK, 0, 1);
 }
 
+void BlockFile::free_absent_blocks() {
+  for (uint64_t first = 0; first < block_count();) {
+    const uint64_t present = end_of_run_in_map({first, block_count()}, true);
+    const uint64_t end = end_of_run_in_map({present, block_count()}, false);
+    first = end;
+    if (present == end || !set_lock(F_WRLCK, {present, end})) continue;
+    const uint64_t to = std::min(end * kBlock, size_);
+    if (end_of_run_in_map({present, end}, false) == end)  // no other process has written them
+      ::fallocate(file_->number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(present * kBlock),
+                  static_cast<off_t>(to - present * kBlock));
+    set_lock(F_UNLCK, {present, end});
+  }
+}
+
+// The end of the blocks that the map has, or does not have; their bytes are not compared.
+uint64_t BlockFile::end_of_run_in_map(Blocks within, bool of_present) const {
+  std::vector<Entry> entries;
+  for (uint64_t at = within.first; at < within.last; at += entries.size()) {
+    entries.resize(static_cast<size_t>(std::min(within.last - at, kEntriesPerRead)));
+    if (!read_fully(file_->number(), entry_offset(at), std::as_writable_bytes(std::span(entries)))) return within.last;
+    const auto other = std::find_if(entries.begin(), entries.end(),
+                                    [&](const Entry& entry) { return is_present(entry) != of_present; });
+    if (other != entries.end()) return at + static_cast<uint64_t>(other - entries.begin());
+  }
+  return within.last;
+}
+
 Result<void> BlockFile::reserve(Blocks blocks) {
   return is_held_ ? Result<void>() : space_.reserve((blocks.last - blocks.first) * kBlock);
 }

@@ -86,6 +86,9 @@ class BlockFile {
   Result<void> hold();
   void release();
 
+  /// Frees the disk space that absent blocks have. Nobody may write to this object meanwhile.
+  void free_absent_blocks();
+
   /// Whether the file was evicted, or published as a blob: its blocks, or its map, are gone.
   bool is_evicted() const;
 
@@ -131,6 +134,7 @@ class BlockFile {
   uint64_t entry_offset(uint64_t block) const;
   bool set_lock(short type, Blocks blocks) const;
   Result<uint64_t> end_of_run(Blocks within, bool of_present);
+  uint64_t end_of_run_in_map(Blocks within, bool of_present) const;
   Result<bool> check(uint64_t block, uint32_t crc);
   bool is_checked(uint64_t block);
   void set_checked(uint64_t block);

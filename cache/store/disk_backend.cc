@@ -219,9 +219,9 @@ Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const
   return handle;
 }
 
-void DiskBackend::remove_blocks(const std::string& identity) {
+void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held held) {
   if (const auto folders = this->folders(Missing::fail))
-    std::ignore = weightfs::remove_blocks(**folders, sha256(identity), BlockFile::Held::remove);
+    std::ignore = weightfs::remove_blocks(**folders, sha256(identity), held);
 }
 
 Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<uint64_t> size,

@@ -39,7 +39,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) override;
   Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
                                     const BlobName& name, const Digest& digest, BlockSums sums) override;
-  void remove_blocks(const std::string& identity) override;
+  void remove_blocks(const std::string& identity, BlockFile::Held held) override;
 
   /// Publishes `file_name` in making/, locked by the caller, as the blob of that digest.
   Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,

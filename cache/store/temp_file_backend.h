@@ -76,7 +76,7 @@ class TempFileBackend final : public BlobBackend, public std::enable_shared_from
   Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) override;
   Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
                                     const BlobName& name, const Digest& digest, BlockSums sums) override;
-  void remove_blocks(const std::string&) override {}
+  void remove_blocks(const std::string&, BlockFile::Held) override {}
 
   /// Adds the blob; returns the existing one of the same digest if there is one.
   BlobHandle add(const std::string& name, BlobHandle blob);

@@ -1,6 +1,7 @@
 """weightfs doctor on complete and incomplete machines, for root and for a user."""
 import json
 
+import partial_downloads
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, has_ended, on_terminal, os, processes_of, run, shutil, signal, subprocess, unittest, until)
 
 ROOT_ONLY = unittest.skipUnless(os.getuid() == 0, "only root can become another user")
@@ -105,9 +106,9 @@ class Cache(Case):
             os.makedirs(self.path("cache", "v1", name))
         for directory, _, _ in os.walk(self.path("cache")):
             os.chmod(directory, 0o700)
-        self.write(f"cache/v1/making/{'ab' * 32}.part", bytes(8192))
+        partial_downloads.write(self.path("cache"), bytes(10_000), present=0)
         checks = self.examine()
-        self.assertEqual(checks["partial downloads"]["found"], "1, 8.0 KiB")
+        self.assertEqual(checks["partial downloads"]["found"], "1, 4.0 KiB")
         self.assertIn("weightfs cache gc", checks["partial downloads"]["advice"])
 
     @unittest.skipUnless(os.getuid() == 0, "only root can mount a tmpfs")

@@ -14,6 +14,7 @@ from fetching import ALLOWED, FAR, MEGABYTE, LinkTestCase, blobs_in
 from mounting import WEIGHTFS, is_mounted, on_terminal, run
 from servers import Nginx, needs
 from test_archives import noise
+import partial_downloads
 import stores
 
 
@@ -161,13 +162,13 @@ class Fetch(LinkTestCase):
         server = Nginx(self, "limit_rate_after 2m; limit_rate 256k;", name="slow")
         carton = self.carton_of(server.publish("far", data), data=data)
         process = subprocess.Popen([WEIGHTFS, "fetch", ALLOWED, carton], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        part = os.path.join(self.cache(), "v1", "making", stores.sha256(data) + ".part")
+        part = partial_downloads.path_of(self.cache(), data)
         end = time.monotonic() + 60
-        while not (os.path.exists(part) and os.path.getsize(part) >= MEGABYTE) and time.monotonic() < end:
+        while not partial_downloads.present_bytes(part) >= MEGABYTE and time.monotonic() < end:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         self.assertNotEqual(process.wait(30), 0)
-        self.assertGreaterEqual(os.path.getsize(part), MEGABYTE)
+        self.assertGreaterEqual(partial_downloads.present_bytes(part), MEGABYTE)
         before = len(server.requests())
         self.assertEqual(run("fetch", ALLOWED, carton).returncode, 0)
         self.assertLess(sum(a.bytes for a in server.requests()[before:] if a.method == "GET"), len(data))
@@ -253,10 +254,9 @@ class CacheCommand(LinkTestCase):
 
     def test_gc_removes_partial_downloads(self):
         self.fill()
-        left = os.path.join(self.cache(), "v1", "making", stores.sha256(b"other") + ".part")
-        self.write(os.path.relpath(left, self.tmp), bytes(8192))
+        partial_downloads.write(self.cache(), noise(100_000), present=1)
         self.assertIn("partial", [entry["state"] for entry in self.listed()])
-        self.assertRegex(self.verb("gc").stdout, r"^removed 1 partial download, 8\.0 KiB\n$")
+        self.assertRegex(self.verb("gc").stdout, r"^removed 1 partial download, 2[048]\.0 KiB\n$")
         self.assert_cache_holds(*self.BLOBS)
 
     def test_gc_evicts_least_recently_used_blobs(self):

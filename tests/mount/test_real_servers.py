@@ -15,6 +15,7 @@ from mounting import WEIGHTFS, numbers, run
 from servers import Caddy, Nginx, brotli, needs, self_signed_certificate
 from test_archives import noise
 import archives
+import partial_downloads
 import stores
 
 
@@ -189,13 +190,13 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         process, point = self.foreground(ALLOWED, carton)
         reader = threading.Thread(target=self.assert_unreadable, args=(point, range(1, 200)))
         reader.start()
-        part = os.path.join(self.cache(), "v1", "making", stores.sha256(data) + ".part")
+        part = partial_downloads.path_of(self.cache(), data)
         end = time.monotonic() + 60
-        while not (os.path.exists(part) and os.path.getsize(part) >= MEGABYTE) and time.monotonic() < end:
+        while not partial_downloads.present_bytes(part) >= MEGABYTE and time.monotonic() < end:
             time.sleep(0.01)
         process.kill()
         process.wait()
-        had = os.path.getsize(part)
+        had = partial_downloads.present_bytes(part)
         self.force_unmount(point)
         reader.join()
         self.assertGreaterEqual(had, MEGABYTE)
@@ -237,7 +238,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         process, point = self.foreground(ALLOWED, self.carton_of(server.publish("far", data), data=data))
         reader = threading.Thread(target=self.assert_unreadable, args=(point, range(1, 200)))
         reader.start()
-        part = os.path.join(self.cache(), "v1", "making", stores.sha256(data) + ".part")
+        part = partial_downloads.path_of(self.cache(), data)
         while not os.path.exists(part) and reader.is_alive():
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)

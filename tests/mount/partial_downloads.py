@@ -1,0 +1,78 @@
+"""Downloads that are not complete: files in v1/blocks of a cache (cache/store/block_file.h)."""
+import hashlib
+import os
+import zlib
+
+BLOCK = 16 * 1024
+PAGE = 4096
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def path_of(cache, data):
+    """The file with the blocks of the blob `data`."""
+    return os.path.join(cache, "v1", "blocks", sha256(identity_of(data).encode()))
+
+
+def identity_of(data):
+    return f"sha256 {sha256(data)} {len(data)}"
+
+
+def header_of(path):
+    """The size and identity in the file's header."""
+    with open(path, "rb") as file:
+        file.seek(-PAGE, os.SEEK_END)
+        magic, size, identity = file.read().rstrip(b"\0").decode().split("\n", 2)
+    assert magic == "weightfs blocks 1"
+    return int(size), identity
+
+
+def in_cache(cache):
+    """The digests of all partial downloads."""
+    folder = os.path.join(cache, "v1", "blocks")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    found = []
+    for name in names:
+        try:
+            identity = header_of(os.path.join(folder, name))[1]
+        except (OSError, ValueError):
+            continue  # removed meanwhile
+        found += [identity.split()[1]] if identity.startswith("sha256 ") else []
+    return found
+
+
+def present_blocks(path):
+    """The numbers of the blocks in the map; none if there is no such file."""
+    try:
+        size, _ = header_of(path)
+        with open(path, "rb") as file:
+            file.seek(-(-size // PAGE) * PAGE)
+            entries = file.read(-(-size // BLOCK) * 8)
+    except (OSError, ValueError):
+        return set()
+    entry = [int.from_bytes(entries[at:at + 4], "little") for at in range(0, len(entries), 4)]
+    return {i for i in range(len(entry) // 2) if entry[2 * i] ^ entry[2 * i + 1] == 0xFFFFFFFF}
+
+
+def present_bytes(path):
+    return len(present_blocks(path)) * BLOCK
+
+
+def write(cache, data, present):
+    """Writes a partial download of `data` of which the first `present` blocks are there."""
+    path = path_of(cache, data)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    count = -(-len(data) // BLOCK)
+    sums = b""
+    for i in range(present):
+        crc = zlib.crc32(data[i * BLOCK:(i + 1) * BLOCK])
+        sums += crc.to_bytes(4, "little") + (crc ^ 0xFFFFFFFF).to_bytes(4, "little")
+    with open(path, "wb") as file:
+        file.write(data[:present * BLOCK])
+        file.seek(-(-len(data) // PAGE) * PAGE)
+        file.write(sums)
+        file.seek(-(-len(data) // PAGE) * PAGE + count * 8)
+        file.write(f"weightfs blocks 1\n{len(data)}\n{identity_of(data)}".encode().ljust(PAGE, b"\0"))
+    return path
