@@ -172,11 +172,12 @@ class Server:
 
 class Nginx(Server):
     """Files with their ranges and ETags; name.gz beside a file is sent to clients that accept gzip. `extra` is added to the
-    location, for example `limit_rate 100k;`."""
+    location, for example `limit_rate 100k;`, and `locations` beside it; PORT and CONTENT
+    in both are the port and the directory of the files."""
     program = "nginx"
     end = signal.SIGTERM  # which it passes on to its worker process
 
-    def __init__(self, test, extra="", name=None):
+    def __init__(self, test, extra="", name=None, locations=""):
         super().__init__(test, name)
         listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = listener.getsockname()[1]
@@ -194,7 +195,8 @@ default_type application/octet-stream;
 server {{
   listen 127.0.0.1:{self.port};
   root {self.content};
-  location / {{ gzip_static on; {extra} }}
+  location / {{ gzip_static on; {self.replaced(extra)} }}
+  {self.replaced(locations)}
 }}
 }}
 """)
@@ -202,6 +204,9 @@ server {{
         descriptor = listener.fileno()
         self.start(["-e", "stderr", "-p", self.folder, "-c", config], pass_fds=[descriptor], NGINX=f"{descriptor};")
         listener.close()
+
+    def replaced(self, config):
+        return config.replace("PORT", str(self.port)).replace("CONTENT", self.content)
 
     def line(self, line):
         method, path, status, size, encoding = line.split()
