@@ -260,19 +260,21 @@ HASH = "$2y$04$zg7R26FQ7pq80s3eQdIZGOWvUvJbKFuJ0cgaY/uj1oAzIuPRChQa2"
 
 
 class Registry(Server):
-    """docker-registry. With `login` it requires LOGIN."""
+    """docker-registry. With `login` it requires LOGIN; with `proxy`, the URL of another registry, it is a cache of that."""
     program = "docker-registry"
 
-    def __init__(self, test, login=False, name=None):
+    def __init__(self, test, login=False, name=None, proxy=None):
         super().__init__(test, name)
         self.headers = {}
-        auth = ""
+        extra = ""
         if login:
             users = self.file("htpasswd", f"{LOGIN[0]}:{HASH}\n")
-            auth = f"auth:\n  htpasswd:\n    realm: here\n    path: {users}\n"
+            extra = f"auth:\n  htpasswd:\n    realm: here\n    path: {users}\n"
             self.headers["Authorization"] = "Basic " + base64.b64encode(":".join(LOGIN).encode()).decode()
+        if proxy:
+            extra += f"proxy:\n  remoteurl: {proxy}\n"
         config = self.file("registry.yml", f"version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n"
-                           f"    rootdirectory: {self.content}\n  delete:\n    enabled: true\nhttp:\n  addr: 127.0.0.1:0\n{auth}")
+                           f"    rootdirectory: {self.content}\n  delete:\n    enabled: true\nhttp:\n  addr: 127.0.0.1:0\n{extra}")
         self.start(["serve", config], stdout=self.log)
         self.port = self.await_port()
 
