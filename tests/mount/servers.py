@@ -173,13 +173,15 @@ class Server:
 class Nginx(Server):
     """Files with their ranges and ETags; name.gz beside a file is sent to clients that accept gzip. `extra` is added to the
     location, for example `limit_rate 100k;`, and `locations` beside it; PORT and CONTENT
-    in both are the port and the directory of the files."""
+    in both are the port and the directory of the files. `send_buffer`: bytes that the kernel keeps of each response."""
     program = "nginx"
     end = signal.SIGTERM  # which it passes on to its worker process
 
-    def __init__(self, test, extra="", name=None, locations=""):
+    def __init__(self, test, extra="", name=None, locations="", send_buffer=None):
         super().__init__(test, name)
         listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        if send_buffer:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         self.port = listener.getsockname()[1]
         places = "".join(f"{module}_temp_path {self.folder}/{module};\n"
                          for module in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))

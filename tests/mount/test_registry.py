@@ -84,6 +84,18 @@ class LargeLayers(LayerTestCase):
         self.assertEqual(self.read_whole(point, "tensors", "blk.3"), self.tensors[3].data)
         self.assertGreaterEqual(self.transferred(), 6 * self.SIZE)
 
+    def test_layer_that_is_corrupt_at_the_registry_is_not_cached(self):
+        digest = stores.sha256(self.model)
+        data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", digest[:2], digest, "data")
+        with open(data, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([self.model[-1] ^ 1]))
+        point = self.mount(self.url)
+        self.assertEqual(self.read_whole(point, "tensors", "blk.3"), self.tensors[3].data)
+        done = run("fetch", self.url)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (7, 1), done.stderr)
+        self.assertNotIn(digest, map(os.path.basename, blobs_in(self.cache())))
+
 
 @needs("docker-registry")
 class PullThroughCache(LayerTestCase):

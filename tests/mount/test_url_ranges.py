@@ -59,7 +59,8 @@ def unknown_total(data):
 def multipart(data):
     """The part of a multipart/byteranges body instead of the bytes."""
     def answer(request):
-        body = b"--x\r\nContent-Range: bytes %d-%d/%d\r\n\r\n" % (request.first, request.last, len(data)) + data[request.first:request.last + 1]
+        head = b"--x\r\nContent-Range: bytes %d-%d/%d\r\n\r\n" % (request.first, request.last, len(data))
+        body = head + data[request.first:request.last + 1]
         request.head(206, Content_Type="multipart/byteranges; boundary=x", Content_Length=len(body), ETag=tag_of(data))
         request.body(body)
     return answer
@@ -173,7 +174,8 @@ class Retries(RangeTestCase):
             "sends-nothing": Case(part(Content_Length=0, stop=0), message="sends less than requested"),
             "closes": Case(part(stop=0), message="truncated"),
             "503": Case(always(responds(503)), message="503 Service Unavailable"),
-            "loop": Case(always(responds(302, Location=self.web.url("loop.safetensors"))), message="more than 10 redirects", requests=(6 * 11,)),
+            "loop": Case(always(responds(302, Location=self.web.url("loop.safetensors"))), message="more than 10 redirects",
+                         requests=(6 * 11,)),
         }
         _, urls = self.publish(cases)
         command = [WEIGHTFS, "cat", "--timeout", "1"]
