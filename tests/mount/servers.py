@@ -172,13 +172,16 @@ class Server:
 
 class Nginx(Server):
     """Files with their ranges and ETags; name.gz beside a file is sent to clients that accept gzip. `extra` is added to the
-    location, for example `limit_rate 100k;`."""
+    location, for example `limit_rate 100k;`, and `locations` beside it; PORT and CONTENT
+    in both are the port and the directory of the files. `send_buffer`: bytes that the kernel keeps of each response."""
     program = "nginx"
     end = signal.SIGTERM  # which it passes on to its worker process
 
-    def __init__(self, test, extra="", name=None):
+    def __init__(self, test, extra="", name=None, locations="", send_buffer=None):
         super().__init__(test, name)
         listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        if send_buffer:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         self.port = listener.getsockname()[1]
         places = "".join(f"{module}_temp_path {self.folder}/{module};\n"
                          for module in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
@@ -194,7 +197,8 @@ default_type application/octet-stream;
 server {{
   listen 127.0.0.1:{self.port};
   root {self.content};
-  location / {{ gzip_static on; {extra} }}
+  location / {{ gzip_static on; {self.replaced(extra)} }}
+  {self.replaced(locations)}
 }}
 }}
 """)
@@ -202,6 +206,9 @@ server {{
         descriptor = listener.fileno()
         self.start(["-e", "stderr", "-p", self.folder, "-c", config], pass_fds=[descriptor], NGINX=f"{descriptor};")
         listener.close()
+
+    def replaced(self, config):
+        return config.replace("PORT", str(self.port)).replace("CONTENT", self.content)
 
     def line(self, line):
         method, path, status, size, encoding = line.split()
@@ -255,19 +262,21 @@ HASH = "$2y$04$zg7R26FQ7pq80s3eQdIZGOWvUvJbKFuJ0cgaY/uj1oAzIuPRChQa2"
 
 
 class Registry(Server):
-    """docker-registry. With `login` it requires LOGIN."""
+    """docker-registry. With `login` it requires LOGIN; with `proxy`, the URL of another registry, it is a cache of that."""
     program = "docker-registry"
 
-    def __init__(self, test, login=False, name=None):
+    def __init__(self, test, login=False, name=None, proxy=None):
         super().__init__(test, name)
         self.headers = {}
-        auth = ""
+        extra = ""
         if login:
             users = self.file("htpasswd", f"{LOGIN[0]}:{HASH}\n")
-            auth = f"auth:\n  htpasswd:\n    realm: here\n    path: {users}\n"
+            extra = f"auth:\n  htpasswd:\n    realm: here\n    path: {users}\n"
             self.headers["Authorization"] = "Basic " + base64.b64encode(":".join(LOGIN).encode()).decode()
+        if proxy:
+            extra += f"proxy:\n  remoteurl: {proxy}\n"
         config = self.file("registry.yml", f"version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n"
-                           f"    rootdirectory: {self.content}\n  delete:\n    enabled: true\nhttp:\n  addr: 127.0.0.1:0\n{auth}")
+                           f"    rootdirectory: {self.content}\n  delete:\n    enabled: true\nhttp:\n  addr: 127.0.0.1:0\n{extra}")
         self.start(["serve", config], stdout=self.log)
         self.port = self.await_port()
 

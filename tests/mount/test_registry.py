@@ -44,9 +44,8 @@ class RegistryTestCase(FetchTestCase):
                 for base, _, names in os.walk(point) for name in names}
 
 
-@needs("docker-registry")
-class LargeLayers(RegistryTestCase):
-    """A layer above 8 MiB is read by ranges."""
+class LayerTestCase(RegistryTestCase):
+    """A model with a layer above 8 MiB."""
     SIZE = 2 << 20
 
     def setUp(self):
@@ -54,7 +53,13 @@ class LargeLayers(RegistryTestCase):
         self.registry = Registry(self)
         self.tensors = [Tensor(f"blk.{i}", "int8", (self.SIZE,), noise(self.SIZE, seed=i + 1)) for i in range(6)]
         self.package = stores.tiny(self.tmp, self.tensors)
+        self.model = self.package.blobs[self.package.layers[0]["digest"][7:]]
         self.url = self.push(self.registry, self.package)
+
+
+@needs("docker-registry")
+class LargeLayers(LayerTestCase):
+    """A layer above 8 MiB is read by ranges."""
 
     def transferred(self):
         return sum(request.bytes for request in self.blob_requests(self.registry) if request.method == "GET")
@@ -78,6 +83,72 @@ class LargeLayers(RegistryTestCase):
         point = self.mount("--verify=whole", self.url)
         self.assertEqual(self.read_whole(point, "tensors", "blk.3"), self.tensors[3].data)
         self.assertGreaterEqual(self.transferred(), 6 * self.SIZE)
+
+    def test_layer_that_is_corrupt_at_the_registry_is_not_cached(self):
+        digest = stores.sha256(self.model)
+        data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", digest[:2], digest, "data")
+        with open(data, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([self.model[-1] ^ 1]))
+        point = self.mount(self.url)
+        self.assertEqual(self.read_whole(point, "tensors", "blk.3"), self.tensors[3].data)
+        done = run("fetch", self.url)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (7, 1), done.stderr)
+        self.assertNotIn(digest, map(os.path.basename, blobs_in(self.cache())))
+
+
+@needs("docker-registry")
+class PullThroughCache(LayerTestCase):
+    """A docker-registry that caches another one. It sends a blob that it does not have yet as a whole, with an ETag without quotes."""
+
+    def setUp(self):
+        super().setUp()
+        self.origin = self.registry
+        self.registry = Registry(self, name="pull-through", proxy=f"http://{self.origin.host}")
+        self.url = f"ollama://{self.registry.host}/{self.NAME}:latest"
+        self.digest = stores.sha256(self.model)
+        self.path_of_layer = f"/v2/{self.NAME}/blobs/sha256:{self.digest}"
+
+    def request_range(self):
+        return self.registry.send_request("GET", self.path_of_layer, headers={"Range": "bytes=0-9"})
+
+    def warm_up(self):
+        """Makes the registry download the layer."""
+        status, headers, _ = self.request_range()
+        self.assertEqual((status, headers["Etag"]), (200, f"sha256:{self.digest}"))
+        self.wait_until_warm()
+
+    def wait_until_warm(self):
+        until(lambda: self.request_range()[0] == 206, "the registry does not cache the layer")
+        self.assertEqual(self.request_range()[1]["Etag"], f'"sha256:{self.digest}"')
+
+    def layer_requests(self):
+        return [a for a in self.registry.pulled() if a.path == self.path_of_layer and a.method == "GET"]
+
+    def assert_tensors(self, point):
+        for tensor in reversed(self.tensors):
+            self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
+
+    def test_uncached_layer_is_downloaded_whole(self):
+        self.assert_tensors(self.mount(self.url))
+        self.assertEqual(len(self.layer_requests()), 2)
+        until(lambda: self.digest in map(os.path.basename, blobs_in(self.cache())), "the blob is not in the cache")
+
+    def test_cached_layer_is_read_by_ranges(self):
+        self.warm_up()
+        before = len(self.layer_requests())
+        point = self.mount(self.url)
+        self.assertEqual(self.read_whole(point, "tensors", "blk.3"), self.tensors[3].data)
+        requests = self.layer_requests()[before:]
+        self.assertEqual({request.status for request in requests}, {206})
+        self.assertLessEqual(sum(request.bytes for request in requests), 1.02 * self.SIZE + (384 << 10))
+        self.assert_tensors(point)
+
+    def test_layer_that_becomes_cached_is_the_same_version(self):
+        point = self.mount(self.registry.url(self.path_of_layer[1:]))
+        self.wait_until_warm()
+        self.assert_tensors(point)
+        self.assertEqual(os.listdir(os.path.join(point, "files")), [f"sha256:{self.digest}"])
 
 
 @needs("docker-registry")
