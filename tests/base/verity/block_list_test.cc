@@ -125,6 +125,7 @@ TEST_P(BlockListOfSize, HasTheBytesThatTheDocumentationDescribes) {
   EXPECT_EQ(built.digest, sha256(built.list.substr(0, 256)));
 }
 
+// semantics 21.7
 TEST_P(BlockListOfSize, HasTheBytesThatFsverityWrites) {
   if (std::system("fsverity --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "fsverity is not installed";
   const TemporaryDirectory directory;
