@@ -32,10 +32,10 @@ std::span<const std::byte> bytes_of(const std::string& text) { return std::as_by
 // Different bytes in all blocks.
 std::string data_of(uint64_t size) {
   std::string data(static_cast<size_t>(size), '\0');
-  uint32_t state = 1;
-  for (char& c : data) {
-    state = state * 1664525 + 1013904223;
-    c = static_cast<char>(state >> 24);
+  uint64_t state = 1;
+  for (size_t at = 0; at < data.size(); at += sizeof state) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    std::memcpy(&data[at], &state, std::min(sizeof state, data.size() - at));
   }
   return data;
 }
