@@ -91,6 +91,12 @@ Sum Hasher<Sum>::finish() {
   return sum;
 }
 
+template <class Sum>
+void Hasher<Sum>::restart() {
+  // Without an algorithm the context keeps its own: looking one up again would cost as much as hashing a kilobyte.
+  if (EVP_DigestInit_ex(context_->evp, nullptr, nullptr) != 1) throw std::bad_alloc();
+}
+
 template class Hasher<Digest>;
 template class Hasher<Md5>;
 

@@ -40,7 +40,7 @@ struct Md5 {
 /// The checksum that 32 hex digits of either case give; nothing for any other text.
 std::optional<Md5> md5_of_hex(std::string_view hex);
 
-/// An incremental hash by OpenSSL; call finish() once.
+/// An incremental hash by OpenSSL. Call finish() once; restart() begins another hash without allocating memory.
 template <class Sum>
 class Hasher {
  public:
@@ -50,6 +50,7 @@ class Hasher {
   Hasher& operator=(Hasher&&) = delete;
   void update(std::span<const std::byte> bytes);
   Sum finish();
+  void restart();
 
  private:
   struct Context;

@@ -6,11 +6,12 @@
 
 namespace weightfs {
 
-Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from) {
+Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from,
+                                 sandbox::OutputFile* output) {
   OpenOptions& options = input.open_options;
   OpenedSource opened;
   opened.store = TRY(use_store(options, input.store_flags, log_to_stderr));
-  opened.broker = TRY(sandbox::confine_command(input.source, options.access, input.store_flags, log_to_stderr));
+  opened.broker = TRY(sandbox::confine_command(input.source, options.access, input.store_flags, log_to_stderr, output));
   if (blobs_from) options.blobs = blobs_from(opened.store);
   opened.forest = std::make_unique<Forest>(TRY(open_sources({input.source}, options)));
   return opened;

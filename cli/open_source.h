@@ -7,6 +7,7 @@
 #include "cache/blob_store.h"
 #include "cli/options/open_options.h"
 #include "cli/sandbox/broker.h"
+#include "cli/sandbox/output_file.h"
 #include "fs/forest.h"
 
 namespace weightfs {
@@ -19,8 +20,10 @@ struct OpenedSource {
 };
 
 /// Creates the store, enters the sandbox and opens the source. Reports warnings to standard error. The model's blobs
-/// come from `blobs_from(store)` if it is given (default: from the store).
+/// come from `blobs_from(store)` if it is given (default: from the store). The broker publishes `output` if that is not
+/// null.
 Result<OpenedSource> open_source(SourceInput& input,
-                                 const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from = {});
+                                 const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from = {},
+                                 sandbox::OutputFile* output = nullptr);
 
 }  // namespace weightfs

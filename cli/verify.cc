@@ -1,13 +1,17 @@
-// weightfs verify: compares the files of models with the checksums in their containers.
+// weightfs verify: compares the files of models with the checksums in their containers, and writes block lists.
 #include "formats/verify.h"
 
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <system_error>
+#include <vector>
 
 #include "base/text.h"
+#include "base/verity/block_list.h"
 #include "cli/console/progress.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
@@ -98,24 +102,94 @@ class UncachedBlobs final : public Blobs {
   BlobsPtr store_;
 };
 
-Exit verify_source(SourceInput& input) {
+struct VerifyArguments {
+  SourceInput input;
+  std::string tree;  // the file to write; empty: none
+};
+
+// The file that --tree describes. The forest is open already, so this is the file that is verified.
+Result<SourcePtr> open_single_file(const SourceInput& input, const Forest& forest) {
+  const auto refused = [](const std::string& reason) {
+    return Error{Code::unsupported, fmt::format("{}; --tree needs one file", reason)};
+  };
+  SourcePtr file = TRY(open_source_file(input.source, input.open_options).map_error([&](const Error& error) {
+    return error.code == Code::unsupported ? refused(error.message) : error;
+  }));
+  if (file->size() != forest.container_bytes())
+    return failure(refused(fmt::format("{}: is one of several files of a model, with {} of {} bytes",
+                                       printable_source(input.source), file->size(), forest.container_bytes())));
+  return file;
+}
+
+// Returns the fs-verity digest of the file.
+Result<Digest> write_block_list(const Source& file, const std::string& name, sandbox::OutputFile& output) {
+  ProgressBar bar;
+  BlockListBuilder builder(
+      file.size(), [&](uint64_t offset, std::span<const std::byte> bytes) { return output.write(offset, bytes); });
+  std::vector<std::byte> buffer(size_t{1} << 20);
+  for (uint64_t offset = 0; offset < file.size();) {
+    bar.show(offset, file.size(), quoted(name));
+    const size_t got = TRY(file.read_ahead(offset, buffer, {0, file.size()}));
+    if (got == 0) return failure(Code::io, fmt::format("{}: the file ended before its size", name));
+    TRY_VOID(builder.add(std::span(buffer).first(got)));
+    offset += got;
+  }
+  const Digest digest = TRY(builder.finish());
+  TRY_VOID(output.publish());
+  return digest;
+}
+
+Exit verify_source(VerifyArguments& arguments) {
+  SourceInput& input = arguments.input;
+  const std::string name = printable_source(input.source);
+  std::unique_ptr<sandbox::OutputFile> output;
+  if (!arguments.tree.empty()) {
+    std::error_code absent;
+    if (is_path(input.source) && std::filesystem::equivalent(input.source, arguments.tree, absent)) {
+      log_to_stderr(fmt::format("--tree {}: is SOURCE itself", arguments.tree));
+      return Exit::usage;
+    }
+    auto created = sandbox::OutputFile::create(arguments.tree);
+    if (!created) return report_error(created.error());
+    output = std::move(*created);
+  }
   input.store_flags.recheck = Recheck::full;
-  const auto opened =
-      open_source(input, [](const BlobStorePtr& store) { return std::make_shared<UncachedBlobs>(store); });
+  const auto opened = open_source(
+      input, [](const BlobStorePtr& store) { return std::make_shared<UncachedBlobs>(store); }, output.get());
   if (!opened) return report_error(opened.error());
-  return Verifier(*opened->forest).verify_all(Forest::kRoot, printable_source(input.source));
+  SourcePtr file;
+  if (output != nullptr) {
+    auto single = open_single_file(input, *opened->forest);
+    if (!single) return report_error(single.error());
+    file = std::move(*single);
+  }
+  const Exit status = Verifier(*opened->forest).verify_all(Forest::kRoot, name);
+  if (status != Exit::ok || file == nullptr) return status;
+  const auto digest = write_block_list(*file, name, *output);
+  if (!digest) return report_error(digest.error());
+  std::printf("sha256:%s %s\n", digest->hex().c_str(), printable(name).c_str());
+  return Exit::ok;
 }
 
 }  // namespace
 
 Command verify_command() {
-  const auto given = std::make_shared<SourceInput>();
-  return {"verify",
-          "verify every file against the checksum in its container",
-          {source_argument(*given)},
-          source_options(*given),
-          {},
-          [given] { return verify_source(*given); }};
+  const auto given = std::make_shared<VerifyArguments>();
+  const auto take_tree = [given](const std::string& value) -> Result<void> {
+    if (value.empty()) return failure(Code::unsupported, "not a file name");
+    given->tree = value;
+    return {};
+  };
+  return {
+      "verify",
+      "verify every file against the checksum in its container",
+      {source_argument(given->input)},
+      source_options(given->input, {{"tree", "FILE",
+                                     "write the block list of SOURCE, which is one file, in the format of fs-verity, "
+                                     "and print its fs-verity digest (default: no block list)",
+                                     take_tree}}),
+      {},
+      [given] { return verify_source(*given); }};
 }
 
 }  // namespace weightfs

@@ -1,5 +1,7 @@
 #include "sources/kinds.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -12,14 +14,15 @@ namespace {
 struct SourceKind {
   std::string_view prefix;
   Result<SourceEntry> (*find)(const std::string& rest, const OpenOptions& options, Check check);
+  Result<SourcePtr> (*open_file)(const std::string& rest, const OpenOptions& options);  // null: never one file
 };
 
 // The first matching prefix applies. An argument without a prefix is a path, so `./ollama:x` is a file.
 constexpr auto kKinds = std::to_array<SourceKind>({
-    {"ollama:", find_ollama_name},
-    {"https:", find_https_url},
-    {"http:", find_http_url},
-    {"", find_path},
+    {"ollama:", find_ollama_name, nullptr},
+    {"https:", find_https_url, open_https_file},
+    {"http:", find_http_url, open_http_file},
+    {"", find_path, open_path_file},
 });
 
 const SourceKind& kind_of(const std::string& source) {
@@ -32,6 +35,13 @@ const SourceKind& kind_of(const std::string& source) {
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, Check check) {
   const SourceKind& kind = kind_of(source);
   return kind.find(source.substr(kind.prefix.size()), options, check);
+}
+
+Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions& options) {
+  const SourceKind& kind = kind_of(source);
+  if (kind.open_file == nullptr)
+    return failure(Code::unsupported, fmt::format("{}: names a model of several files", source));
+  return kind.open_file(source.substr(kind.prefix.size()), options);
 }
 
 std::string printable_source(const std::string& source) {

@@ -8,12 +8,19 @@ namespace weightfs {
 /// A file or directory (sources/path.cc).
 Result<SourceEntry> find_path(const std::string& path, const OpenOptions& options, Check check);
 
+/// The same file as bytes. Fails with unsupported for a directory.
+Result<SourcePtr> open_path_file(const std::string& path, const OpenOptions& options);
+
 /// `ollama:NAME`; `name` is the text after the prefix (sources/ollama_name.cc).
 Result<SourceEntry> find_ollama_name(const std::string& name, const OpenOptions& options, Check check);
 
 /// `https:` and `http:` URLs; `rest` is the text after the colon (sources/url.cc).
 Result<SourceEntry> find_https_url(const std::string& rest, const OpenOptions& options, Check check);
 Result<SourceEntry> find_http_url(const std::string& rest, const OpenOptions& options, Check check);
+
+/// The file at such a URL as bytes. Fails with unsupported for a URL that ends with `/`.
+Result<SourcePtr> open_https_file(const std::string& rest, const OpenOptions& options);
+Result<SourcePtr> open_http_file(const std::string& rest, const OpenOptions& options);
 
 /// A directory in SOURCE: one model by its model_entry_file(), a store of manifests, or a directory of models. Fails
 /// with io, and with unsupported for a weightfs mount.

@@ -1,4 +1,5 @@
 // A SOURCE that is a path: a container file, or a directory.
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include "sources/kinds.h"
@@ -45,6 +46,13 @@ Result<SourceEntry> find_path(const std::string& path, const OpenOptions& option
   if (S_ISREG(found.st_mode) && check == Check::model) TRY_VOID(check_is_model(location, options));
   return SourceEntry{location.file_name(), time, S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0,
                      [=] { return open_container(location, time, options); }};
+}
+
+Result<SourcePtr> open_path_file(const std::string& path, const OpenOptions& options) {
+  const Location location = TRY(locate_source(path, options.access));
+  const struct stat found = TRY(location.examine());
+  if (S_ISDIR(found.st_mode)) return failure(Code::unsupported, fmt::format("{}: is a directory", path));
+  return location.open();
 }
 
 }  // namespace weightfs

@@ -70,6 +70,10 @@ enum class Check { existence, model };
 /// named file is not a model.
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, Check check = Check::model);
 
+/// Opens the file that a SOURCE argument names, whatever it contains. Fails with unsupported if the argument names a
+/// directory or a manifest's model, and as find_source() does.
+Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions& options);
+
 /// Whether a SOURCE argument is a path, not a name with the prefix of another kind.
 bool is_path(const std::string& source);
 

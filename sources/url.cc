@@ -132,6 +132,14 @@ Result<SourceEntry> find_url(const std::string& url, const OpenOptions& options,
       }};
 }
 
+Result<SourcePtr> open_file_at(const std::string& url, const OpenOptions& options) {
+  const std::string shown = http::printable_url(url);
+  if (options.registries.store == nullptr)
+    return failure(Code::unsupported, fmt::format("{}: URLs are not available here", shown));
+  if (shown.ends_with('/')) return failure(Code::unsupported, fmt::format("{}: names a directory", shown));
+  return options.registries.store->open_url(url);
+}
+
 }  // namespace
 
 Result<SourceEntry> find_https_url(const std::string& rest, const OpenOptions& options, Check check) {
@@ -140,6 +148,14 @@ Result<SourceEntry> find_https_url(const std::string& rest, const OpenOptions& o
 
 Result<SourceEntry> find_http_url(const std::string& rest, const OpenOptions& options, Check check) {
   return find_url("http:" + rest, options, check);
+}
+
+Result<SourcePtr> open_https_file(const std::string& rest, const OpenOptions& options) {
+  return open_file_at("https:" + rest, options);
+}
+
+Result<SourcePtr> open_http_file(const std::string& rest, const OpenOptions& options) {
+  return open_file_at("http:" + rest, options);
 }
 
 }  // namespace weightfs

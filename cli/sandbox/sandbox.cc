@@ -108,16 +108,18 @@ SandboxStatus without_sandbox(const std::function<void(const std::string&)>& war
 
 Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Access& access,
                                                 const StoreFlags& store_flags,
-                                                const std::function<void(const std::string&)>& warn) {
+                                                const std::function<void(const std::string&)>& warn,
+                                                OutputFile* output) {
   if (!store_flags.sandbox) {
     without_sandbox(warn);
     return nullptr;
   }
   if (kSanitized) return nullptr;
-  auto broker = TRY(Broker::start([](const Broker::Request& request) -> BrokerReply {
+  auto broker = TRY(Broker::start([output](const Broker::Request& request) -> BrokerReply {
     if (request.letter == kOpenTemporaryFile) return open_temporary_file(request.argument);
-    return {EINVAL};
+    return output == nullptr ? BrokerReply{EINVAL} : output->reply(request);
   }));
+  if (output != nullptr) output->use_broker(*broker);
   use_broker_for_temporary_files(*broker);
   TRY(enter_sandbox(access_for({source}, access, store_flags), warn));
   return broker;

@@ -12,6 +12,7 @@
 #include "cli/options/store_options.h"
 #include "cli/sandbox/broker.h"
 #include "cli/sandbox/landlock.h"
+#include "cli/sandbox/output_file.h"
 #include "sources/location.h"
 
 namespace weightfs::sandbox {
@@ -50,11 +51,13 @@ SandboxStatus without_sandbox(const std::function<void(const std::string&)>& war
 /// follows all links.
 SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const StoreFlags& store_flags);
 
-/// Confines a command that reads a source: starts a broker that opens temporary files during the life of the result,
-/// and enters the sandbox. Null if the sandbox is off, with a warning to `warn`. Fails with io.
+/// Confines a command that reads a source: starts a broker that opens temporary files, and renames or removes `output`
+/// if that is not null, during the life of the result, and enters the sandbox. Null if the sandbox is off, with a
+/// warning to `warn`. Fails with io.
 Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Access& access,
                                                 const StoreFlags& store_flags,
-                                                const std::function<void(const std::string&)>& warn);
+                                                const std::function<void(const std::string&)>& warn,
+                                                OutputFile* output = nullptr);
 
 /// Confines the broker of backing files: of the capabilities it keeps CAP_SYS_ADMIN. Fails if the kernel refuses.
 Result<void> confine_broker_of_backing_files();

@@ -17,5 +17,14 @@ TEST(Sha256, SourceIsHashedLikeItsBytes) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+TEST(Sha256, RestartedHashIsLikeANewOne) {
+  Sha256 hash;
+  for (int i = 0; i < 3; ++i) {
+    hash.update(std::as_bytes(std::span("abc", 3)));
+    EXPECT_EQ(hash.finish(), sha256("abc"));
+    hash.restart();
+  }
+}
+
 }  // namespace
 }  // namespace weightfs

@@ -1,7 +1,11 @@
-"""ls, cat and info: the tree without a mount, so they work without /dev/fuse."""
+"""ls, cat, info and verify --tree: the tree without a mount, so they work without /dev/fuse."""
 import json
+import shutil
+import unittest
 
-from mounting import WEIGHTFS, Hole, Tensor, TestCase, numbers, on_terminal, os, run, sample_tensors, subprocess
+from mounting import WEIGHTFS, Hole, Tensor, TestCase, is_sanitized, numbers, on_terminal, os, run, sample_tensors, subprocess, until
+import archives
+import containers
 
 
 class List(TestCase):
@@ -92,6 +96,114 @@ class Info(TestCase):
         source = self.sample(metadata={"evil\x1b[31m": "\x1b]0;title\x07 \x9b31m"})
         for line in run("info", source).stdout.splitlines():
             self.assertTrue(line.isprintable(), repr(line))
+
+
+class VerifyTree(TestCase):
+    # semantics 21.7
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("out"))
+        self.list = self.path("out", "list")
+
+    def large(self, size=3 << 20):
+        """A model with a tree of two levels."""
+        return self.sample("large.safetensors", [Tensor("w", "uint8", (size,), bytes(i * i % 251 for i in range(4096)) * (size // 4096))])
+
+    def refused(self, *argv, status, message, left=()):
+        """Checks a failed command, which leaves no other files than these."""
+        done = run("verify", *argv)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn(message, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), sorted(left))
+
+    @unittest.skipUnless(shutil.which("fsverity"), "no fsverity here")
+    def test_list_and_digest_are_those_of_fsverity(self):
+        for source in (self.sample(), self.large(), self.sample("m.gguf", format="gguf")):
+            done = run("verify", "--tree", self.list, source)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            digest = subprocess.run(["fsverity", "digest", f"--out-merkle-tree={self.path('tree')}", f"--out-descriptor={self.path('d')}",
+                                     source], check=True, capture_output=True, text=True).stdout
+            self.assertEqual(done.stdout.splitlines(keepends=True)[-1], digest)
+            self.assertEqual(self.read("out", "list"), self.read("d") + self.read("tree"))
+
+    def test_list_is_written_after_the_verification(self):
+        archives.write_carton(self.path("m.carton"), {"model/w": os.urandom(5000)})
+        done = run("verify", self.path("m.carton"), "--tree", self.list)
+        first, last = done.stdout.splitlines()
+        self.assertEqual(first, f"{self.path('m.carton')}: 3 files match their checksums")
+        self.assertRegex(last, rf"^sha256:[0-9a-f]{{64}} {self.path('m.carton')}$")
+        self.assertEqual(os.path.getsize(self.list), 256 + 4096)
+
+    def test_existing_file_is_replaced_and_no_other_is_left(self):
+        self.write("out/list", b"old")
+        os.chmod(self.list, 0o400)
+        self.assertEqual(run("verify", "--tree", "list", self.large(), cwd=self.path("out")).returncode, 0)
+        self.assertEqual(os.path.getsize(self.list), 256 + 8 * 4096)
+        self.assertEqual(os.listdir(self.path("out")), ["list"])
+
+    def test_list_is_the_same_without_the_sandbox(self):
+        source = self.large()
+        self.assertEqual(run("verify", "--tree", self.list, source).returncode, 0)
+        confined = self.read("out", "list")
+        os.unlink(self.list)
+        self.assertEqual(run("verify", "--sandbox=off", "--tree", self.list, source).returncode, 0)
+        self.assertEqual(self.read("out", "list"), confined)
+        self.assertEqual(os.listdir(self.path("out")), ["list"])
+
+    def test_model_that_does_not_verify_gets_no_list(self):
+        files = {"carton.toml": archives.NOOP.encode(), "model/a": b"right"}
+        with archives.Zip(self.path("m.carton")) as out:
+            for name, data in {**files, "model/a": b"wrong"}.items():
+                out.write(name, data)
+            out.write("MANIFEST", archives.manifest(files))
+        self.write("out/list", b"old")
+        done = run("verify", self.path("m.carton"), "--tree", self.list)
+        self.assertEqual((done.returncode, done.stderr), (7, ""))
+        self.assertEqual(self.read("out", "list"), b"old")
+        self.assertEqual(os.listdir(self.path("out")), ["list"])
+
+    def test_directory_and_model_of_several_files_are_refused(self):
+        os.mkdir(self.path("shards"))
+        containers.write_safetensors_shards(self.path("shards"), [sample_tensors()[:2], sample_tensors()[2:]])
+        shards = self.path("shards")
+        self.refused("--tree", self.list, shards, status=4, message=f"{shards}: is a directory; --tree needs one file")
+        index = self.path("shards", "model.safetensors.index.json")
+        self.refused("--tree", self.list, index, status=4, message=f"{index}: is one of several files of a model")
+
+    def test_target_that_cannot_be_written_is_one_line(self):
+        source = self.sample()
+        missing = self.path("missing", "list")
+        self.refused("--tree", missing, source, status=1, message=f"{missing}: No such file or directory")
+        self.refused("--tree", self.path("out"), source, status=1, message=f"{self.path('out')}: not a regular file")
+        self.refused("--tree", "/dev/null", source, status=1, message="/dev/null: not a regular file")
+        self.refused("--tree", "", source, status=2, message="not a file name")
+
+    def test_source_is_never_replaced(self):
+        source = self.sample("out/model.safetensors")
+        before = self.read("out", "model.safetensors")
+        os.link(source, self.list)
+        for target in (source, self.list):
+            self.refused("--tree", target, source, status=2, message="is SOURCE itself", left=["model.safetensors", "list"])
+        self.assertEqual(self.read("out", "model.safetensors"), before)
+
+    def test_full_disk_is_one_line_and_leaves_no_file(self):
+        self.need_mount_namespace()
+        script = 'mount -t tmpfs -o size=8k none "$1" && "$2" verify --tree "$1/list" "$3"; status=$?; ls -A "$1"; exit $status'
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", self.path("out"), WEIGHTFS, self.large()],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr, f"weightfs: {self.list}: No space left on device\n")
+        self.assertEqual(len(done.stdout.splitlines()), 1, done.stdout)
+
+    @unittest.skipIf(is_sanitized(), "builds with sanitizers have no broker")
+    def test_killed_command_leaves_no_file(self):
+        source = self.sample("hole.safetensors", [Tensor("w", "uint8", (64 << 30,), Hole(64 << 30))])
+        process = subprocess.Popen([WEIGHTFS, "verify", "--tree", self.list, source], stdout=subprocess.DEVNULL)
+        until(lambda: [entry for entry in os.scandir(self.path("out")) if entry.stat().st_size > 0], "writes nothing")
+        process.kill()
+        process.wait(60)
+        until(lambda: not os.listdir(self.path("out")), "the temporary file is left")
 
 
 class Help(TestCase):

@@ -7,11 +7,12 @@ import json
 import os
 import random
 import signal
+import subprocess
 import threading
 import unittest
 
 from fetching import FetchTestCase
-from mounting import run
+from mounting import WEIGHTFS, run
 from servers import Caddy, Nginx, needs, self_signed_certificate
 from test_archives import noise
 import archives
@@ -66,6 +67,20 @@ class UrlTestCase(FetchTestCase):
 
 
 class WithEveryServer:
+    # semantics 21.7
+    def test_block_list_of_a_url_is_that_of_its_file(self):
+        url, _ = self.publish_safetensors()
+        done = run("verify", "--tree", self.path("list"), url)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        local = self.path("local.safetensors")
+        with open(local, "wb") as file:
+            file.write(subprocess.run([WEIGHTFS, "cat", url, "files/model.safetensors"], check=True, capture_output=True).stdout)
+        self.assertEqual(run("verify", "--tree", self.path("expected"), local).returncode, 0)
+        self.assertEqual(self.read("list"), self.read("expected"))
+        done = run("verify", "--tree", self.path("list"), url.rpartition("/")[0] + "/")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("/: names a directory; --tree needs one file", done.stderr)
+
     def test_tensors_of_a_url_are_files(self):
         url, written = self.publish_safetensors()
         point = self.mount(url)
