@@ -37,6 +37,9 @@ constexpr int kMaxAttempts = 4;  // transfers that end without the wanted blocks
 // Publishing waits this long for the last transfers of other processes.
 constexpr std::chrono::seconds kMaxClaimWait{10};
 
+constexpr std::chrono::milliseconds kNamingCheck{2};
+constexpr int kMaxNamingChecks = 100;
+
 constexpr uint64_t kHashed = 1 * kMiB;  // bytes at a time
 
 // Combines received bytes to whole blocks.
@@ -184,9 +187,12 @@ bool RemoteSource::is_complete() const {
 
 Result<BlobHandle> RemoteSource::verify() const {
   const auto not_stored = [&](const Error& error) {
-    return failure(Code::io, fmt::format("{}; use --no-cache or a larger --cache-size", error.message));
+    return failure(Code::io, error.message);
   };
-  if (auto held = hold_space(); !held) return not_stored(held.error());
+  if (auto held = hold_space(); !held) {
+    remove_if_empty();
+    return not_stored(held.error());
+  }
   auto digested = digest();
   const auto [file, blob] = TRY(open());
   if (blob != nullptr) return store_->backend().find(*blob_, size());
@@ -194,8 +200,7 @@ Result<BlobHandle> RemoteSource::verify() const {
     end_transfers(file);
     file->free_absent_blocks();
     file->release();
-    if (identity_ && BlockFile::present_bytes(file->descriptor()->number()) == 0)
-      store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
+    remove_if_empty();
     return tl::unexpected(digested.error());
   }
   auto& [digest, sums] = *digested;
@@ -207,9 +212,10 @@ Result<BlobHandle> RemoteSource::verify() const {
   verified_ = "whole";
   auto published = publish(file, digest, std::move(sums));
   file->release();
-  if (!published && published.error().code == Code::unsupported) return BlobHandle{};
-  if (!published) return not_stored(published.error());
-  return published;
+  if (published) return published;
+  if (published.error().code == Code::unsupported) return BlobHandle{};
+  if (BlobHandle others = store_->backend().find(*blob_, size())) return others;  // another process was faster
+  return not_stored(published.error());
 }
 
 void RemoteSource::end_transfers(const BlockFilePtr& file) const {
@@ -269,6 +275,12 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
   return handle;
 }
 
+void RemoteSource::remove_if_empty() const {
+  const std::scoped_lock lock(mutex_);
+  if (blocks_ != nullptr && identity_ && BlockFile::present_bytes(blocks_->descriptor()->number()) == 0)
+    store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
+}
+
 void RemoteSource::drop_blocks() const {
   verified_ = "mismatch";
   const std::scoped_lock lock(mutex_);
@@ -281,8 +293,11 @@ void RemoteSource::drop_blocks() const {
 Result<RemoteSource::Opened> RemoteSource::open() const {
   const std::scoped_lock lock(mutex_);
   if (blocks_ != nullptr && !blocks_->is_evicted()) return Opened{blocks_, nullptr};
-  if (blob_)
+  for (int attempts = 0; blob_ && attempts < kMaxNamingChecks; ++attempts) {
     if (BlobHandle handle = store_->backend().find(*blob_, size())) return Opened{nullptr, std::move(handle.range)};
+    if (blocks_ == nullptr || !blocks_->is_published()) break;
+    std::this_thread::sleep_for(kNamingCheck);  // another process has not moved the blob to its name yet
+  }
   // Blocks that are requested ahead may have taken the place of the others: request fewer.
   if (blocks_ != nullptr) max_ahead_ = max_ahead_ / 2;
   blocks_ = TRY(store_->backend().open_blocks(identity_, size()));

@@ -118,6 +118,7 @@ class RemoteSource final : public Source {
 
   Result<Opened> open() const;
   Result<void> hold_space() const;
+  void remove_if_empty() const;
   void end_transfers(const store::BlockFilePtr& file) const;
   Result<std::pair<Digest, store::BlockSums>> digest() const;
   Result<store::BlobHandle> publish(const store::BlockFilePtr& file, const Digest& digest,

@@ -56,14 +56,16 @@ constexpr std::string_view kBlobIdentity = "sha256 ";
 
 // Locks of open file descriptions (fcntl(2), F_OFD_SETLK): they end with the process, and exclude other objects of this
 // process, too.
-bool lock_range(int fd, short type, uint64_t offset, uint64_t size) {
+enum class Wait { no, yes };
+
+bool lock_range(int fd, short type, uint64_t offset, uint64_t size, Wait wait = Wait::no) {
   struct flock range {};
   range.l_type = type;
   range.l_whence = SEEK_SET;
   range.l_start = static_cast<off_t>(offset);
   range.l_len = static_cast<off_t>(size);
   int done;
-  do done = ::fcntl(fd, F_OFD_SETLK, &range);
+  do done = ::fcntl(fd, wait == Wait::yes ? F_OFD_SETLKW : F_OFD_SETLK, &range);
   while (done != 0 && errno == EINTR);
   return done == 0;
 }
@@ -86,9 +88,14 @@ Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::
   const int fd = file->number();
   const std::string header = header_text(size, identity);
   if (read_header(fd) != header) {
+    // Another process may be doing the same, and must not empty the file after it has blocks.
+    lock_range(fd, F_WRLCK, 1, 1, Wait::yes);
     const bool is_written =
-        ::ftruncate(fd, 0) == 0 && write_fully(fd, header_offset(size), std::as_bytes(std::span(header)));
-    if (!is_written) return failure(io_error("the cache"));
+        read_header(fd) == header ||
+        (::ftruncate(fd, 0) == 0 && write_fully(fd, header_offset(size), std::as_bytes(std::span(header))));
+    const Error error = io_error("the cache");
+    lock_range(fd, F_UNLCK, 1, 1);
+    if (!is_written) return tl::unexpected(error);
   }
   struct stat status {};
   const bool is_linked = ::fstat(fd, &status) == 0 && status.st_nlink > 0;
@@ -135,6 +142,11 @@ bool BlockFile::is_evicted() const {
   struct stat status {};
   return ::fstat(file_->number(), &status) != 0 || (is_linked_ && status.st_nlink == 0) ||
          static_cast<uint64_t>(status.st_size) != header_offset(size_) + kPage;
+}
+
+bool BlockFile::is_published() const {
+  struct stat status {};
+  return ::fstat(file_->number(), &status) == 0 && status.st_nlink > 0 && static_cast<uint64_t>(status.st_size) == size_;
 }
 
 Result<void> BlockFile::hold() {

@@ -91,6 +91,8 @@ class BlockFile {
 
   /// Whether the file was evicted, or published as a blob: its blocks, or its map, are gone.
   bool is_evicted() const;
+  /// Whether it was, or is just being, published as a blob.
+  bool is_published() const;
 
   /// Reads from `offset` up to the first absent block; returns the number of bytes. Fails with io, and with not_found
   /// if the file was evicted.

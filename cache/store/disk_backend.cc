@@ -198,7 +198,7 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& 
 }
 
 // The blocks are at the beginning of the file, so cutting off the map makes it the blob. Until then it is in making/,
-// where no other process opens it.
+// where no other process opens it. The bytes are on the disk already (BlockFile::flush).
 Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
                                                const BlobName& name, const Digest& digest, BlockSums sums) {
   if (!identity) return failure(Code::unsupported, "the server does not identify the version of the file");
@@ -208,11 +208,12 @@ Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const
   const int root = folders->root->number();
   const int making = folders->making->number();
   const SharedDescriptor& file = blocks->descriptor();
+  TRY_VOID(make_blob_folder(*folders, digest));
   if (!try_lock(file->number()) || !is_same_file(*folders->root, path, file->number()) ||
       ::renameat(root, path.c_str(), making, file_name.c_str()) != 0)
     return failure(Code::resource, fmt::format("{}: removed by another process", top_));
   auto handle = ::ftruncate(file->number(), static_cast<off_t>(blocks->size())) == 0
-                    ? publish(*folders, name, file, file_name, digest, blocks->size(), std::move(sums))
+                    ? name_blob(*folders, name, file, file_name, digest, blocks->size(), std::move(sums))
                     : Result<BlobHandle>(failure(io_error(top_)));
   if (!handle) ::unlinkat(making, file_name.c_str(), 0);
   unlock(file->number());
@@ -266,17 +267,28 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
                                         const std::string& file_name, const Digest& digest, uint64_t size,
                                         BlockSums sums) {
   if (::fsync(file->number()) != 0) return failure(io_error(top_));
+  TRY_VOID(make_blob_folder(folders, digest));
+  return name_blob(folders, name, file, file_name, digest, size, std::move(sums));
+}
+
+Result<void> DiskBackend::make_blob_folder(const Folders& folders, const Digest& digest) const {
   const std::string path = blob_file(digest);
-  const int blobs = folders.blobs->number();
-  if (::mkdirat(blobs, path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
-    return failure(io_error(top_));
+  const bool is_made = ::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) == 0;
+  return is_made || errno == EEXIST ? Result<void>() : failure(io_error(top_));
+}
+
+// Moves the file from making/ to its blob's name.
+Result<BlobHandle> DiskBackend::name_blob(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
+                                          const std::string& file_name, const Digest& digest, uint64_t size,
+                                          BlockSums sums) {
   // The link first: a dead link is harmless, an unreachable blob is not.
   if (!name.key.empty()) TRY_VOID(link(folders, name, digest));
   // Another process may have removed the directory, and may be writing the same blob.
   const Descriptor& making = *folders.making;
   if (!is_same_file(making, file_name, file->number()))
     return failure(Code::resource, fmt::format("{}: removed by another process", top_));
-  if (::renameat(making.number(), file_name.c_str(), blobs, path.c_str()) != 0) return failure(io_error(top_));
+  if (::renameat(making.number(), file_name.c_str(), folders.blobs->number(), blob_file(digest).c_str()) != 0)
+    return failure(io_error(top_));
   save_sums(digest, sums);
   struct stat status {};
   if (::fstat(file->number(), &status) != 0) return failure(io_error(top_));
