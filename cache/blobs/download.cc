@@ -131,12 +131,12 @@ bool Download::is_unused() const {
 
 void Download::run(const std::stop_token& stop) noexcept {
   const CancelScope scope([&] { return stop.stop_requested() || is_unused(); });
-  remote_->reset();  // the server may have been corrected
   Result<store::BlobHandle> result;
   const auto done = exceptions_to_errors([&]() -> Result<void> {
     result = source_ != nullptr ? download() : download_unsized(stop);
     if (!result && is_cancelled()) result = store::BlobHandle{};
     if (result && *result) store_->stats().record_download(ref_.digest, result->range->size(), from());
+    if (!result) remote_->reset();  // the server may be corrected before the next run
     if (!result && !is_too_large_) {
       result = tl::unexpected(for_readers(ref_.name, result.error()));
       store_->stats().record_failure(ref_.digest, result.error());

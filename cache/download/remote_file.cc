@@ -113,7 +113,8 @@ class RemoteFile::Get {
     const auto range = is_ranged_ ? parse_content_range(response.header("content-range").value_or("")) : std::nullopt;
     if ((response.status == 206 && is_ranged_) || (response.status == 200 && range)) return on_part(response, range);
     if (response.status == 200) return on_whole(response);
-    if (response.status == 412) return end({Next::give_up, file_.changed(printable())});
+    if (response.status == 412 || (response.status == 416 && file_.name_.empty()))
+      return end({Next::give_up, file_.changed(printable())});
     if (response.status == 416)
       return end(give_up(Code::corrupt, fmt::format("{}: no data from byte {} on, but more is expected", printable(),
                                                     range_.from)));
@@ -161,6 +162,8 @@ class RemoteFile::Get {
 
   Result<void> check_version(const http::Response& response, std::optional<uint64_t> size) const {
     const auto expected = file_.size_;
+    if (size && expected && *size != *expected && state_.version && file_.name_.empty())
+      return tl::unexpected(file_.changed(printable()));
     if (size && expected && *size != *expected)
       return failure(Code::corrupt, fmt::format("{}: has {} bytes, expected {}", printable(), *size, *expected));
     const bool same = !state_.version || is_same_version(*state_.version,

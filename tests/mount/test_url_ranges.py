@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import subprocess
+import time
 import unittest
 
 from hostile import Server, correct, responds, tag_of
@@ -129,7 +130,7 @@ class Mounted(RangeTestCase):
     def test_wrong_range_fails_without_retry(self):
         once = range(1, 4)  # the kernel requests a page again if its read-ahead failed
         changed = {"error": errno.EIO, "message": CHANGED, "requests": once}
-        other = {"error": errno.EIO, "message": "sends other bytes than requested", "requests": once}
+        other = {"error": errno.EIO, "message": "requested bytes from", "requests": once}
         self.assert_cases({
             "larger-total": Case(part(total=1), **changed),
             "smaller-total": Case(part(total=-1), **changed),
@@ -138,6 +139,7 @@ class Mounted(RangeTestCase):
             "multipart": Case(multipart, **other),
             "not-a-range": Case(part(Content_Range="bytes 5-4/3"), **other),
             "other-unit": Case(part(Content_Range="items 0-1/2"), **other),
+            "sends-nothing": Case(part(Content_Length=0, stop=0), **(other | {"message": "sends other bytes than its content-range"})),
             "403": Case(always(responds(403)), error=errno.EHOSTUNREACH, message="403 Forbidden", requests=once),
         })
 
@@ -180,7 +182,6 @@ class Retries(RangeTestCase):
         cases = {
             "hangs": Case(always(lambda request: request.hang()), message="no data for 1 s"),
             "hangs-after-the-head": Case(hangs_after_the_head, message="no data for 1 s"),
-            "sends-nothing": Case(part(Content_Length=0, stop=0), message="sends less than requested"),
             "closes": Case(part(stop=0), message="truncated"),
             "503": Case(always(responds(503)), message="503 Service Unavailable"),
             "loop": Case(always(responds(302, Location=self.web.url("loop.safetensors"))), message="more than 10 redirects",
@@ -245,3 +246,86 @@ class Redirects(RangeTestCase):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class WrongServers(RangeTestCase):
+    def read_one(self, *scripts):
+        expected, (url,) = self.publish({"m": Case(*scripts)})
+        self.count = getattr(self, "count", 0) + 1
+        process, point = self.foreground(url, at=f"mnt{self.count}")
+        got, error = self.try_to_read(os.path.join(point, "tensors", f"layer.{TARGET}"))
+        return expected["m"], got, error, self.end(process)
+
+    def test_404_during_a_read_is_eio_with_a_log_line(self):
+        _, got, error, lines = self.read_one(always(responds(404)))
+        with self.subTest("errno"):
+            self.assertEqual(error, errno.EIO)
+        with self.subTest("log"):
+            self.assertEqual(len(lines), 1, lines)
+
+    def test_refused_redirect_is_logged_with_the_url_of_the_file(self):
+        _, got, error, (line,) = self.read_one(always(responds(302, Location="file:///etc/passwd")))
+        self.assertEqual(error, errno.EIO)
+        self.assertIn(self.web.url("m.safetensors"), line)
+
+    def test_bytes_after_the_content_length_are_not_the_next_response(self):
+        # Right bytes, or a refused response; but the rest of this response is not parsed as the next one.
+        for name, script in (("too-small", part(Content_Length=1000)), ("zero", part(Content_Length=0))):
+            with self.subTest(name):
+                expected, urls = self.publish({name: Case(script, correct)})
+                done = subprocess.run([WEIGHTFS, "cat", urls[0], f"tensors/layer.{TARGET}"], capture_output=True, timeout=60)
+                self.assertNotIn(b"HTTP/0.9", done.stderr)
+                self.assertTrue(expected[name].startswith(done.stdout))
+
+    def test_length_that_contradicts_the_range_is_refused(self):
+        def whole(status):
+            def script(data):
+                def answer(request):
+                    request.head(status, Content_Length=len(data), Content_Range=f"bytes {request.first}-{min(request.last, len(data) - 1)}/{len(data)}",
+                                 ETag=tag_of(data))
+                    request.body(data)  # all bytes
+                return answer
+            return script
+        for status in (200, 206):
+            with self.subTest(status):
+                expected, got, error, lines = self.read_one(whole(status))
+                self.assertTrue(expected.startswith(got), "wrong bytes were served")
+                self.assertEqual(error, errno.EIO)
+
+    def test_first_response_with_an_error_status_is_refused(self):
+        data, _ = self.model()
+        for status in (500, 404, 403, 201):
+            with self.subTest(status):
+                def answer(request):
+                    first, last = request.first, min(request.last, len(data) - 1)
+                    request.head(status, Content_Length=last - first + 1, Content_Range=f"bytes {first}-{last}/{len(data)}", ETag=tag_of(data))
+                    request.body(data[first:last + 1])
+                done = run("ls", self.web.serve(f"{status}.safetensors", answer), "tensors")
+                self.assertNotEqual(done.returncode, 0, done.stdout)
+
+    def test_drip_below_the_minimum_speed_ends_in_an_error(self):
+        def drips(data):
+            def answer(request):
+                first, last = request.first, min(request.last, len(data) - 1)
+                request.head(206, Content_Length=last - first + 1, Content_Range=f"bytes {first}-{last}/{len(data)}", ETag=tag_of(data))
+                for at in range(first, last + 1, 10):
+                    request.body(data[at:at + 10])
+                    time.sleep(0.1)
+            return answer
+        _, (url,) = self.publish({"m": Case(drips)})
+        done = run("cat", "--timeout", "1", url, f"tensors/layer.{TARGET}")
+        self.assertEqual(done.returncode, 8)
+
+    def test_weak_tag_that_changes_is_detected(self):
+        data, _ = self.model()
+        other = bytes(byte ^ 0xFF for byte in data)
+
+        def weak(data, tag, count=10**9):
+            def answer(request):
+                last = min(request.last, len(data) - 1, request.first + count - 1)
+                request.head(206, Content_Length=last - request.first + 1, Content_Range=f"bytes {request.first}-{last}/{len(data)}", ETag=tag)
+                request.body(data[request.first:last + 1])
+            return answer
+        url = self.web.serve("m.safetensors", weak(data, 'W/"1"'), weak(data, 'W/"1"', 100_000), weak(other, 'W/"2"'))
+        done = run("cat", url, f"tensors/layer.{TARGET}", encoding="latin-1")
+        self.assertNotEqual(done.returncode, 0, "bytes of two versions")
