@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/blobs.h"
+#include "base/verity/block_list.h"
 #include "cache/download/origin.h"
 #include "cache/recheck_policy.h"
 
@@ -56,7 +57,8 @@ struct StoreStatus {
     uint64_t requests = 0;       ///< sent
     uint64_t bytes_fetched = 0;  ///< received
     uint64_t bytes_read = 0;     ///< returned to readers and parsers
-    /// How its bytes are verified: "transport", "whole" (the digest of all bytes matched), or "mismatch".
+    /// How its bytes are verified: "transport", "blocks" (each by a block list), "whole" (the digest of all bytes
+    /// matched), or "mismatch".
     const char* verified = "transport";
   };
   std::vector<Blob> blobs;      ///< in the order of the first request, each digest once
@@ -77,7 +79,8 @@ class BlobStore : public Blobs {
   /// Opens the file at a URL that the user named: reads download the ranges that they need. Requests the first bytes,
   /// to learn its size and version; offline, the version that was seen last is used. Fails with not_found, network, and
   /// with unsupported if a rule forbids the URL.
-  virtual Result<SourcePtr> open_url(const std::string& url) = 0;
+  /// With a block list, every range is verified before it is served; fails with mismatch if the sizes differ.
+  virtual Result<SourcePtr> open_url(const std::string& url, const BlockListPtr& list = nullptr) = 0;
 
   /// Saves a text of at most 16 MiB under `key`, for this and later processes; without a directory for this process
   /// only.

@@ -30,10 +30,17 @@ const SourceKind& kind_of(const std::string& source) {
                        [&](const SourceKind& kind) { return source.starts_with(kind.prefix); });
 }
 
+bool is_url(const std::string& source) {
+  const auto find = kind_of(source).find;
+  return find == find_https_url || find == find_http_url;
+}
+
 }  // namespace
 
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, Check check) {
   const SourceKind& kind = kind_of(source);
+  if (options.registries.has_block_list() && !is_url(source))
+    return failure(Code::unsupported, fmt::format("{}: --tree needs the URL of a file", source));
   return kind.find(source.substr(kind.prefix.size()), options, check);
 }
 
@@ -45,8 +52,7 @@ Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions&
 }
 
 std::string printable_source(const std::string& source) {
-  const auto find = kind_of(source).find;
-  return find == find_https_url || find == find_http_url ? http::printable_url(source) : source;
+  return is_url(source) ? http::printable_url(source) : source;
 }
 
 bool is_path(const std::string& source) { return kind_of(source).find == find_path; }

@@ -20,6 +20,12 @@ struct RegistryOptions {
   BlobStorePtr store = nullptr;    ///< null: names in registries are not supported
   http::ClientPtr http = nullptr;  ///< null: offline
   bool plain_http = false;         ///< use http for registries whose name has no scheme
+  /// With which the ranges of the file at SOURCE, a URL, are verified: a block list, or the fs-verity digest of the one
+  /// at SOURCE.fsverity.
+  BlockListPtr block_list = nullptr;
+  std::optional<Digest> block_list_digest = {};
+
+  bool has_block_list() const { return block_list != nullptr || block_list_digest; }
 };
 
 /// How sources are opened.

@@ -122,4 +122,6 @@ class BlockList {
   const RecentBlocks tree_blocks_;
 };
 
+using BlockListPtr = std::shared_ptr<const BlockList>;
+
 }  // namespace weightfs

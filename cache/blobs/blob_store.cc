@@ -260,19 +260,25 @@ class CachingBlobStore final : public BlobStore {
   bool is_local(const BlobRef& ref) override { return weightfs::blobs::is_local(*store_, ref); }
 
   // Readers of one URL share a source.
-  Result<SourcePtr> open_url(const std::string& url) override {
+  Result<SourcePtr> open_url(const std::string& url, const BlockListPtr& list) override {
+    const std::string key = list == nullptr ? url : fmt::format("{} {}", list->digest().hex(), url);
     {
       const std::scoped_lock lock(mutex_);
-      if (auto open = remote_[url].lock()) return open;
+      if (auto open = remote_[key].lock()) return open;
     }
     download::RemoteFilePtr remote = TRY(find_remote(url));
-    const auto identity = RemoteSource::identity_of(url, remote->version());
-    const auto source = std::make_shared<const RemoteSource>(std::move(remote), store_, identity);
+    if (list != nullptr && list->size() != remote->size())
+      return failure(Code::mismatch, fmt::format("{}: has {} bytes, but the block list is of a file of {}",
+                                                 http::printable_url(url), remote->size(), list->size()));
+    auto identity = RemoteSource::identity_of(url, remote->version());
+    // Blocks that were cached without the list are not verified.
+    if (identity && list != nullptr) *identity += fmt::format(" fs-verity {}", list->digest().hex());
+    const auto source = std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list);
     store_->add_remote(source);
     const std::scoped_lock lock(mutex_);
     std::erase_if(remote_, [](const auto& entry) { return entry.second.expired(); });
-    if (auto open = remote_[url].lock()) return open;
-    remote_[url] = source;
+    if (auto open = remote_[key].lock()) return open;
+    remote_[key] = source;
     return source;
   }
 

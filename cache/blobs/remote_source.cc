@@ -45,7 +45,7 @@ constexpr uint64_t kHashed = 1 * kMiB;  // bytes at a time
 // Combines received bytes to whole blocks.
 class BlockWriter {
  public:
-  explicit BlockWriter(BlockFile& file) : file_(file) {}
+  BlockWriter(BlockFile& file, const BlockList* list) : file_(file), list_(list) {}
 
   // Returns whether blocks were written.
   Result<bool> add(uint64_t offset, std::span<const std::byte> bytes) {
@@ -60,6 +60,7 @@ class BlockWriter {
     const bool is_end = begin_ + pending_.size() == file_.size();
     const size_t whole = is_end ? pending_.size() : pending_.size() / BlockFile::kBlock * BlockFile::kBlock;
     if (whole == 0) return false;
+    if (list_ != nullptr) TRY_VOID(list_->verify(begin_, std::span(pending_).first(whole)));
     TRY_VOID(file_.write(begin_ / BlockFile::kBlock, std::span(pending_).first(whole)));
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
     begin_ += whole;
@@ -68,6 +69,7 @@ class BlockWriter {
 
  private:
   BlockFile& file_;
+  const BlockList* list_;  // may be null
   uint64_t begin_ = 0;  // of the pending bytes; a multiple of the block size
   std::vector<std::byte> pending_;
 };
@@ -102,12 +104,14 @@ uint64_t ReadAhead::end_for(uint64_t from, uint64_t to, const std::optional<Byte
 }
 
 RemoteSource::RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<StoreCore> store,
-                           std::optional<std::string> identity, std::optional<BlobName> blob)
+                           std::optional<std::string> identity, std::optional<BlobName> blob, BlockListPtr list)
     : remote_(std::move(remote)),
       store_(std::move(store)),
       identity_(std::move(identity)),
       blob_(std::move(blob)),
-      bytes_fetched_(remote_->head().size()) {
+      list_(std::move(list)),
+      bytes_fetched_(remote_->head().size()),
+      verified_(list_ == nullptr ? "transport" : "blocks") {
   store_->stats().record_received(bytes_fetched_);
 }
 
@@ -306,8 +310,9 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   fetched_before_ = bytes_fetched_.load();
   const std::string& head = remote_->head();
   const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;
-  if (whole > 0 && blocks_->reserve(blocks_->blocks_of(0, whole)))
-    TRY_VOID(blocks_->write(0, std::as_bytes(std::span(head)).first(whole)));
+  const auto head_blocks = std::as_bytes(std::span(head)).first(whole);
+  if (whole > 0 && list_ != nullptr) TRY_VOID(verified_by_list(list_->verify(0, head_blocks)));
+  if (whole > 0 && blocks_->reserve(blocks_->blocks_of(0, whole))) TRY_VOID(blocks_->write(0, head_blocks));
   return Opened{blocks_, nullptr};
 }
 
@@ -437,7 +442,7 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
   std::stop_source either;
   const std::stop_callback on_stop(stop, [&] { either.request_stop(); });
   const std::stop_callback on_end(store_->stop_token(), [&] { either.request_stop(); });
-  BlockWriter writer(*transfer.file);
+  BlockWriter writer(*transfer.file, list_.get());
   bool can_extend = true;
   const auto begin = [&] { return transfer.blocks.first * BlockFile::kBlock; };
   const auto end = [&] { return std::min(size(), transfer.blocks.last * BlockFile::kBlock); };
@@ -456,7 +461,13 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     if (has_written) changed_.notify_all();
     return offset + bytes.size() < end();
   };
-  return remote_->fetch({begin(), end()}, sink, either.get_token());
+  return verified_by_list(remote_->fetch({begin(), end()}, sink, either.get_token()));
+}
+
+// Adds the URL to the error of a block list.
+Result<void> RemoteSource::verified_by_list(Result<void> result) const {
+  if (result || result.error().code != Code::mismatch) return result;
+  return failure(Code::mismatch, fmt::format("{}: {}", remote_->printable(), result.error().message));
 }
 
 // Makes it a transfer of the whole file, unless others download parts of it. Returns whether to try again.

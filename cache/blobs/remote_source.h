@@ -53,9 +53,10 @@ class RemoteSource final : public Source {
   static constexpr uint64_t kMaxWindow = 64 << 20;  ///< bytes that are requested ahead
 
   /// `identity` names the blocks in the cache (BlobBackend::open_blocks). `blob` is the name under which they are
-  /// published when they are complete and match its digest, by any process. The size of the file must be known.
+  /// published when they are complete and match its digest, by any process. With a block list, received blocks are
+  /// verified before they are written. The size of the file must be known.
   RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<StoreCore> store, std::optional<std::string> identity,
-               std::optional<store::BlobName> blob = {});
+               std::optional<store::BlobName> blob = {}, BlockListPtr list = nullptr);
   ~RemoteSource() override;
 
   /// Identifies the bytes across processes: the URL and its version. Nothing without a strong ETag.
@@ -130,6 +131,7 @@ class RemoteSource final : public Source {
   Result<TransferPtr> start(const store::BlockFilePtr& file, store::Blocks absent) const;
   void run(Transfer& transfer, const std::stop_token& stop) const noexcept;
   Result<void> fetch(Transfer& transfer, const std::stop_token& stop) const;
+  Result<void> verified_by_list(Result<void> result) const;
   bool extend(Transfer& transfer) const;
   bool may_start(bool is_wanted) const;
   TransferPtr transfer_of(const store::BlockFilePtr& file, uint64_t block) const;
@@ -139,9 +141,10 @@ class RemoteSource final : public Source {
   const std::shared_ptr<StoreCore> store_;
   const std::optional<std::string> identity_;
   const std::optional<store::BlobName> blob_;
+  const BlockListPtr list_;  // may be null
   mutable std::atomic<uint64_t> bytes_fetched_ = 0;
   mutable std::atomic<uint64_t> bytes_read_ = 0;
-  mutable std::atomic<const char*> verified_ = "transport";
+  mutable std::atomic<const char*> verified_;
   mutable std::atomic<uint64_t> max_ahead_ = kMaxWindow;
   mutable std::atomic<uint64_t> generation_ = 0;
   mutable std::atomic<uint64_t> resumed_ = 0;         // bytes that were present when the file was opened

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace weightfs {
@@ -34,8 +36,11 @@ std::vector<OptionGroup> source_options(SourceInput& input, Options own) {
 }
 
 std::vector<OptionGroup> source_options(OpenOptions& open_options, StoreFlags& store_flags, Options own) {
-  return {
-      {"Options", std::move(own)}, {"Reading", opening_options(open_options)}, {"Blobs", store_options(store_flags)}};
+  Options blobs = store_options(store_flags);
+  std::erase_if(blobs, [&](const Option& option) {  // `verify --tree` writes a block list
+    return std::any_of(own.begin(), own.end(), [&](const Option& mine) { return mine.name == option.name; });
+  });
+  return {{"Options", std::move(own)}, {"Reading", opening_options(open_options)}, {"Blobs", std::move(blobs)}};
 }
 
 }  // namespace weightfs

@@ -43,6 +43,24 @@ std::optional<unsigned> parse_seconds(const std::string& text) {
   return seconds && *seconds > 0 && *seconds <= kMaxTimeout ? seconds : std::nullopt;
 }
 
+// A path, or the digest of a block list beside the model.
+Result<void> use_block_list(RegistryOptions& registries, const std::string& tree) {
+  constexpr std::string_view kDigest = "sha256:";
+  if (tree.empty()) return {};
+  if (tree.starts_with(kDigest)) {
+    registries.block_list_digest = digest_of_hex(std::string_view(tree).substr(kDigest.size()));
+    if (!registries.block_list_digest) return failure(Code::unsupported, fmt::format("--tree {}: not a digest", tree));
+    return {};
+  }
+  std::error_code error;
+  const std::string path = std::filesystem::canonical(tree, error);  // a server changes its working directory
+  if (error) return failure(Code::not_found, fmt::format("--tree {}: {}", tree, error.message()));
+  auto list = open_file(path).and_then(BlockList::open);
+  if (!list) return failure(list.error().code, fmt::format("--tree {}: {}", tree, list.error().message));
+  registries.block_list = std::move(*list);
+  return {};
+}
+
 }  // namespace
 
 std::optional<uint64_t> parse_size(const std::string& text) {
@@ -114,6 +132,13 @@ Options store_options(StoreFlags& store_flags) {
        "(before "
        "the first read) (default: ranges)",
        take_verify},
+      {"tree", "FILE",
+       "verify each range of a model at a URL before it is read, with the block list in FILE, or with the one at the "
+       "URL with the suffix .fsverity that has the digest sha256:HEX (default: no block list)",
+       [&store_flags](const std::string& value) -> Result<void> {
+         store_flags.tree = value;
+         return {};
+       }},
       {"timeout", "SECONDS", "give up after this long without data (default: 30)", take_timeout},
       flag("insecure", "use http instead of https for registries, and permit http:// URLs of other machines",
            store_flags.insecure),
@@ -141,6 +166,7 @@ Result<BlobStorePtr> use_store(OpenOptions& open_options, const StoreFlags& stor
   const BlobStorePtr store = blob_store(std::move(options));
   open_options.blobs = store;
   open_options.registries = {store, http, store_flags.insecure};
+  TRY_VOID(use_block_list(open_options.registries, store_flags.tree));
   return store;
 }
 

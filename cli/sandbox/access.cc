@@ -206,6 +206,8 @@ SandboxAccess access_for(const std::vector<std::string>& sources, const Access& 
   Paths& read = granted.files.read;
   read = std::move(found).paths();
   add_existing(read, store_flags.blob_directories);
+  std::error_code no_file;
+  add_existing(read, {std::filesystem::canonical(store_flags.tree, no_file)});
   add_existing(read, well_known_stores());
   add_existing(read, local_ollama_stores());
   add_existing(read, system_files());

@@ -134,6 +134,62 @@ class WithEveryServer:
 
 
 @needs("nginx")
+@needs("nginx")
+class BlockLists(UrlTestCase):
+    """Ranges are verified with a block list that `weightfs verify --tree` wrote."""
+
+    def setUp(self):
+        super().setUp()
+        self.url, self.written = self.publish_safetensors()
+        self.list = self.path("model.fsverity")
+        done = run("verify", "--tree", self.list, self.url)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.digest = done.stdout.splitlines()[-1].split()[0]
+
+    def tamper(self):
+        """Changes a byte of layer.2 on the server."""
+        data = bytearray(stores.safetensors(self.path("."), self.written))
+        data[data.index(self.written[2].data) + MIB // 2] ^= 1
+        self.web.publish("model.safetensors", bytes(data))
+
+    def assert_only_layer_2_is_refused(self, point):
+        for tensor in self.written:
+            path = os.path.join(point, "tensors", tensor.name)
+            if tensor.name != "layer.2":
+                self.assertEqual(self.read_whole(path), tensor.data)
+                continue
+            with self.assertRaises(OSError) as failed:
+                self.read_whole(path)
+            self.assertEqual(failed.exception.errno, errno.EIO)
+
+    def test_list_in_a_file(self):
+        point = self.mount("--tree", self.list, self.url)
+        self.assertEqual(self.read_whole(point, "tensors", "layer.2"), self.written[2].data)
+        with open(os.path.join(point, ".weightfs", "status.json")) as file:
+            self.assertEqual([remote["verified"] for remote in json.load(file)["remotes"]], ["blocks"])
+        self.tamper()
+        self.assert_only_layer_2_is_refused(self.mount("--no-cache", "--tree", self.list, self.url, at="tampered"))
+
+    def test_list_beside_the_model_with_this_digest(self):
+        with open(self.list, "rb") as file:
+            self.web.publish("model.safetensors.fsverity", file.read())
+        self.tamper()
+        self.assert_only_layer_2_is_refused(self.mount("--tree", self.digest, self.url))
+        other = run("ls", "--tree", "sha256:" + "0" * 64, self.url)
+        self.assertEqual(other.returncode, 7)
+        self.assertIn("is the block list of another file", other.stderr)
+
+    def test_list_that_does_not_fit_is_refused(self):
+        for arguments, message in ((("--tree", self.path("none"), self.url), "No such file"),
+                                   (("--tree", "sha256:12", self.url), "not a digest"),
+                                   (("--tree", self.list, self.web.url("")), "needs the URL of a file"),
+                                   (("--tree", self.list, self.list), "needs the URL of a file")):
+            with self.subTest(arguments):
+                done = run("ls", *arguments)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(message, done.stderr)
+
+
 class FromNginx(WithEveryServer, UrlTestCase):
     pass
 

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 #include <thread>
 
+#include "base/verity/block_list.h"
 #include "cache/blob_store.h"
 #include "cache/maintenance.h"
 #include "tests/cache/fetch_fixture.h"
@@ -431,6 +433,47 @@ TEST_F(RemoteSourceTest, ServerFailureIsReportedAndRetriedByTheNextRead) {
   EXPECT_THAT(read(*source, kMiB, 100), HasSubstr("503 Service Unavailable"));
   is_down = false;
   EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
+}
+
+// The block list of these bytes.
+BlockListPtr list_of(const std::string& bytes) {
+  auto list = std::make_shared<std::string>();
+  BlockListBuilder builder(bytes.size(), [&](uint64_t offset, std::span<const std::byte> part) -> Result<void> {
+    list->resize(std::max(list->size(), static_cast<size_t>(offset) + part.size()));
+    std::memcpy(list->data() + offset, part.data(), part.size());
+    return {};
+  });
+  EXPECT_TRUE(builder.add(std::as_bytes(std::span(bytes))));
+  EXPECT_TRUE(builder.finish());
+  return BlockList::open(in_memory(*list)).value();
+}
+
+TEST_F(RemoteSourceTest, BlockListVerifiesRangesBeforeTheyAreRead) {
+  const BlockListPtr list = list_of(all);
+  all[5 * kMiB] = static_cast<char>(all[5 * kMiB] ^ 1);
+  const auto cache = store();
+  const SourcePtr source = cache->open_url(server->url("/model.gguf"), list).value();
+  EXPECT_EQ(describe(read(*source, kMiB, 1000)), describe(all.substr(kMiB, 1000)));
+  EXPECT_EQ(describe(read(*source, all.size() - 5, 5)), describe(all.substr(all.size() - 5)));
+  EXPECT_THAT(read(*source, 5 * kMiB + 100, 100), HasSubstr("/model.gguf: "));
+  const auto wrong = source->read(5 * kMiB + 100, std::as_writable_bytes(std::span(all)).first(10));
+  EXPECT_EQ(wrong.error().code, Code::mismatch);
+  EXPECT_STREQ(cache->status().remotes.at(0).verified, "blocks");
+}
+
+TEST_F(RemoteSourceTest, BlocksCachedWithoutABlockListAreNotUsedWithOne) {
+  const BlockListPtr list = list_of(all);
+  all[kMiB] = static_cast<char>(all[kMiB] ^ 1);
+  const auto cache = store();
+  EXPECT_EQ(describe(read(*open(cache).value(), kMiB, 100)), describe(all.substr(kMiB, 100)));
+  EXPECT_THAT(read(*cache->open_url(server->url("/model.gguf"), list).value(), kMiB, 100), HasSubstr("error: "));
+}
+
+TEST_F(RemoteSourceTest, BlockListOfAFileOfAnotherSizeIsRefused) {
+  const auto cache = store();
+  const auto source = cache->open_url(server->url("/model.gguf"), list_of(all.substr(1)));
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code, Code::mismatch);
 }
 
 TEST(ReadAhead, RandomReadsRequestNothingAhead) {
