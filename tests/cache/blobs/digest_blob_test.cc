@@ -183,7 +183,7 @@ TEST_F(DigestBlobTest, InterruptedDownloadIsResumed) {
     wire.send(fmt::format("HTTP/1.1 200 OK\r\nETag: \"e1\"\r\nAccept-Ranges: bytes\r\nContent-Length: {}\r\n\r\n",
                           bytes.size()));
     wire.send(std::string_view(bytes).substr(0, kLarge / 2));
-    wire.reset();
+    wire.close();
   });
   const auto url = server.url("/b");
   EXPECT_THAT(read_blob(fetching_store(), blob_ref({url})), HasSubstr("error: "));
