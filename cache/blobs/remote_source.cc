@@ -307,6 +307,12 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   blocks_ = TRY(store_->backend().open_blocks(identity_, size()));
   ++generation_;
   resumed_ = BlockFile::present_bytes(blocks_->descriptor()->number());
+  // Another process may have published the blob just before this file was created.
+  if (BlobHandle handle; blob_ && resumed_ == 0 && (handle = store_->backend().find(*blob_, size()))) {
+    if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
+    blocks_ = nullptr;
+    return Opened{nullptr, std::move(handle.range)};
+  }
   fetched_before_ = bytes_fetched_.load();
   const std::string& head = remote_->head();
   const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;

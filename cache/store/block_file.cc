@@ -15,6 +15,7 @@
 #include "base/digest.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cache/paths.h"
 #include "cache/store/file_range.h"
 
 namespace weightfs::store {
@@ -56,6 +57,9 @@ constexpr std::string_view kBlobIdentity = "sha256 ";
 
 // Locks of open file descriptions (fcntl(2), F_OFD_SETLK): they end with the process, and exclude other objects of this
 // process, too.
+// The first byte is locked while the file is held, the second one while it gets its header, and while it is published.
+constexpr uint64_t kHeaderLock = 1;
+
 enum class Wait { no, yes };
 
 bool lock_range(int fd, short type, uint64_t offset, uint64_t size, Wait wait = Wait::no) {
@@ -87,17 +91,16 @@ Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::
   if (identity.size() > kMaxIdentity) return failure(Code::resource, "the URL is too long to be cached");
   const int fd = file->number();
   const std::string header = header_text(size, identity);
-  if (read_header(fd) != header) {
-    // Another process may be doing the same, and must not empty the file after it has blocks.
-    lock_range(fd, F_WRLCK, 1, 1, Wait::yes);
-    const bool is_written =
-        read_header(fd) == header ||
-        (::ftruncate(fd, 0) == 0 && write_fully(fd, header_offset(size), std::as_bytes(std::span(header))));
-    const Error error = io_error("the cache");
-    lock_range(fd, F_UNLCK, 1, 1);
-    if (!is_written) return tl::unexpected(error);
-  }
   struct stat status {};
+  if (read_header(fd) != header) {
+    lock_range(fd, F_WRLCK, kHeaderLock, 1, Wait::yes);  // other processes may be doing the same
+    const bool is_new = ::fstat(fd, &status) == 0 && status.st_size == 0;
+    const bool is_written = is_new && write_fully(fd, header_offset(size), std::as_bytes(std::span(header)));
+    const Error error = io_error("the cache");
+    lock_range(fd, F_UNLCK, kHeaderLock, 1);
+    if (is_new && !is_written) return tl::unexpected(error);
+    if (read_header(fd) != header) return failure(Code::not_found, "the cache: another file has this name");
+  }
   const bool is_linked = ::fstat(fd, &status) == 0 && status.st_nlink > 0;
   return BlockFilePtr(new BlockFile(std::move(file), size, std::move(space), is_linked));
 }
@@ -107,6 +110,25 @@ std::optional<std::string> BlockFile::identity_of(int fd) {
   const size_t line = header ? header->find('\n', kBlocksMagic.size()) : std::string::npos;
   if (line == std::string::npos) return std::nullopt;
   return header->substr(line + 1, header->find('\0', line) - line - 1);
+}
+
+void BlockFile::discard(const Descriptor& folder, const std::string& name, int fd) {
+  lock_range(fd, F_WRLCK, kHeaderLock, 1, Wait::yes);
+  if (is_same_file(folder, name, fd)) ::unlinkat(folder.number(), name.c_str(), 0);
+  lock_range(fd, F_UNLCK, kHeaderLock, 1);
+}
+
+bool BlockFile::publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to,
+                           const std::string& to_name) {
+  const int fd = file_->number();
+  lock_range(fd, F_WRLCK, kHeaderLock, 1, Wait::yes);
+  const bool has_name = is_same_file(folder, name, fd);
+  const bool done = has_name && ::ftruncate(fd, static_cast<off_t>(size_)) == 0 &&
+                    ::renameat(folder.number(), name.c_str(), to.number(), to_name.c_str()) == 0;
+  const int error = has_name ? errno : ENOENT;
+  lock_range(fd, F_UNLCK, kHeaderLock, 1);
+  errno = error;
+  return done;
 }
 
 bool BlockFile::is_held(int fd) {

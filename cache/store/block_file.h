@@ -57,10 +57,18 @@ class BlockFile {
   };
 
   /// The file open as `file`, readable and writable, of a remote file of `size` bytes. An empty file becomes one
-  /// without blocks; one that does not have this identity is emptied. Fails with resource if `size` is above kMaxSize,
-  /// with io if the file cannot be written.
+  /// without blocks. Fails with not_found if it is another file, perhaps just published; with resource if `size` is
+  /// above kMaxSize, with io if the file cannot be written.
   static Result<std::shared_ptr<BlockFile>> open(SharedDescriptor file, uint64_t size, std::string_view identity,
                                                  Space space);
+
+  /// Removes the file `name` in `folder`, open as `fd`, which open() refused. Waits if it is just being published: then
+  /// it has another name.
+  static void discard(const Descriptor& folder, const std::string& name, int fd);
+
+  /// Makes it the blob `to_name` in `to`: its blocks without the map. False with errno set on failure; ENOENT if it is
+  /// not `name` in `folder` any more.
+  bool publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to, const std::string& to_name);
 
   /// Whether the file open as `fd` is removed although a process holds it.
   enum class Held { keep, remove };

@@ -189,35 +189,29 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& 
   const std::string path = blocks_file(sha256(*identity));
   const int root = folders->root->number();
   ::mkdirat(root, kBlocksFolder, 0700);  // a failure shows when the file is created
-  const int fd = ::openat(root, path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return failure(io_error(top_));
-  auto file = std::make_shared<Descriptor>(fd);
-  const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-  ::futimens(fd, times);  // of last use, for eviction
-  return BlockFile::open(std::move(file), size, *identity, std::move(space));
+  for (int attempt = 0;; ++attempt) {
+    const int fd = ::openat(root, path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return failure(io_error(top_));
+    auto file = std::make_shared<Descriptor>(fd);
+    const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+    ::futimens(fd, times);  // of last use, for eviction
+    auto blocks = BlockFile::open(file, size, *identity, space);
+    if (blocks || blocks.error().code != Code::not_found || attempt == kMaxAttempts) return blocks;
+    BlockFile::discard(*folders->root, path, fd);
+  }
 }
 
-// The blocks are at the beginning of the file, so cutting off the map makes it the blob. Until then it is in making/,
-// where no other process opens it. The bytes are on the disk already (BlockFile::flush).
+// The bytes are on the disk already (BlockFile::flush).
 Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
                                                const BlobName& name, const Digest& digest, BlockSums sums) {
   if (!identity) return failure(Code::unsupported, "the server does not identify the version of the file");
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  const std::string path = blocks_file(sha256(*identity));
-  const std::string file_name = fmt::format("{}.{}", digest.hex(), suffix_);
-  const int root = folders->root->number();
-  const int making = folders->making->number();
-  const SharedDescriptor& file = blocks->descriptor();
   TRY_VOID(make_blob_folder(*folders, digest));
-  if (!try_lock(file->number()) || !is_same_file(*folders->root, path, file->number()) ||
-      ::renameat(root, path.c_str(), making, file_name.c_str()) != 0)
+  // The link first: a dead link is harmless, an unreachable blob is not.
+  if (!name.key.empty()) TRY_VOID(link(*folders, name, digest));
+  if (!blocks->publish_as(*folders->root, blocks_file(sha256(*identity)), *folders->blobs, blob_file(digest)))
     return failure(Code::resource, fmt::format("{}: removed by another process", top_));
-  auto handle = ::ftruncate(file->number(), static_cast<off_t>(blocks->size())) == 0
-                    ? name_blob(*folders, name, file, file_name, digest, blocks->size(), std::move(sums))
-                    : Result<BlobHandle>(failure(io_error(top_)));
-  if (!handle) ::unlinkat(making, file_name.c_str(), 0);
-  unlock(file->number());
-  return handle;
+  return open_published(name, blocks->descriptor(), digest, blocks->size(), std::move(sums));
 }
 
 void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held held) {
@@ -268,19 +262,6 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
                                         BlockSums sums) {
   if (::fsync(file->number()) != 0) return failure(io_error(top_));
   TRY_VOID(make_blob_folder(folders, digest));
-  return name_blob(folders, name, file, file_name, digest, size, std::move(sums));
-}
-
-Result<void> DiskBackend::make_blob_folder(const Folders& folders, const Digest& digest) const {
-  const std::string path = blob_file(digest);
-  const bool is_made = ::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) == 0;
-  return is_made || errno == EEXIST ? Result<void>() : failure(io_error(top_));
-}
-
-// Moves the file from making/ to its blob's name.
-Result<BlobHandle> DiskBackend::name_blob(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                                          const std::string& file_name, const Digest& digest, uint64_t size,
-                                          BlockSums sums) {
   // The link first: a dead link is harmless, an unreachable blob is not.
   if (!name.key.empty()) TRY_VOID(link(folders, name, digest));
   // Another process may have removed the directory, and may be writing the same blob.
@@ -289,6 +270,18 @@ Result<BlobHandle> DiskBackend::name_blob(const Folders& folders, const BlobName
     return failure(Code::resource, fmt::format("{}: removed by another process", top_));
   if (::renameat(making.number(), file_name.c_str(), folders.blobs->number(), blob_file(digest).c_str()) != 0)
     return failure(io_error(top_));
+  return open_published(name, file, digest, size, std::move(sums));
+}
+
+Result<void> DiskBackend::make_blob_folder(const Folders& folders, const Digest& digest) const {
+  const std::string path = blob_file(digest);
+  const bool is_made = ::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) == 0;
+  return is_made || errno == EEXIST ? Result<void>() : failure(io_error(top_));
+}
+
+// The blob that this process has just published.
+Result<BlobHandle> DiskBackend::open_published(const BlobName& name, const SharedDescriptor& file, const Digest& digest,
+                                               uint64_t size, BlockSums sums) {
   save_sums(digest, sums);
   struct stat status {};
   if (::fstat(file->number(), &status) != 0) return failure(io_error(top_));

@@ -56,8 +56,8 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
                                                    const std::stop_token& stop);
 
   Result<void> make_blob_folder(const Folders& folders, const Digest& digest) const;
-  Result<BlobHandle> name_blob(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                               const std::string& file_name, const Digest& digest, uint64_t size, BlockSums sums);
+  Result<BlobHandle> open_published(const BlobName& name, const SharedDescriptor& file, const Digest& digest,
+                                    uint64_t size, BlockSums sums);
   std::string file_name_of(const BlobName& name) const;
   FileRangePtr with_recheck(SharedDescriptor file, const struct stat& status, const Digest& digest,
                             std::optional<BlockSums> sums = {});

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
+#include <iterator>
 
 #include "tests/cache/test_producer.h"
 #include "tests/support/temporary.h"
@@ -27,6 +29,11 @@ class BlockFileTest : public testing::Test {
     return BlockFile::open(descriptor(), size, identity,
                            {[](uint64_t) { return Result<void>(); }, [](int, uint64_t) { return Result<void>(); }})
         .value();
+  }
+  Code refusal(std::string_view identity) const {
+    const auto file = BlockFile::open(descriptor(), kSize, identity, {});
+    EXPECT_FALSE(file);
+    return file.error().code;
   }
   // The bytes from the offset up to the first absent block.
   static std::string read(BlockFile& file, uint64_t offset, size_t size) {
@@ -103,16 +110,34 @@ TEST_F(BlockFileTest, BlockWhoseMapEntryIsDamagedIsAbsent) {
   EXPECT_EQ(absent(*open(), {0, 3}), std::pair(uint64_t{1}, uint64_t{2}));
 }
 
-TEST_F(BlockFileTest, FileOfAnotherVersionIsEmptied) {
+TEST_F(BlockFileTest, FileOfAnotherVersionIsRefused) {
   ASSERT_TRUE(write(*open(), 0, 3));
-  EXPECT_EQ(read(*open("https://example.com/m \"v2\""), 0, kBlock), "");
+  EXPECT_EQ(refusal("https://example.com/m \"v2\""), Code::not_found);
+  EXPECT_EQ(read(*open(), 0, kBlock), all.substr(0, kBlock));
+}
+
+TEST_F(BlockFileTest, TruncatedFileIsRefusedAndDiscarded) {
+  ASSERT_TRUE(write(*open(), 0, 3));
+  ASSERT_EQ(::truncate(path.c_str(), kSize), 0);
+  EXPECT_EQ(refusal("https://example.com/m \"v1\""), Code::not_found);
+  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  BlockFile::discard(folder, "blocks", descriptor()->number());
   EXPECT_EQ(read(*open(), 0, kBlock), "");
 }
 
-TEST_F(BlockFileTest, TruncatedFileIsEmptied) {
-  ASSERT_TRUE(write(*open(), 0, 3));
-  ASSERT_EQ(::truncate(path.c_str(), 5 * kBlock), 0);
-  EXPECT_EQ(read(*open(), 0, kBlock), "");
+// Its readers go on until they find it evicted; it has the blob's bytes and no map.
+TEST_F(BlockFileTest, PublishedFileIsTheBlob) {
+  const BlockFilePtr file = open();
+  const BlockFilePtr other = open();
+  ASSERT_TRUE(write(*file, 0, 11));
+  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_TRUE(file->publish_as(folder, "blocks", folder, "blob"));
+  EXPECT_TRUE(other->is_evicted());
+  EXPECT_TRUE(other->is_published());
+  std::ifstream blob(temporary.path("blob"), std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(blob), {}), all);
+  EXPECT_FALSE(other->publish_as(folder, "blocks", folder, "again"));
+  EXPECT_EQ(errno, ENOENT);
 }
 
 TEST_F(BlockFileTest, IdentityIsFoundInFile) {
