@@ -17,8 +17,8 @@ namespace {
 
 using StoreCorePtr = std::shared_ptr<StoreCore>;
 
-// Which bytes a reader accepts: verified ones; those that the store serves, which depends on its settings; or unverified
-// ones.
+// Which bytes a reader accepts: verified ones; those that the store serves, which depends on its settings; or
+// unverified ones.
 enum class ReadMode { verified, served, unverified };
 
 bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
@@ -135,8 +135,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const FetchSettings& fetching = store_->fetching();
     std::vector<download::Origin> users = origins_;
     std::erase_if(users, [](const download::Origin& origin) { return origin.trust != http::Trust::user; });
-    auto remote = std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::move(users), size_,
-                                                         fetching.options);
+    auto remote =
+        std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::move(users), size_, fetching.options);
     TRY_VOID(remote->open({}, store_->stop_token()));
     if (remote->has_ranges() == false) return nullptr;
     store_->stats().record_miss(ref_.digest);
@@ -359,7 +359,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Result<bool> is_same(const UnverifiedRead& earlier) const {
     std::vector<std::byte> bytes(earlier.size);
-    if (!TRY(fill_from_local(earlier.offset, bytes))) TRY(fill_from_download(earlier.offset, bytes, ReadMode::verified));
+    if (!TRY(fill_from_local(earlier.offset, bytes)))
+      TRY(fill_from_download(earlier.offset, bytes, ReadMode::verified));
     Sha256 hash;
     hash.update(bytes);
     return hash.finish() == earlier.digest;

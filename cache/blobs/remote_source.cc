@@ -186,9 +186,7 @@ bool RemoteSource::is_complete() const {
 }
 
 Result<BlobHandle> RemoteSource::verify() const {
-  const auto not_stored = [&](const Error& error) {
-    return failure(Code::io, error.message);
-  };
+  const auto not_stored = [&](const Error& error) { return failure(Code::io, error.message); };
   if (auto held = hold_space(); !held) {
     remove_if_empty();
     return not_stored(held.error());
@@ -386,7 +384,8 @@ Result<RemoteSource::TransferPtr> RemoteSource::start(const BlockFilePtr& file, 
       absent.last = std::min(absent.last, other->blocks.first);
   const bool is_whole = remote_->has_ranges() == false;
   if (is_whole) absent = {0, file->block_count()};
-  if (is_whole && std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; }))
+  if (is_whole &&
+      std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; }))
     return nullptr;
   auto claim = BlockFile::claim(file, absent);
   if (claim == nullptr) return nullptr;
