@@ -51,6 +51,12 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         copy().peek() || store_->backend().find_open(name_) || store_->backend().find(name_, size_);
     return is_verified ? "sha256 " + ref_.digest.hex() : "";
   }
+  std::string_view verification() const override {
+    if (!check_consistent()) return "mismatch";
+    if (!identity().empty()) return "whole";
+    if (const auto ranges = ranges_.peek(); ranges && *ranges != nullptr) return (*ranges)->verification();
+    return is_streamed() ? "transport" : "";
+  }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return read(offset, out, ReadMode::served);
   }
@@ -261,6 +267,10 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const std::scoped_lock lock(mutex_);
     if (download_ == nullptr) download_ = store_->download(ref_, size_, origins_);
     return download_;
+  }
+  bool is_streamed() const {
+    const std::scoped_lock lock(mutex_);
+    return store_->fetching().stream && download_ != nullptr;
   }
   bool is_downloading() const {
     const std::scoped_lock lock(mutex_);

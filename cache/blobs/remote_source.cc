@@ -16,6 +16,10 @@ namespace {
 
 using namespace store;
 
+constexpr const char* kMismatch = "mismatch";
+constexpr const char* kTransport = "transport";
+constexpr const char* kWhole = "whole";
+
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
@@ -42,28 +46,31 @@ constexpr int kMaxNamingChecks = 100;
 
 constexpr uint64_t kHashed = 1 * kMiB;  // bytes at a time
 
+uint64_t blocks_in(uint64_t bytes) { return (bytes + BlockFile::kBlock - 1) / BlockFile::kBlock; }
+
 // Combines received bytes to whole blocks.
 class BlockWriter {
  public:
   explicit BlockWriter(BlockFile& file) : file_(file) {}
 
-  // Returns whether blocks were written.
-  Result<bool> add(uint64_t offset, std::span<const std::byte> bytes) {
+  // Returns the blocks that were written.
+  Result<Blocks> add(uint64_t offset, std::span<const std::byte> bytes) {
     if (offset != begin_ + pending_.size()) {
       pending_.clear();
       const uint64_t skipped = (BlockFile::kBlock - offset % BlockFile::kBlock) % BlockFile::kBlock;
-      if (skipped >= bytes.size()) return false;
+      if (skipped >= bytes.size()) return Blocks{0, 0};
       begin_ = offset + skipped;
       bytes = bytes.subspan(static_cast<size_t>(skipped));
     }
     pending_.insert(pending_.end(), bytes.begin(), bytes.end());
     const bool is_end = begin_ + pending_.size() == file_.size();
     const size_t whole = is_end ? pending_.size() : pending_.size() / BlockFile::kBlock * BlockFile::kBlock;
-    if (whole == 0) return false;
-    TRY_VOID(file_.write(begin_ / BlockFile::kBlock, std::span(pending_).first(whole)));
+    if (whole == 0) return Blocks{0, 0};
+    const Blocks written = {begin_ / BlockFile::kBlock, blocks_in(begin_ + whole)};
+    TRY_VOID(file_.write(written.first, std::span(pending_).first(whole)));
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
     begin_ += whole;
-    return true;
+    return written;
   }
 
  private:
@@ -142,7 +149,28 @@ Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> o
 }
 
 StoreStatus::Remote RemoteSource::status() const {
-  return {remote_->printable(), size(), remote_->requests(), bytes_fetched_, bytes_read_, verified_};
+  const char* const verified = verified_;
+  const bool is_whole = std::string_view(verified) == kWhole;
+  const bool has_digest = blob_ && blob_->digest;
+  return {.url = remote_->printable(),
+          .size = size(),
+          .requests = remote_->requests(),
+          .bytes_fetched = bytes_fetched_,
+          .bytes_read = bytes_read_,
+          .verified = verified,
+          .blocks = block_count(),
+          .present = std::min(present_.load(), block_count()),
+          .verified_blocks = has_digest ? std::optional(is_whole ? block_count() : 0) : std::nullopt};
+}
+
+uint64_t RemoteSource::block_count() const { return blocks_in(size()); }
+
+// Called with the lock. The blocks of a stream may have been present before.
+void RemoteSource::record_written(const Transfer& transfer, Blocks blocks) const {
+  const bool is_stream = remote_->has_ranges() == false;
+  if (transfer.file == blocks_)
+    present_ = is_stream ? std::max(present_.load(), blocks.last) : present_ + blocks.last - blocks.first;
+  changed_.notify_all();
 }
 
 // Reads all of `target`, and requests the bytes up to `ahead_end`.
@@ -207,7 +235,7 @@ Result<BlobHandle> RemoteSource::verify() const {
     return failure(Code::mismatch,
                    fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex()));
   }
-  verified_ = "whole";
+  verified_ = kWhole;
   auto published = publish(file, digest, std::move(sums));
   file->release();
   if (published) return published;
@@ -269,7 +297,9 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
     changed_.wait_for(lock, kWaitInterval);
   }
   auto handle = store_->backend().publish_blocks(file, identity_, *blob_, digest, std::move(sums));
-  if (handle) blocks_ = nullptr;
+  if (!handle) return handle;
+  blocks_ = nullptr;
+  present_ = block_count();
   return handle;
 }
 
@@ -280,11 +310,12 @@ void RemoteSource::remove_if_empty() const {
 }
 
 void RemoteSource::drop_blocks() const {
-  verified_ = "mismatch";
+  verified_ = kMismatch;
   const std::scoped_lock lock(mutex_);
   if (blocks_ != nullptr) blocks_->release();
   if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Held::remove);
   blocks_ = nullptr;
+  present_ = 0;
 }
 
 // The cached blocks; a new file if they were evicted.
@@ -292,7 +323,11 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   const std::scoped_lock lock(mutex_);
   if (blocks_ != nullptr && !blocks_->is_evicted()) return Opened{blocks_, nullptr};
   for (int attempts = 0; blob_ && attempts < kMaxNamingChecks; ++attempts) {
-    if (BlobHandle handle = store_->backend().find(*blob_, size())) return Opened{nullptr, std::move(handle.range)};
+    if (BlobHandle handle = store_->backend().find(*blob_, size())) {
+      present_ = block_count();
+      if (blob_->digest) verified_ = kWhole;
+      return Opened{nullptr, std::move(handle.range)};
+    }
     if (blocks_ == nullptr || !blocks_->is_published()) break;
     std::this_thread::sleep_for(kNamingCheck);  // another process has not moved the blob to its name yet
   }
@@ -302,10 +337,14 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   ++generation_;
   resumed_ = BlockFile::present_bytes(blocks_->descriptor()->number());
   fetched_before_ = bytes_fetched_.load();
+  present_ = blocks_in(resumed_);
+  if (verification() == kWhole) verified_ = kTransport;
   const std::string& head = remote_->head();
   const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;
-  if (whole > 0 && blocks_->reserve(blocks_->blocks_of(0, whole)))
+  if (whole > 0 && blocks_->reserve(blocks_->blocks_of(0, whole))) {
     TRY_VOID(blocks_->write(0, std::as_bytes(std::span(head)).first(whole)));
+    present_ = std::max(present_.load(), blocks_in(whole));
+  }
   return Opened{blocks_, nullptr};
 }
 
@@ -449,10 +488,10 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     const uint64_t to = std::clamp(offset + bytes.size(), from, end());
     const auto kept = bytes.subspan(static_cast<size_t>(from - offset < bytes.size() ? from - offset : bytes.size()))
                           .first(static_cast<size_t>(to - from));
-    const bool has_written = !kept.empty() && TRY(writer.add(from, kept));
+    const Blocks written = kept.empty() ? Blocks{0, 0} : TRY(writer.add(from, kept));
     const std::scoped_lock lock(mutex_);
     transfer.last_data = last_data_ = Clock::now();
-    if (has_written) changed_.notify_all();
+    if (!written.empty()) record_written(transfer, written);
     return offset + bytes.size() < end();
   };
   return remote_->fetch({begin(), end()}, sink, either.get_token());

@@ -304,7 +304,11 @@ StoreStatus StoreCore::status() {
   return status;
 }
 
-StoreStatus StoreCore::in_progress_status() { return stats_.in_progress(downloads()); }
+StoreStatus StoreCore::in_progress_status() {
+  StoreStatus status = stats_.in_progress(downloads());
+  add_remotes(status);
+  return status;
+}
 
 std::vector<DownloadProgress> StoreCore::downloads() {
   std::vector<DownloadProgress> running;
