@@ -12,7 +12,7 @@ import threading
 import unittest
 
 from fetching import FetchTestCase
-from mounting import WEIGHTFS, run
+from mounting import WEIGHTFS, on_terminal, run
 from servers import Caddy, Nginx, needs, self_signed_certificate
 from test_archives import noise
 import archives
@@ -377,6 +377,27 @@ class Commands(UrlTestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1 file read by ranges", done.stdout)
         self.assertEqual(json.loads(run("cache", "du", "--json").stdout)["ranges"], 0)
+
+
+@needs("nginx")
+class Progress(UrlTestCase):
+    # semantics 8.6
+    def test_opening_of_many_files_is_shown_on_a_terminal_only(self):
+        slow = Nginx(self, "limit_rate 8k;", name="slow")
+        self.web = slow
+        url, _ = self.publish_sharded(shards=24, size=20 * KIB)
+        os.mkdir(self.path("mnt"))
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        shown = on_terminal("mount", "--no-cache", url, self.path("mnt"), of="stderr", columns=80)
+        self.assertRegex(shown, r"^(\r\x1b\[Kopening \d+ of 24 files)+\r\x1b\[K$")
+        self.mount("--no-cache", url, at="again")  # prints nothing
+
+    # semantics 8.6
+    def test_opening_of_files_that_takes_less_than_a_second_is_not_shown(self):
+        url, _ = self.publish_sharded(shards=2)
+        os.mkdir(self.path("mnt"))
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        self.assertEqual(on_terminal("mount", url, self.path("mnt"), of="stderr"), "")
 
 
 @needs("nginx")
