@@ -331,6 +331,15 @@ class ConcatSource final : public Source {
       if (auto one = part->hold()) held->push_back(std::move(one));
     return held->empty() ? nullptr : held;
   }
+  // The worst of the parts that have one.
+  std::string_view verification() const override {
+    const auto has_part = [&](std::string_view verification) {
+      return std::any_of(parts_.begin(), parts_.end(),
+                         [&](const SourcePtr& part) { return part->verification() == verification; });
+    };
+    const auto worst = std::find_if(kVerifications.begin(), kVerifications.end(), has_part);
+    return worst == kVerifications.end() ? "" : *worst;
+  }
 
  private:
   // The bytes of the range that are in the part, which begins at `begin`.
@@ -386,6 +395,10 @@ class LazySource final : public Source {
   std::shared_ptr<const void> hold() const override {
     const auto source = made_.peek();
     return source ? (*source)->hold() : nullptr;
+  }
+  std::string_view verification() const override {
+    const auto source = made_.peek();
+    return source ? (*source)->verification() : "";
   }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -88,7 +89,15 @@ class Source {
   /// A string that is unique to these bytes across processes: of a file its device, inode, size and times. Derived data
   /// is cached under it. Empty if there is none.
   virtual std::string identity() const { return {}; }
+
+  /// How the bytes that reads return now are verified: one of kVerifications for bytes of a server or of a blob; empty
+  /// for others, and before anything is known. Cheap: reads and downloads nothing.
+  virtual std::string_view verification() const { return {}; }
 };
+
+/// From the worst: the digest differs; only the connection (TLS, or none) protects them; the hash of each block
+/// matched; the digest of all bytes matched.
+inline constexpr std::array<std::string_view, 4> kVerifications = {"mismatch", "transport", "blocks", "whole"};
 
 using SourcePtr = std::shared_ptr<const Source>;
 
@@ -126,6 +135,7 @@ class Slice final : public Source {
   std::optional<Extent> extent() const override;
   std::string identity() const override;
   std::shared_ptr<const void> hold() const override { return whole_ == nullptr ? nullptr : whole_->hold(); }
+  std::string_view verification() const override { return whole_ == nullptr ? "" : whole_->verification(); }
 
   bool refused() const { return whole_ == nullptr; }
   const SourcePtr& whole() const { return whole_; }  ///< the source that it is a slice of

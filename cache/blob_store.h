@@ -60,6 +60,11 @@ struct StoreStatus {
     /// How its bytes are verified: "transport", "blocks" (each by a block list), "whole" (the digest of all bytes
     /// matched), or "mismatch".
     const char* verified = "transport";
+    uint64_t blocks = 0;  ///< of 16 KiB, the last one may be shorter
+    /// Blocks that were cached when the file was opened, or were received since. Those that other processes write
+    /// meanwhile are missing.
+    uint64_t present = 0;
+    std::optional<uint64_t> verified_blocks = {};  ///< of a file with a known digest or a block list
   };
   std::vector<Blob> blobs;      ///< in the order of the first request, each digest once
   std::vector<Remote> remotes;  ///< those that are in use
@@ -89,7 +94,7 @@ class BlobStore : public Blobs {
   virtual std::optional<std::string> load_text(const std::string& key) = 0;
 
   virtual StoreStatus status() = 0;
-  /// The same, limited to blobs that are being downloaded: cheap with any number of blobs.
+  /// The same, with only those blobs that are being downloaded: cheap with any number of blobs.
   virtual StoreStatus in_progress_status() = 0;
 };
 

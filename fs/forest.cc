@@ -22,6 +22,11 @@ Result<T> absent_is_io(Result<T> made) {
   return made;
 }
 
+void add_verification(std::vector<Xattr>& xattrs, const Source& source) {
+  const std::string_view verification = source.verification();
+  if (!verification.empty()) xattrs.emplace_back("user.weightfs.verified", verification);
+}
+
 }  // namespace
 
 Forest::Forest(TreePtr root, std::vector<Xattr> root_xattrs, ModelLimits limits)
@@ -133,7 +138,7 @@ Result<std::string> Forest::link(Ino ino) const {
 Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
   if (ino == kRoot) return root_xattrs_;
   const NodeHandle at = TRY(trees_.load(ino));
-  if (at.node().kind != NodeKind::tensor) return std::vector<Xattr>();
+  if (at.node().kind != NodeKind::tensor) return xattrs_of_file(at);
   const Model& model = *at.tree().model();
   const TensorView& tensor = at.tree().tensor(at.node());
   std::vector<Xattr> xattrs = {{"user.weightfs.name", std::string(tensor.name)},
@@ -143,6 +148,14 @@ Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
                                {"user.weightfs.format", model.format}};
   const auto digest = model.digests.find(at.node().first);
   if (digest != model.digests.end()) xattrs.emplace_back("user.weightfs.sha256", digest->second.hex());
+  add_verification(xattrs, tensor.source);
+  return xattrs;
+}
+
+std::vector<Xattr> Forest::xattrs_of_file(const NodeHandle& at) {
+  std::vector<Xattr> xattrs;
+  if (at.node().kind != NodeKind::file) return xattrs;
+  if (const auto source = at.tree().file(at.node()).peek()) add_verification(xattrs, **source);
   return xattrs;
 }
 

@@ -78,6 +78,8 @@ class Forest {
   /// The target of a symbolic link.
   Result<std::string> link(Ino ino) const;
 
+  /// Of a tensor's files its name, dtype and shape; of every file how its bytes are verified (Source::verification()),
+  /// as far as that is known without opening it.
   Result<std::vector<Xattr>> xattrs(Ino ino) const;
 
   /// Whether a symbolic link at the end of a path is followed.
@@ -99,6 +101,7 @@ class Forest {
   using NodeHandle = GraftedTrees::NodeHandle;
 
   Result<SourcePtr> open(const NodeHandle& at) const;
+  static std::vector<Xattr> xattrs_of_file(const NodeHandle& at);
 
   mutable GraftedTrees trees_;  // mutable: const calls load dropped models again
   std::vector<Xattr> root_xattrs_;

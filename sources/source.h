@@ -37,6 +37,8 @@ struct OpenOptions {
   Access access = {};  ///< what may be opened for a source
   /// Receives a line for each file that the rules of a source forbid to open.
   std::function<void(const std::string& line)> log = [](const std::string&) {};
+  /// Receives how many files of a model of several files at a URL are open; from 0 on, by one thread at a time.
+  std::function<void(uint64_t opened, uint64_t total)> on_opened = [](uint64_t, uint64_t) {};
   std::string excluded_path =
       {};  ///< an absolute path that is never opened: the mount point, so that a mount does not show itself
 };

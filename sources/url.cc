@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 #include <mutex>
 #include <string_view>
 
@@ -52,7 +53,8 @@ std::string file_name_of(const std::string& url) {
 // The directory of a URL. Files are found by their names alone.
 class UrlFolder final : public Folder {
  public:
-  UrlFolder(std::string url, BlobStorePtr store) : url_(std::move(url)), store_(std::move(store)) {}
+  UrlFolder(std::string url, BlobStorePtr store, std::function<void(uint64_t, uint64_t)> on_opened)
+      : url_(std::move(url)), store_(std::move(store)), on_opened_(std::move(on_opened)) {}
 
   Result<std::vector<std::string>> names() const override { return std::vector<std::string>{}; }
   Result<std::vector<Part>> parts() const override { return std::vector<Part>{}; }
@@ -74,8 +76,13 @@ class UrlFolder final : public Folder {
 
   // Errors are reported by the reader, which opens the files again.
   void prepare(const std::vector<std::string>& names, uint64_t (*header_size)(std::string_view head)) const override {
+    on_opened_(0, names.size());
+    uint64_t opened = 0;  // guarded by mutex_
     std::ignore = in_parallel(names.size(), kParallel, [&](uint64_t i) -> Result<void> {
-      prepare_file(names[i], header_size);
+      SourcePtr file = prepared_file(names[i], header_size);
+      const std::scoped_lock lock(mutex_);
+      if (file != nullptr) prepared_.push_back(std::move(file));
+      on_opened_(++opened, names.size());
       return {};
     });
   }
@@ -83,13 +90,13 @@ class UrlFolder final : public Folder {
  private:
   static constexpr size_t kParallel = 8;
 
-  void prepare_file(const std::string& name, uint64_t (*header_size)(std::string_view head)) const {
+  // Null if it cannot be opened.
+  SourcePtr prepared_file(const std::string& name, uint64_t (*header_size)(std::string_view head)) const {
     const auto file = open(name);
-    if (!file) return;
+    if (!file) return nullptr;
     const auto head = read_text(**file, 0, std::min<uint64_t>((*file)->size(), kHeadSize));
     if (head) std::ignore = (*file)->fetch({0, header_size(*head)});
-    const std::scoped_lock lock(mutex_);
-    prepared_.push_back(*file);
+    return *file;
   }
 
   Result<SourcePtr> open_at(std::string_view path) const {
@@ -99,6 +106,7 @@ class UrlFolder final : public Folder {
 
   std::string url_;
   BlobStorePtr store_;
+  std::function<void(uint64_t opened, uint64_t total)> on_opened_;
   mutable std::mutex mutex_;                 // guards prepared_
   mutable std::vector<SourcePtr> prepared_;  // the store shares a source as long as it is in use
 };
@@ -118,7 +126,7 @@ Result<BlockListPtr> block_list_for(const std::string& url, const RegistryOption
 // The file that a URL names. That of a directory is the first of kEntryFiles that the server has.
 Result<Container> find_file(const std::string& url, const OpenOptions& options) {
   const BlobStorePtr& store = options.registries.store;
-  const auto folder = std::make_shared<UrlFolder>(url, store);
+  const auto folder = std::make_shared<UrlFolder>(url, store, options.on_opened);
   const auto container = [&](std::string name, SourcePtr bytes) {
     return Container{std::move(name), std::move(bytes), folder, options.blobs};
   };

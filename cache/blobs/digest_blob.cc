@@ -17,8 +17,8 @@ namespace {
 
 using StoreCorePtr = std::shared_ptr<StoreCore>;
 
-// Which bytes a reader accepts: verified ones; those that the store serves, which depends on its settings; or unverified
-// ones.
+// Which bytes a reader accepts: verified ones; those that the store serves, which depends on its settings; or
+// unverified ones.
 enum class ReadMode { verified, served, unverified };
 
 bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
@@ -50,6 +50,12 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const bool is_verified =
         copy().peek() || store_->backend().find_open(name_) || store_->backend().find(name_, size_);
     return is_verified ? "sha256 " + ref_.digest.hex() : "";
+  }
+  std::string_view verification() const override {
+    if (!check_consistent()) return "mismatch";
+    if (!identity().empty()) return "whole";
+    if (const auto ranges = ranges_.peek(); ranges && *ranges != nullptr) return (*ranges)->verification();
+    return is_streamed() ? "transport" : "";
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return read(offset, out, ReadMode::served);
@@ -135,8 +141,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const FetchSettings& fetching = store_->fetching();
     std::vector<download::Origin> users = origins_;
     std::erase_if(users, [](const download::Origin& origin) { return origin.trust != http::Trust::user; });
-    auto remote = std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::move(users), size_,
-                                                         fetching.options);
+    auto remote =
+        std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::move(users), size_, fetching.options);
     TRY_VOID(remote->open({}, store_->stop_token()));
     if (remote->has_ranges() == false) return nullptr;
     store_->stats().record_miss(ref_.digest);
@@ -262,6 +268,10 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (download_ == nullptr) download_ = store_->download(ref_, size_, origins_);
     return download_;
   }
+  bool is_streamed() const {
+    const std::scoped_lock lock(mutex_);
+    return store_->fetching().stream && download_ != nullptr;
+  }
   bool is_downloading() const {
     const std::scoped_lock lock(mutex_);
     return download_ != nullptr && download_->is_running();
@@ -359,7 +369,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Result<bool> is_same(const UnverifiedRead& earlier) const {
     std::vector<std::byte> bytes(earlier.size);
-    if (!TRY(fill_from_local(earlier.offset, bytes))) TRY(fill_from_download(earlier.offset, bytes, ReadMode::verified));
+    if (!TRY(fill_from_local(earlier.offset, bytes)))
+      TRY(fill_from_download(earlier.offset, bytes, ReadMode::verified));
     Sha256 hash;
     hash.update(bytes);
     return hash.finish() == earlier.digest;

@@ -16,6 +16,11 @@ namespace {
 
 using namespace store;
 
+constexpr const char* kBlocks = "blocks";
+constexpr const char* kMismatch = "mismatch";
+constexpr const char* kTransport = "transport";
+constexpr const char* kWhole = "whole";
+
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
@@ -42,29 +47,33 @@ constexpr int kMaxNamingChecks = 100;
 
 constexpr uint64_t kHashed = 1 * kMiB;  // bytes at a time
 
+uint64_t blocks_in(uint64_t bytes) { return (bytes + BlockFile::kBlock - 1) / BlockFile::kBlock; }
+
 // Combines received bytes to whole blocks.
 class BlockWriter {
  public:
   BlockWriter(BlockFile& file, const BlockList* list) : file_(file), list_(list) {}
 
-  // Returns whether blocks were written.
-  Result<bool> add(uint64_t offset, std::span<const std::byte> bytes) {
+  // Returns the blocks that were written.
+  Result<Blocks> add(uint64_t offset, std::span<const std::byte> bytes) {
     if (offset != begin_ + pending_.size()) {
       pending_.clear();
       const uint64_t skipped = (BlockFile::kBlock - offset % BlockFile::kBlock) % BlockFile::kBlock;
-      if (skipped >= bytes.size()) return false;
+      if (skipped >= bytes.size()) return Blocks{0, 0};
       begin_ = offset + skipped;
       bytes = bytes.subspan(static_cast<size_t>(skipped));
     }
     pending_.insert(pending_.end(), bytes.begin(), bytes.end());
     const bool is_end = begin_ + pending_.size() == file_.size();
     const size_t whole = is_end ? pending_.size() : pending_.size() / BlockFile::kBlock * BlockFile::kBlock;
-    if (whole == 0) return false;
-    if (list_ != nullptr) TRY_VOID(list_->verify(begin_, std::span(pending_).first(whole)));
-    TRY_VOID(file_.write(begin_ / BlockFile::kBlock, std::span(pending_).first(whole)));
+    if (whole == 0) return Blocks{0, 0};
+    const auto complete = std::span(pending_).first(whole);
+    if (list_ != nullptr) TRY_VOID(list_->verify(begin_, complete));
+    const Blocks written = {begin_ / BlockFile::kBlock, blocks_in(begin_ + whole)};
+    TRY_VOID(file_.write(written.first, complete));
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
     begin_ += whole;
-    return true;
+    return written;
   }
 
  private:
@@ -111,7 +120,7 @@ RemoteSource::RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<Store
       blob_(std::move(blob)),
       list_(std::move(list)),
       bytes_fetched_(remote_->head().size()),
-      verified_(list_ == nullptr ? "transport" : "blocks") {
+      verified_(list_ == nullptr ? kTransport : kBlocks) {
   store_->stats().record_received(bytes_fetched_);
 }
 
@@ -146,7 +155,31 @@ Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> o
 }
 
 StoreStatus::Remote RemoteSource::status() const {
-  return {remote_->printable(), size(), remote_->requests(), bytes_fetched_, bytes_read_, verified_};
+  const char* const verified = verified_;
+  const bool is_whole = std::string_view(verified) == kWhole;
+  const uint64_t present = std::min(present_.load(), block_count());
+  std::optional<uint64_t> verified_blocks;
+  if (list_ != nullptr) verified_blocks = present;
+  if (blob_ && blob_->digest) verified_blocks = is_whole ? block_count() : 0;
+  return {.url = remote_->printable(),
+          .size = size(),
+          .requests = remote_->requests(),
+          .bytes_fetched = bytes_fetched_,
+          .bytes_read = bytes_read_,
+          .verified = verified,
+          .blocks = block_count(),
+          .present = present,
+          .verified_blocks = verified_blocks};
+}
+
+uint64_t RemoteSource::block_count() const { return blocks_in(size()); }
+
+// Called with the lock. The blocks of a stream may have been present before.
+void RemoteSource::record_written(const Transfer& transfer, Blocks blocks) const {
+  const bool is_stream = remote_->has_ranges() == false;
+  if (transfer.file == blocks_)
+    present_ = is_stream ? std::max(present_.load(), blocks.last) : present_ + blocks.last - blocks.first;
+  changed_.notify_all();
 }
 
 // Reads all of `target`, and requests the bytes up to `ahead_end`.
@@ -190,9 +223,7 @@ bool RemoteSource::is_complete() const {
 }
 
 Result<BlobHandle> RemoteSource::verify() const {
-  const auto not_stored = [&](const Error& error) {
-    return failure(Code::io, error.message);
-  };
+  const auto not_stored = [&](const Error& error) { return failure(Code::io, error.message); };
   if (auto held = hold_space(); !held) {
     remove_if_empty();
     return not_stored(held.error());
@@ -213,7 +244,7 @@ Result<BlobHandle> RemoteSource::verify() const {
     return failure(Code::mismatch,
                    fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex()));
   }
-  verified_ = "whole";
+  verified_ = kWhole;
   auto published = publish(file, digest, std::move(sums));
   file->release();
   if (published) return published;
@@ -275,7 +306,9 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
     changed_.wait_for(lock, kWaitInterval);
   }
   auto handle = store_->backend().publish_blocks(file, identity_, *blob_, digest, std::move(sums));
-  if (handle) blocks_ = nullptr;
+  if (!handle) return handle;
+  blocks_ = nullptr;
+  present_ = block_count();
   return handle;
 }
 
@@ -286,11 +319,12 @@ void RemoteSource::remove_if_empty() const {
 }
 
 void RemoteSource::drop_blocks() const {
-  verified_ = "mismatch";
+  verified_ = kMismatch;
   const std::scoped_lock lock(mutex_);
   if (blocks_ != nullptr) blocks_->release();
   if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Held::remove);
   blocks_ = nullptr;
+  present_ = 0;
 }
 
 // The cached blocks; a new file if they were evicted.
@@ -298,7 +332,11 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   const std::scoped_lock lock(mutex_);
   if (blocks_ != nullptr && !blocks_->is_evicted()) return Opened{blocks_, nullptr};
   for (int attempts = 0; blob_ && attempts < kMaxNamingChecks; ++attempts) {
-    if (BlobHandle handle = store_->backend().find(*blob_, size())) return Opened{nullptr, std::move(handle.range)};
+    if (BlobHandle handle = store_->backend().find(*blob_, size())) {
+      present_ = block_count();
+      if (blob_->digest) verified_ = kWhole;
+      return Opened{nullptr, std::move(handle.range)};
+    }
     if (blocks_ == nullptr || !blocks_->is_published()) break;
     std::this_thread::sleep_for(kNamingCheck);  // another process has not moved the blob to its name yet
   }
@@ -314,11 +352,16 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
     return Opened{nullptr, std::move(handle.range)};
   }
   fetched_before_ = bytes_fetched_.load();
+  present_ = blocks_in(resumed_);
+  if (verification() == kWhole) verified_ = list_ == nullptr ? kTransport : kBlocks;
   const std::string& head = remote_->head();
   const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;
   const auto head_blocks = std::as_bytes(std::span(head)).first(whole);
   if (whole > 0 && list_ != nullptr) TRY_VOID(verified_by_list(list_->verify(0, head_blocks)));
-  if (whole > 0 && blocks_->reserve(blocks_->blocks_of(0, whole))) TRY_VOID(blocks_->write(0, head_blocks));
+  if (whole > 0 && blocks_->reserve(blocks_->blocks_of(0, whole))) {
+    TRY_VOID(blocks_->write(0, head_blocks));
+    present_ = std::max(present_.load(), blocks_in(whole));
+  }
   return Opened{blocks_, nullptr};
 }
 
@@ -397,7 +440,8 @@ Result<RemoteSource::TransferPtr> RemoteSource::start(const BlockFilePtr& file, 
       absent.last = std::min(absent.last, other->blocks.first);
   const bool is_whole = remote_->has_ranges() == false;
   if (is_whole) absent = {0, file->block_count()};
-  if (is_whole && std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; }))
+  if (is_whole &&
+      std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; }))
     return nullptr;
   auto claim = BlockFile::claim(file, absent);
   if (claim == nullptr) return nullptr;
@@ -461,10 +505,10 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     const uint64_t to = std::clamp(offset + bytes.size(), from, end());
     const auto kept = bytes.subspan(static_cast<size_t>(from - offset < bytes.size() ? from - offset : bytes.size()))
                           .first(static_cast<size_t>(to - from));
-    const bool has_written = !kept.empty() && TRY(writer.add(from, kept));
+    const Blocks written = kept.empty() ? Blocks{0, 0} : TRY(writer.add(from, kept));
     const std::scoped_lock lock(mutex_);
     transfer.last_data = last_data_ = Clock::now();
-    if (has_written) changed_.notify_all();
+    if (!written.empty()) record_written(transfer, written);
     return offset + bytes.size() < end();
   };
   return verified_by_list(remote_->fetch({begin(), end()}, sink, either.get_token()));

@@ -66,6 +66,7 @@ class RemoteSource final : public Source {
   /// Limited, because the server states the size: it extends the budget of a container.
   uint64_t occupied() const override { return std::min(size(), kMaxOccupied); }
   std::string identity() const override { return identity_.value_or(""); }
+  std::string_view verification() const override { return verified_.load(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return read_blocks(offset, out, std::nullopt);
   }
@@ -117,13 +118,15 @@ class RemoteSource final : public Source {
     store::FileRangePtr blob;
   };
 
+  uint64_t block_count() const;
+  void record_written(const Transfer& transfer, store::Blocks blocks) const;
+
   Result<Opened> open() const;
   Result<void> hold_space() const;
   void remove_if_empty() const;
   void end_transfers(const store::BlockFilePtr& file) const;
   Result<std::pair<Digest, store::BlockSums>> digest() const;
-  Result<store::BlobHandle> publish(const store::BlockFilePtr& file, const Digest& digest,
-                                    store::BlockSums sums) const;
+  Result<store::BlobHandle> publish(const store::BlockFilePtr& file, const Digest& digest, store::BlockSums sums) const;
   Result<TransferPtr> request(const store::BlockFilePtr& file, store::Blocks wanted, store::Blocks ahead) const;
   Result<bool> wait(const TransferPtr& transfer) const;
   void abandon_if_stalled(Transfer& transfer) const;
@@ -147,13 +150,14 @@ class RemoteSource final : public Source {
   mutable std::atomic<const char*> verified_;
   mutable std::atomic<uint64_t> max_ahead_ = kMaxWindow;
   mutable std::atomic<uint64_t> generation_ = 0;
+  mutable std::atomic<uint64_t> present_ = 0;         // blocks: at opening, and those that this object wrote
   mutable std::atomic<uint64_t> resumed_ = 0;         // bytes that were present when the file was opened
   mutable std::atomic<uint64_t> fetched_before_ = 0;  // of bytes_fetched_, before the file was opened
-  mutable std::mutex mutex_;                 // guards the rest
-  mutable std::condition_variable changed_;  // blocks were written, or a transfer ended
-  mutable store::BlockFilePtr blocks_;       // null until the first read
+  mutable std::mutex mutex_;                          // guards the rest
+  mutable std::condition_variable changed_;           // blocks were written, or a transfer ended
+  mutable store::BlockFilePtr blocks_;                // null until the first read
   mutable std::list<TransferPtr> transfers_;
-  mutable Clock::time_point last_data_;  // of any transfer
+  mutable Clock::time_point last_data_;           // of any transfer
   mutable size_t max_transfers_ = kMaxTransfers;  // fewer after a server refused parallel requests
   mutable ReadAhead read_ahead_;
 };

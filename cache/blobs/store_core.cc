@@ -282,8 +282,7 @@ std::shared_ptr<Download> StoreCore::download(const BlobRef& ref, std::optional<
   if (auto running = downloads_[key].lock()) return running;
   if (downloads_.size() > kMaxForgotten)
     std::erase_if(downloads_, [](const auto& each) { return each.second.expired(); });
-  auto remote =
-      std::make_shared<download::RemoteFile>(fetching_.http, ref.name, origins, size, fetching_.options);
+  auto remote = std::make_shared<download::RemoteFile>(fetching_.http, ref.name, origins, size, fetching_.options);
   auto created = std::make_shared<Download>(shared_from_this(), ref, size, std::move(remote));
   if (stopped_) created->stop();
   downloads_[key] = created;
@@ -305,7 +304,11 @@ StoreStatus StoreCore::status() {
   return status;
 }
 
-StoreStatus StoreCore::in_progress_status() { return stats_.in_progress(downloads()); }
+StoreStatus StoreCore::in_progress_status() {
+  StoreStatus status = stats_.in_progress(downloads());
+  add_remotes(status);
+  return status;
+}
 
 std::vector<DownloadProgress> StoreCore::downloads() {
   std::vector<DownloadProgress> running;

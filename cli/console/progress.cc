@@ -26,13 +26,28 @@ std::string duration(uint64_t seconds) {
   return text.data();
 }
 
+constexpr std::chrono::milliseconds kInterval{100};
+constexpr std::chrono::seconds kCounterDelay{1};
+
+// Replaces the line. Cuts at a character boundary.
+void draw(const std::string& line) {
+  size_t end = std::min(line.size(), columns_of(STDERR_FILENO).value_or(80) - 1);
+  while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
+  std::fprintf(stderr, "\r\033[K%s", line.substr(0, end).c_str());
+}
+
+void erase(bool& drawn) {
+  if (drawn) std::fputs("\r\033[K", stderr);
+  drawn = false;
+}
+
 }  // namespace
 
 ProgressBar::ProgressBar() : shown_(::isatty(STDERR_FILENO) == 1) {}
 
 void ProgressBar::show(uint64_t done, uint64_t total, std::string_view what, uint64_t before) {
   const auto now = Clock::now();
-  if (!shown_ || total == 0 || now - last_ < std::chrono::milliseconds(100)) return;
+  if (!shown_ || total == 0 || now - last_ < kInterval) return;
   last_ = now;
   constexpr size_t kWidth = 24;
   done = std::min(done, total);
@@ -44,16 +59,34 @@ void ProgressBar::show(uint64_t done, uint64_t total, std::string_view what, uin
   if (rate >= 1)
     line += fmt::format(", {} left", duration(static_cast<uint64_t>(static_cast<double>(total - done) / rate)));
   line += fmt::format("  {}", what);
-  // Cut at a character boundary.
-  size_t end = std::min(line.size(), columns_of(STDERR_FILENO).value_or(80) - 1);
-  while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
-  std::fprintf(stderr, "\r\033[K%s", line.substr(0, end).c_str());
+  draw(line);
   drawn_ = true;
 }
 
-void ProgressBar::clear() {
-  if (drawn_) std::fputs("\r\033[K", stderr);
-  drawn_ = false;
+void ProgressBar::clear() { erase(drawn_); }
+
+FileCounter::FileCounter() : shown_(::isatty(STDERR_FILENO) == 1) {}
+
+void FileCounter::show(uint64_t done, uint64_t total) {
+  const std::scoped_lock lock(mutex_);
+  const auto now = Clock::now();
+  if (done == 0) begin_ = now;
+  if (done == total) return erase(drawn_);
+  if (!shown_ || now - begin_ < kCounterDelay || now - last_ < kInterval) return;
+  last_ = now;
+  draw(fmt::format("opening {} of {} files", done, total));
+  drawn_ = true;
+}
+
+void FileCounter::clear() {
+  const std::scoped_lock lock(mutex_);
+  erase(drawn_);
+}
+
+void FileCounter::end() {
+  const std::scoped_lock lock(mutex_);
+  erase(drawn_);
+  shown_ = false;
 }
 
 }  // namespace weightfs

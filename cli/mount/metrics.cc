@@ -79,6 +79,21 @@ void add_requests(MetricsText& page, const fuse::Statistics& statistics) {
   for (size_t i = 0; i < all.size(); ++i) add_durations(page, operation(i), all[i]);
 }
 
+void add_remotes(MetricsText& page, const std::vector<StoreStatus::Remote>& remotes) {
+  uint64_t blocks = 0;
+  uint64_t present = 0;
+  uint64_t verified = 0;
+  for (const StoreStatus::Remote& remote : remotes) {
+    blocks += remote.blocks;
+    present += remote.present;
+    verified += remote.verified_blocks.value_or(0);
+  }
+  page.add("weightfs_remote_files", "gauge", "Files that are read by ranges.", remotes.size());
+  page.add("weightfs_remote_blocks", "gauge", "Blocks of 16 KiB in files that are read by ranges.", blocks);
+  page.add("weightfs_remote_present_blocks", "gauge", "Those of these blocks that are cached.", present);
+  page.add("weightfs_remote_verified_blocks", "gauge", "Those of these blocks that were verified.", verified);
+}
+
 }  // namespace
 
 std::string metrics_of(const MountState& state) {
@@ -98,6 +113,7 @@ std::string metrics_of(const MountState& state) {
   page.add("weightfs_cache_misses_total", "counter", "Blobs that were downloaded.", status.misses);
   page.add("weightfs_fetched_bytes_total", "counter", "Bytes downloaded.", status.bytes_fetched);
   page.add("weightfs_fetch_errors_total", "counter", "Failed downloads.", status.errors);
+  add_remotes(page, status.remotes);
   add_requests(page, state.statistics);
   return std::move(page).text();
 }

@@ -11,6 +11,7 @@
 #include "base/os/memory.h"
 #include "base/text.h"
 #include "cache/cache_directory.h"
+#include "cli/console/progress.h"
 #include "cli/mount/backing_broker.h"
 #include "cli/mount/mount_broker.h"
 #include "cli/sandbox/sandbox.h"
@@ -148,8 +149,13 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   save_memory();
   block_signal(SIGUSR1);
   if (params.observer.on_reload) block_signal(SIGHUP);
-  const auto warn = [&log](const std::string& line) { log.write_once(Level::warning, line); };
+  const auto opening = std::make_shared<FileCounter>();
+  const auto warn = [&log, opening](const std::string& line) {
+    opening->clear();
+    log.write_once(Level::warning, line);
+  };
   MountOptions& options = params.options;
+  options.open_options.on_opened = [opening](uint64_t opened, uint64_t total) { opening->show(opened, total); };
   options.open_options.excluded_path = point.path();
   // A mount made by another process has allow_other.
   options.open_options.access.is_for_others = params.device.has_value() || is_for_others(options);
@@ -173,6 +179,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   const auto sandbox = confine_server(params, broker->get(), warn);
   if (!sandbox) return log_failure(log, sandbox.error(), Exit::mount);
   auto tree = open_sources(params.sources, options.open_options);
+  opening->end();
   if (!tree) return log_failure(log, tree.error(), exit_of(tree.error().code));
 
   fuse::Statistics statistics;

@@ -79,6 +79,9 @@ Map as_value(const StoreStatus::Remote& remote) {
   out.append("bytes_fetched", remote.bytes_fetched);
   out.append("bytes_read", remote.bytes_read);
   out.append("verified", remote.verified);
+  out.append("blocks", remote.blocks);
+  out.append("present", remote.present);
+  if (remote.verified_blocks) out.append("verified_blocks", *remote.verified_blocks);
   return out;
 }
 

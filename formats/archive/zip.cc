@@ -75,6 +75,10 @@ class Member final : public Source {
     const auto source = opened();
     return source ? (*source)->identity() : "";
   }
+  std::string_view verification() const override {
+    const Source* const source = opened_.load(std::memory_order_acquire);
+    return source == nullptr ? "" : source->verification();
+  }
 
   void expect(const Digest& digest) const;
 

@@ -139,6 +139,32 @@ TEST_F(ForestTest, AttributesRenderOnlyWhatSizesNeed) {
   EXPECT_EQ(forest.container_bytes(), 100U);
 }
 
+// semantics 16.8
+TEST_F(ForestTest, FilesHaveTheVerificationOfTheirBytes) {
+  class Remote final : public Source {
+   public:
+    uint64_t size() const override { return 100; }
+    Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "not read"); }
+    std::string_view verification() const override { return "transport"; }
+  };
+  const SourcePtr bytes = std::make_shared<Remote>();
+  const auto its = std::make_shared<Model>();
+  its->format = "test";
+  its->parts.push_back({"remote.test", Later<SourcePtr>::of(bytes)});
+  Tensor tensor = make_tensor("w", "float32", {2, 2});
+  tensor.source = slice(bytes, 10, 16).value();
+  its->tensors.push_back(tensor);
+  Forest remote(lay_out(its, "https://example.com/remote.test", 0));
+  const auto xattrs = [](Forest& in, const char* path) { return in.xattrs(in.resolve(path).value()).value(); };
+  const Xattr verified("user.weightfs.verified", "transport");
+  EXPECT_THAT(xattrs(remote, "files/remote.test"), ElementsAre(verified));
+  EXPECT_THAT(xattrs(remote, "tensors/w"), testing::Contains(verified));
+  EXPECT_THAT(xattrs(remote, "npy/w.npy"), testing::Contains(verified));
+  EXPECT_THAT(xattrs(remote, "metadata.json"), ElementsAre());
+  EXPECT_THAT(xattrs(remote, "files"), ElementsAre());
+  EXPECT_THAT(xattrs(forest, "files/tiny.test"), ElementsAre());
+}
+
 TEST_F(ForestTest, TensorsHaveXattrs) {
   EXPECT_THAT(forest.xattrs(forest.resolve("tensors/blk/w").value()).value(),
               ElementsAre(Xattr("user.weightfs.name", "blk/w"), Xattr("user.weightfs.dtype", "float32"),

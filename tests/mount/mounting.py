@@ -60,12 +60,14 @@ def halt(pid):
     until(stop, "it does not stop")
 
 
-def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0):
-    """The output of weightfs on a terminal (columns=0: of unknown width); without colors by default."""
+def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0, of="stdout"):
+    """The output of weightfs on a terminal (columns=0: of unknown width); without colors by default. `of` is stdout or stderr; the
+    other one is a pipe."""
     env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR)
     terminal, other = pty.openpty()
     termios.tcsetwinsize(terminal, (24, columns))
-    process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, stdout=other, stderr=subprocess.PIPE, env=env)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, of: other}
+    process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, env=env, **streams)
     os.close(other)
     out = b""
     try:
@@ -74,8 +76,8 @@ def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0):
     except OSError as error:  # Linux: the other end was closed
         assert error.errno == errno.EIO, error
     os.close(terminal)
-    errors = process.communicate(timeout=LIMIT_S)[1]
-    assert process.returncode == status, (process.returncode, out, errors)
+    others = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == status, (process.returncode, out, others)
     return out.decode().replace("\r\n", "\n")
 
 

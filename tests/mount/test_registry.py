@@ -1,5 +1,6 @@
 """Models of a docker-registry through the kernel: directories whose files are downloaded on first read."""
 import base64
+import contextlib
 import errno
 import json
 import os
@@ -79,17 +80,58 @@ class LargeLayers(LayerTestCase):
         until(lambda: digest in map(os.path.basename, blobs_in(self.cache())), "the blob is not in the cache")
         self.assertLessEqual(self.transferred(), 1.01 * len(data) + (256 << 10))
 
+    # semantics 16.8
+    def test_complete_ranges_are_verified_as_a_whole(self):
+        point = self.mount(self.url)
+        self.read_whole(point, "tensors", "blk.3")
+        self.assertEqual(self.verifications(point), {"transport"})
+        self.assertEqual(self.remote(point)["verified_blocks"], 0)
+        self.read_whole(point, "files", "model.gguf")
+        until(lambda: self.verifications(point) == {"whole"}, lambda: self.verifications(point))
+        remote = self.remote(point)
+        self.assertEqual((remote["verified"], remote["present"], remote["verified_blocks"]), ("whole", remote["blocks"], remote["blocks"]))
+        self.assertEqual(self.verifications(self.mount("--offline", self.url, at="cached")), {"whole"})
+
+    # semantics 16.8
+    def test_complete_ranges_of_other_bytes_are_a_mismatch(self):
+        self.damage_layer()
+        point = self.mount(self.url)
+        self.read_whole(point, "tensors", "blk.3")
+        self.assertEqual(self.verifications(point), {"transport"})
+        for tensor in self.tensors[:-1]:
+            self.read_whole(point, "tensors", tensor.name)
+        with contextlib.suppress(OSError):  # its last bytes may be read after the comparison
+            self.read_whole(point, "files", "model.gguf")
+        until(lambda: self.verifications(point) == {"mismatch"}, lambda: self.verifications(point))
+        with self.assertRaises(OSError) as caught:
+            self.read_whole(point, "tensors", "blk.5")
+        self.assertEqual(caught.exception.errno, errno.EIO)
+
+    def verifications(self, point):
+        """user.weightfs.verified of files whose bytes are in the layer."""
+        paths = ("files/model.gguf", "tensors/blk.3", "npy/blk.3.npy")
+        return {os.getxattr(os.path.join(point, path), "user.weightfs.verified").decode() for path in paths}
+
+    def remote(self, point):
+        remote, = json.loads(self.read_whole(point, ".weightfs", "status.json"))["remotes"]
+        return remote
+
+    def damage_layer(self):
+        """Changes the last byte of the layer at the registry."""
+        digest = stores.sha256(self.model)
+        data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", digest[:2], digest, "data")
+        with open(data, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([self.model[-1] ^ 1]))
+
     def test_verify_whole_downloads_the_layer_before_the_first_read(self):
         point = self.mount("--verify=whole", self.url)
         self.assertEqual(self.read_whole(point, "tensors", "blk.3"), self.tensors[3].data)
         self.assertGreaterEqual(self.transferred(), 6 * self.SIZE)
 
     def test_layer_that_is_corrupt_at_the_registry_is_not_cached(self):
+        self.damage_layer()
         digest = stores.sha256(self.model)
-        data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", digest[:2], digest, "data")
-        with open(data, "r+b") as file:
-            file.seek(-1, os.SEEK_END)
-            file.write(bytes([self.model[-1] ^ 1]))
         point = self.mount(self.url)
         self.assertEqual(self.read_whole(point, "tensors", "blk.3"), self.tensors[3].data)
         done = run("fetch", self.url)

@@ -12,7 +12,7 @@ import threading
 import unittest
 
 from fetching import FetchTestCase
-from mounting import WEIGHTFS, run
+from mounting import WEIGHTFS, on_terminal, run
 from servers import Caddy, Nginx, needs, self_signed_certificate
 from test_archives import noise
 import archives
@@ -389,6 +389,40 @@ class Commands(UrlTestCase):
         self.assertEqual(remote["requests"], self.web.count("GET"))
         self.assertGreaterEqual(remote["bytes_read"], MIB)
 
+    # semantics 16.7
+    def test_status_and_metrics_count_blocks(self):
+        url, _ = self.publish_safetensors()
+        point = self.mount(url)
+        self.read_whole(point, "tensors", "layer.1")
+        remote, = json.loads(self.read_whole(point, ".weightfs", "status.json"))["remotes"]
+        blocks = -(-remote["size"] // (16 * KIB))
+        self.assertEqual(remote["blocks"], blocks)
+        self.assertGreaterEqual(remote["present"], MIB // (16 * KIB))
+        self.assertLess(remote["present"], blocks / 2)
+        self.assertNotIn("verified_blocks", remote)
+        self.assertEqual(self.metrics(point), {"files": 1, "blocks": blocks, "present_blocks": remote["present"], "verified_blocks": 0})
+        self.read_whole(point, "files", "model.safetensors")
+        remote, = json.loads(self.read_whole(point, ".weightfs", "status.json"))["remotes"]
+        self.assertEqual(remote["present"], blocks)
+
+    # semantics 16.8
+    def test_bytes_of_a_url_are_verified_by_the_transport(self):
+        url, _ = self.publish_safetensors()
+        point = self.mount(url)
+        for path in ("files/model.safetensors", "tensors/layer.1", "npy/layer.1.npy"):
+            with self.subTest(path):
+                self.assertEqual(os.getxattr(os.path.join(point, path), "user.weightfs.verified"), b"transport")
+                self.assertIn("user.weightfs.verified", os.listxattr(os.path.join(point, path)))
+        self.assertEqual(os.listxattr(os.path.join(point, "metadata.json")), [])
+        local = self.mount(self.sample("local.safetensors"), at="local")
+        self.assertEqual(os.listxattr(os.path.join(local, "files", "local.safetensors")), [])
+
+    def metrics(self, point):
+        """The metrics of remote files, without their common prefix."""
+        lines = self.read_whole(point, ".weightfs", "metrics").decode().splitlines()
+        prefix = "weightfs_remote_"
+        return {line[len(prefix):line.index("{")]: int(line.split()[-1]) for line in lines if line.startswith(prefix)}
+
     def test_cache_commands_list_and_remove_ranges(self):
         url, _ = self.publish_safetensors()
         self.assertEqual(run("fetch", url, "tensors/layer.0").returncode, 0)
@@ -399,6 +433,27 @@ class Commands(UrlTestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1 file read by ranges", done.stdout)
         self.assertEqual(json.loads(run("cache", "du", "--json").stdout)["ranges"], 0)
+
+
+@needs("nginx")
+class Progress(UrlTestCase):
+    # semantics 8.6
+    def test_opening_of_many_files_is_shown_on_a_terminal_only(self):
+        slow = Nginx(self, "limit_rate 8k;", name="slow")
+        self.web = slow
+        url, _ = self.publish_sharded(shards=24, size=20 * KIB)
+        os.mkdir(self.path("mnt"))
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        shown = on_terminal("mount", "--no-cache", url, self.path("mnt"), of="stderr", columns=80)
+        self.assertRegex(shown, r"^(\r\x1b\[Kopening \d+ of 24 files)+\r\x1b\[K$")
+        self.mount("--no-cache", url, at="again")  # prints nothing
+
+    # semantics 8.6
+    def test_opening_of_files_that_takes_less_than_a_second_is_not_shown(self):
+        url, _ = self.publish_sharded(shards=2)
+        os.mkdir(self.path("mnt"))
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        self.assertEqual(on_terminal("mount", url, self.path("mnt"), of="stderr"), "")
 
 
 @needs("nginx")

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "base/text.h"
 #include "sources/source.h"
@@ -68,6 +69,7 @@ class UrlTest : public testing::Test {
     OpenOptions open;
     open.registries.store = blob_store(std::move(store_options));
     open.blobs = open.registries.store;
+    if (on_opened) open.on_opened = on_opened;
     return open;
   }
   Result<ModelPtr> open(const std::string& path) {
@@ -106,6 +108,7 @@ class UrlTest : public testing::Test {
 
   std::map<std::string, SparseFile> files;
   std::string failing;
+  std::function<void(uint64_t, uint64_t)> on_opened;
   std::mutex mutex;  // guards the next two
   std::map<std::string, int> requests;
   int most_active = 0;
@@ -133,6 +136,22 @@ TEST_F(UrlTest, ShardsWithShortHeadersTakeOneRequestEach) {
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_THAT((*model)->tensors, SizeIs(20));
   EXPECT_THAT(request_counts(), Each(1));
+}
+
+// semantics 8.6
+TEST_F(UrlTest, OpenedShardsAreCounted) {
+  add_shards(20, 100, kGiB);
+  std::vector<uint64_t> counts;
+  on_opened = [&](uint64_t opened, uint64_t total) {
+    EXPECT_EQ(total, 20u);
+    counts.push_back(opened);
+  };
+  const auto entry = find_source(server.url("/model.safetensors.index.json"), options(), Check::existence);
+  ASSERT_TRUE(entry) << entry.error().message;
+  ASSERT_TRUE(std::get<std::function<Result<Opened>()>>(entry->content)());
+  std::vector<uint64_t> expected(21);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(counts, expected);
 }
 
 TEST_F(UrlTest, UnavailableShardFailsInsteadOfLeavingOutTensors) {

@@ -106,6 +106,51 @@ TEST_F(RangedBlobTest, CompleteRangesThatDoNotMatchAreDroppedAndReadsFail) {
   EXPECT_LE(ranges_on_disk(), 64u * 1024) << "a read that had begun may have opened the file again";
 }
 
+// semantics 16.8
+TEST_F(RangedBlobTest, VerificationIsOfTheTransportUntilAllBytesMatch) {
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  EXPECT_EQ(blob.verified->verification(), "");
+  read(*blob.verified, 5 * kMiB, 1000);
+  EXPECT_EQ(blob.verified->verification(), "transport");
+  const auto remotes = cache->status().remotes;
+  ASSERT_EQ(remotes.size(), 1u);
+  EXPECT_EQ(remotes[0].blocks, 577u);
+  EXPECT_EQ(remotes[0].present, 2u) << "the head, and that of the read";
+  EXPECT_EQ(remotes[0].verified_blocks, 0u);
+  ASSERT_TRUE(blob.verified->fetch({0, all.size()}));
+  EXPECT_EQ(blob.verified->verification(), "whole");
+  const auto verified = cache->in_progress_status().remotes;
+  ASSERT_EQ(verified.size(), 1u);
+  EXPECT_EQ(verified[0].present, 577u);
+  EXPECT_EQ(verified[0].verified_blocks, 577u);
+  EXPECT_EQ(resolved(store(true)).verified->verification(), "whole") << "cached";
+}
+
+// semantics 16.8
+TEST_F(RangedBlobTest, VerificationReportsAMismatch) {
+  served[7 * kMiB] = static_cast<char>(served[7 * kMiB] ^ 1);
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  read(*blob.verified, 0, 1000);
+  EXPECT_EQ(blob.verified->verification(), "transport");
+  EXPECT_FALSE(blob.verified->fetch({0, all.size()}));
+  EXPECT_EQ(blob.verified->verification(), "mismatch");
+  const auto remotes = cache->status().remotes;
+  ASSERT_EQ(remotes.size(), 1u);
+  EXPECT_EQ(remotes[0].present, 0u) << "dropped";
+  EXPECT_EQ(remotes[0].verified_blocks, 0u);
+}
+
+// semantics 16.8
+TEST_F(RangedBlobTest, VerificationOfABlobThatIsDownloadedFirstIsKnownAfterARead) {
+  const auto cache = store(true);
+  const ResolvedBlob blob = resolved(cache);
+  EXPECT_EQ(blob.verified->verification(), "");
+  read(*blob.verified, 0, 1000);
+  EXPECT_EQ(blob.verified->verification(), "whole");
+}
+
 TEST_F(RangedBlobTest, FetchOfTheBlobVerifiesIt) {
   const auto cache = store();
   ASSERT_TRUE(resolved(cache).verified->fetch({0, all.size()}));

@@ -100,6 +100,35 @@ TEST_F(RemoteSourceTest, ReadRequestsItsBlocksOnly) {
   EXPECT_THAT(ranges(), ElementsAre("0-16383", "5242880-5259263", "8388608-8389607"));
 }
 
+// semantics 16.7
+TEST_F(RemoteSourceTest, StatusCountsCachedBlocks) {
+  const auto present = [](const BlobStorePtr& cache) {
+    const auto remotes = cache->status().remotes;
+    return remotes.size() == 1 ? remotes[0].present : UINT64_MAX;
+  };
+  {
+    const auto cache = store();
+    const SourcePtr source = open(cache).value();
+    EXPECT_EQ(source->verification(), "transport");
+    read(*source, 5 * kMiB - 1, 2);
+    EXPECT_EQ(present(cache), 3u);
+    read(*source, 5 * kMiB - 1, 2);
+    EXPECT_EQ(present(cache), 3u);
+    EXPECT_EQ(cache->status().remotes[0].blocks, 513u);
+    EXPECT_EQ(cache->status().remotes[0].verified_blocks, std::nullopt);
+  }
+  const auto again = store();
+  const SourcePtr source = open(again).value();
+  read(*source, 5 * kMiB, 1);
+  EXPECT_EQ(present(again), 3u);
+  read_ahead(*source, {0, all.size()});
+  EXPECT_EQ(present(again), 513u);
+  read(*source, 0, 1);
+  ASSERT_EQ(CacheMaintenance(directory).collect(0).value().remotes, 1u);
+  read(*source, kMiB, 1);
+  EXPECT_LE(present(again), 2u) << "evicted";
+}
+
 TEST_F(RemoteSourceTest, ReadAcrossManyGapsFillsEachOfThem) {
   const auto cache = store();
   const SourcePtr source = open(cache).value();
