@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/cancel.h"
+#include "base/download_scope.h"
 #include "base/text.h"
 #include "cache/blobs/download.h"
 #include "cache/blobs/local_copies.h"
@@ -17,8 +18,8 @@ namespace {
 
 using StoreCorePtr = std::shared_ptr<StoreCore>;
 
-// Which bytes a reader accepts: verified ones; those that the store serves, which depends on its settings; or unverified
-// ones.
+// Which bytes a reader accepts: verified ones; those that the store serves, which depends on its settings; or
+// unverified ones.
 enum class ReadMode { verified, served, unverified };
 
 bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
@@ -61,8 +62,14 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<void> fetch(ByteRange range) const override {
     const bool is_part = range.from > 0 || range.to < size_;
     if (is_part && find_cached()) return {};
+    if (DownloadScope::is_active() && !needs_download()) return {};
     if (const auto ranges = this->ranges()) return is_part ? ranges->fetch(range) : verify(ranges);
-    return Source::fetch(range);
+    if (!DownloadScope::is_active()) return Source::fetch(range);
+    if (is_part || size_ == 0) return {};
+    TRY_VOID(DownloadScope::charge(size_));
+    std::byte last;
+    TRY(read(size_ - 1, std::span(&last, 1)));
+    return {};
   }
   // A verified copy; without a search that would hash a file.
   Result<Descriptor> open_whole_file() const override {
@@ -135,8 +142,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const FetchSettings& fetching = store_->fetching();
     std::vector<download::Origin> users = origins_;
     std::erase_if(users, [](const download::Origin& origin) { return origin.trust != http::Trust::user; });
-    auto remote = std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::move(users), size_,
-                                                         fetching.options);
+    auto remote =
+        std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::move(users), size_, fetching.options);
     TRY_VOID(remote->open({}, store_->stop_token()));
     if (remote->has_ranges() == false) return nullptr;
     store_->stats().record_miss(ref_.digest);
@@ -193,6 +200,10 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     TRY_VOID(read_exact(*fits->bytes, offset, out));
     record_unverified_read(offset, out);
     return {};
+  }
+
+  bool needs_download() const {
+    return is_fetchable(*store_, origins_) && !find_cached() && find_local_copies(*store_, ref_).found.empty();
   }
 
   store::BlobHandle find_cached() const {
@@ -359,7 +370,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Result<bool> is_same(const UnverifiedRead& earlier) const {
     std::vector<std::byte> bytes(earlier.size);
-    if (!TRY(fill_from_local(earlier.offset, bytes))) TRY(fill_from_download(earlier.offset, bytes, ReadMode::verified));
+    if (!TRY(fill_from_local(earlier.offset, bytes)))
+      TRY(fill_from_download(earlier.offset, bytes, ReadMode::verified));
     Sha256 hash;
     hash.update(bytes);
     return hash.finish() == earlier.digest;

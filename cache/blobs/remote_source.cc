@@ -10,6 +10,7 @@
 
 #include "base/cancel.h"
 #include "base/digest.h"
+#include "base/download_scope.h"
 
 namespace weightfs::blobs {
 namespace {
@@ -171,11 +172,18 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
 
 Result<void> RemoteSource::fetch(ByteRange range) const {
   range.to = std::min(range.to, size());
-  std::vector<std::byte> ignored(
-      static_cast<size_t>(std::min(range.to - std::min(range.from, range.to), kFirstWindow)));
-  for (uint64_t at = range.from; at < range.to; at += ignored.size()) {
+  if (range.from >= range.to) return {};
+  TRY_VOID(DownloadScope::charge(range.to - range.from));
+  std::vector<std::byte> ignored(static_cast<size_t>(std::min(range.to - range.from, kFirstWindow)));
+  for (uint64_t at = range.from; at < range.to;) {
+    const auto [file, blob] = TRY(open());
+    if (blob != nullptr) return {};
+    const Blocks absent = TRY(file->first_absent(file->blocks_of(at, range.to)));
+    if (absent.empty()) return {};
+    at = std::max(at, absent.first * BlockFile::kBlock);
     const auto out = std::span(ignored).first(static_cast<size_t>(std::min<uint64_t>(ignored.size(), range.to - at)));
     TRY(read_with(at, out, std::min(range.to, at + kMaxWindow)));
+    at += out.size();
   }
   return {};
 }
@@ -186,9 +194,7 @@ bool RemoteSource::is_complete() const {
 }
 
 Result<BlobHandle> RemoteSource::verify() const {
-  const auto not_stored = [&](const Error& error) {
-    return failure(Code::io, error.message);
-  };
+  const auto not_stored = [&](const Error& error) { return failure(Code::io, error.message); };
   if (auto held = hold_space(); !held) {
     remove_if_empty();
     return not_stored(held.error());
@@ -386,7 +392,8 @@ Result<RemoteSource::TransferPtr> RemoteSource::start(const BlockFilePtr& file, 
       absent.last = std::min(absent.last, other->blocks.first);
   const bool is_whole = remote_->has_ranges() == false;
   if (is_whole) absent = {0, file->block_count()};
-  if (is_whole && std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; }))
+  if (is_whole &&
+      std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; }))
     return nullptr;
   auto claim = BlockFile::claim(file, absent);
   if (claim == nullptr) return nullptr;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/download_scope.h"
 #include "base/os/descriptor.h"
 #include "base/text.h"
 #include "formats/archive/archive.h"
@@ -64,7 +65,8 @@ class Member final : public Source {
     return size_ <= kSmallBlob ? read(offset, out) : TRY(opened())->read_ahead(offset, out, expected);
   }
   Result<void> fetch(ByteRange range) const override {
-    return size_ <= kSmallBlob ? Source::fetch(range) : TRY(opened())->fetch(range);
+    if (size_ > kSmallBlob) return TRY(opened())->fetch(range);
+    return DownloadScope::is_active() ? TRY(made())->fetch(range) : Source::fetch(range);
   }
   Result<Descriptor> open_whole_file() const override { return TRY(opened())->open_whole_file(); }
   std::optional<Extent> extent() const override {
