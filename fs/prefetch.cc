@@ -139,7 +139,8 @@ void Prefetch::fetch_in_order(const std::stop_token& stop) {
     std::optional<Request> request;
     {
       std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [&] { return (request = next_request()).has_value(); })) return;
+      changed_.wait(lock, stop, [&] { return !stop.stop_requested() && (request = next_request()).has_value(); });
+      if (!request) return;
     }
     const auto is_ended = [&] { return stop.stop_requested() || run_ != request->run; };
     const CancelScope cancel(is_ended);

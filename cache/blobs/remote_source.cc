@@ -178,9 +178,10 @@ Result<void> RemoteSource::fetch(ByteRange range) const {
   for (uint64_t at = range.from; at < range.to;) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) return {};
-    const Blocks absent = TRY(file->first_absent(file->blocks_of(at, range.to)));
-    if (absent.empty()) return {};
-    at = std::max(at, absent.first * BlockFile::kBlock);
+    const auto absent = file->first_absent(file->blocks_of(at, range.to));
+    if (!absent && file->is_evicted()) continue;
+    if (TRY(absent).empty()) return {};
+    at = std::max(at, absent->first * BlockFile::kBlock);
     const auto out = std::span(ignored).first(static_cast<size_t>(std::min<uint64_t>(ignored.size(), range.to - at)));
     TRY(read_with(at, out, std::min(range.to, at + kMaxWindow)));
     at += out.size();
