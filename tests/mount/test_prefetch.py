@@ -70,7 +70,7 @@ class FromNginx(UrlTestCase):
         self.assertLessEqual(self.transferred(), 6 * 2.5 * MIB)
 
     def test_off_transfers_what_is_read(self):
-        point = self.mount("--prefetch=off", self.url)
+        point = self.mount("-o", "prefetch=off", self.url)
         self.read_tensors(point, self.order(point)[:5])
         self.assert_nothing_more(point, 5)
 
