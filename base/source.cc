@@ -17,6 +17,7 @@
 #include <mutex>
 
 #include "base/cancel.h"
+#include "base/download_scope.h"
 #include "base/os/open_files.h"
 #include "base/os/opened_file.h"
 #include "base/os/system_error.h"
@@ -417,7 +418,7 @@ class LazySource final : public Source {
 
 Result<void> Source::fetch(ByteRange range) const {
   std::byte last;
-  if (range.from < range.to) TRY(read(range.to - 1, std::span(&last, 1)));
+  if (range.from < range.to && !DownloadScope::is_active()) TRY(read(range.to - 1, std::span(&last, 1)));
   return {};
 }
 

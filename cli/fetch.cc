@@ -14,6 +14,7 @@
 #include "cli/console/progress.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
+#include "fs/file_walk.h"
 
 namespace weightfs {
 namespace {
@@ -32,21 +33,11 @@ class Fetcher {
 
   // Adds every file below a directory. Of a model it adds only files/, from which the rest of its tree is built.
   void add(Ino ino, const std::string& path) {
-    const auto listing = forest_.list(ino);
-    if (!listing) return fail(path, listing.error());
-    if (is_top_of_model(*listing)) {
-      for (const std::string& missing : listing->tree->model()->missing)
-        fail(join(path, missing), {Code::not_found, "missing"});
-      if (const auto files = forest_.lookup(ino, "files")) return add(*files, join(path, "files"));
-    }
-    for (uint32_t i = 0; i < listing->count; ++i) {
-      const Node node = listing->tree->node(listing->first + i);
-      const std::string name = join(path, node.name());
-      if (node.kind == NodeKind::directory || node.kind == NodeKind::tree)
-        add(listing->ino + i, name);
-      else if (node.kind != NodeKind::link && node.kind != NodeKind::dynamic)
-        files_.push_back({listing->ino + i, name});
-    }
+    const auto keep = [&](Ino file, const std::string& name) {
+      files_.push_back({file, name});
+      return true;
+    };
+    walk_files(forest_, ino, path, {keep, [&](const std::string& name, const Error& error) { fail(name, error); }});
   }
 
   void add_path(const std::string& path) {
@@ -87,17 +78,6 @@ class Fetcher {
     Ino ino;
     std::string path;
   };
-
-  static std::string join(const std::string& path, std::string_view name) {
-    return fmt::format("{}{}{}", path, path.empty() ? "" : "/", name);
-  }
-
-  // Whether this is the top directory of a model.
-  bool is_top_of_model(const Forest::Listing& listing) const {
-    return listing.count > 0 && listing.tree->model() != nullptr &&
-           listing.tree->parent(listing.first) == Tree::kRoot &&
-           listing.tree->find(Tree::kRoot, "tensors.json").has_value();
-  }
 
   void run_worker() {
     for (;;) {
@@ -162,7 +142,8 @@ class Reporter {
       bytes += blob.verified ? blob.size.value_or(0) : 0;
     }
     for (const StoreStatus::Remote& remote : status.remotes) print_ranges(remote);
-    if (status.blobs.empty() && status.remotes.empty()) std::printf("nothing to fetch: every file is in its container\n");
+    if (status.blobs.empty() && status.remotes.empty())
+      std::printf("nothing to fetch: every file is in its container\n");
     if (!status.blobs.empty())
       std::printf("%llu %s cached (%s), %s fetched\n", static_cast<unsigned long long>(verified),
                   verified == 1 ? "blob" : "blobs", human_size(bytes).c_str(),

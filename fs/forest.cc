@@ -187,6 +187,12 @@ std::string Forest::path(Ino ino) const {
   return is_unlisted(ino) ? fmt::format("{}{}{}", unlisted_, path.empty() ? "" : "/", path) : path;
 }
 
+std::optional<Forest::TensorRef> Forest::tensor_of(Ino ino) const {
+  const auto at = trees_.find_loaded(ino);
+  if (!at || at->node().kind != NodeKind::tensor) return std::nullopt;
+  return TensorRef{at->tree().model(), at->node().first};
+}
+
 ModelPtr Forest::model_of(Ino ino) const {
   const auto at = trees_.load(ino);
   return at ? at->tree().model() : nullptr;

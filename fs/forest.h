@@ -56,6 +56,14 @@ class Forest {
   /// The attributes, if they are known without rendering, opening or loading anything.
   std::optional<Attributes> known_attributes(Ino ino) const;
 
+  /// A tensor, by its index in Model::tensors.
+  struct TensorRef {
+    ModelPtr model;
+    size_t index;
+  };
+  /// The tensor whose file it is, in any view; nothing for other files, and if its model was dropped.
+  std::optional<TensorRef> tensor_of(Ino ino) const;
+
   /// The attributes of a file whose size is not known yet, with size 0.
   Result<Attributes> unsized_attributes(Ino ino) const;
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/cancel.h"
+#include "base/download_scope.h"
 #include "base/text.h"
 #include "cache/blobs/download.h"
 #include "cache/blobs/local_copies.h"
@@ -67,8 +68,14 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<void> fetch(ByteRange range) const override {
     const bool is_part = range.from > 0 || range.to < size_;
     if (is_part && find_cached()) return {};
+    if (DownloadScope::is_active() && !needs_download()) return {};
     if (const auto ranges = this->ranges()) return is_part ? ranges->fetch(range) : verify(ranges);
-    return Source::fetch(range);
+    if (!DownloadScope::is_active()) return Source::fetch(range);
+    if (is_part || size_ == 0) return {};
+    TRY_VOID(DownloadScope::charge(size_));
+    std::byte last;
+    TRY(read(size_ - 1, std::span(&last, 1)));
+    return {};
   }
   // A verified copy; without a search that would hash a file.
   Result<Descriptor> open_whole_file() const override {
@@ -199,6 +206,10 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     TRY_VOID(read_exact(*fits->bytes, offset, out));
     record_unverified_read(offset, out);
     return {};
+  }
+
+  bool needs_download() const {
+    return is_fetchable(*store_, origins_) && !find_cached() && find_local_copies(*store_, ref_).found.empty();
   }
 
   store::BlobHandle find_cached() const {

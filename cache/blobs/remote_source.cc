@@ -10,6 +10,7 @@
 
 #include "base/cancel.h"
 #include "base/digest.h"
+#include "base/download_scope.h"
 
 namespace weightfs::blobs {
 namespace {
@@ -208,11 +209,19 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
 
 Result<void> RemoteSource::fetch(ByteRange range) const {
   range.to = std::min(range.to, size());
-  std::vector<std::byte> ignored(
-      static_cast<size_t>(std::min(range.to - std::min(range.from, range.to), kFirstWindow)));
-  for (uint64_t at = range.from; at < range.to; at += ignored.size()) {
+  if (range.from >= range.to) return {};
+  TRY_VOID(DownloadScope::charge(range.to - range.from));
+  std::vector<std::byte> ignored(static_cast<size_t>(std::min(range.to - range.from, kFirstWindow)));
+  for (uint64_t at = range.from; at < range.to;) {
+    const auto [file, blob] = TRY(open());
+    if (blob != nullptr) return {};
+    const auto absent = file->first_absent(file->blocks_of(at, range.to));
+    if (!absent && file->is_evicted()) continue;
+    if (TRY(absent).empty()) return {};
+    at = std::max(at, absent->first * BlockFile::kBlock);
     const auto out = std::span(ignored).first(static_cast<size_t>(std::min<uint64_t>(ignored.size(), range.to - at)));
     TRY(read_with(at, out, std::min(range.to, at + kMaxWindow)));
+    at += out.size();
   }
   return {};
 }

@@ -66,6 +66,12 @@ Result<void> take_passthrough(bool& passthrough, const std::string& value) {
   return {};
 }
 
+Result<void> take_prefetch(PrefetchMode& mode, const std::string& value) {
+  if (value != "off" && value != "auto" && value != "all") return invalid(value, "is not valid; use off, auto or all");
+  mode = value == "off" ? PrefetchMode::off : value == "auto" ? PrefetchMode::in_order : PrefetchMode::all;
+  return {};
+}
+
 Result<void> take_idle_timeout(std::chrono::seconds& timeout, const std::string& value) {
   const auto seconds = parse_number<unsigned>(value);
   if (!seconds || *seconds > kMaxIdleSeconds) return invalid(value, "is not a number of seconds; 0 means never");
@@ -140,6 +146,9 @@ Options own_mount_options(MountOptions& options) {
        [&](const std::string& value) { return take_idle_timeout(options.idle_timeout, value); }},
       {"log-level", "LEVEL", "minimum severity to log: error, warning, info, debug (default: info)",
        [&](const std::string& value) { return take_level(options.log_level, value); }},
+      {"prefetch", "off|auto|all",
+       "what to download before it is read: nothing, the tensors after those read in order, everything (default: auto)",
+       [&](const std::string& value) { return take_prefetch(options.prefetch, value); }},
       {"passthrough", "auto|off", "let the kernel read whole local files itself, where root mounts (default: auto)",
        [&](const std::string& value) { return take_passthrough(options.passthrough, value); }},
       kernel_flag(options.kernel, "auto-unmount", "unmount when the server process dies"),

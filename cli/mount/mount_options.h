@@ -10,6 +10,7 @@
 #include "cli/options/option.h"
 #include "cli/options/store_options.h"
 #include "fs/fuse/session.h"
+#include "fs/prefetch.h"
 #include "fs/source_tree.h"
 
 namespace weightfs {
@@ -21,6 +22,7 @@ struct MountOptions {
   std::vector<std::string> kernel;       ///< passed to the kernel and fusermount3, such as "allow_other"
   std::chrono::seconds idle_timeout{0};  ///< unmount after this time without use; 0: never
   Level log_level = Level::info;
+  PrefetchMode prefetch = PrefetchMode::in_order;
   bool passthrough = true;  ///< let the kernel read whole local files itself, if it can
 };
 

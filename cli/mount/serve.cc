@@ -11,6 +11,7 @@
 #include "base/os/memory.h"
 #include "base/text.h"
 #include "cache/cache_directory.h"
+#include "cache/disk_quota.h"
 #include "cli/console/progress.h"
 #include "cli/mount/backing_broker.h"
 #include "cli/mount/mount_broker.h"
@@ -18,6 +19,7 @@
 #include "cli/sandbox/temporary_files.h"
 #include "fs/forest.h"
 #include "fs/fuse/session.h"
+#include "fs/prefetch.h"
 
 namespace weightfs {
 namespace {
@@ -33,8 +35,8 @@ std::string absolute_source(const std::string& source) {
 class MountController {
  public:
   /// `broker` is null if another process mounted, which will also unmount.
-  MountController(ServeParams& params, MountState& state, const MountBroker* broker, Blobs& blobs)
-      : params_(params), state_(state), broker_(broker), blobs_(blobs) {}
+  MountController(ServeParams& params, MountState& state, const MountBroker* broker, Blobs& blobs, Prefetch& prefetch)
+      : params_(params), state_(state), broker_(broker), blobs_(blobs), prefetch_(prefetch) {}
 
   fuse::SessionCallbacks callbacks() {
     fuse::SessionCallbacks callbacks;
@@ -43,9 +45,11 @@ class MountController {
       state_.log.write(Level::info,
                        fmt::format("mounted {} at {}", printable(state_.source), printable(state_.mountpoint)));
       if (params_.observer.on_usable) params_.observer.on_usable(state_);
+      prefetch_.start();
     };
     callbacks.on_end = [this] {
       if (params_.observer.on_end) params_.observer.on_end();
+      prefetch_.stop();
       blobs_.stop();
     };
     if (broker_ != nullptr) {
@@ -93,7 +97,16 @@ class MountController {
   MountState& state_;
   const MountBroker* const broker_;
   Blobs& blobs_;
+  Prefetch& prefetch_;
 };
+
+// Of the file system of the cache, or of temporary files. Called before the sandbox hides it.
+PrefetchOptions prefetch_options(const MountOptions& options, const std::function<void(const std::string&)>& log) {
+  const StoreFlags& store_flags = options.store_flags;
+  if (store_flags.offline || options.prefetch == PrefetchMode::off) return {.mode = PrefetchMode::off};
+  const std::string directory = store_flags.no_cache ? "/tmp" : cache_directory().value_or("/tmp");
+  return {options.prefetch, store_flags.size.value_or(default_quota(directory)), log};
+}
 
 Exit log_failure(Log& log, const Error& error, Exit status) {
   log.write(Level::error, error.message);
@@ -176,6 +189,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   fuse::BackingFilesPtr backing_files = start_backing_files(params, no_passthrough);
   const auto store = use_store(options.open_options, options.store_flags, warn);
   if (!store) return log_failure(log, store.error(), exit_of(store.error().code));
+  const PrefetchOptions prefetched = prefetch_options(options, warn);
   const auto sandbox = confine_server(params, broker->get(), warn);
   if (!sandbox) return log_failure(log, sandbox.error(), Exit::mount);
   auto tree = open_sources(params.sources, options.open_options);
@@ -196,7 +210,8 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   state.path_of = [&forest](Ino ino) { return forest.path(ino); };
   forest.add_unlisted(kStatusDirectory, status_tree(state));
   Blobs& blobs = *options.open_options.blobs;
-  MountController controller(params, state, broker->get(), blobs);
+  Prefetch prefetch(forest, prefetched);
+  MountController controller(params, state, broker->get(), blobs, prefetch);
   const auto log_open = [&](Ino ino) {
     if (log.is_enabled(Level::debug)) log.write(Level::debug, "open " + printable(forest.path(ino)));
   };
@@ -211,11 +226,13 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
                         .device = mount.release(),
                         .ownership = options.ownership,
                         .passthrough = &passthrough,
+                        .prefetch = &prefetch,
                         .drop_pages = options.store_flags.stream,
                         .log = warn,
                         .on_open = log_open,
                         .callbacks = controller.callbacks()});
   });
+  prefetch.stop();
   // A reader may still hold its source, and with it the store, until the process exits.
   blobs.stop();
   if (*broker) (*broker)->remove_mount_point();

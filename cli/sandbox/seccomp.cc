@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/ioprio.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -217,6 +219,9 @@ void allow_threads(Filter& filter) {
   filter.allow(SCMP_SYS(kill), is(0, process));
   filter.allow(SCMP_SYS(tgkill), is(0, process));
   filter.allow(SCMP_SYS(prlimit64), is(0, 0));
+  // The priority of the calling thread.
+  filter.allow(SCMP_SYS(setpriority), is(0, PRIO_PROCESS), is(1, 0));
+  filter.allow(SCMP_SYS(ioprio_set), is(0, IOPRIO_WHO_PROCESS), is(1, 0));
   for (const int option :
        {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS, kNameMemory})
     filter.allow(SCMP_SYS(prctl), is(0, static_cast<uint64_t>(option)));

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/download_scope.h"
 #include "base/os/descriptor.h"
 #include "base/text.h"
 #include "formats/archive/archive.h"
@@ -63,9 +64,7 @@ class Member final : public Source {
   Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
     return size_ <= kSmallBlob ? read(offset, out) : TRY(opened())->read_ahead(offset, out, expected);
   }
-  Result<void> fetch(ByteRange range) const override {
-    return size_ <= kSmallBlob ? Source::fetch(range) : TRY(opened())->fetch(range);
-  }
+  Result<void> fetch(ByteRange range) const override;
   Result<Descriptor> open_whole_file() const override { return TRY(opened())->open_whole_file(); }
   std::optional<Extent> extent() const override {
     const auto source = opened();
@@ -133,6 +132,8 @@ class Zip {
   Result<StoredRange> stored_range(uint64_t index);
 
   std::mutex& mutex() { return mutex_; }
+
+  bool is_local() const { return bytes_->extent().has_value(); }
 
  private:
   Result<void> open();
@@ -304,6 +305,12 @@ uint16_t Member::method() const {
 Result<StoredRange> Member::stored() const {
   const std::scoped_lock lock(zip_.mutex());
   return zip_.stored_range(index_);
+}
+
+Result<void> Member::fetch(ByteRange range) const {
+  if (DownloadScope::is_active() && zip_.is_local()) return {};
+  if (size_ > kSmallBlob) return TRY(opened())->fetch(range);
+  return DownloadScope::is_active() ? TRY(made())->fetch(range) : Source::fetch(range);
 }
 
 Result<SourcePtr> Member::to_parse(const codec::DecodeChargePtr& charge) const { return made(charge); }

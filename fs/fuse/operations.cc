@@ -37,6 +37,15 @@ class Server::Handle {
     return got;
   }
 
+  /// The same; tells `prefetch` about the first read of the file, and about that of its last byte.
+  Result<size_t> read(Ino ino, uint64_t offset, std::span<std::byte> out, Prefetch& prefetch) {
+    const Prefetch::Read in_progress(prefetch);
+    if (!has_begun_.exchange(true)) prefetch.begin_file(ino);
+    auto got = read(offset, out);
+    if (got && *got > 0 && offset + *got == source_->size()) prefetch.finish_file(ino);
+    return got;
+  }
+
  private:
   void hold() {
     auto held = source_->hold();
@@ -49,6 +58,7 @@ class Server::Handle {
   SourcePtr source_;
   const Passthrough::OpenInodePtr inode_;
   const Reads reads_;
+  std::atomic<bool> has_begun_ = false;
   std::atomic<bool> is_held_ = false;
   std::mutex mutex_;  // guards held_
   std::shared_ptr<const void> held_;
@@ -244,14 +254,16 @@ void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
   });
 }
 
-void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* file) {
+void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* file) {
   respond(request, Operation::read, [&]() -> Result<void> {
     const ReadBuffer buffer;
     const auto out = buffer.first(size);
     Server::Handle& handle = *reinterpret_cast<Server::Handle*>(file->fh);
     KilledReader killed(fuse_req_ctx(request)->pid);
     const CancelScope scope(std::ref(killed));
-    const auto got = handle.read(static_cast<uint64_t>(offset), out);
+    Prefetch* prefetch = handle.is_counted() ? server(request).prefetch() : nullptr;
+    const auto from = static_cast<uint64_t>(offset);
+    const auto got = prefetch == nullptr ? handle.read(from, out) : handle.read(ino, from, out, *prefetch);
     if (!got && is_cancelled()) {
       fuse_reply_err(request, EINTR);
       return {};

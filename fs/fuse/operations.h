@@ -36,6 +36,7 @@ class Server {
   Statistics& statistics() { return statistics_; }
   PageCache page_cache() const { return params_.drop_pages ? PageCache::dropped : PageCache::kept; }
   Passthrough& passthrough() { return *params_.passthrough; }
+  Prefetch* prefetch() { return params_.prefetch; }
   struct stat stat_of(Ino ino, const Attributes& attributes) const;
 
   /// An open file, until its release or the end of the session.

@@ -15,6 +15,7 @@
 #include "fs/forest.h"
 #include "fs/fuse/passthrough.h"
 #include "fs/fuse/statistics.h"
+#include "fs/prefetch.h"
 
 namespace weightfs::fuse {
 
@@ -56,6 +57,7 @@ struct SessionParams {
   std::optional<int> device = {};
   Ownership ownership = {};
   Passthrough* passthrough = nullptr;  ///< of the files; required by serve()
+  Prefetch* prefetch = nullptr;        ///< is told about reads; null: none
   bool drop_pages = false;             ///< data may be found corrupt later: drop cached pages when a file is opened
   std::function<void(const std::string&)> log = {};  ///< receives each distinct error once
   std::function<void(Ino)> on_open = {};             ///< called for each opened file, in any thread

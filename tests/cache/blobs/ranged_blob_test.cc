@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/download_scope.h"
 #include "cache/blob_store.h"
 #include "cache/maintenance.h"
 #include "tests/cache/fetch_fixture.h"
@@ -165,6 +166,45 @@ TEST_F(RangedBlobTest, FetchOfAPartDownloadsThePart) {
   EXPECT_LE(sent, kMiB + 64u * 1024);
   const uint64_t before = sent;
   EXPECT_EQ(describe(read(*blob.verified, 2 * kMiB, kMiB)), describe(all.substr(2 * kMiB, kMiB)));
+  EXPECT_EQ(sent, before);
+}
+
+// semantics 21.9: for bytes that no reader has requested.
+TEST_F(RangedBlobTest, DownloadScopeDownloadsRangesOnce) {
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  const DownloadScope scope;
+  ASSERT_TRUE(blob.verified->fetch({2 * kMiB, 3 * kMiB}));
+  const uint64_t before = sent;
+  EXPECT_LE(before, kMiB + 64u * 1024);
+  ASSERT_TRUE(blob.verified->fetch({2 * kMiB, 3 * kMiB}));
+  EXPECT_EQ(sent, before);
+  EXPECT_EQ(scope.bytes(), 2 * kMiB);
+}
+
+TEST_F(RangedBlobTest, DownloadScopeDownloadsNoBlobForAPart) {
+  const auto cache = store(true);
+  const ResolvedBlob blob = resolved(cache);
+  const DownloadScope scope;
+  ASSERT_TRUE(blob.verified->fetch({2 * kMiB, 3 * kMiB}));
+  EXPECT_EQ(sent, 0u);
+  ASSERT_TRUE(blob.verified->fetch({0, all.size()}));
+  EXPECT_EQ(scope.bytes(), all.size());
+  EXPECT_TRUE(is_published());
+  const uint64_t before = sent;
+  ASSERT_TRUE(blob.verified->fetch({0, all.size()}));
+  EXPECT_EQ(sent, before);
+}
+
+TEST_F(RangedBlobTest, DownloadScopeLimitsBytes) {
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  const DownloadScope scope(2 * kMiB);
+  ASSERT_TRUE(blob.verified->fetch({0, kMiB}));
+  const uint64_t before = sent;
+  const auto done = blob.verified->fetch({kMiB, 3 * kMiB + 1});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::resource);
   EXPECT_EQ(sent, before);
 }
 
