@@ -30,8 +30,8 @@ uint64_t default_quota(std::string path);
 /// The disk space of a file of `size` bytes: whole blocks, plus file system metadata.
 uint64_t allocated(uint64_t size);
 
-/// Allocates bytes of a file without changing its size. False with errno set on failure; true where the file system does
-/// not support preallocation.
+/// Allocates bytes of a file without changing its size. False with errno set on failure; true where the file system
+/// does not support preallocation.
 bool allocate(int fd, uint64_t from, uint64_t to);
 
 /// Whether the errno means a full disk or an exceeded user quota.
@@ -74,7 +74,8 @@ class DiskQuota {
 
  private:
   uint64_t quota(const Folders& folders);
-  Result<void> record(const Folders& folders, const store::QuotaLedger& ledger, uint64_t needed, store::Eviction eviction);
+  Result<void> record(const Folders& folders, const store::QuotaLedger& ledger, uint64_t needed,
+                      store::Eviction eviction);
   Result<uint64_t> evict_for(const Folders& folders, uint64_t quota, uint64_t needed, store::Eviction eviction);
   EvictResult evict(const Folders& folders, store::Inventory& inventory, uint64_t needed);
 

@@ -66,7 +66,8 @@ inline constexpr const char* kSumsFolder = "sums";
 /// identity. The directory is created with the first of them.
 std::string blocks_file(const Digest& name);
 inline constexpr const char* kBlocksFolder = "blocks";
-/// Removes such a file, unless a process holds it and `held` is keep; its readers lose the blocks. Returns the freed disk space, or nothing.
+/// Removes such a file, unless a process holds it and `held` is keep; its readers lose the blocks. Returns the freed
+/// disk space, or nothing.
 std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, store::BlockFile::Held held);
 
 /// Removes index links to those of the digests (in hex) that are not cached; returns their number.

@@ -314,8 +314,8 @@ class CachingBlobStore final : public BlobStore {
       return failure(Code::network,
                      fmt::format("{}: not cached, and downloads are disabled by --offline", http::printable_url(url)));
     }
-    const auto remote = std::make_shared<download::RemoteFile>(fetching.http, "", std::vector{origin}, std::nullopt,
-                                                               fetching.options);
+    const auto remote =
+        std::make_shared<download::RemoteFile>(fetching.http, "", std::vector{origin}, std::nullopt, fetching.options);
     TRY_VOID(remote->open(known, store_->stop_token()));
     if (remote->version().is_pinned() && known != remote->version())
       save_text(key, download::version_text(remote->version()));

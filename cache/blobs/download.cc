@@ -182,7 +182,7 @@ Result<store::BlobHandle> Download::download_unsized(const std::stop_token& stop
 
 // Nothing if the bytes were wrong, and another origin may have the right ones.
 Result<std::optional<store::BlobHandle>> Download::write_unsized(store::PartialBlob& partial,
-                                                                     const std::stop_token& stop) {
+                                                                 const std::stop_token& stop) {
   Sha256 hash;
   store::BlockSums sums;
   uint64_t at = 0;
@@ -213,8 +213,8 @@ Result<std::optional<store::BlobHandle>> Download::write_unsized(store::PartialB
   if (found == ref_.digest) return TRY(partial.publish(found, at, std::move(sums)));
   received_ = 0;
   if (remote_->reject(false)) return std::nullopt;
-  return failure(Code::mismatch, fmt::format("{}: digest mismatch: found {}, expected {}", ref_.name, found.hex(),
-                                             ref_.digest.hex()));
+  return failure(Code::mismatch,
+                 fmt::format("{}: digest mismatch: found {}, expected {}", ref_.name, found.hex(), ref_.digest.hex()));
 }
 
 }  // namespace weightfs::blobs

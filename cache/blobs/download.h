@@ -23,8 +23,8 @@ class StoreCore;
 /// The error for a file whose size is known only after a complete download.
 Error too_large_for_size(const std::string& name);
 
-/// Runs in a thread of its own while readers wait. Its blocks are kept when it ends early, and used by the next download
-/// of any process. Thread-safe.
+/// Runs in a thread of its own while readers wait. Its blocks are kept when it ends early, and used by the next
+/// download of any process. Thread-safe.
 class Download {
  public:
   /// Of `ref`, which has `size` bytes if that is known, from `remote`.
@@ -41,8 +41,8 @@ class Download {
 
   /// Starts it, unless it runs. It ends if start() and wait() are not called for a while.
   void start();
-  /// Starts it, and waits for the verified blob. Fails as RemoteSource::verify(); with resource if the calling thread is
-  /// cancelled.
+  /// Starts it, and waits for the verified blob. Fails as RemoteSource::verify(); with resource if the calling thread
+  /// is cancelled.
   Result<store::BlobHandle> wait();
   /// Ends it, and starts no more.
   void stop();

@@ -1,5 +1,5 @@
-// A blob that is being decoded in this process, shared by all its readers (single flight). Bytes are served once they are
-// written; the last byte only after verification.
+// A blob that is being decoded in this process, shared by all its readers (single flight). Bytes are served once they
+// are written; the last byte only after verification.
 #pragma once
 
 #include <atomic>

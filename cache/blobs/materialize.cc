@@ -1,5 +1,5 @@
-// The producer side of an InFlightBlob: decodes, verifies, writes and publishes the bytes; or follows another process that
-// does.
+// The producer side of an InFlightBlob: decodes, verifies, writes and publishes the bytes; or follows another process
+// that does.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -80,7 +80,7 @@ class BlockWriter {
  private:
   BlockFile& file_;
   const BlockList* list_;  // may be null
-  uint64_t begin_ = 0;  // of the pending bytes; a multiple of the block size
+  uint64_t begin_ = 0;     // of the pending bytes; a multiple of the block size
   std::vector<std::byte> pending_;
 };
 

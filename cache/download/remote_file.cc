@@ -116,8 +116,8 @@ class RemoteFile::Get {
     if (response.status == 412 || (response.status == 416 && file_.name_.empty()))
       return end({Next::give_up, file_.changed(printable())});
     if (response.status == 416)
-      return end(give_up(Code::corrupt, fmt::format("{}: no data from byte {} on, but more is expected", printable(),
-                                                    range_.from)));
+      return end(give_up(Code::corrupt,
+                         fmt::format("{}: no data from byte {} on, but more is expected", printable(), range_.from)));
     Outcome outcome = outcome_of(response, credentials_for(origin(), response.url).get());
     // Redirect targets expire (signed URLs of object stores): resolve the redirect again.
     if (outcome.next == Next::give_up && state_.url != origin().url) outcome.next = Next::retry_now;
@@ -128,9 +128,9 @@ class RemoteFile::Get {
   Result<void> on_part(const http::Response& response, const std::optional<ContentRange>& range) {
     const bool fits = range && range->first && *range->first == range_.from && *range->last < range_.to;
     if (!fits) {
-      Outcome outcome =
-          give_up(Code::corrupt, fmt::format("{}: requested bytes from {}, got content-range {}", printable(),
-                                             range_.from, quoted(std::string(response.header("content-range").value_or("nothing")))));
+      Outcome outcome = give_up(
+          Code::corrupt, fmt::format("{}: requested bytes from {}, got content-range {}", printable(), range_.from,
+                                     quoted(std::string(response.header("content-range").value_or("nothing")))));
       // A server whose ranges were never right may send the whole file.
       if (!state_.has_ranges) outcome.next = Next::retry_now;
       if (!state_.has_ranges) file_.change_state(index_, [](OriginState& state) { state.has_ranges = false; });
@@ -166,8 +166,8 @@ class RemoteFile::Get {
       return tl::unexpected(file_.changed(printable()));
     if (size && expected && *size != *expected)
       return failure(Code::corrupt, fmt::format("{}: has {} bytes, expected {}", printable(), *size, *expected));
-    const bool same = !state_.version || is_same_version(*state_.version,
-                                                         version_of(response, size.value_or(state_.version->size)));
+    const bool same =
+        !state_.version || is_same_version(*state_.version, version_of(response, size.value_or(state_.version->size)));
     return same ? Result<void>() : tl::unexpected(file_.changed(printable()));
   }
 
@@ -422,9 +422,8 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
       version = version_of(response, *length);
       expected = std::min(kHead, *length);
     } else if (response.status == 200 || response.status == 206) {
-      return end(give_up(Code::unsupported,
-                         fmt::format("{}: the server does not report the size of the file",
-                                     http::printable_url(at.url))));
+      return end(give_up(Code::unsupported, fmt::format("{}: the server does not report the size of the file",
+                                                        http::printable_url(at.url))));
     } else {
       return end(outcome_of(response, at.credentials.get()));
     }

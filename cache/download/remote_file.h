@@ -55,8 +55,8 @@ class RemoteFile {
   /// one on; they are passed until the sink needs no more.
   /// Each origin is tried once before any is retried; one is used as long as it makes progress
   /// (http::Options::min_speed). Fails with network when no origin delivers the bytes, not_found when all report that
-  /// the file is missing, unsupported when no URL is allowed, corrupt when the bytes cannot be the file's (wrong length,
-  /// another version, invalid encoding), and as the sink does.
+  /// the file is missing, unsupported when no URL is allowed, corrupt when the bytes cannot be the file's (wrong
+  /// length, another version, invalid encoding), and as the sink does.
   Result<void> fetch(ByteRange range, const Sink& sink, const std::stop_token& stop);
 
   /// Reports that the file did not match its digest; `was_resumed`: some of its bytes came from another process.
@@ -87,7 +87,7 @@ class RemoteFile {
 
   struct OriginState {
     Origin origin;
-    std::string url = {};  // after redirects; they may be signed and expire
+    std::string url = {};    // after redirects; they may be signed and expire
     bool is_public = false;  // the server at `url` is
     std::optional<bool> has_ranges = {};
     std::optional<FileVersion> version = {};  // of the first response

@@ -8,7 +8,6 @@
 #include <ctime>
 #include <utility>
 
-
 namespace weightfs::download {
 namespace {
 

@@ -1,7 +1,7 @@
 // The storage interface for blobs: finished ones and ones that are being written. Backends are a directory shared by
 // processes (cache/store/disk_backend.h) and a temporary file (cache/store/temp_file_backend.h);
-// cache/blobs/in_flight_blob.h and cache/blobs/remote_source.h write to both in the same way. Every failure here means "cannot be cached", with a
-// message that fits every blob.
+// cache/blobs/in_flight_blob.h and cache/blobs/remote_source.h write to both in the same way. Every failure here means
+// "cannot be cached", with a message that fits every blob.
 #pragma once
 
 #include <cstdint>

@@ -168,7 +168,8 @@ bool BlockFile::is_evicted() const {
 
 bool BlockFile::is_published() const {
   struct stat status {};
-  return ::fstat(file_->number(), &status) == 0 && status.st_nlink > 0 && static_cast<uint64_t>(status.st_size) == size_;
+  return ::fstat(file_->number(), &status) == 0 && status.st_nlink > 0 &&
+         static_cast<uint64_t>(status.st_size) == size_;
 }
 
 Result<void> BlockFile::hold() {
@@ -312,8 +313,7 @@ void BlockFile::set_checked(uint64_t block) {
 }
 
 bool BlockFile::set_lock(short type, Blocks blocks) const {
-  return lock_range(file_->number(), type, entry_offset(blocks.first),
-                         (blocks.last - blocks.first) * sizeof(Entry));
+  return lock_range(file_->number(), type, entry_offset(blocks.first), (blocks.last - blocks.first) * sizeof(Entry));
 }
 
 std::unique_ptr<BlockFile::Claim> BlockFile::claim(const BlockFilePtr& file, Blocks blocks) {

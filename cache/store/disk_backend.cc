@@ -74,7 +74,6 @@ class DiskPartialBlob final : public PartialBlob {
   }
 
  private:
-
   std::shared_ptr<DiskBackend> directory_;
   FoldersPtr folders_;
   BlobName name_;
@@ -250,8 +249,7 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
     ::unlinkat(making.number(), file_name.c_str(), 0);
     return std::nullopt;
   }
-  auto partial =
-      std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, std::move(file), file_name, stop);
+  auto partial = std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, std::move(file), file_name, stop);
   // The previous holder of the lock may have published it.
   if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
   return AcquireResult{{}, std::move(partial), nullptr, 0};

@@ -26,9 +26,7 @@ constexpr uint64_t kBlock = 4096;
 constexpr uint64_t kLink = kBlock;
 
 // Includes index links that will be created for files in making/.
-uint64_t counted_bytes(const Inventory& inventory) {
-  return inventory.on_disk + inventory.temporary_files * kLink;
-}
+uint64_t counted_bytes(const Inventory& inventory) { return inventory.on_disk + inventory.temporary_files * kLink; }
 
 Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed) {
   uint64_t pinned = 0;
@@ -184,7 +182,8 @@ EvictResult DiskQuota::evict(const Folders& folders, Inventory& inventory, uint6
   std::vector<Inventory::Part> parts = std::exchange(inventory.parts, {});
   std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return is_older(a.written, b.written); });
   for (const Inventory::Part& part : parts) {
-    const auto removed = evicted.bytes < needed ? remove_blocks(folders, part.name, BlockFile::Held::keep) : std::nullopt;
+    const auto removed =
+        evicted.bytes < needed ? remove_blocks(folders, part.name, BlockFile::Held::keep) : std::nullopt;
     if (!removed) {
       inventory.parts.push_back(part);
       continue;

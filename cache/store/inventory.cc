@@ -65,7 +65,8 @@ class Scanner {
     if (!counted.mapped().blocks)
       --inventory_.temporary_files;
     else
-      std::erase_if(inventory_.parts, [&](const Inventory::Part& part) { return part.name == counted.mapped().blocks; });
+      std::erase_if(inventory_.parts,
+                    [&](const Inventory::Part& part) { return part.name == counted.mapped().blocks; });
   }
 
   void blocks(const std::string& name) {
@@ -94,7 +95,7 @@ class Scanner {
   };
 
   const Folders& folders_;
-  std::set<std::string> pins_;                   // of blobs not found yet
+  std::set<std::string> pins_;                  // of blobs not found yet
   std::unordered_map<ino_t, Counted> counted_;  // files in blocks/ and making/
   Inventory inventory_;
   struct stat file_ {};  // the last counted file
@@ -109,8 +110,8 @@ Result<Inventory> scan_inventory(const Folders& folders) {
 
 void inspect_downloads(const Folders& folders, Inventory& inventory) {
   for (Inventory::Part& part : inventory.parts) {
-    const Descriptor file(::openat(folders.root->number(), blocks_file(part.name).c_str(),
-                                   O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const Descriptor file(
+        ::openat(folders.root->number(), blocks_file(part.name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file) continue;
     part.size = BlockFile::present_bytes(file.number());
     part.is_active = BlockFile::is_held(file.number());

@@ -120,7 +120,8 @@ class Removal {
 
   void remove(const Inventory::Part& part) {
     const auto bytes = remove_blocks(folders_, part.name, BlockFile::Held::keep);
-    if (!bytes) return keep(part.digest, errno == EBUSY ? "is being downloaded" : io_error("cannot be removed").message);
+    if (!bytes)
+      return keep(part.digest, errno == EBUSY ? "is being downloaded" : io_error("cannot be removed").message);
     result_.bytes += *bytes;
     ++result_.partial;
   }

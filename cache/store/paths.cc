@@ -25,7 +25,6 @@ using namespace store;
 // Partial downloads older than this are removed.
 constexpr time_t kMaxPartAge = 7 * 24 * 3600;
 
-
 std::string read_boot_id() {
   const Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
   std::array<char, 64> text{};

@@ -79,8 +79,8 @@ Result<void> check_chunks(const File& file, const Dataset& dataset) {
   if (!chunks || __builtin_mul_overflow(*chunks, *bytes, &all))
     return failure(Code::corrupt, "chunks of more than 2^64 bytes");
   if (*chunks > kMaxFreeChunks + file.bytes->size())
-    return failure(Code::unsupported, fmt::format("{} chunks, at most {} in this file", *chunks,
-                                                  kMaxFreeChunks + file.bytes->size()));
+    return failure(Code::unsupported,
+                   fmt::format("{} chunks, at most {} in this file", *chunks, kMaxFreeChunks + file.bytes->size()));
   return check_expansion(file, all);
 }
 

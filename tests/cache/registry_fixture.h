@@ -30,7 +30,9 @@ class StoreDouble final : public BlobStore {
     for (download::Origin& origin : origins) used_origins.push_back(std::move(origin));
     return ResolvedBlob{in_memory("verified"), in_memory("unverified")};
   }
-  Result<SourcePtr> open_url(const std::string&, const BlockListPtr&) override { return failure(Code::io, "not expected"); }
+  Result<SourcePtr> open_url(const std::string&, const BlockListPtr&) override {
+    return failure(Code::io, "not expected");
+  }
   void save_text(const std::string& key, std::string_view text) override {
     ++saves;
     saved[key] = text;

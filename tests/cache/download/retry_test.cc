@@ -158,8 +158,7 @@ TEST(RemoteFileRetries, TooFewBytesBetweenRetriesAreNotProgress) {
   const auto file = file_at(kSize, {drips.url("/m")}, quick_retries(), http);
   EXPECT_THAT(fetched(*file).text(), HasSubstr(drips.url("/m") + ": truncated"));
   EXPECT_EQ(drips.requests().size(), 4u);
-  EXPECT_EQ(fetched(*file_at(kSize, {drips.url("/m"), good.url("/m")}, quick_retries(), http)).text(),
-            describe(kBody));
+  EXPECT_EQ(fetched(*file_at(kSize, {drips.url("/m"), good.url("/m")}, quick_retries(), http)).text(), describe(kBody));
   EXPECT_EQ(drips.requests().size(), 5u);
 }
 

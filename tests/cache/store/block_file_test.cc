@@ -204,11 +204,10 @@ TEST_F(BlockFileTest, SpaceForAllBlocksIsReservedOnce) {
     to += bytes;
     return Result<void>();
   };
-  const BlockFilePtr file =
-      BlockFile::open(descriptor(), kSize, "x",
-                      {[&](uint64_t bytes) { return add(reserved, bytes); },
-                       [&](int, uint64_t bytes) { return add(allocated, bytes); }})
-          .value();
+  const BlockFilePtr file = BlockFile::open(descriptor(), kSize, "x",
+                                            {[&](uint64_t bytes) { return add(reserved, bytes); },
+                                             [&](int, uint64_t bytes) { return add(allocated, bytes); }})
+                                .value();
   ASSERT_TRUE(file->hold() && file->hold() && file->reserve({0, 2}));
   EXPECT_EQ(reserved, 0u);
   EXPECT_GE(allocated, kSize);
