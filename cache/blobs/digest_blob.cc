@@ -146,10 +146,9 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Result<RemoteSourcePtr> open_ranges() const {
     const FetchSettings& fetching = store_->fetching();
-    std::vector<download::Origin> users = origins_;
-    std::erase_if(users, [](const download::Origin& origin) { return origin.trust != http::Trust::user; });
-    auto remote =
-        std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::move(users), size_, fetching.options);
+    // Of one server: until all ranges are verified, nothing proves that another one has the same bytes.
+    auto remote = std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::vector{origins_.front()}, size_,
+                                                         fetching.options);
     TRY_VOID(remote->open({}, store_->stop_token()));
     if (remote->has_ranges() == false) return nullptr;
     store_->stats().record_miss(ref_.digest);
@@ -317,12 +316,14 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<Verification> fill_before_verification(Download& download, uint64_t offset, std::span<std::byte> out) const {
     const RemoteSource& source = *download.source();
     const bool in_order = store_->fetching().stream;
+    const uint64_t before = std::max<uint64_t>(source.generation(), 1);  // 0 before the blocks are first opened
     const auto read = in_order ? source.read_ahead(offset, out, {0, size_}) : source.read(offset, out);
     if (!read) {
       const Error& error = read.error();
       return failure(error.code == Code::not_found ? Code::io : error.code, error.message);
     }
-    record_unverified_read(offset, out, source.generation());
+    const bool is_of_one = before == source.generation();
+    record_unverified_read(offset, out, is_of_one ? std::optional(before) : std::nullopt);
     return Verification::unverified;
   }
 
@@ -357,8 +358,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         if (unverified_reads_.empty()) return {};
         earlier = unverified_reads_.back();
       }
-      const auto generation = verified_generation();
-      const bool was_verified = generation && earlier.generation == generation;
+      const uint64_t generation = verified_generation();
+      const bool was_verified = generation > 0 && earlier.generation == generation;
       const bool same = was_verified || TRY(is_same(earlier));
       const std::scoped_lock lock(mutex_);
       if (!same)
@@ -373,9 +374,9 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     }
   }
 
-  std::optional<uint64_t> verified_generation() const {
+  uint64_t verified_generation() const {
     const std::scoped_lock lock(mutex_);
-    return download_ == nullptr ? std::nullopt : download_->verified_generation();
+    return download_ == nullptr ? 0 : download_->source()->verified_generation();
   }
 
   Result<bool> is_same(const UnverifiedRead& earlier) const {

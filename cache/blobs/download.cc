@@ -119,11 +119,6 @@ bool Download::is_running() const {
   return is_running_;
 }
 
-std::optional<uint64_t> Download::verified_generation() const {
-  const std::scoped_lock lock(mutex_);
-  return verified_generation_;
-}
-
 bool Download::is_unused() const {
   const std::scoped_lock lock(mutex_);
   return waiting_ == 0 && Clock::now() - last_wanted_ > kUnusedDownloadAfter;
@@ -154,11 +149,7 @@ void Download::run(const std::stop_token& stop) noexcept {
 Result<store::BlobHandle> Download::download() {
   for (;;) {
     auto verified = source_->verify();
-    if (verified) {
-      const std::scoped_lock lock(mutex_);
-      verified_generation_ = source_->generation();
-      return verified;
-    }
+    if (verified) return verified;
     if (verified.error().code != Code::mismatch) return tl::unexpected(verified.error());
     if (served_unverified_ || !remote_->reject(source_->was_resumed()))
       return failure(Code::mismatch, fmt::format("{}: {}", ref_.name, verified.error().message));

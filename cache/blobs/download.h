@@ -51,8 +51,6 @@ class Download {
 
   /// The bytes, verified or not; null if the size is unknown.
   const RemoteSourcePtr& source() const { return source_; }
-  /// The generation of the source whose blocks were verified; nothing before.
-  std::optional<uint64_t> verified_generation() const;
   /// Bytes were served before verification: if they turn out to be wrong, the readers must learn of it.
   void set_served_unverified() { served_unverified_ = true; }
 
@@ -89,7 +87,6 @@ class Download {
   size_t waiting_ = 0;
   Clock::time_point last_wanted_;
   Result<store::BlobHandle> result_;  // of the last run; without a blob if it was cancelled
-  std::optional<uint64_t> verified_generation_;
   std::jthread thread_;
 };
 

@@ -232,34 +232,41 @@ bool RemoteSource::is_complete() const {
 }
 
 Result<BlobHandle> RemoteSource::verify() const {
-  const auto not_stored = [&](const Error& error) { return failure(Code::io, error.message); };
-  if (auto held = hold_space(); !held) {
-    remove_if_empty();
-    return not_stored(held.error());
-  }
-  auto digested = digest();
-  const auto [file, blob] = TRY(open());
-  if (blob != nullptr) return store_->backend().find(*blob_, size());
-  if (!digested) {
-    end_transfers(file);
-    file->free_absent_blocks();
+  const auto not_stored = [](const Error& error) { return failure(Code::io, error.message); };
+  for (int attempts = 0; attempts < kMaxAttempts; ++attempts) {
+    if (auto held = hold_space(); !held) {
+      remove_if_empty();
+      return not_stored(held.error());
+    }
+    const uint64_t generation = generation_;
+    auto digested = digest();
+    const auto [file, blob] = TRY(open());
+    if (blob != nullptr) return store_->backend().find(*blob_, size());
+    if (!digested) {
+      end_transfers(file);
+      file->free_absent_blocks();
+      file->release();
+      remove_if_empty();
+      return tl::unexpected(digested.error());
+    }
+    // Another process found that they do not match, and dropped them: not all of the hashed bytes are in this file.
+    if (generation != generation_) continue;
+    auto& [digest, sums] = *digested;
+    if (digest != *blob_->digest) {
+      drop_blocks();
+      return failure(Code::mismatch,
+                     fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex()));
+    }
+    verified_ = kWhole;
+    verified_generation_ = generation;
+    auto published = publish(file, digest, std::move(sums));
     file->release();
-    remove_if_empty();
-    return tl::unexpected(digested.error());
+    if (published) return published;
+    if (published.error().code == Code::unsupported) return BlobHandle{};
+    if (BlobHandle others = store_->backend().find(*blob_, size())) return others;  // another process was faster
+    return not_stored(published.error());
   }
-  auto& [digest, sums] = *digested;
-  if (digest != *blob_->digest) {
-    drop_blocks();
-    return failure(Code::mismatch,
-                   fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex()));
-  }
-  verified_ = kWhole;
-  auto published = publish(file, digest, std::move(sums));
-  file->release();
-  if (published) return published;
-  if (published.error().code == Code::unsupported) return BlobHandle{};
-  if (BlobHandle others = store_->backend().find(*blob_, size())) return others;  // another process was faster
-  return not_stored(published.error());
+  return not_stored({Code::resource, "other processes keep dropping its blocks"});
 }
 
 void RemoteSource::end_transfers(const BlockFilePtr& file) const {

@@ -87,6 +87,8 @@ class RemoteSource final : public Source {
   void drop_blocks() const;
   /// Changes when the blocks of earlier reads were dropped or evicted.
   uint64_t generation() const { return generation_; }
+  /// The generation whose bytes verify() has hashed and found to match; 0 if there is none.
+  uint64_t verified_generation() const { return verified_generation_; }
   /// Whether another object, perhaps of an earlier process, had downloaded some of the blocks.
   bool was_resumed() const { return resumed_ > 0; }
   /// The bytes that are cached or were just received.
@@ -150,6 +152,7 @@ class RemoteSource final : public Source {
   mutable std::atomic<const char*> verified_;
   mutable std::atomic<uint64_t> max_ahead_ = kMaxWindow;
   mutable std::atomic<uint64_t> generation_ = 0;
+  mutable std::atomic<uint64_t> verified_generation_ = 0;
   mutable std::atomic<uint64_t> present_ = 0;         // blocks: at opening, and those that this object wrote
   mutable std::atomic<uint64_t> resumed_ = 0;         // bytes that were present when the file was opened
   mutable std::atomic<uint64_t> fetched_before_ = 0;  // of bytes_fetched_, before the file was opened
