@@ -1,5 +1,6 @@
 """Shared by the mount tests: mounts that are removed when their test ends, also after a failure."""
 import errno
+import fcntl
 import os
 import pty
 import pwd
@@ -142,6 +143,23 @@ class TestCase(unittest.TestCase):
             self.skipTest(f"no mount namespace here: {done.stderr.strip()}")
 
 
+def allow_fuse_for_all(test):
+    """All users may open /dev/fuse until the last of the tests that run at the same time, in any process, has ended."""
+    def change(by):
+        with open(os.path.join(tempfile.gettempdir(), "weightfs-tests-fuse"), "a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            count, mode = map(int, (file.read() or "0 0").split())
+            if count == 0:
+                mode = os.stat("/dev/fuse").st_mode & 0o777
+            count += by
+            os.chmod("/dev/fuse", 0o666 if count > 0 else mode)
+            file.truncate(0)
+            file.write(f"{count} {mode}")
+    change(1)
+    test.addCleanup(change, -1)
+
+
 @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
 class MountTestCase(TestCase):
     def mount(self, *argv, at="mnt", **kwargs):
@@ -194,8 +212,7 @@ class UsersTestCase(MountTestCase):
     def setUp(self):
         super().setUp()
         # Exists on every Debian machine, but not in every container.
-        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
-        os.chmod("/dev/fuse", 0o666)
+        allow_fuse_for_all(self)
         os.chmod(self.tmp, 0o755)
         self.binary = self.path("weightfs")
         shutil.copy(WEIGHTFS, self.binary)

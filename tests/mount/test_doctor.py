@@ -1,8 +1,9 @@
 """weightfs doctor on complete and incomplete machines, for root and for a user."""
 import json
 
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, allow_fuse_for_all, has_ended, on_terminal, os, processes_of,
+                      run, shutil, signal, subprocess, unittest, until)
 import partial_downloads
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, has_ended, on_terminal, os, processes_of, run, shutil, signal, subprocess, unittest, until)
 
 ROOT_ONLY = unittest.skipUnless(os.getuid() == 0, "only root can become another user")
 
@@ -146,8 +147,7 @@ class MissingRequirements(Case):
         return self.by_name(done.stdout)
 
     def allow_all_users(self):
-        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
-        os.chmod("/dev/fuse", 0o666)
+        allow_fuse_for_all(self)
 
     def test_missing_dev_fuse_is_a_failure_for_root(self):
         status, checks = self.in_namespace('mount -t tmpfs none /dev && exec "$0" doctor --json')
