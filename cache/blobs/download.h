@@ -1,4 +1,4 @@
-// The download of a whole blob: nobody reads it before it is verified, except with --stream and to detect its format.
+// The download of a whole blob, which is verified before it is read. Exceptions: --stream, and format detection.
 #pragma once
 
 #include <atomic>

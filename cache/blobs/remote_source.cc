@@ -305,7 +305,7 @@ Result<std::pair<Digest, BlockSums>> RemoteSource::digest() const {
   return std::pair(hash.finish(), std::move(sums));
 }
 
-// Waits until nobody writes, so that the blob stays as it was verified.
+// Waits until all transfers have ended, so that the verified bytes do not change.
 Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest& digest, BlockSums sums) const {
   TRY_VOID(file->flush());
   const auto until = std::chrono::steady_clock::now() + kMaxClaimWait;

@@ -55,13 +55,13 @@ std::optional<std::string> read_header(int fd) {
 
 constexpr std::string_view kBlobIdentity = "sha256 ";
 
-// Locks of open file descriptions (fcntl(2), F_OFD_SETLK): they end with the process, and exclude other objects of this
-// process, too.
-// The first byte is locked while the file is held, the second one while it gets its header, and while it is published.
+// The first byte is locked while the file is held; the second byte while the header is written, and during publication.
 constexpr uint64_t kHeaderLock = 1;
 
 enum class Wait { no, yes };
 
+// Locks of open file descriptions (fcntl(2), F_OFD_SETLK) end with the process, and also exclude other objects of this
+// process.
 bool lock_range(int fd, short type, uint64_t offset, uint64_t size, Wait wait = Wait::no) {
   struct flock range {};
   range.l_type = type;

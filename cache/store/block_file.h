@@ -94,7 +94,7 @@ class BlockFile {
   Result<void> hold();
   void release();
 
-  /// Frees the disk space that absent blocks have. Nobody may write to this object meanwhile.
+  /// Frees the disk space of absent blocks. No transfer may write through this object meanwhile.
   void free_absent_blocks();
 
   /// Whether the file was evicted, or published as a blob: its blocks, or its map, are gone.

@@ -208,8 +208,10 @@ Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const
   TRY_VOID(make_blob_folder(*folders, digest));
   // The link first: a dead link is harmless, an unreachable blob is not.
   if (!name.key.empty()) TRY_VOID(link(*folders, name, digest));
-  if (!blocks->publish_as(*folders->root, blocks_file(sha256(*identity)), *folders->blobs, blob_file(digest)))
-    return failure(Code::resource, fmt::format("{}: removed by another process", top_));
+  if (!blocks->publish_as(*folders->root, blocks_file(sha256(*identity)), *folders->blobs, blob_file(digest))) {
+    if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
+    return failure(io_error(top_));
+  }
   return open_published(name, blocks->descriptor(), digest, blocks->size(), std::move(sums));
 }
 

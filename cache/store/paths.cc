@@ -76,7 +76,7 @@ bool exists(const Descriptor& folder, const std::string& name) {
   return ::fstatat(folder.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
-// A partial download that nobody resumed for a long time.
+// Whether it is a partial download that was not resumed for a week.
 bool is_expired_download(const Folders& folders, const Digest& name) {
   struct stat status {};
   const int root = folders.root->number();
