@@ -188,10 +188,14 @@ class RemoteFile::Get {
   }
 
   Result<void> on_body(std::span<const std::byte> bytes) {
-    if (bytes.size() > end_ - at_ && is_whole_)
-      return end(give_up(Code::corrupt, fmt::format("{}: longer than the expected {} bytes", printable(), end_)));
-    bytes = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), end_ - at_)));
-    if (bytes.empty()) return end({});
+    const auto expected = static_cast<size_t>(std::min<uint64_t>(bytes.size(), end_ - at_));
+    if (expected > 0) TRY_VOID(pass(bytes.first(expected)));
+    if (expected == bytes.size()) return {};
+    if (!is_whole_) return end({});
+    return end(give_up(Code::corrupt, fmt::format("{}: longer than the expected {} bytes", printable(), end_)));
+  }
+
+  Result<void> pass(std::span<const std::byte> bytes) {
     const uint64_t skipped = is_whole_ ? std::min<uint64_t>(bytes.size(), passed_ - std::min(passed_, at_)) : 0;
     at_ += skipped;
     bytes = bytes.subspan(static_cast<size_t>(skipped));
