@@ -69,4 +69,7 @@ Result<Digest> sha256(const Source& source);
 /// Continues the CRC-32 of zip and gzip (polynomial 0xEDB88320) over `bytes`; the initial value is 0.
 uint32_t crc32(uint32_t crc, std::span<const std::byte> bytes);
 
+/// The CRC-32C (Castagnoli, RFC 3720, section B.4) of `bytes`.
+uint32_t crc32c(std::span<const std::byte> bytes);
+
 }  // namespace weightfs

@@ -22,11 +22,10 @@ namespace weightfs::store {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr std::string_view kBlocksMagic = "weightfs blocks 1\n";
+constexpr std::string_view kBlocksMagic = "weightfs blocks 2\n";
 constexpr uint64_t kEntriesPerRead = 4096;
 
-// The bytes of a block's entry in the map.
-using Entry = std::array<uint32_t, 2>;
+using Entry = std::array<uint32_t, 2>;  // the bytes of a block's entry in the map
 
 Entry entry_of(uint32_t crc) { return {crc, ~crc}; }
 bool is_present(const Entry& entry) { return entry[1] == ~entry[0]; }
@@ -226,13 +225,39 @@ uint64_t BlockFile::entry_offset(uint64_t block) const { return map_offset(size_
 Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   if (offset >= size_) return size_t{0};
   const uint64_t end = std::min<uint64_t>(size_, offset + out.size());
-  const uint64_t present_end = std::min(end, TRY(end_of_run(blocks_of(offset, end), true)) * kBlock);
+  const Blocks wanted = blocks_of(offset, end);
+  const uint64_t checked_end = end_of_checked(wanted);
+  const Blocks unchecked{checked_end, std::min(wanted.last, checked_end + kEntriesPerRead)};
+  std::vector<Entry> entries(static_cast<size_t>(unchecked.last - unchecked.first));
+  TRY_VOID(read_fully(file_->number(), entry_offset(unchecked.first), std::as_writable_bytes(std::span(entries))));
+  entries.erase(std::find_if_not(entries.begin(), entries.end(), is_present), entries.end());
+
+  const uint64_t present_end = std::min(end, (checked_end + entries.size()) * kBlock);
   if (present_end <= offset) return size_t{0};
   const auto target = out.first(static_cast<size_t>(present_end - offset));
   const auto done = read_fully(file_->number(), offset, target);
   if (is_evicted()) return failure(Code::not_found, "evicted");
   TRY_VOID(done);
-  return target.size();
+  const uint64_t right_end = std::min(present_end, TRY(compare(unchecked.first, entries, offset, target)) * kBlock);
+  return static_cast<size_t>(right_end > offset ? right_end - offset : 0);
+}
+
+// Compares the checksums of present blocks, of which `bytes`, from `offset` on, holds all or a part. Returns the end of
+// the first ones that match.
+Result<uint64_t> BlockFile::compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
+                                    std::span<const std::byte> bytes) {
+  uint64_t block = first;
+  for (const Entry& entry : entries) {
+    const uint64_t from = block * kBlock;
+    const uint64_t to = std::min(size_, from + kBlock);
+    const bool is_whole = offset <= from && to <= offset + bytes.size();
+    const auto whole =
+        bytes.subspan(is_whole ? static_cast<size_t>(from - offset) : 0, is_whole ? static_cast<size_t>(to - from) : 0);
+    if (is_whole ? crc32c(whole) != entry[0] : !TRY(check(block, entry[0]))) break;
+    ++block;
+  }
+  set_checked({first, block});
+  return block;
 }
 
 Result<Blocks> BlockFile::first_absent(Blocks within) {
@@ -244,18 +269,16 @@ Result<Blocks> BlockFile::first_absent(Blocks within) {
 
 // The end of the blocks from `within.first` on that are all present, or all absent.
 Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present) {
-  uint64_t block = within.first;
-  while (!within.empty() && block < within.last && is_checked(block)) {
-    if (!of_present) return block;
-    ++block;
-  }
+  uint64_t block = end_of_checked(within);
+  if (!of_present && block > within.first) return within.first;
   std::vector<Entry> entries;
   while (block < within.last) {
     const uint64_t count = std::min(within.last - block, kEntriesPerRead);
     entries.resize(static_cast<size_t>(count));
     TRY_VOID(read_fully(file_->number(), entry_offset(block), std::as_writable_bytes(std::span(entries))));
     for (const Entry& entry : entries) {
-      const bool present = is_checked(block) || (is_present(entry) && TRY(check(block, entry[0])));
+      const bool present =
+          is_present(entry) && (end_of_checked({block, block + 1}) > block || TRY(check(block, entry[0])));
       if (present != of_present) return block;
       ++block;
     }
@@ -266,11 +289,11 @@ Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present) {
 Result<void> BlockFile::write(uint64_t first, std::span<const std::byte> bytes) {
   std::vector<Entry> entries;
   for (size_t at = 0; at < bytes.size(); at += kBlock)
-    entries.push_back(entry_of(crc32(0, bytes.subspan(at, std::min<size_t>(kBlock, bytes.size() - at)))));
+    entries.push_back(entry_of(crc32c(bytes.subspan(at, std::min<size_t>(kBlock, bytes.size() - at)))));
   if (!write_fully(file_->number(), first * kBlock, bytes) ||
       !write_fully(file_->number(), entry_offset(first), std::as_bytes(std::span(entries))))
     return failure(io_error("the cache"));
-  for (size_t i = 0; i < entries.size(); ++i) set_checked(first + i);
+  set_checked({first, first + entries.size()});
   return {};
 }
 
@@ -296,20 +319,28 @@ Result<void> BlockFile::flush() {
 Result<bool> BlockFile::check(uint64_t block, uint32_t crc) {
   std::vector<std::byte> bytes(static_cast<size_t>(std::min(kBlock, size_ - block * kBlock)));
   TRY_VOID(read_fully(file_->number(), block * kBlock, bytes));
-  if (crc32(0, bytes) != crc) return false;
-  set_checked(block);
+  if (crc32c(bytes) != crc) return false;
+  set_checked({block, block + 1});
   return true;
 }
 
-bool BlockFile::is_checked(uint64_t block) {
+// The end of the first blocks whose checksums were compared.
+uint64_t BlockFile::end_of_checked(Blocks within) {
   const std::scoped_lock lock(mutex_);
+  uint64_t block = within.first;
+  while (block < within.last && is_checked(block)) ++block;
+  return block;
+}
+
+// Called with the lock.
+bool BlockFile::is_checked(uint64_t block) const {
   const auto group = checked_.find(block / kGroup);
   return group != checked_.end() && group->second[block % kGroup];
 }
 
-void BlockFile::set_checked(uint64_t block) {
+void BlockFile::set_checked(Blocks blocks) {
   const std::scoped_lock lock(mutex_);
-  checked_[block / kGroup][block % kGroup] = true;
+  for (uint64_t block = blocks.first; block < blocks.last; ++block) checked_[block / kGroup][block % kGroup] = true;
 }
 
 bool BlockFile::set_lock(short type, Blocks blocks) const {

@@ -2,7 +2,7 @@
 // Processes share it.
 //
 //   the blocks; those that are absent are holes
-//   the map, from the next multiple of 4096 on: per block its CRC-32 and the complement; anything else means absent
+//   the map, from the next multiple of 4096 on: per block its CRC-32C and the complement; anything else means absent
 //   4096 bytes: magic, size, and the text that identifies the remote file
 //
 // No order of writes has to be kept: a block whose bytes and checksum do not match is absent. Each process compares a
@@ -141,13 +141,18 @@ class BlockFile {
   BlockFile(SharedDescriptor file, uint64_t size, Space space, bool is_linked)
       : file_(std::move(file)), size_(size), space_(std::move(space)), is_linked_(is_linked) {}
 
+  using Entry = std::array<uint32_t, 2>;  // of a block in the map
+
   uint64_t entry_offset(uint64_t block) const;
   bool set_lock(short type, Blocks blocks) const;
   Result<uint64_t> end_of_run(Blocks within, bool of_present);
   uint64_t end_of_run_in_map(Blocks within, bool of_present) const;
+  Result<uint64_t> compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
+                           std::span<const std::byte> bytes);
   Result<bool> check(uint64_t block, uint32_t crc);
-  bool is_checked(uint64_t block);
-  void set_checked(uint64_t block);
+  uint64_t end_of_checked(Blocks within);
+  bool is_checked(uint64_t block) const;
+  void set_checked(Blocks blocks);
 
   static constexpr uint64_t kGroup = 4096;  // blocks per bitset
 

@@ -115,5 +115,14 @@ TEST(Crc32, MatchesZipAndIsIncremental) {
   EXPECT_EQ(crc32(7, {}), 7U);
 }
 
+// The values of RFC 3720, section B.4.
+TEST(Crc32c, IsCastagnoli) {
+  const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
+  EXPECT_EQ(crc32c({}), 0U);
+  EXPECT_EQ(crc32c(bytes("123456789")), 0xE3069283U);
+  EXPECT_EQ(crc32c(bytes(std::string(32, '\0'))), 0x8A9136AAU);
+  EXPECT_EQ(crc32c(bytes(std::string(32, '\xFF'))), 0x62A8AB43U);
+}
+
 }  // namespace
 }  // namespace weightfs

@@ -1,7 +1,6 @@
 """Downloads that are not complete: files in v1/blocks of a cache (cache/store/block_file.h)."""
 import hashlib
 import os
-import zlib
 
 BLOCK = 16 * 1024
 PAGE = 4096
@@ -9,6 +8,22 @@ PAGE = 4096
 
 def sha256(data):
     return hashlib.sha256(data).hexdigest()
+
+
+def table_entry(value):
+    for _ in range(8):
+        value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+    return value
+
+
+TABLE = [table_entry(value) for value in range(256)]
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = (crc >> 8) ^ TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
 
 
 def path_of(cache, data):
@@ -25,7 +40,7 @@ def header_of(path):
     with open(path, "rb") as file:
         file.seek(-PAGE, os.SEEK_END)
         magic, size, identity = file.read().rstrip(b"\0").decode().split("\n", 2)
-    assert magic == "weightfs blocks 1"
+    assert magic == "weightfs blocks 2"
     return int(size), identity
 
 
@@ -67,12 +82,12 @@ def write(cache, data, present):
     count = -(-len(data) // BLOCK)
     sums = b""
     for i in range(present):
-        crc = zlib.crc32(data[i * BLOCK:(i + 1) * BLOCK])
+        crc = crc32c(data[i * BLOCK:(i + 1) * BLOCK])
         sums += crc.to_bytes(4, "little") + (crc ^ 0xFFFFFFFF).to_bytes(4, "little")
     with open(path, "wb") as file:
         file.write(data[:present * BLOCK])
         file.seek(-(-len(data) // PAGE) * PAGE)
         file.write(sums)
         file.seek(-(-len(data) // PAGE) * PAGE + count * 8)
-        file.write(f"weightfs blocks 1\n{len(data)}\n{identity_of(data)}".encode().ljust(PAGE, b"\0"))
+        file.write(f"weightfs blocks 2\n{len(data)}\n{identity_of(data)}".encode().ljust(PAGE, b"\0"))
     return path
