@@ -8,11 +8,12 @@
 #include <array>
 #include <charconv>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <string_view>
 
-#include "base/parallel.h"
 #include "base/text.h"
+#include "sources/file_list.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -74,31 +75,14 @@ class UrlFolder final : public Folder {
   }
   bool is_storage() const override { return true; }
 
-  // Errors are reported by the reader, which opens the files again.
   void prepare(const std::vector<std::string>& names, uint64_t (*header_size)(std::string_view head)) const override {
-    on_opened_(0, names.size());
-    uint64_t opened = 0;  // guarded by mutex_
-    std::ignore = in_parallel(names.size(), kParallel, [&](uint64_t i) -> Result<void> {
-      SourcePtr file = prepared_file(names[i], header_size);
-      const std::scoped_lock lock(mutex_);
-      if (file != nullptr) prepared_.push_back(std::move(file));
-      on_opened_(++opened, names.size());
-      return {};
-    });
+    auto files = request_headers(
+        names, [&](const std::string& name) { return open(name); }, header_size, on_opened_);
+    const std::scoped_lock lock(mutex_);
+    std::move(files.begin(), files.end(), std::back_inserter(prepared_));
   }
 
  private:
-  static constexpr size_t kParallel = 8;
-
-  // Null if it cannot be opened.
-  SourcePtr prepared_file(const std::string& name, uint64_t (*header_size)(std::string_view head)) const {
-    const auto file = open(name);
-    if (!file) return nullptr;
-    const auto head = read_text(**file, 0, std::min<uint64_t>((*file)->size(), kHeadSize));
-    if (head) std::ignore = (*file)->fetch({0, header_size(*head)});
-    return *file;
-  }
-
   Result<SourcePtr> open_at(std::string_view path) const {
     const std::string url = http::resolve_url(url_, "./" + encoded(path));
     return store_->open_url(url);

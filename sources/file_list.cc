@@ -1,0 +1,262 @@
+#include "sources/file_list.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "base/parallel.h"
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+constexpr size_t kMaxListWarnings = 100;
+constexpr size_t kMaxDirectoryDepth = 64;
+
+// Null, or what is wrong.
+const char* problem_of(std::string_view path) {
+  if (path.find('\0') != path.npos) return "contains a NUL byte";
+  size_t depth = 0;
+  while (true) {
+    const std::string_view component = path.substr(0, path.find('/'));
+    if (component.empty() || component == "." || component == "..") return "is not a path below the source";
+    if (++depth > kMaxDirectoryDepth) return "is in too many directories";
+    if (component.size() == path.size()) return nullptr;
+    path.remove_prefix(component.size() + 1);
+  }
+}
+
+// The files below `prefix`, which is empty or ends with `/`.
+struct Below {
+  FileListPtr files;
+  std::string prefix;
+
+  FileList::const_iterator begin() const { return files->lower_bound(prefix); }
+  bool has(FileList::const_iterator at) const { return at != files->end() && at->first.starts_with(prefix); }
+};
+
+class ListedFolder final : public Folder {
+ public:
+  ListedFolder(Below below, std::string source, std::function<void(uint64_t, uint64_t)> on_opened)
+      : below_(std::move(below)), source_(std::move(source)), on_opened_(std::move(on_opened)) {}
+
+  Result<std::vector<std::string>> names() const override {
+    std::vector<std::string> names;
+    for (auto file = below_.begin(); below_.has(file); ++file) {
+      const std::string_view rest = std::string_view(file->first).substr(below_.prefix.size());
+      if (rest.find('/') == rest.npos) names.emplace_back(rest);
+    }
+    return names;
+  }
+
+  Result<SourcePtr> open(std::string_view name) const override {
+    if (name.find('/') != name.npos)
+      return failure(Code::unsupported, fmt::format("{}: not a file name", quoted(name)));
+    return open_below(name, {});
+  }
+
+  Result<SourcePtr> open_below(std::string_view path, std::string_view /*referrer*/) const override {
+    const auto file = below_.files->find(below_.prefix + std::string(path));
+    if (file != below_.files->end()) return file->second.bytes;
+    return failure(Code::not_found, fmt::format("{}: has no file {}", source_, quoted(path)));
+  }
+
+  Result<std::vector<Part>> parts() const override {
+    std::vector<Part> parts;
+    for (auto file = below_.begin(); below_.has(file); ++file)
+      parts.push_back({file->first.substr(below_.prefix.size()), Later<SourcePtr>::of(file->second.bytes)});
+    return parts;
+  }
+
+  bool is_storage() const override { return true; }
+
+  void prepare(const std::vector<std::string>& names, uint64_t (*header_size)(std::string_view head)) const override {
+    request_headers(
+        names, [&](const std::string& name) { return open(name); }, header_size, on_opened_);
+  }
+
+ private:
+  Below below_;
+  std::string source_;
+  std::function<void(uint64_t opened, uint64_t total)> on_opened_;
+};
+
+// A directory of a source.
+class ListedDirectory {
+ public:
+  ListedDirectory(std::shared_ptr<const ListedSource> listed, std::string prefix, OpenOptions options)
+      : listed_(std::move(listed)),
+        below_{listed_->list.files, std::move(prefix)},
+        options_(std::move(options)),
+        folder_(std::make_shared<ListedFolder>(below_, shown(below_.prefix), options_.on_opened)) {}
+
+  Result<Opened> open() const {
+    const std::vector<std::string> names = TRY(folder_->names());
+    if (const auto entry = TRY(entry_file(names))) return open_model(*entry, With::all_files);
+    return list();
+  }
+
+ private:
+  enum class With { its_files, all_files };
+
+  std::string shown(std::string_view below) const {
+    while (below.ends_with('/')) below.remove_suffix(1);
+    return below.empty() ? listed_->source : fmt::format("{}/{}", listed_->source, below);
+  }
+
+  // The file that opens the model, if the directory is one.
+  Result<std::optional<std::string>> entry_file(const std::vector<std::string>& names) const {
+    if (auto entry = TRY(model_entry_file(names, *folder_))) return entry;
+    if (std::ranges::binary_search(names, "model.safetensors")) return "model.safetensors";
+    std::optional<std::string> only;
+    for (const std::string& name : names) {
+      if (!is_model_name(name)) continue;
+      const auto split = split_model_named(name);
+      if (only && (!split || split != split_model_named(*only))) return std::nullopt;
+      if (!only) only = name;
+    }
+    return only;
+  }
+
+  bool is_model_name(std::string_view name) const { return options_.forced != nullptr || is_named_as_model(name); }
+
+  Result<Opened> open_model(const std::string& name, With with) const {
+    const ListedEntry& entry = below_.files->find(below_.prefix + name)->second;
+    const Container container{name, entry.bytes, folder_, options_.blobs};
+    Model model = TRY(read_model(container, options_.forced));
+    if (with == With::all_files) add_other_files(model);
+    for (const auto& [key, value] : listed_->facts)
+      if (model.common.find(key) == nullptr) model.common.set(key, value);
+    model.warnings.insert(model.warnings.end(), listed_->list.warnings.begin(), listed_->list.warnings.end());
+    const std::string source = shown(with == With::all_files ? below_.prefix : below_.prefix + name);
+    return OpenedModel{std::make_shared<Model>(std::move(model)), source, time_of(entry)};
+  }
+
+  void add_other_files(Model& model) const {
+    std::set<std::string> shown;
+    for (const Part& part : model.parts) shown.insert(part.path);
+    for (auto file = below_.begin(); below_.has(file); ++file) {
+      const std::string path = file->first.substr(below_.prefix.size());
+      if (!shown.contains(path)) model.parts.push_back({path, Later<SourcePtr>::of(file->second.bytes)});
+    }
+  }
+
+  Time time_of(const ListedEntry& entry) const { return entry.modified != 0 ? entry.modified : listed_->modified; }
+
+  Listing list() const {
+    Listing listing{{}, listed_->modified, 0};
+    std::set<std::string> split_models;  // of which a file is listed
+    for (auto file = below_.begin(); below_.has(file);) {
+      const std::string_view rest = std::string_view(file->first).substr(below_.prefix.size());
+      if (const size_t slash = rest.find('/'); slash != rest.npos) {
+        const std::string directory = below_.prefix + std::string(rest.substr(0, slash));
+        add_directory(listing, directory);
+        file = below_.files->lower_bound(directory + static_cast<char>('/' + 1));
+        continue;
+      }
+      add_file(listing, split_models, std::string(rest), file->second);
+      ++file;
+    }
+    return listing;
+  }
+
+  void add_directory(Listing& listing, const std::string& path) const {
+    listing.entries.push_back({path.substr(below_.prefix.size()), listed_->modified, 0,
+                               [listed = listed_, prefix = path + "/", options = options_] {
+                                 return ListedDirectory(listed, prefix, options).open();
+                               }});
+  }
+
+  void add_file(Listing& listing, std::set<std::string>& split_models, const std::string& name,
+                const ListedEntry& entry) const {
+    const uint64_t size = entry.bytes->size();
+    if (is_model_name(name)) {
+      listing.bytes += size;
+      const auto split = split_model_named(name);
+      if (split && !split_models.insert(*split).second) return;
+      listing.entries.push_back(
+          {name, time_of(entry), size, [self = *this, name] { return self.open_model(name, With::its_files); }});
+    } else if (options_.all_files) {
+      listing.bytes += size;
+      listing.entries.push_back({name, time_of(entry), size, entry.bytes});
+    }
+  }
+
+  std::shared_ptr<const ListedSource> listed_;
+  Below below_;
+  OpenOptions options_;
+  std::shared_ptr<const ListedFolder> folder_;
+};
+
+}  // namespace
+
+Result<void> FileListBuilder::add(std::string_view path, ListedEntry entry) {
+  if (files_.size() == kMaxMembers) return failure(Code::unsupported, fmt::format("more than {} files", kMaxMembers));
+  text_ += path.size();
+  if (text_ > kMaxText) return failure(Code::unsupported, "file names of more than 256 MiB");
+  if (const char* const problem = problem_of(path)) {
+    warn(path, problem);
+    return {};
+  }
+  std::string name(path);
+  for (int copy = 2; files_.contains(name); ++copy) {
+    if (copy == 2) warn(path, "is listed more than once");
+    name = fmt::format("{}-{}", path, copy);
+  }
+  files_.emplace(std::move(name), std::move(entry));
+  return {};
+}
+
+void FileListBuilder::warn(std::string_view path, std::string_view problem) {
+  if (++left_out_ <= kMaxListWarnings) warnings_.push_back(fmt::format("{}: the path {}", quoted(path), problem));
+}
+
+FileListBuilder::Finished FileListBuilder::finish() && {
+  for (auto file = files_.begin(); file != files_.end();) {
+    bool is_below_file = false;
+    for (size_t slash = file->first.find('/'); slash != std::string::npos && !is_below_file;
+         slash = file->first.find('/', slash + 1))
+      is_below_file = files_.contains(std::string_view(file->first).substr(0, slash));
+    if (is_below_file) warn(file->first, "is below a file");
+    file = is_below_file ? files_.erase(file) : std::next(file);
+  }
+  if (left_out_ > kMaxListWarnings) warnings_.push_back(fmt::format("... and {} more", left_out_ - kMaxListWarnings));
+  return {std::make_shared<FileList>(std::move(files_)), std::move(warnings_)};
+}
+
+SourceEntry listed_source(ListedSource listed, const OpenOptions& options) {
+  for (const std::string& line : listed.list.warnings) options.log(fmt::format("{}: {}", listed.source, line));
+  const auto shared = std::make_shared<const ListedSource>(std::move(listed));
+  return SourceEntry{shared->name, shared->modified, 0,
+                     [=]() -> Result<Opened> { return ListedDirectory(shared, "", options).open(); }};
+}
+
+std::vector<SourcePtr> request_headers(const std::vector<std::string>& names,
+                                       const std::function<Result<SourcePtr>(const std::string& name)>& open,
+                                       uint64_t (*header_size)(std::string_view head),
+                                       const std::function<void(uint64_t opened, uint64_t total)>& on_opened) {
+  constexpr size_t kParallel = 8;
+  const auto with_header = [&](const std::string& name) -> Result<SourcePtr> {
+    SourcePtr file = TRY(open(name));
+    const auto head = read_text(*file, 0, std::min<uint64_t>(file->size(), kHeadSize));
+    if (head) std::ignore = file->fetch({0, header_size(*head)});
+    return file;
+  };
+  std::mutex mutex;
+  std::vector<SourcePtr> files;
+  uint64_t opened = 0;
+  on_opened(0, names.size());
+  std::ignore = in_parallel(names.size(), kParallel, [&](uint64_t i) -> Result<void> {
+    auto file = with_header(names[i]);
+    const std::scoped_lock lock(mutex);
+    if (file) files.push_back(std::move(*file));
+    on_opened(++opened, names.size());
+    return {};
+  });
+  return files;
+}
+
+}  // namespace weightfs
