@@ -18,6 +18,12 @@ struct Reference {
   std::string tag;               ///< or a digest, "sha256:…"
 };
 
+/// What an index of several models, without platforms, resolves to.
+enum class ModelIndex {
+  selected,  ///< its first manifest
+  whole,     ///< the index itself
+};
+
 /// A manifest, and the store for its layers.
 struct ResolvedManifest {
   std::string manifest;  ///< as sent by the registry
@@ -39,6 +45,18 @@ struct CredentialPaths {
 /// without insecure; not a manifest; access denied), mismatch (the digest differs from the requested one or from the
 /// registry's header), and corrupt (more than 4 MiB).
 Result<ResolvedManifest> resolve(const Reference& reference, const BlobStorePtr& store, const http::ClientPtr& http,
-                                 const CredentialPaths& paths);
+                                 const CredentialPaths& paths, ModelIndex of_models = ModelIndex::selected);
+
+/// An artifact that refers to a manifest, such as a signature.
+struct Referrer {
+  std::string digest;  ///< of its manifest; empty for a signature of cosign under a tag
+  std::string type;    ///< its artifact type: "application/vnd.dev.sigstore.bundle.v0.3+json"
+};
+
+/// The artifacts that claim to refer to the manifest of this digest: by the registry's list, else by the tag that
+/// clients keep instead (distribution-spec, "Listing Referrers"), and a signature of cosign under its tag. Anybody who
+/// may write to the repository can add one. Nothing if the registry does not answer, and offline what was seen last.
+std::vector<Referrer> referrers(const Reference& reference, const Digest& digest, const BlobStorePtr& store,
+                                const http::ClientPtr& http, const CredentialPaths& paths);
 
 }  // namespace weightfs

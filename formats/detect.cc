@@ -45,6 +45,7 @@ constexpr std::array kFirst = {
     Format{"tensor-cache", "", matches_tensor_cache, read_tensor_cache},
 };
 constexpr std::array kLast = {
+    Format{"oci", "", matches_oci, read_oci},
     Format{"ollama", "", matches_ollama, read_ollama},
     Format{"safetensors", ".safetensors", matches_safetensors, read_safetensors},
     Format{"keras-sharded", "", matches_keras_sharded, read_keras_sharded},
@@ -243,6 +244,19 @@ Result<std::optional<std::string>> model_entry_file(const std::vector<std::strin
     if (bytes && TRY(form.identifies(*bytes))) return std::string(form.entry_file);
   }
   return std::nullopt;
+}
+
+Result<std::optional<std::string>> main_model_file(const std::vector<std::string>& names, const Folder& folder) {
+  if (auto entry = TRY(model_entry_file(names, folder))) return entry;
+  if (std::binary_search(names.begin(), names.end(), "model.safetensors")) return "model.safetensors";
+  std::optional<std::string> only;
+  for (const std::string& name : names) {
+    if (!is_named_as_model(name)) continue;
+    const auto split = split_model_named(name);
+    if (only && (!split || split != split_model_named(*only))) return std::nullopt;
+    if (!only) only = name;
+  }
+  return only;
 }
 
 }  // namespace weightfs

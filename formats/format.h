@@ -143,6 +143,10 @@ Result<bool> could_be_model(const Container& member);
 /// MLC tensor cache. `names`: the files of the directory, sorted by byte. Fails with io.
 Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder);
 
+/// The file that opens the one model in a folder of published files: model_entry_file(), `model.safetensors`, or the
+/// only file (or split model) that is named as a model. Nothing if there are several. Fails with io.
+Result<std::optional<std::string>> main_model_file(const std::vector<std::string>& names, const Folder& folder);
+
 /// A model of an Ollama store; its path is like "registry.ollama.ai/library/llama3.2/latest".
 struct StoredModel {
   std::string path;
@@ -211,6 +215,8 @@ Result<bool> is_coreml_manifest(const SourcePtr& manifest);
 Result<Model> read_coreml(const Container& container);  // a model, or a package, named by its manifest
 Match matches_paddle(const Probe& probe);
 Result<Model> read_paddle(const Container& container);
+Match matches_oci(const Probe& probe);
+Result<Model> read_oci(const Container& container);
 Match matches_ollama(const Probe& probe);
 Result<Model> read_ollama(const Container& container);  // a manifest; the blobs are in its folder
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <optional>
 #include <set>
 
 #include "base/parallel.h"
@@ -95,7 +94,7 @@ class ListedDirectory {
 
   Result<Opened> open() const {
     const std::vector<std::string> names = TRY(folder_->names());
-    if (const auto entry = TRY(entry_file(names))) return open_model(*entry, With::all_files);
+    if (const auto entry = TRY(main_model_file(names, *folder_))) return open_model(*entry, With::all_files);
     return list();
   }
 
@@ -105,20 +104,6 @@ class ListedDirectory {
   std::string shown(std::string_view below) const {
     while (below.ends_with('/')) below.remove_suffix(1);
     return below.empty() ? listed_->source : fmt::format("{}/{}", listed_->source, below);
-  }
-
-  // The file that opens the model, if the directory is one.
-  Result<std::optional<std::string>> entry_file(const std::vector<std::string>& names) const {
-    if (auto entry = TRY(model_entry_file(names, *folder_))) return entry;
-    if (std::ranges::binary_search(names, "model.safetensors")) return "model.safetensors";
-    std::optional<std::string> only;
-    for (const std::string& name : names) {
-      if (!is_model_name(name)) continue;
-      const auto split = split_model_named(name);
-      if (only && (!split || split != split_model_named(*only))) return std::nullopt;
-      if (!only) only = name;
-    }
-    return only;
   }
 
   bool is_model_name(std::string_view name) const { return options_.forced != nullptr || is_named_as_model(name); }

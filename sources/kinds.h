@@ -14,6 +14,9 @@ Result<SourcePtr> open_path_file(const std::string& path, const OpenOptions& opt
 /// `ollama:NAME`; `name` is the text after the prefix (sources/ollama_name.cc).
 Result<SourceEntry> find_ollama_name(const std::string& name, const OpenOptions& options, Check check);
 
+/// `oci://HOST/REPOSITORY[:TAG|@DIGEST]`; `text` follows the colon (sources/oci_name.cc).
+Result<SourceEntry> find_oci_name(const std::string& text, const OpenOptions& options, Check check);
+
 /// `https:` and `http:` URLs; `rest` is the text after the colon (sources/url.cc).
 Result<SourceEntry> find_https_url(const std::string& rest, const OpenOptions& options, Check check);
 Result<SourceEntry> find_http_url(const std::string& rest, const OpenOptions& options, Check check);

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "base/values/json.h"
 
@@ -49,17 +51,52 @@ const Map* chosen(const List& entries) {
   return best;
 }
 
+// The entries of an index; null if it is not one.
+const List* entries_of(const Value& value) {
+  const auto* manifest = std::get_if<Map>(&value);
+  const Value* found = manifest == nullptr ? nullptr : manifest->find("manifests");
+  return found == nullptr ? nullptr : std::get_if<List>(found);
+}
+
+Result<Value> parsed(const std::string& body) {
+  const SourcePtr source = in_memory(body);
+  return parse_json(*source, 0, source->size());
+}
+
 }  // namespace
 
+bool is_index_of_models(const std::string& body) {
+  const auto value = parsed(body);
+  const List* entries = value ? entries_of(*value) : nullptr;
+  if (entries == nullptr || entries->size() < 2) return false;
+  return std::none_of(entries->begin(), entries->end(), [](const Value& each) {
+    const auto* entry = std::get_if<Map>(&each);
+    return entry == nullptr || entry->find("platform") != nullptr;
+  });
+}
+
+std::vector<std::pair<std::string, std::string>> referrers_in(const std::string& body) {
+  constexpr size_t kMaxReferrers = 100;
+  std::vector<std::pair<std::string, std::string>> found;
+  const auto value = parsed(body);
+  const List* entries = value ? entries_of(*value) : nullptr;
+  if (entries == nullptr) return found;
+  for (const Value& each : *entries) {
+    const auto* entry = std::get_if<Map>(&each);
+    if (entry == nullptr || found.size() == kMaxReferrers) continue;
+    const std::string_view type = text_at(*entry, "artifactType");
+    found.emplace_back(text_at(*entry, "digest"), type.empty() ? text_at(*entry, "mediaType") : type);
+  }
+  return found;
+}
+
 Result<std::optional<Digest>> select_from_index(const std::string& body) {
-  const SourcePtr source = in_memory(body);
-  const auto value = parse_json(*source, 0, source->size());
+  const auto value = parsed(body);
   if (!value) return failure(Code::unsupported, "not a manifest: " + value.error().message);
   const auto* manifest = std::get_if<Map>(&*value);
   if (manifest == nullptr) return failure(Code::unsupported, "not a manifest: not a JSON object");
   if (manifest->find("layers") != nullptr || manifest->find("config") != nullptr) return std::nullopt;
-  const Value* found = manifest->find("manifests");
-  const auto* entries = found == nullptr ? nullptr : std::get_if<List>(found);
+  const List* entries = entries_of(*value);
   if (entries == nullptr) return failure(Code::unsupported, "not a manifest: no layers, no config and no manifests");
   const Map* entry = chosen(*entries);
   if (entry == nullptr) return failure(Code::unsupported, "index without manifests");

@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/result.h"
@@ -13,5 +15,12 @@ namespace weightfs::registry {
 /// image-spec, image-index.md, and Docker's manifest list), the digest of the selected manifest: the first for Linux on
 /// this machine's architecture, else the first that is not an attestation. Fails with unsupported otherwise.
 Result<std::optional<Digest>> select_from_index(const std::string& body);
+
+/// Whether `body` is an index of several models, for any platform (KitOps' index of models).
+bool is_index_of_models(const std::string& body);
+
+/// The digests and artifact types of an index of referrers (distribution-spec, "Listing Referrers"); nothing if it is
+/// not an index. At most 100.
+std::vector<std::pair<std::string, std::string>> referrers_in(const std::string& body);
 
 }  // namespace weightfs::registry

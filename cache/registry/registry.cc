@@ -101,9 +101,23 @@ class Repository {
 
   const std::shared_ptr<Credentials>& credentials() const { return credentials_; }
 
+  // The index of referrers of a digest, from the registry or from the tag; empty if there is none.
+  std::string referrers(const Digest& digest) {
+    auto response = page(url_ + "/referrers/sha256:" + digest.hex());
+    if (!response || response->head.status != 200 || !response->body.starts_with('{'))
+      response = page(url_ + "/manifests/sha256-" + digest.hex());
+    return response && response->head.status == 200 ? response->body : "";
+  }
+
+  bool has_cosign_tag(const Digest& digest) {
+    const auto response = page(fmt::format("{}/manifests/sha256-{}.sig", url_, digest.hex()));
+    return response && response->head.status == 200 && response->body.starts_with('{');
+  }
+
   // The manifest of a tag or digest; for an index, the selected one.
-  Result<FetchedManifest> manifest(const std::string& tag) {
+  Result<FetchedManifest> manifest(const std::string& tag, ModelIndex of_models) {
     FetchedManifest found = TRY(by_tag(tag));
+    if (of_models == ModelIndex::whole && is_index_of_models(found.body)) return found;
     for (int depth = 0;; ++depth) {
       const auto chosen = TRY(with_name(select_from_index(found.body)));
       if (!chosen) return found;
@@ -201,7 +215,7 @@ CredentialPaths CredentialPaths::of_user() {
 }
 
 Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr& store, const http::ClientPtr& http,
-                                 const CredentialPaths& paths) {
+                                 const CredentialPaths& paths, ModelIndex of_models) {
   const Reference reference = TRY(normalize(requested));
   const std::string registry = fmt::format("{}://{}", reference.scheme, reference.host);
   const std::string url = fmt::format("{}/v2/{}", registry, reference.repository);
@@ -221,7 +235,7 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
   if (reference.scheme == "http" && !http->options().insecure && !is_loopback_host(reference.host))
     return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", registry));
   Repository repository(reference, url, http, paths);
-  auto manifest = repository.manifest(reference.tag);
+  auto manifest = repository.manifest(reference.tag, of_models);
   if (!manifest) {
     Error error = manifest.error();
     if (error.code == Code::network && load_manifest(*store, key))
@@ -230,6 +244,25 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
   }
   store->save_text(key, serialized(*manifest));
   return resolved(std::move(*manifest), repository.credentials());
+}
+
+std::vector<Referrer> referrers(const Reference& requested, const Digest& digest, const BlobStorePtr& store,
+                                const http::ClientPtr& http, const CredentialPaths& paths) {
+  const auto reference = normalize(requested);
+  if (!reference) return {};
+  const std::string url = fmt::format("{}://{}/v2/{}", reference->scheme, reference->host, reference->repository);
+  const std::string key = fmt::format("referrers {} sha256:{}", url, digest.hex());
+  std::vector<Referrer> found;
+  if (http != nullptr) {
+    Repository repository(*reference, url, http, paths);
+    const std::string index = repository.referrers(digest);
+    store->save_text(key, index + (repository.has_cosign_tag(digest) ? "\n+cosign" : "\n"));
+  }
+  const std::string saved = store->load_text(key).value_or("");
+  const size_t end = std::min(saved.rfind('\n'), saved.size());
+  for (auto& [of, type] : registry::referrers_in(saved.substr(0, end))) found.push_back({of, type});
+  if (saved.ends_with("\n+cosign")) found.push_back({"", "application/vnd.dev.cosign.simplesigning.v1+json"});
+  return found;
 }
 
 }  // namespace weightfs

@@ -58,6 +58,10 @@ Result<Model> read_npz(archive::Archive archive, const Container& container);
 Result<bool> matches_pytorch(const archive::Archive& archive);
 Result<Model> read_pytorch(archive::Archive archive, const Container& container);
 
+Result<bool> matches_oci_layout(const archive::Archive& archive);
+Match matches_oci_index(const Probe& entry);
+Result<Model> read_oci_layout(archive::Archive archive, const Container& container);
+
 Result<bool> matches_nemo(const archive::Archive& archive);
 Result<Model> read_nemo(archive::Archive archive, const Container& container);
 
@@ -82,6 +86,11 @@ inline constexpr std::array kArchiveFormats = {
                   .read = read_mlf,
                   .unpacked = {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
     ArchiveFormat{.name = "pytorch", .packing = Packing::zip, .matches = matches_pytorch, .read = read_pytorch},
+    ArchiveFormat{.name = "oci-layout",
+                  .packing = Packing::tar,
+                  .matches = matches_oci_layout,
+                  .read = read_oci_layout,
+                  .unpacked = {"index.json", "oci-layout", matches_oci_index, nullptr}},
     ArchiveFormat{.name = "nemo", .packing = Packing::tar, .matches = matches_nemo, .read = read_nemo},
     ArchiveFormat{.name = "dduf", .packing = Packing::zip, .matches = matches_dduf, .read = read_dduf},
     ArchiveFormat{.name = "npz", .packing = Packing::zip, .matches = matches_npz, .read = read_npz},

@@ -260,4 +260,8 @@ Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingCont
   return NestedFinder(model, context).find();
 }
 
+std::shared_ptr<const Folder> folder_in(const ModelPtr& model, std::string_view directory) {
+  return std::make_shared<PartsFolder>(std::make_shared<const FilesByPath>(model), directory, nullptr);
+}
+
 }  // namespace weightfs::archive

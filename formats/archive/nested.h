@@ -1,6 +1,8 @@
 // Finds the containers among the members of an archive.
 #pragma once
 
+#include <memory>
+#include <string_view>
 #include <vector>
 
 #include "formats/codec/codec_meter.h"
@@ -20,5 +22,8 @@ struct NestingContext {
 /// however many members share it, and charged to the budget. When the budget is exhausted, the remaining members are
 /// not checked; the first of them is in the result, and entering it fails with the name of the limit. Fails with io.
 Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingContext& context);
+
+/// The files of `model` in one of its directories; "" is the top.
+std::shared_ptr<const Folder> folder_in(const ModelPtr& model, std::string_view directory);
 
 }  // namespace weightfs::archive

@@ -1,0 +1,21 @@
+// The files of an artifact or image: its layers as members of one archive.
+#pragma once
+
+#include "formats/archive/archive.h"
+#include "formats/oci/manifest.h"
+
+namespace weightfs::oci {
+
+/// The bytes of a descriptor's blob; nothing is read before their first use.
+using OpenBlob = std::function<Result<SourcePtr>(const Descriptor& blob, const std::string& name)>;
+
+/// The files of an artifact: a layer is a file, a tar a directory. Layers that cannot be opened are named by warnings.
+/// Fails as reading a tar does. `kitfile` is KitOps' configuration, or null.
+Result<archive::Archive> files_of_artifact(const Manifest& manifest, const Map* kitfile, const OpenBlob& open,
+                                           const Container& container);
+
+/// The files of a container image: the members of its layers, later ones in the place of earlier ones, without those
+/// that a layer removes (image-spec, layer.md, "Whiteouts").
+Result<archive::Archive> files_of_image(const std::vector<SourcePtr>& layers, const Container& container);
+
+}  // namespace weightfs::oci

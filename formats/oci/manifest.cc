@@ -1,0 +1,174 @@
+#include "formats/oci/manifest.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/text.h"
+#include "base/values/json.h"
+
+namespace weightfs::oci {
+namespace {
+
+constexpr uint64_t kMaxManifestValues = 1'000'000;
+
+const Map* map_at(const Map& map, std::string_view key) {
+  const Value* const value = map.find(key);
+  return value == nullptr ? nullptr : std::get_if<Map>(value);
+}
+
+const List* list_at(const Map& map, std::string_view key) {
+  const Value* const value = map.find(key);
+  return value == nullptr ? nullptr : std::get_if<List>(value);
+}
+
+std::optional<uint64_t> size_at(const Map& map, std::string_view key) {
+  const Value* const value = map.find(key);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* number = std::get_if<uint64_t>(value)) return *number;
+  const auto* number = std::get_if<int64_t>(value);
+  return number == nullptr || *number < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(*number));
+}
+
+Map annotations_of(const Map& from) {
+  Map texts;
+  const Map* const all = map_at(from, "annotations");
+  if (all == nullptr) return texts;
+  for (const auto& [key, value] : *all)
+    if (std::holds_alternative<std::string>(value)) texts.append(key, value);
+  return texts;
+}
+
+Descriptor descriptor_of(const Map& from) {
+  Descriptor found;
+  found.media_type = text_at(from, "mediaType");
+  found.digest_text = text_at(from, "digest");
+  found.digest = parse_digest(found.digest_text);
+  found.size = size_at(from, "size");
+  found.annotations = annotations_of(from);
+  if (const Map* const platform = map_at(from, "platform")) {
+    found.has_platform = true;
+    found.architecture = text_at(*platform, "architecture");
+  }
+  return found;
+}
+
+std::vector<Descriptor> descriptors_of(const List* list) {
+  std::vector<Descriptor> found;
+  if (list == nullptr) return found;
+  for (const Value& value : *list)
+    if (const auto* const entry = std::get_if<Map>(&value)) found.push_back(descriptor_of(*entry));
+  return found;
+}
+
+// Removes a suffix; returns whether it was there.
+bool remove_suffix(std::string_view& text, std::string_view suffix) {
+  if (!text.ends_with(suffix)) return false;
+  text.remove_suffix(suffix.size());
+  return true;
+}
+
+// The name of a file whose layer has only a media type (Docker Model Runner, version 0.1; older ModelPack writers).
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kNames = {{
+    {"application/vnd.docker.ai.gguf.v3", "model.gguf"},
+    {"application/vnd.docker.ai.safetensors", "model.safetensors"},
+    {"application/vnd.docker.ai.mmproj", "mmproj.gguf"},
+    {"application/vnd.docker.ai.license", "LICENSE"},
+    {"application/vnd.docker.ai.chat.template.jinja", "template.jinja"},
+    {"application/vnd.docker.ai.dduf", "model.dduf"},
+    {"application/vnd.docker.ai.model.file", "model.bin"},
+    {"application/vnd.cncf.model.weight.v1.gguf", "model.gguf"},
+    {"application/vnd.cncf.model.weight.v1.safetensors", "model.safetensors"},
+}};
+
+// The `path` of the section in a Kitfile that names this digest.
+std::string kitfile_path(const Map& kitfile, std::string_view digest) {
+  const auto path_in = [&](const Value& value) -> std::string {
+    const auto* const section = std::get_if<Map>(&value);
+    if (section == nullptr) return {};
+    return text_at(*section, "digest") == digest ? std::string(text_at(*section, "path")) : std::string();
+  };
+  for (const auto& [key, value] : kitfile) {
+    if (std::string path = path_in(value); !path.empty()) return path;
+    const auto* const section = std::get_if<Map>(&value);
+    const List* const list = section != nullptr ? list_at(*section, "parts") : std::get_if<List>(&value);
+    if (list == nullptr) continue;
+    for (const Value& entry : *list)
+      if (std::string path = path_in(entry); !path.empty()) return path;
+  }
+  return {};
+}
+
+std::string name_in_metadata(std::string_view json, Budget& budget) {
+  constexpr uint64_t kMaxValues = 1000;
+  const SourcePtr text = in_memory(std::string(json));
+  const auto value = parse_json(*text, 0, text->size(), budget, kMaxValues);
+  const auto* const fields = value ? std::get_if<Map>(&*value) : nullptr;
+  return fields == nullptr ? std::string() : std::string(text_at(*fields, "name"));
+}
+
+}  // namespace
+
+std::string_view text_at(const Map& map, std::string_view key) {
+  const Value* const value = map.find(key);
+  const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  return text == nullptr ? std::string_view() : *text;
+}
+
+std::string_view Descriptor::annotation(std::string_view key) const { return text_at(annotations, key); }
+
+Result<Manifest> read_manifest(const Source& bytes, Budget& budget) {
+  if (bytes.size() > kMaxManifestSize)
+    return failure(Code::unsupported,
+                   fmt::format("a manifest of {} bytes, at most {} are read", bytes.size(), kMaxManifestSize));
+  const Value value = TRY(parse_json(bytes, 0, bytes.size(), budget, kMaxManifestValues));
+  const auto* const fields = std::get_if<Map>(&value);
+  if (fields == nullptr) return failure(Code::corrupt, "the manifest is not a JSON object");
+  Manifest manifest;
+  manifest.is_index = list_at(*fields, "manifests") != nullptr;
+  if (!manifest.is_index && list_at(*fields, "layers") == nullptr)
+    return failure(Code::corrupt, "the manifest has neither layers nor manifests");
+  if (const Map* const config = map_at(*fields, "config")) manifest.config = descriptor_of(*config);
+  manifest.layers = descriptors_of(list_at(*fields, "layers"));
+  manifest.manifests = descriptors_of(list_at(*fields, "manifests"));
+  manifest.annotations = annotations_of(*fields);
+  manifest.artifact_type = text_at(*fields, "artifactType");
+  if (manifest.artifact_type.empty() && manifest.config) manifest.artifact_type = manifest.config->media_type;
+  return manifest;
+}
+
+LayerForm form_of(const Descriptor& layer) {
+  LayerForm form;
+  std::string_view type = layer.media_type;
+  type = type.substr(0, type.find(';'));
+  form.is_of_image =
+      type.starts_with("application/vnd.oci.image.layer.") || type.starts_with("application/vnd.docker.image.rootfs.");
+  if (remove_suffix(type, "+gzip") || remove_suffix(type, ".gzip") || remove_suffix(type, ".gz"))
+    form.compression = "gzip";
+  else if (remove_suffix(type, "+zstd"))
+    form.compression = "zstd";
+  form.is_tar = type.ends_with(".tar");
+  // ORAS packs a directory, and names it.
+  const bool is_unpacked = layer.annotation("io.deis.oras.content.unpack") == "true";
+  const bool is_file = !layer.annotation("org.opencontainers.image.title").empty();
+  if (form.is_of_image && is_file) return is_unpacked ? LayerForm{true, form.compression, false} : LayerForm{};
+  return form;
+}
+
+std::string path_of(const Descriptor& layer, const LayerForm& form, const Map* kitfile, Budget& budget) {
+  for (const char* const key : {"org.cncf.model.filepath", "org.cnai.model.filepath", "org.opencontainers.image.title"})
+    if (const std::string_view path = layer.annotation(key); !path.empty()) return std::string(path);
+  if (kitfile != nullptr)
+    if (std::string path = kitfile_path(*kitfile, layer.digest_text); !path.empty()) return path;
+  for (const char* const key : {"org.cncf.model.file.metadata+json", "org.cnai.model.file.metadata+json"})
+    if (const std::string_view json = layer.annotation(key); !json.empty())
+      if (std::string name = name_in_metadata(json, budget); !name.empty()) return name;
+  if (form.is_tar) return {};
+  const auto row = std::ranges::find_if(kNames, [&](const auto& name) { return name.first == layer.media_type; });
+  if (row != kNames.end()) return std::string(row->second);
+  return "blob-" + (layer.digest ? layer.digest->hex().substr(0, 12) : std::string("unknown"));
+}
+
+}  // namespace weightfs::oci

@@ -1,0 +1,66 @@
+// The manifest of an OCI artifact or image, and the index of several: JSON that lists blobs with annotations. Sources:
+// image-spec 1.1 (manifest.md, image-index.md, descriptor.md), the CNCF ModelPack specification, the media types of
+// Docker Model Runner and KitOps (docs/formats/oci.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/digest.h"
+#include "base/source.h"
+#include "base/values/value.h"
+#include "formats/common/warnings.h"
+
+namespace weightfs::oci {
+
+/// The maximum size of a manifest, in bytes; the same limit as in registries.
+inline constexpr uint64_t kMaxManifestSize = 4 << 20;
+
+struct Descriptor {
+  std::string media_type;
+  std::string digest_text;        ///< as in the manifest
+  std::optional<Digest> digest;   ///< nothing if it is not a SHA-256 digest
+  std::optional<uint64_t> size;   ///< in bytes; nothing if it is missing or negative
+  Map annotations;                ///< texts only
+  bool has_platform = false;      ///< of a manifest in an index
+  std::string architecture = {};  ///< of its platform
+
+  /// The text of an annotation; empty if there is none.
+  std::string_view annotation(std::string_view key) const;
+};
+
+struct Manifest {
+  std::string artifact_type;  ///< the media type of the config if the manifest has none
+  std::optional<Descriptor> config;
+  std::vector<Descriptor> layers;
+  std::vector<Descriptor> manifests;  ///< of an index
+  Map annotations;
+  bool is_index = false;
+};
+
+/// Parses a manifest or an index. Fails with corrupt if it is not JSON or not a manifest, with unsupported beyond
+/// kMaxManifestSize, and as the budget does. The result stays charged.
+Result<Manifest> read_manifest(const Source& bytes, Budget& budget);
+
+/// How the bytes of a layer are stored.
+struct LayerForm {
+  bool is_tar = false;
+  std::string_view compression = {};  ///< "gzip", "zstd" or empty
+  bool is_of_image = false;           ///< a change set of a container image
+};
+
+/// The form of a layer by its media type and annotations.
+LayerForm form_of(const Descriptor& layer);
+
+/// The path of a layer's file by its annotations and media type; of a tar, the directory of its members, empty for the
+/// top. `kitfile` is KitOps' configuration, or null.
+std::string path_of(const Descriptor& layer, const LayerForm& form, const Map* kitfile, Budget& budget);
+
+/// The string at `key`; empty if there is none.
+std::string_view text_at(const Map& map, std::string_view key);
+
+}  // namespace weightfs::oci

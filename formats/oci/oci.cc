@@ -1,0 +1,373 @@
+// Models in OCI artifacts (CNCF ModelPack, Docker Model Runner, KitOps, ORAS) and in container images: a manifest whose
+// layers are in a registry, an image layout (image-spec, image-layout.md) as a directory or a tar, and the tars of
+// `docker save` and `podman save`.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "base/text.h"
+#include "base/values/json.h"
+#include "formats/archive/archive_formats.h"
+#include "formats/archive/nested.h"
+#include "formats/common/flat.h"
+#include "formats/oci/layers.h"
+#include "formats/oci/manifest.h"
+
+namespace weightfs::oci {
+namespace {
+
+constexpr uint64_t kMaxConfigSize = 1 << 20;
+constexpr size_t kMaxShownLayers = 1000;
+constexpr int kMaxIndexDepth = 3;
+
+// The fields of metadata, by annotation or by field of ModelPack's descriptor.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kAnnotations = {{
+    {"org.opencontainers.image.title", "name"},
+    {"org.opencontainers.image.description", "description"},
+    {"org.opencontainers.image.version", "version"},
+    {"org.opencontainers.image.licenses", "license"},
+    {"org.opencontainers.image.source", "repository"},
+    {"org.opencontainers.image.revision", "commit"},
+}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kDescriptorFields = {{
+    {"name", "name"},
+    {"title", "name"},
+    {"description", "description"},
+    {"version", "version"},
+    {"sourceURL", "repository"},
+    {"revision", "commit"},
+}};
+
+const Map* map_in(const Map& map, std::string_view key) {
+  const Value* const value = map.find(key);
+  return value == nullptr ? nullptr : std::get_if<Map>(value);
+}
+
+void set_if_absent(Map& map, std::string_view key, std::string_view text) {
+  if (!text.empty() && map.find(key) == nullptr) map.set(std::string(key), text);
+}
+
+bool is_image(const Manifest& manifest) {
+  return !manifest.layers.empty() &&
+         std::ranges::all_of(manifest.layers, [](const Descriptor& layer) { return form_of(layer).is_of_image; });
+}
+
+// What the source says about itself.
+void add_common(Map& common, const Manifest& manifest, const Map* config) {
+  for (const auto& [annotation, field] : kAnnotations)
+    set_if_absent(common, field, text_at(manifest.annotations, annotation));
+  const Map* const descriptor = config == nullptr ? nullptr : map_in(*config, "descriptor");
+  if (descriptor != nullptr) {
+    for (const auto& [key, field] : kDescriptorFields) set_if_absent(common, field, text_at(*descriptor, key));
+    const Value* const licenses = descriptor->find("licenses");
+    const auto* const list = licenses == nullptr ? nullptr : std::get_if<List>(licenses);
+    if (list != nullptr && !list->empty() && std::holds_alternative<std::string>(list->front()))
+      set_if_absent(common, "license", std::get<std::string>(list->front()));
+  }
+  set_if_absent(common, "artifact_type", manifest.artifact_type);
+}
+
+Map facts_of(const Manifest& manifest, const Map* config) {
+  Map facts;
+  if (!manifest.artifact_type.empty()) facts.append("artifact_type", manifest.artifact_type);
+  if (!manifest.annotations.empty()) facts.append("annotations", manifest.annotations);
+  if (config != nullptr) facts.append("config", *config);
+  List layers;
+  for (const Descriptor& layer : manifest.layers) {
+    if (layers.size() == kMaxShownLayers) break;
+    Map shown;
+    shown.append("media_type", layer.media_type);
+    shown.append("digest", layer.digest_text);
+    if (layer.size) shown.append("size", *layer.size);
+    if (!layer.annotations.empty()) shown.append("annotations", layer.annotations);
+    layers.push_back(std::move(shown));
+  }
+  facts.append("layers", std::move(layers));
+  facts.append("layer_count", manifest.layers.size());
+  return facts;
+}
+
+// The configuration of an artifact; nothing for images, whose configuration says how to run them.
+Result<std::optional<Map>> read_config(const Manifest& manifest, const OpenBlob& open, Budget& budget,
+                                       Warnings& warnings) {
+  if (!manifest.config || is_image(manifest) || !manifest.config->digest) return std::nullopt;
+  const Descriptor& config = *manifest.config;
+  if (config.media_type == "application/vnd.oci.empty.v1+json" || config.size.value_or(0) > kMaxConfigSize)
+    return std::nullopt;
+  const auto read = [&]() -> Result<Value> {
+    const SourcePtr bytes = TRY(open(config, "config"));
+    if (bytes->size() > kMaxConfigSize) return failure(Code::unsupported, "too large");
+    return parse_json(*bytes, 0, bytes->size(), budget);
+  };
+  auto value = read();
+  if (!value) {
+    warnings.add("config: {}", value.error().message);
+    return std::nullopt;
+  }
+  auto* const fields = std::get_if<Map>(&*value);
+  return fields == nullptr ? std::nullopt : std::optional(std::move(*fields));
+}
+
+// The directory that has all files that are named as models; nothing if several have.
+std::optional<std::string> model_directory(const std::vector<Part>& parts) {
+  std::optional<std::string> found;
+  for (const Part& part : parts) {
+    const size_t slash = part.path.rfind('/');
+    const std::string directory = slash == part.path.npos ? "" : part.path.substr(0, slash);
+    if (!part.link_target.empty() || !is_named_as_model(part.path) || found == directory) continue;
+    if (found) return std::nullopt;
+    found = directory;
+  }
+  return found;
+}
+
+// The files as one model, if they are one, with the other files beside it; else as files, with models nested in them.
+Result<Model> model_in(archive::Archive files, const Container& container) {
+  const auto directory = model_directory(files.parts);
+  if (!directory || container.depth >= kMaxNestingDepth) return archive::model_of(std::move(files), container, "oci");
+  Model parts;
+  parts.parts = files.parts;
+  const auto folder = archive::folder_in(std::make_shared<const Model>(std::move(parts)), *directory);
+  const auto names = TRY(folder->names());
+  const auto entry = TRY(main_model_file(names, *folder));
+  if (!entry) return archive::model_of(std::move(files), container, "oci");
+  const SourcePtr bytes = TRY(folder->open(*entry));
+  Model model = TRY(read_model({.name = *entry,
+                                .bytes = bytes,
+                                .folder = folder,
+                                .blobs = container.blobs,
+                                .depth = container.depth + 1,
+                                .budget = container.budget}));
+  std::set<std::string> shown;
+  for (Part& part : model.parts) {
+    if (!directory->empty()) part.path.insert(0, *directory + "/");
+    shown.insert(part.path);
+  }
+  for (const Part& part : files.parts)
+    if (!shown.contains(part.path)) model.parts.push_back(part);
+  for (std::string& line : std::move(files.warnings).take()) model.warnings.push_back(std::move(line));
+  return model;
+}
+
+Result<Model> read_artifact(const Manifest& manifest, const OpenBlob& open, const Container& container) {
+  Warnings warnings;
+  const auto config = TRY(read_config(manifest, open, *container.budget, warnings));
+  const Map* const fields = config ? &*config : nullptr;
+  archive::Archive files;
+  if (is_image(manifest)) {
+    std::vector<SourcePtr> layers;
+    for (const Descriptor& layer : manifest.layers) layers.push_back(TRY(open(layer, layer.digest_text)));
+    files = TRY(files_of_image(layers, container));
+  } else {
+    files = TRY(files_of_artifact(manifest, fields, open, container));
+  }
+  files.warnings.append(warnings, "");
+  Model model = TRY(model_in(std::move(files), container));
+  add_common(model.common, manifest, fields);
+  flat::add_facts(model.metadata, "oci", facts_of(manifest, fields));
+  return model;
+}
+
+// The manifest's blobs, from the container's store or from the folder beside it.
+OpenBlob blobs_of(const Container& container) {
+  return [blobs = container.blobs, folder = container.folder](const Descriptor& blob,
+                                                              const std::string& name) -> Result<SourcePtr> {
+    if (!blob.digest)
+      return failure(Code::unsupported, fmt::format("{} is not a SHA-256 digest", quoted(blob.digest_text)));
+    BlobRef wanted{name, *blob.digest, blob.size};
+    if (folder != nullptr) wanted.local_copy = [folder, hex = blob.digest->hex()] { return folder->open(hex); };
+    const Later<SourcePtr> bytes(
+        [blobs, wanted]() -> Result<SourcePtr> { return TRY(blobs->resolve(wanted)).verified; });
+    return blob.size ? lazy(*blob.size, bytes) : TRY(bytes.get());
+  };
+}
+
+// A layout: blobs are members of the archive.
+class Layout {
+ public:
+  Layout(const archive::Archive& archive, const Container& container) : container_(container) {
+    for (const Part& part : archive.parts) {
+      constexpr std::string_view kBlobs = "blobs/sha256/";
+      if (!part.path.starts_with(kBlobs)) continue;
+      if (const auto digest = digest_of_hex(std::string_view(part.path).substr(kBlobs.size())))
+        blobs_.emplace(*digest, part.source);
+    }
+  }
+
+  // Verified as a whole by its first read.
+  Result<SourcePtr> open(const Descriptor& blob, const std::string& name) const {
+    if (!blob.digest)
+      return failure(Code::unsupported, fmt::format("{} is not a SHA-256 digest", quoted(blob.digest_text)));
+    const auto found = blobs_.find(*blob.digest);
+    if (found == blobs_.end())
+      return failure(Code::not_found, fmt::format("{} is not in the layout", blob.digest_text));
+    BlobRef wanted{name, *blob.digest, blob.size};
+    wanted.local_copy = [source = found->second] { return source.get(); };
+    return TRY(container_.blobs->resolve(wanted)).verified;
+  }
+
+  Result<Manifest> manifest(const Descriptor& at) const {
+    const SourcePtr bytes = TRY(open(at, "manifest"));
+    return read_manifest(*bytes, *container_.budget);
+  }
+
+ private:
+  Container container_;
+  std::map<Digest, Later<SourcePtr>> blobs_;
+};
+
+using LayoutPtr = std::shared_ptr<const Layout>;
+
+OpenBlob blobs_in(const LayoutPtr& layout) {
+  return [layout](const Descriptor& blob, const std::string& name) { return layout->open(blob, name); };
+}
+
+// The only manifest of an index, or that for Linux; nothing if it lists several models.
+const Descriptor* only_manifest(const Manifest& index) {
+  const auto& all = index.manifests;
+  if (all.size() == 1) return &all.front();
+  const auto has_platform = [](const Descriptor& each) { return each.has_platform; };
+  if (all.empty() || !std::ranges::any_of(all, has_platform)) return nullptr;
+  const auto fits = std::ranges::find_if(all, [](const Descriptor& each) { return each.architecture == "amd64"; });
+  return fits != all.end() ? &*fits : &*std::ranges::find_if(all, has_platform);
+}
+
+std::string name_of(const Descriptor& manifest) {
+  const std::string_view name = manifest.annotation("org.opencontainers.image.ref.name");
+  if (!name.empty()) return std::string(name);
+  return manifest.digest ? manifest.digest->hex().substr(0, 12) : "unknown";
+}
+
+Result<ModelPtr> read_inner(const LayoutPtr& layout, const Descriptor& at, Container container) {
+  ++container.depth;
+  const Manifest manifest = TRY(layout->manifest(at));
+  Model model = TRY(read_artifact(manifest, blobs_in(layout), container));
+  model.budget = container.budget;
+  return std::make_shared<const Model>(std::move(model));
+}
+
+// Several models: each manifest is a file, and the model is nested in it.
+Result<Model> read_several(const LayoutPtr& layout, const Manifest& index, const Container& container) {
+  archive::Builder builder(archive::DuplicatePolicy::first_wins, container.budget);
+  std::map<std::string, Descriptor> by_path;
+  for (const Descriptor& manifest : index.manifests) {
+    std::string path = name_of(manifest) + ".json";
+    std::ranges::replace(path, '/', '_');
+    auto bytes = layout->open(manifest, path);
+    if (!bytes) {
+      builder.warnings().add("{}: {}", quoted(path), bytes.error().message);
+      continue;
+    }
+    if (!by_path.emplace(path, manifest).second) continue;
+    TRY_VOID(builder.charge_member(path));
+    builder.add_file(path, std::move(*bytes));
+  }
+  Model model = archive::model_of(std::move(builder).finish(), container, "oci");
+  model.nested = [=](const ModelPtr& itself) -> Result<std::vector<Nested>> {
+    std::vector<Nested> nested;
+    for (size_t i = 0; i < itself->parts.size(); ++i) {
+      const auto found = by_path.find(itself->parts[i].path);
+      if (found == by_path.end()) continue;
+      nested.push_back({i, Later<ModelPtr>([=, at = found->second] { return read_inner(layout, at, container); })});
+    }
+    return nested;
+  };
+  return model;
+}
+
+Result<Model> read_layout(const archive::Archive& archive, const Container& container) {
+  const auto layout = std::make_shared<const Layout>(archive, container);
+  const std::string text = TRY(archive.text("index.json", kMaxManifestSize));
+  Manifest manifest = TRY(read_manifest(*in_memory(text), *container.budget));
+  for (int depth = 0; manifest.is_index; ++depth) {
+    if (depth == kMaxIndexDepth) return failure(Code::unsupported, "indexes are nested too deep");
+    const Descriptor* const only = only_manifest(manifest);
+    if (only == nullptr) return read_several(layout, manifest, container);
+    manifest = TRY(layout->manifest(Descriptor(*only)));
+  }
+  return read_artifact(manifest, blobs_in(layout), container);
+}
+
+// The tar of `docker save`: manifest.json lists the images with the paths of their layers.
+Result<std::vector<std::string>> saved_layers(const archive::Archive& archive, Budget& budget) {
+  const std::string text = TRY(archive.text("manifest.json", kMaxManifestSize));
+  const Value value = TRY(parse_json(*in_memory(text), 0, text.size(), budget));
+  const auto* const images = std::get_if<List>(&value);
+  const auto* const image = images == nullptr || images->empty() ? nullptr : std::get_if<Map>(&images->front());
+  const Value* const layers = image == nullptr ? nullptr : image->find("Layers");
+  const auto* const list = layers == nullptr ? nullptr : std::get_if<List>(layers);
+  if (list == nullptr) return failure(Code::unsupported, "manifest.json lists no image with layers");
+  if (images->size() > 1) return failure(Code::unsupported, "has several images; save one");
+  std::vector<std::string> paths;
+  for (const Value& layer : *list)
+    if (const auto* const path = std::get_if<std::string>(&layer)) paths.push_back(*path);
+  return paths;
+}
+
+Result<Model> read_saved(const archive::Archive& archive, const Container& container) {
+  std::vector<SourcePtr> layers;
+  const auto paths = TRY(saved_layers(archive, *container.budget));
+  for (const std::string& path : paths) {
+    const Part* const layer = archive.resolve(path);
+    if (layer == nullptr) return failure(Code::corrupt, fmt::format("has no layer {}", quoted(path)));
+    layers.push_back(TRY(layer->source.get()));
+  }
+  archive::Archive files = TRY(files_of_image(layers, container));
+  return model_in(std::move(files), container);
+}
+
+bool has_layout(const archive::Archive& archive) {
+  return archive.find("oci-layout") != nullptr && archive.find("index.json") != nullptr;
+}
+
+}  // namespace
+}  // namespace weightfs::oci
+
+namespace weightfs {
+
+using namespace oci;
+
+// A manifest of Ollama has the same form, and its own media types.
+Match matches_oci(const Probe& probe) {
+  if (!probe.begins_json_object() || probe.size > oci::kMaxManifestSize || !probe.head_contains("\"layers\""))
+    return Match::no;
+  constexpr std::array kTypes = {
+      "\"application/vnd.cncf.model.",
+      "\"application/vnd.cnai.model.",
+      "\"application/vnd.docker.ai.",
+      "\"application/vnd.kitops.modelkit.",
+      "\"artifactType\"",
+      "\"org.opencontainers.image.title\"",
+      "\"application/vnd.oci.image.layer.v1.",
+      "\"application/vnd.docker.image.rootfs.",
+  };
+  const auto shows = [&](std::string_view text) { return probe.head_contains(text); };
+  return !shows("\"application/vnd.ollama.") && std::ranges::any_of(kTypes, shows) ? Match::yes : Match::no;
+}
+
+Result<Model> read_oci(const Container& container) {
+  const oci::Manifest manifest = TRY(oci::read_manifest(*container.bytes, *container.budget));
+  if (manifest.is_index) return failure(Code::unsupported, "oci: an index of several manifests");
+  return read_artifact(manifest, blobs_of(container), container);
+}
+
+Result<bool> matches_oci_layout(const archive::Archive& archive) {
+  if (has_layout(archive)) return true;
+  if (archive.find("manifest.json") == nullptr) return false;
+  Budget budget(0);
+  return saved_layers(archive, budget).has_value();
+}
+
+Match matches_oci_index(const Probe& entry) {
+  return entry.name == "index.json" && entry.begins_json_object() && entry.head_contains("\"manifests\"") ? Match::maybe
+                                                                                                          : Match::no;
+}
+
+Result<Model> read_oci_layout(archive::Archive archive, const Container& container) {
+  return has_layout(archive) ? read_layout(archive, container) : read_saved(archive, container);
+}
+
+}  // namespace weightfs

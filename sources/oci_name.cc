@@ -1,0 +1,116 @@
+// A SOURCE that is a model in a registry: `oci://HOST/REPOSITORY[:TAG|@sha256:DIGEST]`. Reference: the names of images
+// (distribution-spec, "Pulling manifests"; the host is always written).
+#include <fmt/core.h>
+
+#include <array>
+#include <string_view>
+
+#include "base/text.h"
+#include "cache/address_policy.h"
+#include "cache/registry.h"
+#include "formats/oci/manifest.h"
+#include "sources/kinds.h"
+
+namespace weightfs {
+namespace {
+
+Result<Reference> parse_reference(std::string_view text) {
+  const auto wrong = [&](std::string_view problem) {
+    return failure(Code::unsupported, fmt::format("oci:{}: {}", text, problem));
+  };
+  if (!text.starts_with("//")) return wrong("write oci://HOST/REPOSITORY:TAG");
+  std::string_view rest = text.substr(2);
+  const size_t slash = rest.find('/');
+  if (slash == rest.npos || slash == 0 || slash + 1 == rest.size()) return wrong("write oci://HOST/REPOSITORY:TAG");
+  Reference reference;
+  reference.host = rest.substr(0, slash);
+  if (reference.host.find_first_of(".:") == std::string::npos && reference.host != "localhost")
+    return wrong(fmt::format("names no registry; on Docker Hub it is oci://docker.io/{}", rest));
+  rest.remove_prefix(slash + 1);
+  std::string_view digest;
+  if (const size_t at = rest.find('@'); at != rest.npos) {
+    digest = rest.substr(at + 1);
+    rest = rest.substr(0, at);
+    if (!digest.starts_with("sha256:") || !parse_digest(digest)) return wrong("only sha256 digests are supported");
+  }
+  const size_t colon = rest.rfind(':');
+  const bool has_tag = colon != rest.npos && rest.find('/', colon) == rest.npos;
+  reference.repository = rest.substr(0, has_tag ? colon : rest.npos);
+  reference.tag = !digest.empty() ? std::string(digest) : has_tag ? std::string(rest.substr(colon + 1)) : "latest";
+  if (reference.repository.empty() || reference.tag.empty()) return wrong("has no repository or an empty tag");
+  return reference;
+}
+
+// A repository, and how its models are opened.
+struct Registry {
+  Reference reference;
+  OpenOptions options;
+
+  std::string name() const { return reference.repository.substr(reference.repository.rfind('/') + 1); }
+
+  std::string shown(const Digest& digest) const {
+    const std::string tag = parse_digest(reference.tag) ? "" : ":" + reference.tag;
+    return fmt::format("oci://{}/{}{}@sha256:{}", reference.host, reference.repository, tag, digest.hex());
+  }
+
+  Result<ResolvedManifest> resolved(ModelIndex of_models) const {
+    return resolve(reference, options.registries.store, options.registries.http, CredentialPaths::of_user(), of_models);
+  }
+};
+
+// A manifest of Ollama is read as such. Others need no known media type: the user says that it is an artifact.
+const Format* format_of(const std::string& manifest, const OpenOptions& options) {
+  if (options.forced != nullptr) return options.forced;
+  return manifest.find("\"application/vnd.ollama.") == manifest.npos ? format_named("oci") : nullptr;
+}
+
+Result<Opened> open_artifact(const Registry& registry, const ResolvedManifest& found, Time time) {
+  const Container container{registry.name(), in_memory(found.manifest), nullptr, found.blobs};
+  Model model = TRY(read_model(container, format_of(found.manifest, registry.options)));
+  const RegistryOptions& registries = registry.options.registries;
+  List signatures;
+  for (const Referrer& each :
+       referrers(registry.reference, found.digest, registries.store, registries.http, CredentialPaths::of_user()))
+    signatures.push_back(each.type);
+  if (!signatures.empty()) model.common.set("referrers", std::move(signatures));
+  return OpenedModel{std::make_shared<Model>(std::move(model)), registry.shown(found.digest), time};
+}
+
+// The models of an index, each under the name that it has there.
+Result<Opened> open_index(const Registry& registry, const ResolvedManifest& index, Time time) {
+  const SourcePtr text = in_memory(index.manifest);
+  Listing listing{{}, time, 0};
+  const oci::Manifest manifest = TRY(oci::read_manifest(*text, *budget_of(text)));
+  for (const oci::Descriptor& each : manifest.manifests) {
+    if (!each.digest) continue;
+    std::string name;
+    for (const char* const key : {"org.opencontainers.image.ref.name", "org.opencontainers.image.title"})
+      if (name.empty()) name = each.annotation(key);
+    if (name.empty()) name = each.digest->hex().substr(0, 12);
+    Registry one = registry;
+    one.reference.tag = "sha256:" + each.digest->hex();
+    listing.entries.push_back({name, time, 0, [one, time]() -> Result<Opened> {
+                                 const ResolvedManifest found = TRY(one.resolved(ModelIndex::selected));
+                                 return open_artifact(one, found, time);
+                               }});
+  }
+  return listing;
+}
+
+}  // namespace
+
+Result<SourceEntry> find_oci_name(const std::string& text, const OpenOptions& options, Check /*check*/) {
+  Registry registry{TRY(parse_reference(text)), options};
+  if (options.registries.store == nullptr)
+    return failure(Code::unsupported, fmt::format("oci:{}: registries are not available here", text));
+  Reference& reference = registry.reference;
+  if (options.registries.plain_http || is_loopback_host(reference.host)) reference.scheme = "http";
+  const ResolvedManifest found = TRY(registry.resolved(ModelIndex::whole));
+  const Time time = time_now();
+  const bool is_index = found.manifest.find("\"layers\"") == found.manifest.npos;
+  return SourceEntry{registry.name(), time, 0, [=] {
+                       return is_index ? open_index(registry, found, time) : open_artifact(registry, found, time);
+                     }};
+}
+
+}  // namespace weightfs

@@ -1,0 +1,285 @@
+"""Models in OCI artifacts and images: in a docker-registry, in image layouts, and in saved tars."""
+import base64
+import json
+import os
+import subprocess
+import unittest
+
+from fetching import FetchTestCase
+from mounting import Tensor, run, sample_tensors
+from servers import LOGIN, Registry, needs
+import artifacts
+from artifacts import Artifact, TITLE, modelpack
+import stores
+from test_archives import noise
+
+WEIGHT = "application/vnd.cncf.model.weight.v1.raw"
+LAYER = "application/vnd.oci.image.layer.v1.tar"
+
+
+class OciTestCase(FetchTestCase):
+    def gguf(self, name="Tiny", tensors=None):
+        return stores.gguf(self.tmp, tensors or sample_tensors(), {"general.architecture": "llama", "general.name": name})
+
+    def assert_is_model(self, point, at="model.gguf"):
+        self.assertEqual(self.read_whole(point, "tensors", "bias"), sample_tensors_by_name()["bias"].data)
+        self.assertEqual(self.read_whole(point, "files", at), self.gguf())
+
+    def metadata(self, point):
+        return json.loads(self.read_whole(point, "metadata.json"))
+
+
+def sample_tensors_by_name():
+    return {tensor.name: tensor for tensor in sample_tensors()}
+
+
+@needs("docker-registry")
+class RegistryArtifacts(OciTestCase):
+    """Artifacts of each writer, pushed to a registry (semantics 24)."""
+
+    def setUp(self):
+        super().setUp()
+        self.registry = Registry(self)
+
+    def push(self, artifact, name="ai/tiny", tag="latest"):
+        return artifact.push(self.registry, name, tag)
+
+    def test_modelpack(self):
+        artifact = modelpack()
+        artifact.add(WEIGHT, self.gguf(), "model.gguf").add("application/vnd.cncf.model.doc.v1.raw", b"# Tiny\n", "README.md")
+        artifact.add("application/vnd.cncf.model.code.v1.tar", artifacts.tar({"src/run.py": b"pass\n"}), "src")
+        point = self.mount(self.push(artifact))
+        self.assert_is_model(point)
+        self.assertEqual(self.read_whole(point, "files", "README.md"), b"# Tiny\n")
+        self.assertEqual(self.read_whole(point, "files", "src", "run.py"), b"pass\n")
+        found = self.metadata(point)
+        self.assertEqual((found["license"], found["commit"]), ("Apache-2.0", "abc123"))
+        self.assertEqual(found["artifact_type"], "application/vnd.cncf.model.manifest.v1+json")
+        self.assertEqual(found["source"], f"oci://{self.registry.host}/ai/tiny:latest@{artifacts.digest(artifact.manifest())}")
+
+    def test_annotations_before_2025(self):
+        artifact = Artifact("application/vnd.cnai.model.manifest.v1+json")
+        artifact.add("application/vnd.cnai.model.weight.v1.tar", artifacts.tar({"weights/model.gguf": self.gguf()}),
+                     "weights/model.gguf", key="org.cnai.model.filepath")
+        self.assert_is_model(self.mount(self.push(artifact)), "weights/model.gguf")
+
+    def test_docker_model_runner(self):
+        config = {"config": {"format": "gguf"}, "descriptor": {"created": "2025-01-01T00:00:00Z"}}
+        old = Artifact(config_type="application/vnd.docker.ai.model.config.v0.1+json", config=config)
+        old.add("application/vnd.docker.ai.gguf.v3", self.gguf()).add("application/vnd.docker.ai.license", b"MIT\n")
+        point = self.mount(self.push(old), at="old")
+        self.assert_is_model(point)
+        self.assertEqual(self.read_whole(point, "files", "LICENSE"), b"MIT\n")
+        new = Artifact(config_type="application/vnd.docker.ai.model.config.v0.2+json", config=config)
+        new.add("application/vnd.docker.ai.gguf.v3", self.gguf(), "tiny.gguf")
+        new.add("application/vnd.docker.ai.dir.tar", artifacts.tar({"tokenizer/": b"", "tokenizer/vocab.txt": b"a\n"}), "tokenizer")
+        point = self.mount(self.push(new, tag="new"), at="new")
+        self.assert_is_model(point, "tiny.gguf")
+        self.assertEqual(self.read_whole(point, "files", "tokenizer", "vocab.txt"), b"a\n")
+
+    def test_kitops(self):
+        for compress in (False, True):
+            with self.subTest(compress=compress):
+                weights = artifacts.tar({"model.gguf": self.gguf()}, compress)
+                kitfile = {"manifestVersion": "1.0", "package": {"name": "tiny"},
+                           "model": {"path": "model.gguf", "digest": artifacts.digest(weights)}}
+                kind = "application/vnd.kitops.modelkit.model.v1.tar" + ("+gzip" if compress else "")
+                artifact = Artifact("application/vnd.kitops.modelkit.manifest.v1+json",
+                                    "application/vnd.kitops.modelkit.config.v1+json", kitfile)
+                point = self.mount(self.push(artifact.add(kind, weights), tag=f"kit{compress}"), at=f"kit{compress}")
+                self.assert_is_model(point)
+                self.assertEqual(self.metadata(point)["metadata"]["oci"]["config"]["package"]["name"], "tiny")
+
+    def test_kitfile_names_raw_layers(self):
+        kitfile = {"model": {"path": "./model.gguf", "digest": artifacts.digest(self.gguf())}}
+        artifact = Artifact("application/vnd.kitops.modelkit.manifest.v1+json", "application/vnd.kitops.modelkit.config.v1+json", kitfile)
+        self.assert_is_model(self.mount(self.push(artifact.add("application/vnd.kitops.modelkit.model.v1.raw", self.gguf()))))
+
+    def test_oras_and_ramalama(self):
+        oras = Artifact("application/vnd.acme.model")
+        oras.add("application/octet-stream", self.gguf(), "model.gguf", key=TITLE)
+        oras.add(LAYER + "+gzip", artifacts.tar({"docs/a.txt": b"a"}, True), "docs", key=TITLE, **{"io.deis.oras.content.unpack": "true"})
+        point = self.mount(self.push(oras), at="oras")
+        self.assert_is_model(point)
+        self.assertEqual(self.read_whole(point, "files", "docs", "a.txt"), b"a")
+        ramalama = Artifact("application/vnd.cncf.model.manifest.v1+json")
+        ramalama.add("application/octet-stream", self.gguf(), "model.gguf",
+                     **{"org.cncf.model.file.metadata+json": '{"name":"./model.gguf","typeflag":48}'})
+        self.assert_is_model(self.mount(self.push(ramalama, tag="ramalama"), at="ramalama"))
+
+    def test_sharded_safetensors_are_one_model(self):
+        artifact = modelpack()
+        weights = {}
+        for i in range(3):
+            data = stores.safetensors(self.tmp, [Tensor(f"w{i}", "int8", (4,), b"%04d" % i)])
+            artifact.add(WEIGHT, data, f"model-{i + 1:05}-of-00003.safetensors")
+            weights[f"w{i}"] = f"model-{i + 1:05}-of-00003.safetensors"
+        artifact.add("application/vnd.cncf.model.weight.config.v1.raw", artifacts.as_json({"weight_map": weights}), "model.safetensors.index.json")
+        point = self.mount(self.push(artifact))
+        self.assertEqual(sorted(os.listdir(os.path.join(point, "tensors"))), ["w0", "w1", "w2"])
+        self.assertEqual(self.read_whole(point, "tensors", "w1"), b"0001")
+
+    def test_image_with_a_model(self):
+        image = Artifact(config_type="application/vnd.oci.image.config.v1+json", config={"architecture": "amd64", "os": "linux"})
+        image.add(LAYER, artifacts.tar({"bin/": b"", "bin/sh": b"#!", "old/a": b"a", "old/b": b"b", "gone": b"x"}))
+        image.add(LAYER + "+gzip", artifacts.tar({"models/tiny.gguf": self.gguf(), ".wh.gone": b"", "old/.wh..wh..opq": b"", "old/c": b"c"}, True))
+        point = self.mount(self.push(image))
+        self.assert_is_model(point, "models/tiny.gguf")
+        self.assertEqual(sorted(os.listdir(os.path.join(point, "files"))), ["bin", "models", "old"])
+        self.assertEqual(os.listdir(os.path.join(point, "files", "old")), ["c"])
+
+    def test_image_with_two_models_nests_them(self):
+        image = Artifact(config_type="application/vnd.oci.image.config.v1+json", config={"architecture": "amd64", "os": "linux"})
+        image.add(LAYER, artifacts.tar({"models/a/one.gguf": self.gguf(), "models/b/two.gguf": self.gguf()}))
+        point = self.mount(self.push(image))
+        self.assertEqual(self.metadata(point)["format"], "oci")
+        self.assertEqual(self.read_whole(point, "nested", "models", "b", "two.gguf", "tensors", "bias"), sample_tensors_by_name()["bias"].data)
+
+    def test_index_of_models_is_a_directory(self):
+        manifests = []
+        for name in ("Q4", "Q8"):
+            artifact = modelpack(name=name).add(WEIGHT, self.gguf(name), "model.gguf")
+            self.push(artifact, tag=name)
+            manifests.append((name, artifact))
+        self.registry.push_manifest("ai/tiny", "all", artifacts.index(manifests, "application/vnd.kitops.modelkit.index.v1+json"))
+        point = self.mount(f"oci://{self.registry.host}/ai/tiny:all")
+        self.assertEqual(sorted(set(os.listdir(point)) - {".weightfs"}), ["Q4", "Q8"])
+        self.assertEqual(json.loads(self.read_whole(point, "Q8", "metadata.json"))["name"], "Q8")
+
+    def test_ollama_manifest(self):
+        package = stores.tiny(self.tmp, sample_tensors())
+        for data in package.blobs.values():
+            self.registry.push_blob("library/tiny", data)
+        self.registry.push_manifest("library/tiny", "latest", package.manifest())
+        point = self.mount(f"oci://{self.registry.host}/library/tiny")
+        self.assertEqual(self.metadata(point)["format"], "ollama")
+        self.assertEqual(self.read_whole(point, "tensors", "bias"), sample_tensors_by_name()["bias"].data)
+
+    def test_large_layer_is_read_by_ranges(self):
+        size = 2 << 20
+        tensors = [Tensor(f"blk.{i}", "int8", (size,), noise(size, seed=i + 1)) for i in range(6)]
+        url = self.push(modelpack().add(WEIGHT, self.gguf(tensors=tensors), "model.gguf"))
+        point = self.mount(url)
+        self.assertEqual(len(os.listdir(os.path.join(point, "tensors"))), 6)
+        self.assertEqual(self.read_whole(point, "tensors", "blk.3"), tensors[3].data)
+        sent = sum(request.bytes for request in self.registry.pulled() if "/blobs/" in request.path and request.method == "GET")
+        self.assertLessEqual(sent, 1.02 * size + (128 << 10))
+        before = self.registry.count()
+        offline = self.mount("--offline", url, at="offline")
+        self.assertEqual(self.read_whole(offline, "tensors", "blk.3"), tensors[3].data)
+        self.assertEqual(self.registry.count(), before)
+
+    def test_digest_pins_a_manifest(self):
+        artifact = modelpack().add(WEIGHT, self.gguf(), "model.gguf")
+        self.push(artifact)
+        pinned = f"oci://{self.registry.host}/ai/tiny@{artifacts.digest(artifact.manifest())}"
+        self.push(modelpack().add(WEIGHT, self.gguf("Other"), "model.gguf"))
+        self.assertEqual(self.metadata(self.mount(pinned))["name"], "Tiny")
+
+    def test_signatures_are_shown(self):
+        artifact = modelpack().add(WEIGHT, self.gguf(), "model.gguf")
+        url = self.push(artifact)
+        hex_digest = artifacts.digest(artifact.manifest())[7:]
+        signature = Artifact("application/vnd.dev.sigstore.bundle.v0.3+json").add("application/octet-stream", b"sig")
+        self.push(signature, tag="signature")
+        listed = json.loads(artifacts.index([("signature", signature)]))
+        listed["manifests"][0]["artifactType"] = "application/vnd.dev.sigstore.bundle.v0.3+json"
+        self.registry.push_manifest("ai/tiny", f"sha256-{hex_digest}", artifacts.as_json(listed))
+        self.push(signature, tag=f"sha256-{hex_digest}.sig")
+        types = ["application/vnd.dev.sigstore.bundle.v0.3+json", "application/vnd.dev.cosign.simplesigning.v1+json"]
+        self.assertEqual(self.metadata(self.mount(url))["referrers"], types)
+        self.assertEqual(self.metadata(self.mount("--offline", url, at="offline"))["referrers"], types)
+
+    def test_hostile_paths_stay_in_files(self):
+        artifact = modelpack().add(WEIGHT, self.gguf(), "model.gguf")
+        for path in ("../../etc/passwd", "/abs", "a\nb", "model.gguf", "." * 300, "x/../y"):
+            artifact.add("application/vnd.cncf.model.doc.v1.raw", path.encode() + b"!", path)
+        point = self.mount(self.push(artifact))
+        self.assert_is_model(point)
+        texts = {self.read_whole(base, name) for base, _, names in os.walk(os.path.join(point, "files")) for name in names}
+        self.assertIn(b"model.gguf!", texts)
+        self.assertFalse(os.path.exists(os.path.join(os.path.dirname(point), "etc")))
+
+    def test_missing_layer_is_an_error_of_its_file(self):
+        artifact = modelpack().add(WEIGHT, self.gguf(), "model.gguf")
+        artifact.add("application/vnd.cncf.model.doc.v1.raw", b"text", "README.md")
+        artifact.fields["layers"][1]["digest"] = "sha512:" + "0" * 128
+        self.assertEqual(len(artifact.fields["layers"]), 2)
+        point = self.mount(artifacts.layout(self.path("layout"), ("latest", artifact)))
+        self.assert_is_model(point)
+        self.assertIn(b"is not a SHA-256 digest", self.read_whole(point, "warnings.txt"))
+
+    def test_wrong_names_are_explained(self):
+        for name, message in (("oci:tiny", "write oci://HOST/REPOSITORY:TAG"), ("oci://ai/tiny", "oci://docker.io/ai/tiny"),
+                              (f"oci://{self.registry.host}/a@sha256:12", "only sha256 digests"),
+                              (f"oci://{self.registry.host}/no/such:tag", "no such model or tag")):
+            with self.subTest(name):
+                done = run("info", name, check=False)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(message, done.stderr)
+
+
+@needs("docker-registry")
+class Logins(OciTestCase):
+    def test_login_is_sent_to_its_registry(self):
+        registry = Registry(self, login=True)
+        url = modelpack().add(WEIGHT, self.gguf(), "model.gguf").push(registry, "ai/tiny", "latest")
+        self.log_in(registry)
+        self.assert_is_model(self.mount(url))
+
+    def log_in(self, registry):
+        folder = self.path("docker")
+        os.makedirs(folder)
+        auth = base64.b64encode(":".join(LOGIN).encode()).decode()
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump({"auths": {registry.host: {"auth": auth}}}, file)
+        os.environ["DOCKER_CONFIG"] = folder
+        self.addCleanup(os.environ.pop, "DOCKER_CONFIG")
+
+
+class Layouts(OciTestCase):
+    """Image layouts as directories and tars, and saved images."""
+
+    def artifact(self):
+        return modelpack().add(WEIGHT, self.gguf(), "model.gguf")
+
+    def packed(self, folder):
+        subprocess.run(["tar", "-cf", folder + ".tar", "-C", folder, "."], check=True)
+        return folder + ".tar"
+
+    def test_directory_and_tar(self):
+        folder = artifacts.layout(self.path("layout"), ("latest", self.artifact()))
+        self.assert_is_model(self.mount(folder, at="directory"))
+        self.assert_is_model(self.mount(self.packed(folder), at="tar"))
+
+    def test_platforms_are_one_image(self):
+        image = Artifact(config_type="application/vnd.oci.image.config.v1+json", config={}).add(LAYER, artifacts.tar({"models/tiny.gguf": self.gguf()}))
+        other = Artifact(config_type="application/vnd.oci.image.config.v1+json", config={}).add(LAYER, artifacts.tar({"models/other": b""}))
+        folder = artifacts.layout(self.path("layout"), ("a", other, {"os": "linux", "architecture": "arm64"}),
+                                  ("b", image, {"os": "linux", "architecture": "amd64"}))
+        self.assert_is_model(self.mount(folder), "models/tiny.gguf")
+
+    def test_several_models_are_nested(self):
+        other = modelpack().add(WEIGHT, self.gguf("Other"), "other.gguf")
+        folder = artifacts.layout(self.path("layout"), ("one", self.artifact()), ("two", other))
+        point = self.mount(folder)
+        self.assertEqual(sorted(os.listdir(os.path.join(point, "nested"))), ["one.json", "two.json"])
+        self.assertEqual(json.loads(self.read_whole(point, "nested", "two.json", "metadata.json"))["name"], "Other")
+
+    def test_damaged_blob_is_an_error(self):
+        folder = artifacts.layout(self.path("layout"), ("latest", self.artifact().add("application/vnd.cncf.model.doc.v1.raw", b"text", "a.txt")))
+        with open(os.path.join(folder, "blobs", "sha256", artifacts.digest(b"text")[7:]), "wb") as file:
+            file.write(b"tEXt")
+        point = self.mount(folder)
+        self.assert_is_model(point)
+        with self.assertRaises(OSError):
+            self.read_whole(point, "files", "a.txt")
+
+    def test_saved_image(self):
+        with open(self.path("saved.tar"), "wb") as file:
+            file.write(artifacts.saved([artifacts.tar({"etc/a": b"a"}), artifacts.tar({"models/tiny.gguf": self.gguf()})]))
+        self.assert_is_model(self.mount(self.path("saved.tar")), "models/tiny.gguf")
+
+
+if __name__ == "__main__":
+    unittest.main()
