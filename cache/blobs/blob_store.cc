@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cache/blobs/digest_blob.h"
 #include "cache/blobs/remote_source.h"
+#include "cache/blobs/saved_texts.h"
 #include "cache/blobs/store_core.h"
 #include "cache/store/disk_backend.h"
 #include "cache/store/temp_file_backend.h"
@@ -26,8 +27,6 @@ using Phase = InFlightBlob::Phase;
 
 // Reads within this many first bytes do not materialize the blob: they only detect its format.
 constexpr uint64_t kHeadSize = 32 * 1024;
-
-constexpr size_t kMaxText = 16 << 20;  // of saved texts
 
 // Reads until `out` is full or the stream ends; returns the number of bytes.
 Result<size_t> read_up_to(Stream& stream, std::span<std::byte> out) {
@@ -266,7 +265,7 @@ class CachingBlobStore final : public BlobStore {
       const std::scoped_lock lock(mutex_);
       if (auto open = remote_[key].lock()) return open;
     }
-    download::RemoteFilePtr remote = TRY(find_remote(url));
+    download::RemoteFilePtr remote = TRY(open_remote_file(*store_, {url}, "", std::nullopt));
     if (list != nullptr && list->size() != remote->size())
       return failure(Code::mismatch, fmt::format("{}: has {} bytes, but the block list is of a file of {}",
                                                  http::printable_url(url), remote->size(), list->size()));
@@ -282,61 +281,13 @@ class CachingBlobStore final : public BlobStore {
     return source;
   }
 
-  // A saved text is a blob whose key can be moved to another blob.
-  void save_text(const std::string& key, std::string_view text) override {
-    if (const auto handle = write_text(key, text); !handle)
-      store_->log_once(fmt::format("cannot cache the {}: {}", printable(key), handle.error().message));
-  }
-
-  std::optional<std::string> load_text(const std::string& key) override {
-    const auto digest = store_->backend().find_digest(store::DigestOf::cached, "text " + key);
-    if (!digest) return std::nullopt;
-    const store::BlobHandle handle = store_->backend().find(StoreCore::name_of(*digest, std::nullopt), std::nullopt);
-    if (!handle || handle.range->size() > kMaxText) return std::nullopt;
-    std::string text(static_cast<size_t>(handle.range->size()), '\0');
-    if (!handle.range->read(0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest) return std::nullopt;
-    return text;
-  }
+  void save_text(const std::string& key, std::string_view text) override { blobs::save_text(*store_, key, text); }
+  std::optional<std::string> load_text(const std::string& key) override { return blobs::load_text(*store_, key); }
 
   StoreStatus status() override { return store_->status(); }
   StoreStatus in_progress_status() override { return store_->in_progress_status(); }
 
  private:
-  // The version is saved, so that the server need not send the first bytes again, and is not needed with --offline.
-  Result<download::RemoteFilePtr> find_remote(const std::string& url) {
-    TRY_VOID(store_->check_open());
-    const download::Origin origin{url};
-    const FetchSettings& fetching = store_->fetching();
-    const std::string key = "version of " + sha256(url).hex();
-    const auto known = download::parse_version(load_text(key).value_or(""));
-    if (fetching.http == nullptr) {
-      if (known) return download::RemoteFile::offline(origin, *known);
-      return failure(Code::network,
-                     fmt::format("{}: not cached, and downloads are disabled by --offline", http::printable_url(url)));
-    }
-    const auto remote =
-        std::make_shared<download::RemoteFile>(fetching.http, "", std::vector{origin}, std::nullopt, fetching.options);
-    TRY_VOID(remote->open(known, store_->stop_token()));
-    if (remote->version().is_pinned() && known != remote->version())
-      save_text(key, download::version_text(remote->version()));
-    return remote;
-  }
-
-  Result<void> write_text(const std::string& key, std::string_view text) {
-    if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");
-    const Digest digest = sha256(text);
-    store::BlobBackend& backend = store_->backend();
-    auto acquired = TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store_->stop_token()));
-    if (acquired.partial) {
-      TRY_VOID(acquired.partial->reserve(text.size(), store::Eviction::allowed));
-      TRY_VOID(acquired.partial->write(0, std::as_bytes(std::span(text))));
-      store::BlockSums sums;
-      sums.add(std::as_bytes(std::span(text)));
-      TRY(acquired.partial->publish(digest, text.size(), std::move(sums)));
-    }
-    return backend.save_digest(store::DigestOf::cached, "text " + key, digest);
-  }
-
   store::BlobHandle find(const store::BlobName& name) {
     const store::BlobHandle handle = store_->backend().find_open(name);
     return handle ? handle : store_->backend().find(name, std::nullopt);

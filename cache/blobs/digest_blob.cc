@@ -12,6 +12,7 @@
 #include "cache/blobs/download.h"
 #include "cache/blobs/local_copies.h"
 #include "cache/blobs/remote_source.h"
+#include "cache/blobs/saved_texts.h"
 
 namespace weightfs::blobs {
 namespace {
@@ -24,6 +25,21 @@ enum class ReadMode { verified, served, unverified };
 
 bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
+}
+
+// Blobs up to this size are verified before their first byte is served.
+constexpr uint64_t kMaxVerifiedFirst = 8 << 20;
+
+// Whether a blob is read by ranges, if its server sends any.
+bool may_be_ranged(const StoreCore& store, uint64_t size, const std::vector<download::Origin>& origins) {
+  const FetchSettings& fetching = store.fetching();
+  return size > kMaxVerifiedFirst && !fetching.verify_whole && !fetching.stream && !origins.empty() &&
+         origins.front().trust == http::Trust::user;
+}
+
+// Whether ranges of a blob may be cached: its server is known, and is not needed to read them.
+bool has_known_ranges(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
+  return ref.size && may_be_ranged(store, *ref.size, origins) && is_version_saved(store, origins.front(), *ref.size);
 }
 
 // The error when nothing can be downloaded; `reason` says why there is no local copy.
@@ -130,26 +146,17 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   // ---- reading by ranges
 
-  // Blobs up to this size are verified before their first byte is served.
-  static constexpr uint64_t kMaxVerifiedFirst = 8 << 20;
-
   // The ranges of a large blob on a server of the user; null if it is downloaded as a whole: the server sends no
   // ranges, or has a file of another size.
   RemoteSourcePtr ranges() const {
-    const FetchSettings& fetching = store_->fetching();
-    const bool may_be_ranged = size_ > kMaxVerifiedFirst && !fetching.verify_whole && !fetching.stream &&
-                               is_fetchable(*store_, origins_) && origins_.front().trust == http::Trust::user;
-    if (!may_be_ranged) return nullptr;
+    if (!may_be_ranged(*store_, size_, origins_)) return nullptr;
     const auto opened = ranges_.get();
     return opened ? *opened : nullptr;
   }
 
   Result<RemoteSourcePtr> open_ranges() const {
-    const FetchSettings& fetching = store_->fetching();
     // Of one server: until all ranges are verified, nothing proves that another one has the same bytes.
-    auto remote = std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::vector{origins_.front()}, size_,
-                                                         fetching.options);
-    TRY_VOID(remote->open({}, store_->stop_token()));
+    auto remote = TRY(open_remote_file(*store_, origins_.front(), ref_.name, size_));
     if (remote->has_ranges() == false) return nullptr;
     store_->stats().record_miss(ref_.digest);
     const auto identity = RemoteSource::identity_of(remote->url(), remote->version());
@@ -247,7 +254,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (holders_ > 0) held_ = std::move(range);
   }
 
-  // False when a download is necessary.
+  // False when ranges or a download are necessary.
   Result<bool> fill_from_local(uint64_t offset, std::span<std::byte> out) const {
     for (int changed = 0;; ++changed) {
       const Later<LocalCopy> searched = copy();
@@ -257,7 +264,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       const auto found = searched.get();
       if (!found) {
         TRY_VOID(store_->check_open());
-        if (is_fetchable(*store_, origins_)) return false;
+        if (is_fetchable(*store_, origins_) || ranges() != nullptr) return false;
         return tl::unexpected(not_available(*store_, ref_, found.error()));
       }
       if (found->is_cached && fill_from_cache(offset, out)) return true;
@@ -480,7 +487,7 @@ Result<ResolvedBlob> resolve_blob(const StoreCorePtr& store, const BlobRef& ref,
                                   std::vector<download::Origin> origins) {
   for (const std::string& url : ref.urls) origins.push_back({url, http::Trust::container});
   store->stats().add(ref, ref.size);
-  if (!is_fetchable(*store, origins) && !cached_blob(*store, ref)) {
+  if (!is_fetchable(*store, origins) && !cached_blob(*store, ref) && !has_known_ranges(*store, ref, origins)) {
     const LocalCopies copies = find_local_copies(*store, ref);
     if (copies.found.empty())
       return tl::unexpected(not_available(*store, ref, copies.mismatch.value_or(Error{Code::not_found, ""})));

@@ -1,0 +1,71 @@
+#include "cache/blobs/saved_texts.h"
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+
+namespace weightfs::blobs {
+namespace {
+
+constexpr size_t kMaxText = 16 << 20;
+
+Result<void> write_text(StoreCore& store, const std::string& key, std::string_view text) {
+  if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");
+  const Digest digest = sha256(text);
+  store::BlobBackend& backend = store.backend();
+  auto acquired = TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store.stop_token()));
+  if (acquired.partial) {
+    TRY_VOID(acquired.partial->reserve(text.size(), store::Eviction::allowed));
+    TRY_VOID(acquired.partial->write(0, std::as_bytes(std::span(text))));
+    store::BlockSums sums;
+    sums.add(std::as_bytes(std::span(text)));
+    TRY(acquired.partial->publish(digest, text.size(), std::move(sums)));
+  }
+  return backend.save_digest(store::DigestOf::cached, "text " + key, digest);
+}
+
+std::string version_key(const std::string& url) { return "version of " + sha256(url).hex(); }
+
+}  // namespace
+
+void save_text(StoreCore& store, const std::string& key, std::string_view text) {
+  if (const auto saved = write_text(store, key, text); !saved)
+    store.log_once(fmt::format("cannot cache the {}: {}", printable(key), saved.error().message));
+}
+
+std::optional<std::string> load_text(StoreCore& store, const std::string& key) {
+  const auto digest = store.backend().find_digest(store::DigestOf::cached, "text " + key);
+  if (!digest) return std::nullopt;
+  const store::BlobHandle handle = store.backend().find(StoreCore::name_of(*digest, std::nullopt), std::nullopt);
+  if (!handle || handle.range->size() > kMaxText) return std::nullopt;
+  std::string text(static_cast<size_t>(handle.range->size()), '\0');
+  if (!handle.range->read(0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest) return std::nullopt;
+  return text;
+}
+
+Result<download::RemoteFilePtr> open_remote_file(StoreCore& store, const download::Origin& origin,
+                                                 const std::string& name, std::optional<uint64_t> size) {
+  TRY_VOID(store.check_open());
+  const FetchSettings& fetching = store.fetching();
+  const std::string key = version_key(origin.url);
+  auto known = download::parse_version(load_text(store, key).value_or(""));
+  if (known && size && known->size != *size) known.reset();
+  if (fetching.http == nullptr) {
+    if (known) return download::RemoteFile::offline(origin, *known);
+    return failure(Code::network, fmt::format("{}: not cached, and downloads are disabled by --offline",
+                                              name.empty() ? http::printable_url(origin.url) : name));
+  }
+  auto remote =
+      std::make_shared<download::RemoteFile>(fetching.http, name, std::vector{origin}, size, fetching.options);
+  TRY_VOID(remote->open(known, store.stop_token()));
+  if (remote->version().is_pinned() && known != remote->version())
+    save_text(store, key, download::version_text(remote->version()));
+  return remote;
+}
+
+bool is_version_saved(StoreCore& store, const download::Origin& origin, uint64_t size) {
+  const auto known = download::parse_version(load_text(store, version_key(origin.url)).value_or(""));
+  return known && known->size == size;
+}
+
+}  // namespace weightfs::blobs
