@@ -114,6 +114,8 @@ Result<archive::Archive> files_of_artifact(const Manifest& manifest, const Map* 
     const std::string name = path.empty() ? layer.digest_text : path;
     auto bytes = open(layer, name);
     if (!bytes) {
+      if (!is_about_the_bytes(bytes.error()) && bytes.error().code != Code::not_found)
+        return tl::unexpected(bytes.error());
       builder.warnings().add("{}: {}", quoted(name), bytes.error().message);
       continue;
     }

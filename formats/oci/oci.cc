@@ -104,6 +104,7 @@ Result<std::optional<Map>> read_config(const Manifest& manifest, const OpenBlob&
   };
   auto value = read();
   if (!value) {
+    if (!is_about_the_bytes(value.error())) return tl::unexpected(value.error());
     warnings.add("config: {}", value.error().message);
     return std::nullopt;
   }

@@ -228,6 +228,7 @@ Names golden(std::string_view title) {
     return with_warnings(tree({"config.json", "metadata.json", "model.weights.h5"}, {}, vars_npy, vars));
   if (title == "KerasDirectory") return with_warnings(tree({"config.json", "model.weights.h5"}, {}, vars_npy, vars));
   if (title == "KerasSharded") return tree({"m.weights.json", "m_00000.weights.h5"}, {}, vars_npy, vars);
+  if (title.starts_with("Oci")) return tree({"m.safetensors", "src/", "src/a.py"}, {}, {"t.npy"}, {"t"});
   if (title == "Npy") return tree({"m.npy"}, {}, {"m.npy"}, {"m"});
   if (title == "Npz")
     return tree({"f.npy", "layer/", "layer/s.npy", "w.npy"}, {}, {"f.npy", "layer/", "layer/s.npy", "w.npy"},

@@ -263,6 +263,29 @@ void add_zipped_models(Seeds& seeds) {
   seeds["llamafile/two"] = llamafile({{"a.gguf", tiny_gguf()}, {"b.gguf", small_gguf()}});
 }
 
+void add_artifacts(Seeds& seeds) {
+  const std::string layer =
+      tars::TarBuilder().file("a/.wh.b", "").file("a/.wh..wh..opq", "").file("m.gguf", tiny_gguf()).build();
+  const auto with_blobs = [](const artifacts::ArtifactBuilder& artifact) {
+    return with_files(artifact.manifest(), blobs_beside(artifact));
+  };
+  seeds["oci/image"] =
+      with_blobs(artifacts::ArtifactBuilder("{}")
+                     .layer({artifacts::kImageLayer, tiny_tar()})
+                     .layer({"application/vnd.docker.image.rootfs.diff.tar.gzip", tars::gzip_stored(layer)}));
+  seeds["oci/odd"] = with_blobs(
+      artifacts::ArtifactBuilder(R"({"model":{"path":"x","digest":"sha256:1"},"descriptor":{"licenses":[]}})")
+          .layer({artifacts::kTarWeight, layer, "../d/"})
+          .layer({"application/vnd.docker.ai.gguf.v3", tiny_gguf()})
+          .layer({"application/vnd.kitops.modelkit.model.v1.raw+gzip", "x"}));
+  seeds["oci_layout/several"] =
+      artifacts::tar_of(artifacts::layout_files({small_artifact(), artifacts::ArtifactBuilder("{}")}));
+  seeds["oci_layout/saved"] = tars::TarBuilder()
+                                  .file("manifest.json", R"([{"Config":"c","Layers":["a/layer.tar","missing"]}])")
+                                  .file("a/layer.tar", layer)
+                                  .build();
+}
+
 void add_flax(Seeds& seeds) {
   using namespace msgpack;
   seeds["flax-values"] = map({{"f", "\xCA\x3F\x80" + std::string(2, '\0')},
@@ -347,6 +370,7 @@ int write_seeds(const std::string& folder) {
   add_texts(seeds);
   add_numpy(seeds);
   add_zipped_models(seeds);
+  add_artifacts(seeds);
   add_flax(seeds);
   add_routed(seeds);
   for (const auto& [name, bytes] : seeds) {

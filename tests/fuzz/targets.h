@@ -35,6 +35,8 @@ extern const Target kHdf5Target;
 extern const Target kKerasTarget;  // a .keras file
 extern const Target kKerasShardedTarget;
 extern const Target kNemoTarget;
+extern const Target kOciTarget;
+extern const Target kOciLayoutTarget;
 extern const Target kOnnxTarget;
 extern const Target kCoremlTarget;
 extern const Target kPaddleTarget;

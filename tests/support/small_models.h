@@ -20,6 +20,7 @@
 #include "tests/support/memory_folder.h"
 #include "tests/support/mlf_builder.h"
 #include "tests/support/numpy_builder.h"
+#include "tests/support/oci_builder.h"
 #include "tests/support/ollama_builder.h"
 #include "tests/support/onnx_builder.h"
 #include "tests/support/paddle_builder.h"
@@ -139,6 +140,23 @@ inline std::string small_keras() {
   return b.build();
 }
 
+/// A model with a file beside it.
+inline artifacts::ArtifactBuilder small_artifact() {
+  return artifacts::ArtifactBuilder()
+      .layer({artifacts::kRawWeight, inner_model(), "m.safetensors"})
+      .layer({"application/vnd.cncf.model.code.v1.tar", tars::TarBuilder().file("a.py", "pass").build(), "src"});
+}
+
+inline Files small_layout_files() {
+  const auto files = artifacts::layout_files({small_artifact()});
+  return {files.begin(), files.end()};
+}
+
+inline Files blobs_beside(const artifacts::ArtifactBuilder& artifact) {
+  const auto blobs = artifact.blobs();
+  return {blobs.begin(), blobs.end()};
+}
+
 /// The files of a directory without the one that it is named by.
 inline Files without(Files files, std::string_view name) {
   files.erase(files.find(name));
@@ -200,6 +218,10 @@ inline std::vector<SmallModel> small_models() {
       {"Pytorch", "pytorch", true, "m.pt", small_checkpoint().zip()},
       {"PytorchLegacy", "pytorch-legacy", true, "m.pt", small_checkpoint().legacy({4, 1, 2})},
       {"Nemo", "nemo", true, "m.nemo", small_nemo()},
+      {"Oci", "oci", true, "manifest", small_artifact().manifest(), blobs_beside(small_artifact())},
+      {"OciLayout", "oci-layout", true, "m.tar", artifacts::tar_of(artifacts::layout_files({small_artifact()}))},
+      {"OciDirectory", "oci-layout", true, "index.json", small_layout_files()["index.json"],
+       without(small_layout_files(), "index.json")},
       {"Dduf", "dduf", true, "m.dduf", dduf(dduf_files())},
       {"Llamafile", "llamafile", true, "m.llamafile", llamafile({{".args", "-m"}, {"m.gguf", tiny_gguf()}})},
       {"Zip", "zip", true, "m.zip", small_zip()},
