@@ -23,6 +23,8 @@ struct FetchSettings {
   download::RetryPolicy options = {};
   /// Serve downloaded bytes in order before verification; reads fail once verification fails.
   bool stream = false;
+  /// URLs of directories v1/blobs of other caches, which may have any blob; requested before other servers.
+  std::vector<std::string> cache_mirrors = {};
   /// Download and verify a blob from a server of the user as a whole before its first byte is served. Otherwise the
   /// ranges of large ones are served as they were received.
   bool verify_whole = false;

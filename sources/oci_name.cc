@@ -54,7 +54,10 @@ struct Registry {
   }
 
   Result<ResolvedManifest> resolved(ModelIndex of_models) const {
-    return resolve(reference, options.registries.store, options.registries.http, CredentialPaths::of_user(), of_models);
+    const RegistryOptions& registries = options.registries;
+    return resolve(
+        reference, registries.store, registries.http, CredentialPaths::of_user(), of_models,
+        mirrors_for(reference.host, reference.repository, registries.mirrors, MirrorFiles::of_user(), options.log));
   }
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "cache/blob_store.h"
+#include "cache/mirrors.h"
 #include "formats/format.h"
 #include "sources/location.h"
 
@@ -17,9 +18,10 @@ namespace weightfs {
 
 /// How the names of models in registries are resolved.
 struct RegistryOptions {
-  BlobStorePtr store = nullptr;    ///< null: names in registries are not supported
-  http::ClientPtr http = nullptr;  ///< null: offline
-  bool plain_http = false;         ///< use http for registries whose name has no scheme
+  BlobStorePtr store = nullptr;      ///< null: names in registries are not supported
+  http::ClientPtr http = nullptr;    ///< null: offline
+  std::vector<Mirror> mirrors = {};  ///< of the command line; the user's files are read besides
+  bool plain_http = false;           ///< use http for registries whose name has no scheme
   /// With which the ranges of the file at SOURCE, a URL, are verified: a block list, or the fs-verity digest of the one
   /// at SOURCE.fsverity.
   BlockListPtr block_list = nullptr;

@@ -30,16 +30,24 @@ bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& o
 // Blobs up to this size are verified before their first byte is served.
 constexpr uint64_t kMaxVerifiedFirst = 8 << 20;
 
+// The first origin that is not a mirror; null if there is none.
+const download::Origin* server_in(const std::vector<download::Origin>& origins) {
+  const auto found = std::ranges::find(origins, false, &download::Origin::is_mirror);
+  return found == origins.end() ? nullptr : &*found;
+}
+
 // Whether a blob is read by ranges, if its server sends any.
 bool may_be_ranged(const StoreCore& store, uint64_t size, const std::vector<download::Origin>& origins) {
   const FetchSettings& fetching = store.fetching();
-  return size > kMaxVerifiedFirst && !fetching.verify_whole && !fetching.stream && !origins.empty() &&
-         origins.front().trust == http::Trust::user;
+  const download::Origin* const server = server_in(origins);
+  return size > kMaxVerifiedFirst && !fetching.verify_whole && !fetching.stream && server != nullptr &&
+         server->trust == http::Trust::user;
 }
 
 // Whether ranges of a blob may be cached: its server is known, and is not needed to read them.
 bool has_known_ranges(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
-  return ref.size && may_be_ranged(store, *ref.size, origins) && is_version_saved(store, origins.front(), *ref.size);
+  return ref.size && may_be_ranged(store, *ref.size, origins) &&
+         is_version_saved(store, *server_in(origins), *ref.size);
 }
 
 // The error when nothing can be downloaded; `reason` says why there is no local copy.
@@ -59,6 +67,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         size_(size),
         origins_(std::move(origins)),
         name_(StoreCore::name_of(ref_.digest, size)),
+        has_mirror_copy_([this] { return find_mirror_copy(); }),
         ranges_([this] { return open_ranges(); }),
         copy_(search()) {}
 
@@ -146,17 +155,27 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   // ---- reading by ranges
 
-  // The ranges of a large blob on a server of the user; null if it is downloaded as a whole: the server sends no
-  // ranges, or has a file of another size.
+  // The ranges of a large blob on a server of the user; null if it is downloaded as a whole: a mirror has it, whose
+  // bytes must be verified first; the server sends no ranges, or has a file of another size.
   RemoteSourcePtr ranges() const {
-    if (!may_be_ranged(*store_, size_, origins_)) return nullptr;
+    if (!may_be_ranged(*store_, size_, origins_) || has_mirror_copy_.get().value_or(false)) return nullptr;
     const auto opened = ranges_.get();
     return opened ? *opened : nullptr;
   }
 
+  // Whether a mirror has a file of this size.
+  Result<bool> find_mirror_copy() const {
+    std::vector<download::Origin> mirrors = origins_;
+    std::erase_if(mirrors, [](const download::Origin& origin) { return !origin.is_mirror; });
+    if (mirrors.empty() || store_->fetching().http == nullptr) return false;
+    download::RemoteFile file(store_->fetching().http, ref_.name, std::move(mirrors), size_, {.retries = 0});
+    const auto reported = file.query_size(store_->stop_token());
+    return reported.has_value() && *reported == size_;
+  }
+
   Result<RemoteSourcePtr> open_ranges() const {
     // Of one server: until all ranges are verified, nothing proves that another one has the same bytes.
-    auto remote = TRY(open_remote_file(*store_, origins_.front(), ref_.name, size_));
+    auto remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
     if (remote->has_ranges() == false) return nullptr;
     store_->stats().record_miss(ref_.digest);
     const auto identity = RemoteSource::identity_of(remote->url(), remote->version());
@@ -414,6 +433,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   uint64_t size_;
   std::vector<download::Origin> origins_;
   store::BlobName name_;
+  Later<bool> has_mirror_copy_;
   Later<RemoteSourcePtr> ranges_;
   mutable std::mutex comparing_;  // locked before mutex_
   mutable std::mutex mutex_;      // guards the rest
@@ -486,6 +506,9 @@ Result<uint64_t> size_of(StoreCore& store, const BlobRef& ref, const std::vector
 Result<ResolvedBlob> resolve_blob(const StoreCorePtr& store, const BlobRef& ref,
                                   std::vector<download::Origin> origins) {
   for (const std::string& url : ref.urls) origins.push_back({url, http::Trust::container});
+  const std::string hex = ref.digest.hex();
+  for (const std::string& cache : store->fetching().cache_mirrors)
+    origins.insert(origins.begin(), {.url = fmt::format("{}/{}/{}", cache, hex.substr(0, 2), hex), .is_mirror = true});
   store->stats().add(ref, ref.size);
   if (!is_fetchable(*store, origins) && !cached_blob(*store, ref) && !has_known_ranges(*store, ref, origins)) {
     const LocalCopies copies = find_local_copies(*store, ref);

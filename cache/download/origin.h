@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cache/http/client.h"
 
@@ -14,6 +15,8 @@ struct Origin {
   std::string url;
   http::Trust trust = http::Trust::user;
   std::shared_ptr<http::Credentials> credentials = nullptr;
+  bool is_mirror = false;                 ///< may have other bytes: only verified ones are served
+  std::vector<std::string> headers = {};  ///< sent with each request: "Name: value"
 
   friend bool operator==(const Origin&, const Origin&) = default;
 };

@@ -99,6 +99,7 @@ class RemoteFile::Get {
   http::Request request() const {
     http::Request request{
         .url = state_.url, .trust = origin().trust, .credentials = credentials_for(origin(), state_.url)};
+    if (state_.url == origin().url) request.headers = origin().headers;
     request.public_only = state_.is_public && state_.url != origin().url;
     request.encoded = !is_ranged_ && range_.from == 0 && !state_.version && file_.size_.value_or(0) <= kMaxEncoded;
     const std::string last = range_.to == UINT64_MAX ? "" : std::to_string(range_.to - 1);
@@ -402,10 +403,8 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
   std::optional<Outcome> outcome;
   FileVersion version;
   uint64_t expected = 0;  // bytes of the head
-  http::Request request{.url = at.url,
-                        .trust = at.trust,
-                        .headers = {fmt::format("Range: bytes=0-{}", kHead - 1)},
-                        .credentials = at.credentials};
+  http::Request request{.url = at.url, .trust = at.trust, .headers = at.headers, .credentials = at.credentials};
+  request.headers.push_back(fmt::format("Range: bytes=0-{}", kHead - 1));
   if (known && known->has_quoted_etag()) request.headers.push_back("If-None-Match: " + known->etag);
   const auto end = [&](Outcome how) {
     outcome = std::move(how);
@@ -499,12 +498,13 @@ RemoteFile::SizeReply RemoteFile::query_size(const Origin& origin, Clock::time_p
   http::Request request{.url = origin.url,
                         .trust = origin.trust,
                         .method = http::Request::Method::head,
+                        .headers = origin.headers,
                         .credentials = origin.credentials,
                         .deadline = until};
   auto response = response_head(*http_, request, stop);
   if (response && !reported_size(*response) && is_inconclusive(*response)) {
     request.method = http::Request::Method::get;
-    request.headers = {"Range: bytes=0-0"};
+    request.headers.emplace_back("Range: bytes=0-0");
     response = response_head(*http_, request, stop);
   }
   if (!response) return {outcome_of(response.error())};

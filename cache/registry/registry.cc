@@ -64,25 +64,41 @@ Result<Reference> normalize(Reference reference) {
   return reference;
 }
 
-// The store, with downloads from this registry.
+// A repository at a registry or at a mirror of it.
+struct Place {
+  std::string url;              // "https://registry.example/v2/library/tiny"
+  std::string name_space = {};  // of a mirror that serves several registries
+  std::vector<std::string> headers = {};
+  bool is_mirror = false;
+  std::shared_ptr<http::Credentials> credentials = nullptr;
+
+  std::string url_of(const std::string& path) const {
+    return fmt::format("{}/{}{}{}", url, path, name_space.empty() ? "" : "?ns=", name_space);
+  }
+};
+
+// The store, with downloads from this registry and its mirrors.
 class RegistryBlobs final : public Blobs {
  public:
-  RegistryBlobs(BlobStorePtr store, std::string repository, std::shared_ptr<http::Credentials> credentials)
-      : store_(std::move(store)), repository_(std::move(repository)), credentials_(std::move(credentials)) {}
+  RegistryBlobs(BlobStorePtr store, std::vector<Place> places) : store_(std::move(store)), places_(std::move(places)) {}
 
   SourcePtr blob(BlobProducer producer) override { return store_->blob(std::move(producer)); }
   Result<SourcePtr> materialize(BlobProducer producer) override { return store_->materialize(std::move(producer)); }
   Result<ResolvedBlob> resolve(const BlobRef& ref) override {
-    return store_->resolve_from(ref,
-                                {{repository_ + "/blobs/sha256:" + ref.digest.hex(), http::Trust::user, credentials_}});
+    std::vector<download::Origin> origins;
+    for (const Place& place : places_)
+      origins.push_back({.url = place.url_of("blobs/sha256:" + ref.digest.hex()),
+                         .credentials = place.credentials,
+                         .is_mirror = place.is_mirror,
+                         .headers = place.headers});
+    return store_->resolve_from(ref, std::move(origins));
   }
   bool is_local(const BlobRef& ref) override { return store_->is_local(ref); }
   void stop() override { store_->stop(); }
 
  private:
   BlobStorePtr store_;
-  std::string repository_;  // its URL
-  std::shared_ptr<http::Credentials> credentials_;
+  std::vector<Place> places_;  // mirrors first
 };
 
 struct FetchedManifest {
@@ -93,24 +109,23 @@ struct FetchedManifest {
 // Requests manifests of one repository.
 class Repository {
  public:
-  Repository(const Reference& reference, std::string url, http::ClientPtr http, const CredentialPaths& paths)
-      : name_(name_of(reference)),
-        url_(std::move(url)),
-        http_(std::move(http)),
-        credentials_(std::make_shared<Credentials>(http_, url_, paths)) {}
+  Repository(const Reference& reference, Place place, http::ClientPtr http, const CredentialPaths& paths)
+      : name_(name_of(reference)), place_(std::move(place)), http_(std::move(http)) {
+    if (http_ != nullptr) place_.credentials = std::make_shared<Credentials>(http_, place_.url, paths);
+  }
 
-  const std::shared_ptr<Credentials>& credentials() const { return credentials_; }
+  const Place& place() const { return place_; }
 
   // The index of referrers of a digest, from the registry or from the tag; empty if there is none.
   std::string referrers(const Digest& digest) {
-    auto response = page(url_ + "/referrers/sha256:" + digest.hex());
+    auto response = page("referrers/sha256:" + digest.hex());
     if (!response || response->head.status != 200 || !response->body.starts_with('{'))
-      response = page(url_ + "/manifests/sha256-" + digest.hex());
+      response = page("manifests/sha256-" + digest.hex());
     return response && response->head.status == 200 ? response->body : "";
   }
 
   bool has_cosign_tag(const Digest& digest) {
-    const auto response = page(fmt::format("{}/manifests/sha256-{}.sig", url_, digest.hex()));
+    const auto response = page(fmt::format("manifests/sha256-{}.sig", digest.hex()));
     return response && response->head.status == 200 && response->body.starts_with('{');
   }
 
@@ -130,14 +145,14 @@ class Repository {
  private:
   Result<FetchedManifest> by_tag(const std::string& tag) {
     if (const auto digest = parse_digest(tag)) return by_digest(*digest);
-    return check_manifest(TRY(page(url_ + "/manifests/" + tag)));
+    return check_manifest(TRY(page("manifests/" + tag)));
   }
 
   Result<FetchedManifest> by_digest(const Digest& digest) {
     const std::string text = "sha256:" + digest.hex();
-    auto response = TRY(page(url_ + "/manifests/" + text));
+    auto response = TRY(page("manifests/" + text));
     // Ollama's registry serves manifests by digest as blobs.
-    if (response.head.status == 404) response = TRY(page(url_ + "/blobs/" + text));
+    if (response.head.status == 404) response = TRY(page("blobs/" + text));
     FetchedManifest found = TRY(check_manifest(std::move(response)));
     if (found.digest == digest) return found;
     return failure(Code::mismatch,
@@ -145,9 +160,14 @@ class Repository {
   }
 
   // Ignores the content type: Ollama's registry sends text/plain.
-  Result<Response> page(const std::string& url) {
-    return request_with_retry(*http_, {.url = url, .headers = {kAccept}, .credentials = credentials_}, kMaxManifest,
-                              {});
+  Result<Response> page(const std::string& path) {
+    std::vector<std::string> headers = place_.headers;
+    headers.emplace_back(kAccept);
+    const http::Request request{
+        .url = place_.url_of(path), .headers = std::move(headers), .credentials = place_.credentials};
+    // A mirror that fails is not waited for.
+    return place_.is_mirror ? send_request(*http_, request, kMaxManifest, {})
+                            : request_with_retry(*http_, request, kMaxManifest, {});
   }
 
   Result<FetchedManifest> check_manifest(Response page) {
@@ -166,7 +186,7 @@ class Repository {
   }
 
   std::string access_denied(const Response& page) {
-    const std::string description = credentials_->description();
+    const std::string description = place_.credentials->description();
     return fmt::format("access denied to {}{} ({})", name_, error_detail(page),
                        description.empty() ? "tried anonymously" : description);
   }
@@ -179,9 +199,8 @@ class Repository {
   }
 
   const std::string name_;
-  const std::string url_;
+  Place place_;
   const http::ClientPtr http_;
-  const std::shared_ptr<Credentials> credentials_;
 };
 
 // The saved text: the digest on the first line, then the manifest.
@@ -215,14 +234,24 @@ CredentialPaths CredentialPaths::of_user() {
 }
 
 Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr& store, const http::ClientPtr& http,
-                                 const CredentialPaths& paths, ModelIndex of_models) {
+                                 const CredentialPaths& paths, ModelIndex of_models,
+                                 const std::vector<Mirror>& mirrors) {
   const Reference reference = TRY(normalize(requested));
   const std::string registry = fmt::format("{}://{}", reference.scheme, reference.host);
   const std::string url = fmt::format("{}/v2/{}", registry, reference.repository);
   const std::string from = fmt::format("{}/manifests/{}", url, reference.tag);
   const std::string key = "manifest " + from;
-  const auto resolved = [&](FetchedManifest manifest, std::shared_ptr<http::Credentials> credentials) {
-    auto blobs = std::make_shared<RegistryBlobs>(store, url, std::move(credentials));
+  std::vector<Repository> repositories;  // mirrors first
+  for (const Mirror& mirror : mirrors)
+    repositories.emplace_back(
+        reference, Place{repository_at(mirror, reference.repository), mirror.name_space, mirror.headers, true}, http,
+        paths);
+  repositories.emplace_back(reference, Place{.url = url}, http, paths);
+  const auto resolved = [&](FetchedManifest manifest) {
+    std::vector<Place> places;
+    for (size_t i = 0; i < repositories.size(); ++i)
+      if (i == mirrors.size() || mirrors[i].has_digests) places.push_back(repositories[i].place());
+    auto blobs = std::make_shared<RegistryBlobs>(store, std::move(places));
     return ResolvedManifest{std::move(manifest.body), manifest.digest, from, std::move(blobs)};
   };
   if (http == nullptr) {
@@ -230,12 +259,15 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
     if (!manifest)
       return failure(Code::network,
                      fmt::format("{}: manifest not cached; retry without --offline", name_of(reference)));
-    return resolved(std::move(*manifest), nullptr);
+    return resolved(std::move(*manifest));
   }
   if (reference.scheme == "http" && !http->options().insecure && !is_loopback_host(reference.host))
     return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", registry));
-  Repository repository(reference, url, http, paths);
-  auto manifest = repository.manifest(reference.tag, of_models);
+  const bool is_digest = parse_digest(reference.tag).has_value();
+  Result<FetchedManifest> manifest = failure(Code::network, "");
+  for (size_t i = 0; i < repositories.size() && !manifest; ++i)
+    if (i == mirrors.size() || (is_digest ? mirrors[i].has_digests : mirrors[i].has_tags))
+      manifest = repositories[i].manifest(reference.tag, of_models);
   if (!manifest) {
     Error error = manifest.error();
     if (error.code == Code::network && load_manifest(*store, key))
@@ -243,7 +275,7 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
     return tl::unexpected(std::move(error));
   }
   store->save_text(key, serialized(*manifest));
-  return resolved(std::move(*manifest), repository.credentials());
+  return resolved(std::move(*manifest));
 }
 
 std::vector<Referrer> referrers(const Reference& requested, const Digest& digest, const BlobStorePtr& store,
@@ -254,7 +286,7 @@ std::vector<Referrer> referrers(const Reference& requested, const Digest& digest
   const std::string key = fmt::format("referrers {} sha256:{}", url, digest.hex());
   std::vector<Referrer> found;
   if (http != nullptr) {
-    Repository repository(*reference, url, http, paths);
+    Repository repository(*reference, Place{.url = url}, http, paths);
     const std::string index = repository.referrers(digest);
     store->save_text(key, index + (repository.has_cosign_tag(digest) ? "\n+cosign" : "\n"));
   }

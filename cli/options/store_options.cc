@@ -140,6 +140,13 @@ Options store_options(StoreFlags& store_flags) {
          return {};
        }},
       {"timeout", "SECONDS", "give up after this long without data (default: 30)", take_timeout},
+      {"mirror", "[HOST=]URL",
+       "server that may have the blobs of registries (of all, or of HOST), or the directory v1/blobs of another cache; "
+       "asked before the registry; its bytes are verified before they are read; may be repeated",
+       [&store_flags](const std::string& value) -> Result<void> {
+         store_flags.mirrors.push_back(TRY(parse_mirror(value)));
+         return {};
+       }},
       flag("insecure", "use http instead of https for registries, and permit http:// URLs of other machines",
            store_flags.insecure),
       flag("allow-private-urls", "permit URLs in containers with loopback, link-local and private addresses",
@@ -163,9 +170,17 @@ Result<BlobStorePtr> use_store(OpenOptions& open_options, const StoreFlags& stor
   options.fetching.http = http;
   options.fetching.stream = store_flags.stream;
   options.fetching.verify_whole = store_flags.verify_whole;
+  std::vector<Mirror> mirrors;
+  for (const Mirror& mirror : store_flags.mirrors) {
+    if (mirror.is_cache)
+      options.fetching.cache_mirrors.push_back(mirror.url);
+    else
+      mirrors.push_back(mirror);
+  }
   const BlobStorePtr store = blob_store(std::move(options));
   open_options.blobs = store;
-  open_options.registries = {store, http, store_flags.insecure};
+  open_options.registries = {
+      .store = store, .http = http, .mirrors = std::move(mirrors), .plain_http = store_flags.insecure};
   TRY_VOID(use_block_list(open_options.registries, store_flags.tree));
   return store;
 }

@@ -24,8 +24,9 @@ struct StoreFlags {
   bool allow_private_urls = false;
   Recheck recheck = Recheck::read;
   unsigned timeout = 30;  ///< seconds without data
-  std::string tree;       ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
-  bool sandbox = true;    ///< enter the sandbox before reading a container
+  std::vector<Mirror> mirrors = {};
+  std::string tree;     ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
+  bool sandbox = true;  ///< enter the sandbox before reading a container
 };
 
 /// The options of every verb that reads a source.

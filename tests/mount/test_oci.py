@@ -7,7 +7,7 @@ import unittest
 
 from fetching import FetchTestCase
 from mounting import Tensor, run, sample_tensors
-from servers import LOGIN, Registry, needs
+from servers import LOGIN, Nginx, Registry, needs
 import artifacts
 from artifacts import Artifact, TITLE, modelpack
 import stores
@@ -235,6 +235,89 @@ class Logins(OciTestCase):
             json.dump({"auths": {registry.host: {"auth": auth}}}, file)
         os.environ["DOCKER_CONFIG"] = folder
         self.addCleanup(os.environ.pop, "DOCKER_CONFIG")
+
+
+@needs("docker-registry", "nginx")
+class Mirrors(OciTestCase):
+    """--mirror: another server is asked for blobs first, and its bytes are verified before they are read."""
+    SIZE = 2 << 20
+
+    def setUp(self):
+        super().setUp()
+        self.registry = Registry(self)
+        self.tensors = [Tensor(f"blk.{i}", "int8", (self.SIZE,), noise(self.SIZE, seed=i + 1)) for i in range(6)]
+        self.artifact = modelpack().add(WEIGHT, self.gguf(tensors=self.tensors), "model.gguf")
+        self.url = self.artifact.push(self.registry, "ai/tiny", "latest")
+
+    def sent(self, registry):
+        return sum(request.bytes for request in registry.pulled() if "/blobs/" in request.path and request.method == "GET")
+
+    def assert_is_right(self, point):
+        for tensor in self.tensors:
+            self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
+
+    def cache_server(self, **blobs):
+        """An nginx that serves a directory v1/blobs with these blobs."""
+        server = Nginx(self, name="cache")
+        for data in blobs.values():
+            self.put_blob(server, data, data)
+        return server
+
+    def put_blob(self, server, named, data):
+        name = artifacts.digest(named)[7:]
+        folder = os.path.join(server.content, "v1", "blobs", name[:2])
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(data)
+
+    def test_blobs_come_from_the_mirror(self):
+        mirror = Registry(self, name="mirror")
+        self.artifact.push(mirror, "ai/tiny", "latest")
+        point = self.mount(f"--mirror={self.registry.host}=http://{mirror.host}", self.url)
+        self.assert_is_right(point)
+        self.assertEqual(self.sent(self.registry), 0)
+        self.assertEqual(self.registry.count(path="/v2/ai/tiny/manifests/latest"), 1)
+        self.assertEqual(mirror.count(path="/v2/ai/tiny/manifests/latest"), 0)
+
+    def test_ranges_come_from_the_registry_if_no_mirror_has_the_blob(self):
+        mirror = Registry(self, name="mirror")
+        point = self.mount(f"--mirror=http://{mirror.host}", self.url)
+        self.assertEqual(self.read_whole(point, "tensors", "blk.3"), self.tensors[3].data)
+        self.assertLessEqual(self.sent(self.registry), 1.02 * self.SIZE + (128 << 10))
+
+    def test_cache_of_another_machine_is_a_mirror(self):
+        first = self.mount(self.url, at="first")
+        self.read_whole(first, "files", "model.gguf")
+        run("fetch", self.url)
+        self.unmount(first)
+        sent = self.sent(self.registry)
+        server = Nginx(self, name="cache")
+        os.makedirs(os.path.join(server.content, "v1"))
+        os.rename(os.path.join(self.cache(), "v1", "blobs"), os.path.join(server.content, "v1", "blobs"))
+        os.chmod(os.path.join(server.content, "v1", "blobs"), 0o755)
+        for base, _, names in os.walk(os.path.join(server.content, "v1", "blobs")):
+            os.chmod(base, 0o755)
+            for name in names:
+                os.chmod(os.path.join(base, name), 0o644)
+        self.assert_is_right(self.mount("--cache-size=1G", f"--mirror=http://{server.host}/v1/blobs", self.url))
+        self.assertEqual(self.sent(self.registry), sent)
+
+    def test_wrong_bytes_of_a_mirror_are_not_served(self):
+        server = self.cache_server()
+        model = self.gguf(tensors=self.tensors)
+        self.put_blob(server, model, model[:-1] + bytes([model[-1] ^ 1]))
+        self.assert_is_right(self.mount(f"--mirror=http://{server.host}/v1/blobs", self.url))
+
+    def test_dead_mirror_is_left(self):
+        server = self.cache_server()
+        server.stop()
+        self.assert_is_right(self.mount(f"--mirror=http://{server.host}/v1/blobs", self.url))
+
+    def test_wrong_mirrors_are_explained(self):
+        for mirror, message in (("ftp://x", "is not a mirror; use [HOST=]https://MIRROR"), ("a=https://b/v1/blobs", "leave out HOST=")):
+            done = run("info", f"--mirror={mirror}", self.url, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(message, done.stderr)
 
 
 class Layouts(OciTestCase):

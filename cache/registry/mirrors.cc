@@ -1,0 +1,241 @@
+#include "cache/mirrors.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "base/budget.h"
+#include "base/text.h"
+#include "base/values/value.h"
+#include "cache/url.h"
+
+namespace weightfs {
+namespace {
+
+constexpr size_t kMaxConfig = 1 << 20;
+constexpr size_t kMaxMirrors = 8;  // of one registry
+
+bool is_url(std::string_view text) { return text.starts_with("https://") || text.starts_with("http://"); }
+
+std::string without_slash(std::string url) {
+  while (url.ends_with('/')) url.pop_back();
+  return url;
+}
+
+// The text of a file; nothing if there is none.
+std::optional<std::string> read_config_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string text(kMaxConfig + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
+Result<Map> parse_config_file(const std::string& text) {
+  if (text.size() > kMaxConfig) return failure(Code::unsupported, "too large");
+  Budget budget(text.size());
+  return parse_toml(text, budget);
+}
+
+std::string text_in(const Map& map, std::string_view key) {
+  const Value* const value = map.find(key);
+  const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  return text == nullptr ? std::string() : *text;
+}
+
+bool flag_in(const Map& map, std::string_view key) {
+  const Value* const value = map.find(key);
+  const auto* const flag = value == nullptr ? nullptr : std::get_if<bool>(value);
+  return flag != nullptr && *flag;
+}
+
+const Map* map_in(const Map& map, std::string_view key) {
+  const Value* const value = map.find(key);
+  return value == nullptr ? nullptr : std::get_if<Map>(value);
+}
+
+const List* list_in(const Map& map, std::string_view key) {
+  const Value* const value = map.find(key);
+  return value == nullptr ? nullptr : std::get_if<List>(value);
+}
+
+// ---- containerd
+
+// The directories of a registry, in the order in which containerd looks.
+std::vector<std::string> containerd_names(const std::string& registry) {
+  const size_t colon = registry.rfind(':');
+  std::vector<std::string> names;
+  if (colon != registry.npos)
+    names.push_back(fmt::format("{}_{}_", registry.substr(0, colon), registry.substr(colon + 1)));
+  names.push_back(registry);
+  names.emplace_back("_default");
+  return names;
+}
+
+std::vector<std::string> headers_in(const Map& host) {
+  std::vector<std::string> headers;
+  const Map* const all = map_in(host, "header");
+  if (all == nullptr) return headers;
+  for (const auto& [name, value] : *all) {
+    if (const auto* const text = std::get_if<std::string>(&value))
+      headers.push_back(fmt::format("{}: {}", name, *text));
+    if (const auto* const list = std::get_if<List>(&value))
+      for (const Value& each : *list)
+        if (const auto* const text = std::get_if<std::string>(&each))
+          headers.push_back(fmt::format("{}: {}", name, *text));
+  }
+  std::erase_if(headers, [](const std::string& header) { return header.find_first_of("\r\n") != header.npos; });
+  return headers;
+}
+
+std::optional<Mirror> containerd_mirror(const std::string& registry, const std::string& url, const Map& host) {
+  if (!is_url(url)) return std::nullopt;
+  Mirror mirror{.registry = registry, .url = without_slash(url), .name_space = registry, .headers = headers_in(host)};
+  mirror.is_complete_path = flag_in(host, "override_path");
+  const List* const capabilities = list_in(host, "capabilities");
+  const auto can = [&](std::string_view what) {
+    return capabilities == nullptr || std::ranges::any_of(*capabilities, [&](const Value& value) {
+             const auto* const text = std::get_if<std::string>(&value);
+             return text != nullptr && *text == what;
+           });
+  };
+  mirror.has_digests = can("pull");
+  mirror.has_tags = can("resolve");
+  return mirror;
+}
+
+Result<std::vector<Mirror>> mirrors_in_hosts(const std::string& registry, const std::string& text) {
+  const Map config = TRY(parse_config_file(text));
+  std::vector<std::pair<size_t, Mirror>> found;
+  if (const Map* const hosts = map_in(config, "host"))
+    for (const auto& [url, value] : *hosts)
+      if (const auto* const host = std::get_if<Map>(&value))
+        if (auto mirror = containerd_mirror(registry, url, *host))
+          found.emplace_back(text.find(url), std::move(*mirror));
+  // A Map has no order of the file.
+  std::ranges::stable_sort(found, {}, &std::pair<size_t, Mirror>::first);
+  std::vector<Mirror> mirrors;
+  for (auto& [at, mirror] : found) mirrors.push_back(std::move(mirror));
+  return mirrors;
+}
+
+// ---- containers-registries.conf
+
+// Whether a prefix is the host of `name` or a path on it that ends at a component; `*.example.com` fits its subdomains.
+bool fits(std::string_view prefix, std::string_view name) {
+  if (prefix.starts_with("*.")) {
+    const std::string_view host = name.substr(0, name.find('/'));
+    return host.size() > prefix.size() - 1 && host.ends_with(prefix.substr(1));
+  }
+  return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '/');
+}
+
+Result<std::vector<Mirror>> mirrors_in_registries(const std::string& registry, const std::string& repository,
+                                                  const std::string& text) {
+  const Map config = TRY(parse_config_file(text));
+  const List* const registries = list_in(config, "registry");
+  const std::string name = fmt::format("{}/{}", registry, repository);
+  const Map* best = nullptr;
+  std::string best_prefix;
+  for (const Value& value : registries == nullptr ? List() : *registries) {
+    const auto* const entry = std::get_if<Map>(&value);
+    if (entry == nullptr) continue;
+    std::string prefix = text_in(*entry, "prefix");
+    if (prefix.empty()) prefix = text_in(*entry, "location");
+    if (prefix.empty() || !fits(prefix, name) || (best != nullptr && prefix.size() <= best_prefix.size())) continue;
+    best = entry;
+    best_prefix = prefix;
+  }
+  std::vector<Mirror> mirrors;
+  const List* const entries = best == nullptr ? nullptr : list_in(*best, "mirror");
+  for (const Value& value : entries == nullptr ? List() : *entries) {
+    const auto* const entry = std::get_if<Map>(&value);
+    const std::string location = entry == nullptr ? "" : without_slash(text_in(*entry, "location"));
+    if (location.empty()) continue;
+    const std::string pulls = text_in(*entry, "pull-from-mirror");
+    Mirror mirror{.registry = registry};
+    const size_t slash = std::min(location.find('/'), location.size());
+    mirror.url = fmt::format("{}://{}", flag_in(*entry, "insecure") ? "http" : "https", location.substr(0, slash));
+    if (!best_prefix.starts_with("*.") && best_prefix.size() > registry.size())
+      mirror.replaced = best_prefix.substr(registry.size() + 1);
+    mirror.path = location.substr(std::min(slash + 1, location.size()));
+    mirror.has_tags = !flag_in(*best, "mirror-by-digest-only") && pulls != "digest-only";
+    mirror.has_digests = pulls != "tag-only";
+    mirrors.push_back(std::move(mirror));
+  }
+  return mirrors;
+}
+
+}  // namespace
+
+Result<Mirror> parse_mirror(std::string_view text) {
+  Mirror mirror;
+  const size_t equals = text.find('=');
+  if (equals != text.npos && !is_url(text)) {
+    mirror.registry = text.substr(0, equals);
+    text.remove_prefix(equals + 1);
+  }
+  mirror.url = without_slash(std::string(text));
+  if (!is_url(mirror.url))
+    return failure(Code::unsupported, fmt::format("{} is not a mirror; use [HOST=]https://MIRROR", quoted(text)));
+  mirror.is_cache = mirror.url.ends_with("/v1/blobs");
+  if (mirror.is_cache && !mirror.registry.empty())
+    return failure(Code::unsupported, fmt::format("{}: a cache mirrors all sources; leave out HOST=", mirror.url));
+  return mirror;
+}
+
+MirrorFiles MirrorFiles::of_user() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  MirrorFiles files{"/etc/containerd/certs.d", variable("CONTAINERS_REGISTRIES_CONF")};
+  if (!files.containers.empty()) return files;
+  files.containers = variable("HOME") + "/.config/containers/registries.conf";
+  if (!std::ifstream(files.containers)) files.containers = "/etc/containers/registries.conf";
+  return files;
+}
+
+std::vector<Mirror> mirrors_for(const std::string& registry, const std::string& repository,
+                                const std::vector<Mirror>& given, const MirrorFiles& files,
+                                const std::function<void(const std::string&)>& log) {
+  std::vector<Mirror> found;
+  const auto add = [&](const std::string& file, Result<std::vector<Mirror>> mirrors) {
+    if (!mirrors) return log(fmt::format("{}: {}; its mirrors are not used", file, mirrors.error().message));
+    std::move(mirrors->begin(), mirrors->end(), std::back_inserter(found));
+  };
+  for (const Mirror& mirror : given)
+    if (!mirror.is_cache && (mirror.registry.empty() || mirror.registry == registry)) found.push_back(mirror);
+  for (const std::string& name : files.containerd.empty() ? std::vector<std::string>() : containerd_names(registry)) {
+    const std::string path = fmt::format("{}/{}/hosts.toml", files.containerd, name);
+    const auto text = read_config_file(path);
+    if (!text) continue;
+    add(path, mirrors_in_hosts(registry, *text));
+    break;
+  }
+  if (!files.containers.empty())
+    if (const auto text = read_config_file(files.containers))
+      add(files.containers, mirrors_in_registries(registry, repository, *text));
+  // An entry for the registry itself is not a mirror.
+  std::erase_if(found, [&](const Mirror& mirror) {
+    return mirror.url == "https://" + registry || mirror.url == "http://" + registry;
+  });
+  if (found.size() > kMaxMirrors) found.resize(kMaxMirrors);
+  return found;
+}
+
+std::string repository_at(const Mirror& mirror, const std::string& repository) {
+  std::string below = repository;
+  if (!mirror.replaced.empty()) below.erase(0, std::min(mirror.replaced.size() + 1, below.size()));
+  std::string url = mirror.url + (mirror.is_complete_path ? "" : "/v2");
+  for (const std::string& part : {mirror.path, below})
+    if (!part.empty()) url += "/" + part;
+  return url;
+}
+
+}  // namespace weightfs
