@@ -68,7 +68,8 @@ void Budget::add_file(const Source& file) {
   const std::string identity = file.identity();
   if (identity.empty()) return;
   const std::scoped_lock lock(mutex_);
-  if (files_.insert(identity).second) bytes_ = saturating_add(bytes_, file.occupied());
+  if (files_ == nullptr) files_ = std::make_unique<std::set<std::string>>();
+  if (files_->insert(identity).second) bytes_ = saturating_add(bytes_, file.occupied());
 }
 
 Result<void> Budget::charge(Cost cost, uint64_t count) {

@@ -72,8 +72,8 @@ class Budget {
   std::atomic<uint64_t> memory_ = 0;
   std::atomic<uint64_t> time_ = 0;
   std::atomic<uint64_t> checked_ = 0;  // memory_ at the last measurement
-  std::mutex mutex_;                   // guards files_
-  std::set<std::string> files_;        // identities of those that were added
+  static inline std::mutex mutex_;     // guards files_ of all budgets: there are many, and it is never held for long
+  std::unique_ptr<std::set<std::string>> files_;  // identities of those that were added; null if there are none
 };
 
 using BudgetPtr = std::shared_ptr<Budget>;

@@ -84,6 +84,13 @@ gid_t private_group() {
   return group;
 }
 
+// See is_private_file().
+bool is_private(mode_t mode, uid_t user, gid_t group) {
+  if (user != 0 && user != ::geteuid()) return false;
+  if ((mode & S_IWOTH) != 0) return false;
+  return (mode & S_IWGRP) == 0 || group == 0 || group == private_group();
+}
+
 Result<Descriptor> duplicate(int fd) {
   Descriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!copy) return failure(io_error("descriptor"));
@@ -118,14 +125,12 @@ bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.t
 // not.
 class FileSource final : public Source {
  public:
-  // It was opened as `name` relative to `directory`, or where that is null to the working directory.
-  FileSource(Descriptor fd, const struct stat& opened, std::string path, SharedDescriptor directory, std::string name,
-             OpenAgain open_again)
+  FileSource(Descriptor fd, const struct stat& opened, ConfinedDirectoryPtr directory, std::string name,
+             ConfinedDirectory::Links links)
       : opened_(opened),
-        path_(std::move(path)),
         directory_(std::move(directory)),
         name_(std::move(name)),
-        open_again_(std::move(open_again)),
+        links_(links),
         accepted_(attributes_of(opened, true)),
         accepted_change_(opened.st_ctim) {
     keep(std::make_shared<const OpenFile>(std::move(fd)));
@@ -136,15 +141,15 @@ class FileSource final : public Source {
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
 
-  uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
-  uint64_t occupied() const override { return file_occupied(opened_); }
+  uint64_t size() const override { return opened_.size; }
+  uint64_t occupied() const override { return opened_.occupied; }
   std::optional<Extent> extent() const override {
     const auto file = open();
     return file ? std::optional(Extent{(*file)->number(), 0, size(), *file}) : std::nullopt;
   }
-  std::string identity() const override { return file_identity(opened_); }
+  std::string identity() const override { return opened_.identity(); }
   std::shared_ptr<const void> hold() const override {
-    if (!open_again_) return nullptr;
+    if (directory_ == nullptr) return nullptr;
     return open().value_or(nullptr);
   }
 
@@ -156,7 +161,7 @@ class FileSource final : public Source {
       return has_changed();
     }
     struct stat now {};
-    if (::fstat(file->number(), &now) != 0) return failure(io_error(path_));
+    if (::fstat(file->number(), &now) != 0) return failure(io_error(path()));
     if (!is_write_protected(file->number(), now)) return failure(Code::unsupported, "file is writable");
     return duplicate(file->number());
   }
@@ -173,19 +178,21 @@ class FileSource final : public Source {
   }
 
  private:
+  std::string path() const { return directory_ == nullptr ? name_ : directory_->path_of(name_); }  // for messages
+
   tl::unexpected<Error> has_changed() const {
-    return failure(Code::io, fmt::format("{}: the file was changed or replaced after it was opened", path_));
+    return failure(Code::io, fmt::format("{}: the file was changed or replaced after it was opened", path()));
   }
 
   // Reads pieces that are inside of the file. The check follows the copies: a writer updates the times before the
   // bytes, so bytes copied before the times changed are all old bytes.
   Result<void> read_inside(std::span<const Piece> pieces) const {
     if (changed_.load(std::memory_order_relaxed)) return has_changed();
-    if (is_cancelled()) return failure(Code::resource, fmt::format("{}: cancelled", path_));
+    if (is_cancelled()) return failure(Code::resource, fmt::format("{}: cancelled", path()));
     const OpenFilePtr file = TRY(open());
     const auto whole = pread_all(file->number(), pieces);
     if (whole && *whole && is_as_opened(*file)) return {};
-    if (!whole && is_as_opened(*file)) return failure(Code::io, fmt::format("{}: {}", path_, whole.error().message));
+    if (!whole && is_as_opened(*file)) return failure(Code::io, fmt::format("{}: {}", path(), whole.error().message));
     changed_ = true;
     return has_changed();
   }
@@ -194,21 +201,21 @@ class FileSource final : public Source {
   void keep(OpenFilePtr file) const {
     file_ = file;
     file->last_use = coarse_clock();
-    if (open_again_)
+    if (directory_ != nullptr)
       recent_files().add(std::move(file));
     else
       kept_ = std::move(file);
   }
 
   Result<OpenFilePtr> open() const {
-    const std::scoped_lock lock(file_mutex_);
+    const std::scoped_lock lock(mutex_);
     if (OpenFilePtr file = file_.lock()) {
       file->last_use = coarse_clock();
       return file;
     }
-    auto opened = open_again_();
+    auto opened = directory_->open(name_, OpenFor::read, links_);
     if (!opened && opened.error().code == Code::not_found) opened.error().code = Code::io;
-    auto file = std::make_shared<const OpenFile>(TRY(std::move(opened)));
+    auto file = std::make_shared<const OpenFile>(TRY(std::move(opened)).descriptor);
     if (!is_as_closed(*file)) {
       changed_ = true;
       return has_changed();
@@ -217,17 +224,16 @@ class FileSource final : public Source {
     return file;
   }
 
-  // While it is closed nothing explains a new change time: another file can have got the number of a removed one.
+  // Call with the lock. While it is closed nothing explains a new change time: another file can have got the number of
+  // a removed one.
   bool is_as_closed(const OpenFile& file) const {
     struct stat open {};
-    if (::fstat(file.number(), &open) != 0 || !is_same_file(open)) return false;
-    const std::scoped_lock lock(mutex_);
-    return is_same_time(open.st_ctim, accepted_change_);
+    return ::fstat(file.number(), &open) == 0 && is_same_file(open) && is_same_time(open.st_ctim, accepted_change_);
   }
 
   bool is_same_file(const struct stat& now) const {
-    return now.st_ino == opened_.st_ino && now.st_dev == opened_.st_dev && now.st_size == opened_.st_size &&
-           is_same_time(now.st_mtim, opened_.st_mtim);
+    return now.st_ino == opened_.inode && now.st_dev == opened_.device &&
+           static_cast<uint64_t>(now.st_size) == opened_.size && is_same_time(now.st_mtim, opened_.modified);
   }
 
   // A removed path is not a change: the open file still has the bytes that were opened. Any write, rename and removal
@@ -237,7 +243,7 @@ class FileSource final : public Source {
     struct stat open {};
     if (::fstat(file.number(), &open) != 0 || !is_same_file(open)) return false;
     const auto now = coarse_clock();
-    if (now < next_path_check_.load(std::memory_order_relaxed) && is_same_time(open.st_ctim, opened_.st_ctim))
+    if (now < next_path_check_.load(std::memory_order_relaxed) && is_same_time(open.st_ctim, opened_.changed))
       return true;
     if (!is_unchanged_at_path(open)) return false;
     next_path_check_.store(now + kPathCheckInterval, std::memory_order_relaxed);
@@ -246,10 +252,11 @@ class FileSource final : public Source {
 
   bool is_unchanged_at_path(const struct stat& open) const {
     struct stat there {};
-    const bool at_path = ::fstatat(directory_ ? directory_->number() : AT_FDCWD, name_.c_str(), &there, 0) == 0;
+    const int directory = directory_ == nullptr ? AT_FDCWD : directory_->number();
+    const bool at_path = ::fstatat(directory, name_.c_str(), &there, 0) == 0;
     if (at_path && !is_same_file(there)) return false;
     const bool untouched =
-        at_path && is_same_time(open.st_ctim, opened_.st_ctim) && is_same_time(there.st_ctim, opened_.st_ctim);
+        at_path && is_same_time(open.st_ctim, opened_.changed) && is_same_time(there.st_ctim, opened_.changed);
     if (untouched) return true;
     // The later of two observations of the inode.
     return accepts(at_path ? there : open, at_path);
@@ -262,7 +269,8 @@ class FileSource final : public Source {
     const std::scoped_lock lock(mutex_);
     const bool as_before = is_same_time(now.st_ctim, accepted_change_);
     const bool explained = attributes != accepted_;
-    if (!as_before && !(explained && is_private_file(opened_) && is_private_file(now))) return false;
+    if (!as_before && !(explained && is_private(opened_.mode, opened_.user, opened_.group) && is_private_file(now)))
+      return false;
     accepted_ = attributes;
     accepted_change_ = now.st_ctim;
     return true;
@@ -270,17 +278,15 @@ class FileSource final : public Source {
 
   static constexpr std::chrono::milliseconds kPathCheckInterval{100};
 
-  struct stat opened_;
-  std::string path_;
-  SharedDescriptor directory_;
+  FileStatus opened_;
+  ConfinedDirectoryPtr directory_;  // of its name; null for the working directory
   std::string name_;
-  OpenAgain open_again_;  // null if it stays open
+  ConfinedDirectory::Links links_;
   mutable std::atomic<bool> changed_ = false;
   mutable std::atomic<std::chrono::nanoseconds> next_path_check_{};
-  mutable std::mutex file_mutex_;  // guards the next two; locked before mutex_
+  mutable std::mutex mutex_;  // guards the rest
   mutable std::weak_ptr<const OpenFile> file_;
   mutable OpenFilePtr kept_;     // if it cannot be opened again
-  mutable std::mutex mutex_;     // guards the rest
   mutable Attributes accepted_;  // as the file was when its change time was accepted last
   mutable timespec accepted_change_;
 };
@@ -437,40 +443,40 @@ bool is_write_protected(int fd, const struct stat& file) {
   return is_private_file(file) && (file.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
 }
 
-bool is_private_file(const struct stat& file) {
-  if (file.st_uid != 0 && file.st_uid != ::geteuid()) return false;
-  if ((file.st_mode & S_IWOTH) != 0) return false;
-  return (file.st_mode & S_IWGRP) == 0 || file.st_gid == 0 || file.st_gid == private_group();
-}
+bool is_private_file(const struct stat& file) { return is_private(file.st_mode, file.st_uid, file.st_gid); }
 
 Result<SourcePtr> open_file(const std::string& path) {
   // O_NONBLOCK: a FIFO or a device must be refused, not waited for; it means nothing on a regular file.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return failure(errno_code(errno), fmt::format("{}: {}", path, errno_text(errno)));
-  return source_of_file(std::move(file), nullptr, path, path);
+  return source_of_file(std::move(file), nullptr, path, ConfinedDirectory::Links::by_rules);
 }
 
-Result<SourcePtr> source_of_file(Descriptor file, SharedDescriptor directory, std::string name, const std::string& path,
-                                 OpenAgain open_again) {
+Result<SourcePtr> source_of_file(Descriptor file, ConfinedDirectoryPtr directory, std::string name,
+                                 ConfinedDirectory::Links links) {
   struct stat opened {};
   const bool known = ::fstat(file.number(), &opened) == 0;
   if (!known || !S_ISREG(opened.st_mode))
-    return failure(Code::io, fmt::format("{}{}", path, known ? ": not a regular file" : ": cannot be examined"));
-  return std::make_shared<FileSource>(std::move(file), opened, path, std::move(directory), std::move(name),
-                                      std::move(open_again));
-}
-
-std::string file_identity(const struct stat& file) {
-  const auto time = [](const timespec& t) { return fmt::format("{}.{}", t.tv_sec, t.tv_nsec); };
-  return fmt::format("file {}:{} {} {} {}", file.st_dev, file.st_ino, file.st_size, time(file.st_mtim),
-                     time(file.st_ctim));
+    return failure(Code::io, fmt::format("{}{}", directory == nullptr ? name : directory->path_of(name),
+                                         known ? ": not a regular file" : ": cannot be examined"));
+  return std::make_shared<FileSource>(std::move(file), opened, std::move(directory), std::move(name), links);
 }
 
 // A file system that does not count blocks reports 0.
-uint64_t file_occupied(const struct stat& file) {
-  const auto size = static_cast<uint64_t>(file.st_size);
-  const auto stored = static_cast<uint64_t>(file.st_blocks) * 512;
-  return stored == 0 ? size : std::min(size, stored);
+FileStatus::FileStatus(const struct stat& file)
+    : device(file.st_dev),
+      inode(file.st_ino),
+      size(static_cast<uint64_t>(file.st_size)),
+      occupied(file.st_blocks == 0 ? size : std::min(size, static_cast<uint64_t>(file.st_blocks) * 512)),
+      modified(file.st_mtim),
+      changed(file.st_ctim),
+      mode(file.st_mode),
+      user(file.st_uid),
+      group(file.st_gid) {}
+
+std::string FileStatus::identity() const {
+  const auto time = [](const timespec& t) { return fmt::format("{}.{}", t.tv_sec, t.tv_nsec); };
+  return fmt::format("file {}:{} {} {} {}", device, inode, size, time(modified), time(changed));
 }
 
 SourcePtr in_memory(std::string bytes) { return std::make_shared<MemorySource>(std::move(bytes)); }

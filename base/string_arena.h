@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <forward_list>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 namespace weightfs {
 
@@ -20,8 +20,8 @@ class StringArena {
   uint64_t size() const { return size_; }       ///< bytes of all strings
 
  private:
-  std::vector<std::unique_ptr<char[]>> blocks_;
-  size_t block_size_ = 64;  // of the next block; the first one is smaller
+  std::forward_list<std::unique_ptr<char[]>> blocks_;  // the newest first
+  size_t block_size_ = 64;                             // of the next block; the first one is smaller
   size_t left_ = 0;
   uint64_t size_ = 0;
 };

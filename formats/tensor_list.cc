@@ -23,17 +23,19 @@ uint32_t TensorList::Recent::find_or_add(std::vector<T>& values, size_t hash, co
   for (uint32_t i = 0; i < std::min<size_t>(added, kSearched); ++i)
     if (is_equal(values[i])) return i;
   if (added >= kSearched) {
-    if (slots_.empty()) slots_.resize(kSlots);  // 0 is a free slot: the first value needs none
+    if (slots_ == nullptr)
+      slots_ = std::make_unique<std::array<uint32_t, kSlots>>();  // 0 is a free slot: the first value needs none
     size_t free = hash % kSlots;
     for (size_t i = 0; i < kProbes; ++i) {
       const size_t at = (hash + i) % kSlots;
-      if (slots_[at] == 0) {
+      const uint32_t known = slots_->at(at);
+      if (known == 0) {
         free = at;
         break;
       }
-      if (is_equal(values[slots_[at]])) return slots_[at];
+      if (is_equal(values[known])) return known;
     }
-    slots_[free] = added;
+    slots_->at(free) = added;
   }
   values.push_back(make());
   return added;

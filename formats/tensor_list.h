@@ -3,10 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -139,7 +141,7 @@ class TensorList {
    private:
     static constexpr size_t kSlots = 256;
     static constexpr size_t kSearched = 4;  // values at the front that need no slot: most lists have no more
-    std::vector<uint32_t> slots_;
+    std::unique_ptr<std::array<uint32_t, kSlots>> slots_;  // null until it is needed
   };
 
   TensorView view(const Entry& entry) const;

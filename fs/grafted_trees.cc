@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "fs/fingerprint.h"
 
 namespace weightfs {
 namespace {
@@ -42,12 +41,17 @@ Result<TreePtr> absent_is_io(Result<TreePtr> made) {
   return made;
 }
 
+template <class T>
+std::optional<T> find(const std::unordered_map<uint32_t, T>& values, uint32_t key) {
+  const auto found = values.find(key);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
 }  // namespace
 
 struct GraftedTrees::OutermostModel {
   std::vector<uint32_t> trees;  // the model's own tree first
   uint64_t last_use = 0;
-  std::optional<FileIdentities> files;  // once dropped
 };
 
 Ino GraftedTrees::NodeHandle::ino_of(uint32_t node) const {
@@ -55,16 +59,16 @@ Ino GraftedTrees::NodeHandle::ino_of(uint32_t node) const {
 }
 
 void GraftedTrees::add(TreePtr tree, Ino root) {
-  const bool in_model = tree->model() != nullptr;
+  const uint32_t model = tree->model() == nullptr ? kNoModel : kAddedModel;
   const uint32_t nodes = tree->size();
-  trees_.push_back({std::move(tree), root, nodes, kNoModel, in_model, {}});
+  trees_.push_back({std::move(tree), root, nodes, model, {}});
 }
 
 // Call with the lock.
 GraftedTrees::NodeHandle GraftedTrees::handle_of(uint32_t number, uint32_t index) const {
   const Grafted& grafted = trees_[number];
   NodeHandle place{.tree_ptr = grafted.tree, .number = number, .index = index, .root = grafted.root, .in_use = nullptr};
-  if (grafted.model == kNoModel) return place;
+  if (grafted.model >= kAddedModel) return place;
   const auto& model = models_[grafted.model];
   model->last_use = ++uses_;
   place.in_use = model;
@@ -75,6 +79,12 @@ std::optional<GraftedTrees::NodeHandle> GraftedTrees::find_loaded(Ino ino) const
   const std::scoped_lock lock(mutex_);
   if (trees_[number_of(ino)].tree == nullptr) return std::nullopt;
   return handle_of(number_of(ino), index_of(ino));
+}
+
+// Call with the lock. The number of the tree that was grafted at this node; 0 for none.
+uint32_t GraftedTrees::grafted_at(const NodeHandle& node) const {
+  const auto& grafts = trees_[node.number].grafts;
+  return node.node().kind == NodeKind::tree && grafts != nullptr ? grafts[node.node().first] : 0;
 }
 
 // The node at which the tree of `ino` was grafted; nothing for an added tree.
@@ -125,7 +135,7 @@ void GraftedTrees::restore(uint32_t number, TreePtr tree) {
 // Call with the lock.
 bool GraftedTrees::is_outermost(uint32_t number) const {
   const uint32_t model = trees_[number].model;
-  return model != kNoModel && models_[model]->trees.front() == number;
+  return model < kAddedModel && models_[model]->trees.front() == number;
 }
 
 Result<void> GraftedTrees::check_unchanged(const NodeHandle& parent, uint32_t number, const TreePtr& tree) {
@@ -133,8 +143,8 @@ Result<void> GraftedTrees::check_unchanged(const NodeHandle& parent, uint32_t nu
   std::optional<FileIdentities> files;
   {
     const std::scoped_lock lock(mutex_);
-    fingerprint = trees_[number].fingerprint;
-    if (is_outermost(number)) files = models_[trees_[number].model]->files;
+    fingerprint = find(fingerprints_, number);
+    if (is_outermost(number)) files = find(files_, trees_[number].model);
   }
   const bool same_names = !fingerprint || *fingerprint == fingerprint_of(*tree);
   const bool same_files = !files || tree->model() == nullptr || may_be_same(*files, file_identities(*tree->model()));
@@ -146,20 +156,20 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::enter(Ino directory) {
   std::optional<NodeHandle> here;
   {
     const std::scoped_lock lock(mutex_);
-    const auto grown = grafts_.find(directory);
-    if (grown != grafts_.end() && trees_[grown->second].tree != nullptr) return handle_of(grown->second, Tree::kRoot);
     if (trees_[number_of(directory)].tree != nullptr) here = handle_of(number_of(directory), index_of(directory));
+    const uint32_t entered = here ? grafted_at(*here) : 0;
+    if (entered != 0 && trees_[entered].tree != nullptr) return handle_of(entered, Tree::kRoot);
   }
   if (!here) here = TRY(load(directory));
   if (here->node().kind == NodeKind::directory) return *here;
   if (here->node().kind != NodeKind::tree)
     return failure(Code::not_found, fmt::format("{}: not a directory", path(directory)));
-  std::optional<uint32_t> known;
+  uint32_t known = 0;
   {
     const std::scoped_lock lock(mutex_);
-    if (const auto grown = grafts_.find(directory); grown != grafts_.end()) known = grown->second;
+    known = grafted_at(*here);
   }
-  if (known) return reload(*here, *known);
+  if (known != 0) return reload(*here, known);
   TreePtr tree = TRY(load_tree(*here));
   const std::scoped_lock lock(mutex_);
   if (trees_.size() >= kMaxTrees) return failure(Code::resource, "too many directories entered; remount");
@@ -168,29 +178,28 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::enter(Ino directory) {
 
 // Call with the lock. Another thread may have loaded the tree meanwhile.
 GraftedTrees::NodeHandle GraftedTrees::graft(const NodeHandle& parent, TreePtr tree) {
-  const auto number = static_cast<uint32_t>(trees_.size());
-  const auto [grown, is_new] = grafts_.emplace(parent.ino(), number);
-  if (is_new) {
-    const Grafted& above = trees_[parent.number];
+  Grafted& above = trees_[parent.number];
+  if (above.grafts == nullptr) above.grafts = std::make_unique<uint32_t[]>(parent.tree().tree_count());
+  uint32_t& number = above.grafts[parent.node().first];
+  if (number == 0) {
+    number = static_cast<uint32_t>(trees_.size());
     const uint32_t node_count = tree->size();
     Grafted grafted{.tree = std::move(tree),
                     .root = parent.ino(),
                     .node_count = node_count,
                     .model = above.model,
-                    .in_model = above.in_model,
-                    .fingerprint = {}};
-    if (!above.in_model && grafted.tree->model() != nullptr) {
-      grafted.in_model = true;
+                    .grafts = nullptr};
+    if (above.model == kNoModel && grafted.tree->model() != nullptr) {
       grafted.model = static_cast<uint32_t>(models_.size());
       models_.push_back(std::make_shared<OutermostModel>());
       ++models_in_memory_;
     }
-    if (grafted.model != kNoModel) models_[grafted.model]->trees.push_back(number);
+    if (grafted.model < kAddedModel) models_[grafted.model]->trees.push_back(number);
     trees_.push_back(std::move(grafted));
   } else {
-    restore(grown->second, std::move(tree));
+    restore(number, std::move(tree));
   }
-  return handle_of(grown->second, Tree::kRoot);
+  return handle_of(number, Tree::kRoot);
 }
 
 // Loads the tree of a node of kind tree.
@@ -256,9 +265,9 @@ bool GraftedTrees::drop(uint32_t number) {
     const std::scoped_lock lock(mutex_);
     for (const uint32_t tree : models_[number]->trees) {
       dropped.emplace_back(tree, trees_[tree].tree);
-      fingerprints.push_back(trees_[tree].fingerprint);
+      fingerprints.push_back(find(fingerprints_, tree));
     }
-    files = models_[number]->files;
+    files = find(files_, number);
   }
   for (size_t i = 0; i < dropped.size(); ++i)
     if (!fingerprints[i] && dropped[i].second != nullptr) fingerprints[i] = fingerprint_of(*dropped[i].second);
@@ -270,11 +279,11 @@ bool GraftedTrees::drop(uint32_t number) {
   for (size_t i = 0; i < dropped.size(); ++i)
     if (trees_[dropped[i].first].tree != dropped[i].second) return false;
   for (size_t i = 0; i < dropped.size(); ++i) {
-    Grafted& grafted = trees_[dropped[i].first];
-    grafted.fingerprint = fingerprints[i];
-    grafted.tree = nullptr;
+    const uint32_t tree = dropped[i].first;
+    if (fingerprints[i]) fingerprints_.insert_or_assign(tree, *fingerprints[i]);
+    trees_[tree].tree = nullptr;
   }
-  model.files = std::move(files);
+  if (files) files_.insert_or_assign(number, *std::move(files));
   --models_in_memory_;
   const Ino root = trees_[model.trees.front()].root;
   const Tree& above = *trees_[number_of(root)].tree;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/os/memory.h"
+#include "fs/fingerprint.h"
 #include "fs/tree.h"
 
 namespace weightfs {
@@ -78,13 +79,16 @@ class GraftedTrees {
     TreePtr tree;  // null if dropped
     Ino root;
     uint32_t node_count;
-    uint32_t model;                       // index in models_; or kNoModel
-    bool in_model;                        // is a model's tree, or below one
-    std::optional<uint64_t> fingerprint;  // once dropped
+    uint32_t model;  // index in models_; or kNoModel or kAddedModel
+    // By Node::first of a node of kind tree: the number of the tree that was grafted there, 0 for none. Null if there
+    // is none at all.
+    std::unique_ptr<uint32_t[]> grafts;
   };
-  static constexpr uint32_t kNoModel = UINT32_MAX;
+  static constexpr uint32_t kNoModel = UINT32_MAX;         // the tree is above the models
+  static constexpr uint32_t kAddedModel = UINT32_MAX - 1;  // it is in a model that was added, which is never dropped
 
   NodeHandle handle_of(uint32_t number, uint32_t index) const;
+  uint32_t grafted_at(const NodeHandle& node) const;
   std::optional<Ino> graft_point(Ino ino) const;
   Result<NodeHandle> reload(const NodeHandle& parent, uint32_t number);
   Result<TreePtr> load_tree(const NodeHandle& node);
@@ -101,11 +105,12 @@ class GraftedTrees {
   bool drop(uint32_t model);
 
   const ModelLimits limits_;
-  std::mutex dropping_;                       // one thread drops at a time; locked before mutex_
-  mutable std::mutex mutex_;                  // guards the rest
-  std::deque<Grafted> trees_;                 // by number
-  std::unordered_map<Ino, uint32_t> grafts_;  // node of kind tree → number of the tree grafted there
+  std::mutex dropping_;        // one thread drops at a time; locked before mutex_
+  mutable std::mutex mutex_;   // guards the rest
+  std::deque<Grafted> trees_;  // by number
   std::deque<std::shared_ptr<OutermostModel>> models_;
+  std::unordered_map<uint32_t, uint64_t> fingerprints_;  // of the trees that were dropped, by number
+  std::unordered_map<uint32_t, FileIdentities> files_;   // of the models that were dropped, by index in models_
   size_t models_in_memory_ = 0;
   mutable uint64_t uses_ = 0;  // the clock of OutermostModel::last_use
 };

@@ -61,14 +61,15 @@ Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
     builder.set_modified(modified);
     if (model->budget != nullptr) TRY_VOID(model->budget->charge(Cost::step, model->parts.size()));
     const auto paths = part_paths(*model);
-    for (const std::string& path : directory_paths(*model, paths)) builder.add_directory(path);
+    for (const std::string& path : directory_paths(*model, paths)) builder.add_directory(builder.keep(path));
     for (size_t i = 0; i < paths.size(); ++i) {
       const Part& part = model->parts[i];
+      const std::string_view path = paths[i] == part.path ? part.path : builder.keep(paths[i]);
       // A link is resolved from its path here, which can differ from its path in the container.
-      if (!part.link_target.empty() && archive::stays_inside(paths[i], part.link_target))
-        builder.add_link(paths[i], part.link_target);
+      if (!part.link_target.empty() && archive::stays_inside(path, part.link_target))
+        builder.add_link(path, part.link_target);
       else
-        builder.add_file(paths[i], part.source);
+        builder.add_file(path, part.source);
     }
     TRY_VOID(builder.charge(model->budget));
     return std::move(builder).freeze();
@@ -84,7 +85,7 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
     const auto paths = part_paths(*model);
     for (const Nested& nested : TRY(model->nested(model))) {
       const std::string& path = paths[nested.part];
-      builder.add_tree(path, modified, Later<TreePtr>([=, read = nested.model]() -> Result<TreePtr> {
+      builder.add_tree(builder.keep(path), modified, Later<TreePtr>([=, read = nested.model]() -> Result<TreePtr> {
                          if (model->budget != nullptr) {
                            TRY_VOID(model->budget->charge(Cost::step, kModelSteps));
                            TRY_VOID(model->budget->charge(Cost::kept, kModelMemory));

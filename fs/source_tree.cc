@@ -28,9 +28,10 @@ TreePtr tree_of(const Opened& opened);
 
 void add(TreeBuilder& builder, const std::string& path, const SourceEntry& entry) {
   if (const auto* const file = std::get_if<SourcePtr>(&entry.content))
-    return builder.add_file(path, Later<SourcePtr>::of(*file));
+    return builder.add_file(builder.keep(path), Later<SourcePtr>::of(*file));
   const auto& open = std::get<std::function<Result<Opened>()>>(entry.content);
-  builder.add_tree(path, entry.modified, Later<TreePtr>([open]() -> Result<TreePtr> { return tree_of(TRY(open())); }));
+  builder.add_tree(builder.keep(path), entry.modified,
+                   Later<TreePtr>([open]() -> Result<TreePtr> { return tree_of(TRY(open())); }));
 }
 
 TreePtr tree_of(const Opened& opened) {

@@ -10,8 +10,12 @@ Node Tree::node(uint32_t index) const {
   const PackedNode& packed = nodes()[index];
   const std::string_view text(packed.name, packed.name_size);
   if (packed.kind == NodeKind::directory) {
-    const Directory& directory = directories()[packed.first];
-    return {text, {}, packed.kind, directory.first, directory.count};
+    const auto first_child = [&](uint32_t directory) {
+      return directory == 0 ? kRoot + 1 : directories()[directory - 1].first;
+    };
+    const uint32_t first = first_child(packed.first);
+    const uint32_t end = packed.first == directories().size() ? size() : first_child(packed.first + 1);
+    return {text, {}, packed.kind, first, end - first};
   }
   return {text, shared_ == nullptr ? "" : view_->suffix, packed.kind, packed.first, 0};
 }
@@ -56,16 +60,22 @@ uint32_t Tree::directories_in(uint32_t directory) const {
   }));
 }
 
-TreeBuilder::TreeBuilder(ModelPtr model) : tree_(new Tree) { tree_->model_ = std::move(model); }
+TreeBuilder::TreeBuilder(ModelPtr model) : tree_(std::make_shared<Tree>(Tree::Key())) {
+  tree_->model_ = std::move(model);
+}
+
+std::string_view TreeBuilder::keep(std::string_view path) {
+  kept_ += path.size();
+  return texts_.add(path);
+}
 
 void TreeBuilder::set_modified(Time modified) { tree_->modified_ = modified; }
 
-void TreeBuilder::set_container_bytes(uint64_t bytes) { tree_->container_bytes_ = bytes; }
+void TreeBuilder::set_container_bytes(uint64_t bytes) { contents().container_bytes = bytes; }
 
 void TreeBuilder::add(std::string_view path, NodeKind kind, size_t first) {
   sorted_ = false;
-  leaves_.push_back({tree_->texts_.add(path), kind, static_cast<uint32_t>(first)});
-  kept_ += path.size();
+  leaves_.push_back({path, kind, static_cast<uint32_t>(first)});
 }
 
 Tree::Contents& TreeBuilder::contents() {
@@ -81,13 +91,13 @@ void TreeBuilder::add_file(std::string_view path, Later<SourcePtr> source) {
 }
 
 void TreeBuilder::add_dynamic_file(std::string_view path, DynamicFile file) {
-  add(path, NodeKind::dynamic, contents().dynamic_files.size());
-  contents().dynamic_files.push_back(std::move(file));
+  add(path, NodeKind::dynamic, contents().others.size());
+  contents().others.emplace_back(std::move(file));
 }
 
 void TreeBuilder::add_link(std::string_view path, std::string target) {
-  add(path, NodeKind::link, contents().links.size());
-  contents().links.push_back(std::move(target));
+  add(path, NodeKind::link, contents().others.size());
+  contents().others.emplace_back(std::move(target));
 }
 
 void TreeBuilder::add_tree(std::string_view path, Time modified, Later<TreePtr> tree) {
@@ -107,13 +117,13 @@ Result<void> TreeBuilder::add_tensors(const views::View& view) {
   names.reserve(tensors.size());
   for (const TensorView& tensor : tensors) names.push_back({tensor.scope, tensor.name});
   sorted_ = leaves_.empty();
-  const uint64_t kept_before = tree_->texts_.size();
-  const auto paths = TRY(paths_within(budget.get(), std::move(names), view.suffix, tree_->texts_));
+  const uint64_t kept_before = texts_.size();
+  const auto paths = TRY(paths_within(budget.get(), std::move(names), view.suffix, texts_));
   leaves_.reserve(leaves_.size() + paths.size());
   for (const auto& [path, name] : paths)
     if (view.has(*tree_->model_, name)) leaves_.push_back({path, NodeKind::tensor, name});
   auto charged = charge(budget);
-  if (!charged) budget->release(Cost::kept, tree_->texts_.size() - kept_before);
+  if (!charged) budget->release(Cost::kept, texts_.size() - kept_before);
   return charged;
 }
 
@@ -132,7 +142,7 @@ Result<TreePtr> TreeBuilder::share(TreePtr tensors, const views::View& view) {
         node.text.find("%~") != node.text.npos)
       return nullptr;
   }
-  const std::shared_ptr<Tree> tree(new Tree);
+  const auto tree = std::make_shared<Tree>(Tree::Key());
   tree->model_ = tensors->model_;
   tree->modified_ = tensors->modified_;
   tree->view_ = &view;
@@ -181,7 +191,6 @@ void TreeBuilder::build_nodes() {
   };
   auto& nodes = tree_->nodes_;
   nodes.reserve(count_nodes() + 1);
-  auto& directories = tree_->directories_;
   nodes.push_back({"", 0, 0, NodeKind::directory});
   std::vector<Pending> pending{{Tree::kRoot, 0, leaves_.size(), 0}};
   for (size_t next = 0; next < pending.size(); ++next) {
@@ -206,18 +215,19 @@ void TreeBuilder::build_nodes() {
       }
       i = end;
     }
-    directories.push_back({d.node, first, static_cast<uint32_t>(nodes.size()) - first});
+    if (d.node != Tree::kRoot) contents().directories.push_back({d.node, first});
   }
 }
 
 TreePtr TreeBuilder::freeze() && {
   sort_leaves();
   build_nodes();
-  tree_->directories_.shrink_to_fit();
   if (tree_->contents_ != nullptr) {
+    tree_->contents_->directories.shrink_to_fit();
     tree_->contents_->files.shrink_to_fit();
     tree_->contents_->trees.shrink_to_fit();
   }
+  if (texts_.size() > 0) tree_->texts_ = std::make_unique<const StringArena>(std::move(texts_));
   return std::move(tree_);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -34,7 +35,7 @@ enum class NodeKind : uint8_t {
 using DynamicFile = std::function<Result<SourcePtr>()>;
 
 /// A node, as a value. The children of a directory are the nodes [first, first + count). For other kinds `first` is an
-/// index into the tensors of the model, or into the tree's files, dynamic files, links or trees.
+/// index into the tensors of the model, or into the tree's files, trees or others.
 struct Node {
   std::string_view text;    ///< its name, without the suffix
   std::string_view suffix;  ///< of its view, in a tree that shares the nodes of another one
@@ -49,7 +50,11 @@ struct Node {
 /// tensors/ if their names differ only by the suffix; then it is sorted by the name without the suffix. Callable from
 /// any thread without a lock.
 class Tree {
+  struct Key {};  // only TreeBuilder makes trees
+
  public:
+  explicit Tree(Key) {}
+
   static constexpr uint32_t kRoot = 0;
 
   uint32_t size() const { return static_cast<uint32_t>(nodes().size()); }
@@ -70,38 +75,42 @@ class Tree {
   /// The content of a node of the named kind.
   TensorView tensor(const Node& node) const { return model_->tensors[node.first]; }
   const Later<SourcePtr>& file(const Node& node) const { return contents_->files[node.first]; }
-  const DynamicFile& dynamic_file(const Node& node) const { return contents_->dynamic_files[node.first]; }
-  const std::string& link(const Node& node) const { return contents_->links[node.first]; }
+  const DynamicFile& dynamic_file(const Node& node) const {
+    return std::get<DynamicFile>(contents_->others[node.first]);
+  }
+  const std::string& link(const Node& node) const { return std::get<std::string>(contents_->others[node.first]); }
   const Later<TreePtr>& tree(const Node& node) const { return contents_->trees[node.first].tree; }
+  size_t tree_count() const { return contents_ == nullptr ? 0 : contents_->trees.size(); }  ///< of kind tree
   Time modified_of_tree(const Node& node) const { return contents_->trees[node.first].modified; }
 
   const views::View& view() const { return *view_; }  ///< of the nodes of kind tensor; the tree must have one
 
   const ModelPtr& model() const { return model_; }  ///< null in a directory of models
   Time modified() const { return modified_; }
-  uint64_t container_bytes() const { return container_bytes_; }  ///< total size of its containers
+  /// The total size of its containers, if it is the tree of a model or of a directory of models.
+  uint64_t container_bytes() const { return contents_ == nullptr ? 0 : contents_->container_bytes; }
 
  private:
   friend class TreeBuilder;
-  Tree() = default;
 
-  // A Node in memory: there may be a million. For a directory `first` is an index into directories_.
+  // A Node in memory: there may be a million. `first` of a directory is its index in directories() + 1, of the root 0.
   struct PackedNode {
     const char* name;
     uint32_t first;
     uint16_t name_size;
     NodeKind kind;
   };
-  // The directories are in the order of their nodes, and so of their children.
+  // A directory other than the root: the children of the root begin at node 1. In the order of their nodes, so that the
+  // children of one end where those of the next begin.
   struct Directory {
     uint32_t node;
-    uint32_t first;
-    uint32_t count;
+    uint32_t first;  // child
   };
 
   const std::vector<PackedNode>& nodes() const { return shared_ == nullptr ? nodes_ : shared_->nodes_; }
-  const std::vector<Directory>& directories() const {
-    return shared_ == nullptr ? directories_ : shared_->directories_;
+  std::span<const Directory> directories() const {
+    const auto& contents = shared_ == nullptr ? contents_ : shared_->contents_;
+    return contents == nullptr ? std::span<const Directory>() : contents->directories;
   }
   std::optional<uint32_t> find_text(uint32_t directory, std::string_view text) const;
 
@@ -109,30 +118,31 @@ class Tree {
   ModelPtr model_;
   const views::View* view_ = nullptr;
   Time modified_ = 0;
-  uint64_t container_bytes_ = 0;
   std::vector<PackedNode> nodes_;
-  std::vector<Directory> directories_;
   struct Grafted {
     Later<TreePtr> tree;
     Time modified;
   };
-  // Of the nodes that are not tensors; absent in a tree of tensors.
+  // Of the nodes that are not tensors; absent in a tree of tensors without directories.
   struct Contents {
+    std::vector<Directory> directories;
     std::vector<Later<SourcePtr>> files;
-    std::vector<DynamicFile> dynamic_files;
-    std::vector<std::string> links;
     std::vector<Grafted> trees;
+    std::vector<std::variant<DynamicFile, std::string>> others;  // dynamic files and targets of links
+    uint64_t container_bytes = 0;
   };
   std::unique_ptr<Contents> contents_;
-  StringArena texts_;
+  std::unique_ptr<const StringArena> texts_;  // names of its own; null if it has none
 };
 
 /// Collects the nodes of a tree, then freezes it. Paths must be unique, and no file may be a parent of another path.
+/// A path must exist as long as the tree: a literal, a text of the tree's model, or the result of keep().
 class TreeBuilder {
  public:
   /// `model` has the tensors of the tree; null if there are none.
   explicit TreeBuilder(ModelPtr model);
 
+  std::string_view keep(std::string_view path);  ///< a copy of the path, which the tree owns
   void set_modified(Time modified);
   void set_container_bytes(uint64_t bytes);
   void add_directory(std::string_view path);  ///< a directory that may be empty
@@ -149,7 +159,7 @@ class TreeBuilder {
   /// files. Returns null if it does not. Charges the check to the model's budget, and fails as Budget::charge does.
   static Result<TreePtr> share(TreePtr tensors, const views::View& view);
 
-  /// Charges the added nodes and names to `budget`, if not null. Call it before freeze().
+  /// Charges the added nodes and the kept paths to `budget`, if not null. Call it before freeze().
   Result<void> charge(const BudgetPtr& budget);
 
   TreePtr freeze() &&;
@@ -169,7 +179,8 @@ class TreeBuilder {
 
   std::shared_ptr<Tree> tree_;
   std::vector<Leaf> leaves_;
-  uint64_t kept_ = 0;  // bytes of added paths that have not been charged yet
+  StringArena texts_;  // of the tree
+  uint64_t kept_ = 0;  // bytes of kept paths that have not been charged yet
   bool sorted_ = false;
 };
 

@@ -46,7 +46,10 @@ Result<Opened> open_at(const Location& directory, Traversal traversal, const Ope
 class Lister {
  public:
   Lister(const OpenOptions& options, Traversal traversal, Time modified)
-      : options_(options), traversal_(std::move(traversal)), listing_{{}, modified, 0} {}
+      : shared_options_(std::make_shared<const OpenOptions>(options)),
+        options_(*shared_options_),
+        traversal_(std::move(traversal)),
+        listing_{{}, modified, 0} {}
 
   void add(const Location& location, unsigned char type) {
     if (location.path() == options_.excluded_path) return;
@@ -75,7 +78,7 @@ class Lister {
       // Any readable file of a split model opens all of it.
       if (split && !split_models_.insert(*split).second) return;
       listing_.entries.push_back(
-          {name, time, size, [=, options = options_] { return open_container(location, time, options); }});
+          {name, time, size, [=, options = shared_options_] { return open_container(location, time, *options); }});
     } else if (options_.all_files) {
       listing_.bytes += size;
       listing_.entries.push_back({name, time, size, listed_file(location, found)});
@@ -101,9 +104,10 @@ class Lister {
     if (traversal.entered.contains({found.st_dev, found.st_ino})) return;
     if (by_link && ++traversal.links > kMaxDirectoryLinks) return;
     listing_.entries.push_back({location.file_name(), modified(found), 0,
-                                [=, options = options_] { return open_at(location, traversal, options); }});
+                                [=, options = shared_options_] { return open_at(location, traversal, *options); }});
   }
 
+  const std::shared_ptr<const OpenOptions> shared_options_;  // those of all entries
   const OpenOptions& options_;
   Traversal traversal_;
   std::set<std::string> split_models_;  // of which a file is listed

@@ -26,11 +26,11 @@ class ListedFile final : public Source {
       : listed_(listed),
         opened_([location = std::move(location), size = listed.st_size] { return open_as_listed(location, size); }) {}
 
-  uint64_t size() const override { return static_cast<uint64_t>(listed_.st_size); }
-  uint64_t occupied() const override { return file_occupied(listed_); }
+  uint64_t size() const override { return listed_.size; }
+  uint64_t occupied() const override { return listed_.occupied; }
   std::string identity() const override {
     const auto opened = opened_.peek();
-    return opened ? (*opened)->identity() : file_identity(listed_);
+    return opened ? (*opened)->identity() : listed_.identity();
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return TRY(opened_.get())->read(offset, out);
@@ -48,7 +48,7 @@ class ListedFile final : public Source {
     return failure(Code::io, fmt::format("{}: {} bytes, {} when listed", location.path(), file->size(), size));
   }
 
-  struct stat listed_;
+  FileStatus listed_;
   Later<SourcePtr> opened_;
 };
 

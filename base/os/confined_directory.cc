@@ -83,9 +83,7 @@ Result<std::vector<DirectoryEntry>> entries_of(const Descriptor& directory) {
 }
 
 ConfinedDirectory::ConfinedDirectory(Descriptor directory, std::string path, Confinement rules)
-    : directory_(std::make_shared<const Descriptor>(std::move(directory))),
-      path_(std::move(path)),
-      rules_(std::move(rules)) {}
+    : directory_(std::move(directory)), path_(std::move(path)), rules_(std::move(rules)) {}
 
 std::string ConfinedDirectory::path_of(std::string_view name) const {
   if (name.empty()) return path_;
@@ -99,17 +97,12 @@ Confinement ConfinedDirectory::rules_for(Links links) const {
 }
 
 Result<struct stat> ConfinedDirectory::examine(const std::string& name, Links links) const {
-  return TRY(open_by(rules_for(links), name, OpenFor::status)).status;
+  return TRY(open(name, OpenFor::status, links)).status;
 }
 
 Result<SourcePtr> ConfinedDirectory::open_file(const std::string& name, Links links) const {
-  auto opened = TRY(open_by(rules_for(links), name, OpenFor::read));
-  OpenAgain open_again;
-  if (auto shared = weak_from_this().lock())
-    open_again = [shared = std::move(shared), name, links]() -> Result<Descriptor> {
-      return TRY(shared->open_by(shared->rules_for(links), name, OpenFor::read)).descriptor;
-    };
-  return source_of_file(std::move(opened.descriptor), directory_, name, path_of(name), std::move(open_again));
+  auto opened = TRY(open(name, OpenFor::read, links));
+  return source_of_file(std::move(opened.descriptor), shared_from_this(), name, links);
 }
 
 Result<std::shared_ptr<const ConfinedDirectory>> ConfinedDirectory::below(const std::string& name) const {
@@ -127,8 +120,8 @@ Result<std::vector<DirectoryEntry>> ConfinedDirectory::list(const std::string& n
 }
 
 // If the process has no free descriptor, those of files that are not in use are closed.
-Result<OpenedPath> ConfinedDirectory::open_by(const Confinement& rules, const std::string& name,
-                                              OpenFor purpose) const {
+Result<OpenedPath> ConfinedDirectory::open(const std::string& name, OpenFor purpose, Links links) const {
+  const Confinement rules = rules_for(links);
   auto opened = open_once(rules, name, purpose);
   if (!opened && opened.error().code == Code::resource && recent_files().clear())
     opened = open_once(rules, name, purpose);
@@ -146,9 +139,9 @@ Result<OpenedPath> ConfinedDirectory::open_once(const Confinement& rules, const 
     return failure(Code::not_found, fmt::format("{}: {}", path_of(quoted(name)), errno_text(ENAMETOOLONG)));
   const char* const path = name.empty() ? "." : name.c_str();
   const int got =
-      rules.use_openat2 && !rules.rights ? openat2_beneath(directory_->number(), path, flags_for(purpose)) : -ENOSYS;
+      rules.use_openat2 && !rules.rights ? openat2_beneath(directory_.number(), path, flags_for(purpose)) : -ENOSYS;
   if (got < 0 && !needs_walk(-got)) return tl::unexpected(about(system_error(-got)));
-  if (got < 0) return PathWalk(directory_->number(), rules).open(name, purpose).map_error(about);
+  if (got < 0) return PathWalk(directory_.number(), rules).open(name, purpose).map_error(about);
   OpenedPath opened{Descriptor(got), {}};
   if (::fstat(got, &opened.status) != 0) return tl::unexpected(about(system_error(errno)));
   if (purpose == OpenFor::read && !S_ISREG(opened.status.st_mode))

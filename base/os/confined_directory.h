@@ -50,17 +50,19 @@ class ConfinedDirectory : public std::enable_shared_from_this<ConfinedDirectory>
 
   std::string path_of(std::string_view name) const;
 
+  int number() const { return directory_.number(); }  ///< the descriptor, which is valid as long as this object
+
   /// Which links are followed. `named`: all, because the name is the SOURCE itself.
   enum class Links { by_rules, named };
 
   /// Fails with not_found and io.
   Result<struct stat> examine(const std::string& name, Links links = Links::by_rules) const;
 
-  /// Opens a regular file. If this object is shared, the file is closed while others are used, see source_of_file().
+  /// Opens a regular file, which is closed while others are used, see source_of_file(). This object must be shared.
   Result<SourcePtr> open_file(const std::string& name, Links links = Links::by_rules) const;
 
   /// Opens a directory for listing, or any file for examination.
-  Result<OpenedPath> open(const std::string& name, OpenFor purpose) const { return open_by(rules_, name, purpose); }
+  Result<OpenedPath> open(const std::string& name, OpenFor purpose, Links links = Links::by_rules) const;
 
   /// A subdirectory from which no link leads out, except with `follow_links`; by default not even a link of the
   /// mounting user. Fails as open() does.
@@ -72,9 +74,8 @@ class ConfinedDirectory : public std::enable_shared_from_this<ConfinedDirectory>
  private:
   Confinement rules_for(Links links) const;
   Result<OpenedPath> open_once(const Confinement& rules, const std::string& name, OpenFor purpose) const;
-  Result<OpenedPath> open_by(const Confinement& rules, const std::string& name, OpenFor purpose) const;
 
-  SharedDescriptor directory_;
+  Descriptor directory_;
   std::string path_;
   Confinement rules_;
 };

@@ -75,7 +75,7 @@ class DroppedModels : public testing::Test {
   TreePtr directory() {
     TreeBuilder builder(nullptr);
     for (int i = 0; i < kModels; ++i)
-      builder.add_tree("m" + std::to_string(i), 7, Later<TreePtr>([this, i] { return model(i); }));
+      builder.add_tree(builder.keep("m" + std::to_string(i)), 7, Later<TreePtr>([this, i] { return model(i); }));
     builder.add_tree("sub", 7, Later<TreePtr>([this]() -> Result<TreePtr> {
                        TreeBuilder inside(nullptr);
                        inside.add_tree("m", 7, Later<TreePtr>([this] { return model(kModels); }));
@@ -285,7 +285,7 @@ TEST(Descriptors, ExhaustionDropsModels) {
   TreeBuilder builder(nullptr);
   constexpr int kModels = 60;
   for (int i = 0; i < kModels; ++i)
-    builder.add_tree("m" + std::to_string(i), 0, Later<TreePtr>([&]() -> Result<TreePtr> {
+    builder.add_tree(builder.keep("m" + std::to_string(i)), 0, Later<TreePtr>([&]() -> Result<TreePtr> {
                        auto model = std::make_shared<Model>();
                        model->parts.push_back({"f", Later<SourcePtr>::of(TRY(open_file(path)))});
                        model->parts.push_back({"late", Later<SourcePtr>([&] { return open_file(path); })});
@@ -316,7 +316,7 @@ TEST(Memory, EmptyModelNeedsLessThanSixKilobytes) {
   constexpr int kModels = 2000;
   TreeBuilder builder(nullptr);
   for (int i = 0; i < kModels; ++i)
-    builder.add_tree("m" + std::to_string(i), 0, Later<TreePtr>([]() -> Result<TreePtr> {
+    builder.add_tree(builder.keep("m" + std::to_string(i)), 0, Later<TreePtr>([]() -> Result<TreePtr> {
                        auto model = std::make_shared<Model>();
                        model->format = "ollama";
                        return lay_out(model, "/some/where/manifests/host/name/model/tag", 0);

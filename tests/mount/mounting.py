@@ -233,11 +233,16 @@ def is_sanitized():
         return b"__asan_init" in file.read()
 
 
+def descriptors_of(pid):
+    """How many descriptors a process has open at the moment: a request that is not complete may have a few."""
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
 def requests_of(pid):
     """How many read system calls a server has made: one per request of the kernel, and its own reads."""
     with open(f"/proc/{pid}/io") as file:
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "halt", "has_ended", "is_sanitized", "numbers", "on_terminal", "os", "processes_of", "requests_of", "run",
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "descriptors_of", "halt", "has_ended", "is_sanitized", "numbers", "on_terminal", "os", "processes_of", "requests_of", "run",
            "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest", "until"]

@@ -6,7 +6,7 @@ import json
 import select
 import threading
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, halt, has_ended, is_mounted, numbers, os, processes_of, run,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, descriptors_of, halt, has_ended, is_mounted, numbers, os, processes_of, run,
                       sample_tensors, shutil, signal, subprocess, sys, unittest, until)
 
 
@@ -448,8 +448,7 @@ class Directories(MountTestCase):
             shutil.copyfile(one, self.path("models", f"{i:04d}.safetensors"))
         mnt = self.mount(self.path("models"))
         self.assertEqual(len(os.listdir(mnt)), 10_000)
-        descriptors = f"/proc/{self.server(mnt)}/fd"
-        self.assertLess(len(os.listdir(descriptors)), 50, "no model is open before it is entered")
+        self.assertLess(descriptors_of(self.server(mnt)), 50, "no model is open before it is entered")
         for i in range(0, 10_000, 500):
             self.assertEqual(self.read("mnt", f"{i:04d}.safetensors", "tensors", "bias"), numbers("i", 4))
 

@@ -6,7 +6,7 @@ import random
 import re
 import threading
 
-from mounting import (LIMIT_S, MountTestCase, UsersTestCase, as_nobody, containers, has_ended, is_sanitized, os, processes_of, run, signal, subprocess, sys,
+from mounting import (LIMIT_S, MountTestCase, UsersTestCase, as_nobody, containers, descriptors_of, has_ended, is_sanitized, os, processes_of, run, signal, subprocess, sys,
                       unittest, until)
 from tensors import one_tensor
 import archives
@@ -204,7 +204,7 @@ class Container(Case):
                 for fd in fds:
                     os.close(fd)
             until(lambda: self.status(self.point)["passthrough"]["files"] == [], "files stay open")
-            counts.append(sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (broker, self.server(self.point))))
+            counts.append(sum(map(descriptors_of, (broker, self.server(self.point)))))
         self.assertLess(counts[-1], counts[0] + 10, counts)  # a request under way has one or two; a leak would be 60 a round
 
     # The kernel maps the local file itself.

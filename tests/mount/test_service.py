@@ -158,9 +158,10 @@ class Notifications(ServiceTestCase):
         beat = self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1")
         self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1", beat + 1)
         # A thread that waits for the mount must not keep it open: when the other threads die, the mount ends, and then this thread.
-        without = [task for task in glob.glob(f"/proc/{process.pid}/task/*")
-                   if not any(os.path.realpath(descriptor) == "/dev/fuse" for descriptor in glob.glob(f"{task}/fd/*"))]
-        self.assertEqual(len(without), 1)
+        def without_the_mount():
+            return [task for task in glob.glob(f"/proc/{process.pid}/task/*")
+                    if not any(os.path.realpath(descriptor) == "/dev/fuse" for descriptor in glob.glob(f"{task}/fd/*"))]
+        until(lambda: len(without_the_mount()) == 1, lambda: f"threads without the mount: {without_the_mount()}")  # not one that ends
         # A request to the mount fails while the server is still alive.
         subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
         self.addCleanup(lambda: is_mounted(self.point) and subprocess.run(["umount", "-l", self.point], check=False))

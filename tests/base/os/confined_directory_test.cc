@@ -37,9 +37,9 @@ class ConfinedDirectoryTest : public testing::TestWithParam<bool> {
     rules.use_openat2 = GetParam();
   }
 
-  ConfinedDirectory directory() const {
-    return ConfinedDirectory(Descriptor(::open(here.path("source").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)),
-                             here.path("source"), rules);
+  ConfinedDirectoryPtr directory() const {
+    return std::make_shared<const ConfinedDirectory>(
+        Descriptor(::open(here.path("source").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)), here.path("source"), rules);
   }
 
   // Its bytes, or the error.
@@ -49,7 +49,7 @@ class ConfinedDirectoryTest : public testing::TestWithParam<bool> {
     const auto bytes = read_text(**file, 0, (*file)->size());
     return bytes ? *bytes : "error: " + bytes.error().message;
   }
-  std::string read(const std::string& name) const { return read(directory(), name); }
+  std::string read(const std::string& name) const { return read(*directory(), name); }
   std::string refusal(const std::string& name, const char* why) const {
     return fmt::format("error: {}/{}: {}", here.path("source"), name, why);
   }
@@ -70,8 +70,8 @@ INSTANTIATE_TEST_SUITE_P(Kernel, ConfinedDirectoryTest, testing::Bool(),
 TEST_P(ConfinedDirectoryTest, OpensFilesBelow) {
   EXPECT_EQ(read("model.bin"), "model");
   EXPECT_EQ(read("sub/shard.bin"), "shard");
-  EXPECT_EQ(directory().open_file("absent").error().code, Code::not_found);
-  EXPECT_EQ(directory().open_file("model.bin/x").error().code, Code::not_found);
+  EXPECT_EQ(directory()->open_file("absent").error().code, Code::not_found);
+  EXPECT_EQ(directory()->open_file("model.bin/x").error().code, Code::not_found);
 }
 
 TEST_P(ConfinedDirectoryTest, FollowsInnerLinksOfAnyOwner) {
@@ -100,10 +100,10 @@ TEST_P(ConfinedDirectoryTest, RefusesOutwardLinkOfAnotherUser) {
   link("relative", "chain");
   for (const char* name : {"relative", "absolute", "directory/secret.bin", "chain"}) {
     EXPECT_EQ(read(name), refusal(name, kLinkIsForeign));
-    EXPECT_EQ(directory().open_file(name).error().code, Code::unsupported);
-    EXPECT_FALSE(directory().examine(name));
+    EXPECT_EQ(directory()->open_file(name).error().code, Code::unsupported);
+    EXPECT_FALSE(directory()->examine(name));
   }
-  EXPECT_FALSE(directory().list("directory"));
+  EXPECT_FALSE(directory()->list("directory"));
 }
 
 TEST_P(ConfinedDirectoryTest, FollowsOutwardLinkIfMountingUserOwnsLinkAndTarget) {
@@ -145,14 +145,14 @@ TEST_P(ConfinedDirectoryTest, FollowLinksFollowsEveryLink) {
 TEST_P(ConfinedDirectoryTest, FollowsAllLinksOfNamedFile) {
   rules.user = kOther;
   link("../outside/secret.bin", "link");
-  EXPECT_TRUE(directory().open_file("link", ConfinedDirectory::Links::named));
-  EXPECT_TRUE(directory().examine("link", ConfinedDirectory::Links::named));
+  EXPECT_TRUE(directory()->open_file("link", ConfinedDirectory::Links::named));
+  EXPECT_TRUE(directory()->examine("link", ConfinedDirectory::Links::named));
 }
 
 TEST_P(ConfinedDirectoryTest, RefusesNameWithDotDotOutOfDirectory) {
-  EXPECT_EQ(directory().open_file("../outside/secret.bin").error().code, Code::unsupported);
-  EXPECT_EQ(directory().open_file("sub/../../outside/secret.bin").error().code, Code::unsupported);
-  EXPECT_FALSE(directory().open_file(std::string("model.bin\0x", 11)));
+  EXPECT_EQ(directory()->open_file("../outside/secret.bin").error().code, Code::unsupported);
+  EXPECT_EQ(directory()->open_file("sub/../../outside/secret.bin").error().code, Code::unsupported);
+  EXPECT_FALSE(directory()->open_file(std::string("model.bin\0x", 11)));
 }
 
 TEST_P(ConfinedDirectoryTest, RefusedOutwardLinkDoesNotRevealWhetherTargetExists) {
@@ -165,55 +165,55 @@ TEST_P(ConfinedDirectoryTest, LinkInProcIsJudgedByItsText) {
   rules.user = kOther;
   const Descriptor secret(::open(here.path("outside/secret.bin").c_str(), O_RDONLY | O_CLOEXEC));
   link(fmt::format("/proc/self/fd/{}", secret.number()), "magic");
-  EXPECT_EQ(directory().open_file("magic").error().code, Code::unsupported);
+  EXPECT_EQ(directory()->open_file("magic").error().code, Code::unsupported);
 }
 
 TEST_P(ConfinedDirectoryTest, RefusesLinkLoop) {
   link("b", "a");
   link("a", "b");
-  EXPECT_EQ(directory().open_file("a").error().code, Code::io);
+  EXPECT_EQ(directory()->open_file("a").error().code, Code::io);
 }
 
 TEST_P(ConfinedDirectoryTest, RefusesFifosDevicesAndDirectoriesAsFiles) {
   ASSERT_EQ(::mkfifo(here.path("source/fifo").c_str(), 0600), 0);
   link("/dev/zero", "device");
   rules.follow_links = true;
-  EXPECT_EQ(directory().open_file("fifo").error().code, Code::io);
-  EXPECT_EQ(directory().open_file("device").error().code, Code::io);
-  EXPECT_EQ(directory().open_file("sub").error().code, Code::io);
-  EXPECT_EQ(directory().open_file("").error().code, Code::io);
+  EXPECT_EQ(directory()->open_file("fifo").error().code, Code::io);
+  EXPECT_EQ(directory()->open_file("device").error().code, Code::io);
+  EXPECT_EQ(directory()->open_file("sub").error().code, Code::io);
+  EXPECT_EQ(directory()->open_file("").error().code, Code::io);
 }
 
 TEST_P(ConfinedDirectoryTest, ListsSortedEntriesWithType) {
   link("absent", "a-link");
-  const auto entries = directory().list("").value();
+  const auto entries = directory()->list("").value();
   ASSERT_EQ(entries.size(), 3u);
   EXPECT_EQ(entries[0].name, "a-link");
   EXPECT_EQ(entries[1].name, "model.bin");
   EXPECT_EQ(entries[2].name, "sub");
-  EXPECT_EQ(directory().list("sub").value().size(), 1u);
-  EXPECT_EQ(directory().list("absent").error().code, Code::not_found);
+  EXPECT_EQ(directory()->list("sub").value().size(), 1u);
+  EXPECT_EQ(directory()->list("absent").error().code, Code::not_found);
 }
 
 // semantics 6.1: a replaced file is detected.
 TEST_P(ConfinedDirectoryTest, DetectsReplacedFile) {
-  const auto file = directory().open_file("model.bin").value();
+  const auto file = directory()->open_file("model.bin").value();
   stdfs::rename(here.write("source/new", "other"), here.path("source/model.bin"));
   EXPECT_EQ(read_text(*file, 0, 5).error().code, Code::io);
 }
 
 TEST_P(ConfinedDirectoryTest, FilesHaveIdentityAndOccupiedBytes) {
-  const auto file = directory().open_file("model.bin").value();
+  const auto file = directory()->open_file("model.bin").value();
   const auto same = open_file(here.path("source/model.bin")).value();
   EXPECT_EQ(file->identity(), same->identity());
   EXPECT_EQ(file->occupied(), same->occupied());
 }
 
 TEST_P(ConfinedDirectoryTest, KeepsOpenedDirectoryWhenItsPathIsReplaced) {
-  const ConfinedDirectory opened = directory();
+  const ConfinedDirectoryPtr opened = directory();
   stdfs::rename(here.path("source"), here.path("moved"));
   here.write("source/model.bin", "other");
-  EXPECT_EQ(read(opened, "model.bin"), "model");
+  EXPECT_EQ(read(*opened, "model.bin"), "model");
 }
 
 // What the owner of SOURCE may not read, root does not show to others.
@@ -245,14 +245,14 @@ TEST_P(RightsTest, FileBelowUnsearchableDirectoryIsRefused) {
   EXPECT_EQ(read("sub/shard.bin"), "shard");
   mode("source/sub", 0700);
   EXPECT_EQ(read("sub/shard.bin"), denied("sub/shard.bin"));
-  EXPECT_EQ(directory().list("sub").error().code, Code::unsupported);
+  EXPECT_EQ(directory()->list("sub").error().code, Code::unsupported);
 }
 
 TEST_P(RightsTest, SourceDirectoryItselfIsNotChecked) {
   mode("source", 0700);
   mode("source/model.bin", 0644);
   EXPECT_EQ(read("model.bin"), "model");
-  EXPECT_TRUE(directory().list(""));
+  EXPECT_TRUE(directory()->list(""));
 }
 
 TEST_P(RightsTest, HardLinkToUnreadableFileIsRefused) {
@@ -276,7 +276,7 @@ TEST_P(RightsTest, FollowLinksKeepsPermissionCheck) {
 
 TEST_P(RightsTest, NamedFileIsChecked) {
   mode("source/model.bin", 0600);
-  EXPECT_FALSE(directory().open_file("model.bin", ConfinedDirectory::Links::named));
+  EXPECT_FALSE(directory()->open_file("model.bin", ConfinedDirectory::Links::named));
 }
 
 TEST_P(RightsTest, OwnFilesAreCheckedByOwnerBits) {
@@ -297,13 +297,13 @@ TEST_P(ConfinedDirectoryTest, DirectoryReplacedByLinkNeverReturnsOutsideBytes) {
     const std::string trap = here.path("source/trap");
     while (!ended) ::renameat2(AT_FDCWD, real.c_str(), AT_FDCWD, trap.c_str(), RENAME_EXCHANGE);
   });
-  const ConfinedDirectory opened = directory();
+  const ConfinedDirectoryPtr opened = directory();
   int right = 0;
   for (int i = 0; i < 3000; ++i) {
-    const std::string bytes = read(opened, "sub/shard.bin");
+    const std::string bytes = read(*opened, "sub/shard.bin");
     right += bytes == "shard" ? 1 : 0;
     EXPECT_NE(bytes, "secret");
-    const auto listed = opened.list("sub");
+    const auto listed = opened->list("sub");
     EXPECT_TRUE(!listed || listed->size() == 1) << "outside has two entries";
   }
   ended = true;
@@ -322,9 +322,9 @@ TEST_P(ConfinedDirectoryTest, FileReplacedByLinkOrFifoIsNeitherFollowedNorBlocks
     for (size_t i = 0; !ended; ++i)
       ::renameat2(AT_FDCWD, model.c_str(), AT_FDCWD, traps[i % 2].c_str(), RENAME_EXCHANGE);
   });
-  const ConfinedDirectory opened = directory();
+  const ConfinedDirectoryPtr opened = directory();
   for (int i = 0; i < 3000; ++i) {
-    const auto file = opened.open_file("model.bin");
+    const auto file = opened->open_file("model.bin");
     if (!file) continue;
     const auto bytes = read_text(**file, 0, (*file)->size());
     EXPECT_TRUE(!bytes || *bytes == "model");
