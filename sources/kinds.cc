@@ -31,6 +31,17 @@ const SourceKind& kind_of(const std::string& source) {
                        [&](const SourceKind& kind) { return source.starts_with(kind.prefix); });
 }
 
+// Whether the name of a source on a server determines its bytes: by a digest, or by a commit of the Hub.
+bool names_its_bytes(std::string_view source) {
+  constexpr size_t kCommitDigits = 40;
+  const size_t at = source.rfind('@');
+  if (at == source.npos) return false;
+  const std::string_view revision = source.substr(at + 1);
+  if (revision.starts_with("sha256:")) return parse_digest(revision).has_value();
+  const size_t digits = std::min(revision.find_first_not_of("0123456789abcdef"), revision.size());
+  return source.starts_with("hf:") && digits == kCommitDigits && (digits == revision.size() || revision[digits] == '/');
+}
+
 bool is_url(const std::string& source) {
   const auto find = kind_of(source).find;
   return find == find_https_url || find == find_http_url;
@@ -42,6 +53,10 @@ Result<SourceEntry> find_source(const std::string& source, const OpenOptions& op
   const SourceKind& kind = kind_of(source);
   if (options.registries.has_block_list() && !is_url(source))
     return failure(Code::unsupported, fmt::format("{}: --tree needs the URL of a file", source));
+  if (options.require_digest && kind.find != find_path && !options.registries.has_block_list() &&
+      !names_its_bytes(source))
+    return failure(Code::unsupported,
+                   fmt::format("{}: names no digest, which --require-digest asks for", printable_source(source)));
   return kind.find(source.substr(kind.prefix.size()), options, check);
 }
 

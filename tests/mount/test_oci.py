@@ -308,6 +308,22 @@ class Mirrors(OciTestCase):
         self.put_blob(server, model, model[:-1] + bytes([model[-1] ^ 1]))
         self.assert_is_right(self.mount(f"--mirror=http://{server.host}/v1/blobs", self.url))
 
+    def test_registries_conf_names_mirrors(self):
+        mirror = Registry(self, name="mirror")
+        self.artifact.push(mirror, "copies/tiny", "latest")
+        with open(self.path("registries.conf"), "w") as file:
+            file.write(f'''[[registry]]
+prefix = "{self.registry.host}/ai"
+[[registry.mirror]]
+location = "{mirror.host}/copies"
+insecure = true
+pull-from-mirror = "digest-only"
+''')
+        os.environ["CONTAINERS_REGISTRIES_CONF"] = self.path("registries.conf")
+        self.addCleanup(os.environ.pop, "CONTAINERS_REGISTRIES_CONF")
+        self.assert_is_right(self.mount(self.url))
+        self.assertEqual(self.sent(self.registry), 0)
+
     def test_dead_mirror_is_left(self):
         server = self.cache_server()
         server.stop()
@@ -318,6 +334,24 @@ class Mirrors(OciTestCase):
             done = run("info", f"--mirror={mirror}", self.url, check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(message, done.stderr)
+
+
+@needs("docker-registry")
+class RequireDigest(OciTestCase):
+    def test_only_pinned_sources_are_opened(self):
+        registry = Registry(self)
+        artifact = modelpack().add(WEIGHT, self.gguf(), "model.gguf")
+        url = artifact.push(registry, "ai/tiny", "latest")
+        pushed = registry.count()
+        for source in (url, "ollama:tiny", "http://127.0.0.1:1/m.gguf", "hf://a/b", "hf://a/b@main"):
+            done = run("info", "--require-digest", source, check=False)
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("names no digest", done.stderr)
+        self.assertEqual(registry.count(), pushed)
+        self.assert_is_model(self.mount("--require-digest", f"{url}@{artifacts.digest(artifact.manifest())}"))
+        with open(self.path("m.gguf"), "wb") as file:
+            file.write(self.gguf())
+        run("info", "--require-digest", self.path("m.gguf"))
 
 
 class Layouts(OciTestCase):

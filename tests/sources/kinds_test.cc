@@ -20,6 +20,27 @@ TEST(SourceKind, OnlyPrefixMakesAName) {
   EXPECT_FALSE(is_path("ollama:"));
 }
 
+// Refused before a request: there is no store, which is the next error.
+TEST(SourceKind, RequireDigestNeedsADigestOrACommit) {
+  OpenOptions options;
+  options.require_digest = true;
+  const auto refused = [&](const std::string& source) {
+    const auto found = find_source(source, options);
+    return !found && found.error().message.find("names no digest") != std::string::npos;
+  };
+  const std::string digest = "sha256:" + std::string(64, 'a');
+  EXPECT_TRUE(refused("oci://localhost/a:tag"));
+  EXPECT_TRUE(refused("oci://localhost/a@sha256:12"));
+  EXPECT_FALSE(refused("oci://localhost/a@" + digest));
+  EXPECT_TRUE(refused("ollama:tiny"));
+  EXPECT_FALSE(refused("ollama:tiny:latest@" + digest));
+  EXPECT_TRUE(refused("hf://a/b@main"));
+  EXPECT_TRUE(refused("hf://a/b@" + std::string(39, 'a')));
+  EXPECT_FALSE(refused("hf://a/b@" + std::string(40, 'a') + "/m.gguf"));
+  EXPECT_TRUE(refused("https://localhost/m.gguf"));
+  EXPECT_FALSE(refused("no-such-path"));
+}
+
 TEST(SourceKind, PathWithAColonIsFound) {
   const TemporaryDirectory here;
   const std::string model = test::SafetensorsBuilder().tensor("w", "U8", "1", "x").build();
