@@ -18,6 +18,7 @@
 #include "cache/cache_directory.h"
 #include "cache/external_stores.h"
 #include "cache/paths.h"
+#include "cache/mirrors.h"
 #include "cache/registry.h"
 #include "cli/sandbox/sandbox.h"
 #include "sources/ollama_name.h"
@@ -185,7 +186,8 @@ Paths network_files() {
                  variable("SSL_CERT_DIR"),
                  variable("CURL_CA_BUNDLE")};
   const CredentialPaths keys = CredentialPaths::of_user();
-  paths.insert(paths.end(), {keys.ollama_key, keys.docker_config});
+  const MirrorFiles mirrors = MirrorFiles::of_user();
+  paths.insert(paths.end(), {keys.ollama_key, keys.docker_config, mirrors.containerd, mirrors.containers});
   return paths;
 }
 
