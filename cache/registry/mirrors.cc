@@ -138,11 +138,12 @@ bool fits(std::string_view prefix, std::string_view name) {
 Result<std::vector<Mirror>> mirrors_in_registries(const std::string& registry, const std::string& repository,
                                                   const std::string& text) {
   const Map config = TRY(parse_config_file(text));
+  static const List kNone;
   const List* const registries = list_in(config, "registry");
   const std::string name = fmt::format("{}/{}", registry, repository);
   const Map* best = nullptr;
   std::string best_prefix;
-  for (const Value& value : registries == nullptr ? List() : *registries) {
+  for (const Value& value : registries == nullptr ? kNone : *registries) {
     const auto* const entry = std::get_if<Map>(&value);
     if (entry == nullptr) continue;
     std::string prefix = text_in(*entry, "prefix");
@@ -153,7 +154,7 @@ Result<std::vector<Mirror>> mirrors_in_registries(const std::string& registry, c
   }
   std::vector<Mirror> mirrors;
   const List* const entries = best == nullptr ? nullptr : list_in(*best, "mirror");
-  for (const Value& value : entries == nullptr ? List() : *entries) {
+  for (const Value& value : entries == nullptr ? kNone : *entries) {
     const auto* const entry = std::get_if<Map>(&value);
     const std::string location = entry == nullptr ? "" : without_slash(text_in(*entry, "location"));
     if (location.empty()) continue;
