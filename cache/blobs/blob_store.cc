@@ -27,6 +27,8 @@ using Phase = InFlightBlob::Phase;
 // Reads within this many first bytes do not materialize the blob: they only detect its format.
 constexpr uint64_t kHeadSize = 32 * 1024;
 
+constexpr uint64_t kForgetAfter = 64;  // opened files; then those that are closed are forgotten
+
 constexpr size_t kMaxText = 16 << 20;  // of saved texts
 
 // Reads until `out` is full or the stream ends; returns the number of bytes.
@@ -262,10 +264,7 @@ class CachingBlobStore final : public BlobStore {
   // Readers of one URL share a source.
   Result<SourcePtr> open_url(const std::string& url, const BlockListPtr& list) override {
     const std::string key = list == nullptr ? url : fmt::format("{} {}", list->digest().hex(), url);
-    {
-      const std::scoped_lock lock(mutex_);
-      if (auto open = remote_[key].lock()) return open;
-    }
+    if (auto open = find_open(key)) return open;
     download::RemoteFilePtr remote = TRY(find_remote(url));
     if (list != nullptr && list->size() != remote->size())
       return failure(Code::mismatch, fmt::format("{}: has {} bytes, but the block list is of a file of {}",
@@ -273,13 +272,20 @@ class CachingBlobStore final : public BlobStore {
     auto identity = RemoteSource::identity_of(url, remote->version());
     // Blocks that were cached without the list are not verified.
     if (identity && list != nullptr) *identity += fmt::format(" fs-verity {}", list->digest().hex());
-    const auto source = std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list);
-    store_->add_remote(source);
-    const std::scoped_lock lock(mutex_);
-    std::erase_if(remote_, [](const auto& entry) { return entry.second.expired(); });
-    if (auto open = remote_[key].lock()) return open;
-    remote_[key] = source;
-    return source;
+    return share(key, std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list));
+  }
+
+  // Readers of one version share a source.
+  Result<SourcePtr> open_version(const download::Origin& origin, const download::FileVersion& version,
+                                 std::string head) override {
+    TRY_VOID(store_->check_open());
+    const std::string key = fmt::format("{} {}", origin.url, download::version_text(version));
+    if (auto open = find_open(key)) return open;
+    const FetchSettings& fetching = store_->fetching();
+    return share(
+        key, std::make_shared<const RemoteSource>(
+                 download::RemoteFile::of_version(fetching.http, origin, version, std::move(head), fetching.options),
+                 store_, RemoteSource::identity_of(origin.url, version)));
   }
 
   // A saved text is a blob whose key can be moved to another blob.
@@ -302,6 +308,22 @@ class CachingBlobStore final : public BlobStore {
   StoreStatus in_progress_status() override { return store_->in_progress_status(); }
 
  private:
+  SourcePtr find_open(const std::string& key) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = remote_.find(key);
+    return found == remote_.end() ? nullptr : found->second.lock();
+  }
+
+  // The source, or that which another thread has opened meanwhile.
+  SourcePtr share(const std::string& key, const RemoteSourcePtr& source) {
+    store_->add_remote(source);
+    const std::scoped_lock lock(mutex_);
+    if (++opened_ % kForgetAfter == 0) std::erase_if(remote_, [](const auto& entry) { return entry.second.expired(); });
+    if (auto open = remote_[key].lock()) return open;
+    remote_[key] = source;
+    return source;
+  }
+
   // The version is saved, so that the server need not send the first bytes again, and is not needed with --offline.
   Result<download::RemoteFilePtr> find_remote(const std::string& url) {
     TRY_VOID(store_->check_open());
@@ -367,8 +389,9 @@ class CachingBlobStore final : public BlobStore {
   }
 
   StoreCorePtr store_;
-  std::mutex mutex_;                                           // guards remote_
-  std::map<std::string, std::weak_ptr<const Source>> remote_;  // by URL
+  std::mutex mutex_;                                           // guards the rest
+  std::map<std::string, std::weak_ptr<const Source>> remote_;  // by URL, or URL and version
+  uint64_t opened_ = 0;
 };
 
 }  // namespace

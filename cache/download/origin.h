@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "cache/http/client.h"
 
@@ -14,6 +15,8 @@ struct Origin {
   std::string url;
   http::Trust trust = http::Trust::user;
   std::shared_ptr<http::Credentials> credentials = nullptr;
+  /// Describes the body of an error response, for messages; null: the body is not read.
+  std::string (*error_text)(std::string_view body) = nullptr;
 
   friend bool operator==(const Origin&, const Origin&) = default;
 };
