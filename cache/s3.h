@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -59,8 +60,8 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   static Result<std::shared_ptr<Bucket>> open(std::string name, Settings settings, BlobStorePtr store,
                                               http::ClientPtr http);
 
-  /// Requests the first bytes of an object; nothing if there is no such object. Fails with not_found (no such bucket),
-  /// network, and unsupported (access denied, another refusal of the server).
+  /// Requests the first bytes of an object, unless it is still in use; nothing if there is no such object. Fails with
+  /// not_found (no such bucket), network, and unsupported (access denied, another refusal of the server).
   Result<std::optional<OpenObject>> find(const std::string& key);
 
   /// Requests the names, sizes and versions of all objects whose keys begin with `prefix`. Fails as find(), with
@@ -85,6 +86,7 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   Result<Answer> request(const std::string& key, const std::string& query, std::vector<std::string> headers,
                          size_t max_size);
   Error error_of(const Answer& answer, std::string_view key) const;
+  Result<std::optional<OpenObject>> find_online(const std::string& key);
   Result<std::optional<OpenObject>> find_saved(const std::string& key);
   Result<std::vector<Object>> list_online(const std::string& prefix);
   Result<std::vector<Object>> list_saved(const std::string& prefix);
@@ -94,8 +96,9 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   const Settings settings_;
   const BlobStorePtr store_;
   const http::ClientPtr http_;
-  mutable std::mutex mutex_;  // guards place_
+  mutable std::mutex mutex_;  // guards the rest
   std::shared_ptr<const Place> place_;
+  std::map<std::string, std::pair<std::weak_ptr<const Source>, Time>> found_;  // by key
 };
 
 using BucketPtr = std::shared_ptr<Bucket>;

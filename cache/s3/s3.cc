@@ -204,9 +204,23 @@ std::string Bucket::saved_as(std::string_view kind, std::string_view key) const 
 
 // ---- one object
 
-// The saved text: the region, and the version.
 Result<std::optional<OpenObject>> Bucket::find(const std::string& key) {
-  if (http_ == nullptr) return find_saved(key);
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = found_.find(key);
+    if (found != found_.end())
+      if (auto bytes = found->second.first.lock()) return OpenObject{std::move(bytes), found->second.second};
+  }
+  auto object = TRY(http_ == nullptr ? find_saved(key) : find_online(key));
+  if (!object) return object;
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(found_, [](const auto& entry) { return entry.second.first.expired(); });
+  found_[key] = {object->bytes, object->modified};
+  return object;
+}
+
+// The saved text: the region, and the version.
+Result<std::optional<OpenObject>> Bucket::find_online(const std::string& key) {
   std::vector<std::string> headers = {fmt::format("Range: bytes=0-{}", kHead - 1)};
   const std::string saved = store_->load_text(saved_as("version", key)).value_or("");
   const auto known =

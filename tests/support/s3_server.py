@@ -89,8 +89,7 @@ class S3Server:
         class Handler(RequestHandler):
             pass
         Handler.store = store
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.port = self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
         self.thread.start()
@@ -115,6 +114,14 @@ class S3Server:
     def sent(self):
         """The bytes of the bodies of all responses."""
         return sum(request.sent for request in self.requests())
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # a client may end at any time
+            super().handle_error(request, client_address)
 
 
 class RequestHandler(http.server.BaseHTTPRequestHandler):
