@@ -126,6 +126,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 class RequestHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     store = None
 
     def log_message(self, *args):
