@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -83,6 +84,7 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   std::string shown(std::string_view key) const;
   std::shared_ptr<const Place> place() const;
   void move_to(std::string region);
+  void keep_open(SourcePtr bytes);
   Result<Answer> request(const std::string& key, const std::string& query, std::vector<std::string> headers,
                          size_t max_size);
   Error error_of(const Answer& answer, std::string_view key) const;
@@ -98,6 +100,7 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   const http::ClientPtr http_;
   mutable std::mutex mutex_;  // guards the rest
   std::shared_ptr<const Place> place_;
+  std::deque<SourcePtr> open_;  // those of listings that were opened last
   std::map<std::string, std::pair<std::weak_ptr<const Source>, Time>> found_;  // by key
 };
 

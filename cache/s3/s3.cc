@@ -22,6 +22,7 @@ const std::string kDefaultRegion = "us-east-1";
 constexpr size_t kMaxPage = 8 << 20;  // bytes; 1000 keys of 1024 bytes, encoded
 constexpr size_t kMaxPages = 1000;
 constexpr size_t kMaxToken = 4096;
+constexpr size_t kMaxOpen = 256;  // objects of a listing that nothing holds; more than the shards of a large model
 constexpr uint64_t kHead = download::RemoteFile::kHead;
 
 bool consists_of(std::string_view text, std::string_view others, bool upper_case) {
@@ -123,13 +124,20 @@ class Bucket::ListedObject final : public Source {
     return TRY(open())->read_ahead(offset, out, expected);
   }
   Result<void> fetch(ByteRange range) const override { return TRY(open())->fetch(range); }
+  std::shared_ptr<const void> hold() const override { return open().value_or(nullptr); }
 
  private:
   Result<SourcePtr> open() const {
-    const std::scoped_lock lock(mutex_);
-    if (bytes_ == nullptr)
-      bytes_ = TRY(bucket_->store_->open_version(bucket_->place()->origin(key_), {size_, etag_}, ""));
-    return bytes_;
+    SourcePtr bytes;
+    {
+      const std::scoped_lock lock(mutex_);
+      bytes = bytes_.lock();
+      if (bytes != nullptr) return bytes;
+      bytes = TRY(bucket_->store_->open_version(bucket_->place()->origin(key_), {size_, etag_}, ""));
+      bytes_ = bytes;
+    }
+    bucket_->keep_open(bytes);
+    return bytes;
   }
 
   const std::shared_ptr<Bucket> bucket_;
@@ -137,7 +145,7 @@ class Bucket::ListedObject final : public Source {
   const std::string etag_;
   const uint64_t size_;
   mutable std::mutex mutex_;  // guards bytes_
-  mutable SourcePtr bytes_;
+  mutable std::weak_ptr<const Source> bytes_;
 };
 
 Bucket::Bucket(std::string name, Settings settings, BlobStorePtr store, http::ClientPtr http)
@@ -265,6 +273,15 @@ Result<std::optional<OpenObject>> Bucket::find_saved(const std::string& key) {
   if (!version || !is_region(saved->substr(0, line))) return std::nullopt;
   move_to(saved->substr(0, line));
   return OpenObject{TRY(store_->open_version(place()->origin(key), *version, "")), 0};
+}
+
+// Each open object has a file descriptor, and a listing may have more objects than a process may have descriptors.
+void Bucket::keep_open(SourcePtr bytes) {
+  const std::scoped_lock lock(mutex_);
+  open_.push_back(std::move(bytes));
+  if (open_.size() <= kMaxOpen) return;
+  bytes = std::move(open_.front());  // destroyed without the lock
+  open_.pop_front();
 }
 
 SourcePtr Bucket::bytes_of(const Object& object) { return std::make_shared<ListedObject>(shared_from_this(), object); }

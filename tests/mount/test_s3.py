@@ -5,6 +5,7 @@ import errno
 import functools
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import urllib.parse
 import urllib.request
 
 from fetching import FetchTestCase
-from mounting import run, until
+from mounting import WEIGHTFS, run, until
 from s3_server import KEY_ID, REGION, SECRET, TOKEN, Refused, S3Server, in_xml
 from servers import ended_with_parent, listening_port, needs
 from test_archives import noise
@@ -177,6 +178,32 @@ class Objects(S3TestCase):
         listed = run("ls", "-l", "--all", "s3://models/many/")
         self.assertEqual(len(listed.stdout.splitlines()), 10)
         self.assertEqual(self.count(path="/models/"), 4)
+
+    # semantics 23.3
+    def test_many_objects_need_few_descriptors(self):
+        self.login()
+        for i in range(700):
+            self.store.put("models", f"many/{i:03}.bin", bytes([i % 256]) * 3000)
+        point = self.mount("--all", "s3://models/many/", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512)))
+        for i in range(700):
+            self.assertEqual(self.read_whole(point, f"{i:03}.bin"), bytes([i % 256]) * 3000)
+        self.assertEqual(len(self.store.requests()), 701)
+
+    # semantics 23.1
+    def test_services_and_the_helper_of_mount_take_object_stores(self):
+        self.login()
+        url, written = self.put_model()
+        config = self.write("a.conf", f"SOURCE={url}\nMOUNTPOINT=/srv/weights\n".encode())
+        self.assertEqual(json.loads(run("service", "show", config).stdout)["sources"], [url])
+        helper, point = self.path("mount.weightfs"), self.path("mnt")
+        os.symlink(WEIGHTFS, helper)
+        os.mkdir(point)
+        done = subprocess.run([helper, url, point, "-o", "ro,prefetch=off"], capture_output=True, text=True, timeout=60)
+        self.addCleanup(self.force_unmount, point)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.read_whole(point, "tensors", "layer.1"), written[1].data)
+        with open("/proc/self/mounts") as mounts:
+            self.assertIn(f"{url} {point} ", mounts.read())
 
     def test_commands_take_object_stores(self):
         self.login()
