@@ -16,6 +16,7 @@ constexpr size_t kMaxDepth = 16;
 constexpr size_t kMaxNameSize = 64;
 constexpr size_t kMaxTag = 500;
 constexpr size_t kMaxMessage = 300;
+constexpr size_t kMaxEntries = 10'000;  // of a page; 1000 are requested
 
 tl::unexpected<Error> invalid_xml(std::string_view what) {
   return failure(Code::corrupt, fmt::format("not valid XML: {}", what));
@@ -244,6 +245,7 @@ Result<ListingPage> parse_listing(std::string_view text) {
   ListingPage page;
   std::vector<ListedTexts> listed;
   ListedTexts current;
+  size_t entries = 0;
   bool is_listing = false;
   bool is_encoded = false;
   TRY_VOID(read_xml(text, [&](std::string_view path, const std::string& content) {
@@ -259,9 +261,12 @@ Result<ListingPage> parse_listing(std::string_view text) {
     if (path == "/Contents/Size") current.size = content;
     if (path == "/Contents/ETag") current.etag = content;
     if (path == "/Contents/LastModified") current.modified = content;
-    if (path == kObject) listed.push_back(std::exchange(current, {}));
+    if (path != kObject) return;
+    if (++entries <= kMaxEntries) listed.push_back(std::exchange(current, {}));
   }));
   if (!is_listing) return failure(Code::corrupt, "not a listing of a bucket");
+  if (entries > kMaxEntries)
+    return failure(Code::corrupt, fmt::format("{} entries in a page of the listing, at most {}", entries, kMaxEntries));
   for (const ListedTexts& texts : listed) page.objects.push_back(TRY(object_of(texts, is_encoded)));
   return page;
 }

@@ -135,6 +135,16 @@ TEST(S3Listing, InvalidEntriesAreRefused) {
   EXPECT_FALSE(parse_listing("<ListBucketResultOther/>"));
 }
 
+TEST(S3Listing, EntriesOfAPageAreLimited) {
+  const auto with = [](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += fmt::format("<Contents><Key>{}</Key><Size>1</Size></Contents>", i);
+    return parse_listing(listing(text));
+  };
+  EXPECT_TRUE(with(10'000));
+  EXPECT_EQ(with(10'001).error().message, "10001 entries in a page of the listing, at most 10000");
+}
+
 TEST(S3Listing, TagsThatCannotBeSentAreLeftOut) {
   const auto tag = [](const std::string& text) {
     const auto page =
