@@ -13,6 +13,7 @@
 #include "base/blobs.h"
 #include "base/verity/block_list.h"
 #include "cache/download/origin.h"
+#include "cache/download/response.h"
 #include "cache/recheck_policy.h"
 
 namespace weightfs {
@@ -88,6 +89,11 @@ class BlobStore : public Blobs {
   /// with unsupported if a rule forbids the URL.
   /// With a block list, every range is verified before it is served; fails with mismatch if the sizes differ.
   virtual Result<SourcePtr> open_url(const std::string& url, const BlockListPtr& list = nullptr) = 0;
+
+  /// Opens a file whose version is known from a listing or an earlier response, which had the bytes `head`, perhaps
+  /// none. Sends no request: reads do, with the version as condition.
+  virtual Result<SourcePtr> open_version(const download::Origin& origin, const download::FileVersion& version,
+                                         std::string head) = 0;
 
   /// Saves a text of at most 16 MiB under `key`, for this and later processes; without a directory for this process
   /// only.

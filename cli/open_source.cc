@@ -11,6 +11,7 @@ Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPt
   OpenOptions& options = input.open_options;
   OpenedSource opened;
   opened.store = TRY(use_store(options, input.store_flags, log_to_stderr));
+  TRY_VOID(read_credentials({input.source}, options));
   opened.broker = TRY(sandbox::confine_command(input.source, options.access, input.store_flags, log_to_stderr, output));
   if (blobs_from) options.blobs = blobs_from(opened.store);
   opened.forest = std::make_unique<Forest>(TRY(open_sources({input.source}, options)));

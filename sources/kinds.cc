@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "cache/s3.h"
 #include "cache/url.h"
 
 namespace weightfs {
@@ -23,6 +24,7 @@ constexpr auto kKinds = std::to_array<SourceKind>({
     {"oci:", find_oci_name, nullptr},
     {"https:", find_https_url, open_https_file},
     {"http:", find_http_url, open_http_file},
+    {"s3:", find_object, open_object_file},
     {"", find_path, open_path_file},
 });
 
@@ -65,6 +67,13 @@ Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions&
   if (kind.open_file == nullptr)
     return failure(Code::unsupported, fmt::format("{}: names a model of several files", source));
   return kind.open_file(source.substr(kind.prefix.size()), options);
+}
+
+Result<void> read_credentials(const std::vector<std::string>& sources, OpenOptions& options) {
+  const bool is_needed =
+      std::ranges::any_of(sources, [](const std::string& source) { return kind_of(source).find == find_object; });
+  if (is_needed) options.registries.s3 = std::make_shared<const s3::Settings>(TRY(s3::Settings::of_user()));
+  return {};
 }
 
 std::string printable_source(const std::string& source) {

@@ -25,6 +25,12 @@ Result<SourceEntry> find_http_url(const std::string& rest, const OpenOptions& op
 Result<SourcePtr> open_https_file(const std::string& rest, const OpenOptions& options);
 Result<SourcePtr> open_http_file(const std::string& rest, const OpenOptions& options);
 
+/// `s3://BUCKET/KEY` and `s3://BUCKET/PREFIX/`; `rest` is the text after the colon (sources/s3.cc).
+Result<SourceEntry> find_object(const std::string& rest, const OpenOptions& options, Check check);
+
+/// The object as bytes. Fails with unsupported for a prefix.
+Result<SourcePtr> open_object_file(const std::string& rest, const OpenOptions& options);
+
 /// A directory in SOURCE: one model by its model_entry_file(), a store of manifests, or a directory of models. Fails
 /// with io, and with unsupported for a weightfs mount.
 Result<Opened> open_directory(const Location& directory, const OpenOptions& options);

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "cache/blob_store.h"
 #include "cache/mirrors.h"
+#include "cache/s3.h"
 #include "formats/format.h"
 #include "sources/location.h"
 
@@ -26,6 +27,8 @@ struct RegistryOptions {
   /// at SOURCE.fsverity.
   BlockListPtr block_list = nullptr;
   std::optional<Digest> block_list_digest = {};
+
+  std::shared_ptr<const s3::Settings> s3 = nullptr;  ///< null: s3:// is not supported
 
   bool has_block_list() const { return block_list != nullptr || block_list_digest; }
 };
@@ -75,6 +78,10 @@ struct Listing {
 /// Whether a file is checked when it is found. The check may read the whole header, so a caller that opens the source
 /// at once leaves it out.
 enum class Check { existence, model };
+
+/// Reads the credentials that these sources need from files and the environment. Called before a sandbox hides them;
+/// nothing is read for sources that need none. Fails as s3::Settings::of_user().
+Result<void> read_credentials(const std::vector<std::string>& sources, OpenOptions& options);
 
 /// Finds the source that a SOURCE argument names, and reads only what is needed to check that it exists and is a model.
 /// Fails with not_found, with io, with network if a registry is unreachable, and with unsupported or corrupt if a

@@ -7,14 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <functional>
-#include <iterator>
-#include <mutex>
 #include <string_view>
 
 #include "base/text.h"
-#include "sources/file_list.h"
 #include "sources/kinds.h"
+#include "sources/unlisted_folder.h"
 
 namespace weightfs {
 namespace {
@@ -51,49 +48,13 @@ std::string file_name_of(const std::string& url) {
   return text.empty() || text.find('/') != text.npos || text == "." || text == ".." ? "model" : text;
 }
 
-// The directory of a URL. Files are found by their names alone.
-class UrlFolder final : public Folder {
- public:
-  UrlFolder(std::string url, BlobStorePtr store, std::function<void(uint64_t, uint64_t)> on_opened)
-      : url_(std::move(url)), store_(std::move(store)), on_opened_(std::move(on_opened)) {}
-
-  Result<std::vector<std::string>> names() const override { return std::vector<std::string>{}; }
-  Result<std::vector<Part>> parts() const override { return std::vector<Part>{}; }
-  Result<SourcePtr> open(std::string_view name) const override {
-    if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos)
-      return failure(Code::unsupported, fmt::format("{}: not a file name", quoted(name)));
-    return open_at(name);
-  }
-  Result<SourcePtr> open_below(std::string_view path, std::string_view /*referrer*/) const override {
-    for (std::string_view rest = path; !rest.empty();) {
-      const std::string_view component = rest.substr(0, rest.find('/'));
-      if (component.empty() || component == "." || component == "..")
-        return failure(Code::unsupported, fmt::format("{}: not a path below the model", quoted(path)));
-      rest.remove_prefix(std::min(rest.size(), component.size() + 1));
-    }
-    return open_at(path);
-  }
-  bool is_storage() const override { return true; }
-
-  void prepare(const std::vector<std::string>& names, uint64_t (*header_size)(std::string_view head)) const override {
-    auto files = request_headers(
-        names, [&](const std::string& name) { return open(name); }, header_size, on_opened_);
-    const std::scoped_lock lock(mutex_);
-    std::move(files.begin(), files.end(), std::back_inserter(prepared_));
-  }
-
- private:
-  Result<SourcePtr> open_at(std::string_view path) const {
-    const std::string url = http::resolve_url(url_, "./" + encoded(path));
-    return store_->open_url(url);
-  }
-
-  std::string url_;
-  BlobStorePtr store_;
-  std::function<void(uint64_t opened, uint64_t total)> on_opened_;
-  mutable std::mutex mutex_;                 // guards prepared_
-  mutable std::vector<SourcePtr> prepared_;  // the store shares a source as long as it is in use
-};
+// The directory of a URL.
+std::shared_ptr<const Folder> folder_of(const std::string& url, const OpenOptions& options) {
+  const auto open = [url, store = options.registries.store](std::string_view path) {
+    return store->open_url(http::resolve_url(url, "./" + encoded(path)));
+  };
+  return std::make_shared<UnlistedFolder>(open, options.on_opened);
+}
 
 // Null if none is required. That of a digest is the file beside the model with the suffix .fsverity.
 Result<BlockListPtr> block_list_for(const std::string& url, const RegistryOptions& registries) {
@@ -110,7 +71,7 @@ Result<BlockListPtr> block_list_for(const std::string& url, const RegistryOption
 // The file that a URL names. That of a directory is the first of kEntryFiles that the server has.
 Result<Container> find_file(const std::string& url, const OpenOptions& options) {
   const BlobStorePtr& store = options.registries.store;
-  const auto folder = std::make_shared<UrlFolder>(url, store, options.on_opened);
+  const std::shared_ptr<const Folder> folder = folder_of(url, options);
   const auto container = [&](std::string name, SourcePtr bytes) {
     return Container{std::move(name), std::move(bytes), folder, options.blobs};
   };

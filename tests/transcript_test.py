@@ -1,4 +1,4 @@
-"""Runs each ```console block of README.md in a shell, and compares the output.
+"""Runs each ```console block of README.md, and that of docs/remote.md for object stores, in a shell, and compares the output.
 
 A line `…` stands for any lines. Values that depend on the machine are normalized (SAME).
 """
@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "support"), os.path.join(HERE, "mount")]
 import demo  # noqa: E402
 import stores  # noqa: E402
+from s3_server import S3Server  # noqa: E402
 from servers import Registry, path_of  # noqa: E402
 
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
@@ -34,9 +35,9 @@ SAME = ((re.compile(r"(?<= )\d{4}-\d\d-\d\d \d\d:\d\d(?= )"), "DATE"), (re.compi
         (re.compile(r"(?<= 1 )\w+ +\w+(?= )"), "OWNER"))
 
 
-def blocks():
-    """Of README.md, for each block: [(command, the lines under it)]."""
-    with open(os.path.join(HERE, "..", "README.md")) as file:
+def blocks(page="README.md"):
+    """Of a page, for each block: [(command, the lines under it)]."""
+    with open(os.path.join(HERE, "..", page)) as file:
         text = file.read()
     for block in BLOCK.findall(text):
         commands = []
@@ -154,6 +155,24 @@ class Readme(unittest.TestCase):
             for folder in (self.path("cache"), self.path("home", ".ollama")):
                 shutil.rmtree(folder, ignore_errors=True)
         self.assertGreater(count, 4)
+
+    def serve_objects(self):
+        """Starts an object store with the models, in place of the one in docs/remote.md."""
+        store = S3Server()
+        self.addCleanup(store.stop)
+        store.public.add("models")
+        for key, name in (("llama/demo.gguf", "demo.gguf"), ("digits/demo.rten", "demo.rten")):
+            with open(self.path("home", name), "rb") as file:
+                store.put("models", key, file.read())
+        store.put("models", "llama/README.md", b"# A model\n")
+        self.names[f"localhost:{store.port}"] = "localhost:9000"
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+    def test_commands_for_object_stores_print_what_the_page_shows(self):
+        found = [block for block in blocks("docs/remote.md") if any("s3://" in command for command, _ in block)]
+        self.assertEqual(len(found), 1)
+        self.serve_objects()
+        self.compare(found[0])
 
     def test_wrong_line_is_detected(self):
         printed = "a\nb\nc\n"

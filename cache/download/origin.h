@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cache/http/client.h"
@@ -17,6 +18,8 @@ struct Origin {
   std::shared_ptr<http::Credentials> credentials = nullptr;
   bool is_mirror = false;                 ///< may have other bytes: only verified ones are served
   std::vector<std::string> headers = {};  ///< sent with each request: "Name: value"
+  /// Describes the body of an error response, for messages; null: the body is not read.
+  std::string (*error_text)(std::string_view body) = nullptr;
 
   friend bool operator==(const Origin&, const Origin&) = default;
 };

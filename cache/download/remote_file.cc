@@ -20,6 +20,8 @@ constexpr int kMaxUnattributed = 2;
 // Compressed responses allow neither ranges nor resuming, so large files are requested uncompressed.
 constexpr uint64_t kMaxEncoded = 16 << 20;
 
+constexpr size_t kMaxErrorBody = 4096;
+
 // Ends a request early; the outcome is recorded elsewhere.
 tl::unexpected<Error> enough() { return failure(Code::resource, "enough"); }
 
@@ -76,7 +78,7 @@ class RemoteFile::Get {
                                         [this](std::span<const std::byte> bytes) { return on_body(bytes); }};
     ++file_.requests_;
     const auto done = file_.http_->perform(request(), handler, stop);
-    if (outcome_) return *outcome_;
+    if (outcome_) return with_error_text(*outcome_);
     if (at_ >= end_) return {};
     if (done) return after_body();
     forget_redirect();
@@ -123,7 +125,15 @@ class RemoteFile::Get {
     // Redirect targets expire (signed URLs of object stores): resolve the redirect again.
     if (outcome.next == Next::give_up && state_.url != origin().url) outcome.next = Next::retry_now;
     forget_redirect();
-    return end(std::move(outcome));
+    if (origin().error_text == nullptr || response.status < 300) return end(std::move(outcome));
+    outcome_ = std::move(outcome);  // the body describes it
+    return {};
+  }
+
+  Outcome with_error_text(Outcome outcome) const {
+    const std::string text = error_body_.empty() ? "" : origin().error_text(error_body_);
+    if (!text.empty()) outcome.error.message += ": " + text;
+    return outcome;
   }
 
   Result<void> on_part(const http::Response& response, const std::optional<ContentRange>& range) {
@@ -189,6 +199,11 @@ class RemoteFile::Get {
   }
 
   Result<void> on_body(std::span<const std::byte> bytes) {
+    if (outcome_) {
+      const size_t size = std::min(bytes.size(), kMaxErrorBody - error_body_.size());
+      error_body_.append(reinterpret_cast<const char*>(bytes.data()), size);
+      return size == bytes.size() ? Result<void>() : enough();
+    }
     const auto expected = static_cast<size_t>(std::min<uint64_t>(bytes.size(), end_ - at_));
     if (expected > 0) TRY_VOID(pass(bytes.first(expected)));
     if (expected == bytes.size()) return {};
@@ -240,6 +255,7 @@ class RemoteFile::Get {
   uint64_t received_ = 0;  // bytes passed to the sink
   std::optional<uint64_t> total_;
   std::optional<Outcome> outcome_;
+  std::string error_body_;
 };
 
 // ---- all origins
@@ -257,6 +273,15 @@ RemoteFile::RemoteFile(http::ClientPtr http, std::string name, std::vector<Origi
 RemoteFilePtr RemoteFile::offline(Origin origin, FileVersion version) {
   auto file = std::make_shared<RemoteFile>(nullptr, "", std::vector{std::move(origin)}, version.size, RetryPolicy());
   file->version_ = std::move(version);
+  return file;
+}
+
+RemoteFilePtr RemoteFile::of_version(http::ClientPtr http, Origin origin, FileVersion version, std::string head,
+                                     RetryPolicy retries) {
+  auto file = std::make_shared<RemoteFile>(std::move(http), "", std::vector{std::move(origin)}, version.size, retries);
+  if (version.is_pinned()) file->origins_[0].version = version;
+  file->version_ = std::move(version);
+  file->head_ = std::move(head);
   return file;
 }
 

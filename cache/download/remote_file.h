@@ -40,6 +40,11 @@ class RemoteFile {
   /// A file of a known version whose server is not asked: fetch() fails with network.
   static std::shared_ptr<RemoteFile> offline(Origin origin, FileVersion version);
 
+  /// A file whose version is known from a listing or an earlier response, which had the bytes `head`, perhaps none. A
+  /// version without a strong ETag is that of the first response. Sends no request.
+  static std::shared_ptr<RemoteFile> of_version(http::ClientPtr http, Origin origin, FileVersion version,
+                                                std::string head, RetryPolicy retries);
+
   /// Requests the first bytes, to learn the size, the version, and whether the server sends ranges. A server that still
   /// has the version `known` sends no bytes. Fails as fetch(), and with unsupported if the server does not report a
   /// size. Must end before other calls.

@@ -52,6 +52,13 @@ struct RedirectChain {
   }
 };
 
+using Headers = std::vector<std::string>;
+
+Headers headers_for(const RedirectChain& chain) {
+  const bool is_head = chain.request.method == Request::Method::head;
+  return chain.request.credentials->headers(is_head ? "HEAD" : "GET", chain.url.text);
+}
+
 // Whether to repeat the request with other credentials.
 Result<bool> answer_challenge(const RedirectChain& chain, const Response& response, const std::string& sent,
                               const std::stop_token& stop) {
@@ -111,6 +118,7 @@ Result<void> Client::perform(const Request& request, const ResponseHandler& hand
                                            .url = chain.url,
                                            .policy = chain.policy(),
                                            .authorization = authorization,
+                                           .credential_headers = same_origin ? headers_for(chain) : Headers(),
                                            .may_be_challenged = same_origin && !chain.was_challenged};
     CurlHandlePtr handle = pool_->take(chain.url.origin);
     const ExchangeResult result = TRY(run_exchange(*handle, exchange_request, stop));

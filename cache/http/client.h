@@ -57,6 +57,10 @@ class Credentials {
   /// threads may report the same `sent`.
   virtual Result<bool> on_unauthorized(const UnauthorizedResponse& rejected, const std::stop_token& stop) = 0;
 
+  /// Further headers for a request to `url` and for each redirect to the same scheme, host and port: a signature of
+  /// this request. Thread-safe.
+  virtual std::vector<std::string> headers(std::string_view /*method*/, const std::string& /*url*/) { return {}; }
+
   /// The credentials used last, for messages ("tried as alice"); empty if none were requested.
   virtual std::string description() { return {}; }
 };

@@ -50,6 +50,7 @@ struct ExchangeRequest {
   Url url;
   AddressPolicy policy;
   std::string authorization = {};
+  std::vector<std::string> credential_headers = {};
   bool may_be_challenged = false;
 };
 

@@ -87,6 +87,13 @@ class DiskPartialBlob final : public PartialBlob {
 // The prefix of saved digests of external files, so that none leads to a blob.
 constexpr std::string_view kExternal = "elsewhere ";
 
+bool is_same_directory(const Descriptor& one, const Descriptor& other) {
+  struct stat first {};
+  struct stat second {};
+  return ::fstat(one.number(), &first) == 0 && ::fstat(other.number(), &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
 BlobName digest_name(const std::string& key) { return {"", key, {}}; }
 
 // Symbolic links are created atomically with their target (symlink(2)).
@@ -115,6 +122,18 @@ Result<FoldersPtr> DiskBackend::folders(Missing missing) {
   FoldersPtr folders = TRY(open_folders(top_, missing));
   std::call_once(swept_, [&] { sweep(*folders); });
   return folders;
+}
+
+// The same directories as far as block files have them open: each of those keeps them, and there may be many.
+FoldersPtr DiskBackend::share(FoldersPtr opened) {
+  const std::scoped_lock lock(mutex_);
+  const FoldersPtr known = shared_folders_.lock();
+  if (known != nullptr && is_same_directory(*known->root, *opened->root) &&
+      is_same_directory(*known->blobs, *opened->blobs) && is_same_directory(*known->index, *opened->index) &&
+      is_same_directory(*known->making, *opened->making))
+    return known;
+  shared_folders_ = opened;
+  return opened;
 }
 
 BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size) {
@@ -166,7 +185,7 @@ Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const
 }
 
 Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& identity, uint64_t size) {
-  const FoldersPtr folders = TRY(this->folders(Missing::create));
+  const FoldersPtr folders = share(TRY(this->folders(Missing::create)));
   const auto with_quota = [self = weak_from_this(), folders](auto reserve) -> Result<void> {
     const auto backend = self.lock();
     if (backend == nullptr) return failure(Code::resource, "the cache is closed");

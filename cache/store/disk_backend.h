@@ -51,6 +51,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
  private:
   Result<FoldersPtr> folders(Missing missing);
+  FoldersPtr share(FoldersPtr opened);
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
   Result<std::optional<AcquireResult>> try_acquire(const BlobName& name, std::optional<uint64_t> size,
                                                    const std::stop_token& stop);
@@ -80,6 +81,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   std::mutex mutex_;                               // guards the rest
   std::unordered_map<std::string, Check> checks_;  // by digest, of blobs that were opened
   std::set<std::string> damaged_;                  // damaged blobs that could not be removed, and were reported
+  std::weak_ptr<const Folders> shared_folders_;    // of open block files
 };
 
 }  // namespace weightfs::store

@@ -190,6 +190,8 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   const auto store = use_store(options.open_options, options.store_flags, warn);
   if (!store) return log_failure(log, store.error(), exit_of(store.error().code));
   const PrefetchOptions prefetched = prefetch_options(options, warn);
+  if (const auto read = read_credentials(params.sources, options.open_options); !read)
+    return log_failure(log, read.error(), exit_of(read.error().code));
   const auto sandbox = confine_server(params, broker->get(), warn);
   if (!sandbox) return log_failure(log, sandbox.error(), Exit::mount);
   auto tree = open_sources(params.sources, options.open_options);

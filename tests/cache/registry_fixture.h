@@ -33,6 +33,9 @@ class StoreDouble final : public BlobStore {
   Result<SourcePtr> open_url(const std::string&, const BlockListPtr&) override {
     return failure(Code::io, "not expected");
   }
+  Result<SourcePtr> open_version(const download::Origin&, const download::FileVersion&, std::string) override {
+    return failure(Code::io, "not expected");
+  }
   void save_text(const std::string& key, std::string_view text) override {
     ++saves;
     saved[key] = text;

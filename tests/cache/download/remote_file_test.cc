@@ -44,6 +44,43 @@ TEST(RemoteFile, BlobOfUnknownSizeEndsWithBody) {
   EXPECT_EQ(server.requests().size(), 4u);
 }
 
+// ---- a known version
+
+// semantics 23.3
+TEST(RemoteFile, KnownVersionIsTheConditionOfEachRequest) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) { serve_file(request, wire, kBody, "\"now\""); });
+  const auto read_as = [&](const std::string& etag) {
+    const auto file = RemoteFile::of_version(std::make_shared<http::Client>(http::Options{}), {server.url("/m")},
+                                             {kSize, etag}, "", {});
+    std::string text;
+    const auto done = file->fetch({0, 100},
+                                  [&](uint64_t, std::span<const std::byte> bytes) -> Result<bool> {
+                                    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+                                    return true;
+                                  },
+                                  {});
+    return done ? text : done.error().message;
+  };
+  EXPECT_EQ(server.requests().size(), 0u);
+  EXPECT_EQ(read_as("\"now\""), kBody.substr(0, 100));
+  EXPECT_THAT(read_as("\"before\""), HasSubstr("changed on the server"));
+  EXPECT_EQ(read_as(""), kBody.substr(0, 100));
+  EXPECT_EQ(server.requests()[1].header("if-match"), "\"before\"");
+  EXPECT_EQ(server.requests()[2].header("if-match"), "");
+}
+
+// semantics 23.5
+TEST(RemoteFile, ErrorBodyIsDescribed) {
+  HttpServer server(always(answer("403 Forbidden", std::string(100'000, 'x'))));
+  Origin origin{server.url("/m")};
+  origin.error_text = [](std::string_view body) { return fmt::format("{} bytes of {}", body.size(), body.front()); };
+  const auto file =
+      RemoteFile::of_version(std::make_shared<http::Client>(http::Options{}), origin, {kSize, "\"t\""}, "", {});
+  const auto done = file->fetch({0, 100}, [](uint64_t, std::span<const std::byte>) { return Result<bool>(true); }, {});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, server.url("/m") + ": 403 Forbidden: 4096 bytes of x");
+}
+
 // ---- invalid responses
 
 TEST(RemoteFile, WrongContentLengthIsRejected) {

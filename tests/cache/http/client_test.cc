@@ -137,6 +137,35 @@ TEST(HttpClient, InvalidContentEncodingIsCorrupt) {
   }
 }
 
+// ---- credentials
+
+// Adds a header to each request: its method and URL.
+class UrlHeader final : public Credentials {
+ public:
+  std::string authorization() override { return {}; }
+  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::stop_token&) override { return false; }
+  std::vector<std::string> headers(std::string_view method, const std::string& url) override {
+    return {fmt::format("X-Signed: {} {}", method, url)};
+  }
+};
+
+// semantics 23.2
+TEST(HttpClient, CredentialHeadersAreSentToTheirOriginOnly) {
+  HttpServer other(always(answer("200 OK", "other")));
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/here") return void(wire.send(answer("302 Found", "", {"Location: /there?q=1"})));
+    wire.send(answer("302 Found", "", {"Location: " + other.url("/elsewhere")}));
+  });
+  Request request = get(server.url("/here"));
+  request.credentials = std::make_shared<UrlHeader>();
+  EXPECT_EQ(send(request), "200 other");
+  ASSERT_EQ(server.requests().size(), 2u);
+  EXPECT_EQ(server.requests()[0].header("x-signed"), "GET " + server.url("/here"));
+  EXPECT_EQ(server.requests()[1].header("x-signed"), "GET " + server.url("/there?q=1"));
+  ASSERT_EQ(other.requests().size(), 1u);
+  EXPECT_EQ(other.requests()[0].header("x-signed"), "");
+}
+
 // ---- failures
 
 TEST(HttpClient, RefusedConnectionIsReportedWithoutQuery) {

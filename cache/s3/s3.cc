@@ -1,0 +1,362 @@
+#include "cache/s3.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+
+#include "base/text.h"
+#include "cache/address_policy.h"
+#include "cache/blobs/remote_source.h"
+#include "cache/registry/request_with_retry.h"
+#include "cache/s3/signature.h"
+#include "cache/s3/signer.h"
+#include "cache/s3/xml.h"
+
+namespace weightfs::s3 {
+namespace {
+
+const std::string kDefaultRegion = "us-east-1";
+constexpr size_t kMaxPage = 8 << 20;  // bytes; 1000 keys of 1024 bytes, encoded
+constexpr size_t kMaxPages = 1000;
+constexpr size_t kMaxToken = 4096;
+constexpr size_t kMaxOpen = 256;  // objects of a listing that nothing holds; more than the shards of a large model
+constexpr uint64_t kHead = download::RemoteFile::kHead;
+
+bool consists_of(std::string_view text, std::string_view others, bool upper_case) {
+  return std::ranges::all_of(text, [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (upper_case && c >= 'A' && c <= 'Z') ||
+           others.find(c) != others.npos;
+  });
+}
+
+// Whether the name may be the first label of a host name that has a certificate.
+bool is_host_label(const std::string& bucket) {
+  return bucket.size() >= 3 && bucket.size() <= 63 && consists_of(bucket, "-", false) && bucket.front() != '-' &&
+         bucket.back() != '-';
+}
+
+bool is_region(std::string_view text) { return !text.empty() && text.size() <= 40 && consists_of(text, "-", false); }
+
+Result<void> check_endpoint(const std::string& endpoint, const http::ClientPtr& http) {
+  const std::string origin = http::origin_of(endpoint);
+  const std::string shown = http::printable_url(endpoint);
+  // A user, a password, a query or a fragment is not printed.
+  if (origin.empty() || endpoint.find_first_of("?#@") != endpoint.npos)
+    return failure(Code::unsupported, fmt::format("{}: not a valid endpoint of an object store", shown));
+  constexpr std::string_view kHttp = "http://";
+  const bool is_refused = http != nullptr && !http->options().insecure && origin.starts_with(kHttp) &&
+                          !is_loopback_host(origin.substr(kHttp.size()));
+  if (is_refused) return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", shown));
+  return {};
+}
+
+// The URL of the bucket, without a `/` at its end.
+std::string url_of(const std::string& bucket, const std::string& endpoint, const std::string& region) {
+  if (!endpoint.empty()) return fmt::format("{}/{}", endpoint.substr(0, endpoint.find_last_not_of('/') + 1), bucket);
+  const std::string domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+  if (is_host_label(bucket)) return fmt::format("https://{}.s3.{}.{}", bucket, region, domain);
+  return fmt::format("https://s3.{}.{}/{}", region, domain, bucket);
+}
+
+// A date of a header, as in RFC 9110, section 5.6.7; 0 if it is not one.
+Time http_time(std::string_view text) {
+  std::tm date{};
+  const char* const end = ::strptime(std::string(text).c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
+  return end == nullptr || date.tm_year < 70 || date.tm_year > 300 ? 0 : Time{::timegm(&date)} * 1'000'000'000;
+}
+
+std::optional<uint64_t> take_number(std::string_view& line) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  line.remove_prefix(std::min(line.size(), static_cast<size_t>(end - line.data()) + 1));
+  return value;
+}
+
+// The region that a refusal names, if the request should be repeated there.
+std::string region_in(const registry::Response& page) {
+  constexpr std::array kStatuses = {301, 307, 400, 403};
+  if (std::ranges::find(kStatuses, page.head.status) == kStatuses.end()) return {};
+  const auto header = page.head.header("x-amz-bucket-region");
+  const std::string region = header ? std::string(*header) : parse_error(page.body).region;
+  return is_region(region) ? region : "";
+}
+
+}  // namespace
+
+// Where the bucket is, and what signs requests there.
+struct Bucket::Place {
+  std::string region;
+  std::string url;
+  std::shared_ptr<Signer> signer;
+
+  std::string object_url(std::string_view key) const { return fmt::format("{}/{}", url, encoded(key, "/")); }
+  download::Origin origin(std::string_view key) const {
+    return {.url = object_url(key), .credentials = signer, .error_text = error_text};
+  }
+};
+
+struct Bucket::Answer {
+  registry::Response page;
+  std::shared_ptr<const Place> place;
+};
+
+// An object of a listing, opened by its first read.
+class Bucket::ListedObject final : public Source {
+ public:
+  ListedObject(std::shared_ptr<Bucket> bucket, const Object& object)
+      : bucket_(std::move(bucket)), key_(object.key), etag_(object.etag), size_(object.size) {}
+
+  uint64_t size() const override { return size_; }
+  /// Limited, because the server states the size.
+  uint64_t occupied() const override { return std::min(size_, blobs::RemoteSource::kMaxOccupied); }
+  std::string identity() const override {
+    return blobs::RemoteSource::identity_of(bucket_->place()->object_url(key_), {size_, etag_}).value_or("");
+  }
+  std::string_view verification() const override { return "transport"; }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    return TRY(open())->read(offset, out);
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    return TRY(open())->read_ahead(offset, out, expected);
+  }
+  Result<void> fetch(ByteRange range) const override { return TRY(open())->fetch(range); }
+  std::shared_ptr<const void> hold() const override { return open().value_or(nullptr); }
+
+ private:
+  Result<SourcePtr> open() const {
+    SourcePtr bytes;
+    {
+      const std::scoped_lock lock(mutex_);
+      bytes = bytes_.lock();
+      if (bytes != nullptr) return bytes;
+      bytes = TRY(bucket_->store_->open_version(bucket_->place()->origin(key_), {size_, etag_}, ""));
+      bytes_ = bytes;
+    }
+    bucket_->keep_open(bytes);
+    return bytes;
+  }
+
+  const std::shared_ptr<Bucket> bucket_;
+  const std::string key_;
+  const std::string etag_;
+  const uint64_t size_;
+  mutable std::mutex mutex_;  // guards bytes_
+  mutable std::weak_ptr<const Source> bytes_;
+};
+
+Bucket::Bucket(std::string name, Settings settings, BlobStorePtr store, http::ClientPtr http)
+    : name_(std::move(name)), settings_(std::move(settings)), store_(std::move(store)), http_(std::move(http)) {
+  const std::string seen = store_->load_text(saved_as("region", "")).value_or("");
+  const std::string& configured = settings_.region.empty() ? kDefaultRegion : settings_.region;
+  move_to(is_region(seen) ? seen : configured);
+}
+
+Result<BucketPtr> Bucket::open(std::string name, Settings settings, BlobStorePtr store, http::ClientPtr http) {
+  constexpr size_t kMaxName = 255;
+  if (name.empty() || name.size() > kMaxName || !consists_of(name, "._-", true) || name == "." || name == "..")
+    return failure(Code::unsupported, fmt::format("not a valid bucket name: {}", quoted(name)));
+  if (!settings.region.empty() && !is_region(settings.region))
+    return failure(Code::unsupported, fmt::format("not a valid AWS region: {}", quoted(settings.region)));
+  if (!settings.endpoint.empty()) TRY_VOID(check_endpoint(settings.endpoint, http));
+  return BucketPtr(new Bucket(std::move(name), std::move(settings), std::move(store), std::move(http)));
+}
+
+std::string Bucket::shown(std::string_view key) const { return fmt::format("s3://{}/{}", name_, printable(key)); }
+
+std::shared_ptr<const Bucket::Place> Bucket::place() const {
+  const std::scoped_lock lock(mutex_);
+  return place_;
+}
+
+void Bucket::move_to(std::string region) {
+  auto place = std::make_shared<Place>();
+  place->url = url_of(name_, settings_.endpoint, region);
+  place->signer = std::make_shared<Signer>(settings_.keys, region, settings_.note);
+  place->region = std::move(region);
+  const std::scoped_lock lock(mutex_);
+  place_ = std::move(place);
+}
+
+// Repeats the request once in the region that the server names.
+Result<Bucket::Answer> Bucket::request(const std::string& key, const std::string& query,
+                                       std::vector<std::string> headers, size_t max_size) {
+  for (bool was_moved = false;; was_moved = true) {
+    const auto at = place();
+    const http::Request request{.url = at->object_url(key) + query, .headers = headers, .credentials = at->signer};
+    Answer answer{TRY(registry::request_with_retry(*http_, request, max_size, {})), at};
+    const std::string region = region_in(answer.page);
+    if (was_moved || region.empty() || region == at->region) return answer;
+    move_to(region);
+    store_->save_text(saved_as("region", ""), region);
+  }
+}
+
+Error Bucket::error_of(const Answer& answer, std::string_view key) const {
+  const int status = answer.page.head.status;
+  const std::string text = error_text(answer.page.body);
+  const std::string detail = text.empty() ? fmt::format("status {}", status) : text;
+  if (status == 404) return {Code::not_found, fmt::format("{}: {}", shown(key), detail)};
+  const std::string tried = answer.place->signer->description();
+  if (status == 401 || status == 403)
+    return {Code::unsupported, fmt::format("access denied to {}: {} ({})", shown(key), detail, tried)};
+  return {Code::unsupported, fmt::format("{}: {} ({})", shown(key), detail, tried)};
+}
+
+std::string Bucket::saved_as(std::string_view kind, std::string_view key) const {
+  return fmt::format("{} of {} at {}", kind, shown(key), http::printable_url(settings_.endpoint));
+}
+
+// ---- one object
+
+Result<std::optional<OpenObject>> Bucket::find(const std::string& key) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = found_.find(key);
+    if (found != found_.end())
+      if (auto bytes = found->second.first.lock()) return OpenObject{std::move(bytes), found->second.second};
+  }
+  auto object = TRY(http_ == nullptr ? find_saved(key) : find_online(key));
+  if (!object) return object;
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(found_, [](const auto& entry) { return entry.second.first.expired(); });
+  found_[key] = {object->bytes, object->modified};
+  return object;
+}
+
+// The saved text: the region, and the version.
+Result<std::optional<OpenObject>> Bucket::find_online(const std::string& key) {
+  std::vector<std::string> headers = {fmt::format("Range: bytes=0-{}", kHead - 1)};
+  const std::string saved = store_->load_text(saved_as("version", key)).value_or("");
+  const auto known =
+      download::parse_version(std::string_view(saved).substr(std::min(saved.find('\n') + 1, saved.size())));
+  if (known && known->has_quoted_etag()) headers.push_back("If-None-Match: " + known->etag);
+  Answer answer = TRY(request(key, "", std::move(headers), kHead));
+  const http::Response& head = answer.page.head;
+  const auto range = download::parse_content_range(head.header("content-range").value_or(""));
+  const auto length = download::content_length(head);
+  download::FileVersion version;
+  if (head.status == 304 && known) {
+    version = *known;
+  } else if (head.status == 206 && range && range->first == 0U && range->total && !download::is_encoded(head)) {
+    version = download::version_of(head, *range->total);
+  } else if (head.status == 200 && length) {
+    version = download::version_of(head, *length);
+  } else if (head.status == 416) {
+    version = download::version_of(head, 0);  // only an empty object has no first byte
+  } else if (head.status == 404 && parse_error(answer.page.body).code != "NoSuchBucket") {
+    return std::nullopt;
+  } else if (head.status == 200 || head.status == 206) {
+    return failure(Code::unsupported, fmt::format("{}: the server does not report the size", shown(key)));
+  } else {
+    return tl::unexpected(error_of(answer, key));
+  }
+  const bool has_head = head.status == 206 || head.status == 200;
+  std::string first = has_head ? std::move(answer.page.body) : "";
+  if (has_head && first.size() != std::min(kHead, version.size))
+    return failure(Code::corrupt, fmt::format("{}: sends other bytes than its content-range", shown(key)));
+  if (version.is_pinned() && known != version)
+    store_->save_text(saved_as("version", key),
+                      fmt::format("{}\n{}", answer.place->region, download::version_text(version)));
+  const Time modified = http_time(head.header("last-modified").value_or(""));
+  return OpenObject{TRY(store_->open_version(answer.place->origin(key), version, std::move(first))), modified};
+}
+
+Result<std::optional<OpenObject>> Bucket::find_saved(const std::string& key) {
+  const auto saved = store_->load_text(saved_as("version", key));
+  const size_t line = saved ? saved->find('\n') : std::string::npos;
+  if (line == std::string::npos) return std::nullopt;
+  const auto version = download::parse_version(std::string_view(*saved).substr(line + 1));
+  if (!version || !is_region(saved->substr(0, line))) return std::nullopt;
+  move_to(saved->substr(0, line));
+  return OpenObject{TRY(store_->open_version(place()->origin(key), *version, "")), 0};
+}
+
+// Each open object has a file descriptor, and a listing may have more objects than a process may have descriptors.
+void Bucket::keep_open(SourcePtr bytes) {
+  const std::scoped_lock lock(mutex_);
+  open_.push_back(std::move(bytes));
+  if (open_.size() <= kMaxOpen) return;
+  bytes = std::move(open_.front());  // destroyed without the lock
+  open_.pop_front();
+}
+
+SourcePtr Bucket::bytes_of(const Object& object) { return std::make_shared<ListedObject>(shared_from_this(), object); }
+
+// ---- the objects below a prefix
+
+// The saved text: the region, and a line for each object.
+Result<std::vector<Object>> Bucket::list(const std::string& prefix) {
+  if (http_ == nullptr) return list_saved(prefix);
+  auto objects = list_online(prefix);
+  if (!objects && objects.error().code == Code::network && store_->load_text(saved_as("listing", prefix)))
+    objects.error().message += "; use --offline for the saved listing";
+  std::string text = place()->region + "\n";
+  for (const Object& object : TRY(objects))
+    text += fmt::format("{} {} {} {}\n", object.size, object.modified, object.etag.empty() ? "-" : object.etag,
+                        encoded(object.key, "/"));
+  store_->save_text(saved_as("listing", prefix), text);
+  return objects;
+}
+
+Result<std::vector<Object>> Bucket::list_online(const std::string& prefix) {
+  std::vector<Object> objects;
+  std::set<std::string> tokens;
+  std::string token;
+  for (size_t pages = 0; pages < kMaxPages; ++pages) {
+    // The parameters are sorted, as the signature needs them.
+    const std::string from = token.empty() ? "" : fmt::format("continuation-token={}&", encoded(token));
+    const std::string query =
+        fmt::format("?{}encoding-type=url&list-type=2&max-keys=1000&prefix={}", from, encoded(prefix));
+    const Answer answer = TRY(request("", query, {}, kMaxPage));
+    if (answer.page.head.status != 200) return tl::unexpected(error_of(answer, prefix));
+    auto page = parse_listing(answer.page.body);
+    if (!page) return failure(page.error().code, fmt::format("{}: {}", shown(prefix), page.error().message));
+    for (Object& object : page->objects) {
+      if (!object.key.starts_with(prefix))
+        return failure(Code::corrupt, fmt::format("{}: the server lists {}, which is not below it", shown(prefix),
+                                                  quoted(object.key)));
+      if (objects.size() == kMaxObjects)
+        return failure(Code::unsupported,
+                       fmt::format("{}: more than {} objects; name a prefix of fewer", shown(prefix), kMaxObjects));
+      objects.push_back(std::move(object));
+    }
+    if (!page->is_truncated) return objects;
+    token = std::move(page->next);
+    if (token.empty() || token.size() > kMaxToken || !tokens.insert(token).second) break;
+  }
+  return failure(Code::corrupt, fmt::format("{}: the server's listing does not end", shown(prefix)));
+}
+
+Result<std::vector<Object>> Bucket::list_saved(const std::string& prefix) {
+  const auto saved = store_->load_text(saved_as("listing", prefix));
+  if (!saved)
+    return failure(Code::network, fmt::format("{}: listing not cached; retry without --offline", shown(prefix)));
+  std::string_view rest = *saved;
+  const auto line = [&rest] {
+    const std::string_view one = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    return one;
+  };
+  const std::string region(line());
+  if (!is_region(region)) return failure(Code::corrupt, fmt::format("{}: invalid saved listing", shown(prefix)));
+  move_to(region);
+  std::vector<Object> objects;
+  while (!rest.empty()) {
+    std::string_view text = line();
+    const auto size = take_number(text);
+    const auto modified = take_number(text);
+    const size_t space = text.find(' ');
+    const auto key = space == text.npos ? std::nullopt : url_decoded(text.substr(space + 1));
+    if (!size || !modified || !key)
+      return failure(Code::corrupt, fmt::format("{}: invalid saved listing", shown(prefix)));
+    const std::string_view etag = text.substr(0, space);
+    objects.push_back({*key, *size, etag == "-" ? "" : std::string(etag), static_cast<Time>(*modified)});
+  }
+  return objects;
+}
+
+}  // namespace weightfs::s3

@@ -1,0 +1,126 @@
+// A SOURCE in an object store: `s3://BUCKET/KEY` is a model file, whose other files are the objects beside it;
+// `s3://BUCKET/PREFIX/` are all objects whose keys begin with that prefix, shown like a directory.
+#include "cache/s3.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "base/text.h"
+#include "sources/file_list.h"
+#include "sources/kinds.h"
+#include "sources/unlisted_folder.h"
+
+namespace weightfs {
+namespace {
+
+// "//BUCKET/KEY"
+struct ObjectName {
+  std::string bucket;
+  std::string key;  // empty: the bucket
+
+  bool is_prefix() const { return key.empty() || key.ends_with('/'); }
+  std::string shown() const { return fmt::format("s3://{}/{}", printable(bucket), printable(key)); }
+  // The key up to its last `/`, and the rest.
+  std::string folder() const { return key.substr(0, key.rfind('/') + 1); }
+  std::string file() const { return key.substr(key.rfind('/') + 1); }
+};
+
+Result<ObjectName> parse_object_name(const std::string& rest) {
+  constexpr size_t kMaxKey = 1024;
+  const auto invalid = [&](const char* problem) {
+    return failure(Code::unsupported, fmt::format("{}: {}", quoted("s3:" + rest), problem));
+  };
+  if (!rest.starts_with("//")) return invalid("not a valid name of an object; write s3://BUCKET/KEY");
+  const size_t slash = std::min(rest.find('/', 2), rest.size());
+  ObjectName name{rest.substr(2, slash - 2), rest.substr(std::min(slash + 1, rest.size()))};
+  if (name.bucket.empty()) return invalid("names no bucket");
+  if (name.key.size() > kMaxKey) return invalid("a key has at most 1024 bytes");
+  // libcurl, proxies and servers remove such components from a URL's path.
+  for (std::string_view left = name.key; !left.empty();) {
+    const std::string_view component = left.substr(0, left.find('/'));
+    if (component.empty() || component == "." || component == "..")
+      return invalid("a key with an empty component, `.` or `..` is not supported");
+    left.remove_prefix(std::min(left.size(), component.size() + 1));
+  }
+  return name;
+}
+
+Result<s3::BucketPtr> open_bucket(const ObjectName& name, const OpenOptions& options) {
+  const RegistryOptions& registries = options.registries;
+  if (registries.store == nullptr || registries.s3 == nullptr)
+    return failure(Code::unsupported, fmt::format("{}: object stores are not available here", name.shown()));
+  return s3::Bucket::open(name.bucket, *registries.s3, registries.store, registries.http)
+      .map_error([&](const Error& error) {
+        return Error{error.code, fmt::format("{}: {}", name.shown(), error.message)};
+      });
+}
+
+Result<SourcePtr> open_object(const s3::BucketPtr& bucket, const ObjectName& name) {
+  auto found = TRY(bucket->find(name.key));
+  if (found) return std::move(found->bytes);
+  return failure(Code::not_found, fmt::format("{}: no such object", name.shown()));
+}
+
+Result<SourceEntry> object_entry(const s3::BucketPtr& bucket, const ObjectName& name, s3::OpenObject object,
+                                 const OpenOptions& options, Check check) {
+  const auto open = [bucket, name](std::string_view path) {
+    return open_object(bucket, {name.bucket, name.folder() + std::string(path)});
+  };
+  const Container container{name.file(), std::move(object.bytes),
+                            std::make_shared<UnlistedFolder>(open, options.on_opened), options.blobs};
+  if (check == Check::model && options.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
+  const Time time = object.modified != 0 ? object.modified : time_now();
+  return SourceEntry{container.name, time, 0, [=, forced = options.forced, shown = name.shown()]() -> Result<Opened> {
+                       return OpenedModel{std::make_shared<Model>(TRY(read_model(container, forced))), shown, time};
+                     }};
+}
+
+// All objects whose keys begin with the name, which ends with `/` or is empty.
+Result<SourceEntry> prefix_entry(const s3::BucketPtr& bucket, ObjectName name, const OpenOptions& options) {
+  const std::vector<s3::Object> objects = TRY(bucket->list(name.key));
+  FileListBuilder files;
+  Time modified = 0;
+  bool is_empty = true;
+  for (const s3::Object& object : objects) {
+    // Programs create such objects to show an empty directory.
+    const bool is_marker = object.size == 0 && (object.key.ends_with('/') || object.key == name.key);
+    if (is_marker) continue;
+    is_empty = false;
+    modified = std::max(modified, object.modified);
+    TRY_VOID(
+        files.add(std::string_view(object.key).substr(name.key.size()), {bucket->bytes_of(object), object.modified}));
+  }
+  if (is_empty) return failure(Code::not_found, fmt::format("{}: no objects below it", name.shown()));
+  while (name.key.ends_with('/')) name.key.pop_back();
+  const std::string label = name.key.empty() ? name.bucket : name.file();
+  std::string source = name.shown();
+  if (source.ends_with('/')) source.pop_back();
+  return listed_source({std::move(files).finish(), label, std::move(source), modified != 0 ? modified : time_now()},
+                       options);
+}
+
+}  // namespace
+
+Result<SourceEntry> find_object(const std::string& rest, const OpenOptions& options, Check check) {
+  ObjectName name = TRY(parse_object_name(rest));
+  const s3::BucketPtr bucket = TRY(open_bucket(name, options));
+  if (name.is_prefix()) return prefix_entry(bucket, std::move(name), options);
+  if (auto object = TRY(bucket->find(name.key))) return object_entry(bucket, name, std::move(*object), options, check);
+  name.key += '/';
+  auto entry = prefix_entry(bucket, name, options);
+  if (!entry && entry.error().code == Code::not_found)
+    entry.error().message = fmt::format("{}: no such object, and no objects below it",
+                                        std::string_view(name.shown()).substr(0, name.shown().size() - 1));
+  return entry;
+}
+
+Result<SourcePtr> open_object_file(const std::string& rest, const OpenOptions& options) {
+  const ObjectName name = TRY(parse_object_name(rest));
+  if (name.is_prefix()) return failure(Code::unsupported, fmt::format("{}: names a directory", name.shown()));
+  return open_object(TRY(open_bucket(name, options)), name);
+}
+
+}  // namespace weightfs

@@ -1,0 +1,37 @@
+#include "sources/unlisted_folder.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/text.h"
+#include "sources/file_list.h"
+
+namespace weightfs {
+
+Result<SourcePtr> UnlistedFolder::open(std::string_view name) const {
+  if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos)
+    return failure(Code::unsupported, fmt::format("{}: not a file name", quoted(name)));
+  return open_(name);
+}
+
+Result<SourcePtr> UnlistedFolder::open_below(std::string_view path, std::string_view /*referrer*/) const {
+  for (std::string_view rest = path; !rest.empty();) {
+    const std::string_view component = rest.substr(0, rest.find('/'));
+    if (component.empty() || component == "." || component == "..")
+      return failure(Code::unsupported, fmt::format("{}: not a path below the model", quoted(path)));
+    rest.remove_prefix(std::min(rest.size(), component.size() + 1));
+  }
+  return open_(path);
+}
+
+void UnlistedFolder::prepare(const std::vector<std::string>& names,
+                             uint64_t (*header_size)(std::string_view head)) const {
+  auto files = request_headers(
+      names, [&](const std::string& name) { return open(name); }, header_size, on_opened_);
+  const std::scoped_lock lock(mutex_);
+  std::move(files.begin(), files.end(), std::back_inserter(prepared_));
+}
+
+}  // namespace weightfs

@@ -1,0 +1,268 @@
+"""An object store on 127.0.0.1 that speaks a part of the API of Amazon S3: GetObject, HeadObject, ListObjectsV2. It verifies the
+signatures of requests (AWS Signature Version 4) by an implementation of its own. Standard library only.
+
+Run as a program, it serves the files of a directory as a bucket, until its standard input ends:
+    python3 tests/support/s3_server.py BUCKET DIR
+"""
+import datetime
+import hashlib
+import hmac
+import http.server
+import os
+import re
+import sys
+import threading
+import urllib.parse
+from typing import NamedTuple
+
+KEY_ID, SECRET, TOKEN = "AKIDOFTHETESTSABCD", "secret/of+the=tests", "token-of-the-tests"
+REGION = "eu-test-1"
+
+
+class StoredObject(NamedTuple):
+    data: bytes
+    storage_class: str = "STANDARD"
+    modified: str = "2026-01-02T03:04:05.000Z"
+
+    @property
+    def etag(self):
+        return f'"{hashlib.md5(self.data).hexdigest()}"'
+
+
+class LoggedRequest(NamedTuple):
+    method: str
+    path: str     # decoded, without the query
+    query: dict
+    headers: dict  # names in lower case
+    status: int
+    sent: int      # bytes of the body
+
+
+def escaped(text):
+    """The text in XML."""
+    return "".join(c if c.isascii() and c.isprintable() and c not in "<>&\"'" else f"&#{ord(c)};" for c in text)
+
+
+def in_xml(name, content):
+    return f"<{name}>{content}</{name}>"
+
+
+def canonical(text, safe=""):
+    return urllib.parse.quote(text, safe=safe + "-_.~")
+
+
+def signature(secret, method, target, headers, signed, date, region, service="s3"):
+    """The signature of a request, as documented by AWS: canonical request, string to sign, derived key."""
+    path, _, query = target.partition("?")
+    pairs = sorted((canonical(name), canonical(value)) for name, value in urllib.parse.parse_qsl(query, keep_blank_values=True))
+    text = "\n".join([method, canonical(urllib.parse.unquote(path), "/"), "&".join(f"{name}={value}" for name, value in pairs),
+                      "".join(f"{name}:{headers[name].strip()}\n" for name in signed), ";".join(signed), headers["x-amz-content-sha256"]])
+    scope = f"{date[:8]}/{region}/{service}/aws4_request"
+    to_sign = f"AWS4-HMAC-SHA256\n{date}\n{scope}\n{hashlib.sha256(text.encode()).hexdigest()}"
+    key = ("AWS4" + secret).encode()
+    for part in (*scope.split("/"), to_sign):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return key.hex()
+
+
+class Refused(Exception):
+    def __init__(self, status, code, message, extra="", headers=None):
+        super().__init__(code)
+        self.status, self.headers = status, headers or {}
+        self.body = f'<?xml version="1.0" encoding="UTF-8"?>\n{in_xml("Error", in_xml("Code", code) + in_xml("Message", message) + extra)}'
+
+
+class S3Server:
+    """A store with buckets: {name: {key: StoredObject}}. `public` buckets need no signature. Ends with stop()."""
+
+    def __init__(self, region=REGION, token=None, page=1000):
+        self.buckets, self.public = {}, set()
+        self.region, self.token, self.page = region, token, page
+        self.log = []
+        self.before = []          # called with each handler before its request; returns True if it has answered
+        self.listing = None       # replaces the page of a listing: f(query) -> XML
+        self.wrong_region_status = 400
+        self.clock = lambda: datetime.datetime.now(datetime.timezone.utc)
+        self.lock = threading.Lock()
+        store = self
+
+        class Handler(RequestHandler):
+            pass
+        Handler.store = store
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
+        self.thread.start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def put(self, bucket, key, data, **kwargs):
+        self.buckets.setdefault(bucket, {})[key] = StoredObject(data, **kwargs)
+        return f"s3://{bucket}/{key}"
+
+    def requests(self):
+        with self.lock:
+            return list(self.log)
+
+    def sent(self):
+        """The bytes of the bodies of all responses."""
+        return sum(request.sent for request in self.requests())
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # a client may end at any time
+            super().handle_error(request, client_address)
+
+
+class RequestHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    store = None
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        self.answer()
+
+    def do_HEAD(self):
+        self.answer()
+
+    def answer(self):
+        target = urllib.parse.urlsplit(self.path)
+        self.decoded = urllib.parse.unquote(target.path)
+        self.query = dict(urllib.parse.parse_qsl(target.query, keep_blank_values=True))
+        try:
+            for before in list(self.store.before):
+                if before(self):
+                    return
+            _, bucket, key = (self.decoded + "/" if self.decoded.count("/") == 1 else self.decoded).split("/", 2)
+            self.check_signature(bucket)
+            if bucket not in self.store.buckets:
+                raise Refused(404, "NoSuchBucket", "The specified bucket does not exist")
+            if key == "" and self.query.get("list-type") == "2":
+                self.list(bucket)
+            else:
+                self.get(bucket, key)
+        except Refused as refused:
+            self.send(refused.status, refused.body.encode(), {"Content-Type": "application/xml", **refused.headers})
+
+    def send(self, status, body, headers):
+        sent = 0 if self.command == "HEAD" else len(body)
+        with self.store.lock:
+            self.store.log.append(LoggedRequest(self.command, self.decoded, self.query, {k.lower(): v for k, v in self.headers.items()},
+                                                status, sent))
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if sent:
+            try:
+                self.wfile.write(body)
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+
+    def check_signature(self, bucket):
+        given = self.headers.get("Authorization")
+        if given is None:
+            if bucket in self.store.public:
+                return
+            raise Refused(403, "AccessDenied", "Access Denied.")
+        found = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/,]+)/(\d{8})/([^/]+)/s3/aws4_request, SignedHeaders=([^,]+), "
+                             r"Signature=([0-9a-f]{64})", given)
+        if not found:
+            raise Refused(400, "AuthorizationHeaderMalformed", "The authorization header is malformed")
+        key_id, day, region, signed, mac = found.groups()
+        if key_id != KEY_ID:
+            raise Refused(403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
+        if region != self.store.region:
+            place = {"x-amz-bucket-region": self.store.region}
+            if self.store.wrong_region_status == 301:
+                raise Refused(301, "PermanentRedirect", "The bucket must be addressed using the specified endpoint", headers=place)
+            raise Refused(400, "AuthorizationHeaderMalformed", f"The region '{escaped(region)}' is wrong", in_xml("Region", self.store.region))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        date = headers.get("x-amz-date", "")
+        names = signed.split(";")
+        if names != sorted(names) or not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names):
+            raise Refused(403, "AccessDenied", "There were headers present in the request which were not signed")
+        if self.store.token is not None and (headers.get("x-amz-security-token") != self.store.token or "x-amz-security-token" not in names):
+            raise Refused(400, "InvalidToken", "The provided token is malformed or otherwise invalid.")
+        when = datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
+        if day != date[:8] or abs((self.store.clock() - when).total_seconds()) > 15 * 60:
+            raise Refused(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large.")
+        if not hmac.compare_digest(mac, signature(SECRET, self.command, self.path, headers, names, date, region)):
+            raise Refused(403, "SignatureDoesNotMatch", "The request signature we calculated does not match the signature you provided.")
+
+    def list(self, bucket):
+        if self.store.listing is not None:
+            return self.send(200, self.store.listing(self.query).encode(), {"Content-Type": "application/xml"})
+        prefix, after = self.query.get("prefix", ""), self.query.get("continuation-token", "")
+        if after and not after.startswith("after+/="):
+            raise Refused(400, "InvalidArgument", "The continuation token provided is incorrect")
+        last = urllib.parse.unquote(after[len("after+/="):])
+        keys = sorted(key for key in self.store.buckets[bucket] if key.startswith(prefix) and key > last)
+        size = min(self.store.page, int(self.query.get("max-keys", "1000")))
+        page, more = keys[:size], len(keys) > size
+        encode = urllib.parse.quote_plus if self.query.get("encoding-type") == "url" else escaped
+        text = in_xml("Name", bucket) + in_xml("Prefix", encode(prefix)) + in_xml("KeyCount", str(len(page)))
+        text += in_xml("EncodingType", "url") if encode is not escaped else ""
+        text += in_xml("IsTruncated", "true" if more else "false")
+        if more:
+            text += in_xml("NextContinuationToken", escaped("after+/=" + urllib.parse.quote(page[-1])))
+        for key in page:
+            stored = self.store.buckets[bucket][key]
+            text += in_xml("Contents", in_xml("Key", encode(key)) + in_xml("LastModified", stored.modified)
+                           + in_xml("ETag", escaped(stored.etag)) + in_xml("Size", str(len(stored.data)))
+                           + in_xml("StorageClass", stored.storage_class))
+        body = f'<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{text}</ListBucketResult>'
+        self.send(200, body.encode(), {"Content-Type": "application/xml"})
+
+    def get(self, bucket, key):
+        stored = self.store.buckets[bucket].get(key)
+        if stored is None:
+            raise Refused(404, "NoSuchKey", "The specified key does not exist.", in_xml("Key", escaped(key)))
+        if stored.storage_class in ("GLACIER", "DEEP_ARCHIVE"):
+            raise Refused(403, "InvalidObjectState", "The operation is not valid for the object's storage class")
+        data, etag = stored.data, stored.etag
+        when = datetime.datetime.strptime(stored.modified, "%Y-%m-%dT%H:%M:%S.000Z")
+        headers = {"ETag": etag, "Accept-Ranges": "bytes", "Last-Modified": when.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+                   "Content-Type": "binary/octet-stream"}
+        if self.headers.get("If-Match", etag) != etag:
+            raise Refused(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+        if self.headers.get("If-None-Match") == etag:
+            return self.send(304, b"", headers)
+        found = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if not found:
+            return self.send(200, data, headers)
+        first, last = int(found[1]), min(int(found[2] or len(data)), len(data) - 1)
+        if first >= len(data):
+            raise Refused(416, "InvalidRange", "The requested range is not satisfiable", headers={"Content-Range": f"bytes */{len(data)}"})
+        headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
+        return self.send(206, data[first:last + 1], headers)
+
+
+def main(bucket, folder):
+    store = S3Server()
+    store.public.add(bucket)
+    for directory, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(directory, name)
+            with open(path, "rb") as file:
+                store.put(bucket, os.path.relpath(path, folder), file.read())
+    print(store.url, flush=True)
+    sys.stdin.read()
+    store.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
