@@ -94,6 +94,7 @@ class ListedDirectory {
         folder_(std::make_shared<ListedFolder>(below_, shown(below_.prefix), options_.on_opened)) {}
 
   Result<Opened> open() const {
+    if (below_.prefix.empty() && !listed_->file.empty()) return open_model(listed_->file, With::its_files);
     const std::vector<std::string> names = TRY(folder_->names());
     if (const auto entry = TRY(entry_file(names))) return open_model(*entry, With::all_files);
     return list();

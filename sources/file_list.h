@@ -57,6 +57,8 @@ struct ListedSource {
   Time modified;
   /// Added to the fields that models have in common, unless the model has the field: "license", "commit".
   Map facts = {};
+  /// The path of a file that alone is the model, whatever its name; its folder is its directory. Empty: as below.
+  std::string file = {};
 };
 
 /// One model, if the list has the entry file of one, `model.safetensors`, or only one model file; its other files are

@@ -20,6 +20,7 @@ struct SourceKind {
 // The first matching prefix applies. An argument without a prefix is a path, so `./ollama:x` is a file.
 constexpr auto kKinds = std::to_array<SourceKind>({
     {"ollama:", find_ollama_name, nullptr},
+    {"hf:", find_huggingface, open_huggingface_file},
     {"https:", find_https_url, open_https_file},
     {"http:", find_http_url, open_http_file},
     {"", find_path, open_path_file},

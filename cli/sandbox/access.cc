@@ -20,6 +20,7 @@
 #include "cache/paths.h"
 #include "cache/registry.h"
 #include "cli/sandbox/sandbox.h"
+#include "sources/huggingface.h"
 #include "sources/ollama_name.h"
 
 namespace weightfs::sandbox {
@@ -185,7 +186,7 @@ Paths network_files() {
                  variable("SSL_CERT_DIR"),
                  variable("CURL_CA_BUNDLE")};
   const CredentialPaths keys = CredentialPaths::of_user();
-  paths.insert(paths.end(), {keys.ollama_key, keys.docker_config});
+  paths.insert(paths.end(), {keys.ollama_key, keys.docker_config, huggingface::token_path()});
   return paths;
 }
 
