@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cache/url.h"
+#include "sources/huggingface.h"
 
 namespace weightfs {
 namespace {
@@ -54,6 +55,12 @@ Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions&
 
 std::string printable_source(const std::string& source) {
   return is_url(source) ? http::printable_url(source) : source;
+}
+
+bool is_offline_by_environment(const std::vector<std::string>& sources) {
+  return huggingface::is_offline() && !sources.empty() && std::ranges::all_of(sources, [](const std::string& source) {
+    return kind_of(source).find == find_huggingface;
+  });
 }
 
 bool is_path(const std::string& source) { return kind_of(source).find == find_path; }

@@ -27,8 +27,6 @@ using Phase = InFlightBlob::Phase;
 // Reads within this many first bytes do not materialize the blob: they only detect its format.
 constexpr uint64_t kHeadSize = 32 * 1024;
 
-constexpr size_t kMaxText = 16 << 20;  // of saved texts
-
 // Reads until `out` is full or the stream ends; returns the number of bytes.
 Result<size_t> read_up_to(Stream& stream, std::span<std::byte> out) {
   size_t done = 0;
@@ -282,21 +280,8 @@ class CachingBlobStore final : public BlobStore {
     return source;
   }
 
-  // A saved text is a blob whose key can be moved to another blob.
-  void save_text(const std::string& key, std::string_view text) override {
-    if (const auto handle = write_text(key, text); !handle)
-      store_->log_once(fmt::format("cannot cache the {}: {}", printable(key), handle.error().message));
-  }
-
-  std::optional<std::string> load_text(const std::string& key) override {
-    const auto digest = store_->backend().find_digest(store::DigestOf::cached, "text " + key);
-    if (!digest) return std::nullopt;
-    const store::BlobHandle handle = store_->backend().find(StoreCore::name_of(*digest, std::nullopt), std::nullopt);
-    if (!handle || handle.range->size() > kMaxText) return std::nullopt;
-    std::string text(static_cast<size_t>(handle.range->size()), '\0');
-    if (!handle.range->read(0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest) return std::nullopt;
-    return text;
-  }
+  void save_text(const std::string& key, std::string_view text) override { store_->save_text(key, text); }
+  std::optional<std::string> load_text(const std::string& key) override { return store_->load_text(key); }
 
   StoreStatus status() override { return store_->status(); }
   StoreStatus in_progress_status() override { return store_->in_progress_status(); }
@@ -307,8 +292,7 @@ class CachingBlobStore final : public BlobStore {
     TRY_VOID(store_->check_open());
     const download::Origin origin{url};
     const FetchSettings& fetching = store_->fetching();
-    const std::string key = "version of " + sha256(url).hex();
-    const auto known = download::parse_version(load_text(key).value_or(""));
+    const auto known = store_->load_version(url);
     if (fetching.http == nullptr) {
       if (known) return download::RemoteFile::offline(origin, *known);
       return failure(Code::network,
@@ -317,24 +301,8 @@ class CachingBlobStore final : public BlobStore {
     const auto remote =
         std::make_shared<download::RemoteFile>(fetching.http, "", std::vector{origin}, std::nullopt, fetching.options);
     TRY_VOID(remote->open(known, store_->stop_token()));
-    if (remote->version().is_pinned() && known != remote->version())
-      save_text(key, download::version_text(remote->version()));
+    if (known != remote->version()) store_->save_version(url, remote->version());
     return remote;
-  }
-
-  Result<void> write_text(const std::string& key, std::string_view text) {
-    if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");
-    const Digest digest = sha256(text);
-    store::BlobBackend& backend = store_->backend();
-    auto acquired = TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store_->stop_token()));
-    if (acquired.partial) {
-      TRY_VOID(acquired.partial->reserve(text.size(), store::Eviction::allowed));
-      TRY_VOID(acquired.partial->write(0, std::as_bytes(std::span(text))));
-      store::BlockSums sums;
-      sums.add(std::as_bytes(std::span(text)));
-      TRY(acquired.partial->publish(digest, text.size(), std::move(sums)));
-    }
-    return backend.save_digest(store::DigestOf::cached, "text " + key, digest);
   }
 
   store::BlobHandle find(const store::BlobName& name) {

@@ -26,6 +26,14 @@ bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& o
   return store.fetching().http != nullptr && !origins.empty();
 }
 
+// The version of a blob of which an earlier mount may have cached ranges; nothing unless this store is offline.
+std::optional<download::FileVersion> offline_version(StoreCore& store, const std::vector<download::Origin>& origins,
+                                                     std::optional<uint64_t> size) {
+  if (store.fetching().http != nullptr || origins.empty()) return std::nullopt;
+  auto version = store.load_version(origins.front().url);
+  return version && version->size == size ? version : std::nullopt;
+}
+
 // The error when nothing can be downloaded; `reason` says why there is no local copy.
 Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
   if (reason.code != Code::not_found) return reason;
@@ -47,6 +55,10 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         copy_(search()) {}
 
   uint64_t size() const override { return size_; }
+  // Until it is local, its size is only declared.
+  uint64_t occupied() const override {
+    return identity().empty() ? std::min(size_, RemoteSource::kMaxOccupied) : size_;
+  }
   std::string identity() const override {
     const bool is_verified =
         copy().peek() || store_->backend().find_open(name_) || store_->backend().find(name_, size_);
@@ -138,7 +150,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   RemoteSourcePtr ranges() const {
     const FetchSettings& fetching = store_->fetching();
     const bool may_be_ranged = size_ > kMaxVerifiedFirst && !fetching.verify_whole && !fetching.stream &&
-                               is_fetchable(*store_, origins_) && origins_.front().trust == http::Trust::user;
+                               !origins_.empty() && origins_.front().trust == http::Trust::user;
     if (!may_be_ranged) return nullptr;
     const auto opened = ranges_.get();
     return opened ? *opened : nullptr;
@@ -146,12 +158,25 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Result<RemoteSourcePtr> open_ranges() const {
     const FetchSettings& fetching = store_->fetching();
+    if (fetching.http == nullptr) return offline_ranges();
     // Of one server: until all ranges are verified, nothing proves that another one has the same bytes.
     auto remote = std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::vector{origins_.front()}, size_,
                                                          fetching.options);
     TRY_VOID(remote->open({}, store_->stop_token()));
     if (remote->has_ranges() == false) return nullptr;
     store_->stats().record_miss(ref_.digest);
+    store_->save_version(remote->url(), remote->version());
+    return ranges_of(std::move(remote));
+  }
+
+  // The ranges that were cached by an earlier mount; null if there are none.
+  RemoteSourcePtr offline_ranges() const {
+    auto version = offline_version(*store_, origins_, size_);
+    if (!version) return nullptr;
+    return ranges_of(download::RemoteFile::offline(origins_.front(), std::move(*version)));
+  }
+
+  RemoteSourcePtr ranges_of(download::RemoteFilePtr remote) const {
     const auto identity = RemoteSource::identity_of(remote->url(), remote->version());
     const auto ranges = std::make_shared<const RemoteSource>(std::move(remote), store_, identity, name_);
     store_->add_remote(ranges);
@@ -257,7 +282,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       const auto found = searched.get();
       if (!found) {
         TRY_VOID(store_->check_open());
-        if (is_fetchable(*store_, origins_)) return false;
+        if (is_fetchable(*store_, origins_) || ranges() != nullptr) return false;
         return tl::unexpected(not_available(*store_, ref_, found.error()));
       }
       if (found->is_cached && fill_from_cache(offset, out)) return true;
@@ -480,7 +505,7 @@ Result<ResolvedBlob> resolve_blob(const StoreCorePtr& store, const BlobRef& ref,
                                   std::vector<download::Origin> origins) {
   for (const std::string& url : ref.urls) origins.push_back({url, http::Trust::container});
   store->stats().add(ref, ref.size);
-  if (!is_fetchable(*store, origins) && !cached_blob(*store, ref)) {
+  if (!is_fetchable(*store, origins) && !cached_blob(*store, ref) && !offline_version(*store, origins, ref.size)) {
     const LocalCopies copies = find_local_copies(*store, ref);
     if (copies.found.empty())
       return tl::unexpected(not_available(*store, ref, copies.mismatch.value_or(Error{Code::not_found, ""})));

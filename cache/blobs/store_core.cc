@@ -28,6 +28,8 @@ constexpr size_t kMaxRemotes = 100'000;  // reported
 
 constexpr size_t kMaxForgotten = 1000;  // downloads that have ended, before they are removed from the table
 
+constexpr size_t kMaxText = 16 << 20;  // of saved texts
+
 // A thread that waits for a slot checks at this interval for idle jobs.
 constexpr std::chrono::milliseconds kSlotCheckInterval{20};
 
@@ -254,6 +256,43 @@ Result<void> StoreCore::check_open() const {
 bool StoreCore::is_distrusted(const store::BlobName& name) {
   const std::scoped_lock lock(mutex_);
   return distrusted_.contains(name.text);
+}
+
+// A saved text is a blob whose key can be moved to another blob.
+void StoreCore::save_text(const std::string& key, std::string_view text) {
+  const auto write = [&]() -> Result<void> {
+    if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");
+    const Digest digest = sha256(text);
+    auto acquired = TRY(backend_->acquire(name_of(digest, text.size()), text.size(), stop_token()));
+    if (acquired.partial) {
+      TRY_VOID(acquired.partial->reserve(text.size(), store::Eviction::allowed));
+      TRY_VOID(acquired.partial->write(0, std::as_bytes(std::span(text))));
+      store::BlockSums sums;
+      sums.add(std::as_bytes(std::span(text)));
+      TRY(acquired.partial->publish(digest, text.size(), std::move(sums)));
+    }
+    return backend_->save_digest(store::DigestOf::cached, "text " + key, digest);
+  };
+  if (const auto written = write(); !written)
+    log_once(fmt::format("cannot cache the {}: {}", printable(key), written.error().message));
+}
+
+std::optional<std::string> StoreCore::load_text(const std::string& key) {
+  const auto digest = backend_->find_digest(store::DigestOf::cached, "text " + key);
+  if (!digest) return std::nullopt;
+  const store::BlobHandle handle = backend_->find(name_of(*digest, std::nullopt), std::nullopt);
+  if (!handle || handle.range->size() > kMaxText) return std::nullopt;
+  std::string text(static_cast<size_t>(handle.range->size()), '\0');
+  if (!handle.range->read(0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest) return std::nullopt;
+  return text;
+}
+
+void StoreCore::save_version(const std::string& url, const download::FileVersion& version) {
+  if (version.is_pinned()) save_text("version of " + sha256(url).hex(), download::version_text(version));
+}
+
+std::optional<download::FileVersion> StoreCore::load_version(const std::string& url) {
+  return download::parse_version(load_text("version of " + sha256(url).hex()).value_or(""));
 }
 
 std::optional<Error> StoreCore::known_failure(const store::BlobName& name) {

@@ -20,6 +20,7 @@
 #include "cache/blob_store.h"
 #include "cache/blobs/cache_stats.h"
 #include "cache/blobs/in_flight_blob.h"
+#include "cache/download/response.h"
 #include "cache/external_stores.h"
 #include "cache/store/blob_backend.h"
 
@@ -79,6 +80,14 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// kMaxUnsized downloads from the same server did.
   bool is_too_large_for_size(const store::BlobName& name, const std::string& server);
   void set_too_large_for_size(const store::BlobName& name, const std::string& server);
+
+  /// BlobStore::save_text() and load_text().
+  void save_text(const std::string& key, std::string_view text);
+  std::optional<std::string> load_text(const std::string& key);
+
+  /// The version of the file at a URL that was seen last, so that its cached ranges can be read offline.
+  void save_version(const std::string& url, const download::FileVersion& version);
+  std::optional<download::FileVersion> load_version(const std::string& url);
 
   /// Logs each line once per store.
   void log_once(const std::string& line);
