@@ -138,6 +138,7 @@ Result<OpenedRepository> open_repository(const std::string& text, const OpenOpti
   Revision revision = TRY(huggingface::find_revision(hub, name));
   name.id = revision.id;
   auto files = TRY(huggingface::list_files(hub, name, revision.commit));
+  if (revision.facts.find("gated") != nullptr) TRY_VOID(huggingface::check_access(hub, name, revision.commit, files));
   auto repository = std::make_shared<const Repository>(std::move(hub), name, revision.commit);
   name.revision = revision.commit;
   return OpenedRepository{std::move(repository), std::move(name), std::move(revision), std::move(files)};

@@ -391,4 +391,19 @@ Result<std::vector<ListedFile>> list_files(const Hub& hub, const Name& name, con
   return files;
 }
 
+Result<void> check_access(const Hub& hub, const Name& name, const std::string& commit,
+                          const std::vector<ListedFile>& files) {
+  if (hub.http == nullptr || files.empty()) return {};
+  // A file in Git is not redirected to another server.
+  const auto in_git = std::ranges::find_if(files, [](const ListedFile& file) { return file.git_id.has_value(); });
+  const ListedFile& file = in_git == files.end() ? files.front() : *in_git;
+  const http::Request request{.url = file_url(hub.endpoint, name, commit, file.path),
+                              .method = http::Request::Method::head,
+                              .credentials = hub.credentials};
+  const auto response = registry::send_request(*hub.http, request, 0, {});
+  if (response && header_text(response->head, "x-error-code") == "GatedRepo")
+    return tl::unexpected(error_of(hub, name, *response));
+  return {};
+}
+
 }  // namespace weightfs::huggingface

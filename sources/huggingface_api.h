@@ -64,6 +64,11 @@ struct ListedFile {
 /// All files of a commit, as find_revision() fails. Paths are as the server sent them.
 Result<std::vector<ListedFile>> list_files(const Hub& hub, const Name& name, const std::string& commit);
 
+/// Requests the headers of one of the files, because the Hub lists the files of a gated repository for everybody. Fails
+/// with unsupported if the user may not read them; other errors are left to the reader of a file.
+Result<void> check_access(const Hub& hub, const Name& name, const std::string& commit,
+                          const std::vector<ListedFile>& files);
+
 /// Reads a page of the list: an array of files and directories.
 Result<std::vector<ListedFile>> parse_files(const std::string& text);
 

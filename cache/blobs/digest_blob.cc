@@ -159,13 +159,14 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<RemoteSourcePtr> open_ranges() const {
     const FetchSettings& fetching = store_->fetching();
     if (fetching.http == nullptr) return offline_ranges();
+    const auto known = store_->load_version(origins_.front().url);
     // Of one server: until all ranges are verified, nothing proves that another one has the same bytes.
     auto remote = std::make_shared<download::RemoteFile>(fetching.http, ref_.name, std::vector{origins_.front()}, size_,
                                                          fetching.options);
-    TRY_VOID(remote->open({}, store_->stop_token()));
+    TRY_VOID(remote->open(known, store_->stop_token()));
     if (remote->has_ranges() == false) return nullptr;
     store_->stats().record_miss(ref_.digest);
-    store_->save_version(remote->url(), remote->version());
+    if (known != remote->version()) store_->save_version(remote->url(), remote->version());
     return ranges_of(std::move(remote));
   }
 

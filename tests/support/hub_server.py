@@ -103,6 +103,7 @@ class Hub:
         self.page_size = 1000
         self.public_host = None      # in Link headers, instead of the own one
         self.next_link = None        # function of the request's path that returns a Link target, for hostile lists
+        self.lists_gated = True      # the files of gated repositories are listed without access, as the Hub does
         self.too_many = 0            # so many requests are answered with 429
         self.wait = 1                # seconds, in the RateLimit header of these
         self.cdn_refusals = 0        # so many requests to the CDN are answered with 403
@@ -147,6 +148,9 @@ class Hub:
 class _Threads(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
+
+    def handle_error(self, request, address):
+        pass  # the client has closed the connection
 
 
 class _Server:
@@ -209,6 +213,8 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"Accept-Ranges": "bytes", "Content-Type": "application/octet-stream", **headers}
         if "If-Match" in self.headers and self.headers["If-Match"] != headers.get("ETag"):
             return 412, {}, b""
+        if headers.get("ETag") == self.headers.get("If-None-Match", ""):
+            return 304, {"ETag": headers["ETag"]}, b""
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if not match:
             return 200, headers, content
@@ -232,7 +238,7 @@ class _HubHandler(_Handler):
             if id in self.hub.renamed:
                 query = f"?{url.query}" if url.query else ""
                 return 307, {"Location": f"/api/{kind}/{self.hub.renamed[id]}/{what}/{revision}{query}"}, b""
-            repository = self.repository(kind, id, for_files=what == "tree")
+            repository = self.repository(kind, id, need_access=what == "tree" and not self.hub.lists_gated)
             commit = self.commit(repository, urllib.parse.unquote(revision))
             if what == "revision":
                 return self.json(repository.about(commit))
@@ -250,14 +256,14 @@ class _HubHandler(_Handler):
             raise Refusal(401, message="Invalid credentials in Authorization header")
         return token
 
-    def repository(self, kind, id, for_files):
+    def repository(self, kind, id, need_access):
         allowed = self.hub.tokens.get(self.token(), ())
         found = self.hub.repositories.get((kind, id))
         if found is None or (found.private and id not in allowed):
             raise Refusal(404 if allowed else 401, "RepoNotFound", "Repository not found" if allowed else "Invalid username or password.")
         if found.is_disabled:
             raise Refusal(403, message="Access to this resource is disabled.")
-        if for_files and found.gated and id not in allowed:
+        if need_access and found.gated and id not in allowed:
             raise Refusal(403 if self.token() else 401, "GatedRepo", f"Access to model {id} is restricted and you are not in the "
                           "authorized list." if self.token() else f"Access to model {id} is restricted.")
         return found
@@ -292,7 +298,7 @@ class _HubHandler(_Handler):
         if id in self.hub.renamed:
             prefix = "" if kind == "models" else f"/{kind}"
             return 307, {"Location": f"{prefix}/{self.hub.renamed[id]}/resolve/{revision}/{path}"}, b""
-        repository = self.repository(kind, id, for_files=True)
+        repository = self.repository(kind, id, need_access=True)
         commit = self.commit(repository, urllib.parse.unquote(revision))
         file = repository.commits[commit].get(urllib.parse.unquote(path))
         if file is None:
