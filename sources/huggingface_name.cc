@@ -108,6 +108,7 @@ size_t revision_size(std::string_view rest) {
 }
 
 Result<std::string> checked_path(std::string_view path, std::string_view text) {
+  if (path.starts_with('/')) return invalid_name(text, "not a path in the repository");
   if (path.ends_with('/')) path.remove_suffix(1);
   if (path.size() > kMaxPath) return invalid_name(text, "the path is too long");
   for (std::string_view rest = path; !rest.empty();) {

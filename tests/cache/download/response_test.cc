@@ -36,5 +36,26 @@ TEST(Response, RetryAfterIsSecondsOrDate) {
     EXPECT_EQ(parse_retry_after(text, now), std::nullopt);
 }
 
+// As the Hugging Face Hub sends it, with status 429.
+TEST(Response, RateLimitHasTheSecondsUntilItIsReset) {
+  using std::chrono::seconds;
+  EXPECT_EQ(parse_rate_limit("\"resolvers\";r=0;t=55"), seconds(55));
+  EXPECT_EQ(parse_rate_limit("\"api\"; t=7; r=0"), seconds(7));
+  EXPECT_EQ(parse_rate_limit("\"api\";t=99999999"), seconds(86400));
+  for (const char* text : {"", "t=5", "\"api\";r=0", "\"api\";t=", "\"api\";t=x", "\"api\";t=-1", ";", "\"api\";tt=5"})
+    EXPECT_EQ(parse_rate_limit(text), std::nullopt) << text;
+  http::Response limited{429, {{"ratelimit", "\"api\";r=0;t=55"}}};
+  EXPECT_EQ(requested_delay(limited), seconds(55));
+  limited.headers.emplace_back("retry-after", "3");
+  EXPECT_EQ(requested_delay(limited), seconds(3));
+  EXPECT_EQ(requested_delay({503, {{"ratelimit", "\"api\";r=9;t=55"}}}), std::nullopt);
+}
+
+TEST(Response, MessageOfTheServerIsPartOfTheError) {
+  const Outcome outcome = outcome_of({403, {{"x-error-message", "Access is\x1b restricted."}}, "http://h/x?secret"});
+  EXPECT_EQ(outcome.error.message, "http://h/x: 403 Forbidden, Access is\\x1B restricted.");
+  EXPECT_LT(outcome_of({403, {{"x-error-message", std::string(9000, 'x')}}, "http://h/x"}).error.message.size(), 400u);
+}
+
 }  // namespace
 }  // namespace weightfs
