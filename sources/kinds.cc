@@ -6,8 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include "cache/huggingface.h"
 #include "cache/url.h"
-#include "sources/huggingface.h"
 
 namespace weightfs {
 namespace {
@@ -59,8 +59,8 @@ std::string printable_source(const std::string& source) {
 
 bool is_offline_by_environment(const std::vector<std::string>& sources) {
   return huggingface::is_offline() && !sources.empty() && std::ranges::all_of(sources, [](const std::string& source) {
-    return kind_of(source).find == find_huggingface;
-  });
+           return kind_of(source).find == find_huggingface;
+         });
 }
 
 bool is_path(const std::string& source) { return kind_of(source).find == find_path; }

@@ -17,10 +17,10 @@
 #include "cache/blob_store.h"
 #include "cache/cache_directory.h"
 #include "cache/external_stores.h"
+#include "cache/huggingface.h"
 #include "cache/paths.h"
 #include "cache/registry.h"
 #include "cli/sandbox/sandbox.h"
-#include "sources/huggingface.h"
 #include "sources/ollama_name.h"
 
 namespace weightfs::sandbox {

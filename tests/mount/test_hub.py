@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import time
@@ -190,6 +191,39 @@ class Commands(HubTestCase):
         point = self.mount("hf://org/demo")
         self.assertIn('"source": "hf://org/demo"', self.status(point))
         self.assertIn("hf://org/demo", run("mounts").stdout)
+
+
+    def test_fstab_names_a_repository(self):
+        _, written = self.publish()
+        os.symlink(WEIGHTFS, self.path("mount.weightfs"))
+        os.mkdir(self.path("mnt"))
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        done = subprocess.run([self.path("mount.weightfs"), "hf://org/demo", self.path("mnt"), "-o", "rw,_netdev,cache_size=1G"],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.read_whole(self.path("mnt"), "tensors", "layer.1"), written[1].data)
+
+    def test_config_of_a_service_names_a_repository(self):
+        config = self.write("demo.conf", f"SOURCE=hf://org/demo@v1\nMOUNTPOINT={self.path('mnt')}\n".encode())
+        done = run("service", "show", config)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("hf://org/demo@v1", done.stdout)
+
+
+class Documentation(HubTestCase):
+    def test_transcripts_of_docs_remote_are_right(self):
+        self.publish(size=4 * MIB)
+        with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "remote.md")) as file:
+            section = re.search(r"^## Hugging Face Hub\n(.*?)(?=^## |\Z)", file.read(), re.MULTILINE | re.DOTALL)[1]
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        os.environ["PATH"] = f"{os.path.dirname(WEIGHTFS)}:{os.environ['PATH']}"  # restored by the patch of the base class
+        commands = re.findall(r"^\$ (.*)\n((?:(?!\$ |```).*\n)*)", section, re.MULTILINE)
+        self.assertGreater(len(commands), 8)
+        for command, shown in commands:
+            done = subprocess.run(command, shell=True, cwd=self.tmp, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=LIMIT_S)
+            pattern = "".join("(.*\n)*" if line == "…" else re.escape(line) + "\n" for line in shown.splitlines())
+            self.assertRegex(done.stdout, rf"\A{pattern}\Z", command)
 
 
 class Bytes(HubTestCase):
@@ -478,6 +512,7 @@ class HostileLists(HubTestCase):
         listed = os.listdir(os.path.join(point, "files"))
         self.assertEqual(sorted(listed), sorted(["README.md", "config.json", "es%1Bcape", "line%0Abreak", "model.safetensors", "ok",
                                                  "same", "same-2", "sub"]))
+        self.assertIn("ok/file: no such file", self.failure("ls", "hf://org/demo/ok/file", status=3))
         self.assertIn('"../up"', self.read_whole(point, "warnings.txt").decode())
 
     def test_endless_pages_end(self):

@@ -44,17 +44,22 @@ TEST(Response, RateLimitHasTheSecondsUntilItIsReset) {
   EXPECT_EQ(parse_rate_limit("\"api\";t=99999999"), seconds(86400));
   for (const char* text : {"", "t=5", "\"api\";r=0", "\"api\";t=", "\"api\";t=x", "\"api\";t=-1", ";", "\"api\";tt=5"})
     EXPECT_EQ(parse_rate_limit(text), std::nullopt) << text;
-  http::Response limited{429, {{"ratelimit", "\"api\";r=0;t=55"}}};
-  EXPECT_EQ(requested_delay(limited), seconds(55));
-  limited.headers.emplace_back("retry-after", "3");
-  EXPECT_EQ(requested_delay(limited), seconds(3));
-  EXPECT_EQ(requested_delay({503, {{"ratelimit", "\"api\";r=9;t=55"}}}), std::nullopt);
+  const auto delay = [](int status, std::vector<std::pair<std::string, std::string>> headers) {
+    return requested_delay({.status = status, .headers = std::move(headers), .url = "http://h/"});
+  };
+  const std::pair<std::string, std::string> limit("ratelimit", "\"api\";r=0;t=55");
+  EXPECT_EQ(delay(429, {limit}), seconds(55));
+  EXPECT_EQ(delay(429, {limit, {"retry-after", "3"}}), seconds(3));
+  EXPECT_EQ(delay(503, {limit}), std::nullopt);
 }
 
 TEST(Response, MessageOfTheServerIsPartOfTheError) {
-  const Outcome outcome = outcome_of({403, {{"x-error-message", "Access is\x1b restricted."}}, "http://h/x?secret"});
-  EXPECT_EQ(outcome.error.message, "http://h/x: 403 Forbidden, Access is\\x1B restricted.");
-  EXPECT_LT(outcome_of({403, {{"x-error-message", std::string(9000, 'x')}}, "http://h/x"}).error.message.size(), 400u);
+  const auto message = [](const std::string& sent) {
+    return outcome_of({.status = 403, .headers = {{"x-error-message", sent}}, .url = "http://h/x?secret"})
+        .error.message;
+  };
+  EXPECT_EQ(message("Access is\x1b restricted."), "http://h/x: 403 Forbidden, Access is\\x1b restricted.");
+  EXPECT_LT(message(std::string(9000, 'x')).size(), 400u);
 }
 
 }  // namespace

@@ -1,62 +1,26 @@
-#include "sources/huggingface_api.h"
+#include "cache/huggingface/api.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <set>
 
 #include "base/text.h"
 #include "base/values/json.h"
-#include "cache/address_policy.h"
-#include "formats/format.h"
-#include "sources/huggingface.h"
 
 namespace weightfs::huggingface {
 namespace {
 
-constexpr const char* kDefaultEndpoint = "https://huggingface.co";
-
-constexpr size_t kMaxTokenSize = 8 * 1024;
 constexpr size_t kMaxPageSize = 16 << 20;
 constexpr uint64_t kMaxPageValues = 2'000'000;
+constexpr size_t kMaxListedFiles = 2'000'000;
 constexpr size_t kMaxPages = 10'000;           // of 1000 files
-constexpr uint64_t kMaxListSize = 1 << 30;     // bytes of all pages
+constexpr uint64_t kMaxListSize = 512 << 20;     // bytes of all pages
 constexpr size_t kMaxSavedList = 16 << 20;     // of BlobStore::save_text
 constexpr uint64_t kMaxFileSize = 1ULL << 50;  // the Hub accepts 500 GB
 constexpr size_t kMaxFact = 1000;              // bytes
 constexpr size_t kMaxFacts = 100;              // of a list
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// The values that huggingface_hub takes as true.
-bool is_true(const char* name) {
-  const std::string value = lower_case(environment(name));
-  return value == "1" || value == "on" || value == "yes" || value == "true";
-}
-
-std::string trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  return begin == text.npos ? "" : std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin));
-}
-
-// A token in the Authorization header. It is never shown.
-class BearerToken final : public http::Credentials {
- public:
-  explicit BearerToken(Token token) : token_(std::move(token)) {}
-  std::string authorization() override { return token_.text.empty() ? "" : "Bearer " + token_.text; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse& /*rejected*/, const std::stop_token&) override {
-    return false;
-  }
-  std::string description() override { return token_.text.empty() ? "" : "with the token of " + token_.from; }
-
- private:
-  Token token_;
-};
 
 // ---- JSON
 
@@ -178,11 +142,11 @@ Result<std::vector<ListedFile>> request_list(const Hub& hub, const Name& name, c
     const registry::Response page = TRY(get(hub, name, url));
     received += page.body.size();
     if (received > kMaxListSize)
-      return failure(Code::unsupported, fmt::format("{}: the file list is larger than 1 GiB", name.text()));
+      return failure(Code::unsupported, fmt::format("{}: the file list is larger than 512 MiB", name.text()));
     auto more = parse_files(page.body);
     if (!more) return failure(more.error().code, fmt::format("{}: file list: {}", name.text(), more.error().message));
-    if (more->size() > kMaxMembers - files.size())
-      return failure(Code::unsupported, fmt::format("{}: more than {} files", name.text(), kMaxMembers));
+    if (more->size() > kMaxListedFiles - files.size())
+      return failure(Code::unsupported, fmt::format("{}: more than {} files", name.text(), kMaxListedFiles));
     std::move(more->begin(), more->end(), std::back_inserter(files));
     url = next_page(page.head, hub.endpoint);
   }
@@ -190,60 +154,6 @@ Result<std::vector<ListedFile>> request_list(const Hub& hub, const Name& name, c
 }
 
 }  // namespace
-
-// ---- the server and the token
-
-std::string token_path() {
-  if (const std::string path = environment("HF_TOKEN_PATH"); !path.empty()) return path;
-  if (const std::string home = environment("HF_HOME"); !home.empty()) return home + "/token";
-  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/huggingface/token";
-  const std::string home = environment("HOME");
-  return home.empty() ? "" : home + "/.cache/huggingface/token";
-}
-
-bool is_offline() { return is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"); }
-
-Result<Token> token_of_user() {
-  if (is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return Token{};
-  Token token;
-  for (const char* const name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
-    if (token.text.empty()) token = {trimmed(environment(name)), fmt::format("${}", name)};
-  if (token.text.empty()) {
-    token.from = token_path();
-    const auto file = open_file(token.from);
-    if (!file) return Token{};
-    const auto text = read_text(**file, 0, std::min<uint64_t>((*file)->size(), kMaxTokenSize));
-    if (text) token.text = trimmed(*text);
-  }
-  const bool is_valid = token.text.size() < kMaxTokenSize &&
-                        std::all_of(token.text.begin(), token.text.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  if (!is_valid) return failure(Code::unsupported, fmt::format("{}: not a token", printable(token.from)));
-  return token;
-}
-
-Result<Hub> hub_of(const Name& name, const RegistryOptions& registries) {
-  std::string configured = environment("HF_ENDPOINT");
-  while (configured.ends_with('/')) configured.pop_back();
-  if (configured.empty()) configured = kDefaultEndpoint;
-  std::string endpoint = configured;
-  if (!name.server.empty()) {
-    const bool is_plain = registries.plain_http || is_loopback_host(name.server);
-    const bool has_scheme = name.server.find("://") != name.server.npos;
-    endpoint = has_scheme ? name.server : fmt::format("{}://{}", is_plain ? "http" : "https", name.server);
-    if (name.server == "hf.co" || name.server == "huggingface.co") endpoint = kDefaultEndpoint;
-  }
-  const std::string origin = http::origin_of(endpoint);
-  if (origin.empty() || endpoint.find_first_of("@?#") != endpoint.npos)
-    return failure(Code::unsupported, fmt::format("{}: not the URL of a server", http::printable_url(endpoint)));
-  constexpr std::string_view kHttp = "http://";
-  const std::string_view host = std::string_view(origin).substr(origin.find("://") + 3);
-  if (origin.starts_with(kHttp) && !registries.plain_http && !is_loopback_host(host))
-    return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", http::printable_url(endpoint)));
-  const bool is_trusted = origin == http::origin_of(configured) || origin == http::origin_of(kDefaultEndpoint);
-  Token token;
-  if (is_trusted && registries.http != nullptr) token = TRY(token_of_user());
-  return Hub{endpoint, registries.http, registries.store, std::make_shared<BearerToken>(std::move(token))};
-}
 
 // ---- errors
 

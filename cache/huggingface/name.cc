@@ -1,4 +1,4 @@
-#include "sources/huggingface_name.h"
+// Names of repositories (huggingface_hub, "HF URIs"), and their URLs.
 
 #include <fmt/core.h>
 
@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/text.h"
+#include "cache/huggingface/api.h"
 
 namespace weightfs::huggingface {
 namespace {
