@@ -16,7 +16,7 @@ constexpr size_t kMaxPageSize = 16 << 20;
 constexpr uint64_t kMaxPageValues = 2'000'000;
 constexpr size_t kMaxListedFiles = 2'000'000;
 constexpr size_t kMaxPages = 10'000;           // of 1000 files
-constexpr uint64_t kMaxListSize = 512 << 20;     // bytes of all pages
+constexpr uint64_t kMaxListSize = 512 << 20;   // bytes of all pages
 constexpr size_t kMaxSavedList = 16 << 20;     // of BlobStore::save_text
 constexpr uint64_t kMaxFileSize = 1ULL << 50;  // the Hub accepts 500 GB
 constexpr size_t kMaxFact = 1000;              // bytes
@@ -214,11 +214,13 @@ Result<Revision> parse_revision(const std::string& text) {
 Result<Revision> find_revision(const Hub& hub, const Name& name) {
   const std::string url = api_url(hub.endpoint, name, "revision", name.revision);
   const std::string key = "revision " + url;
-  if (hub.http == nullptr) {
+  // What a commit has never changes.
+  if (hub.http == nullptr || is_commit(name.revision)) {
     const auto saved = hub.store->load_text(key);
     if (saved) return with_subject(name, parse_revision(*saved));
-    return failure(Code::network, fmt::format("{}: not cached; retry without --offline", name.text()));
   }
+  if (hub.http == nullptr)
+    return failure(Code::network, fmt::format("{}: not cached; retry without --offline", name.text()));
   auto response = get(hub, name, url);
   if (!response) {
     Error error = response.error();

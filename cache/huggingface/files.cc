@@ -63,7 +63,8 @@ class GitFile {
     if (hub_.http == nullptr)
       return failure(Code::network, fmt::format("{}: not cached, and downloads are disabled by --offline", shown_));
     const http::Request request{.url = url_, .credentials = hub_.credentials};
-    auto response = TRY(registry::request_with_retry(*hub_.http, request, static_cast<size_t>(size_), {}));
+    const auto stop = hub_.store->stop_token();
+    auto response = TRY(registry::request_with_retry(*hub_.http, request, static_cast<size_t>(size_), stop));
     if (response.head.status != 200) return tl::unexpected(error_of(hub_, name_, response));
     const Sha1 sent = git_blob_id(response.body);
     if (response.body.size() == size_ && sent == id_) return std::move(response.body);

@@ -108,6 +108,8 @@ class Hub:
         self.wait = 1                # seconds, in the RateLimit header of these
         self.cdn_refusals = 0        # so many requests to the CDN are answered with 403
         self.lifetime = 3600         # seconds, of signed URLs
+        self.delay = threading.Event()  # cleared: files in Git are not sent until it is set
+        self.delay.set()
         self.received = []
         self.lock = threading.Lock()
         self.servers = {name: _Server(name, self) for name in ("hub", "cdn")}
@@ -117,6 +119,7 @@ class Hub:
             test.addCleanup(self.stop)
 
     def stop(self):
+        self.delay.set()
         for server in self.servers.values():
             server.stop()
         self.servers = {}
@@ -192,6 +195,8 @@ class _Handler(BaseHTTPRequestHandler):
                              self.headers.get("Range", ""))
         with self.hub.lock:
             self.hub.received.append(request)
+        if "/resolve/" in self.path and body:
+            self.hub.delay.wait(60)
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
