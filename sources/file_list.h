@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ namespace weightfs {
 struct ListedEntry {
   SourcePtr bytes;  ///< of known size; nothing is requested before its first read
   Time modified = 0;
+  std::optional<Digest> digest = {};  ///< of all bytes, if the list has it
 };
 
 /// The files by their paths: components joined by `/`.

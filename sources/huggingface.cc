@@ -69,7 +69,8 @@ Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions&
     if (!file.path.starts_with(directory)) continue;
     is_empty = false;
     const Later<SourcePtr> bytes([repository = named.repository, file] { return repository->open(file); });
-    TRY_VOID(builder.add(std::string_view(file.path).substr(directory.size()), {lazy(file.size, bytes)}));
+    TRY_VOID(builder.add(std::string_view(file.path).substr(directory.size()),
+                         {.bytes = lazy(file.size, bytes), .digest = file.sha256}));
   }
   auto list = std::move(builder).finish();
   const std::string last(last_component(named.name.path.empty() ? named.name.id : named.name.path));

@@ -180,6 +180,14 @@ class Commands(HubTestCase):
         self.assertEqual(run("cat", "--offline", "hf://org/demo", "files/config.json").stdout.encode(), self.config)
         self.assertEqual(self.hub.requests(), [])
 
+    def test_verify_compares_the_digests_of_the_list(self):
+        repository, _ = self.publish(size=4 * MIB)
+        self.assertEqual(run("verify", "hf://org/demo").stdout, "hf://org/demo: 1 file matches its checksum, 3 have none\n")
+        file = repository.files()["model.safetensors"]
+        file.sent = file.content[:-1] + bytes([file.content[-1] ^ 1])
+        done = run("verify", "--no-cache", "hf://org/demo")
+        self.assertEqual(done.returncode, 7, done.stderr)
+
     def test_block_list_of_a_file(self):
         repository, _ = self.publish()
         done = run("verify", "--tree", self.path("list"), "hf://org/demo/model.safetensors")
