@@ -1,5 +1,6 @@
 #include "base/digest.h"
 
+#include <fmt/core.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@ namespace {
 
 const EVP_MD* algorithm(const Digest&) { return EVP_sha256(); }
 const EVP_MD* algorithm(const Md5&) { return EVP_md5(); }
+const EVP_MD* algorithm(const Sha1&) { return EVP_sha1(); }
 
 template <class Bytes>
 std::string to_hex(const Bytes& bytes) {
@@ -48,6 +50,7 @@ std::optional<Sum> of_hex(std::string_view hex) {
 
 std::string Digest::hex() const { return to_hex(bytes); }
 std::string Md5::hex() const { return to_hex(bytes); }
+std::string Sha1::hex() const { return to_hex(bytes); }
 
 std::optional<Digest> digest_of_hex(std::string_view hex) { return of_hex<Digest>(hex); }
 
@@ -56,6 +59,7 @@ std::optional<Digest> parse_digest(std::string_view text) {
   return text.starts_with(kAlgorithm) ? digest_of_hex(text.substr(kAlgorithm.size())) : std::nullopt;
 }
 std::optional<Md5> md5_of_hex(std::string_view hex) { return of_hex<Md5>(hex); }
+std::optional<Sha1> sha1_of_hex(std::string_view hex) { return of_hex<Sha1>(hex); }
 
 template <class Sum>
 struct Hasher<Sum>::Context {
@@ -99,10 +103,19 @@ void Hasher<Sum>::restart() {
 
 template class Hasher<Digest>;
 template class Hasher<Md5>;
+template class Hasher<Sha1>;
 
 Digest sha256(std::string_view text) {
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
+  return hash.finish();
+}
+
+Sha1 git_blob_id(std::string_view content) {
+  const std::string header = fmt::format("blob {}", content.size());
+  Sha1Sum hash;
+  hash.update(std::as_bytes(std::span(header.c_str(), header.size() + 1)));
+  hash.update(std::as_bytes(std::span(content)));
   return hash.finish();
 }
 

@@ -1,4 +1,4 @@
-// SHA-256, the digest that names blobs, and the two older checksums that containers carry.
+// SHA-256, the digest that names blobs, and the older checksums that containers and Git carry.
 #pragma once
 
 #include <array>
@@ -40,6 +40,17 @@ struct Md5 {
 /// The checksum that 32 hex digits of either case give; nothing for any other text.
 std::optional<Md5> md5_of_hex(std::string_view hex);
 
+/// A SHA-1 hash (FIPS 180-4), by which Git names files: against accidents, and against a second file with a given name.
+struct Sha1 {
+  std::array<std::byte, 20> bytes{};
+
+  std::string hex() const;  ///< 40 lower-case hex digits
+  friend bool operator==(const Sha1&, const Sha1&) = default;
+};
+
+/// The hash that 40 hex digits of either case give; nothing for any other text.
+std::optional<Sha1> sha1_of_hex(std::string_view hex);
+
 /// An incremental hash by OpenSSL. Call finish() once; restart() begins another hash without allocating memory.
 template <class Sum>
 class Hasher {
@@ -59,12 +70,17 @@ class Hasher {
 
 using Sha256 = Hasher<Digest>;
 using Md5Sum = Hasher<Md5>;
+using Sha1Sum = Hasher<Sha1>;
 
 /// The digest of `text`.
 Digest sha256(std::string_view text);
 
 /// The digest of everything in `source`, read in order with bounded memory.
 Result<Digest> sha256(const Source& source);
+
+/// The name of a file with this content in Git: the SHA-1 of "blob ", the size, a NUL and the content (gitformat-pack,
+/// git-hash-object).
+Sha1 git_blob_id(std::string_view content);
 
 /// Continues the CRC-32 of zip and gzip (polynomial 0xEDB88320) over `bytes`; the initial value is 0.
 uint32_t crc32(uint32_t crc, std::span<const std::byte> bytes);

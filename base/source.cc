@@ -377,8 +377,15 @@ class ConcatSource final : public Source {
 
 class LazySource final : public Source {
  public:
+  static constexpr uint64_t kMaxDeclared = 256 << 20;
+
   LazySource(uint64_t size, Later<SourcePtr> made) : size_(size), made_(std::move(made)) {}
   uint64_t size() const override { return size_; }
+  // The size is only declared until the source is made.
+  uint64_t occupied() const override {
+    const auto source = made_.peek();
+    return source ? (*source)->occupied() : std::min(size_, kMaxDeclared);
+  }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return TRY(made())->read(offset, out);
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,9 @@ class BlobStore : public Blobs {
   virtual void save_text(const std::string& key, std::string_view text) = 0;
   /// The text saved under `key`, if it is still cached.
   virtual std::optional<std::string> load_text(const std::string& key) = 0;
+
+  /// Set by stop(), for requests of others that end with the store.
+  virtual std::stop_token stop_token() const { return {}; }
 
   virtual StoreStatus status() = 0;
   /// The same, with only those blobs that are being downloaded: cheap with any number of blobs.

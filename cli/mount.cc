@@ -126,8 +126,8 @@ Command mount_command() {
   return {"mount",
           "mount models as a read-only directory",
           {arguments("SOURCE... MOUNTPOINT",
-                     "model files, directories of models, Ollama stores or names such as ollama:llama3.2, then the "
-                     "directory to mount on, created if missing",
+                     "model files, directories of models, Ollama stores or names such as ollama:llama3.2 or "
+                     "hf://org/repo, then the directory to mount on, created if missing",
                      given->paths, Argument::Count::any)},
           std::move(groups),
           {},

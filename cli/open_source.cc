@@ -9,6 +9,7 @@ namespace weightfs {
 Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from,
                                  sandbox::OutputFile* output) {
   OpenOptions& options = input.open_options;
+  if (is_offline_by_environment({input.source})) input.store_flags.offline = true;
   OpenedSource opened;
   opened.store = TRY(use_store(options, input.store_flags, log_to_stderr));
   TRY_VOID(read_credentials({input.source}, options));

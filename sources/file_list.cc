@@ -93,6 +93,7 @@ class ListedDirectory {
         folder_(std::make_shared<ListedFolder>(below_, shown(below_.prefix), options_.on_opened)) {}
 
   Result<Opened> open() const {
+    if (below_.prefix.empty() && !listed_->file.empty()) return open_model(listed_->file, With::its_files);
     const std::vector<std::string> names = TRY(folder_->names());
     if (const auto entry = TRY(main_model_file(names, *folder_))) return open_model(*entry, With::all_files);
     return list();
@@ -113,6 +114,7 @@ class ListedDirectory {
     const Container container{name, entry.bytes, folder_, options_.blobs};
     Model model = TRY(read_model(container, options_.forced));
     if (with == With::all_files) add_other_files(model);
+    add_digests(model);
     for (const auto& [key, value] : listed_->facts)
       if (model.common.find(key) == nullptr) model.common.set(key, value);
     model.warnings.insert(model.warnings.end(), listed_->list.warnings.begin(), listed_->list.warnings.end());
@@ -126,6 +128,15 @@ class ListedDirectory {
     for (auto file = below_.begin(); below_.has(file); ++file) {
       const std::string path = file->first.substr(below_.prefix.size());
       if (!shown.contains(path)) model.parts.push_back({path, Later<SourcePtr>::of(file->second.bytes)});
+    }
+  }
+
+  // Of the parts that are files of the list, for `weightfs verify`.
+  void add_digests(Model& model) const {
+    for (Part& part : model.parts) {
+      const auto file = below_.files->find(below_.prefix + part.path);
+      if (file != below_.files->end() && !part.digest && part.source.peek() == file->second.bytes)
+        part.digest = file->second.digest;
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ namespace weightfs {
 struct ListedEntry {
   SourcePtr bytes;  ///< of known size; nothing is requested before its first read
   Time modified = 0;
+  std::optional<Digest> digest = {};  ///< of all bytes, if the list has it
 };
 
 /// The files by their paths: components joined by `/`.
@@ -57,6 +59,8 @@ struct ListedSource {
   Time modified;
   /// Added to the fields that models have in common, unless the model has the field: "license", "commit".
   Map facts = {};
+  /// The path of a file that alone is the model, whatever its name; its folder is its directory. Empty: as below.
+  std::string file = {};
 };
 
 /// One model, if the list has the entry file of one, `model.safetensors`, or only one model file; its other files are

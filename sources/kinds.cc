@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "cache/huggingface.h"
 #include "cache/s3.h"
 #include "cache/url.h"
 
@@ -22,6 +23,7 @@ struct SourceKind {
 constexpr auto kKinds = std::to_array<SourceKind>({
     {"ollama:", find_ollama_name, nullptr},
     {"oci:", find_oci_name, nullptr},
+    {"hf:", find_huggingface, open_huggingface_file},
     {"https:", find_https_url, open_https_file},
     {"http:", find_http_url, open_http_file},
     {"s3:", find_object, open_object_file},
@@ -78,6 +80,12 @@ Result<void> read_credentials(const std::vector<std::string>& sources, OpenOptio
 
 std::string printable_source(const std::string& source) {
   return is_url(source) ? http::printable_url(source) : source;
+}
+
+bool is_offline_by_environment(const std::vector<std::string>& sources) {
+  return huggingface::is_offline() && !sources.empty() && std::ranges::all_of(sources, [](const std::string& source) {
+           return kind_of(source).find == find_huggingface;
+         });
 }
 
 bool is_path(const std::string& source) { return kind_of(source).find == find_path; }

@@ -31,6 +31,12 @@ Result<SourceEntry> find_object(const std::string& rest, const OpenOptions& opti
 /// The object as bytes. Fails with unsupported for a prefix.
 Result<SourcePtr> open_object_file(const std::string& rest, const OpenOptions& options);
 
+/// `hf://ORG/REPO`; `text` is what follows `hf:` (sources/huggingface.cc).
+Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions& options, Check check);
+
+/// The file at its path as bytes. Fails with unsupported if the path is that of a directory.
+Result<SourcePtr> open_huggingface_file(const std::string& text, const OpenOptions& options);
+
 /// A directory in SOURCE: one model by its model_entry_file(), a store of manifests, or a directory of models. Fails
 /// with io, and with unsupported for a weightfs mount.
 Result<Opened> open_directory(const Location& directory, const OpenOptions& options);

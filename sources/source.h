@@ -95,6 +95,10 @@ Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions&
 /// Whether a SOURCE argument is a path, not a name with the prefix of another kind.
 bool is_path(const std::string& source);
 
+/// Whether the environment forbids the network for all of these sources, as --offline does: $HF_HUB_OFFLINE for names
+/// with `hf:`.
+bool is_offline_by_environment(const std::vector<std::string>& sources);
+
 /// A SOURCE argument for messages and listings: a URL without its query, which may be secret.
 std::string printable_source(const std::string& source);
 

@@ -26,6 +26,7 @@ ROOMS = {
     "cache/http": set(),
     "cache/download": {"cache/http"},
     "cache/blobs": {"cache/download", "cache/http", "cache/store"},
+    "cache/huggingface": {"cache/blobs", "cache/http", "cache/registry"},
     "cache/registry": {"cache/blobs", "cache/download", "cache/http"},
     "cache/s3": {"cache/blobs", "cache/download", "cache/http", "cache/registry"},
 }

@@ -229,6 +229,7 @@ class CachingBlobStore final : public BlobStore {
   ~CachingBlobStore() override { store_->stop(); }
 
   void stop() override { store_->shut_down(); }
+  std::stop_token stop_token() const override { return store_->stop_token(); }
 
   SourcePtr blob(BlobProducer producer) override {
     const uint64_t size = producer.size.value_or(0);

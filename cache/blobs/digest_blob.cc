@@ -72,6 +72,10 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         copy_(search()) {}
 
   uint64_t size() const override { return size_; }
+  // Until it is local, its size is only declared.
+  uint64_t occupied() const override {
+    return identity().empty() ? std::min(size_, RemoteSource::kMaxOccupied) : size_;
+  }
   std::string identity() const override {
     const bool is_verified =
         copy().peek() || store_->backend().find_open(name_) || store_->backend().find(name_, size_);

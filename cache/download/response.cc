@@ -8,6 +8,8 @@
 #include <ctime>
 #include <utility>
 
+#include "base/text.h"
+
 namespace weightfs::download {
 namespace {
 
@@ -20,6 +22,7 @@ std::optional<uint64_t> number(std::string_view digits) {
 }
 
 constexpr size_t kMaxTag = 500;
+constexpr size_t kMaxMessage = 300;  // of a server's error message
 
 bool is_plain(std::string_view tag) {
   return tag.size() <= kMaxTag && std::all_of(tag.begin(), tag.end(), [](char c) { return c > ' ' && c < 0x7f; });
@@ -55,6 +58,23 @@ std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text
   if (end == nullptr || *end != '\0') return std::nullopt;
   const int64_t seconds_left = ::timegm(&date) - std::chrono::system_clock::to_time_t(now);
   return std::chrono::seconds(std::clamp<int64_t>(seconds_left, 0, kDay));
+}
+
+std::optional<std::chrono::milliseconds> parse_rate_limit(std::string_view text) {
+  constexpr uint64_t kDaySeconds = 24 * 60 * 60;
+  for (size_t at = text.find(';'); at != text.npos; at = text.find(';', at + 1)) {
+    std::string_view parameter = text.substr(at + 1);
+    while (parameter.starts_with(' ')) parameter.remove_prefix(1);
+    if (!parameter.starts_with("t=")) continue;
+    parameter = parameter.substr(2, parameter.find_first_of(";, ", 2) - 2);
+    if (const auto seconds = number(parameter)) return std::chrono::seconds(std::min(*seconds, kDaySeconds));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::chrono::milliseconds> requested_delay(const http::Response& response) {
+  const auto delay = parse_retry_after(response.header("retry-after").value_or(""), std::chrono::system_clock::now());
+  return delay || response.status != 429 ? delay : parse_rate_limit(response.header("ratelimit").value_or(""));
 }
 
 bool is_encoded(const http::Response& response) {
@@ -136,10 +156,11 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
     const std::string identity = credentials->description();
     outcome.error.message += fmt::format(" ({})", identity.empty() ? "tried anonymously" : identity);
   }
+  if (const auto reason = response.header("x-error-message"); reason && !reason->empty())
+    outcome.error.message += ", " + printable(reason->substr(0, kMaxMessage));
   if (status == 408 || status == 425 || status == 429 || status >= 500) {
     outcome.next = Outcome::Next::retry_later;
-    outcome.retry_after =
-        parse_retry_after(response.header("retry-after").value_or(""), std::chrono::system_clock::now());
+    outcome.retry_after = requested_delay(response);
   }
   return outcome;
 }

@@ -25,6 +25,10 @@ std::optional<ContentRange> parse_content_range(std::string_view text);
 std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
                                                            std::chrono::system_clock::time_point now);
 
+/// The seconds until requests are accepted again, in a RateLimit header: `"api";r=0;t=55`
+/// (draft-ietf-httpapi-ratelimit-headers).
+std::optional<std::chrono::milliseconds> parse_rate_limit(std::string_view text);
+
 bool is_encoded(const http::Response& response);
 
 /// The length of the decoded body, if known.
@@ -70,7 +74,11 @@ struct Outcome {
   std::optional<std::chrono::milliseconds> retry_after = {};  ///< as requested by the server
 };
 
-/// The result for an error status. `credentials` are those sent, for the message of a denied request; may be null.
+/// The delay that a response 429 or 503 requests, in Retry-After or in RateLimit.
+std::optional<std::chrono::milliseconds> requested_delay(const http::Response& response);
+
+/// The result for an error status, with the server's X-Error-Message. `credentials` are those sent, for the message of
+/// a denied request; may be null.
 Outcome outcome_of(const http::Response& response, http::Credentials* credentials = nullptr);
 
 /// The result for a request that failed before or during the response.

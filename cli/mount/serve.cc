@@ -168,6 +168,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
     log.write_once(Level::warning, line);
   };
   MountOptions& options = params.options;
+  if (is_offline_by_environment(params.sources)) options.store_flags.offline = true;
   options.open_options.on_opened = [opening](uint64_t opened, uint64_t total) { opening->show(opened, total); };
   options.open_options.excluded_path = point.path();
   // A mount made by another process has allow_other.

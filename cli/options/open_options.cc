@@ -30,7 +30,9 @@ Options opening_options(OpenOptions& open_options) {
 }
 
 Argument source_argument(SourceInput& input) {
-  return argument("SOURCE", "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2",
+  return argument("SOURCE",
+                  "a model file, a directory of models, an Ollama store, a URL, or a name such as ollama:llama3.2 or "
+                  "hf://org/repo",
                   input.source);
 }
 

@@ -17,8 +17,9 @@
 #include "cache/blob_store.h"
 #include "cache/cache_directory.h"
 #include "cache/external_stores.h"
-#include "cache/paths.h"
+#include "cache/huggingface.h"
 #include "cache/mirrors.h"
+#include "cache/paths.h"
 #include "cache/registry.h"
 #include "cli/sandbox/sandbox.h"
 #include "sources/ollama_name.h"
@@ -187,7 +188,8 @@ Paths network_files() {
                  variable("CURL_CA_BUNDLE")};
   const CredentialPaths keys = CredentialPaths::of_user();
   const MirrorFiles mirrors = MirrorFiles::of_user();
-  paths.insert(paths.end(), {keys.ollama_key, keys.docker_config, mirrors.containerd, mirrors.containers});
+  paths.insert(paths.end(), {keys.ollama_key, keys.docker_config, mirrors.containerd, mirrors.containers,
+                             huggingface::token_path()});
   return paths;
 }
 

@@ -127,7 +127,7 @@ tl::unexpected<Error> wrong(std::string what) { return failure(Code::unsupported
 // Services start in /, so a path must be absolute. ollama:llama3.2 is not a path.
 Result<std::string> parse_source(const std::string& value) {
   if (value.starts_with('/') || !is_path(value)) return value;
-  return wrong(fmt::format("SOURCE={} is not an absolute path or a model name (ollama:...)", quoted(value)));
+  return wrong(fmt::format("SOURCE={} is not an absolute path or a model name (ollama:..., hf://...)", quoted(value)));
 }
 
 // Directories that the system needs; a mount there could not be removed.

@@ -26,5 +26,13 @@ TEST(Sha256, RestartedHashIsLikeANewOne) {
   }
 }
 
+// git hash-object
+TEST(GitBlobId, IsTheSha1OfTheSizeAndTheContent) {
+  EXPECT_EQ(git_blob_id("Hello, World!").hex(), "b45ef6fec89518d314f546fd6c3025367b721684");
+  EXPECT_EQ(git_blob_id("").hex(), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
+  EXPECT_EQ(sha1_of_hex("e69DE29bb2d1d6434b8b29ae775ad8c2e48c5391"), git_blob_id(""));
+  EXPECT_EQ(sha1_of_hex("e69de29b"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace weightfs

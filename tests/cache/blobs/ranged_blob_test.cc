@@ -23,6 +23,11 @@ constexpr uint64_t kMiB = 1024 * 1024;
 
 class RangedBlobTest : public testing::Test {
  protected:
+  BlobStorePtr offline_store() const {
+    StoreOptions options;
+    options.directory = directory;
+    return blob_store(std::move(options));
+  }
   BlobStorePtr store(bool verify_whole = false) const {
     StoreOptions options;
     options.directory = directory;
@@ -105,6 +110,31 @@ TEST_F(RangedBlobTest, CompleteRangesThatDoNotMatchAreDroppedAndReadsFail) {
   EXPECT_THAT(last, HasSubstr("do not match: digest mismatch"));
   EXPECT_FALSE(std::filesystem::exists(blob_path()));
   EXPECT_LE(ranges_on_disk(), 64u * 1024) << "a read that had begun may have opened the file again";
+}
+
+// semantics 21.6
+TEST_F(RangedBlobTest, OfflineReadsCachedRangesOnly) {
+  {
+    const BlobRef ref{.name = "model", .digest = digest, .size = all.size()};
+    const auto unknown = offline_store()->resolve_from(ref, {{server->url("/blob")}});
+    ASSERT_FALSE(unknown);
+    EXPECT_EQ(unknown.error().code, Code::network);
+  }
+  read(*resolved(store()).verified, 5 * kMiB, 1000);
+  const uint64_t before = sent;
+  const auto offline = offline_store();
+  const ResolvedBlob blob = resolved(offline);
+  EXPECT_EQ(describe(read(*blob.verified, 5 * kMiB, 1000)), describe(all.substr(5 * kMiB, 1000)));
+  EXPECT_EQ(blob.verified->verification(), "transport");
+  EXPECT_THAT(read(*blob.verified, 2 * kMiB, 1000), HasSubstr("not cached, and downloads are disabled by --offline"));
+  EXPECT_FALSE(blob.verified->fetch({0, all.size()}));
+  EXPECT_EQ(sent, before);
+}
+
+// The size of a blob that is not local is a claim: it extends the budget of a container by a limited size.
+TEST_F(RangedBlobTest, ClaimedSizeExtendsABudgetByALimitedSize) {
+  const BlobRef ref{.name = "model", .digest = digest, .size = uint64_t{1} << 40};
+  EXPECT_EQ(store()->resolve_from(ref, {{server->url("/blob")}})->verified->occupied(), 256 * kMiB);
 }
 
 // semantics 16.8

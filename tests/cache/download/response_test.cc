@@ -36,5 +36,31 @@ TEST(Response, RetryAfterIsSecondsOrDate) {
     EXPECT_EQ(parse_retry_after(text, now), std::nullopt);
 }
 
+// As the Hugging Face Hub sends it, with status 429.
+TEST(Response, RateLimitHasTheSecondsUntilItIsReset) {
+  using std::chrono::seconds;
+  EXPECT_EQ(parse_rate_limit("\"resolvers\";r=0;t=55"), seconds(55));
+  EXPECT_EQ(parse_rate_limit("\"api\"; t=7; r=0"), seconds(7));
+  EXPECT_EQ(parse_rate_limit("\"api\";t=99999999"), seconds(86400));
+  for (const char* text : {"", "t=5", "\"api\";r=0", "\"api\";t=", "\"api\";t=x", "\"api\";t=-1", ";", "\"api\";tt=5"})
+    EXPECT_EQ(parse_rate_limit(text), std::nullopt) << text;
+  const auto delay = [](int status, std::vector<std::pair<std::string, std::string>> headers) {
+    return requested_delay({.status = status, .headers = std::move(headers), .url = "http://h/"});
+  };
+  const std::pair<std::string, std::string> limit("ratelimit", "\"api\";r=0;t=55");
+  EXPECT_EQ(delay(429, {limit}), seconds(55));
+  EXPECT_EQ(delay(429, {limit, {"retry-after", "3"}}), seconds(3));
+  EXPECT_EQ(delay(503, {limit}), std::nullopt);
+}
+
+TEST(Response, MessageOfTheServerIsPartOfTheError) {
+  const auto message = [](const std::string& sent) {
+    return outcome_of({.status = 403, .headers = {{"x-error-message", sent}}, .url = "http://h/x?secret"})
+        .error.message;
+  };
+  EXPECT_EQ(message("Access is\x1b restricted."), "http://h/x: 403 Forbidden, Access is\\x1b restricted.");
+  EXPECT_LT(message(std::string(9000, 'x')).size(), 400u);
+}
+
 }  // namespace
 }  // namespace weightfs

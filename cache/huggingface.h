@@ -1,0 +1,91 @@
+// Repositories of the Hugging Face Hub: their names, the commit of a revision, the files of a commit with their hashes,
+// and the bytes of a file. Responses are saved, so that a repository can be opened offline.
+// (docs/formats/huggingface.md)
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/time.h"
+#include "base/values/value.h"
+#include "cache/blob_store.h"
+
+namespace weightfs::huggingface {
+
+/// `hf:` and this text name a repository, or a file or directory in it.
+struct Name {
+  std::string server = {};        ///< "https://host" or "http://host", or "host" without a scheme; empty: the default
+  std::string kind = "models";    ///< or "datasets", "spaces"
+  std::string id = {};            ///< "org/repo"
+  std::string revision = "main";  ///< a branch, a tag, a commit, "refs/pr/1"
+  std::string path = {};          ///< without `/` at its ends; empty: the whole repository
+
+  /// "hf://org/repo@revision/path", with `datasets/` or `spaces/` before the id, and the server if one is named.
+  std::string text() const;
+};
+
+/// Parses the text after `hf:`. A first component with a dot or a colon in it, or `localhost`, is a server. A revision
+/// ends at the next `/`, except those of refs/pr/N and refs/convert/NAME; %2F in it is a `/`. Fails with unsupported.
+Result<Name> parse_name(std::string_view text);
+
+/// The file with the user's token: $HF_TOKEN_PATH, $HF_HOME/token, or ~/.cache/huggingface/token. It may be missing.
+std::string token_path();
+
+/// Whether $HF_HUB_OFFLINE or $TRANSFORMERS_OFFLINE forbids requests to the Hub.
+bool is_offline();
+
+/// A server with the API of the Hub, and the user's token for it.
+struct Hub {
+  std::string endpoint;  ///< "https://huggingface.co", without a `/` at its end
+  http::ClientPtr http;  ///< null: offline
+  BlobStorePtr store;
+  std::shared_ptr<http::Credentials> credentials;  ///< without a token if there is none for this server
+};
+
+/// Whether http:// is accepted for other hosts than loopback.
+enum class Insecure { refused, accepted };
+
+/// The server that `name` or $HF_ENDPOINT names. The token is sent to the server of $HF_ENDPOINT and to the Hub only,
+/// not to one that only the name has. Fails with unsupported: no URL; http to another host than loopback, unless it is
+/// accepted; the token is not valid.
+Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, Insecure insecure);
+
+/// A commit, and what the Hub says about the repository.
+struct Revision {
+  std::string id;      ///< the current name of the repository: it may have been renamed
+  std::string commit;  ///< 40 hex digits
+  Time modified = 0;   ///< 0 if the Hub does not say
+  Map facts = {};      ///< repository, commit, license, gated, library, base_model, pipeline: those that are known
+};
+
+/// The commit of `name.revision`. Fails with not_found (no such repository or revision), network, unsupported (access
+/// denied), mismatch (another commit than the one that is named), and corrupt (not a response of the Hub).
+Result<Revision> find_revision(const Hub& hub, const Name& name);
+
+/// A file in a commit.
+struct ListedFile {
+  std::string path;
+  uint64_t size = 0;
+  std::optional<Digest> sha256 = {};  ///< of the content, if it is stored in LFS or Xet
+  std::optional<Sha1> git_id = {};    ///< git_blob_id() of the content of other files
+};
+
+/// All files of a commit; the id of `name` is the current one. Paths are as the server sent them. Fails as
+/// find_revision() does, and with unsupported beyond the limits of a list.
+Result<std::vector<ListedFile>> list_files(const Hub& hub, const Name& name, const std::string& commit);
+
+/// Requests the headers of one of the files, because the Hub lists the files of a gated repository for everyone. Fails
+/// with unsupported if the user may not read them; other errors are left to the reader of a file.
+Result<void> check_access(const Hub& hub, const Name& name, const std::string& commit,
+                          const std::vector<ListedFile>& files);
+
+/// The bytes of a file. One in LFS is the blob of its digest: nothing is requested before its first read. Another one
+/// is downloaded whole, at most 64 MiB, and compared with its Git object id. Fails with mismatch, network and
+/// unsupported.
+Result<SourcePtr> open_file(const Hub& hub, const Name& name, const std::string& commit, const ListedFile& file);
+
+}  // namespace weightfs::huggingface

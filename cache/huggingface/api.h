@@ -1,0 +1,48 @@
+// The URLs and responses of the API of the Hugging Face Hub.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/huggingface.h"
+#include "cache/registry/request_with_retry.h"
+
+namespace weightfs::huggingface {
+
+/// Whether it is the id of a repository as a server may send it: "org/repo", or "repo" of old repositories.
+bool is_repository_id(std::string_view text);
+
+/// Whether it is a commit: 40 hex digits in lower case.
+bool is_commit(std::string_view text);
+
+/// The URLs of a repository below `endpoint`, which does not end with `/`.
+std::string api_url(const std::string& endpoint, const Name& name, std::string_view method,
+                    const std::string& revision);
+std::string file_url(const std::string& endpoint, const Name& name, const std::string& commit, const std::string& path);
+
+/// The page where access to a gated repository is requested.
+std::string page_url(const std::string& endpoint, const Name& name);
+
+/// The user's token: $HF_TOKEN, $HUGGING_FACE_HUB_TOKEN, or the content of token_path(). `from` is for messages. Empty
+/// with $HF_HUB_DISABLE_IMPLICIT_TOKEN. Fails with unsupported if it is not a token.
+struct Token {
+  std::string text;
+  std::string from;
+};
+Result<Token> token_of_user();
+
+/// Reads a response about a revision.
+Result<Revision> parse_revision(const std::string& text);
+
+/// Reads a page of the list: an array of files and directories.
+Result<std::vector<ListedFile>> parse_files(const std::string& text);
+
+/// The URL of the next page of a list: that of the Link header with rel="next", on the server of `endpoint`. Empty if
+/// there is none.
+std::string next_page(const http::Response& page, const std::string& endpoint);
+
+/// The error for a response that has another status than 200.
+Error error_of(const Hub& hub, const Name& name, const registry::Response& response);
+
+}  // namespace weightfs::huggingface

@@ -1,0 +1,103 @@
+// The server of a name, and the user's token for it.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "cache/address_policy.h"
+#include "cache/huggingface/api.h"
+
+namespace weightfs::huggingface {
+namespace {
+
+constexpr const char* kDefaultEndpoint = "https://huggingface.co";
+
+constexpr size_t kMaxTokenSize = 8 * 1024;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// The values that huggingface_hub takes as true.
+bool is_true(const char* name) {
+  const std::string value = lower_case(environment(name));
+  return value == "1" || value == "on" || value == "yes" || value == "true";
+}
+
+std::string trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  return begin == text.npos ? "" : std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin));
+}
+
+// A token in the Authorization header. It is never shown.
+class BearerToken final : public http::Credentials {
+ public:
+  explicit BearerToken(Token token) : token_(std::move(token)) {}
+  std::string authorization() override { return token_.text.empty() ? "" : "Bearer " + token_.text; }
+  Result<bool> on_unauthorized(const http::UnauthorizedResponse& /*rejected*/, const std::stop_token&) override {
+    return false;
+  }
+  std::string description() override { return token_.text.empty() ? "" : "with the token of " + token_.from; }
+
+ private:
+  Token token_;
+};
+
+}  // namespace
+
+std::string token_path() {
+  if (const std::string path = environment("HF_TOKEN_PATH"); !path.empty()) return path;
+  if (const std::string home = environment("HF_HOME"); !home.empty()) return home + "/token";
+  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/huggingface/token";
+  const std::string home = environment("HOME");
+  return home.empty() ? "" : home + "/.cache/huggingface/token";
+}
+
+bool is_offline() { return is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"); }
+
+Result<Token> token_of_user() {
+  if (is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return Token{};
+  Token token;
+  for (const char* const name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
+    if (token.text.empty()) token = {trimmed(environment(name)), fmt::format("${}", name)};
+  if (token.text.empty()) {
+    token.from = token_path();
+    const auto file = weightfs::open_file(token.from);
+    if (!file) return Token{};
+    const auto text = read_text(**file, 0, std::min<uint64_t>((*file)->size(), kMaxTokenSize));
+    if (text) token.text = trimmed(*text);
+  }
+  const bool is_valid = token.text.size() < kMaxTokenSize &&
+                        std::all_of(token.text.begin(), token.text.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  if (!is_valid) return failure(Code::unsupported, fmt::format("{}: not a token", printable(token.from)));
+  return token;
+}
+
+Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, Insecure insecure) {
+  const bool is_insecure = insecure == Insecure::accepted;
+  std::string configured = environment("HF_ENDPOINT");
+  while (configured.ends_with('/')) configured.pop_back();
+  if (configured.empty()) configured = kDefaultEndpoint;
+  std::string endpoint = configured;
+  if (!name.server.empty()) {
+    const bool is_plain = is_insecure || is_loopback_host(name.server);
+    const bool has_scheme = name.server.find("://") != name.server.npos;
+    endpoint = has_scheme ? name.server : fmt::format("{}://{}", is_plain ? "http" : "https", name.server);
+    if (name.server == "hf.co" || name.server == "huggingface.co") endpoint = kDefaultEndpoint;
+  }
+  const std::string origin = http::origin_of(endpoint);
+  if (origin.empty() || endpoint.find_first_of("@?#") != endpoint.npos)
+    return failure(Code::unsupported, fmt::format("{}: not the URL of a server", http::printable_url(endpoint)));
+  constexpr std::string_view kHttp = "http://";
+  const std::string_view host = std::string_view(origin).substr(origin.find("://") + 3);
+  if (origin.starts_with(kHttp) && !is_insecure && !is_loopback_host(host))
+    return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", http::printable_url(endpoint)));
+  const bool is_trusted = origin == http::origin_of(configured) || origin == http::origin_of(kDefaultEndpoint);
+  Token token;
+  if (is_trusted && http != nullptr) token = TRY(token_of_user());
+  return Hub{endpoint, std::move(http), std::move(store), std::make_shared<BearerToken>(std::move(token))};
+}
+
+}  // namespace weightfs::huggingface

@@ -1,0 +1,95 @@
+// A SOURCE that is a repository of the Hugging Face Hub: `hf://org/repo`. It is pinned to a commit when it is opened.
+#include "cache/huggingface.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "sources/file_list.h"
+#include "sources/kinds.h"
+
+namespace weightfs {
+namespace {
+
+// A repository at a commit. Readers of its files share it.
+struct OpenedRepository {
+  huggingface::Hub hub;
+  huggingface::Name name;  // with the current id, and the revision as it was given
+  huggingface::Revision revision;
+
+  Result<SourcePtr> open(const huggingface::ListedFile& file) const {
+    return huggingface::open_file(hub, name, revision.commit, file);
+  }
+};
+
+// What a name names: a repository, and a path in it.
+struct Named {
+  std::shared_ptr<const OpenedRepository> repository;
+  huggingface::Name name;  // with the commit as the revision
+  std::vector<huggingface::ListedFile> files;
+
+  // Null if the path is not that of a file.
+  const huggingface::ListedFile* file() const {
+    const auto found = std::ranges::find_if(
+        files, [&](const huggingface::ListedFile& file) { return !name.path.empty() && file.path == name.path; });
+    return found == files.end() ? nullptr : &*found;
+  }
+};
+
+Result<Named> open_repository(const std::string& text, const OpenOptions& options) {
+  const RegistryOptions& registries = options.registries;
+  if (registries.store == nullptr)
+    return failure(Code::unsupported, fmt::format("hf:{}: repositories are not available here", text));
+  huggingface::Name name = TRY(huggingface::parse_name(text));
+  const auto insecure = registries.plain_http ? huggingface::Insecure::accepted : huggingface::Insecure::refused;
+  huggingface::Hub hub = TRY(huggingface::hub_of(name, registries.store, registries.http, insecure));
+  huggingface::Revision revision = TRY(huggingface::find_revision(hub, name));
+  name.id = revision.id;
+  auto files = TRY(huggingface::list_files(hub, name, revision.commit));
+  if (revision.facts.find("gated") != nullptr) TRY_VOID(huggingface::check_access(hub, name, revision.commit, files));
+  auto repository =
+      std::make_shared<const OpenedRepository>(OpenedRepository{std::move(hub), name, std::move(revision)});
+  name.revision = repository->revision.commit;
+  return Named{std::move(repository), std::move(name), std::move(files)};
+}
+
+std::string_view last_component(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions& options, Check check) {
+  const Named named = TRY(open_repository(text, options));
+  const bool is_file = named.file() != nullptr;
+  std::string directory = named.name.path;
+  if (is_file) directory.resize(directory.size() - last_component(directory).size());
+  if (!directory.empty() && !directory.ends_with('/')) directory += '/';
+  FileListBuilder builder;
+  bool is_empty = true;
+  for (const huggingface::ListedFile& file : named.files) {
+    if (!file.path.starts_with(directory)) continue;
+    is_empty = false;
+    const Later<SourcePtr> bytes([repository = named.repository, file] { return repository->open(file); });
+    TRY_VOID(builder.add(std::string_view(file.path).substr(directory.size()),
+                         {.bytes = lazy(file.size, bytes), .digest = file.sha256}));
+  }
+  auto list = std::move(builder).finish();
+  const std::string last(last_component(named.name.path.empty() ? named.name.id : named.name.path));
+  if ((is_empty && !directory.empty()) || (is_file && !list.files->contains(last)))
+    return failure(Code::not_found, fmt::format("{}: no such file or directory", named.name.text()));
+  huggingface::Name shown = named.name;
+  shown.path = directory.substr(0, directory.empty() ? 0 : directory.size() - 1);
+  const huggingface::Revision& revision = named.repository->revision;
+  const Time modified = revision.modified != 0 ? revision.modified : time_now();
+  ListedSource listed{std::move(list), last, shown.text(), modified, revision.facts, is_file ? last : ""};
+  SourceEntry entry = listed_source(std::move(listed), options);
+  if (is_file && check == Check::model) TRY(std::get<std::function<Result<Opened>()>>(entry.content)());
+  return entry;
+}
+
+Result<SourcePtr> open_huggingface_file(const std::string& text, const OpenOptions& options) {
+  const Named named = TRY(open_repository(text, options));
+  if (const huggingface::ListedFile* const file = named.file()) return named.repository->open(*file);
+  return failure(Code::unsupported, fmt::format("{}: names no single file", named.name.text()));
+}
+
+}  // namespace weightfs

@@ -1,0 +1,638 @@
+"""Models on the Hugging Face Hub (hf://org/repo), mounted from a double of it: requests, bytes, tokens, verification."""
+import base64
+import errno
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+from fetching import FetchTestCase
+from mounting import LIMIT_S, WEIGHTFS, run, until
+from test_archives import noise
+from hub_server import Hub, git_id
+import containers
+import stores
+from tensors import Tensor
+
+KIB = 1024
+MIB = 1024 * KIB
+TOKEN = "hf_secretOfTheTest"
+NPM_CLIENT = "@huggingface/hub@2.17.5"
+
+VARIABLES = ("HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_OFFLINE",
+             "TRANSFORMERS_OFFLINE")
+
+
+def tensors(count, size, seed=0):
+    return [Tensor(f"layer.{i}", "uint8", (size,), noise(size, seed=seed + i + 1)) for i in range(count)]
+
+
+class HubTestCase(FetchTestCase):
+    def setUp(self):
+        super().setUp()
+        for name in VARIABLES:
+            os.environ.pop(name, None)  # restored by the patch of the base class
+        self.hub = Hub(self)
+        os.environ["HF_ENDPOINT"] = self.hub.url
+
+    def model(self, count=4, size=MIB):
+        written = tensors(count, size)
+        return stores.safetensors(self.path("."), written), written
+
+    def gguf(self, count):
+        return stores.gguf(self.path("."), [tensor._replace(dtype="int8") for tensor in tensors(count, 64)])
+
+    def publish(self, id="org/demo", count=4, size=MIB, **files):
+        """A repository with a model in LFS, and with small files; returns it and its tensors."""
+        data, written = self.model(count, size)
+        self.config = b'{"hidden_size": 4}\n'
+        return self.hub.add(id, {"model.safetensors": data, "config.json": self.config, "README.md": b"---\nlicense: mit\n---\n",
+                                 "sub/vocab.txt": noise(200 * KIB, seed=77), **files}, license="mit", base_model="org/base"), written
+
+    def publish_sharded(self, shards=6, size=5 * MIB):
+        parts = [[tensor._replace(name=f"shard.{number}.{i}") for i, tensor in enumerate(tensors(2, size, seed=10 * number))]
+                 for number in range(shards)]
+        os.makedirs(self.path("shards"))
+        containers.write_safetensors_shards(self.path("shards"), parts)
+        files = {}
+        for name in os.listdir(self.path("shards")):
+            files[name] = self.read("shards", name)
+        return self.hub.add("org/sharded", {**files, "config.json": b"{}"}), [tensor for part in parts for tensor in part]
+
+    def metadata(self, point):
+        return json.loads(self.read_whole(point, "metadata.json"))
+
+    def failure(self, *argv, status):
+        """The message of a command that fails."""
+        done = run(*argv)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.stderr.strip()
+
+    def assert_eio(self, *names):
+        with self.assertRaises(OSError) as caught:
+            self.read_whole(*names)
+        self.assertEqual(caught.exception.errno, errno.EIO)
+
+    def status(self, point):
+        return self.read_whole(point, ".weightfs", "status.json").decode()
+
+
+class Trees(HubTestCase):
+    def test_repository_is_a_model_with_its_files(self):
+        repository, written = self.publish()
+        point = self.mount("hf://org/demo")
+        self.assertEqual(sorted(os.listdir(os.path.join(point, "tensors"))), [tensor.name for tensor in written])
+        for tensor in written:
+            self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
+        for path, file in repository.files().items():
+            self.assertEqual(self.read_whole(point, "files", path), file.content)
+
+    def test_metadata_has_the_commit_and_the_facts(self):
+        repository, _ = self.publish()
+        repository.gated = "auto"
+        self.hub.tokens[TOKEN] = ["org/demo"]
+        os.environ["HF_TOKEN"] = TOKEN
+        commit = repository.revisions["main"]
+        metadata = self.metadata(self.mount("hf://org/demo"))
+        self.assertEqual(metadata["source"], f"hf://org/demo@{commit}")
+        facts = {key: metadata.get(key) for key in ("repository", "commit", "license", "gated", "library", "base_model")}
+        self.assertEqual(facts, {"repository": "org/demo", "commit": commit, "license": "mit", "gated": "auto",
+                                 "library": "transformers", "base_model": "org/base"})
+
+    def test_times_are_those_of_the_last_change(self):
+        self.publish()
+        self.assertEqual(os.stat(os.path.join(self.mount("hf://org/demo"), "files", "config.json")).st_mtime, 1714979289)
+
+    def test_path_of_a_file_is_one_model(self):
+        _, written = self.publish(**{"quantized/q4.gguf": self.gguf(2),
+                                     "quantized/q8.gguf": self.gguf(3)})
+        point = self.mount("hf://org/demo/quantized/q8.gguf")
+        self.assertEqual(len(os.listdir(os.path.join(point, "tensors"))), 3)
+        self.assertTrue(self.metadata(point)["source"].endswith("/quantized/q8.gguf"))
+        self.assertEqual(os.listdir(os.path.join(point, "files")), ["q8.gguf"])
+
+    def test_path_of_a_directory_is_a_directory_of_models(self):
+        self.publish(**{"quantized/q4.gguf": self.gguf(2),
+                        "quantized/q8.gguf": self.gguf(3)})
+        point = self.mount("hf://org/demo/quantized")
+        self.assertEqual(sorted(os.listdir(point)), ["q4.gguf", "q8.gguf"])
+
+    def test_repository_without_a_model_shows_its_files_with_all(self):
+        files = {"a.txt": b"text", "data/b.json": b"{}"}
+        self.hub.add("org/table", files, kind="datasets")
+        point = self.mount("--all", "hf://datasets/org/table")
+        for path, content in files.items():
+            self.assertEqual(self.read_whole(point, path), content)
+
+    def test_revision_is_a_branch_a_tag_a_commit_or_a_pull_request(self):
+        repository, _ = self.publish()
+        main = repository.revisions["main"]
+        for revision in ("v1.0", "refs/pr/3", "feature/x"):
+            repository.commit({"m.gguf": self.gguf(1), "which": revision.encode()}, revision)
+        for name, revision in (("v1.0", "v1.0"), ("refs/pr/3", "refs/pr/3"), ("feature%2Fx", "feature/x")):
+            with self.subTest(name):
+                done = run("cat", f"hf://org/demo@{name}", "files/which")
+                self.assertEqual((done.stdout, done.stderr), (revision, ""))
+        self.assertEqual(run("cat", f"hf://org/demo@{main}", "files/config.json").stdout.encode(), self.config)
+
+    def test_renamed_repository_is_found(self):
+        repository, _ = self.publish()
+        self.hub.renamed["old/name"] = "org/demo"
+        metadata = self.metadata(self.mount("hf://old/name"))
+        self.assertEqual(metadata["source"], f"hf://org/demo@{repository.revisions['main']}")
+
+    def test_server_in_the_name(self):
+        self.publish()
+        os.environ["HF_ENDPOINT"] = "http://127.0.0.1:1"
+        for server in (self.hub.url, self.hub.url.removeprefix("http://")):
+            done = run("cat", f"hf://{server}/org/demo", "files/config.json")
+            self.assertEqual((done.stdout.encode(), done.stderr), (self.config, ""))
+
+    def test_mounted_tree_is_of_one_commit(self):
+        repository, written = self.publish()
+        point = self.mount("hf://org/demo")
+        data, new = self.model(count=2)
+        repository.commit({"model.safetensors": data, "config.json": b"new"})
+        self.assertEqual(self.read_whole(point, "tensors", "layer.3"), written[3].data)
+        self.assertEqual(self.read_whole(point, "files", "config.json"), self.config)
+        again = self.mount("hf://org/demo", at="again")
+        self.assertEqual(self.read_whole(again, "files", "config.json"), b"new")
+
+
+class Commands(HubTestCase):
+    def test_info_ls_cat_verify_and_fetch(self):
+        repository, written = self.publish()
+        self.assertIn(f"commit      {repository.revisions['main']}", run("info", "hf://org/demo").stdout)
+        self.assertIn("layer.2", run("ls", "hf://org/demo", "tensors").stdout.split())
+        done = subprocess.run([WEIGHTFS, "cat", "hf://org/demo", "tensors/layer.2"], capture_output=True, timeout=LIMIT_S)
+        self.assertEqual((done.stdout, done.stderr), (written[2].data, b""))
+        self.assertEqual(run("verify", "hf://org/demo").returncode, 0)
+        done = run("fetch", "hf://org/demo")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.hub.forget()
+        self.assertEqual(run("cat", "--offline", "hf://org/demo", "files/config.json").stdout.encode(), self.config)
+        self.assertEqual(self.hub.requests(), [])
+
+    def test_verify_compares_the_digests_of_the_list(self):
+        repository, _ = self.publish(size=4 * MIB)
+        self.assertEqual(run("verify", "hf://org/demo").stdout, "hf://org/demo: 1 file matches its checksum, 3 have none\n")
+        file = repository.files()["model.safetensors"]
+        file.sent = file.content[:-1] + bytes([file.content[-1] ^ 1])
+        done = run("verify", "--no-cache", "hf://org/demo")
+        self.assertEqual(done.returncode, 7, done.stderr)
+
+    def test_block_list_of_a_file(self):
+        repository, _ = self.publish()
+        done = run("verify", "--tree", self.path("list"), "hf://org/demo/model.safetensors")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        local = self.write("local.safetensors", repository.files()["model.safetensors"].content)
+        self.assertEqual(run("verify", "--tree", self.path("expected"), local).returncode, 0)
+        self.assertEqual(self.read("list"), self.read("expected"))
+
+    def test_mounts_and_status_have_the_name(self):
+        self.publish()
+        point = self.mount("hf://org/demo")
+        self.assertIn('"source": "hf://org/demo"', self.status(point))
+        self.assertIn("hf://org/demo", run("mounts").stdout)
+
+
+    def test_fstab_names_a_repository(self):
+        _, written = self.publish()
+        os.symlink(WEIGHTFS, self.path("mount.weightfs"))
+        os.mkdir(self.path("mnt"))
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        done = subprocess.run([self.path("mount.weightfs"), "hf://org/demo", self.path("mnt"), "-o", "rw,_netdev,cache_size=1G"],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.read_whole(self.path("mnt"), "tensors", "layer.1"), written[1].data)
+
+    def test_config_of_a_service_names_a_repository(self):
+        config = self.write("demo.conf", f"SOURCE=hf://org/demo@v1\nMOUNTPOINT={self.path('mnt')}\n".encode())
+        done = run("service", "show", config)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("hf://org/demo@v1", done.stdout)
+
+
+class Documentation(HubTestCase):
+    def test_transcripts_of_docs_remote_are_right(self):
+        self.publish(size=4 * MIB)
+        with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "remote.md")) as file:
+            section = re.search(r"^## Hugging Face Hub\n(.*?)(?=^## |\Z)", file.read(), re.MULTILINE | re.DOTALL)[1]
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        os.environ["PATH"] = f"{os.path.dirname(WEIGHTFS)}:{os.environ['PATH']}"  # restored by the patch of the base class
+        commands = re.findall(r"^\$ (.*)\n((?:(?!\$ |```).*\n)*)", section, re.MULTILINE)
+        self.assertGreater(len(commands), 8)
+        for command, shown in commands:
+            done = subprocess.run(command, shell=True, cwd=self.tmp, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=LIMIT_S)
+            pattern = "".join("(.*\n)*" if line == "…" else re.escape(line) + "\n" for line in shown.splitlines())
+            self.assertRegex(done.stdout, rf"\A{pattern}\Z", command)
+
+
+class Bytes(HubTestCase):
+    def data_requests(self):
+        return [each for each in self.hub.requests("cdn") if each.status in (200, 206)]
+
+    # semantics 22.4
+    def test_listing_a_sharded_model_transfers_the_headers(self):
+        repository, written = self.publish_sharded()
+        done = run("ls", "-R", "hf://org/sharded")
+        self.assertEqual(done.stdout.count("shard.5.1\n"), 1)
+        shards = [path for path in repository.files() if path.endswith(".safetensors")]
+        headers = sum(8 + int.from_bytes(repository.files()[path].content[:8], "little") for path in shards)
+        self.assertEqual(len(self.hub.requests("hub", "/api/")), 2)
+        self.assertLessEqual(self.hub.bytes("cdn"), 1.1 * headers + 32 * KIB * len(shards))
+        self.assertLessEqual(len(self.data_requests()), 2 * len(shards))
+
+    def test_reading_a_tensor_transfers_at_most_two_percent_more(self):
+        _, written = self.publish(count=4, size=4 * MIB)
+        point = self.mount("hf://org/demo")
+        self.hub.forget()
+        self.assertEqual(self.read_whole(point, "tensors", "layer.2"), written[2].data)
+        self.assertLessEqual(self.hub.bytes(), 1.02 * 4 * MIB + 128 * KIB)
+
+    def test_files_are_not_requested_before_they_are_read(self):
+        self.publish()
+        point = self.mount("hf://org/demo")
+        os.listdir(os.path.join(point, "files"))
+        self.assertEqual(self.hub.requests("hub", "config.json"), [])
+        for _ in range(3):
+            self.read_whole(point, "files", "config.json")
+        self.assertEqual(len(self.hub.requests("hub", "config.json")), 1)
+
+    def test_list_is_read_in_pages(self):
+        files = {f"many/{i:03}.txt": b"%d" % i for i in range(25)}
+        self.publish(**files)
+        self.hub.page_size = 4
+        for host in (None, "https://huggingface.co"):
+            with self.subTest(host=host):
+                self.hub.public_host = host
+                self.hub.forget()
+                done = run("ls", "--no-cache", "hf://org/demo", "files/many")
+                self.assertEqual(done.stdout.split(), [os.path.basename(path) for path in files])
+                self.assertEqual(len(self.hub.requests("hub", "/tree/")), 8)
+
+    def test_second_mount_requests_the_revision_only(self):
+        _, written = self.publish(size=4 * MIB)
+        self.read_whole(self.mount("hf://org/demo", at="one"), "tensors", "layer.1")
+        self.hub.forget()
+        self.assertEqual(self.read_whole(self.mount("hf://org/demo", at="two"), "tensors", "layer.1"), written[1].data)
+        self.assertEqual(len(self.hub.requests("hub", "/api/")), 1)
+        self.assertEqual(self.hub.bytes("cdn"), 0)
+
+    def test_second_mount_of_a_commit_requests_nothing(self):
+        repository, written = self.publish()
+        name = f"hf://org/demo@{repository.revisions['main']}"
+        self.read_whole(self.mount(name, at="one"), "tensors", "layer.1")
+        self.hub.forget()
+        self.assertEqual(self.read_whole(self.mount(name, at="two"), "tensors", "layer.1"), written[1].data)
+        self.assertEqual(self.hub.requests(), [])
+
+    def test_file_of_another_program_is_used_in_place(self):
+        repository, written = self.publish()
+        cache = self.path("home", ".cache", "huggingface", "hub")
+        stores.put_in_hub_cache(cache, "org/demo", "model.safetensors", repository.files()["model.safetensors"].content)
+        self.assertEqual(self.read_whole(self.mount("hf://org/demo"), "tensors", "layer.3"), written[3].data)
+        self.assertEqual(self.hub.requests("cdn"), [])
+
+
+class Offline(HubTestCase):
+    def test_remount_reads_what_was_read_without_requests(self):
+        _, written = self.publish(size=4 * MIB)
+        point = self.mount("hf://org/demo", at="one")
+        self.read_whole(point, "tensors", "layer.1")
+        self.read_whole(point, "files", "config.json")
+        self.read_whole(point, "files", "sub", "vocab.txt")
+        self.unmount(point)
+        self.hub.forget()
+        for at, options, variable in (("two", ["--offline"], "0"), ("three", [], "1")):
+            with self.subTest(at):
+                os.environ["HF_HUB_OFFLINE"] = variable
+                point = self.mount(*options, "hf://org/demo", at=at)
+                self.assertEqual(self.read_whole(point, "tensors", "layer.1"), written[1].data)
+                self.assertEqual(self.read_whole(point, "files", "config.json"), self.config)
+                self.assertEqual(self.read_whole(point, "files", "sub", "vocab.txt"), noise(200 * KIB, seed=77))
+                for absent in (("tensors", "layer.3"), ("files", "README.md")):
+                    with self.assertRaises(OSError) as caught:
+                        self.read_whole(point, *absent)
+                    self.assertEqual(caught.exception.errno, errno.EHOSTUNREACH)
+        self.assertEqual(self.hub.requests(), [])
+
+    def test_unknown_revision_is_not_cached(self):
+        self.publish()
+        self.assertIn("not cached; retry without --offline", self.failure("ls", "--offline", "hf://org/demo", status=8))
+
+    def test_server_that_is_down_suggests_offline(self):
+        self.publish()
+        run("ls", "hf://org/demo")
+        self.hub.stop()
+        self.assertIn("use --offline for the saved files", self.failure("ls", "hf://org/demo", status=8))
+
+
+class Verification(HubTestCase):
+    def test_wrong_git_file_is_not_served(self):
+        repository, _ = self.publish()
+        for path, size in (("config.json", 1), ("sub/vocab.txt", 200)):
+            file = repository.files()[path]
+            for sent in (file.content[:-1] + b"?", file.content[:-1], b"", file.content + b"x"):
+                with self.subTest(path=path, size=len(sent)):
+                    file.sent = sent
+                    point = self.mount("hf://org/demo", at=f"mnt-{size}-{len(sent)}")
+                    self.assert_eio(point, "files", path)
+                    self.unmount(point)
+            file.sent = file.content
+            point = self.mount("hf://org/demo", at=f"right-{size}")
+            self.assertEqual(self.read_whole(point, "files", path), file.content)
+
+    def test_message_has_both_ids(self):
+        repository, _ = self.publish()
+        file = repository.files()["config.json"]
+        file.sent = b'{"hidden_size": 5}\n'
+        message = self.failure("cat", "hf://org/demo", "files/config.json", status=7)
+        self.assertIn(f"the server sends 19 bytes with the Git object id {git_id(file.sent)}, and lists 19 bytes with {file.oid}", message)
+
+    def test_wrong_small_lfs_file_is_not_served(self):
+        repository, _ = self.publish(count=4, size=MIB)
+        file = repository.files()["model.safetensors"]
+        file.sent = file.content[:-1] + bytes([file.content[-1] ^ 1])
+        done = run("ls", "hf://org/demo", "tensors")
+        self.assertEqual((done.returncode, done.stdout), (7, ""), done.stderr)
+
+    def test_wrong_large_lfs_file_is_dropped_when_it_is_complete(self):
+        repository, written = self.publish(count=4, size=4 * MIB)
+        file = repository.files()["model.safetensors"]
+        file.sent = file.content[:-1] + bytes([file.content[-1] ^ 1])
+        point = self.mount("hf://org/demo")
+        for tensor in written:
+            try:
+                self.read_whole(point, "tensors", tensor.name)
+            except OSError:
+                pass  # the last one may already be refused
+        until(lambda: '"mismatch"' in self.status(point), "it is not verified")
+        self.assert_eio(point, "files", "model.safetensors")
+        done = run("fetch", "hf://org/demo")
+        self.assertEqual(done.returncode, 7, done.stderr)
+
+
+class Tokens(HubTestCase):
+    def setUp(self):
+        super().setUp()
+        self.repository, self.written = self.publish(size=4 * MIB)
+        self.repository.gated = "manual"
+        self.hub.tokens = {TOKEN: ["org/demo"], "hf_other": []}
+
+    def assert_used(self, source="hf://org/demo"):
+        done = run("cat", source, "files/config.json")
+        self.assertEqual((done.returncode, done.stdout.encode()), (0, self.config), done.stderr)
+
+    # semantics 22.3
+    def test_token_goes_to_the_endpoint_only(self):
+        os.environ["HF_TOKEN"] = TOKEN
+        point = self.mount("hf://org/demo")
+        self.read_whole(point, "tensors", "layer.1")
+        self.read_whole(point, "files", "config.json")
+        self.assertEqual({each.authorization for each in self.hub.requests("hub")}, {f"Bearer {TOKEN}"})
+        self.assertEqual({each.authorization for each in self.hub.requests("cdn")}, {""})
+
+    def test_token_is_not_shown(self):
+        os.environ["HF_TOKEN"] = TOKEN
+        process, point = self.foreground("--log-level", "debug", "hf://org/demo")
+        shown = []
+        for folder, _, names in os.walk(point):
+            shown += [self.read_whole(folder, name) for name in names if name.endswith((".json", ".toml", ".txt"))]
+        shown += [self.status(point).encode(), self.read_whole(point, ".weightfs", "metrics")]
+        for pid in {process.pid, self.server(point)}:
+            shown.append(self.read_whole("/proc", str(pid), "cmdline"))
+        self.repository.files()["README.md"].sent = b""
+        self.assert_eio(point, "files", "README.md")
+        shown += [line.encode() for line in self.end(process)]
+        self.hub.tokens = {}
+        for command in (("info", "hf://org/demo@x"), ("cat", "hf://org/demo", "files/config.json"), ("ls", "hf://org/demo/x")):
+            done = run(*command)
+            shown.append((done.stdout + done.stderr).encode())
+        for folder, _, names in os.walk(self.cache()):
+            paths = [os.path.join(folder, name) for name in names]
+            shown += [os.readlink(path).encode() if os.path.islink(path) else self.read_whole(path) for path in paths]
+        self.assertGreater(len(shown), 10)
+        for text in shown:
+            self.assertNotIn(TOKEN.encode(), text)
+
+    def test_sources_of_the_token(self):
+        self.write("home/.cache/huggingface/token", f"{TOKEN}\n".encode())
+        self.assert_used()
+        os.environ["HF_TOKEN_PATH"] = self.write("elsewhere", TOKEN.encode())
+        os.remove(self.path("home/.cache/huggingface/token"))
+        self.assert_used()
+        os.environ["HUGGING_FACE_HUB_TOKEN"] = "hf_other"
+        self.assertIn("gated", self.failure("ls", "hf://org/demo", status=4))
+        os.environ["HF_TOKEN"] = TOKEN
+        self.assert_used()
+        os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
+        self.hub.forget()
+        self.assertIn("gated", self.failure("ls", "hf://org/demo", status=4))
+        self.assertEqual({each.authorization for each in self.hub.requests()}, {""})
+
+    def test_server_that_only_the_name_has_gets_no_token(self):
+        os.environ["HF_TOKEN"] = TOKEN
+        os.environ["HF_ENDPOINT"] = "https://hub.invalid"
+        self.hub.forget()
+        self.failure("ls", f"hf://{self.hub.url}/org/demo", status=4)
+        self.assertEqual({each.authorization for each in self.hub.requests()}, {""})
+
+
+class Errors(HubTestCase):
+    def test_messages(self):
+        repository, _ = self.publish()
+        self.hub.tokens = {TOKEN: ["org/other"]}
+        closed = self.hub.add("org/gated", {"config.json": b"{}"})
+        closed.gated = "auto"
+        self.hub.add("org/off", {}).is_disabled = True
+        login = "log in with `hf auth login` or set HF_TOKEN"
+        for name, status, message in (
+                ("org/none", 3, f"hf://org/none@main: no such repository, or it is private (without a token; {login})"),
+                ("org/demo@none", 3, 'hf://org/demo@none: no such revision: "none"'),
+                ("org/gated", 4, f"hf://org/gated@main: gated; request access at {self.hub.url}/org/gated, then {login}"),
+                ("org/off", 4, "hf://org/off@main: status 403, Access to this resource is disabled."),
+                ("dataset/org/demo", 4, '"hf://dataset/org/demo": datasets/ expected instead of dataset/'),
+                ("gpt2", 4, '"hf://gpt2": names no repository; ORG/REPO expected'),
+                ("org/demo@", 4, '"hf://org/demo@": a revision is expected after the @')):
+            with self.subTest(name):
+                self.assertEqual(self.failure("ls", f"hf://{name}", status=status), f"weightfs: {message}")
+        commit = repository.revisions["main"]
+        self.assertEqual(self.failure("ls", "hf://org/demo/none", status=3), f"weightfs: hf://org/demo@{commit}/none: no such file or directory")
+        os.environ["HF_TOKEN"] = TOKEN
+        self.assertEqual(self.failure("ls", "hf://org/gated", status=4),
+                         f"weightfs: hf://org/gated@main: gated; request access at {self.hub.url}/org/gated")
+        os.environ["HF_TOKEN"] = "hf_expired"
+        self.assertEqual(self.failure("ls", "hf://org/demo", status=4), "weightfs: hf://org/demo@main: access denied (with the token of "
+                         "$HF_TOKEN); run `hf auth login`: status 401, Invalid credentials in Authorization header")
+
+    def test_unmount_does_not_wait_for_a_file_that_does_not_arrive(self):
+        self.publish()
+        point = self.mount("hf://org/demo")
+        self.hub.delay.clear()
+        reader = threading.Thread(target=self.read_or_fail, args=(point, "files", "config.json"))
+        reader.start()
+        until(lambda: self.hub.requests("hub", "config.json"), "it is not requested")
+        before = time.monotonic()
+        os.kill(self.server(point), signal.SIGTERM)
+        reader.join()
+        self.assertLess(time.monotonic() - before, 5)
+        self.hub.delay.set()
+
+    def read_or_fail(self, *names):
+        try:
+            self.read_whole(*names)
+        except OSError:
+            pass
+
+    def test_access_that_is_revoked_is_in_the_message(self):
+        repository, _ = self.publish()
+        self.hub.tokens = {TOKEN: ["org/demo"]}
+        repository.gated = "auto"
+        os.environ["HF_TOKEN"] = TOKEN
+        run("ls", "hf://org/demo", "files")
+        self.hub.tokens[TOKEN] = []
+        message = self.failure("cat", "hf://org/demo", "files/config.json", status=4)
+        self.assertIn("gated; request access at", message)
+
+    def test_gated_repository_is_reported_when_it_is_opened(self):
+        repository, _ = self.publish()
+        repository.gated = "auto"
+        self.hub.add("org/weights", {"model.safetensors": self.model()[0]}).gated = "auto"
+        for name in ("org/demo", "org/weights"):
+            for self.hub.lists_gated in (True, False):
+                message = self.failure("info", f"hf://{name}", status=4)
+                self.assertIn(f"hf://{name}@main: gated; request access at {self.hub.url}/{name}, then log in", message)
+
+    def test_rate_limit_is_waited_for_or_reported(self):
+        self.publish()
+        self.hub.too_many = 1
+        before = time.monotonic()
+        self.assertEqual(run("ls", "hf://org/demo").returncode, 0)
+        self.assertGreaterEqual(time.monotonic() - before, 1)
+        self.hub.too_many, self.hub.wait = 1, 200
+        self.assertIn("status 429, rate limited, retry after 200 s", self.failure("ls", "hf://org/demo", status=8))
+
+    def test_refusal_of_the_cdn_resolves_the_file_again(self):
+        _, written = self.publish(size=4 * MIB)
+        point = self.mount("hf://org/demo")
+        self.hub.forget()
+        self.hub.cdn_refusals = 1
+        self.assertEqual(self.read_whole(point, "tensors", "layer.2"), written[2].data)
+        self.assertEqual(len(self.hub.requests("hub", "/resolve/")), 1)
+
+    def test_expired_url_is_resolved_again(self):
+        _, written = self.publish(size=4 * MIB)
+        self.hub.lifetime = 0.5
+        point = self.mount("hf://org/demo")
+        time.sleep(0.6)
+        self.assertEqual(self.read_whole(point, "tensors", "layer.2"), written[2].data)
+
+
+class HostileLists(HubTestCase):
+    def entry(self, path, content=b"x"):
+        return {"type": "file", "path": path, "oid": git_id(content), "size": len(content)}
+
+    def test_names_stay_below_the_mount(self):
+        repository, _ = self.publish()
+        names = ["../up", "a/../../up", "/etc/passwd", "a//b", ".", "line\nbreak", "es\x1bcape", "ok/file", "ok", "nul\0", "same", "same"]
+        repository.entries = repository.tree(repository.revisions["main"]) + [self.entry(name) for name in names]
+        point = self.mount("--log-level", "error", "hf://org/demo")
+        listed = os.listdir(os.path.join(point, "files"))
+        self.assertEqual(sorted(listed), sorted(["README.md", "config.json", "es%1Bcape", "line%0Abreak", "model.safetensors", "ok",
+                                                 "same", "same-2", "sub"]))
+        self.assertIn("ok/file: no such file", self.failure("ls", "hf://org/demo/ok/file", status=3))
+        self.assertIn('"../up"', self.read_whole(point, "warnings.txt").decode())
+
+    def test_endless_pages_end(self):
+        self.publish()
+        self.hub.next_link = lambda path: self.hub.url + path
+        self.assertIn("the pages of the file list repeat", self.failure("ls", "hf://org/demo", status=5))
+        self.assertEqual(len(self.hub.requests("hub", "/tree/")), 1)
+        self.hub.page_size = 1
+        a, b = (f"/api/models/org/demo/tree/main?recursive=true&cursor={i}" for i in (1, 2))
+        self.hub.next_link = lambda path: self.hub.url + (b if path == a else a)
+        self.assertIn("the pages of the file list repeat", self.failure("ls", "hf://org/demo", status=5))
+
+    def test_page_on_another_server_is_not_requested(self):
+        self.publish()
+        foreign = Hub(self)
+        os.environ["HF_TOKEN"] = TOKEN
+        self.hub.tokens = {TOKEN: []}
+        self.hub.next_link = lambda path: None if "cursor" in path else f"{foreign.url}{path}&cursor=1"
+        self.assertEqual(run("ls", "hf://org/demo").returncode, 0)
+        self.assertEqual(foreign.requests(), [])
+        self.assertEqual(len(self.hub.requests("hub", "/tree/")), 2)
+
+    def test_huge_page_is_refused(self):
+        repository, _ = self.publish()
+        repository.entries = [self.entry("x" * (17 << 20))]
+        self.assertIn("response larger than 16", self.failure("ls", "hf://org/demo", status=5))
+
+    def test_sizes_that_are_not_sent_cost_nothing(self):
+        repository, _ = self.publish()
+        large = {"type": "file", "path": "large.safetensors", "oid": "0" * 40, "size": 1, "lfs": {"oid": "0" * 64, "size": 1 << 49}}
+        git = {"type": "file", "path": "large.gguf", "oid": "0" * 40, "size": 1 << 40}
+        repository.entries = [large, git]
+        point = self.mount("--log-level", "error", "hf://org/demo")
+        self.assertEqual(sorted(os.listdir(point)), ["large.gguf", "large.safetensors"])
+        with self.assertRaises(OSError):
+            os.listdir(os.path.join(point, "large.safetensors"))
+        self.assertIn("a file of 1.0 TiB in Git; at most 64.0 MiB are supported", self.failure("ls", "hf://org/demo/large.gguf", status=4))
+
+    def test_answers_that_are_not_of_the_hub_are_refused(self):
+        repository, _ = self.publish()
+        for entries in ({}, [5], [{"type": "file"}], [{"type": "file", "path": "x", "oid": "?", "size": 1}],
+                        [{"type": "file", "path": "x", "oid": "0" * 40, "size": -1}]):
+            with self.subTest(entries):
+                repository.entries = entries if isinstance(entries, list) else [entries]
+                self.failure("ls", "hf://org/demo", status=5)
+
+
+@unittest.skipUnless(shutil.which("node") and shutil.which("npm"), "needs node and npm")
+class OtherClient(HubTestCase):
+    """The Hub's own client for JavaScript accepts the double, so the double is like the Hub."""
+
+    SCRIPT = """
+import { listFiles, downloadFile } from "@huggingface/hub";
+const hubUrl = process.env.HF_ENDPOINT, repo = "org/demo", out = { files: [], texts: {} };
+for await (const file of listFiles({ repo, hubUrl, recursive: true })) out.files.push([file.type, file.path, file.size]);
+for (const path of ["config.json", "m.gguf"]) {
+  const blob = await downloadFile({ repo, path, hubUrl, xet: false });
+  out.texts[path] = Buffer.from(await blob.arrayBuffer()).toString("base64");
+}
+console.log(JSON.stringify(out));
+"""
+
+    def test_client_lists_and_downloads(self):
+        command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=0", "--prefix", self.tmp, NPM_CLIENT]
+        home = pwd.getpwuid(os.getuid()).pw_dir  # with npm's own cache
+        try:
+            npm = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, "HOME": home})
+        except subprocess.TimeoutExpired:
+            self.skipTest(f"npm does not install {NPM_CLIENT} in {LIMIT_S} s")
+        if npm.returncode != 0:
+            self.skipTest(f"npm cannot install {NPM_CLIENT}: {npm.stderr.strip().splitlines()[-1:]}")
+        files = {"config.json": b'{"a": 1}', "m.gguf": noise(300 * KIB), "sub/a.txt": b"a", "sub/b.txt": b"b", "z.txt": b""}
+        self.hub.add("org/demo", files)
+        self.hub.page_size = 2
+        self.write("client.mjs", self.SCRIPT.encode())
+        done = subprocess.run(["node", "client.mjs"], cwd=self.tmp, capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        out = json.loads(done.stdout)
+        listed = {path: size for kind, path, size in out["files"] if kind == "file"}
+        self.assertEqual(listed, {path: len(content) for path, content in files.items()})
+        for path, text in out["texts"].items():
+            self.assertEqual(base64.b64decode(text), files[path])
+
+
+if __name__ == "__main__":
+    unittest.main()
