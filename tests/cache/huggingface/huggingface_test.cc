@@ -178,6 +178,8 @@ TEST(HuggingfaceHub, TokenIsNotForAServerThatOnlyTheNameHas) {
 
 TEST(HuggingfaceToken, IsSearchedInOrder) {
   const TemporaryDirectory here;
+  const Variable no_cache("XDG_CACHE_HOME", "");
+  const Variable no_home("HF_HOME", "");
   const Variable home("HOME", here.path("home"));
   EXPECT_EQ(token_path(), here.path("home") + "/.cache/huggingface/token");
   EXPECT_EQ(token_of_user()->text, "");
