@@ -43,9 +43,9 @@ struct CredentialPaths {
 /// Requests the manifest from the registry, follows an index to the selected manifest (cache/registry/manifest.h), and
 /// saves it in the store. If `http` is null (offline), uses the saved manifest, and fails with network if there is
 /// none. Manifests by digest are requested from the mirrors first, tags only from those that resolve tags; the layers
-/// are downloaded from mirrors, too. Fails with not_found (no such model or tag), network, unsupported (http to a host other than loopback
-/// without insecure; not a manifest; access denied), mismatch (the digest differs from the requested one or from the
-/// registry's header), and corrupt (more than 4 MiB).
+/// are downloaded from mirrors, too. Fails with not_found (no such model or tag), network, unsupported (http to a host
+/// other than loopback without insecure; not a manifest; access denied), mismatch (the digest differs from the
+/// requested one or from the registry's header), and corrupt (more than 4 MiB).
 Result<ResolvedManifest> resolve(const Reference& reference, const BlobStorePtr& store, const http::ClientPtr& http,
                                  const CredentialPaths& paths, ModelIndex of_models = ModelIndex::selected,
                                  const std::vector<Mirror>& mirrors = {});
