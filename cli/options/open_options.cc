@@ -20,8 +20,7 @@ Options opening_options(OpenOptions& open_options) {
   return {
       {"format", "NAME", "format of every source: " + names + " (default: detected)", take_format},
       flag("all", "in a directory, also show files that are not models", open_options.all_files),
-      flag("require-digest",
-           "refuse a SOURCE on a server that does not name its bytes by a digest or a commit",
+      flag("require-digest", "refuse a SOURCE on a server that does not name its bytes by a digest or a commit",
            open_options.require_digest),
       flag("follow-links",
            "follow symbolic links out of SOURCE regardless of their owner (default: only if the mounting user owns the "
