@@ -1,4 +1,4 @@
-"""Hosts on one Ethernet for a test: network namespaces, connected by a bridge. Nothing leaves them, and they end with the test, also if
+"""Hosts on one Ethernet for a test: network namespaces, connected by a bridge. Nothing leaves them. They end with the test, also if
 it is killed."""
 import ctypes
 import os
@@ -63,7 +63,7 @@ class Host:
 
 
 class Ethernet:
-    """Hosts with the given addresses and no others. `networks` of each are the prefixes that it reaches."""
+    """The bridge that connects the hosts."""
 
     def __init__(self, test):
         self.test = test

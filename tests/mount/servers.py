@@ -71,7 +71,7 @@ def listening_port(pid):
 
 
 class Loopback:
-    """The host of servers that are for this machine only. A host is a context in which its network is used, with an address."""
+    """This machine, as a host of servers: a context in which its network is used, and an address."""
     address = "127.0.0.1"
 
     def __enter__(self):
@@ -82,7 +82,7 @@ class Loopback:
 
 
 class Server:
-    """A server program with its own directory, which is removed after the test. It runs on `host` (Loopback, or a Host of hosts.py)."""
+    """A server program with its own directory, which is removed after the test. It runs on `host`: Loopback, or a Host of hosts.py."""
     program = None
     scheme = "http"
     end = signal.SIGKILL
@@ -186,8 +186,9 @@ class Server:
 
 class Nginx(Server):
     """Files with their ranges and ETags; name.gz beside a file is sent to clients that accept gzip. `extra` is added to the
-    location, for example `limit_rate 100k;`, and `locations` beside it. `server` replaces them, and `http` is added outside. PORT, CONTENT
-    and FOLDER in them are the port, the directory of the files, and that of nginx. `send_buffer`: bytes that the kernel keeps of each response."""
+    location, for example `limit_rate 100k;`, and `locations` beside it. `server` replaces all of this, and `http` is added outside
+    of it. PORT, CONTENT and FOLDER in them are the port, the directory of the files, and that of nginx. `send_buffer`: bytes that
+    the kernel keeps of each response."""
     program = "nginx"
     end = signal.SIGTERM  # which it passes on to its worker process
 

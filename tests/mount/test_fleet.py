@@ -10,6 +10,7 @@ from hosts import Ethernet
 from mounting import LIMIT_S, Tensor, WEIGHTFS, until
 from servers import Nginx, Registry, needs
 import artifacts
+import partial_downloads
 from artifacts import modelpack
 import stores
 from test_archives import noise
@@ -47,6 +48,17 @@ class FleetTestCase(FetchTestCase):
         self.artifact.push(self.origin, NAME, "latest")
         self.bytes = sum(map(len, self.artifact.blobs.values()))
         self.begun = len(self.origin.pulled())
+
+    def connect_to_origin(self):
+        """The hosts reach the origin, too."""
+        self.far.ip("route add 10.77.0.0/24 dev eth0")
+        for host in self.hosts:
+            host.ip("route add 10.77.1.0/24 dev eth0")
+
+    def adapted(self, configuration):
+        """A configuration of nginx in the page for this test."""
+        return configuration.replace("ORIGIN", self.origin.host).replace("/var/cache/nginx", "FOLDER").replace(
+            "max_size=500g", "max_size=1g")
 
     def environment(self, i, **more):
         folder = self.path(f"host-{i}")
@@ -104,11 +116,12 @@ class PullThrough(FleetTestCase):
         self.mirror = Registry(self, name="mirror", proxy=f"http://{self.origin.host}", host=self.near)
 
     def is_cached(self):
-        path = f"/v2/{NAME}/blobs/{artifacts.digest(self.model)}"
-        return self.mirror.send_request("GET", path, headers={"Range": "bytes=0-9"})[0] == 206
+        # Not by a request, which would cost a download until it is cached.
+        digest = stores.sha256(self.model)
+        return os.path.exists(os.path.join(self.mirror.content, "docker/registry/v2/blobs/sha256", digest[:2], digest, "data"))
 
     def test_after_one_host_fetched_the_model_the_origin_sends_nothing(self):
-        self.assertEqual(self.run_on(0, "fetch", "--insecure", self.url(self.mirror)).returncode, 0)
+        self.assertEqual(self.run_on(0, "fetch", "--verify=whole", "--insecure", self.url(self.mirror)).returncode, 0)
         until(self.is_cached, "the mirror does not cache the model")
         sent = self.sent()
         self.assertLessEqual(self.bytes_sent(), 2.05 * self.bytes)
@@ -129,9 +142,6 @@ class NginxSlices(FleetTestCase):
         cache, self.locations = configurations("nginx with slices")
         self.cached = self.adapted(cache)
 
-    def adapted(self, configuration):
-        return configuration.replace("ORIGIN", self.origin.host).replace("/var/cache/nginx", "FOLDER").replace("max_size=500g", "max_size=1g")
-
     def test_origin_sends_each_byte_once(self):
         mirror = Nginx(self, name="mirror", host=self.near, http=self.cached, server=self.adapted(self.locations))
         self.assert_fleet_reads(self.mount_all("--insecure", self.url(mirror)))
@@ -145,21 +155,93 @@ class NginxSlices(FleetTestCase):
         self.assertLessEqual(self.bytes_sent(), 1.05 * self.bytes)
 
 
-@needs("nginx")
-class CacheOfAnotherHost(FleetTestCase):
-    def test_origin_sends_nothing_to_readers_of_a_peer(self):
+class Peers(FleetTestCase):
+    """A host whose cache has the model."""
+
+    def setUp(self):
+        super().setUp()
         environment = self.environment("peer")
+        self.cache_of_peer = environment["WEIGHTFS_CACHE"]
         with self.near:
             done = subprocess.run([WEIGHTFS, "fetch", "--insecure", self.url(self.origin)], capture_output=True, text=True,
                                   timeout=LIMIT_S, env=environment)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        sent = self.sent()
+        self.before = self.sent()
         self.assertLessEqual(self.bytes_sent(), 1.05 * self.bytes)
-        locations, = configurations("The cache of another machine")
-        locations = locations.replace("/var/cache/weightfs", environment["WEIGHTFS_CACHE"]).replace("ORIGIN", self.origin.host)
-        peer = Nginx(self, name="peer", host=self.near, server=locations)
+
+    def peer(self, configuration):
+        configuration = configuration.replace("/var/cache/weightfs", self.cache_of_peer).replace("ORIGIN", self.origin.host)
+        return Nginx(self, name="peer", host=self.near, server=configuration)
+
+
+@needs("nginx")
+class CacheOfAnotherHost(Peers):
+    def test_origin_sends_nothing_to_readers_of_its_cache(self):
+        cache, _ = configurations("The cache of another machine")
+        peer = self.peer(cache)
+        self.connect_to_origin()
+        self.assert_fleet_reads(self.mount_all(f"--mirror=http://{peer.host}/v1/blobs", "--insecure", self.url(self.origin)))
+        self.assertEqual(self.sent(), self.before)
+
+    def test_origin_sends_nothing_to_readers_of_a_registry_with_its_cache(self):
+        _, registry = configurations("The cache of another machine")
+        peer = self.peer(registry)
         self.assert_fleet_reads(self.mount_all("--insecure", self.url(peer)))
-        self.assertEqual(self.sent(), sent)
+        self.assertEqual(self.sent(), self.before)
+
+
+class Mirrors(FleetTestCase):
+    """--mirror: tags come from the origin, and blobs from the mirror, if their digests match."""
+
+    def setUp(self):
+        super().setUp()
+        self.connect_to_origin()
+
+    def mount_with(self, mirror, *argv):
+        return self.mount_all(f"--mirror=http://{mirror.host}", "--log-level=warning", "--insecure", *argv, self.url(self.origin))
+
+    def log_lines(self, point):
+        return self.read_whole(point, ".weightfs", "log").decode().splitlines()
+
+    @needs("nginx")
+    def test_origin_sends_each_slice_once(self):
+        cache, locations = configurations("nginx with slices")
+        mirror = Nginx(self, name="mirror", host=self.near, http=self.adapted(cache), server=self.adapted(locations))
+        points = self.mount_with(mirror)
+        self.assert_fleet_reads(points)
+        self.assertLessEqual(self.bytes_sent(), 1.05 * self.bytes)
+        self.assertEqual([self.log_lines(point) for point in points], [[]] * HOSTS)
+
+    def test_wrong_bytes_are_not_read(self):
+        mirror = Registry(self, name="mirror", host=self.near)
+        self.artifact.push(mirror, NAME, "latest")
+        digest = stores.sha256(self.model)
+        with open(os.path.join(mirror.content, "docker/registry/v2/blobs/sha256", digest[:2], digest, "data"), "r+b") as file:
+            file.seek(SIZE)
+            file.write(bytes(100))
+        points = self.mount_with(mirror)
+        self.assert_fleet_reads(points)
+        for point in points:
+            self.assertLessEqual(len(self.log_lines(point)), 1, self.log_lines(point))
+
+    @needs("nginx")
+    def test_origin_completes_the_download_of_a_mirror_that_dies(self):
+        mirror = Nginx(self, name="mirror", host=self.near, extra="limit_rate_after 1m; limit_rate 100k;")
+        mirror.publish(f"v2/{NAME}/blobs/{artifacts.digest(self.model)}", self.model)
+        parts = [partial_downloads.path_of(self.environment(i)["WEIGHTFS_CACHE"], self.model) for i in range(HOSTS)]
+        points = []
+
+        def mount_and_read():
+            points.extend(self.mount_with(mirror))
+            self.assert_fleet_reads(points)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(mount_and_read)
+            until(lambda: all(partial_downloads.present_bytes(path) > 0 for path in parts) or reading.done(), "nothing was downloaded")
+            self.assertFalse(reading.done())
+            mirror.stop()
+            reading.result()
+        for point in points:
+            self.assertLessEqual(len(self.log_lines(point)), 1, self.log_lines(point))
 
 
 if __name__ == "__main__":
