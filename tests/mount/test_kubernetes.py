@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 from fetching import FetchTestCase
-from mounting import LIMIT_S, Tensor, WEIGHTFS, until
+from mounting import LIMIT_S, Tensor, WEIGHTFS, halt, until
 from servers import Registry, ended_with_parent, needs
 from artifacts import modelpack
 import manifests
@@ -153,7 +153,7 @@ class Node(KubernetesTestCase):
         server = self.start(container)
         self.registry.stop()
         self.assertEqual(self.probe(container), 0)
-        server.send_signal(signal.SIGSTOP)
+        halt(server.pid)
         self.assertNotEqual(self.probe(container), 0)
         server.send_signal(signal.SIGCONT)
         self.assertEqual(self.probe(container), 0)
