@@ -14,7 +14,8 @@ LIMIT_S = 60
 PAGE = ROOT / "docs" / "weightfs.1.md"
 
 # Options of other programs, by page.
-FOREIGN = {"README.md": {"--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--user"}, "systemd.md": {"--now", "--user"},
+FOREIGN = {"README.md": {"--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--user"},
+           "kubernetes.md": {"--docker-password", "--docker-server", "--docker-username"}, "systemd.md": {"--now", "--user"},
            "testing.md": {"--minutes", "--minimise", "--preset", "--sanitized", "--target"}}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")

@@ -65,7 +65,8 @@ def messages():
 
 def pages():
     """User documents: (file, paragraph), without code."""
-    for file in (ROOT / "README.md", ROOT / "docs" / "weightfs.1.md", ROOT / "docs" / "mount.weightfs.8.md", ROOT / "docs" / "systemd.md"):
+    names = ("weightfs.1.md", "mount.weightfs.8.md", "systemd.md", "fleet.md", "kubernetes.md")
+    for file in (ROOT / "README.md", *(ROOT / "docs" / name for name in names)):
         text = re.sub(r"(?ms)^```.*?^```$", "", file.read_text())
         for paragraph in re.sub(r"`[^`\n]*`|\*", "", text).split("\n\n"):
             yield file, " ".join(paragraph.split())

@@ -62,7 +62,7 @@ def listening_port(pid):
                 inodes.add(target[len("socket:["):-1])
     except FileNotFoundError:
         return None
-    with open("/proc/net/tcp") as table:
+    with open(f"/proc/{pid}/net/tcp") as table:
         for line in list(table)[1:]:
             fields = line.split()
             if fields[3] == "0A" and fields[9] in inodes:  # proc(5): listening
@@ -70,13 +70,26 @@ def listening_port(pid):
     return None
 
 
+class Loopback:
+    """This machine, as a host of servers: a context in which its network is used, and an address."""
+    address = "127.0.0.1"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
 class Server:
-    """A server program with its own directory, which is removed after the test."""
+    """A server program with its own directory, which is removed after the test. It runs on `host`: Loopback, or a Host of hosts.py."""
     program = None
     scheme = "http"
     end = signal.SIGKILL
 
-    def __init__(self, test, name=None):
+    def __init__(self, test, name=None, host=Loopback()):
+        self.on = host
+        self.address = host.address
         self.folder = test.path(name or self.program)
         self.content = os.path.join(self.folder, "content")
         os.makedirs(self.content)
@@ -100,15 +113,15 @@ class Server:
         return self.url(name)
 
     def url(self, name):
-        return f"{self.scheme}://127.0.0.1:{self.port}/{name}"
+        return f"{self.scheme}://{self.host}/{name}"
 
     @property
     def host(self):
-        return f"127.0.0.1:{self.port}"
+        return f"{self.address}:{self.port}"
 
     def start(self, argv, pass_fds=(), stdout=None, **environment):
         own = {"PATH": "/usr/bin:/bin", "HOME": self.folder, "XDG_CONFIG_HOME": self.folder, "XDG_DATA_HOME": self.folder}
-        with open(self.problems, "ab") as problems, open(stdout or os.devnull, "ab") as out:
+        with open(self.problems, "ab") as problems, open(stdout or os.devnull, "ab") as out, self.on:
             self.process = subprocess.Popen([path_of(self.program), *argv], stdin=subprocess.DEVNULL, stdout=out,
                                             stderr=problems, pass_fds=pass_fds, preexec_fn=ended_with_parent(self.end),
                                             cwd=self.folder, env={**own, **environment})
@@ -132,13 +145,14 @@ class Server:
             self.process = None
 
     def connection(self):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
+        return http.client.HTTPConnection(self.address, self.port, timeout=LIMIT_S)
 
     def send_request(self, method, path, body=None, headers={}):
         """Sends a request from the test, which is logged, too."""
         connection = self.connection()
         try:
-            connection.request(method, path, body, headers)
+            with self.on:
+                connection.request(method, path, body, headers)
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read()
         finally:
@@ -172,19 +186,22 @@ class Server:
 
 class Nginx(Server):
     """Files with their ranges and ETags; name.gz beside a file is sent to clients that accept gzip. `extra` is added to the
-    location, for example `limit_rate 100k;`, and `locations` beside it; PORT and CONTENT
-    in both are the port and the directory of the files. `send_buffer`: bytes that the kernel keeps of each response."""
+    location, for example `limit_rate 100k;`, and `locations` beside it. `server` replaces all of this, and `http` is added outside
+    of it. PORT, CONTENT and FOLDER in them are the port, the directory of the files, and that of nginx. `send_buffer`: bytes that
+    the kernel keeps of each response."""
     program = "nginx"
     end = signal.SIGTERM  # which it passes on to its worker process
 
-    def __init__(self, test, extra="", name=None, locations="", send_buffer=None):
-        super().__init__(test, name)
-        listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    def __init__(self, test, extra="", name=None, locations="", send_buffer=None, http="", server=None, host=Loopback()):
+        super().__init__(test, name, host)
+        with host:
+            listener = socket.create_server((self.address, 0), backlog=64)
         if send_buffer:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         self.port = listener.getsockname()[1]
         places = "".join(f"{module}_temp_path {self.folder}/{module};\n"
                          for module in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        server = server or f"root {self.content}; location / {{ gzip_static on; {extra} }} {locations}"
         config = self.file("nginx.conf", f"""
 {"user root;" if os.geteuid() == 0 else ""}
 daemon off; worker_processes 1; pid {self.folder}/pid; error_log stderr;
@@ -194,11 +211,10 @@ http {{
 log_format requests '$request_method $uri $status $body_bytes_sent $sent_http_content_encoding';
 access_log {self.log} requests;
 default_type application/octet-stream;
+{self.replaced(http)}
 server {{
-  listen 127.0.0.1:{self.port};
-  root {self.content};
-  location / {{ gzip_static on; {self.replaced(extra)} }}
-  {self.replaced(locations)}
+  listen {self.address}:{self.port};
+  {self.replaced(server)}
 }}
 }}
 """)
@@ -208,7 +224,7 @@ server {{
         listener.close()
 
     def replaced(self, config):
-        return config.replace("PORT", str(self.port)).replace("CONTENT", self.content)
+        return config.replace("PORT", str(self.port)).replace("CONTENT", self.content).replace("FOLDER", self.folder)
 
     def line(self, line):
         method, path, status, size, encoding = line.split()
@@ -265,8 +281,8 @@ class Registry(Server):
     """docker-registry. With `login` it requires LOGIN; with `proxy`, the URL of another registry, it is a cache of that."""
     program = "docker-registry"
 
-    def __init__(self, test, login=False, name=None, proxy=None):
-        super().__init__(test, name)
+    def __init__(self, test, login=False, name=None, proxy=None, host=Loopback()):
+        super().__init__(test, name, host)
         self.headers = {}
         extra = ""
         if login:
@@ -276,7 +292,7 @@ class Registry(Server):
         if proxy:
             extra += f"proxy:\n  remoteurl: {proxy}\n"
         config = self.file("registry.yml", f"version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n"
-                           f"    rootdirectory: {self.content}\n  delete:\n    enabled: true\nhttp:\n  addr: 127.0.0.1:0\n{extra}")
+                           f"    rootdirectory: {self.content}\n  delete:\n    enabled: true\nhttp:\n  addr: {self.address}:0\n{extra}")
         self.start(["serve", config], stdout=self.log)
         self.port = self.await_port()
 

@@ -1,0 +1,174 @@
+"""The manifests in packaging/kubernetes and packaging/Containerfile: their structure, and the options of weightfs that they use.
+
+tests/mount/test_kubernetes.py runs their commands.
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
+LIMIT_S = 60
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+import manifests  # noqa: E402
+
+# The fields that the manifests use, of the API of Kubernetes 1.28: names, or {name: fields of its value}.
+EXEC = {"exec": {"command": None}}
+PROBE = {**EXEC, "periodSeconds": None, "timeoutSeconds": None, "failureThreshold": None}
+METADATA = {"name": None, "labels": "names"}
+CONTAINER = {
+    "name": None, "image": None, "command": None, "args": None, "env": {"name": None, "value": None},
+    "securityContext": {"privileged": None, "allowPrivilegeEscalation": None, "readOnlyRootFilesystem": None,
+                        "capabilities": {"drop": None}},
+    "resources": {"requests": "names", "limits": "names"}, "startupProbe": PROBE, "readinessProbe": PROBE, "livenessProbe": PROBE,
+    "lifecycle": {"preStop": EXEC},
+    "volumeMounts": {"name": None, "mountPath": None, "mountPropagation": None, "readOnly": None}}
+POD = {
+    "automountServiceAccountToken": None, "terminationGracePeriodSeconds": None, "restartPolicy": None,
+    "securityContext": {"runAsNonRoot": None, "runAsUser": None, "runAsGroup": None, "seccompProfile": {"type": None}},
+    "initContainers": CONTAINER, "containers": CONTAINER,
+    "volumes": {"name": None, "hostPath": {"path": None, "type": None}, "emptyDir": {"sizeLimit": None},
+                "secret": {"secretName": None, "optional": None, "items": {"key": None, "path": None}}}}
+HEAD = {"apiVersion": None, "kind": None, "metadata": METADATA}
+KINDS = {"Pod": {**HEAD, "spec": POD},
+         "DaemonSet": {**HEAD, "spec": {"selector": {"matchLabels": "names"}, "updateStrategy": {"type": None},
+                                        "template": {"metadata": METADATA, "spec": POD}}}}
+
+# Validates an object with the schemas of the npm package kubernetes-models, which have no list of all fields.
+VALIDATOR = """
+const object = JSON.parse(require('fs').readFileSync(0));
+const kinds = {DaemonSet: 'kubernetes-models/apps/v1', Pod: 'kubernetes-models/v1'};
+new (require(kinds[object.kind])[object.kind])(object).validate();
+"""
+
+
+def unknown_fields(value, fields, path):
+    if isinstance(value, list):
+        return [found for each in value for found in unknown_fields(each, fields, path)]
+    if isinstance(value, dict):
+        if fields == "names":
+            return []
+        if fields is None:
+            return [path]
+        return [found for name, each in value.items()
+                for found in (unknown_fields(each, fields[name], f"{path}.{name}") if name in fields else [f"{path}.{name}"])]
+    return [path] if isinstance(fields, dict) else []
+
+
+def weightfs(*argv):
+    return subprocess.run([WEIGHTFS, *argv], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
+
+
+def commands_in(container):
+    """The calls of weightfs in a container: lists of words."""
+    lists = [container.get("command", []) + container.get("args", [])]
+    lists += [container[probe]["exec"]["command"] for probe in container if probe.endswith("Probe")]
+    if "lifecycle" in container:
+        lists.append(container["lifecycle"]["preStop"]["exec"]["command"])
+    for words in lists:
+        if words and words[0] == "weightfs":
+            yield words[1:]
+        elif words and words[0] == "sh":
+            yield from (call.split() for call in re.findall(r"\bweightfs ([^|&;>\n]+)", words[-1]))
+
+
+class Manifests(unittest.TestCase):
+    def setUp(self):
+        self.objects = manifests.read()
+
+    def containers(self):
+        return [(name, each) for name, thing in self.objects.items() for each in manifests.containers_of(thing)]
+
+    def test_fields_are_known(self):
+        self.assertGreaterEqual(len(self.objects), 3)
+        for name, thing in self.objects.items():
+            self.assertEqual(thing["apiVersion"], {"Pod": "v1", "DaemonSet": "apps/v1"}[thing["kind"]])
+            self.assertEqual(unknown_fields(thing, KINDS[thing["kind"]], name), [])
+
+    def test_manifests_have_the_schema_of_kubernetes(self):
+        node = shutil.which("node")
+        if not node or subprocess.run([node, "-e", "require('kubernetes-models/v1')"], capture_output=True).returncode != 0:
+            self.skipTest("needs node with the package kubernetes-models in $NODE_PATH")
+        for name, thing in self.objects.items():
+            with self.subTest(name):
+                done = subprocess.run([node, "-e", VALIDATOR], input=json.dumps(thing), capture_output=True, text=True, timeout=LIMIT_S)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_schema_rejects_wrong_manifests(self):
+        for wrong in ({"spec": {"containers": [{"nam": "x"}]}}, {"spec": {"volumes": [{"emptyDir": []}, "x"]}}, {"metadata": "x"}):
+            self.assertNotEqual(unknown_fields(wrong, KINDS["Pod"], "x"), [], wrong)
+
+    def test_volumes_of_containers_exist(self):
+        for name, thing in self.objects.items():
+            volumes = {each["name"] for each in manifests.pod_of(thing)["volumes"]}
+            used = {mount["name"] for each in manifests.containers_of(thing) for mount in each["volumeMounts"]}
+            self.assertEqual(used, volumes, name)
+
+    def test_labels_select_the_pods_of_the_daemon_set(self):
+        spec = self.objects["daemonset.yaml"]["spec"]
+        self.assertEqual(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"])
+
+    def test_only_containers_that_mount_are_privileged(self):
+        for name, each in self.containers():
+            mounts = any(mount.get("mountPropagation") == "Bidirectional" for mount in each["volumeMounts"])
+            self.assertEqual(each.get("securityContext", {}).get("privileged", False), mounts, name)
+
+    def test_consumer_reads_the_mount_of_the_daemon_set(self):
+        folders = [volume["hostPath"]["path"] for name in ("daemonset.yaml", "consumer.yaml")
+                   for volume in manifests.pod_of(self.objects[name])["volumes"] if volume["name"] in ("mounts", "models")]
+        self.assertEqual(len(set(folders)), 1)
+
+    def test_verbs_and_options_exist(self):
+        calls = [(name, call) for name, each in self.containers() for call in commands_in(each)]
+        self.assertGreaterEqual({call[0] for _, call in calls}, {"mount", "umount", "fetch", "cat"})
+        for name, (verb, *words) in calls:
+            with self.subTest(name, verb=verb):
+                options = {option for names in re.findall(r"(?m)^  (-\S+)", weightfs(verb, "--help")) for option in names.split(",")}
+                used = {word.partition("=")[0] for word in words if word.startswith("-")}
+                self.assertEqual(used - options, set())
+
+
+class Image(unittest.TestCase):
+    """packaging/Containerfile."""
+
+    def setUp(self):
+        with open(os.path.join(ROOT, "packaging", "Containerfile")) as file:
+            text = re.sub(r"(?m)^#.*\n", "", file.read()).replace("\\\n", "")
+        self.lines = [line.split(maxsplit=1) for line in text.splitlines() if line]
+
+    def test_instructions_are_valid(self):
+        self.assertEqual([name for name, _ in self.lines], ["FROM", "COPY", "RUN", "FROM", "RUN", "ENTRYPOINT", "CMD"])
+        for name, value in self.lines:
+            if name in ("ENTRYPOINT", "CMD"):
+                self.assertIsInstance(json.loads(value), list)
+            if name == "RUN":
+                script = re.sub(r"^(--\S+\s+)+", "", value)
+                done = subprocess.run(["sh", "-n", "-c", script], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), script)
+
+    def test_stages_and_files_exist(self):
+        stages = {value.split(" AS ")[1] for name, value in self.lines if name == "FROM" and " AS " in value}
+        used = {stage for _, value in self.lines for stage in re.findall(r"\bfrom=(\w+)", value)}
+        self.assertEqual(used, stages)
+        for script in re.findall(r"\bscripts/\w+", " ".join(value for _, value in self.lines)):
+            self.assertTrue(os.access(os.path.join(ROOT, script), os.X_OK), script)
+
+    def test_image_is_not_built(self):
+        self.skipTest("the image is not built: its base has to be downloaded from a registry")
+
+
+class Page(unittest.TestCase):
+    def test_page_names_every_manifest(self):
+        with open(os.path.join(ROOT, "docs", "kubernetes.md")) as page:
+            named = set(re.findall(r"packaging/kubernetes/([\w-]+\.yaml)", page.read()))
+        self.assertEqual(named, {os.path.basename(path) for path in glob.glob(os.path.join(manifests.FOLDER, "*.yaml"))})
+
+
+if __name__ == "__main__":
+    unittest.main()
