@@ -25,6 +25,15 @@ enum class ModelIndex {
   whole,     ///< the index itself
 };
 
+/// A manifest in an index of models.
+struct IndexedModel {
+  std::string name;  ///< by its annotations, else twelve digits of the digest
+  Digest digest;
+};
+
+/// The manifests in an index of several models, which ModelIndex::whole resolves to; empty if it is a manifest.
+std::vector<IndexedModel> models_in_index(const std::string& manifest);
+
 /// A manifest, and the store for its layers.
 struct ResolvedManifest {
   std::string manifest;  ///< as sent by the registry

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "cache/address_policy.h"
 #include "cache/registry.h"
-#include "formats/oci/manifest.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -81,18 +80,11 @@ Result<Opened> open_artifact(const Registry& registry, const ResolvedManifest& f
 
 // The models of an index, each under the name that it has there.
 Result<Opened> open_index(const Registry& registry, const ResolvedManifest& index, Time time) {
-  const SourcePtr text = in_memory(index.manifest);
   Listing listing{{}, time, 0};
-  const oci::Manifest manifest = TRY(oci::read_manifest(*text, *budget_of(text)));
-  for (const oci::Descriptor& each : manifest.manifests) {
-    if (!each.digest) continue;
-    std::string name;
-    for (const char* const key : {"org.opencontainers.image.ref.name", "org.opencontainers.image.title"})
-      if (name.empty()) name = each.annotation(key);
-    if (name.empty()) name = each.digest->hex().substr(0, 12);
+  for (const IndexedModel& model : models_in_index(index.manifest)) {
     Registry one = registry;
-    one.reference.tag = "sha256:" + each.digest->hex();
-    listing.entries.push_back({name, time, 0, [one, time]() -> Result<Opened> {
+    one.reference.tag = "sha256:" + model.digest.hex();
+    listing.entries.push_back({model.name, time, 0, [one, time]() -> Result<Opened> {
                                  const ResolvedManifest found = TRY(one.resolved(ModelIndex::selected));
                                  return open_artifact(one, found, time);
                                }});
@@ -110,7 +102,7 @@ Result<SourceEntry> find_oci_name(const std::string& text, const OpenOptions& op
   if (options.registries.plain_http || is_loopback_host(reference.host)) reference.scheme = "http";
   const ResolvedManifest found = TRY(registry.resolved(ModelIndex::whole));
   const Time time = time_now();
-  const bool is_index = found.manifest.find("\"layers\"") == found.manifest.npos;
+  const bool is_index = !models_in_index(found.manifest).empty();
   return SourceEntry{registry.name(), time, 0, [=] {
                        return is_index ? open_index(registry, found, time) : open_artifact(registry, found, time);
                      }};

@@ -172,7 +172,9 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     std::vector<download::Origin> mirrors = origins_;
     std::erase_if(mirrors, [](const download::Origin& origin) { return !origin.is_mirror; });
     if (mirrors.empty() || store_->fetching().http == nullptr) return false;
-    download::RemoteFile file(store_->fetching().http, ref_.name, std::move(mirrors), std::nullopt, {.retries = 0});
+    download::RetryPolicy once = store_->fetching().options;
+    once.retries = 0;
+    download::RemoteFile file(store_->fetching().http, ref_.name, std::move(mirrors), std::nullopt, once);
     const auto reported = file.query_size(store_->stop_token());
     return reported.has_value() && *reported == size_;
   }

@@ -53,12 +53,19 @@ class StallDetector {
 
 StoreCore::StoreCore(store::BlobBackendPtr backend, Log log, FetchSettings fetching,
                      std::vector<std::string> blob_directories)
-    : fetching_(std::move(fetching)),
+    : fetching_(with_mirror_reports(std::move(fetching))),
       external_stores_(std::move(blob_directories)),
       backend_(std::move(backend)),
       log_(std::move(log)),
       name_prefix_(random_hex(16)),
       semaphore_(kMaxDecodings) {}
+
+FetchSettings StoreCore::with_mirror_reports(FetchSettings fetching) {
+  fetching.options.on_mirror_failure = [this](const download::Origin& mirror, const Error& error) {
+    report_mirror(mirror, error);
+  };
+  return fetching;
+}
 
 // Bytes are served before verification, so only producers with the same key, size and declared digest share an
 // in-flight blob: a container's false digest must not affect readers of another container.
@@ -339,6 +346,18 @@ void StoreCore::log_once(const std::string& line) {
     if (stopped_ || !logged_.insert(line).second) return;
   }
   if (log_) log_(line);
+}
+
+// One line for each mirror, whatever happens to how many blobs.
+void StoreCore::report_mirror(const download::Origin& mirror, const Error& error) {
+  const std::string url = http::printable_url(mirror.url);
+  const size_t host = url.find("://");
+  const std::string server = url.substr(0, host == url.npos ? host : url.find('/', host + 3));
+  {
+    const std::scoped_lock lock(mutex_);
+    if (stopped_ || !logged_.insert("mirror " + server).second) return;
+  }
+  if (log_) log_(fmt::format("the mirror {} failed, other servers are used: {}", server, error.message));
 }
 
 void StoreCore::log_uncached(const Error& reason) {

@@ -80,6 +80,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   bool is_too_large_for_size(const store::BlobName& name, const std::string& server);
   void set_too_large_for_size(const store::BlobName& name, const std::string& server);
 
+  /// Logs the first failure of a mirror.
+  void report_mirror(const download::Origin& mirror, const Error& error);
   /// Logs each line once per store.
   void log_once(const std::string& line);
   /// Logs why decoded data is not cached, once per reason.
@@ -92,6 +94,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   Result<void> check_open() const;
 
  private:
+  FetchSettings with_mirror_reports(FetchSettings fetching);
   /// Each kind has its own slots, so that no kind blocks another: decoding may wait for nested decoding.
   enum class WorkKind { decoding, nested };
   struct Job {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +30,8 @@ struct RetryPolicy {
   int retries = 5;                              ///< without progress in between
   std::chrono::milliseconds first_delay{500};   ///< before the first retry; doubled each time, with jitter
   std::chrono::milliseconds max_delay{30'000};  ///< a longer Retry-After is a failure
+  /// Called when a mirror fails otherwise than with not_found, or has sent other bytes. From any thread; may be null.
+  std::function<void(const Origin& mirror, const Error& error)> on_mirror_failure = {};
 };
 
 }  // namespace weightfs::download

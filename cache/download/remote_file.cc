@@ -332,6 +332,7 @@ Result<void> RemoteFile::try_origins(const std::stop_token& stop, Attempt attemp
     }
     const Outcome outcome = attempt(*next, mirrors);
     if (outcome.next == Next::done) return {};
+    report_if_mirror(*next, outcome.error);
     if (outcome.next == Next::retry_later)
       mirrors.retry_later(*next, outcome);
     else
@@ -397,7 +398,15 @@ bool RemoteFile::made_progress(ProgressSample& sample, uint64_t received) const 
   return more > 0 && more >= seconds * static_cast<double>(http_->options().min_speed);
 }
 
+void RemoteFile::report_if_mirror(size_t origin, const Error& error) const {
+  const Origin at = state(origin).origin;
+  if (at.is_mirror && retries_.on_mirror_failure && error.code != Code::not_found)
+    retries_.on_mirror_failure(at, error);
+}
+
 bool RemoteFile::reject(bool was_resumed) {
+  for (size_t i = 0; i < origins_.size(); ++i)
+    if (state(i).has_contributed) report_if_mirror(i, {Code::mismatch, "sent bytes that do not match their digest"});
   const std::scoped_lock lock(mutex_);
   const auto contributed = [](const OriginState& state) { return state.has_contributed; };
   const auto count = std::count_if(origins_.begin(), origins_.end(), contributed);
@@ -500,6 +509,7 @@ Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& st
   std::optional<uint64_t> size;
   while (const auto next = mirrors.next(stop, until)) {
     const SizeReply at = query_size(state(*next).origin, until, stop);
+    if (at.outcome.next != Next::done) report_if_mirror(*next, at.outcome.error);
     if (at.outcome.next == Next::retry_later) {
       mirrors.retry_later(*next, at.outcome);
     } else if (at.outcome.next == Next::give_up) {

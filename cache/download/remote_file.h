@@ -116,6 +116,7 @@ class RemoteFile {
   template <class Change>
   void change_state(size_t origin, Change change);
   bool made_progress(ProgressSample& sample, uint64_t received) const;
+  void report_if_mirror(size_t origin, const Error& error) const;
   Error changed(const std::string& url) const;
 
   const http::ClientPtr http_;

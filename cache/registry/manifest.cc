@@ -75,6 +75,26 @@ bool is_index_of_models(const std::string& body) {
   });
 }
 
+std::vector<std::pair<std::string, Digest>> manifests_in(const std::string& body) {
+  constexpr size_t kMaxModels = 10'000;
+  std::vector<std::pair<std::string, Digest>> found;
+  const auto value = parsed(body);
+  const List* entries = value ? entries_of(*value) : nullptr;
+  if (entries == nullptr) return found;
+  for (const Value& each : *entries) {
+    const auto* entry = std::get_if<Map>(&each);
+    const auto digest = entry == nullptr ? std::nullopt : parse_digest(text_at(*entry, "digest"));
+    if (!digest || found.size() == kMaxModels) continue;
+    const Value* value_of_annotations = entry->find("annotations");
+    const auto* annotations = value_of_annotations == nullptr ? nullptr : std::get_if<Map>(value_of_annotations);
+    std::string name;
+    for (const char* key : {"org.opencontainers.image.ref.name", "org.opencontainers.image.title"})
+      if (annotations != nullptr && name.empty()) name = text_at(*annotations, key);
+    found.emplace_back(name.empty() ? digest->hex().substr(0, 12) : std::move(name), *digest);
+  }
+  return found;
+}
+
 std::vector<std::pair<std::string, std::string>> referrers_in(const std::string& body) {
   constexpr size_t kMaxReferrers = 100;
   std::vector<std::pair<std::string, std::string>> found;

@@ -19,6 +19,9 @@ Result<std::optional<Digest>> select_from_index(const std::string& body);
 /// Whether `body` is an index of several models, for any platform (KitOps' index of models).
 bool is_index_of_models(const std::string& body);
 
+/// The names and digests of the manifests in an index; at most 10,000.
+std::vector<std::pair<std::string, Digest>> manifests_in(const std::string& body);
+
 /// The digests and artifact types of an index of referrers (distribution-spec, "Listing Referrers"); nothing if it is
 /// not an index. At most 100.
 std::vector<std::pair<std::string, std::string>> referrers_in(const std::string& body);

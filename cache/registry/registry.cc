@@ -278,6 +278,13 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
   return resolved(std::move(*manifest));
 }
 
+std::vector<IndexedModel> models_in_index(const std::string& manifest) {
+  std::vector<IndexedModel> models;
+  if (!is_index_of_models(manifest)) return models;
+  for (auto& [name, digest] : registry::manifests_in(manifest)) models.push_back({std::move(name), digest});
+  return models;
+}
+
 std::vector<Referrer> referrers(const Reference& requested, const Digest& digest, const BlobStorePtr& store,
                                 const http::ClientPtr& http, const CredentialPaths& paths) {
   const auto reference = normalize(requested);

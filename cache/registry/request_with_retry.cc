@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // A longer Retry-After is not waited for: the user can retry.
-constexpr download::RetryPolicy kRetryPolicy{2, std::chrono::milliseconds(400), std::chrono::seconds(5)};
+const download::RetryPolicy kRetryPolicy{2, std::chrono::milliseconds(400), std::chrono::seconds(5), {}};
 
 // An attempt that took this long ended by a timeout, and is not repeated.
 constexpr std::chrono::seconds kLongAttempt{5};

@@ -101,11 +101,12 @@ class ImageFiles {
 
 }  // namespace
 
-Result<archive::Archive> files_of_artifact(const Manifest& manifest, const Map* kitfile, const OpenBlob& open,
-                                           const Container& container) {
+Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kitfile, const OpenBlob& open,
+                                        const Container& container) {
   archive::Builder builder(archive::DuplicatePolicy::last_wins, container.budget);
   std::map<std::string, int> uses;
   codec::DecodeChargePtr charge;  // of the last compressed layer: all charge the same budget
+  std::map<std::string, Later<SourcePtr>> unverified;
   for (const Descriptor& layer : manifest.layers) {
     const LayerForm form = form_of(layer);
     std::string path = path_of(layer, form, kitfile, *container.budget);
@@ -120,17 +121,18 @@ Result<archive::Archive> files_of_artifact(const Manifest& manifest, const Map* 
       continue;
     }
     if (form.is_tar) {
-      archive::Archive members = TRY(members_of(*bytes, name, container));
+      archive::Archive members = TRY(members_of(bytes->verified, name, container));
       TRY_VOID(add_members_below(builder, path, members));
       if (members.charge != nullptr) charge = members.charge;
       continue;
     }
     TRY_VOID(builder.charge_member(path));
-    builder.add_file(path, std::move(*bytes));
+    builder.add_file(path, bytes->verified);
+    unverified.emplace(path, bytes->unverified);
   }
   archive::Archive files = std::move(builder).finish();
   files.charge = charge;
-  return files;
+  return ArtifactFiles{std::move(files), std::move(unverified)};
 }
 
 Result<archive::Archive> files_of_image(const std::vector<SourcePtr>& layers, const Container& container) {

@@ -1,18 +1,32 @@
 // The files of an artifact or image: its layers as members of one archive.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "formats/archive/archive.h"
 #include "formats/oci/manifest.h"
 
 namespace weightfs::oci {
 
-/// The bytes of a descriptor's blob; nothing is read before their first use.
-using OpenBlob = std::function<Result<SourcePtr>(const Descriptor& blob, const std::string& name)>;
+/// The bytes of a descriptor's blob.
+struct LayerBytes {
+  SourcePtr verified;           ///< nothing is read before their first use
+  Later<SourcePtr> unverified;  ///< the same bytes before verification, for parsers
+};
+using OpenBlob = std::function<Result<LayerBytes>(const Descriptor& blob, const std::string& name)>;
+
+struct ArtifactFiles {
+  archive::Archive archive;
+  std::map<std::string, Later<SourcePtr>> unverified = {};  ///< the unverified bytes of files that are layers
+};
 
 /// The files of an artifact: a layer is a file, a tar a directory. Layers that cannot be opened are named by warnings.
 /// Fails as reading a tar does. `kitfile` is KitOps' configuration, or null.
-Result<archive::Archive> files_of_artifact(const Manifest& manifest, const Map* kitfile, const OpenBlob& open,
-                                           const Container& container);
+Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kitfile, const OpenBlob& open,
+                                        const Container& container);
 
 /// The files of a container image: the members of its layers, later ones in the place of earlier ones, without those
 /// that a layer removes (image-spec, layer.md, "Whiteouts").

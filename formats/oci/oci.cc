@@ -13,6 +13,7 @@
 #include "formats/archive/archive_formats.h"
 #include "formats/archive/nested.h"
 #include "formats/common/flat.h"
+#include "formats/common/unverified.h"
 #include "formats/oci/layers.h"
 #include "formats/oci/manifest.h"
 
@@ -98,7 +99,7 @@ Result<std::optional<Map>> read_config(const Manifest& manifest, const OpenBlob&
   if (config.media_type == "application/vnd.oci.empty.v1+json" || config.size.value_or(0) > kMaxConfigSize)
     return std::nullopt;
   const auto read = [&]() -> Result<Value> {
-    const SourcePtr bytes = TRY(open(config, "config"));
+    const SourcePtr bytes = TRY(open(config, "config")).verified;
     if (bytes->size() > kMaxConfigSize) return failure(Code::unsupported, "too large");
     return parse_json(*bytes, 0, bytes->size(), budget);
   };
@@ -126,7 +127,8 @@ std::optional<std::string> model_directory(const std::vector<Part>& parts) {
 }
 
 // The files as one model, if they are one, with the other files beside it; else as files, with models nested in them.
-Result<Model> model_in(archive::Archive files, const Container& container) {
+Result<Model> model_in(ArtifactFiles artifact, const Container& container) {
+  archive::Archive& files = artifact.archive;
   const auto directory = model_directory(files.parts);
   if (!directory || container.depth >= kMaxNestingDepth) return archive::model_of(std::move(files), container, "oci");
   Model parts;
@@ -135,13 +137,18 @@ Result<Model> model_in(archive::Archive files, const Container& container) {
   const auto names = TRY(folder->names());
   const auto entry = TRY(main_model_file(names, *folder));
   if (!entry) return archive::model_of(std::move(files), container, "oci");
-  const SourcePtr bytes = TRY(folder->open(*entry));
-  Model model = TRY(read_model({.name = *entry,
-                                .bytes = bytes,
-                                .folder = folder,
-                                .blobs = container.blobs,
-                                .depth = container.depth + 1,
-                                .budget = container.budget}));
+  Container inner{.name = *entry,
+                  .bytes = TRY(folder->open(*entry)),
+                  .folder = folder,
+                  .blobs = container.blobs,
+                  .depth = container.depth + 1,
+                  .budget = container.budget};
+  // A layer that is a model by itself is parsed before it is verified. An index needs the files beside it.
+  const auto layer = artifact.unverified.find(directory->empty() ? *entry : fmt::format("{}/{}", *directory, *entry));
+  const bool is_alone = layer != artifact.unverified.end() && !split_model_named(*entry);
+  const SourcePtr verified = inner.bytes;
+  if (is_alone) inner.bytes = TRY(layer->second.get());
+  Model model = TRY(is_alone ? read_from_unverified(inner, verified) : read_model(inner));
   std::set<std::string> shown;
   for (Part& part : model.parts) {
     if (!directory->empty()) part.path.insert(0, *directory + "/");
@@ -157,15 +164,15 @@ Result<Model> read_artifact(const Manifest& manifest, const OpenBlob& open, cons
   Warnings warnings;
   const auto config = TRY(read_config(manifest, open, *container.budget, warnings));
   const Map* const fields = config ? &*config : nullptr;
-  archive::Archive files;
+  ArtifactFiles files;
   if (is_image(manifest)) {
     std::vector<SourcePtr> layers;
-    for (const Descriptor& layer : manifest.layers) layers.push_back(TRY(open(layer, layer.digest_text)));
-    files = TRY(files_of_image(layers, container));
+    for (const Descriptor& layer : manifest.layers) layers.push_back(TRY(open(layer, layer.digest_text)).verified);
+    files.archive = TRY(files_of_image(layers, container));
   } else {
     files = TRY(files_of_artifact(manifest, fields, open, container));
   }
-  files.warnings.append(warnings, "");
+  files.archive.warnings.append(warnings, "");
   Model model = TRY(model_in(std::move(files), container));
   add_common(model.common, manifest, fields);
   flat::add_facts(model.metadata, "oci", facts_of(manifest, fields));
@@ -175,14 +182,15 @@ Result<Model> read_artifact(const Manifest& manifest, const OpenBlob& open, cons
 // The manifest's blobs, from the container's store or from the folder beside it.
 OpenBlob blobs_of(const Container& container) {
   return [blobs = container.blobs, folder = container.folder](const Descriptor& blob,
-                                                              const std::string& name) -> Result<SourcePtr> {
+                                                              const std::string& name) -> Result<LayerBytes> {
     if (!blob.digest)
       return failure(Code::unsupported, fmt::format("{} is not a SHA-256 digest", quoted(blob.digest_text)));
     BlobRef wanted{name, *blob.digest, blob.size};
     if (folder != nullptr) wanted.local_copy = [folder, hex = blob.digest->hex()] { return folder->open(hex); };
-    const Later<SourcePtr> bytes(
-        [blobs, wanted]() -> Result<SourcePtr> { return TRY(blobs->resolve(wanted)).verified; });
-    return blob.size ? lazy(*blob.size, bytes) : TRY(bytes.get());
+    const Later<ResolvedBlob> found([blobs, wanted] { return blobs->resolve(wanted); });
+    const Later<SourcePtr> verified([found]() -> Result<SourcePtr> { return TRY(found.get()).verified; });
+    const Later<SourcePtr> unverified([found]() -> Result<SourcePtr> { return TRY(found.get()).unverified; });
+    return LayerBytes{blob.size ? lazy(*blob.size, verified) : TRY(verified.get()), unverified};
   };
 }
 
@@ -199,19 +207,20 @@ class Layout {
   }
 
   // Verified as a whole by its first read.
-  Result<SourcePtr> open(const Descriptor& blob, const std::string& name) const {
+  Result<LayerBytes> open(const Descriptor& blob, const std::string& name) const {
     if (!blob.digest)
       return failure(Code::unsupported, fmt::format("{} is not a SHA-256 digest", quoted(blob.digest_text)));
-    const auto found = blobs_.find(*blob.digest);
-    if (found == blobs_.end())
+    const auto source = blobs_.find(*blob.digest);
+    if (source == blobs_.end())
       return failure(Code::not_found, fmt::format("{} is not in the layout", blob.digest_text));
     BlobRef wanted{name, *blob.digest, blob.size};
-    wanted.local_copy = [source = found->second] { return source.get(); };
-    return TRY(container_.blobs->resolve(wanted)).verified;
+    wanted.local_copy = [bytes = source->second] { return bytes.get(); };
+    ResolvedBlob found = TRY(container_.blobs->resolve(wanted));
+    return LayerBytes{found.verified, Later<SourcePtr>::of(found.unverified)};
   }
 
   Result<Manifest> manifest(const Descriptor& at) const {
-    const SourcePtr bytes = TRY(open(at, "manifest"));
+    const SourcePtr bytes = TRY(open(at, "manifest")).verified;
     return read_manifest(*bytes, *container_.budget);
   }
 
@@ -264,7 +273,7 @@ Result<Model> read_several(const LayoutPtr& layout, const Manifest& index, const
     }
     if (!by_path.emplace(path, manifest).second) continue;
     TRY_VOID(builder.charge_member(path));
-    builder.add_file(path, std::move(*bytes));
+    builder.add_file(path, bytes->verified);
   }
   Model model = archive::model_of(std::move(builder).finish(), container, "oci");
   model.nested = [=](const ModelPtr& itself) -> Result<std::vector<Nested>> {
@@ -316,7 +325,7 @@ Result<Model> read_saved(const archive::Archive& archive, const Container& conta
     if (layer == nullptr) return failure(Code::corrupt, fmt::format("has no layer {}", quoted(path)));
     layers.push_back(TRY(layer->source.get()));
   }
-  archive::Archive files = TRY(files_of_image(layers, container));
+  ArtifactFiles files{TRY(files_of_image(layers, container))};
   return model_in(std::move(files), container);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/common/unverified.h"
 #include "formats/common/warnings.h"
 #include "formats/format.h"
 #include "formats/ollama/layers.h"
@@ -54,10 +55,5 @@ Result<void> add_contents(const Package& package, Model& model, Warnings& warnin
 
 /// Detects the content of `bytes` by its first bytes.
 Result<Content> detect_content(const Source& bytes);
-
-/// Reads the model of one file from its unverified bytes; all data that the model serves come from `verified`, the same
-/// bytes after verification. Formats that read more than the tensors and metadata of one file are read from `verified`
-/// only.
-Result<Model> read_from_unverified(const Container& unverified, const SourcePtr& verified);
 
 }  // namespace weightfs::ollama

@@ -213,10 +213,15 @@ Result<Package> open_package(const Container& container) {
 }
 
 Result<Content> detect_content(const Source& bytes) {
-  const std::string head = TRY(read_text(bytes, 0, std::min<uint64_t>(bytes.size(), kHeadSize)));
-  const Probe probe{"", head, head, bytes.size()};
-  if (matches_gguf(probe) == Match::yes) return Content::gguf;
-  return matches_safetensors(probe) == Match::yes ? Content::safetensors : Content::other;
+  switch (TRY(detect_blob_content(bytes))) {
+    case BlobContent::gguf:
+      return Content::gguf;
+    case BlobContent::safetensors:
+      return Content::safetensors;
+    case BlobContent::other:
+      break;
+  }
+  return Content::other;
 }
 
 }  // namespace weightfs::ollama

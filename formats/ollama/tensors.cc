@@ -313,18 +313,4 @@ Map Tensors::take_quantization() {
   return std::exchange(quantization_, {});
 }
 
-Result<Model> read_from_unverified(const Container& unverified, const SourcePtr& verified) {
-  const Content content = TRY(detect_content(*unverified.bytes));
-  Container container = unverified;
-  if (content == Content::other) {
-    container.bytes = verified;
-    return read_model(container);
-  }
-  container.folder = nullptr;  // a file, not one of several
-  Model model = TRY(content == Content::gguf ? read_gguf(container) : read_safetensors(container));
-  TRY_VOID(model.tensors.move_to(verified));
-  for (Part& part : model.parts) part.source = Later<SourcePtr>::of(verified);
-  return model;
-}
-
 }  // namespace weightfs::ollama

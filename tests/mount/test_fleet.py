@@ -222,7 +222,7 @@ class Mirrors(FleetTestCase):
         points = self.mount_with(mirror)
         self.assert_fleet_reads(points)
         for point in points:
-            self.assertLessEqual(len(self.log_lines(point)), 1, self.log_lines(point))
+            self.assertEqual(len(self.log_lines(point)), 1, self.log_lines(point))
 
     @needs("nginx")
     def test_origin_completes_the_download_of_a_mirror_that_dies(self):
@@ -241,7 +241,7 @@ class Mirrors(FleetTestCase):
             mirror.stop()
             reading.result()
         for point in points:
-            self.assertLessEqual(len(self.log_lines(point)), 1, self.log_lines(point))
+            self.assertEqual(len(self.log_lines(point)), 1, self.log_lines(point))
 
 
 if __name__ == "__main__":

@@ -187,7 +187,9 @@ class RegistryArtifacts(OciTestCase):
         self.registry.push_manifest("ai/tiny", f"sha256-{hex_digest}", artifacts.as_json(listed))
         self.push(signature, tag=f"sha256-{hex_digest}.sig")
         types = ["application/vnd.dev.sigstore.bundle.v0.3+json", "application/vnd.dev.cosign.simplesigning.v1+json"]
-        self.assertEqual(self.metadata(self.mount(url))["referrers"], types)
+        point = self.mount(url)
+        self.assert_is_model(point)
+        self.assertEqual(self.metadata(point)["referrers"], types)
         self.assertEqual(self.metadata(self.mount("--offline", url, at="offline"))["referrers"], types)
 
     def test_hostile_paths_stay_in_files(self):

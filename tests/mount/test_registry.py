@@ -173,7 +173,9 @@ class PullThroughCache(LayerTestCase):
 
     def test_uncached_layer_is_downloaded_whole(self):
         self.assert_tensors(self.mount(self.url))
-        self.assertEqual(len(self.layer_requests()), 2)
+        # The registry may have the layer, and send ranges, when the second request arrives.
+        requests = self.layer_requests()
+        self.assertLessEqual(sum(request.bytes for request in requests), 2.1 * len(self.model), requests)
         until(lambda: self.digest in map(os.path.basename, blobs_in(self.cache())), "the blob is not in the cache")
 
     def test_cached_layer_is_read_by_ranges(self):

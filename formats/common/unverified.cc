@@ -1,0 +1,28 @@
+#include "formats/common/unverified.h"
+
+#include <algorithm>
+
+namespace weightfs {
+
+Result<BlobContent> detect_blob_content(const Source& bytes) {
+  const std::string head = TRY(read_text(bytes, 0, std::min<uint64_t>(bytes.size(), kHeadSize)));
+  const Probe probe{"", head, head, bytes.size()};
+  if (matches_gguf(probe) == Match::yes) return BlobContent::gguf;
+  return matches_safetensors(probe) == Match::yes ? BlobContent::safetensors : BlobContent::other;
+}
+
+Result<Model> read_from_unverified(const Container& unverified, const SourcePtr& verified) {
+  const BlobContent content = TRY(detect_blob_content(*unverified.bytes));
+  Container container = unverified;
+  if (content == BlobContent::other) {
+    container.bytes = verified;
+    return read_model(container);
+  }
+  container.folder = nullptr;  // a file, not one of several
+  Model model = TRY(content == BlobContent::gguf ? read_gguf(container) : read_safetensors(container));
+  TRY_VOID(model.tensors.move_to(verified));
+  for (Part& part : model.parts) part.source = Later<SourcePtr>::of(verified);
+  return model;
+}
+
+}  // namespace weightfs
