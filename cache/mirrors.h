@@ -34,7 +34,7 @@ Result<Mirror> parse_mirror(std::string_view text);
 /// The user's files.
 struct MirrorFiles {
   std::string containerd;  ///< the directory of hosts.toml files; empty: none
-  std::string containers;  ///< registries.conf; empty: none
+  std::string containers;  ///< registries.conf, and the directory registries.conf.d beside it; empty: none
   /// /etc/containerd/certs.d, and registries.conf from $CONTAINERS_REGISTRIES_CONF, the home directory or /etc.
   static MirrorFiles of_user();
 };

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
-#include <sstream>
 
 #include "base/budget.h"
 #include "base/text.h"
@@ -135,41 +136,59 @@ bool fits(std::string_view prefix, std::string_view name) {
   return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '/');
 }
 
-Result<std::vector<Mirror>> mirrors_in_registries(const std::string& registry, const std::string& repository,
-                                                  const std::string& text) {
+// The entry of a registry with its prefix.
+struct RegistryEntry {
+  std::string prefix;
+  Map fields;
+};
+
+// Replaces `best` if the text has an entry with a longer prefix, or with the same one.
+Result<void> find_registry_entry(const std::string& name, const std::string& text, std::optional<RegistryEntry>& best) {
   const Map config = TRY(parse_config_file(text));
-  static const List kNone;
   const List* const registries = list_in(config, "registry");
-  const std::string name = fmt::format("{}/{}", registry, repository);
-  const Map* best = nullptr;
-  std::string best_prefix;
-  for (const Value& value : registries == nullptr ? kNone : *registries) {
+  if (registries == nullptr) return {};
+  for (const Value& value : *registries) {
     const auto* const entry = std::get_if<Map>(&value);
     if (entry == nullptr) continue;
     std::string prefix = text_in(*entry, "prefix");
     if (prefix.empty()) prefix = text_in(*entry, "location");
-    if (prefix.empty() || !fits(prefix, name) || (best != nullptr && prefix.size() <= best_prefix.size())) continue;
-    best = entry;
-    best_prefix = prefix;
+    if (prefix.empty() || !fits(prefix, name) || (best && prefix.size() < best->prefix.size())) continue;
+    best = RegistryEntry{std::move(prefix), *entry};
   }
+  return {};
+}
+
+std::vector<Mirror> mirrors_in(const RegistryEntry& entry, const std::string& registry) {
   std::vector<Mirror> mirrors;
-  const List* const entries = best == nullptr ? nullptr : list_in(*best, "mirror");
-  for (const Value& value : entries == nullptr ? kNone : *entries) {
-    const auto* const entry = std::get_if<Map>(&value);
-    const std::string location = entry == nullptr ? "" : without_slash(text_in(*entry, "location"));
+  const List* const list = list_in(entry.fields, "mirror");
+  if (list == nullptr) return mirrors;
+  for (const Value& value : *list) {
+    const auto* const fields = std::get_if<Map>(&value);
+    const std::string location = fields == nullptr ? "" : without_slash(text_in(*fields, "location"));
     if (location.empty()) continue;
-    const std::string pulls = text_in(*entry, "pull-from-mirror");
+    const std::string pulls = text_in(*fields, "pull-from-mirror");
     Mirror mirror{.registry = registry};
     const size_t slash = std::min(location.find('/'), location.size());
-    mirror.url = fmt::format("{}://{}", flag_in(*entry, "insecure") ? "http" : "https", location.substr(0, slash));
-    if (!best_prefix.starts_with("*.") && best_prefix.size() > registry.size())
-      mirror.replaced = best_prefix.substr(registry.size() + 1);
+    mirror.url = fmt::format("{}://{}", flag_in(*fields, "insecure") ? "http" : "https", location.substr(0, slash));
+    if (!entry.prefix.starts_with("*.") && entry.prefix.size() > registry.size())
+      mirror.replaced = entry.prefix.substr(registry.size() + 1);
     mirror.path = location.substr(std::min(slash + 1, location.size()));
-    mirror.has_tags = !flag_in(*best, "mirror-by-digest-only") && pulls != "digest-only";
+    mirror.has_tags = !flag_in(entry.fields, "mirror-by-digest-only") && pulls != "digest-only";
     mirror.has_digests = pulls != "tag-only";
     mirrors.push_back(std::move(mirror));
   }
   return mirrors;
+}
+
+// registries.conf, and the files in registries.conf.d beside it, in the order in which they apply.
+std::vector<std::string> registries_files(const std::string& main) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& each : std::filesystem::directory_iterator(main + ".d", error))
+    if (each.path().extension() == ".conf") files.push_back(each.path());
+  std::ranges::sort(files);
+  files.insert(files.begin(), main);
+  return files;
 }
 
 }  // namespace
@@ -219,9 +238,13 @@ std::vector<Mirror> mirrors_for(const std::string& registry, const std::string& 
     add(path, mirrors_in_hosts(registry, *text));
     break;
   }
-  if (!files.containers.empty())
-    if (const auto text = read_config_file(files.containers))
-      add(files.containers, mirrors_in_registries(registry, repository, *text));
+  std::optional<RegistryEntry> entry;
+  for (const std::string& path :
+       files.containers.empty() ? std::vector<std::string>() : registries_files(files.containers))
+    if (const auto text = read_config_file(path))
+      if (const auto read = find_registry_entry(fmt::format("{}/{}", registry, repository), *text, entry); !read)
+        log(fmt::format("{}: {}; its mirrors are not used", path, read.error().message));
+  if (entry) std::ranges::move(mirrors_in(*entry, registry), std::back_inserter(found));
   // An entry for the registry itself is not a mirror.
   std::erase_if(found, [&](const Mirror& mirror) {
     return mirror.url == "https://" + registry || mirror.url == "http://" + registry;

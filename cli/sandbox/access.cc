@@ -189,7 +189,7 @@ Paths network_files() {
   const CredentialPaths keys = CredentialPaths::of_user();
   const MirrorFiles mirrors = MirrorFiles::of_user();
   paths.insert(paths.end(), {keys.ollama_key, keys.docker_config, mirrors.containerd, mirrors.containers,
-                             huggingface::token_path()});
+                             mirrors.containers + ".d", huggingface::token_path()});
   return paths;
 }
 

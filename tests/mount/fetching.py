@@ -1,11 +1,14 @@
 """Shared by the tests of downloads: an environment with a separate home and without a proxy, and checks of the cache."""
 import errno
 import os
+import re
 import signal
 import socket
+import subprocess
 import threading
 import unittest.mock
 
+from mounting import WEIGHTFS
 from test_archives import ArchiveTestCase, blobs_in, temporary_files_in, noise
 import stores
 
@@ -41,6 +44,21 @@ class FetchTestCase(ArchiveTestCase):
         """The file is missing, or cannot be opened, or its first byte cannot be read."""
         with self.assertRaises(OSError):
             self.read_whole(folder, name)
+
+    def assert_section_is_right(self, title, least, replaced=("", "")):
+        """Runs the commands of a section of docs/remote.md, at least so many, and compares their output. A line `…` is any number of lines.
+        `replaced`: a text of the page, and what it is here."""
+        with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "remote.md")) as file:
+            section = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", file.read(), re.MULTILINE | re.DOTALL)[1]
+        section = section.replace(*replaced) if replaced[0] else section
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        os.environ["PATH"] = f"{os.path.dirname(WEIGHTFS)}:{os.environ['PATH']}"  # restored by the patch in setUp()
+        commands = re.findall(r"^\$ (.*)\n((?:(?!\$ |```).*\n)*)", section, re.MULTILINE)
+        self.assertGreaterEqual(len(commands), least)
+        for command, shown in commands:
+            done = subprocess.run(command, shell=True, cwd=self.tmp, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+            pattern = "".join("(.*\n)*" if line == "…" else re.escape(line) + "\n" for line in shown.splitlines())
+            self.assertRegex(done.stdout, rf"\A{pattern}\Z", command)
 
     def end(self, process):
         """Ends a mount in the foreground; returns its log lines."""

@@ -222,6 +222,19 @@ class RegistryArtifacts(OciTestCase):
 
 
 @needs("docker-registry")
+class Documentation(OciTestCase):
+    def test_transcripts_of_docs_remote_are_right(self):
+        registry = Registry(self)
+        size = 4 << 20
+        tensors = [Tensor(f"blk.{i}", "int8", (size,), noise(size, seed=i + 1)) for i in range(4)]
+        artifact = modelpack().add(WEIGHT, self.gguf(tensors=tensors), "model.gguf")
+        artifact.add("application/vnd.cncf.model.doc.v1.raw", b"# Tiny\n", "README.md")
+        artifact.add("application/vnd.cncf.model.code.v1.tar", artifacts.tar({"src/run.py": b"pass\n"}), "src")
+        artifact.push(registry, "ai/tiny", "latest")
+        self.assert_section_is_right("Registries", 8, ("localhost:5000", registry.host))
+
+
+@needs("docker-registry")
 class Logins(OciTestCase):
     def test_login_is_sent_to_its_registry(self):
         registry = Registry(self, login=True)

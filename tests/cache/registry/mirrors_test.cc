@@ -1,6 +1,7 @@
 // Mirrors of registries: the option --mirror, hosts.toml of containerd, and registries.conf.
 #include "cache/mirrors.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -105,6 +106,17 @@ location = "wild.example"
   EXPECT_THAT(mirrors("a.example.com", "m"), ElementsAre("https://wild.example/v2/m digests tags"));
   EXPECT_THAT(mirrors("quay.io", "m"), IsEmpty());
   EXPECT_EQ(log_, "");
+}
+
+TEST_F(MirrorConfig, FilesBesideRegistriesReplaceEntries) {
+  const auto entry = [](std::string_view prefix, std::string_view mirror) {
+    return fmt::format("[[registry]]\nprefix = \"{}\"\n[[registry.mirror]]\nlocation = \"{}\"\n", prefix, mirror);
+  };
+  write("registries.conf", entry("ghcr.io", "first.example"));
+  write("registries.conf.d/20.conf", entry("ghcr.io", "third.example"));
+  write("registries.conf.d/10.conf", entry("ghcr.io", "second.example"));
+  write("registries.conf.d/30.txt", entry("ghcr.io", "other.example"));
+  EXPECT_THAT(mirrors("ghcr.io", "a"), ElementsAre("https://third.example/v2/a digests tags"));
 }
 
 TEST_F(MirrorConfig, BrokenFileIsReportedAndNotUsed) {
