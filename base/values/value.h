@@ -33,6 +33,10 @@ class Map {
   /// The value of `key`, or null.
   const Value* find(std::string_view key) const;
 
+  /// The value of `key` if it is of this type, or null.
+  template <class T>
+  const T* find_as(std::string_view key) const;
+
   using Iterator = std::vector<Entry>::const_iterator;
   Iterator begin() const;
   Iterator end() const;
@@ -65,6 +69,17 @@ inline Map::Iterator Map::begin() const { return entries_.begin(); }
 inline Map::Iterator Map::end() const { return entries_.end(); }
 inline bool Map::empty() const { return entries_.empty(); }
 inline size_t Map::size() const { return entries_.size(); }
+template <class T>
+const T* Map::find_as(std::string_view key) const {
+  const Value* const value = find(key);
+  return value == nullptr ? nullptr : std::get_if<T>(value);
+}
+
+/// The text of `key`; empty if it has none.
+inline std::string_view text_in(const Map& map, std::string_view key) {
+  const auto* const text = map.find_as<std::string>(key);
+  return text == nullptr ? std::string_view() : *text;
+}
 
 /// The double that prints as the float does: 0.1f is 0.1, not 0.10000000149011612.
 double shortest_decimal(float number);

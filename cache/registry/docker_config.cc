@@ -16,14 +16,8 @@ namespace {
 constexpr uint64_t kMaxConfig = 1024 * 1024;
 
 const std::string* find_text(const Map& map, std::string_view key) {
-  const Value* value = map.find(key);
-  const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  const auto* text = map.find_as<std::string>(key);
   return text == nullptr || text->empty() ? nullptr : text;
-}
-
-const Map* find_map(const Map& map, std::string_view key) {
-  const Value* value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<Map>(value);
 }
 
 // The registry of a key in `auths`: "https://index.docker.io/v1/" is Docker Hub, and a URL means its host. A key with
@@ -68,7 +62,7 @@ Result<std::optional<Login>> parse_login(const Map& entry) {
 std::string no_login_reason(const Map& config, const Map* entry, const std::string& host) {
   if (entry != nullptr && find_text(*entry, "identitytoken") != nullptr)
     return fmt::format("has only an identity token for {}, which is not supported", host);
-  const Value* value = find_for_host(find_map(config, "credHelpers"), host);
+  const Value* value = find_for_host(config.find_as<Map>("credHelpers"), host);
   const auto* helper = value == nullptr ? nullptr : std::get_if<std::string>(value);
   if (helper == nullptr) helper = find_text(config, "credsStore");
   if (helper != nullptr)
@@ -83,7 +77,7 @@ Result<DockerEntry> find_entry(const Source& file, const std::string& host) {
   const Value value = TRY(parse_json(file, 0, file.size()));
   const auto* config = std::get_if<Map>(&value);
   if (config == nullptr) return failure(Code::corrupt, "not a JSON object");
-  const Value* found = find_for_host(find_map(*config, "auths"), host);
+  const Value* found = find_for_host(config->find_as<Map>("auths"), host);
   const auto* entry = found == nullptr ? nullptr : std::get_if<Map>(found);
   // An identity token replaces the password of its entry.
   const bool has_token = entry != nullptr && find_text(*entry, "identitytoken") != nullptr;

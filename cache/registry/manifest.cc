@@ -25,20 +25,13 @@ constexpr std::string_view kArchitecture = "s390x";
 constexpr std::string_view kArchitecture = "";
 #endif
 
-std::string_view text_at(const Map& map, std::string_view key) {
-  const Value* value = map.find(key);
-  const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
-  return text == nullptr ? std::string_view() : *text;
-}
-
 enum class Fit { none, some, platform };
 
 Fit fit_of(const Map& entry) {
-  const Value* value = entry.find("platform");
-  const auto* platform = value == nullptr ? nullptr : std::get_if<Map>(value);
+  const Map* platform = entry.find_as<Map>("platform");
   if (platform == nullptr) return Fit::some;
-  const std::string_view os = text_at(*platform, "os");
-  if (os == "linux" && text_at(*platform, "architecture") == kArchitecture) return Fit::platform;
+  const std::string_view os = text_in(*platform, "os");
+  if (os == "linux" && text_in(*platform, "architecture") == kArchitecture) return Fit::platform;
   return os == "unknown" ? Fit::none : Fit::some;  // BuildKit marks attestations this way
 }
 
@@ -54,8 +47,7 @@ const Map* chosen(const List& entries) {
 // The entries of an index; null if it is not one.
 const List* entries_of(const Value& value) {
   const auto* manifest = std::get_if<Map>(&value);
-  const Value* found = manifest == nullptr ? nullptr : manifest->find("manifests");
-  return found == nullptr ? nullptr : std::get_if<List>(found);
+  return manifest == nullptr ? nullptr : manifest->find_as<List>("manifests");
 }
 
 Result<Value> parsed(const std::string& body) {
@@ -83,13 +75,12 @@ std::vector<std::pair<std::string, Digest>> manifests_in(const std::string& body
   if (entries == nullptr) return found;
   for (const Value& each : *entries) {
     const auto* entry = std::get_if<Map>(&each);
-    const auto digest = entry == nullptr ? std::nullopt : parse_digest(text_at(*entry, "digest"));
+    const auto digest = entry == nullptr ? std::nullopt : parse_digest(text_in(*entry, "digest"));
     if (!digest || found.size() == kMaxModels) continue;
-    const Value* value_of_annotations = entry->find("annotations");
-    const auto* annotations = value_of_annotations == nullptr ? nullptr : std::get_if<Map>(value_of_annotations);
+    const Map* annotations = entry->find_as<Map>("annotations");
     std::string name;
     for (const char* key : {"org.opencontainers.image.ref.name", "org.opencontainers.image.title"})
-      if (annotations != nullptr && name.empty()) name = text_at(*annotations, key);
+      if (annotations != nullptr && name.empty()) name = text_in(*annotations, key);
     found.emplace_back(name.empty() ? digest->hex().substr(0, 12) : std::move(name), *digest);
   }
   return found;
@@ -104,8 +95,8 @@ std::vector<std::pair<std::string, std::string>> referrers_in(const std::string&
   for (const Value& each : *entries) {
     const auto* entry = std::get_if<Map>(&each);
     if (entry == nullptr || found.size() == kMaxReferrers) continue;
-    const std::string_view type = text_at(*entry, "artifactType");
-    found.emplace_back(text_at(*entry, "digest"), type.empty() ? text_at(*entry, "mediaType") : type);
+    const std::string_view type = text_in(*entry, "artifactType");
+    found.emplace_back(text_in(*entry, "digest"), type.empty() ? text_in(*entry, "mediaType") : type);
   }
   return found;
 }
@@ -120,7 +111,7 @@ Result<std::optional<Digest>> select_from_index(const std::string& body) {
   if (entries == nullptr) return failure(Code::unsupported, "not a manifest: no layers, no config and no manifests");
   const Map* entry = chosen(*entries);
   if (entry == nullptr) return failure(Code::unsupported, "index without manifests");
-  const std::string_view text = text_at(*entry, "digest");
+  const std::string_view text = text_in(*entry, "digest");
   const auto digest = parse_digest(text);
   if (!digest) return failure(Code::unsupported, fmt::format("index entry {} is not a SHA-256 digest", quoted(text)));
   return digest;

@@ -43,26 +43,9 @@ Result<Map> parse_config_file(const std::string& text) {
   return parse_toml(text, budget);
 }
 
-std::string text_in(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
-  return text == nullptr ? std::string() : *text;
-}
-
 bool flag_in(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  const auto* const flag = value == nullptr ? nullptr : std::get_if<bool>(value);
+  const bool* const flag = map.find_as<bool>(key);
   return flag != nullptr && *flag;
-}
-
-const Map* map_in(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<Map>(value);
-}
-
-const List* list_in(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<List>(value);
 }
 
 // ---- containerd
@@ -80,7 +63,7 @@ std::vector<std::string> containerd_names(const std::string& registry) {
 
 std::vector<std::string> headers_in(const Map& host) {
   std::vector<std::string> headers;
-  const Map* const all = map_in(host, "header");
+  const Map* const all = host.find_as<Map>("header");
   if (all == nullptr) return headers;
   for (const auto& [name, value] : *all) {
     if (const auto* const text = std::get_if<std::string>(&value))
@@ -98,7 +81,7 @@ std::optional<Mirror> containerd_mirror(const std::string& registry, const std::
   if (!is_url(url)) return std::nullopt;
   Mirror mirror{.registry = registry, .url = without_slash(url), .name_space = registry, .headers = headers_in(host)};
   mirror.is_complete_path = flag_in(host, "override_path");
-  const List* const capabilities = list_in(host, "capabilities");
+  const List* const capabilities = host.find_as<List>("capabilities");
   const auto can = [&](std::string_view what) {
     return capabilities == nullptr || std::ranges::any_of(*capabilities, [&](const Value& value) {
              const auto* const text = std::get_if<std::string>(&value);
@@ -113,7 +96,7 @@ std::optional<Mirror> containerd_mirror(const std::string& registry, const std::
 Result<std::vector<Mirror>> mirrors_in_hosts(const std::string& registry, const std::string& text) {
   const Map config = TRY(parse_config_file(text));
   std::vector<std::pair<size_t, Mirror>> found;
-  if (const Map* const hosts = map_in(config, "host"))
+  if (const Map* const hosts = config.find_as<Map>("host"))
     for (const auto& [url, value] : *hosts)
       if (const auto* const host = std::get_if<Map>(&value))
         if (auto mirror = containerd_mirror(registry, url, *host))
@@ -145,12 +128,12 @@ struct RegistryEntry {
 // Replaces `best` if the text has an entry with a longer prefix, or with the same one.
 Result<void> find_registry_entry(const std::string& name, const std::string& text, std::optional<RegistryEntry>& best) {
   const Map config = TRY(parse_config_file(text));
-  const List* const registries = list_in(config, "registry");
+  const List* const registries = config.find_as<List>("registry");
   if (registries == nullptr) return {};
   for (const Value& value : *registries) {
     const auto* const entry = std::get_if<Map>(&value);
     if (entry == nullptr) continue;
-    std::string prefix = text_in(*entry, "prefix");
+    std::string prefix(text_in(*entry, "prefix"));
     if (prefix.empty()) prefix = text_in(*entry, "location");
     if (prefix.empty() || !fits(prefix, name) || (best && prefix.size() < best->prefix.size())) continue;
     best = RegistryEntry{std::move(prefix), *entry};
@@ -160,13 +143,13 @@ Result<void> find_registry_entry(const std::string& name, const std::string& tex
 
 std::vector<Mirror> mirrors_in(const RegistryEntry& entry, const std::string& registry) {
   std::vector<Mirror> mirrors;
-  const List* const list = list_in(entry.fields, "mirror");
+  const List* const list = entry.fields.find_as<List>("mirror");
   if (list == nullptr) return mirrors;
   for (const Value& value : *list) {
     const auto* const fields = std::get_if<Map>(&value);
-    const std::string location = fields == nullptr ? "" : without_slash(text_in(*fields, "location"));
+    const std::string location = fields == nullptr ? "" : without_slash(std::string(text_in(*fields, "location")));
     if (location.empty()) continue;
-    const std::string pulls = text_in(*fields, "pull-from-mirror");
+    const std::string_view pulls = text_in(*fields, "pull-from-mirror");
     Mirror mirror{.registry = registry};
     const size_t slash = std::min(location.find('/'), location.size());
     mirror.url = fmt::format("{}://{}", flag_in(*fields, "insecure") ? "http" : "https", location.substr(0, slash));

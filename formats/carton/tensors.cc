@@ -21,11 +21,6 @@ struct Entry {
   std::vector<std::string> inner;
 };
 
-const std::string* text_at(const Map& map, std::string_view key) {
-  const Value* value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<std::string>(value);
-}
-
 Result<Shape> shape_of(const Map& map) {
   const Value* value = map.find("shape");
   const auto* list = value == nullptr ? nullptr : std::get_if<List>(value);
@@ -45,15 +40,15 @@ Result<Shape> shape_of(const Map& map) {
 Result<Entry> entry_of(const Value& value) {
   const auto* map = std::get_if<Map>(&value);
   if (map == nullptr) return failure(Code::corrupt, "not a table");
-  const std::string* name = text_at(*map, "name");
-  const std::string* dtype = text_at(*map, "dtype");
+  const std::string* name = map->find_as<std::string>("name");
+  const std::string* dtype = map->find_as<std::string>("dtype");
   if (name == nullptr || dtype == nullptr) return failure(Code::corrupt, "no name or no dtype");
   Entry entry{*name, *dtype, {}, {}, {}};
   if (const Value* inner = map->find("inner"); inner != nullptr && std::holds_alternative<List>(*inner))
     for (const Value& one : std::get<List>(*inner))
       if (const auto* text = std::get_if<std::string>(&one)) entry.inner.push_back(*text);
   if (*dtype == "nested") return entry;
-  const std::string* file = text_at(*map, "file");
+  const std::string* file = map->find_as<std::string>("file");
   if (file == nullptr) return failure(Code::corrupt, "no file");
   entry.file = *file;
   auto shape = shape_of(*map);

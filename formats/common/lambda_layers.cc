@@ -3,15 +3,10 @@
 namespace weightfs {
 namespace {
 
-const std::string* text_at(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<std::string>(value);
-}
-
 std::string layer_name(const Map& layer) {
   const Value* const config = layer.find("config");
   const Map* const fields = config == nullptr ? nullptr : std::get_if<Map>(config);
-  const std::string* const name = fields == nullptr ? nullptr : text_at(*fields, "name");
+  const std::string* const name = fields == nullptr ? nullptr : fields->find_as<std::string>("name");
   return name == nullptr ? "" : *name;
 }
 
@@ -22,7 +17,7 @@ void find(const Value& value, std::vector<std::string>& names) {
     for (const Value& one : *list) find(one, names);
   const auto* const map = std::get_if<Map>(&value);
   if (map == nullptr) return;
-  const std::string* const class_name = text_at(*map, "class_name");
+  const std::string* const class_name = map->find_as<std::string>("class_name");
   if (class_name != nullptr && *class_name == "Lambda") names.push_back(layer_name(*map));
   for (const auto& [key, one] : *map) find(one, names);
 }

@@ -73,23 +73,13 @@ struct Root {
   std::string directory;
 };
 
-const Map* map_at(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<Map>(value);
-}
-
-const std::string* text_at(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<std::string>(value);
-}
-
 // The path of the item that the manifest names as the model.
 Result<std::string> root_path(const Value& manifest) {
   const Map* const top = std::get_if<Map>(&manifest);
-  const std::string* const identifier = top == nullptr ? nullptr : text_at(*top, "rootModelIdentifier");
-  const Map* const items = top == nullptr ? nullptr : map_at(*top, "itemInfoEntries");
-  const Map* const item = identifier == nullptr || items == nullptr ? nullptr : map_at(*items, *identifier);
-  const std::string* const path = item == nullptr ? nullptr : text_at(*item, "path");
+  const std::string* const identifier = top == nullptr ? nullptr : top->find_as<std::string>("rootModelIdentifier");
+  const Map* const items = top == nullptr ? nullptr : top->find_as<Map>("itemInfoEntries");
+  const Map* const item = identifier == nullptr || items == nullptr ? nullptr : items->find_as<Map>(*identifier);
+  const std::string* const path = item == nullptr ? nullptr : item->find_as<std::string>("path");
   if (path == nullptr) return failure(Code::corrupt, "the manifest names no model");
   return "Data/" + TRY(relative_path(*path));
 }

@@ -22,11 +22,6 @@ constexpr std::string_view kArrays = "model.weights.npz";
 // The maximum size of the configuration and of the metadata.
 constexpr uint64_t kMaxConfigSize = 64 << 20;
 
-const std::string* text_at(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<std::string>(value);
-}
-
 // Reads a .keras file, or the directory that it was unpacked into.
 class KerasReader {
  public:
@@ -36,7 +31,8 @@ class KerasReader {
   Result<Model> read() {
     model_.format = "keras";
     model_.metadata = TRY(json_of(kMetadata));
-    if (const std::string* const version = text_at(model_.metadata, "keras_version")) model_.version = *version;
+    if (const std::string* const version = model_.metadata.find_as<std::string>("keras_version"))
+      model_.version = *version;
     const bool has_config = TRY(read_config());
     if (!has_config && archive_.find(kWeights) == nullptr)
       return failure(Code::corrupt, "keras: neither a configuration nor weights");
@@ -67,11 +63,11 @@ class KerasReader {
   Result<bool> read_config() {
     const Value config = TRY(json_of(kConfig));
     const Map& map = std::get<Map>(config);
-    const std::string* const class_name = text_at(map, "class_name");
+    const std::string* const class_name = map.find_as<std::string>("class_name");
     if (class_name != nullptr) facts_.append("class_name", *class_name);
     const Value* const fields = map.find("config");
     const Map* const inner = fields == nullptr ? nullptr : std::get_if<Map>(fields);
-    const std::string* const name = inner == nullptr ? nullptr : text_at(*inner, "name");
+    const std::string* const name = inner == nullptr ? nullptr : inner->find_as<std::string>("name");
     if (name != nullptr) model_.common.append("name", *name);
     List lambdas;
     for (const std::string& layer : lambda_layers(config)) {

@@ -14,16 +14,6 @@ namespace {
 
 constexpr uint64_t kMaxManifestValues = 1'000'000;
 
-const Map* map_at(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<Map>(value);
-}
-
-const List* list_at(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<List>(value);
-}
-
 std::optional<uint64_t> size_at(const Map& map, std::string_view key) {
   const Value* const value = map.find(key);
   if (value == nullptr) return std::nullopt;
@@ -34,7 +24,7 @@ std::optional<uint64_t> size_at(const Map& map, std::string_view key) {
 
 Map annotations_of(const Map& from) {
   Map texts;
-  const Map* const all = map_at(from, "annotations");
+  const Map* const all = from.find_as<Map>("annotations");
   if (all == nullptr) return texts;
   for (const auto& [key, value] : *all)
     if (std::holds_alternative<std::string>(value)) texts.append(key, value);
@@ -43,14 +33,14 @@ Map annotations_of(const Map& from) {
 
 Descriptor descriptor_of(const Map& from) {
   Descriptor found;
-  found.media_type = text_at(from, "mediaType");
-  found.digest_text = text_at(from, "digest");
+  found.media_type = text_in(from, "mediaType");
+  found.digest_text = text_in(from, "digest");
   found.digest = parse_digest(found.digest_text);
   found.size = size_at(from, "size");
   found.annotations = annotations_of(from);
-  if (const Map* const platform = map_at(from, "platform")) {
+  if (const Map* const platform = from.find_as<Map>("platform")) {
     found.has_platform = true;
-    found.architecture = text_at(*platform, "architecture");
+    found.architecture = text_in(*platform, "architecture");
   }
   return found;
 }
@@ -88,12 +78,12 @@ std::string kitfile_path(const Map& kitfile, std::string_view digest) {
   const auto path_in = [&](const Value& value) -> std::string {
     const auto* const section = std::get_if<Map>(&value);
     if (section == nullptr) return {};
-    return text_at(*section, "digest") == digest ? std::string(text_at(*section, "path")) : std::string();
+    return text_in(*section, "digest") == digest ? std::string(text_in(*section, "path")) : std::string();
   };
   for (const auto& [key, value] : kitfile) {
     if (std::string path = path_in(value); !path.empty()) return path;
     const auto* const section = std::get_if<Map>(&value);
-    const List* const list = section != nullptr ? list_at(*section, "parts") : std::get_if<List>(&value);
+    const List* const list = section != nullptr ? section->find_as<List>("parts") : std::get_if<List>(&value);
     if (list == nullptr) continue;
     for (const Value& entry : *list)
       if (std::string path = path_in(entry); !path.empty()) return path;
@@ -106,18 +96,12 @@ std::string name_in_metadata(std::string_view json, Budget& budget) {
   const SourcePtr text = in_memory(std::string(json));
   const auto value = parse_json(*text, 0, text->size(), budget, kMaxValues);
   const auto* const fields = value ? std::get_if<Map>(&*value) : nullptr;
-  return fields == nullptr ? std::string() : std::string(text_at(*fields, "name"));
+  return fields == nullptr ? std::string() : std::string(text_in(*fields, "name"));
 }
 
 }  // namespace
 
-std::string_view text_at(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
-  return text == nullptr ? std::string_view() : *text;
-}
-
-std::string_view Descriptor::annotation(std::string_view key) const { return text_at(annotations, key); }
+std::string_view Descriptor::annotation(std::string_view key) const { return text_in(annotations, key); }
 
 Result<Manifest> read_manifest(const Source& bytes, Budget& budget) {
   if (bytes.size() > kMaxManifestSize)
@@ -127,14 +111,14 @@ Result<Manifest> read_manifest(const Source& bytes, Budget& budget) {
   const auto* const fields = std::get_if<Map>(&value);
   if (fields == nullptr) return failure(Code::corrupt, "the manifest is not a JSON object");
   Manifest manifest;
-  manifest.is_index = list_at(*fields, "manifests") != nullptr;
-  if (!manifest.is_index && list_at(*fields, "layers") == nullptr)
+  manifest.is_index = fields->find_as<List>("manifests") != nullptr;
+  if (!manifest.is_index && fields->find_as<List>("layers") == nullptr)
     return failure(Code::corrupt, "the manifest has neither layers nor manifests");
-  if (const Map* const config = map_at(*fields, "config")) manifest.config = descriptor_of(*config);
-  manifest.layers = descriptors_of(list_at(*fields, "layers"));
-  manifest.manifests = descriptors_of(list_at(*fields, "manifests"));
+  if (const Map* const config = fields->find_as<Map>("config")) manifest.config = descriptor_of(*config);
+  manifest.layers = descriptors_of(fields->find_as<List>("layers"));
+  manifest.manifests = descriptors_of(fields->find_as<List>("manifests"));
   manifest.annotations = annotations_of(*fields);
-  manifest.artifact_type = text_at(*fields, "artifactType");
+  manifest.artifact_type = text_in(*fields, "artifactType");
   if (manifest.artifact_type.empty() && manifest.config) manifest.artifact_type = manifest.config->media_type;
   return manifest;
 }

@@ -60,7 +60,4 @@ LayerForm form_of(const Descriptor& layer);
 /// top. `kitfile` is KitOps' configuration, or null.
 std::string path_of(const Descriptor& layer, const LayerForm& form, const Map* kitfile, Budget& budget);
 
-/// The string at `key`; empty if there is none.
-std::string_view text_at(const Map& map, std::string_view key);
-
 }  // namespace weightfs::oci

@@ -42,11 +42,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kDescript
     {"revision", "commit"},
 }};
 
-const Map* map_in(const Map& map, std::string_view key) {
-  const Value* const value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<Map>(value);
-}
-
 void set_if_absent(Map& map, std::string_view key, std::string_view text) {
   if (!text.empty() && map.find(key) == nullptr) map.set(std::string(key), text);
 }
@@ -59,10 +54,10 @@ bool is_image(const Manifest& manifest) {
 // What the source says about itself.
 void add_common(Map& common, const Manifest& manifest, const Map* config) {
   for (const auto& [annotation, field] : kAnnotations)
-    set_if_absent(common, field, text_at(manifest.annotations, annotation));
-  const Map* const descriptor = config == nullptr ? nullptr : map_in(*config, "descriptor");
+    set_if_absent(common, field, text_in(manifest.annotations, annotation));
+  const Map* const descriptor = config == nullptr ? nullptr : config->find_as<Map>("descriptor");
   if (descriptor != nullptr) {
-    for (const auto& [key, field] : kDescriptorFields) set_if_absent(common, field, text_at(*descriptor, key));
+    for (const auto& [key, field] : kDescriptorFields) set_if_absent(common, field, text_in(*descriptor, key));
     const Value* const licenses = descriptor->find("licenses");
     const auto* const list = licenses == nullptr ? nullptr : std::get_if<List>(licenses);
     if (list != nullptr && !list->empty() && std::holds_alternative<std::string>(list->front()))

@@ -47,16 +47,6 @@ struct Module {
   const Map* fields;
 };
 
-const Map* map_at(const Map& map, std::string_view key) {
-  const Value* value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<Map>(value);
-}
-
-const std::string* text_at(const Map& map, std::string_view key) {
-  const Value* value = map.find(key);
-  return value == nullptr ? nullptr : std::get_if<std::string>(value);
-}
-
 Result<bool> has_magic(const Part& part) {
   const auto head = part.source.get().and_then(
       [](const SourcePtr& bytes) { return read_text(*bytes, 0, std::min<uint64_t>(bytes->size(), 8)); });
@@ -196,10 +186,10 @@ Result<Map> read_metadata(const archive::Archive& archive, Budget& budget) {
 // Up to version 6, and in the operator style, the whole is about one model.
 std::vector<Module> modules_of(const Map& metadata) {
   std::vector<Module> modules;
-  if (const Map* const named = map_at(metadata, "modules")) {
+  if (const Map* const named = metadata.find_as<Map>("modules")) {
     for (const auto& [name, fields] : *named)
       if (const Map* const map = std::get_if<Map>(&fields)) modules.push_back({name, map});
-  } else if (const std::string* const name = text_at(metadata, "model_name")) {
+  } else if (const std::string* const name = metadata.find_as<std::string>("model_name")) {
     modules.push_back({*name, &metadata});
   }
   return modules;
@@ -226,8 +216,8 @@ Map facts_of(const Map& fields) {
   keep("executors", "runtimes");  // up to version 4
   if (const Value* const target = fields.find("target")) facts.append("targets", targets_in(*target));
   keep("exported", "export_datetime");
-  const Map* const memory = map_at(fields, "memory");
-  const Map* const functions = memory == nullptr ? nullptr : map_at(*memory, "functions");
+  const Map* const memory = fields.find_as<Map>("memory");
+  const Map* const functions = memory == nullptr ? nullptr : memory->find_as<Map>("functions");
   const Value* const main = functions == nullptr ? nullptr : functions->find("main");
   if (main != nullptr) facts.append("memory", *main);
   return facts;
@@ -260,7 +250,7 @@ class SizeCheck {
 
  private:
   void check(const Map& entry, const std::map<std::string_view, uint64_t>& sizes) {
-    const std::string* const name = text_at(entry, "input_binding");
+    const std::string* const name = entry.find_as<std::string>("input_binding");
     const Value* const value = entry.find("size_bytes");
     const int64_t* const stored = value == nullptr ? nullptr : std::get_if<int64_t>(value);
     if (name == nullptr || stored == nullptr) return;
@@ -301,7 +291,7 @@ std::string version_of(const Map& metadata, Warnings& warnings) {
     warnings.add("{}: version {}, 1 to {} are supported", kMetadata, *number, kMaxVersion);
   if (number != nullptr) return std::to_string(*number);
   warnings.add("{}: {}", kMetadata, version == nullptr ? "no version" : "the version is not a number");
-  const std::string* const text = text_at(metadata, "version");
+  const std::string* const text = metadata.find_as<std::string>("version");
   return text == nullptr ? "" : *text;
 }
 
