@@ -348,6 +348,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<Verification> fill_before_verification(Download& download, uint64_t offset, std::span<std::byte> out) const {
     const RemoteSource& source = *download.source();
     const bool in_order = store_->fetching().stream;
+    if (!in_order) source.accept();                                      // a parser may find corrected bytes
     const uint64_t before = std::max<uint64_t>(source.generation(), 1);  // 0 before the blocks are first opened
     const auto read = in_order ? source.read_ahead(offset, out, {0, size_}) : source.read(offset, out);
     if (!read) {

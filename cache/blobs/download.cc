@@ -148,11 +148,12 @@ void Download::run(const std::stop_token& stop) noexcept {
 // Repeats after wrong bytes, without the origin that sent them.
 Result<store::BlobHandle> Download::download() {
   for (;;) {
-    auto verified = source_->verify();
+    bool repeats = false;
+    auto verified =
+        source_->verify([&] { return repeats = !served_unverified_ && remote_->reject(source_->was_resumed()); });
     if (verified) return verified;
     if (verified.error().code != Code::mismatch) return tl::unexpected(verified.error());
-    if (served_unverified_ || !remote_->reject(source_->was_resumed()))
-      return failure(Code::mismatch, fmt::format("{}: {}", ref_.name, verified.error().message));
+    if (!repeats) return failure(Code::mismatch, fmt::format("{}: {}", ref_.name, verified.error().message));
   }
 }
 

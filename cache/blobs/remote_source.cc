@@ -231,8 +231,9 @@ bool RemoteSource::is_complete() const {
   return opened && (opened->blob != nullptr || opened->blocks->is_complete().value_or(false));
 }
 
-Result<BlobHandle> RemoteSource::verify() const {
+Result<BlobHandle> RemoteSource::verify(const std::function<bool()>& may_repeat) const {
   const auto not_stored = [](const Error& error) { return failure(Code::io, error.message); };
+  accept();
   for (int attempts = 0; attempts < kMaxAttempts; ++attempts) {
     if (auto held = hold_space(); !held) {
       remove_if_empty();
@@ -253,9 +254,11 @@ Result<BlobHandle> RemoteSource::verify() const {
     if (generation != generation_) continue;
     auto& [digest, sums] = *digested;
     if (digest != *blob_->digest) {
-      drop_blocks();
-      return failure(Code::mismatch,
-                     fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex()));
+      Error mismatch{Code::mismatch,
+                     fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex())};
+      const bool repeats = may_repeat && may_repeat();
+      drop_blocks(repeats ? std::nullopt : std::optional(mismatch));
+      return tl::unexpected(std::move(mismatch));
     }
     verified_ = kWhole;
     verified_generation_ = generation;
@@ -334,18 +337,25 @@ void RemoteSource::remove_if_empty() const {
     store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
 }
 
-void RemoteSource::drop_blocks() const {
+void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
   verified_ = kMismatch;
   const std::scoped_lock lock(mutex_);
+  refused_ = refused;
   if (blocks_ != nullptr) blocks_->release();
   if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Held::remove);
   blocks_ = nullptr;
   present_ = 0;
 }
 
+void RemoteSource::accept() const {
+  const std::scoped_lock lock(mutex_);
+  refused_.reset();
+}
+
 // The cached blocks; a new file if they were evicted.
 Result<RemoteSource::Opened> RemoteSource::open() const {
   const std::scoped_lock lock(mutex_);
+  if (refused_) return tl::unexpected(*refused_);
   if (blocks_ != nullptr && !blocks_->is_evicted()) return Opened{blocks_, nullptr};
   for (int attempts = 0; blob_ && attempts < kMaxNamingChecks; ++attempts) {
     if (BlobHandle handle = store_->backend().find(*blob_, size())) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -81,10 +82,13 @@ class RemoteSource final : public Source {
   /// Downloads absent blocks, verifies all bytes, and publishes them as the blob of the name that was given. Prevents
   /// eviction meanwhile. Fails with mismatch if the digest differs, with io if the cache cannot store or publish the
   /// blob, with resource if the thread is cancelled, and as the download does.
-  Result<store::BlobHandle> verify() const;
-
-  /// Removes all blocks from the cache, because they do not match their digest.
-  void drop_blocks() const;
+  ///
+  /// On a mismatch all blocks are removed from the cache. Reads fail from then on, until accept(), so that no reader
+  /// downloads wrong bytes again; unless `may_repeat`, which is called before, tells that verify() will be called
+  /// again.
+  Result<store::BlobHandle> verify(const std::function<bool()>& may_repeat = {}) const;
+  /// Permits reads again after a mismatch. verify() does it, too.
+  void accept() const;
   /// Changes when the blocks of earlier reads were dropped or evicted.
   uint64_t generation() const { return generation_; }
   /// The generation whose bytes verify() has hashed and found to match; 0 if there is none.
@@ -126,6 +130,7 @@ class RemoteSource final : public Source {
   Result<Opened> open() const;
   Result<void> hold_space() const;
   void remove_if_empty() const;
+  void drop_blocks(const std::optional<Error>& refused) const;
   void end_transfers(const store::BlockFilePtr& file) const;
   Result<std::pair<Digest, store::BlockSums>> digest() const;
   Result<store::BlobHandle> publish(const store::BlockFilePtr& file, const Digest& digest, store::BlockSums sums) const;
@@ -159,6 +164,7 @@ class RemoteSource final : public Source {
   mutable std::mutex mutex_;                          // guards the rest
   mutable std::condition_variable changed_;           // blocks were written, or a transfer ended
   mutable store::BlockFilePtr blocks_;                // null until the first read
+  mutable std::optional<Error> refused_;              // by verify(), until the next one
   mutable std::list<TransferPtr> transfers_;
   mutable Clock::time_point last_data_;           // of any transfer
   mutable size_t max_transfers_ = kMaxTransfers;  // fewer after a server refused parallel requests
