@@ -352,8 +352,9 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const uint64_t before = std::max<uint64_t>(source.generation(), 1);  // 0 before the blocks are first opened
     const auto read = in_order ? source.read_ahead(offset, out, {0, size_}) : source.read(offset, out);
     if (!read) {
-      const Error& error = read.error();
-      return failure(error.code == Code::not_found ? Code::io : error.code, error.message);
+      const auto& [code, message] = read.error();
+      if (code == Code::mismatch) return failure(code, fmt::format("{}: {}", ref_.name, message));
+      return failure(code == Code::not_found ? Code::io : code, message);
     }
     const bool is_of_one = before == source.generation();
     record_unverified_read(offset, out, is_of_one ? std::optional(before) : std::nullopt);

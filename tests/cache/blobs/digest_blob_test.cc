@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <thread>
@@ -331,6 +332,27 @@ TEST_F(DigestBlobTest, StreamingServesBytesAndFailsAtEndOnMismatch) {
   EXPECT_THAT(read(*found->verified, bytes.size() - 10, 10), HasSubstr("digest mismatch: found"));
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(making_files(), IsEmpty());
+}
+
+TEST_F(DigestBlobTest, ReadersOfAMismatchedStreamDownloadNothingAgain) {
+  const std::string wrong(bytes.size(), 'x');
+  HttpServer server([&](const SeenRequest&, Wire& wire) {
+    wire.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", wrong.size(), wrong));
+  });
+  for (int round = 0; round < 10; ++round) {
+    const auto store = fetching_store(true);
+    const auto found = store->resolve(blob_ref({server.url("/b")}));
+    ASSERT_TRUE(found);
+    std::vector<std::jthread> readers;
+    for (int i = 0; i < 4; ++i)
+      readers.emplace_back([&] {
+        for (size_t at = 0; at + 1 < bytes.size(); at += 16 * 1024)
+          if (read(*found->verified, at, 1000).starts_with("error")) return;
+      });
+    readers.clear();
+    EXPECT_THAT(read(*found->verified, bytes.size() - 10, 10), HasSubstr("digest mismatch: found"));
+    EXPECT_TRUE(std::filesystem::is_empty(directory + "/v1/blocks")) << "round " << round;
+  }
 }
 
 // semantics 12.6: with --stream a reader never gets bytes of two downloads if one does not verify.
