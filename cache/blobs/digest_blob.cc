@@ -332,16 +332,17 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       return fill_before_verification(*download, offset, out);
     }
     const auto verified = download->wait();
-    if (!verified) {
-      const std::scoped_lock lock(mutex_);
-      // Wrong bytes were served with --stream: do not mix them with correct ones.
-      if (store_->fetching().stream && is_about_the_bytes(verified.error()) && !unverified_reads_.empty())
-        mismatch_ = verified.error();
-      return tl::unexpected(verified.error());
-    }
+    if (!verified) return refused(verified.error());
     TRY_VOID(verified->range->read(offset, out));
     set_held(verified->range);
     return Verification::verified;
+  }
+
+  // If wrong bytes were served with --stream, reads fail from now on: they are not mixed with correct ones.
+  tl::unexpected<Error> refused(const Error& error) const {
+    const std::scoped_lock lock(mutex_);
+    if (store_->fetching().stream && is_about_the_bytes(error) && !unverified_reads_.empty()) mismatch_ = error;
+    return tl::unexpected(error);
   }
 
   // As the server sends them.
@@ -353,7 +354,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const auto read = in_order ? source.read_ahead(offset, out, {0, size_}) : source.read(offset, out);
     if (!read) {
       const auto& [code, message] = read.error();
-      if (code == Code::mismatch) return failure(code, fmt::format("{}: {}", ref_.name, message));
+      if (code == Code::mismatch) return refused({code, fmt::format("{}: {}", ref_.name, message)});
       return failure(code == Code::not_found ? Code::io : code, message);
     }
     const bool is_of_one = before == source.generation();
