@@ -193,7 +193,9 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   // The bytes are as trustworthy as the connection. Once all are cached, their digest is compared.
   Result<void> read_range(const RemoteSourcePtr& ranges, uint64_t offset, std::span<std::byte> out,
                           const std::optional<ByteRange>& expected) const {
-    TRY(expected ? ranges->read_ahead(offset, out, *expected) : ranges->read(offset, out));
+    const auto read = expected ? ranges->read_ahead(offset, out, *expected) : ranges->read(offset, out);
+    if (!read && read.error().code == Code::mismatch) return set_mismatch(*ranges, read.error());
+    TRY(read);
     if (!ranges->is_complete()) return {};
     const std::scoped_lock lock(mutex_);
     if (!verifier_.joinable())
@@ -209,8 +211,12 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (find_cached()) return {};
     const auto verified = ranges->verify();
     if (verified || verified.error().code != Code::mismatch) return verified.map([](const auto&) {});
+    return set_mismatch(*ranges, verified.error());
+  }
+
+  tl::unexpected<Error> set_mismatch(const RemoteSource& ranges, const Error& error) const {
     Error mismatch{Code::mismatch, fmt::format("{}: the ranges from {} do not match: {}", ref_.name,
-                                               ranges->remote().printable(), verified.error().message)};
+                                               ranges.remote().printable(), error.message)};
     const std::scoped_lock lock(mutex_);
     mismatch_ = mismatch;
     return tl::unexpected(std::move(mismatch));
