@@ -68,7 +68,7 @@ class TrustingBlobs final : public Blobs {
   }
   Result<ResolvedBlob> resolve(const BlobRef& ref) override {
     const SourcePtr bytes = TRY(ref.local_copy());
-    if (ref.size && bytes->size() != *ref.size) return failure(Code::mismatch, ref.name + ": another size");
+    if (ref.size && bytes->size() != *ref.size) return failure(Code::corrupt, ref.name + ": another size");
     return ResolvedBlob{bytes, bytes};
   }
 };
