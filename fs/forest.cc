@@ -11,9 +11,6 @@
 namespace weightfs {
 namespace {
 
-// The root of the second added tree.
-constexpr Ino kUnlistedRoot = (Ino{1} << 40) + 1;
-
 // A listed file exists, even if its container has been deleted since. The error must not be not_found, because the
 // kernel would cache that the name does not exist.
 template <class T>
@@ -31,15 +28,17 @@ void add_verification(std::vector<Xattr>& xattrs, const Source& source) {
 
 Forest::Forest(TreePtr root, std::vector<Xattr> root_xattrs, ModelLimits limits)
     : trees_(std::move(limits)), root_xattrs_(std::move(root_xattrs)), container_bytes_(root->container_bytes()) {
-  trees_.add(std::move(root), kRoot);
+  trees_.add(std::move(root));
 }
 
 void Forest::add_unlisted(std::string name, TreePtr tree) {
   unlisted_ = std::move(name);
-  trees_.add(std::move(tree), kUnlistedRoot);
+  const uint32_t nodes = tree->size();
+  unlisted_root_ = trees_.add(std::move(tree));
+  unlisted_end_ = unlisted_root_ + nodes;
 }
 
-bool Forest::is_unlisted(Ino ino) const { return !unlisted_.empty() && ino >> 40 == kUnlistedRoot >> 40; }
+bool Forest::is_unlisted(Ino ino) const { return ino >= unlisted_root_ && ino < unlisted_end_; }
 
 bool Forest::is_dynamic(Ino ino) const {
   const auto at = trees_.find_loaded(ino);  // trees with dynamic files are never dropped
@@ -47,7 +46,7 @@ bool Forest::is_dynamic(Ino ino) const {
 }
 
 Result<Ino> Forest::lookup(Ino directory, std::string_view name) {
-  if (directory == kRoot && !unlisted_.empty() && name == unlisted_) return kUnlistedRoot;
+  if (directory == kRoot && !unlisted_.empty() && name == unlisted_) return unlisted_root_;
   const NodeHandle in = TRY(trees_.enter(directory));
   const auto child = in.tree().find(in.index, name);
   if (!child) return failure(Code::not_found, fmt::format("{} does not exist", quoted(name)));
@@ -55,7 +54,7 @@ Result<Ino> Forest::lookup(Ino directory, std::string_view name) {
 }
 
 Result<Ino> Forest::parent(Ino ino) const {
-  if (ino == kRoot || ino == kUnlistedRoot) return kRoot;
+  if (ino == kRoot || ino == unlisted_root_) return kRoot;
   const NodeHandle at = TRY(trees_.load(ino));
   return at.ino_of(at.tree().parent(at.index));
 }

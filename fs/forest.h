@@ -115,6 +115,8 @@ class Forest {
   std::vector<Xattr> root_xattrs_;
   uint64_t container_bytes_;
   std::string unlisted_;  // the name of the second added tree; empty if there is none
+  Ino unlisted_root_ = 0;
+  Ino unlisted_end_ = 0;  // its nodes have the numbers from unlisted_root_ to this one
 };
 
 }  // namespace weightfs

@@ -14,13 +14,7 @@
 namespace weightfs {
 namespace {
 
-// The low bits of an inode number are the node's number + 1, the high bits the tree's number: 2^24 trees of 2^40 nodes.
-constexpr int kNodeBits = 40;
-constexpr uint64_t kNodeMask = (uint64_t{1} << kNodeBits) - 1;
-constexpr size_t kMaxTrees = size_t{1} << (64 - kNodeBits);
-
-uint32_t number_of(Ino ino) { return static_cast<uint32_t>(ino >> kNodeBits); }
-uint32_t index_of(Ino ino) { return static_cast<uint32_t>((ino & kNodeMask) - 1); }
+constexpr size_t kMaxTrees = size_t{1} << 24;  // 2^24 trees of at most 2^32 nodes: no inode number overflows
 
 // Models are dropped when use exceeds the high watermark, until it does not exceed the low one; in eighths of the
 // memory limit.
@@ -54,20 +48,33 @@ struct GraftedTrees::OutermostModel {
   uint64_t last_use = 0;
 };
 
-Ino GraftedTrees::NodeHandle::ino_of(uint32_t node) const {
-  return node == Tree::kRoot ? root : (uint64_t{number} << kNodeBits) + node + 1;
-}
+Ino GraftedTrees::NodeHandle::ino_of(uint32_t node) const { return node == Tree::kRoot ? root : first + node; }
 
-void GraftedTrees::add(TreePtr tree, Ino root) {
+Ino GraftedTrees::add(TreePtr tree) {
   const uint32_t model = tree->model() == nullptr ? kNoModel : kAddedModel;
   const uint32_t nodes = tree->size();
-  trees_.push_back({std::move(tree), root, nodes, model, {}});
+  const Ino root = std::exchange(next_, next_ + nodes);
+  trees_.push_back({std::move(tree), root, root, nodes, model, {}});
+  return root;
 }
 
 // Call with the lock.
-GraftedTrees::NodeHandle GraftedTrees::handle_of(uint32_t number, uint32_t index) const {
+GraftedTrees::Position GraftedTrees::position_of(Ino ino) const {
+  const auto after = std::ranges::upper_bound(trees_, ino, {}, &Grafted::first);
+  const auto number = static_cast<uint32_t>(after - trees_.begin() - 1);
+  return {number, static_cast<uint32_t>(ino - trees_[number].first)};
+}
+
+// Call with the lock.
+GraftedTrees::NodeHandle GraftedTrees::handle_of(Position position) const {
+  const auto [number, index] = position;
   const Grafted& grafted = trees_[number];
-  NodeHandle place{.tree_ptr = grafted.tree, .number = number, .index = index, .root = grafted.root, .in_use = nullptr};
+  NodeHandle place{.tree_ptr = grafted.tree,
+                   .number = number,
+                   .index = index,
+                   .root = grafted.root,
+                   .first = grafted.first,
+                   .in_use = nullptr};
   if (grafted.model >= kAddedModel) return place;
   const auto& model = models_[grafted.model];
   model->last_use = ++uses_;
@@ -77,8 +84,9 @@ GraftedTrees::NodeHandle GraftedTrees::handle_of(uint32_t number, uint32_t index
 
 std::optional<GraftedTrees::NodeHandle> GraftedTrees::find_loaded(Ino ino) const {
   const std::scoped_lock lock(mutex_);
-  if (trees_[number_of(ino)].tree == nullptr) return std::nullopt;
-  return handle_of(number_of(ino), index_of(ino));
+  const Position position = position_of(ino);
+  if (trees_[position.number].tree == nullptr) return std::nullopt;
+  return handle_of(position);
 }
 
 // Call with the lock. The number of the tree that was grafted at this node; 0 for none.
@@ -90,25 +98,26 @@ uint32_t GraftedTrees::grafted_at(const NodeHandle& node) const {
 // The node at which the tree of `ino` was grafted; nothing for an added tree.
 std::optional<Ino> GraftedTrees::graft_point(Ino ino) const {
   const std::scoped_lock lock(mutex_);
-  const Ino root = trees_[number_of(ino)].root;
-  if (number_of(root) == number_of(ino)) return std::nullopt;
-  return root;
+  const Grafted& tree = trees_[position_of(ino).number];
+  if (tree.root == tree.first) return std::nullopt;
+  return tree.root;
 }
 
 Result<GraftedTrees::NodeHandle> GraftedTrees::load(Ino ino) {
-  std::vector<Ino> below;  // `ino`, and the graft points above it that are in dropped trees
+  std::vector<Position> below;  // of `ino`, and of the graft points above it that are in dropped trees
   std::optional<NodeHandle> at;
   {
     const std::scoped_lock lock(mutex_);
-    while (trees_[number_of(ino)].tree == nullptr) {
-      below.push_back(ino);
-      ino = trees_[number_of(ino)].root;
+    Position position = position_of(ino);
+    while (trees_[position.number].tree == nullptr) {
+      below.push_back(position);
+      position = position_of(trees_[position.number].root);
     }
-    at = handle_of(number_of(ino), index_of(ino));
+    at = handle_of(position);
   }
   for (; !below.empty(); below.pop_back()) {
-    at = TRY(reload(*at, number_of(below.back())));
-    at->index = index_of(below.back());
+    at = TRY(reload(*at, below.back().number));
+    at->index = below.back().index;
   }
   return *at;
 }
@@ -122,7 +131,7 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::reload(const NodeHandle& parent, 
   }
   const std::scoped_lock lock(mutex_);
   restore(number, std::move(tree));
-  return handle_of(number, Tree::kRoot);
+  return handle_of({number, Tree::kRoot});
 }
 
 // Call with the lock. Another thread may have loaded the tree meanwhile.
@@ -156,9 +165,10 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::enter(Ino directory) {
   std::optional<NodeHandle> here;
   {
     const std::scoped_lock lock(mutex_);
-    if (trees_[number_of(directory)].tree != nullptr) here = handle_of(number_of(directory), index_of(directory));
+    const Position position = position_of(directory);
+    if (trees_[position.number].tree != nullptr) here = handle_of(position);
     const uint32_t entered = here ? grafted_at(*here) : 0;
-    if (entered != 0 && trees_[entered].tree != nullptr) return handle_of(entered, Tree::kRoot);
+    if (entered != 0 && trees_[entered].tree != nullptr) return handle_of({entered, Tree::kRoot});
   }
   if (!here) here = TRY(load(directory));
   if (here->node().kind == NodeKind::directory) return *here;
@@ -186,6 +196,7 @@ GraftedTrees::NodeHandle GraftedTrees::graft(const NodeHandle& parent, TreePtr t
     const uint32_t node_count = tree->size();
     Grafted grafted{.tree = std::move(tree),
                     .root = parent.ino(),
+                    .first = std::exchange(next_, next_ + node_count),
                     .node_count = node_count,
                     .model = above.model,
                     .grafts = nullptr};
@@ -199,7 +210,7 @@ GraftedTrees::NodeHandle GraftedTrees::graft(const NodeHandle& parent, TreePtr t
   } else {
     restore(number, std::move(tree));
   }
-  return handle_of(number, Tree::kRoot);
+  return handle_of({number, Tree::kRoot});
 }
 
 // Loads the tree of a node of kind tree.
@@ -285,9 +296,9 @@ bool GraftedTrees::drop(uint32_t number) {
   }
   if (files) files_.insert_or_assign(number, *std::move(files));
   --models_in_memory_;
-  const Ino root = trees_[model.trees.front()].root;
-  const Tree& above = *trees_[number_of(root)].tree;
-  above.tree(above.node(index_of(root))).forget();
+  const Position parent = position_of(trees_[model.trees.front()].root);
+  const Tree& above = *trees_[parent.number].tree;
+  above.tree(above.node(parent.index)).forget();
   return true;
 }
 

@@ -18,7 +18,8 @@
 
 namespace weightfs {
 
-/// An inode number: the numbers of the tree and of the node. It never changes. The root is 1, as in FUSE.
+/// An inode number. It never changes. The numbers of a mount have no gaps as large as a tree: the kernel finds inodes
+/// by a hash of the low bits. The root is 1, as in FUSE.
 using Ino = uint64_t;
 
 /// The limits of a process for the models of a mount.
@@ -39,6 +40,7 @@ class GraftedTrees {
     uint32_t number;  ///< of the tree
     uint32_t index;   ///< of the node
     Ino root;         ///< inode number of the tree's root
+    Ino first;        ///< node `i` has the number first + i, except the root of a grafted tree
     std::shared_ptr<const OutermostModel> in_use;
 
     const Tree& tree() const { return *tree_ptr; }
@@ -49,8 +51,9 @@ class GraftedTrees {
 
   explicit GraftedTrees(ModelLimits limits) : limits_(std::move(limits)) {}
 
-  /// Adds a tree that is never dropped, with inode number `root` for its root. Call it before any other function.
-  void add(TreePtr tree, Ino root);
+  /// Adds a tree that is never dropped; returns the inode number of its root, which is 1 for the first. Call it before
+  /// any other function.
+  Ino add(TreePtr tree);
 
   /// The node; nothing if its tree is dropped.
   std::optional<NodeHandle> find_loaded(Ino ino) const;
@@ -77,7 +80,8 @@ class GraftedTrees {
  private:
   struct Grafted {
     TreePtr tree;  // null if dropped
-    Ino root;
+    Ino root;      // of a grafted tree: the number of the node where it was grafted
+    Ino first;     // as in NodeHandle; ascends with the number of the tree
     uint32_t node_count;
     uint32_t model;  // index in models_; or kNoModel or kAddedModel
     // By Node::first of a node of kind tree: the number of the tree that was grafted there, 0 for none. Null if there
@@ -87,7 +91,13 @@ class GraftedTrees {
   static constexpr uint32_t kNoModel = UINT32_MAX;         // the tree is above the models
   static constexpr uint32_t kAddedModel = UINT32_MAX - 1;  // it is in a model that was added, which is never dropped
 
-  NodeHandle handle_of(uint32_t number, uint32_t index) const;
+  struct Position {
+    uint32_t number;  // of the tree
+    uint32_t index;   // of the node
+  };
+
+  Position position_of(Ino ino) const;
+  NodeHandle handle_of(Position position) const;
   uint32_t grafted_at(const NodeHandle& node) const;
   std::optional<Ino> graft_point(Ino ino) const;
   Result<NodeHandle> reload(const NodeHandle& parent, uint32_t number);
@@ -108,6 +118,7 @@ class GraftedTrees {
   std::mutex dropping_;        // one thread drops at a time; locked before mutex_
   mutable std::mutex mutex_;   // guards the rest
   std::deque<Grafted> trees_;  // by number
+  Ino next_ = 1;               // Grafted::first of the next tree
   std::deque<std::shared_ptr<OutermostModel>> models_;
   std::unordered_map<uint32_t, uint64_t> fingerprints_;  // of the trees that were dropped, by number
   std::unordered_map<uint32_t, FileIdentities> files_;   // of the models that were dropped, by index in models_

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "fs/forest.h"
@@ -19,7 +20,7 @@
 #include "tests/support/models.h"
 #include "tests/support/sanitized.h"
 
-namespace weightfs {
+namespace weightfs::grafted_trees_test {
 namespace {
 
 using testing::HasSubstr;
@@ -124,6 +125,16 @@ class DroppedModels : public testing::Test {
 };
 
 // semantics 9.7
+TEST_F(DroppedModels, HaveConsecutiveInodeNumbers) {
+  enter_all();
+  std::set<Ino> numbers;
+  for (int i = 0; i < kModels; ++i)
+    for (const auto& [path, number] : walk("m" + std::to_string(i))) EXPECT_TRUE(numbers.insert(number).second) << path;
+  for (const auto& [path, number] : walk("sub")) EXPECT_TRUE(numbers.insert(number).second) << path;
+  // A grafted tree has the number of the node where it was grafted for its root, and one number that is not used.
+  EXPECT_LT(*numbers.rbegin(), 2 * numbers.size());
+}
+
 TEST_F(DroppedModels, AreTheLeastRecentlyUsed) {
   for (int i = 0; i < kModels; ++i) {
     ASSERT_EQ(cat("m" + std::to_string(i) + "/tensors/blk/w"), "bytes");
@@ -381,4 +392,4 @@ TEST_F(TreeBudget, FailedDirectoryReleasesItsCharges) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::grafted_trees_test
