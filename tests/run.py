@@ -8,7 +8,11 @@ GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both
 the fuzzers for a short time. If `../shared/conform.py` exists, it checks the plain build against its samples.
 
 Each file of Python tests, and each shard of a GoogleTest binary, is a job in a separate process. Jobs run in parallel, except
-those of EXCLUSIVE and ALONE.
+those of EXCLUSIVE and ALONE. A job that takes longer than TIME_LIMIT is ended with all its processes, and fails.
+
+A job whose tests fail while others run is run once more when no other runs: tests of mounts wait for servers, with limits of
+time. Tests that fail twice fail the run. Jobs that pass then are listed before the total. A crash, a leak or a finding of a
+sanitizer fails at once.
 """
 import argparse
 import collections
@@ -16,6 +20,7 @@ import concurrent.futures
 import glob
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,6 +43,9 @@ CORES = os.cpu_count() or 1
 WORKERS = 2 * CORES  # mount tests spend most of their time waiting
 SHARDS = {"fs_test": 4, "formats_test": 3, "cache_test": 3, "base_test": 2}
 SLOWEST = 15  # tests that are listed at the end
+TIME_LIMIT = 10 * 60  # of a job, in seconds; the longest takes 3 minutes
+WHOLE_TIME_LIMIT = 60 * 60  # jobs that would begin later fail
+FUZZING = 20  # seconds
 
 # Jobs that run one at a time: they unmount or count what other tests mount.
 EXCLUSIVE = ("test_mounts", "test_system", "package_test", "conform")
@@ -51,17 +59,50 @@ NOT_SANITIZED = ("test_doctor", "test_fleet", "test_kubernetes", "test_memory", 
 # Unit tests that are not repeated with sanitizers: they repeat a few operations a million times.
 TOO_LONG = "All/HostileValues.StayWithinBudget/cache_*:SafetensorsIndex.ShardsShareOneBudget"
 
-Result = collections.namedtuple("Result", "passed failed skipped output times", defaults=("", {}))
+# May be run once more: not after a crash or a finding of a sanitizer.
+Result = collections.namedtuple("Result", "passed failed skipped output times repeatable", defaults=("", {}, False))
 Job = collections.namedtuple("Job", "title run")
 
 
-def run_to_end(argv, folder, environment):
-    """Runs a program; returns its status and output. The output goes to a file, because a process that a test leaves behind would
-    keep a pipe open."""
-    with open(os.path.join(folder, "output"), "w+", errors="replace") as output:
-        status = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment).returncode
+def children_of(pid):
+    """The processes below a process, itself last."""
+    found = []
+    for stat in glob.glob(f"/proc/{pid}/task/*/children"):
+        try:
+            with open(stat) as file:
+                for child in file.read().split():
+                    found += children_of(child)
+        except OSError:
+            pass  # it has ended
+    return found + [int(pid)]
+
+
+def end(process):
+    """Kills a process and all processes below it, also those in sessions of their own."""
+    for pid in children_of(process.pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        pass  # it waits for the kernel, which a signal cannot end
+
+
+def run_to_end(argv, environment=None):
+    """Runs a program; returns its status and output, which goes to a file: a process that a test leaves behind would keep a pipe
+    open."""
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        late = ""
+        try:
+            process.wait(TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            end(process)
+            late = f"ended after {TIME_LIMIT} s: {' '.join(argv)}\n"
         output.seek(0)
-        return status, output.read()
+        return process.returncode, output.read() + late
 
 
 def environment_of(weightfs, logs):
@@ -77,7 +118,7 @@ def run_googletest(binary, kind, shard, shards):
                            UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
                            GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard),
                            GTEST_FILTER=f"-{TOO_LONG}" if kind == "sanitized" else "*")
-        status, output = run_to_end([binary, "--gtest_brief=1", f"--gtest_output=json:{report}"], tmp, environment)
+        status, output = run_to_end([binary, "--gtest_brief=1", f"--gtest_output=json:{report}"], environment)
         if not os.path.exists(report):
             return Result(0, 1, 0, f"{output}{binary} ended with status {status} and no report\n")
         with open(report) as file:
@@ -86,10 +127,11 @@ def run_googletest(binary, kind, shard, shards):
     skipped = sum(test["result"] == "SKIPPED" for _, test in tests)
     failed = sum("failures" in test for _, test in tests)
     # Leaks are detected at exit, after all tests have passed.
-    failed += status != 0 and failed == 0
+    leaks = status != 0 and failed == 0
+    failed += leaks
     output = output if failed or skipped else ""
     times = {f"{suite}.{test['name']}": float(test["time"].rstrip("s")) for suite, test in tests}
-    return Result(len(tests) - failed - skipped, failed, skipped, output, times)
+    return Result(len(tests) - failed - skipped, failed, skipped, output, times, not leaks)
 
 
 class Timed(unittest.TextTestResult):
@@ -127,7 +169,7 @@ def run_unittests(file, weightfs):
         os.mkdir(logs)
         os.chmod(logs, 0o777)  # servers of other users write there, too
         argv = [sys.executable, os.path.abspath(__file__), "--file", file, "--report", report]
-        status, output = run_to_end(argv, tmp, environment_of(weightfs, logs))
+        status, output = run_to_end(argv, environment_of(weightfs, logs))
         if not os.path.exists(report):
             return Result(0, 1, 0, f"{output}{file} ended with status {status} and no report\n")
         with open(report) as found:
@@ -139,18 +181,18 @@ def run_unittests(file, weightfs):
                 output += text.read()
         found_by_sanitizers = bool(os.listdir(logs))
         skipped = len(counts["skipped"])
-        return Result(counts["run"] - counts["failed"] - skipped, counts["failed"] + found_by_sanitizers, skipped, output, counts["times"])
+        return Result(counts["run"] - counts["failed"] - skipped, counts["failed"] + found_by_sanitizers, skipped, output, counts["times"],
+                      not found_by_sanitizers)
 
 
 def run_conform(weightfs, name):
-    done = subprocess.run([sys.executable, CONFORM, weightfs, SAMPLES, "--only", name],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    *failures, last = done.stdout.strip().splitlines() or ["no output"]
+    _, printed = run_to_end([sys.executable, CONFORM, weightfs, SAMPLES, "--only", name])
+    *failures, last = printed.strip().splitlines() or ["no output"]
     linked = {line: "has files behind links to a server that does not run" for line in failures
               if line.removeprefix("FAIL ").startswith(LINKED) and ": unreadable: " in line}
     linked |= {line: "needs a symbolic link, which a copy of the samples has lost" for line in failures
                if line.startswith(f"FAIL {WITH_LINK}/") and not os.path.islink(os.path.join(SAMPLES, WITH_LINK, "link.bin"))}
-    output = "".join(f"{line}\n" for line in failures if line not in linked) + done.stderr
+    output = "".join(f"{line}\n" for line in failures if line not in linked)
     output += "".join(f"skipped: {line.split()[1].rstrip(':')} {reason}\n" for line, reason in linked.items())
     words = last.split()
     if len(words) == 4 and words[1] == "passed,":
@@ -159,15 +201,15 @@ def run_conform(weightfs, name):
 
 
 def run_fuzzers(sanitized):
-    """Runs all fuzz targets of the sanitized build for 40 seconds; a target with a finding fails."""
+    """Runs all fuzz targets of the sanitized build for FUZZING seconds; a target with a finding fails."""
     if not glob.glob("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"):
         return Result(0, 0, 1, "skipped: fuzzing needs clang's libFuzzer (libclang-rt-14-dev)\n")
-    done = subprocess.run([os.path.join(HOME, "scripts", "fuzz"), "--no-install", "--sanitized", "--build", sanitized, "--seconds", "40", "--seed", "1"],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    words = done.stdout.splitlines()[-1].split() if done.stdout else []
+    fuzz = [os.path.join(HOME, "scripts", "fuzz"), "--no-install", "--sanitized", "--build", sanitized, "--seconds", str(FUZZING)]
+    _, output = run_to_end([*fuzz, "--seed", "1"])
+    words = output.splitlines()[-1].split() if output else []
     if len(words) != 6 or words[5] != "findings":
-        return Result(0, 1, 0, done.stdout + done.stderr)
-    return Result(int(words[0]) - int(words[4]), int(words[4]), 0, done.stdout + done.stderr)
+        return Result(0, 1, 0, output)
+    return Result(int(words[0]) - int(words[4]), int(words[4]), 0, output)
 
 
 def conform_jobs(weightfs):
@@ -223,17 +265,30 @@ class Build:
         self.process = subprocess.Popen(build, stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
 
     def wait(self):
-        status = self.process.wait()
+        try:
+            status = self.process.wait(WHOLE_TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            end(self.process)
+            status = "no end"
         self.output.seek(0)
         if status != 0:
             sys.exit(f"{self.output.read()}the build of {self.folder} failed")
         print(f"== built {self.folder}", flush=True)
 
 
+def minutes(seconds):
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
 class Report:
     def __init__(self):
+        self.begun = time.monotonic()
         self.passed = self.failed = self.skipped = 0
         self.times = {}
+        self.repeated = []  # lines on jobs that passed when they were run once more
+
+    def is_late(self):
+        return time.monotonic() - self.begun > WHOLE_TIME_LIMIT
 
     def add(self, job, result, seconds):
         self.passed += result.passed
@@ -241,20 +296,20 @@ class Report:
         self.skipped += result.skipped
         kind = job.title.rpartition(", ")[2]
         self.times.update({f"{name} ({kind})": taken for name, taken in result.times.items()})
-        print(f"{result.output}== {job.title}: {result.passed} passed, {result.failed} failed, {result.skipped} skipped, {seconds:.0f} s",
-              flush=True)
+        print(f"{result.output}== {job.title}: {result.passed} passed, {result.failed} failed, {result.skipped} skipped, {seconds:.0f} s, "
+              f"at {minutes(time.monotonic() - self.begun)}", flush=True)
+
+    def put_off(self, job, result, seconds):
+        print(f"{result.output}== {job.title}: {result.failed} failed in {seconds:.0f} s; it is run once more at the end", flush=True)
 
     def close(self):
         print("== slowest tests")
         for name, seconds in sorted(self.times.items(), key=lambda entry: -entry[1])[:SLOWEST]:
             print(f"{seconds:6.1f} s  {name}")
+        for line in self.repeated:
+            print(line)
         print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
         return 1 if self.failed or not self.passed else 0
-
-
-def timed(job):
-    begun = time.monotonic()
-    return job.run(), time.monotonic() - begun
 
 
 def main():
@@ -272,12 +327,31 @@ def main():
         parser.error("--plain and --sanitized are required")
     os.environ["ATTACKS"] = "ci"
     report = Report()
+    failed = []  # jobs to run once more
+
+    def timed(job):
+        begun = time.monotonic()
+        if report.is_late():
+            return Result(0, 1, 0, f"{job.title} was not run: the run has taken {minutes(WHOLE_TIME_LIMIT)} minutes\n"), 0
+        return job.run(), time.monotonic() - begun
 
     def run_group(group, workers):
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
             running = {pool.submit(timed, job): job for job in group if args.only in job.title}
             for done in concurrent.futures.as_completed(running):
-                report.add(running[done], *done.result())
+                job, (result, seconds) = running[done], done.result()
+                if result.failed and result.repeatable and workers > 1 and not report.is_late():
+                    report.put_off(job, result, seconds)
+                    failed.append(job)
+                else:
+                    report.add(job, result, seconds)
+
+    def repeat_failed():
+        for job in failed:
+            result, seconds = timed(job)
+            report.add(job, result, seconds)
+            if not result.failed:
+                report.repeated.append(f"passed only when run once more: {job.title}")
 
     build = Build(args.sanitized) if args.build else None
     jobs = list(plain_jobs(os.path.abspath(args.plain)))
@@ -288,6 +362,7 @@ def main():
         build.wait()
     run_group(sanitized_jobs(os.path.abspath(args.sanitized)), WORKERS)
     run_group(alone, 1)
+    repeat_failed()
     print("not run with sanitizers:", ", ".join(NOT_SANITIZED), "and", TOO_LONG)
     return report.close()
 
