@@ -33,7 +33,7 @@ ROOMS = {
 APART = [("cli/mount", "cli/service")]
 
 # The headers of formats/ that other folders may include.
-WAIST = {"formats/model.h", "formats/format.h", "formats/dtype.h", "formats/verify.h", "formats/archive/symlink.h",
+WAIST = {"formats/float32.h", "formats/model.h", "formats/format.h", "formats/dtype.h", "formats/verify.h", "formats/archive/symlink.h",
          "formats/ollama/name.h"}
 
 MAX_FILES = 25  # .cc and .h in one folder
