@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::blobs_test {
 namespace {
 
 using testing::HasSubstr;
@@ -125,4 +125,4 @@ TEST(Crc32c, IsCastagnoli) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::blobs_test

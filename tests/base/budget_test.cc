@@ -8,7 +8,7 @@
 
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::budget_test {
 namespace {
 
 using testing::HasSubstr;
@@ -126,4 +126,4 @@ TEST(Charges, AreReleasedUnlessKept) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::budget_test

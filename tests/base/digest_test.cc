@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weightfs {
+namespace weightfs::digest_test {
 namespace {
 
 // FIPS 180-4's own examples.
@@ -35,4 +35,4 @@ TEST(GitBlobId, IsTheSha1OfTheSizeAndTheContent) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::digest_test

@@ -10,7 +10,7 @@
 
 #include "base/cancel.h"
 
-namespace weightfs {
+namespace weightfs::later_test {
 namespace {
 
 TEST(Later, IsComputedOnceForConcurrentCallers) {
@@ -143,4 +143,4 @@ TEST(Later, WaitingThreadsReceiveForgottenValue) {
 TEST(Later, OfHoldsValueImmediately) { EXPECT_EQ(Later<int>::of(3).peek(), 3); }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::later_test

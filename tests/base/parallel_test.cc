@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace weightfs {
+namespace weightfs::parallel_test {
 namespace {
 
 TEST(Parallel, EachPartIsDoneOnce) {
@@ -59,4 +59,4 @@ TEST(Parallel, NumberOfProcessorsIsLimited) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::parallel_test

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-namespace weightfs {
+namespace weightfs::recent_blocks_test {
 namespace {
 
 // Reads the first byte of a block of `size` bytes, each of which is `value`; counts the computations.
@@ -111,4 +111,4 @@ TEST(RecentBlocks, BlocksOfDestroyedSourceAreFreed) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::recent_blocks_test

@@ -18,7 +18,7 @@
 #include "base/os/descriptor.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::source_test {
 namespace {
 
 using testing::HasSubstr;
@@ -482,4 +482,4 @@ TEST(ReadText, AllocatesNothingBeyondTheSource) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::source_test

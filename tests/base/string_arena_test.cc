@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace weightfs {
+namespace weightfs::string_arena_test {
 namespace {
 
 TEST(StringArena, KeepsStringsOfAnyLengthAlsoWhenMoved) {
@@ -24,4 +24,4 @@ TEST(StringArena, KeepsStringsOfAnyLengthAlsoWhenMoved) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::string_arena_test

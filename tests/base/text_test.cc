@@ -6,7 +6,7 @@
 #include <iomanip>
 #include <utility>
 
-namespace weightfs {
+namespace weightfs::text_test {
 namespace {
 
 TEST(Quoted, EscapesTerminalControls) {
@@ -52,4 +52,4 @@ TEST(HumanSize, UsesBinaryUnits) {
 TEST(Text, LowerCaseChangesOnlyAscii) { EXPECT_EQ(lower_case("AZaz@[0-\xC3\x84"), "azaz@[0-\xC3\x84"); }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::text_test

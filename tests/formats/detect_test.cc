@@ -6,7 +6,7 @@
 #include "formats/format.h"
 #include "tests/support/small_models.h"
 
-namespace weightfs {
+namespace weightfs::detect_test {
 namespace {
 
 using namespace test;
@@ -117,4 +117,4 @@ TEST(Detection, IsModelPredictsReadModel) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::detect_test

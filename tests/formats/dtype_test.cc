@@ -4,7 +4,7 @@
 
 #include "formats/model.h"
 
-namespace weightfs {
+namespace weightfs::dtype_test {
 namespace {
 
 std::optional<uint64_t> size_of(std::string_view dtype, const Shape& shape) {
@@ -105,4 +105,4 @@ TEST(DType, BigEndianDiffersOnlyInNumpyView) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::dtype_test

@@ -6,7 +6,7 @@
 
 #include "base/os/memory.h"
 
-namespace weightfs {
+namespace weightfs::tensor_list_test {
 namespace {
 
 using testing::ElementsAre;
@@ -127,4 +127,4 @@ TEST(TensorList, NeedsFortyBytesAndTheNamePerTensor) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::tensor_list_test

@@ -10,7 +10,7 @@
 #include "tests/support/invariants.h"
 #include "tests/support/small_models.h"
 
-namespace weightfs {
+namespace weightfs::contract_test {
 namespace {
 
 using namespace test;
@@ -412,4 +412,4 @@ TEST(EveryFormat, IsInSuite) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::contract_test

@@ -14,7 +14,7 @@
 #include "tests/support/models.h"
 #include "tests/support/sanitized.h"
 
-namespace weightfs {
+namespace weightfs::forest_test {
 namespace {
 
 using testing::ElementsAre;
@@ -417,4 +417,4 @@ TEST(Forest, NewDirectoriesAreRefusedWithoutMemory) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::forest_test

@@ -15,9 +15,9 @@
 #include "formats/format.h"
 #include "fs/layout.h"
 #include "fs/listing.h"
+#include "tests/builders/mlf_builder.h"
+#include "tests/builders/tensor_cache_builder.h"
 #include "tests/support/memory_folder.h"
-#include "tests/support/mlf_builder.h"
-#include "tests/support/tensor_cache_builder.h"
 
 namespace {
 
@@ -54,7 +54,7 @@ void operator delete[](void* memory) noexcept { uncounted(memory); }
 void operator delete(void* memory, size_t) noexcept { uncounted(memory); }
 void operator delete[](void* memory, size_t) noexcept { uncounted(memory); }
 
-namespace weightfs {
+namespace weightfs::hostile_values_test {
 namespace {
 
 using namespace test;
@@ -359,4 +359,4 @@ INSTANTIATE_TEST_SUITE_P(All, HostileValues, testing::ValuesIn(cases()),
                          [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::hostile_values_test

@@ -9,7 +9,7 @@
 
 #include "base/digest.h"
 
-namespace weightfs {
+namespace weightfs::names_test {
 namespace {
 
 using testing::ElementsAre;
@@ -204,4 +204,4 @@ TEST(Names, HostileNamesGiveValidUniquePaths) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::names_test

@@ -17,7 +17,7 @@
 #include "tests/support/counted_source.h"
 #include "tests/support/models.h"
 
-namespace weightfs::test {
+namespace weightfs::test::prefetch_test {
 namespace {
 
 using testing::ElementsAre;
@@ -279,4 +279,4 @@ TEST_F(PrefetchTest, StopCancelsTheDownloadOfAllFiles) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::prefetch_test

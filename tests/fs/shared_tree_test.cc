@@ -8,7 +8,7 @@
 #include "fs/layout.h"
 #include "tests/support/models.h"
 
-namespace weightfs {
+namespace weightfs::shared_tree_test {
 namespace {
 
 using testing::ElementsAre;
@@ -105,4 +105,4 @@ TEST(SharedTree, ModelTensorsAndNpyTogetherNeedHundredBytesPerTensor) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::shared_tree_test

@@ -10,11 +10,11 @@
 
 #include "base/text.h"
 #include "fs/forest.h"
-#include "tests/support/ollama_builder.h"
-#include "tests/support/safetensors_builder.h"
+#include "tests/builders/ollama_builder.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::source_tree_test {
 namespace {
 
 namespace stdfs = std::filesystem;
@@ -423,4 +423,4 @@ TEST_F(ForOthersTest, FollowLinksKeepsRightsOfOwner) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::source_tree_test

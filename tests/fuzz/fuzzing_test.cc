@@ -13,7 +13,7 @@
 #include "tests/support/small_disk.h"
 #include "tests/support/small_models.h"
 
-namespace weightfs::test {
+namespace weightfs::test::fuzzing_test {
 namespace {
 
 constexpr size_t kMegabyte = 1'000'000;
@@ -129,4 +129,4 @@ TEST(FuzzMutation, LengthOfAHeaderFollowsIt) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::fuzzing_test

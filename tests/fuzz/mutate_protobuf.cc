@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/builders/protobuf_builder.h"
 #include "tests/fuzz/sibling.h"
 #include "tests/fuzz/targets.h"
-#include "tests/support/protobuf_builder.h"
 
 namespace weightfs::test {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "tests/fuzz/target.h"
 
-namespace weightfs::test {
+namespace weightfs::test::replay_test {
 namespace {
 
 struct Entry {
@@ -50,4 +50,4 @@ INSTANTIATE_TEST_SUITE_P(Files, FuzzCorpus, testing::ValuesIn(corpus()), [](cons
 });
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::replay_test

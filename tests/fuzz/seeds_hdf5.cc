@@ -1,6 +1,6 @@
 // HDF5 files with each kind of chunk index, filter, attribute and link.
+#include "tests/builders/hdf5_builder.h"
 #include "tests/fuzz/seeds.h"
-#include "tests/support/hdf5_builder.h"
 
 namespace weightfs::test {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <array>
 
+#include "tests/builders/ollama_builder.h"
 #include "tests/fuzz/seeds.h"
-#include "tests/support/ollama_builder.h"
 
 namespace weightfs::test {
 namespace {

@@ -1,6 +1,6 @@
 // Seeds for the readers of pickles: every opcode, every way to describe a tensor, and bombs.
+#include "tests/builders/pickle_builder.h"
 #include "tests/fuzz/seeds.h"
-#include "tests/support/pickle_builder.h"
 
 namespace weightfs::test {
 namespace {

@@ -5,9 +5,9 @@
 #include "base/text.h"
 #include "formats/format.h"
 #include "formats/hdf5/fields.h"
+#include "tests/builders/pickle_builder.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"
-#include "tests/support/pickle_builder.h"
 
 namespace weightfs::test {
 namespace {

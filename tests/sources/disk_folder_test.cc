@@ -9,7 +9,7 @@
 
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::disk_folder_test {
 namespace {
 
 namespace stdfs = std::filesystem;
@@ -93,4 +93,4 @@ TEST_F(ReferredFileTest, RefusesFilesThatAreNotRegular) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::disk_folder_test

@@ -6,7 +6,7 @@
 
 #include "sources/source.h"
 
-namespace weightfs {
+namespace weightfs::huggingface_test {
 namespace {
 
 TEST(HuggingfaceSource, OfflineByEnvironmentIsForTheHubOnly) {
@@ -33,4 +33,4 @@ TEST(HuggingfaceSource, PrefixMakesAName) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::huggingface_test

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/safetensors_builder.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::kinds_test {
 namespace {
 
 using testing::HasSubstr;
@@ -67,4 +67,4 @@ TEST(SourceKind, InvalidNameIsRefusedByItsKind) {
 TEST(SourceKind, MissingPathIsNotFound) { EXPECT_EQ(find_source("/does/not/exist", {}).error().code, Code::not_found); }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::kinds_test

@@ -10,11 +10,11 @@
 
 #include "sources/kinds.h"
 #include "sources/source.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/support/http_server.h"
-#include "tests/support/safetensors_builder.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs::test {
+namespace weightfs::test::s3_test {
 namespace {
 
 using testing::ElementsAre;
@@ -241,4 +241,4 @@ TEST_F(S3SettingsTest, InvalidFilesAreHarmless) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::s3_test

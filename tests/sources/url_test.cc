@@ -11,11 +11,11 @@
 
 #include "base/text.h"
 #include "sources/source.h"
-#include "tests/support/gguf_builder.h"
+#include "tests/builders/gguf_builder.h"
 #include "tests/support/http_server.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs::test {
+namespace weightfs::test::url_test {
 namespace {
 
 using testing::Each;
@@ -202,4 +202,4 @@ TEST_F(UrlTest, DirectoryWithoutAModelNamesTheFilesThatWereTried) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::url_test

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "formats/format.h"
-#include "tests/support/gguf_builder.h"
+#include "tests/builders/gguf_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/reading.h"
 

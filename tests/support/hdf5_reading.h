@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "formats/format.h"
-#include "tests/support/hdf5_builder.h"
+#include "tests/builders/hdf5_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/reading.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "formats/format.h"
+#include "tests/builders/onnx_builder.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/model_text.h"
-#include "tests/support/onnx_builder.h"
 #include "tests/support/reading.h"
 
 namespace weightfs::test::onnx {

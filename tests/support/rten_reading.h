@@ -11,8 +11,8 @@
 
 #include "base/text.h"
 #include "formats/format.h"
+#include "tests/builders/rten_builder.h"
 #include "tests/support/reading.h"
-#include "tests/support/rten_builder.h"
 
 namespace weightfs::test::rten {
 

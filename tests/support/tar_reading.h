@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "formats/archive/archive.h"
+#include "tests/builders/tar_builder.h"
 #include "tests/support/reading.h"
-#include "tests/support/tar_builder.h"
 
 namespace weightfs::test::tars {
 

@@ -11,9 +11,9 @@
 
 #include "base/text.h"
 #include "formats/format.h"
+#include "tests/builders/tflite_builder.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/reading.h"
-#include "tests/support/tflite_builder.h"
 
 namespace weightfs::test::tflite {
 

@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::confined_directory_test {
 namespace {
 
 namespace stdfs = std::filesystem;
@@ -349,4 +349,4 @@ TEST(NamedFile, ReportsFirstNonRootOwnersOfLinksAndDirectories) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::confined_directory_test

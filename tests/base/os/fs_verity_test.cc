@@ -19,7 +19,7 @@
 #include "base/verity/block_list.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::fs_verity_test {
 namespace {
 
 std::string content(int fd) {
@@ -113,4 +113,4 @@ TEST(FsVerity, EnabledFileIsReadOnlyAndHasTheDigestOfItsBlockList) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::fs_verity_test

@@ -16,7 +16,7 @@
 
 #include "tests/support/sanitized.h"
 
-namespace weightfs {
+namespace weightfs::memory_test {
 namespace {
 
 namespace stdfs = std::filesystem;
@@ -218,4 +218,4 @@ TEST(ProcessMemoryDeathTest, LimitIsHalfOfTheAddressSpaceLimit) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::memory_test

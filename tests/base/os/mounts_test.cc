@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
 
-namespace weightfs {
+namespace weightfs::mounts_test {
 namespace {
 
 TEST(MountLine, ParsesSourceAndMountPoint) {
@@ -50,4 +50,4 @@ TEST(Mounts, IncludeRoot) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::mounts_test

@@ -14,7 +14,7 @@
 #include "base/os/confined_directory.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::open_files_test {
 namespace {
 
 using testing::HasSubstr;
@@ -165,4 +165,4 @@ TEST_F(ClosedFile, IdleFilesAreClosedWhenDescriptorsRunOut) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::open_files_test

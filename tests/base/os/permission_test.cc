@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace weightfs {
+namespace weightfs::permission_test {
 namespace {
 
 constexpr uid_t kAlice = 1000;
@@ -98,4 +98,4 @@ TEST(Permission, ReadsGroupsOfAccount) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::permission_test

@@ -9,7 +9,7 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 
-namespace weightfs {
+namespace weightfs::rendering_test {
 namespace {
 
 using testing::HasSubstr;
@@ -135,4 +135,4 @@ TEST(ParseJson, StopsAtBudgetLimit) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::rendering_test

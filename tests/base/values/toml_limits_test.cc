@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "base/values/value.h"
 
-namespace weightfs {
+namespace weightfs::toml_limits_test {
 namespace {
 
 using testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(TomlLimits, BoundTheSearchForTables) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::toml_limits_test

@@ -8,7 +8,7 @@
 
 #include "base/values/json.h"
 
-namespace weightfs {
+namespace weightfs::value_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -219,4 +219,4 @@ TEST(ParseToml, ReportsLineOfInvalidToml) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::value_test

@@ -19,7 +19,7 @@
 
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::block_list_test {
 namespace {
 
 using testing::HasSubstr;
@@ -407,4 +407,4 @@ TEST(BlockList, ManyThreadsVerifyAtTheSameTime) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::block_list_test

@@ -10,7 +10,7 @@
 
 #include "tests/cache/store_fixture.h"
 
-namespace weightfs::test {
+namespace weightfs::test::blob_store_test {
 namespace {
 
 using testing::ElementsAre;
@@ -381,4 +381,4 @@ TEST_F(BlobStoreTest, SmallBlobOfUnknownSizeCreatesNoFile) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::blob_store_test

@@ -17,7 +17,7 @@
 #include "tests/cache/store_fixture.h"
 #include "tests/support/http_server.h"
 
-namespace weightfs {
+namespace weightfs::digest_blob_test {
 namespace {
 
 using test::describe;
@@ -676,4 +676,4 @@ TEST_F(DigestBlobTest, HangingServerIsAbandonedWhenStoreStops) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::digest_blob_test

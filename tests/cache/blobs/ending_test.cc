@@ -13,7 +13,7 @@
 #include "tests/cache/child_process.h"
 #include "tests/cache/store_fixture.h"
 
-namespace weightfs::test {
+namespace weightfs::test::ending_test {
 namespace {
 
 using testing::IsEmpty;
@@ -104,4 +104,4 @@ TEST_F(ShutdownTest, CachedBlobsAreStillReadable) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::ending_test

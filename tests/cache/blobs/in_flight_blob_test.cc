@@ -9,7 +9,7 @@
 #include "cache/blob_store.h"
 #include "tests/cache/store_fixture.h"
 
-namespace weightfs::test {
+namespace weightfs::test::in_flight_blob_test {
 namespace {
 
 using testing::IsEmpty;
@@ -285,4 +285,4 @@ TEST_P(InFlightBlobTest, BlobIsReadUncachedWhenOutOfMemory) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::in_flight_blob_test

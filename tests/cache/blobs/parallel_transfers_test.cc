@@ -10,7 +10,7 @@
 #include "tests/cache/fetch_fixture.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs::test {
+namespace weightfs::test::parallel_transfers_test {
 namespace {
 
 using fetch_fixture::quick_retries;
@@ -202,4 +202,4 @@ TEST_F(ParallelTransfers, OriginOfWrongBytesIsNotUsedAgain) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::parallel_transfers_test

@@ -12,7 +12,7 @@
 #include "tests/cache/fetch_fixture.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs::test {
+namespace weightfs::test::ranged_blob_test {
 namespace {
 
 using fetch_fixture::quick_retries;
@@ -272,4 +272,4 @@ TEST_F(RangedBlobTest, FileOfAnotherSizeIsNotReadByRanges) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::ranged_blob_test

@@ -15,7 +15,7 @@
 #include "tests/cache/fetch_fixture.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs::test {
+namespace weightfs::test::remote_source_test {
 namespace {
 
 using blobs::ReadAhead;
@@ -532,4 +532,4 @@ TEST(ReadAhead, ParserGetsATenthAhead) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::remote_source_test

@@ -7,7 +7,7 @@
 #include "base/cancel.h"
 #include "tests/cache/store_fixture.h"
 
-namespace weightfs::test {
+namespace weightfs::test::unused_decoding_test {
 namespace {
 
 using testing::ElementsAre;
@@ -232,4 +232,4 @@ TEST_P(UnusedDecoding, KilledReaderReturnsAndStreamEnds) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::unused_decoding_test

@@ -6,7 +6,7 @@
 
 #include "tests/cache/fetch_fixture.h"
 
-namespace weightfs {
+namespace weightfs::remote_file_test {
 namespace {
 
 using namespace download;
@@ -353,4 +353,4 @@ TEST(RemoteFile, CredentialsAreSentOnlyToTheirOrigin) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::remote_file_test

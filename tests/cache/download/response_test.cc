@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-namespace weightfs {
+namespace weightfs::response_test {
 namespace {
 
 using namespace download;
@@ -63,4 +63,4 @@ TEST(Response, MessageOfTheServerIsPartOfTheError) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::response_test

@@ -6,7 +6,7 @@
 #include "cache/download/remote_file.h"
 #include "tests/cache/fetch_fixture.h"
 
-namespace weightfs {
+namespace weightfs::retry_test {
 namespace {
 
 using namespace download;
@@ -312,4 +312,4 @@ TEST(RemoteFileRetries, ResumedBytesMayBeTheWrongOnes) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::retry_test

@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace weightfs {
+namespace weightfs::address_policy_test {
 namespace {
 
 std::string use_of(const std::string& text) {
@@ -106,4 +106,4 @@ TEST(Address, IsPrintedInStandardNotation) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::address_policy_test

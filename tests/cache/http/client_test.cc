@@ -7,7 +7,7 @@
 
 #include "tests/cache/http_fixture.h"
 
-namespace weightfs {
+namespace weightfs::client_test {
 namespace {
 
 using namespace http;
@@ -295,4 +295,4 @@ TEST(Url, IsPrintedWithoutSecrets) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::client_test

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-namespace weightfs {
+namespace weightfs::proxy_test {
 namespace {
 
 using namespace http;
@@ -57,4 +57,4 @@ TEST_F(Proxy, IsBypassedForNoProxyHosts) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::proxy_test

@@ -8,7 +8,7 @@
 #include "cache/huggingface/api.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs::huggingface {
+namespace weightfs::huggingface::huggingface_test {
 namespace {
 
 using testing::HasSubstr;
@@ -296,4 +296,4 @@ TEST(HuggingfaceFiles, NextPageIsOnTheSameServer) {
 }
 
 }  // namespace
-}  // namespace weightfs::huggingface
+}  // namespace weightfs::huggingface::huggingface_test

@@ -13,7 +13,7 @@
 #include "tests/cache/registry_fixture.h"
 #include "tests/support/ssh_key.h"
 
-namespace weightfs::test {
+namespace weightfs::test::access_test {
 namespace {
 
 using namespace registry;
@@ -191,4 +191,4 @@ TEST_F(CredentialPathsTest, DockerConfigDirectoryIsRespected) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::access_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weightfs::test {
+namespace weightfs::test::auth_challenge_test {
 namespace {
 
 using namespace registry;
@@ -80,4 +80,4 @@ TEST(AuthChallenge, NumberIsBounded) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::auth_challenge_test

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace weightfs {
+namespace weightfs::base64_test {
 namespace {
 
 using namespace registry;
@@ -37,4 +37,4 @@ TEST(Base64, InvalidTextIsRefused) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::base64_test

@@ -12,7 +12,7 @@
 #include "tests/support/ssh_key.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs::test {
+namespace weightfs::test::credentials_test {
 namespace {
 
 using namespace registry;
@@ -304,4 +304,4 @@ TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsStopped) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::credentials_test

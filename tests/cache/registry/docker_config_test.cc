@@ -5,7 +5,7 @@
 
 #include "tests/support/temporary.h"
 
-namespace weightfs::test {
+namespace weightfs::test::docker_config_test {
 namespace {
 
 using namespace registry;
@@ -91,4 +91,4 @@ TEST_F(DockerConfigTest, UnexpectedValuesAreIgnored) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::docker_config_test

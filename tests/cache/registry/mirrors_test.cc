@@ -8,7 +8,7 @@
 #include "tests/support/reading.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::mirrors_test {
 namespace {
 
 using namespace test;
@@ -126,4 +126,4 @@ TEST_F(MirrorConfig, BrokenFileIsReportedAndNotUsed) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::mirrors_test

@@ -8,7 +8,7 @@
 
 #include "tests/cache/registry_fixture.h"
 
-namespace weightfs::test {
+namespace weightfs::test::registry_test {
 namespace {
 
 using testing::AllOf;
@@ -357,4 +357,4 @@ TEST_F(RegistryTest, DockerIoMapsToItsRegistry) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::registry_test

@@ -6,7 +6,7 @@
 #include "tests/cache/site.h"
 #include "tests/support/ssh_key.h"
 
-namespace weightfs::test {
+namespace weightfs::test::token_test {
 namespace {
 
 using namespace registry;
@@ -134,4 +134,4 @@ TEST_F(TokenAnswerTest, TemporaryFailureIsRetried) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::token_test

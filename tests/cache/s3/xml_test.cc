@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace weightfs::s3 {
+namespace weightfs::s3::xml_test {
 namespace {
 
 using testing::ElementsAre;
@@ -175,4 +175,4 @@ TEST(S3Errors, HostileBodiesAreHarmless) {
 }
 
 }  // namespace
-}  // namespace weightfs::s3
+}  // namespace weightfs::s3::xml_test

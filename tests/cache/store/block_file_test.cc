@@ -12,7 +12,7 @@
 #include "tests/cache/test_producer.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs::test {
+namespace weightfs::test::block_file_test {
 namespace {
 
 using namespace store;
@@ -238,4 +238,4 @@ TEST_F(BlockFileTest, HugeFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::block_file_test

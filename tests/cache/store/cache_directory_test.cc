@@ -13,7 +13,7 @@
 
 #include "cache/blob_store.h"
 
-namespace weightfs::test {
+namespace weightfs::test::cache_directory_test {
 namespace {
 
 using Environment = std::map<std::string, std::string>;
@@ -66,4 +66,4 @@ TEST(CacheDirectory, IsNotFoundWithoutEnvironmentVariables) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::cache_directory_test

@@ -23,7 +23,7 @@
 #include "tests/cache/child_process.h"
 #include "tests/cache/store_fixture.h"
 
-namespace weightfs::test {
+namespace weightfs::test::disk_quota_test {
 namespace {
 
 using namespace store;
@@ -521,4 +521,4 @@ TEST_F(InventoryTest, BlobPublishedDuringScanIsCountedOnce) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::disk_quota_test

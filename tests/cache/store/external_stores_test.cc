@@ -21,7 +21,7 @@
 #include "tests/cache/test_producer.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs::test {
+namespace weightfs::test::external_stores_test {
 namespace {
 
 using namespace store;
@@ -329,4 +329,4 @@ TEST_F(ExternalStoresTest, LastMountOnPathDecides) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::external_stores_test

@@ -9,7 +9,7 @@
 #include "tests/cache/cache_fixture.h"
 #include "tests/cache/child_process.h"
 
-namespace weightfs::test {
+namespace weightfs::test::maintenance_test {
 namespace {
 
 using namespace store;
@@ -447,4 +447,4 @@ TEST_F(SweepTest, LinkToExistingBlobIsKept) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::maintenance_test

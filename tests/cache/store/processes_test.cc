@@ -6,7 +6,7 @@
 #include "tests/cache/child_process.h"
 #include "tests/cache/store_fixture.h"
 
-namespace weightfs::test {
+namespace weightfs::test::processes_test {
 namespace {
 
 using testing::IsEmpty;
@@ -163,4 +163,4 @@ TEST_F(ProcessesTest, FileOfDeadProcessIsNotContinued) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::processes_test

@@ -12,7 +12,7 @@
 #include "cache/maintenance.h"
 #include "tests/cache/store_fixture.h"
 
-namespace weightfs::test {
+namespace weightfs::test::recheck_test {
 namespace {
 
 using namespace store;
@@ -231,4 +231,4 @@ TEST(BlockSumsTest, DoNotDependOnWriteSizes) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::recheck_test

@@ -11,7 +11,7 @@
 #include "cache/blob_store.h"
 #include "tests/cache/store_fixture.h"
 
-namespace weightfs::test {
+namespace weightfs::test::temp_file_backend_test {
 namespace {
 
 using namespace store;
@@ -161,4 +161,4 @@ TEST_F(TempFileStoreTest, BlobIsReadUncachedWithoutTempDirectory) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::temp_file_backend_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace weightfs {
+namespace weightfs::suggestions_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(Suggestions, SentenceListsThem) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::suggestions_test

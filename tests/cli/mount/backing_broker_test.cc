@@ -8,7 +8,7 @@
 
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::backing_broker_test {
 namespace {
 
 constexpr const char* kRefused = "the broker refuses: not a regular file that is open for reading";
@@ -62,4 +62,4 @@ TEST_F(BackingBrokerTest, RefusesFilesWithoutDeviceAndAfterStop) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::backing_broker_test

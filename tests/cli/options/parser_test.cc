@@ -4,7 +4,7 @@
 
 #include "cli/options/command.h"
 
-namespace weightfs {
+namespace weightfs::parser_test {
 namespace {
 
 using testing::ElementsAre;
@@ -331,4 +331,4 @@ TEST(HelpText, IsNeverWiderThan100Columns) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::parser_test

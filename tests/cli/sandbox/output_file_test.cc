@@ -12,7 +12,7 @@
 
 #include "tests/support/temporary.h"
 
-namespace weightfs::sandbox {
+namespace weightfs::sandbox::output_file_test {
 namespace {
 
 class OutputFileTest : public testing::Test {
@@ -98,4 +98,4 @@ TEST_F(OutputFileTest, OnlyRegularFilesAreReplaced) {
 }
 
 }  // namespace
-}  // namespace weightfs::sandbox
+}  // namespace weightfs::sandbox::output_file_test

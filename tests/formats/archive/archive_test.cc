@@ -9,7 +9,7 @@
 #include "tests/support/memory_folder.h"
 #include "tests/support/small_models.h"
 
-namespace weightfs {
+namespace weightfs::archive_test {
 namespace {
 
 using namespace archive;
@@ -271,4 +271,4 @@ TEST(ModelEntryFile, IsFoundByDirectoryListing) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::archive_test

@@ -11,13 +11,13 @@
 #include "formats/archive/tar.h"
 #include "formats/codec/codec.h"
 #include "formats/verify.h"
+#include "tests/builders/tar_builder.h"
+#include "tests/builders/zip_builder.h"
 #include "tests/support/codec_reading.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/small_models.h"
-#include "tests/support/tar_builder.h"
-#include "tests/support/zip_builder.h"
 
-namespace weightfs {
+namespace weightfs::budget_test {
 namespace {
 
 using namespace archive;
@@ -645,4 +645,4 @@ TEST(VerifyBudget, BombIsNotChecked) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::budget_test

@@ -3,7 +3,7 @@
 
 #include "tests/support/tar_reading.h"
 
-namespace weightfs {
+namespace weightfs::tar_compressed_test {
 namespace {
 
 using namespace test;
@@ -201,4 +201,4 @@ TEST(TarCompressed, EveryFlippedByteIsRefusedOrRead) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::tar_compressed_test

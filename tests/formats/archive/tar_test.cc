@@ -4,7 +4,7 @@
 
 #include "tests/support/tar_reading.h"
 
-namespace weightfs {
+namespace weightfs::tar_test {
 namespace {
 
 using namespace archive;
@@ -527,4 +527,4 @@ TEST(Tar, EveryFlippedHeaderByteWithFixedChecksumIsRefusedOrRead) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::tar_test

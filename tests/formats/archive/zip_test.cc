@@ -12,11 +12,11 @@
 
 #include "base/text.h"
 #include "formats/archive/archive.h"
+#include "tests/builders/zip_builder.h"
 #include "tests/support/reading.h"
 #include "tests/support/temporary.h"
-#include "tests/support/zip_builder.h"
 
-namespace weightfs {
+namespace weightfs::zip_test {
 namespace {
 
 using namespace archive;
@@ -683,4 +683,4 @@ TEST(Zip, IsDetectedByHeadAndMaybeByEnd) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::zip_test

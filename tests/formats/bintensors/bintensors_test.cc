@@ -5,12 +5,12 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/format.h"
-#include "tests/support/bintensors_builder.h"
+#include "tests/builders/bintensors_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::bintensors_test {
 namespace {
 
 using namespace test;
@@ -398,4 +398,4 @@ TEST(BinTensors, IsNotDetectedInOtherFiles) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::bintensors_test

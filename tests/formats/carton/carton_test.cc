@@ -12,7 +12,7 @@
 #include "formats/verify.h"
 #include "tests/support/memory_folder.h"
 
-namespace weightfs {
+namespace weightfs::carton_test {
 namespace {
 
 using namespace test;
@@ -539,4 +539,4 @@ TEST(Verify, ReportsProgress) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::carton_test

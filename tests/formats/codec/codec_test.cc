@@ -13,7 +13,7 @@
 #include "tests/support/compressed.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::codec_test {
 namespace {
 
 using namespace codec;
@@ -324,4 +324,4 @@ TEST(Codec, DecodersDoNotReadBeyondEnd) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::codec_test

@@ -6,7 +6,7 @@
 #include "tests/support/codec_reading.h"
 #include "tests/support/compressed.h"
 
-namespace weightfs {
+namespace weightfs::gzip_test {
 namespace {
 
 using namespace codec;
@@ -123,4 +123,4 @@ TEST(CodecGzip, HeaderIsBoundedAndVerified) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::gzip_test

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace weightfs {
+namespace weightfs::cursor_test {
 namespace {
 
 constexpr std::string_view kBytes("\x01\x02\x03\x04\x00\x00\x80\x3f", 8);
@@ -66,4 +66,4 @@ TEST(Cursor, ValuesMayCrossBufferAnywhere) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::cursor_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weightfs {
+namespace weightfs::relative_path_test {
 namespace {
 
 std::string cleaned(std::string_view path) {
@@ -34,4 +34,4 @@ TEST(RelativePath, NamingNoFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::relative_path_test

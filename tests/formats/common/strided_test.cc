@@ -8,7 +8,7 @@
 
 #include "base/recent_blocks.h"
 
-namespace weightfs {
+namespace weightfs::strided_test {
 namespace {
 
 // Numbers that count up, as bytes of the type T.
@@ -217,4 +217,4 @@ TEST(Strided, PackedElementsAreServedOnlyAsStored) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::strided_test

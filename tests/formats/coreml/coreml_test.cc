@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "formats/format.h"
-#include "tests/support/coreml_builder.h"
+#include "tests/builders/coreml_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::coreml_test {
 namespace {
 
 using namespace test::coreml;
@@ -162,4 +162,4 @@ TEST(CoreMl, BlocksAreReadUpTo100Messages) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::coreml_test

@@ -3,12 +3,12 @@
 
 #include "base/values/json.h"
 #include "formats/format.h"
-#include "tests/support/dduf_builder.h"
+#include "tests/builders/dduf_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/reading.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::dduf_test {
 namespace {
 
 using namespace test;
@@ -100,4 +100,4 @@ TEST(Dduf, ZipWithoutIndexIsZip) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::dduf_test

@@ -4,12 +4,12 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/format.h"
-#include "tests/support/executorch_builder.h"
+#include "tests/builders/executorch_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::executorch_test {
 namespace {
 
 using namespace test::executorch;
@@ -165,4 +165,4 @@ TEST(Executorch, RefusesFilesWithoutAHeaderOrTables) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::executorch_test

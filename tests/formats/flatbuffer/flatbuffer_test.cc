@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/flatbuffer_builder.h"
+#include "tests/builders/flatbuffer_builder.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::flatbuffer_test {
 namespace {
 
 using namespace test::flatbuffer;
@@ -131,4 +131,4 @@ TEST(FlatBuffer, ChargesEachUseOfASharedTable) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::flatbuffer_test

@@ -4,12 +4,12 @@
 
 #include "base/values/json.h"
 #include "formats/format.h"
-#include "tests/support/flax_builder.h"
+#include "tests/builders/flax_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::flax_test {
 namespace {
 
 using namespace test;
@@ -172,4 +172,4 @@ TEST(Flax, IsDetectedByMapWithTextKey) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::flax_test

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace weightfs::flax {
+namespace weightfs::flax::msgpack_test {
 namespace {
 
 using testing::HasSubstr;
@@ -74,4 +74,4 @@ TEST(Msgpack, RefusesLengthsBeyondTheEnd) {
 }
 
 }  // namespace
-}  // namespace weightfs::flax
+}  // namespace weightfs::flax::msgpack_test

@@ -4,12 +4,12 @@
 
 #include "base/values/json.h"
 #include "formats/format.h"
-#include "tests/support/ggml_builder.h"
+#include "tests/builders/ggml_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::ggml_test {
 namespace {
 
 using namespace test;
@@ -124,4 +124,4 @@ TEST(Ggml, IsDetectedByMagicNumber) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::ggml_test

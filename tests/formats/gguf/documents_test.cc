@@ -6,7 +6,7 @@
 #include "base/values/json.h"
 #include "tests/support/gguf_reading.h"
 
-namespace weightfs {
+namespace weightfs::documents_test {
 namespace {
 
 using namespace test;
@@ -84,4 +84,4 @@ TEST(GgufDocuments, RendersADocumentOfABigEndianFile) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::documents_test

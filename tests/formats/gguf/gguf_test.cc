@@ -6,7 +6,7 @@
 #include "tests/support/gguf_reading.h"
 #include "tests/support/probe.h"
 
-namespace weightfs {
+namespace weightfs::gguf_test {
 namespace {
 
 using namespace test;
@@ -265,4 +265,4 @@ TEST(Gguf, SurvivesEveryFlippedByte) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::gguf_test

@@ -8,7 +8,7 @@
 
 #include "tests/support/gguf_reading.h"
 
-namespace weightfs {
+namespace weightfs::split_test {
 namespace {
 
 using namespace test;
@@ -163,4 +163,4 @@ TEST(GgufSplit, FileWithoutSplitCountIsShownAlone) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::split_test

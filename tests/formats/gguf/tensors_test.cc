@@ -5,7 +5,7 @@
 #include "formats/common/warnings.h"
 #include "tests/support/gguf_reading.h"
 
-namespace weightfs {
+namespace weightfs::tensors_test {
 namespace {
 
 using namespace test;
@@ -187,4 +187,4 @@ TEST(GgufTensors, WarningsAreBounded) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::tensors_test

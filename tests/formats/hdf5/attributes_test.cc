@@ -3,7 +3,7 @@
 #include "tests/support/hdf5_reading.h"
 #include "tests/support/reading.h"
 
-namespace weightfs::test {
+namespace weightfs::test::attributes_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -132,4 +132,4 @@ TEST(Hdf5Attributes, CommittedTypeIsFollowedOnce) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::attributes_test

@@ -2,7 +2,7 @@
 
 #include "tests/support/hdf5_reading.h"
 
-namespace weightfs::test {
+namespace weightfs::test::chunks_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -232,4 +232,4 @@ TEST(Hdf5Chunks, EachChunkIsDecodedOnceByASequentialRead) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::chunks_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weightfs::hdf5 {
+namespace weightfs::hdf5::fields_test {
 namespace {
 
 // The values that Bob Jenkins gives for hashlittle().
@@ -31,4 +31,4 @@ TEST(Hdf5Fields, BytesForANumber) {
 }
 
 }  // namespace
-}  // namespace weightfs::hdf5
+}  // namespace weightfs::hdf5::fields_test

@@ -4,9 +4,9 @@
 
 #include <bit>
 
-#include "tests/support/hdf5_builder.h"
+#include "tests/builders/hdf5_builder.h"
 
-namespace weightfs::hdf5 {
+namespace weightfs::hdf5::filters_test {
 namespace {
 
 using test::le;
@@ -96,4 +96,4 @@ TEST(Hdf5Filters, InvalidScaleOffsetIsRefused) {
 }
 
 }  // namespace
-}  // namespace weightfs::hdf5
+}  // namespace weightfs::hdf5::filters_test

@@ -2,7 +2,7 @@
 
 #include "tests/support/hdf5_reading.h"
 
-namespace weightfs::test {
+namespace weightfs::test::hdf5_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -181,4 +181,4 @@ TEST(Hdf5, MetadataAreReadInPages) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::hdf5_test

@@ -1,12 +1,12 @@
 #include <gmock/gmock.h>
 
+#include "tests/builders/zip_builder.h"
 #include "tests/support/hdf5_reading.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/reading.h"
 #include "tests/support/small_models.h"
-#include "tests/support/zip_builder.h"
 
-namespace weightfs::test {
+namespace weightfs::test::keras_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -114,4 +114,4 @@ TEST(KerasSharded, DirectoryIsNamedByItsIndex) {
 }
 
 }  // namespace
-}  // namespace weightfs::test
+}  // namespace weightfs::test::keras_test

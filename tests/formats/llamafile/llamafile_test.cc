@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "formats/format.h"
-#include "tests/support/dduf_builder.h"
+#include "tests/builders/dduf_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::llamafile_test {
 namespace {
 
 using namespace test;
@@ -94,4 +94,4 @@ TEST(Llamafile, ExecutableWithoutZipIsRefused) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::llamafile_test

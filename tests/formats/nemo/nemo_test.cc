@@ -8,7 +8,7 @@
 #include "tests/support/small_disk.h"
 #include "tests/support/small_models.h"
 
-namespace weightfs {
+namespace weightfs::nemo_test {
 namespace {
 
 using namespace test;
@@ -63,4 +63,4 @@ TEST(Nemo, TarWithoutCheckpointIsPlainTar) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::nemo_test

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace weightfs::numpy {
+namespace weightfs::numpy::descr_test {
 namespace {
 
 using testing::HasSubstr;
@@ -86,4 +86,4 @@ TEST(NumpyDescr, BoundsSizes) {
 }
 
 }  // namespace
-}  // namespace weightfs::numpy
+}  // namespace weightfs::numpy::descr_test

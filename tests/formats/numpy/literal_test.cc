@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace weightfs::numpy {
+namespace weightfs::numpy::literal_test {
 namespace {
 
 using testing::HasSubstr;
@@ -119,4 +119,4 @@ TEST(NumpyLiteral, PrintsLongOnesCut) {
 }
 
 }  // namespace
-}  // namespace weightfs::numpy
+}  // namespace weightfs::numpy::literal_test

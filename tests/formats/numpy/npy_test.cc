@@ -5,12 +5,12 @@
 #include "base/values/json.h"
 #include "formats/format.h"
 #include "formats/numpy/array.h"
+#include "tests/builders/numpy_builder.h"
 #include "tests/support/model_text.h"
-#include "tests/support/numpy_builder.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::npy_test {
 namespace {
 
 using namespace test;
@@ -190,4 +190,4 @@ TEST(NpyFile, IsDetectedByMagicNumber) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::npy_test

@@ -6,13 +6,13 @@
 
 #include "base/values/json.h"
 #include "formats/format.h"
+#include "tests/builders/numpy_builder.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/support/model_text.h"
-#include "tests/support/numpy_builder.h"
 #include "tests/support/reading.h"
-#include "tests/support/safetensors_builder.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs {
+namespace weightfs::npz_test {
 namespace {
 
 using namespace test;
@@ -178,4 +178,4 @@ TEST(Npz, ZipsWithoutArraysAreZips) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::npz_test

@@ -10,7 +10,7 @@
 #include "tests/support/small_disk.h"
 #include "tests/support/small_models.h"
 
-namespace weightfs {
+namespace weightfs::oci_test {
 namespace {
 
 using namespace test;
@@ -152,4 +152,4 @@ TEST(OciManifest, IsNotOllamas) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::oci_test

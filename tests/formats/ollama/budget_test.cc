@@ -6,9 +6,9 @@
 #include <atomic>
 
 #include "formats/format.h"
-#include "tests/support/ollama_builder.h"
+#include "tests/builders/ollama_builder.h"
 
-namespace weightfs {
+namespace weightfs::budget_test {
 namespace {
 
 using namespace test;
@@ -153,4 +153,4 @@ TEST(OllamaBudget, MemoryOfManifestsInStoreIsBounded) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::budget_test

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "tests/support/reading.h"
 
-namespace weightfs::ollama {
+namespace weightfs::ollama::manifest_test {
 namespace {
 
 using test::error_in;
@@ -177,4 +177,4 @@ TEST(OllamaManifest, IdMatchesOllamaList) {
 }
 
 }  // namespace
-}  // namespace weightfs::ollama
+}  // namespace weightfs::ollama::manifest_test

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::media_type_test {
 namespace {
 
 using namespace ollama;
@@ -76,4 +76,4 @@ TEST(MediaType, TypeIsReadDespiteInvalidParameters) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::media_type_test

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::name_test {
 namespace {
 
 using namespace ollama;
@@ -102,4 +102,4 @@ TEST(OllamaName, IsParsedFromStorePath) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::name_test

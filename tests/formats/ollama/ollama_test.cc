@@ -9,12 +9,12 @@
 #include "base/values/json.h"
 #include "formats/format.h"
 #include "formats/verify.h"
+#include "tests/builders/ollama_builder.h"
+#include "tests/builders/zip_builder.h"
 #include "tests/support/model_text.h"
-#include "tests/support/ollama_builder.h"
 #include "tests/support/reading.h"
-#include "tests/support/zip_builder.h"
 
-namespace weightfs {
+namespace weightfs::ollama_test {
 namespace {
 
 using namespace test;
@@ -810,4 +810,4 @@ TEST(OllamaLimits, SumOfClaimedSizesDoesNotOverflow) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::ollama_test

@@ -7,9 +7,9 @@
 
 #include "formats/format.h"
 #include "formats/ollama/manifest.h"
-#include "tests/support/ollama_builder.h"
+#include "tests/builders/ollama_builder.h"
 
-namespace weightfs {
+namespace weightfs::store_test {
 namespace {
 
 using namespace test;
@@ -223,4 +223,4 @@ TEST(OllamaStore, ManifestPathHasFourValidParts) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::store_test

@@ -6,7 +6,7 @@
 #include "base/values/json.h"
 #include "tests/support/onnx_reading.h"
 
-namespace weightfs {
+namespace weightfs::graph_json_test {
 namespace {
 
 using namespace test::onnx;
@@ -103,4 +103,4 @@ TEST(OnnxGraphJson, IsRefusedBeyondTheBudget) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::graph_json_test

@@ -6,7 +6,7 @@
 
 #include "tests/support/onnx_reading.h"
 
-namespace weightfs {
+namespace weightfs::graph_test {
 namespace {
 
 using namespace test::onnx;
@@ -160,4 +160,4 @@ TEST(OnnxGraph, LongNameIsRefused) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::graph_test

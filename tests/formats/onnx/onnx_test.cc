@@ -6,7 +6,7 @@
 #include "tests/support/probe.h"
 #include "tests/support/small_models.h"
 
-namespace weightfs {
+namespace weightfs::onnx_test {
 namespace {
 
 using namespace test::onnx;
@@ -131,4 +131,4 @@ TEST(Onnx, ValuesAreNotReadToListTensors) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::onnx_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/onnx_reading.h"
 
-namespace weightfs {
+namespace weightfs::tensor_test {
 namespace {
 
 using namespace test::onnx;
@@ -146,4 +146,4 @@ TEST(OnnxTensor, FieldOfAnotherWireTypeIsUnknown) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::tensor_test

@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "formats/format.h"
+#include "tests/builders/paddle_builder.h"
 #include "tests/support/counted_source.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/model_text.h"
-#include "tests/support/paddle_builder.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::paddle_test {
 namespace {
 
 using namespace test::paddle;
@@ -134,4 +134,4 @@ TEST(Paddle, ValuesAreNotReadToListTensors) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::paddle_test

@@ -4,11 +4,11 @@
 
 #include <array>
 
+#include "tests/builders/protobuf_builder.h"
 #include "tests/support/counted_source.h"
 #include "tests/support/model_text.h"
-#include "tests/support/protobuf_builder.h"
 
-namespace weightfs::protobuf {
+namespace weightfs::protobuf::numbers_test {
 namespace {
 
 using test::ProtobufBuilder;
@@ -129,4 +129,4 @@ TEST(NumbersLayout, BoundsTheCount) {
 }
 
 }  // namespace
-}  // namespace weightfs::protobuf
+}  // namespace weightfs::protobuf::numbers_test

@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/builders/protobuf_builder.h"
 #include "tests/support/counted_source.h"
-#include "tests/support/protobuf_builder.h"
 
-namespace weightfs::protobuf {
+namespace weightfs::protobuf::scanner_test {
 namespace {
 
 using test::ProtobufBuilder;
@@ -139,4 +139,4 @@ TEST(ProtobufScanner, LongTextIsRefusedBeforeItIsRead) {
 }
 
 }  // namespace
-}  // namespace weightfs::protobuf
+}  // namespace weightfs::protobuf::scanner_test

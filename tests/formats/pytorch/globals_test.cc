@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace weightfs::pytorch {
+namespace weightfs::pytorch::globals_test {
 namespace {
 
 using testing::ElementsAre;
@@ -63,4 +63,4 @@ TEST(Globals, NamesAreEscapedInWarnings) {
 }
 
 }  // namespace
-}  // namespace weightfs::pytorch
+}  // namespace weightfs::pytorch::globals_test

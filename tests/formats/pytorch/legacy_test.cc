@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "formats/format.h"
+#include "tests/builders/pickle_builder.h"
 #include "tests/support/model_text.h"
-#include "tests/support/pickle_builder.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::legacy_test {
 namespace {
 
 using namespace test;
@@ -123,4 +123,4 @@ TEST(PytorchLegacy, NamesOfFunctionsAreWarnedOf) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::legacy_test

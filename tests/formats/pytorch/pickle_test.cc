@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/pickle_builder.h"
+#include "tests/builders/pickle_builder.h"
 
-namespace weightfs::pytorch {
+namespace weightfs::pytorch::pickle_test {
 namespace {
 
 using namespace test;
@@ -216,4 +216,4 @@ TEST(Pickle, ChargesValuesToBudget) {
 }
 
 }  // namespace
-}  // namespace weightfs::pytorch
+}  // namespace weightfs::pytorch::pickle_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weightfs::pytorch {
+namespace weightfs::pytorch::pickle_text_test {
 namespace {
 
 TEST(PickleText, DecimalOfIntegersInTwosComplement) {
@@ -42,4 +42,4 @@ TEST(PickleText, QuotesAreRemovedInPairs) {
 }
 
 }  // namespace
-}  // namespace weightfs::pytorch
+}  // namespace weightfs::pytorch::pickle_text_test

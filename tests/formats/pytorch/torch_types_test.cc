@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weightfs::pytorch {
+namespace weightfs::pytorch::torch_types_test {
 namespace {
 
 std::string_view name_of(const TorchType* type) { return type == nullptr ? "none" : type->name; }
@@ -38,4 +38,4 @@ TEST(TorchTypes, ComplexElementsAreTwoNumbers) {
 }
 
 }  // namespace
-}  // namespace weightfs::pytorch
+}  // namespace weightfs::pytorch::torch_types_test

@@ -4,11 +4,11 @@
 
 #include "base/text.h"
 #include "formats/format.h"
+#include "tests/builders/pickle_builder.h"
 #include "tests/support/model_text.h"
-#include "tests/support/pickle_builder.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::zip_test {
 namespace {
 
 using namespace test;
@@ -268,4 +268,4 @@ TEST(PytorchZip, ArchiveWithoutPickleIsPlainZip) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::zip_test

@@ -8,7 +8,7 @@
 #include "tests/support/probe.h"
 #include "tests/support/rten_reading.h"
 
-namespace weightfs {
+namespace weightfs::rten_test {
 namespace {
 
 using namespace test::rten;
@@ -309,4 +309,4 @@ TEST(Rten, SurvivesEveryFlippedByte) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::rten_test

@@ -5,13 +5,13 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/format.h"
+#include "tests/builders/pickle_builder.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/support/memory_folder.h"
-#include "tests/support/pickle_builder.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
-#include "tests/support/safetensors_builder.h"
 
-namespace weightfs {
+namespace weightfs::index_test {
 namespace {
 
 using namespace test;
@@ -309,4 +309,4 @@ TEST(SafetensorsIndex, IsNotDetectedInOtherFiles) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::index_test

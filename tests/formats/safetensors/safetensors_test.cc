@@ -5,12 +5,12 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/format.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
-#include "tests/support/safetensors_builder.h"
 
-namespace weightfs {
+namespace weightfs::safetensors_test {
 namespace {
 
 using namespace test;
@@ -446,4 +446,4 @@ TEST(Safetensors, IsNotDetectedInOtherFiles) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::safetensors_test

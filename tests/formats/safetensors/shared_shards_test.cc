@@ -6,11 +6,11 @@
 
 #include "base/text.h"
 #include "formats/format.h"
-#include "tests/support/gguf_builder.h"
+#include "tests/builders/gguf_builder.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/support/rten_reading.h"
-#include "tests/support/safetensors_builder.h"
 
-namespace weightfs {
+namespace weightfs::shared_shards_test {
 namespace {
 
 using namespace test;
@@ -171,4 +171,4 @@ TEST(Rten, GraphJsonBeyondBudgetIsRefused) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::shared_shards_test

@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "base/values/json.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
-#include "tests/support/safetensors_builder.h"
 #include "tests/support/tflite_reading.h"
 
-namespace weightfs {
+namespace weightfs::tflite_test {
 namespace {
 
 using namespace test::tflite;
@@ -223,4 +223,4 @@ TEST(Tflite, RefusesFilesThatAreNotFlatBuffers) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::tflite_test

@@ -6,12 +6,12 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/archive/archive_formats.h"
-#include "tests/support/mlf_builder.h"
+#include "tests/builders/mlf_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::mlf_test {
 namespace {
 
 using namespace test;
@@ -363,4 +363,4 @@ TEST(Mlf, ReadsEveryTruncationAndFlippedByteOfItsMetadata) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::mlf_test

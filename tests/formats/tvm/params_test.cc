@@ -6,13 +6,13 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "tests/builders/params_builder.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/model_text.h"
-#include "tests/support/params_builder.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs {
+namespace weightfs::params_test {
 namespace {
 
 using namespace test;
@@ -386,4 +386,4 @@ TEST(TvmParams, IsDetectedByMagicNumber) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::params_test

@@ -6,13 +6,13 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/format.h"
+#include "tests/builders/tensor_cache_builder.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
-#include "tests/support/tensor_cache_builder.h"
 
-namespace weightfs {
+namespace weightfs::tensor_cache_test {
 namespace {
 
 using namespace test;
@@ -323,4 +323,4 @@ TEST(TensorCache, IsDetectedByNameAndKeys) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::tensor_cache_test

@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-namespace weightfs {
+namespace weightfs::interrupts_test {
 namespace {
 
 using namespace fuse;
@@ -44,4 +44,4 @@ TEST(KilledReader, InvisibleAndLiveThreadsAreNotKilled) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::interrupts_test

@@ -19,7 +19,7 @@
 #include "base/os/tmpfile.h"
 #include "fs/fuse/operations.h"
 
-namespace weightfs {
+namespace weightfs::passthrough_test {
 namespace {
 
 using namespace fuse;
@@ -275,4 +275,4 @@ TEST(Passthrough, WithoutBackingFilesTheReasonIsTheGivenOne) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::passthrough_test

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-namespace weightfs {
+namespace weightfs::statistics_test {
 namespace {
 
 using namespace fuse;
@@ -84,4 +84,4 @@ TEST(Statistics, OpenFilesAndPendingRequestsAreUse) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::statistics_test

@@ -19,7 +19,7 @@
 #include "base/os/descriptor.h"
 #include "fs/fuse/interrupts.h"
 
-namespace weightfs {
+namespace weightfs::workers_test {
 namespace {
 
 using namespace fuse;
@@ -199,4 +199,4 @@ TEST_F(WorkersTest, EndsAfterExitOfSessionAndSignal) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::workers_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/models.h"
 
-namespace weightfs {
+namespace weightfs::npy_test {
 namespace {
 
 using namespace views;
@@ -151,4 +151,4 @@ TEST_F(StringNpy, StringTensorsHaveNpy) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::npy_test

@@ -5,7 +5,7 @@
 #include "formats/model.h"
 #include "fs/views/view.h"
 
-namespace weightfs {
+namespace weightfs::unpacked_test {
 namespace {
 
 std::string values_of(std::string_view dtype, std::string packed, uint64_t elements) {
@@ -66,4 +66,4 @@ TEST(Unpacked, NpyViewOfPackedTensorHasOneBytePerElement) {
 }
 
 }  // namespace
-}  // namespace weightfs
+}  // namespace weightfs::unpacked_test

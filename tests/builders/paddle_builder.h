@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/support/params_builder.h"
-#include "tests/support/protobuf_builder.h"
+#include "tests/builders/params_builder.h"
+#include "tests/builders/protobuf_builder.h"
 
 namespace weightfs::test::paddle {
 

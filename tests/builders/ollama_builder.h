@@ -8,9 +8,9 @@
 
 #include "base/digest.h"
 #include "base/text.h"
-#include "tests/support/gguf_builder.h"
+#include "tests/builders/gguf_builder.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/support/memory_folder.h"
-#include "tests/support/safetensors_builder.h"
 
 namespace weightfs::test {
 

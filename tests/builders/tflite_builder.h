@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/flatbuffer_builder.h"
-#include "tests/support/safetensors_builder.h"
-#include "tests/support/zip_builder.h"
+#include "tests/builders/flatbuffer_builder.h"
+#include "tests/builders/safetensors_builder.h"
+#include "tests/builders/zip_builder.h"
 
 namespace weightfs::test::tflite {
 

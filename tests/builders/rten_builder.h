@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/flatbuffer_builder.h"
+#include "tests/builders/flatbuffer_builder.h"
 
 namespace weightfs::test::rten {
 

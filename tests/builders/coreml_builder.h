@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/builders/params_builder.h"
+#include "tests/builders/protobuf_builder.h"
 #include "tests/support/memory_folder.h"
-#include "tests/support/params_builder.h"
-#include "tests/support/protobuf_builder.h"
 
 namespace weightfs::test::coreml {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "tests/builders/params_builder.h"
 #include "tests/support/memory_folder.h"
-#include "tests/support/params_builder.h"
 
 namespace weightfs::test {
 

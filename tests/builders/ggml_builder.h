@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/support/params_builder.h"
+#include "tests/builders/params_builder.h"
 
 namespace weightfs::test {
 

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "tests/support/gguf_builder.h"
+#include "tests/builders/gguf_builder.h"
+#include "tests/builders/safetensors_builder.h"
+#include "tests/builders/zip_builder.h"
 #include "tests/support/memory_folder.h"
-#include "tests/support/safetensors_builder.h"
-#include "tests/support/zip_builder.h"
 
 namespace weightfs::test {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "tests/support/tar_builder.h"
+#include "tests/builders/tar_builder.h"
 
 namespace weightfs::test::artifacts {
 

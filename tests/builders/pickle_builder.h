@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/zip_builder.h"
+#include "tests/builders/zip_builder.h"
 
 namespace weightfs::test {
 

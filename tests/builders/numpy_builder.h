@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "tests/support/zip_builder.h"
+#include "tests/builders/zip_builder.h"
 
 namespace weightfs::test {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/protobuf_builder.h"
+#include "tests/builders/protobuf_builder.h"
 
 namespace weightfs::test::onnx {
 
