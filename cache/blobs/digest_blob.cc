@@ -334,7 +334,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (mode == ReadMode::unverified) return fill_before_verification(*download, offset, out);
     if (mode == ReadMode::served && store_->fetching().stream && !has_last_byte && is_same_stream(*download)) {
       download->set_served_unverified();
-      download->start();
+      download->start(has_read_before_verification());
       return fill_before_verification(*download, offset, out);
     }
     const auto verified = download->wait();
@@ -366,6 +366,11 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const bool is_of_one = before == source.generation();
     record_unverified_read(offset, out, is_of_one ? std::optional(before) : std::nullopt);
     return Verification::unverified;
+  }
+
+  bool has_read_before_verification() const {
+    const std::scoped_lock lock(mutex_);
+    return !unverified_reads_.empty();
   }
 
   // Whether the bytes that were streamed before are those of the running download.

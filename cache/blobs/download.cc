@@ -59,8 +59,9 @@ Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<
 
 Download::~Download() { stop(); }
 
-void Download::start() {
+void Download::start(bool continues) {
   const std::scoped_lock lock(mutex_);
+  if (!is_running_ && continues && source_->is_refused()) return;
   start_locked();
 }
 

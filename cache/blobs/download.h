@@ -39,8 +39,9 @@ class Download {
   /// Whether that limit ended it.
   bool is_too_large() const { return is_too_large_; }
 
-  /// Starts it, unless it runs. It ends if start() and wait() are not called for a while.
-  void start();
+  /// Starts it, unless it runs. It ends if start() and wait() are not called for a while. A reader that has read a part
+  /// (`continues`) does not start it after a mismatch: it must not read another download.
+  void start(bool continues);
   /// Starts it, and waits for the verified blob. Fails as RemoteSource::verify(); with resource if the calling thread
   /// is cancelled.
   Result<store::BlobHandle> wait();

@@ -352,6 +352,11 @@ void RemoteSource::accept() const {
   refused_.reset();
 }
 
+bool RemoteSource::is_refused() const {
+  const std::scoped_lock lock(mutex_);
+  return refused_.has_value();
+}
+
 // The cached blocks; a new file if they were evicted.
 Result<RemoteSource::Opened> RemoteSource::open() const {
   const std::scoped_lock lock(mutex_);

@@ -89,6 +89,7 @@ class RemoteSource final : public Source {
   Result<store::BlobHandle> verify(const std::function<bool()>& may_repeat = {}) const;
   /// Permits reads again after a mismatch. verify() does it, too.
   void accept() const;
+  bool is_refused() const;
   /// Changes when the blocks of earlier reads were dropped or evicted.
   uint64_t generation() const { return generation_; }
   /// The generation whose bytes verify() has hashed and found to match; 0 if there is none.
