@@ -10,7 +10,7 @@ the fuzzers for a short time. If `../shared/conform.py` exists, it checks the pl
 Each file of Python tests, and each shard of a GoogleTest binary, is a job in a separate process. Jobs run in parallel, except
 those of EXCLUSIVE and ALONE. A job that takes longer than TIME_LIMIT is ended with all its processes, and fails.
 
-A job whose tests fail while others run is run once more when no other runs: tests of mounts wait for servers, with limits of
+A job whose tests fail is run once more at the end, when no other runs: tests of mounts wait for servers, with limits of
 time. Tests that fail twice fail the run. Jobs that pass then are listed before the total. A crash, a leak or a finding of a
 sanitizer fails at once.
 """
@@ -340,7 +340,7 @@ def main():
             running = {pool.submit(timed, job): job for job in group if args.only in job.title}
             for done in concurrent.futures.as_completed(running):
                 job, (result, seconds) = running[done], done.result()
-                if result.failed and result.repeatable and workers > 1 and not report.is_late():
+                if result.failed and result.repeatable and not report.is_late():
                     report.put_off(job, result, seconds)
                     failed.append(job)
                 else:

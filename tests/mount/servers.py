@@ -4,6 +4,7 @@ The kernel chooses every port, without races: nginx inherits its socket; the por
 Servers end with their test, also if it is killed. Each counts its requests.
 """
 import base64
+import contextlib
 import ctypes
 import hashlib
 import http.client
@@ -139,10 +140,17 @@ class Server:
             return problems.read()[-2000:]
 
     def stop(self):
-        if self.process is not None:
-            self.process.send_signal(self.end)
-            self.process.wait(LIMIT_S)
-            self.process = None
+        if self.process is None:
+            return
+        process, self.process = self.process, None
+        for _ in range(LIMIT_S):
+            process.send_signal(self.end)  # nginx loses one that arrives while it starts its workers
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+                return
+        process.kill()
+        process.wait(LIMIT_S)
+        raise TimeoutError(f"{process.args} did not end")
 
     def connection(self):
         return http.client.HTTPConnection(self.address, self.port, timeout=LIMIT_S)

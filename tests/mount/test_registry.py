@@ -90,6 +90,7 @@ class LargeLayers(LayerTestCase):
         until(lambda: self.verifications(point) == {"whole"}, lambda: self.verifications(point))
         remote = self.remote(point)
         self.assertEqual((remote["verified"], remote["present"], remote["verified_blocks"]), ("whole", remote["blocks"], remote["blocks"]))
+        until(lambda: os.listdir(os.path.join(self.cache(), "v1", "blocks")) == [], "the blob is not published")
         self.assertEqual(self.verifications(self.mount("--offline", self.url, at="cached")), {"whole"})
 
     # semantics 16.8
