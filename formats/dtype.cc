@@ -10,8 +10,8 @@ namespace {
 
 // NumPy types as NumPy writes them. bfloat16 and float8 as ml_dtypes saves them: void of the same width, to be viewed
 // as the ml_dtypes type of that name. So are the small integers, which take a byte each in memory and in TVM's files.
-// Sub-byte floats stay packed: bytes of uint8. ggml's block types have no .npy. ggml block sizes: ggml-common.h of ggml
-// 0.21.0.
+// Sub-byte floats stay packed: bytes of uint8. ggml's block types have no .npy of their bytes. ggml block sizes:
+// ggml-common.h of ggml 0.21.0.
 constexpr std::array kTable = {
     DType{"bool", 1, 1, "|b1", false},
     DType{"int8", 1, 1, "|i1", false},
@@ -79,12 +79,30 @@ constexpr std::array kTable = {
     DType{"iq4_nl_8_8", 32, 18, "", false},
 };
 
-// The types that GGUF may store big-endian.
+constexpr DType big_endian_row(std::string_view name, uint32_t bytes, std::string_view npy_descr) {
+  return {name, 1, bytes, npy_descr, false, 0, ByteOrder::big};
+}
+
+// The types that GGUF may store big-endian, apart from blocks.
 constexpr std::array kBigEndian = {
-    DType{"int16", 1, 2, ">i2", false},   DType{"int32", 1, 4, ">i4", false},   DType{"int64", 1, 8, ">i8", false},
-    DType{"float16", 1, 2, ">f2", false}, DType{"float32", 1, 4, ">f4", false}, DType{"float64", 1, 8, ">f8", false},
-    DType{"bfloat16", 1, 2, "", false},
+    big_endian_row("int16", 2, ">i2"),   big_endian_row("int32", 4, ">i4"),   big_endian_row("int64", 8, ">i8"),
+    big_endian_row("float16", 2, ">f2"), big_endian_row("float32", 4, ">f4"), big_endian_row("float64", 8, ">f8"),
+    big_endian_row("bfloat16", 2, ""),
 };
+
+// Quantised types; those of mxfp4 and nvfp4 have no numbers of several bytes.
+constexpr bool has_numbers_in_blocks(const DType& dtype) {
+  return dtype.block > 1 && !dtype.npy_packed && dtype.name != "mxfp4" && dtype.name != "nvfp4";
+}
+
+constexpr auto kBigEndianBlocks = [] {
+  std::array<DType, static_cast<size_t>(std::ranges::count_if(kTable, has_numbers_in_blocks))> rows{};
+  std::ranges::copy_if(kTable, rows.begin(), has_numbers_in_blocks);
+  for (DType& row : rows) row.order = ByteOrder::big;
+  return rows;
+}();
+
+constexpr DType kMxfp4OfPairs{"mxfp4", 32, 17, "", false, 0, ByteOrder::pairs};
 
 // Packed elements. Their .npy views have a byte per element: integers as int8 or uint8, and float4 as ml_dtypes saves
 // it.
@@ -111,9 +129,12 @@ const DType kUnknownDType{"unknown", 1, 0, "", false};
 const DType* dtype_named(std::string_view name) { return row_named(kTable, name); }
 
 const DType* big_endian(const DType* dtype) {
-  const DType* row = row_named(kBigEndian, dtype->name);
-  return row == nullptr ? dtype : row;
+  if (const DType* const row = row_named(kBigEndian, dtype->name)) return row;
+  const DType* const blocks = row_named(kBigEndianBlocks, dtype->name);
+  return blocks == nullptr ? dtype : blocks;
 }
+
+const DType* mxfp4_of_pairs() { return &kMxfp4OfPairs; }
 
 const DType* packed_dtype_named(std::string_view name) { return row_named(kPacked, name); }
 

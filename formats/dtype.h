@@ -7,6 +7,13 @@
 
 namespace weightfs {
 
+/// How the bytes of a type differ from those of the row that dtype_named() finds.
+enum class ByteOrder : uint8_t {
+  little,
+  big,    ///< numbers, also those in blocks, are big-endian
+  pairs,  ///< mxfp4 of Ollama 0.11.0 to 0.11.7: the two elements of a byte are neighbours
+};
+
 /// A row of the table of element types. Quantised ggml types are rows with a block of 32 to 256 elements.
 struct DType {
   std::string_view name;  ///< as NumPy, ml_dtypes or ggml (in lower case) spell it: "float32", "bfloat16", "q4_k"
@@ -17,15 +24,19 @@ struct DType {
   /// Bits per element if elements are packed, the first in the lowest bits of a byte, and a row may begin inside a byte
   /// (ONNX, TFLite, Core ML); the size is rounded up to bytes, and the .npy view has one byte per element. Else 0.
   uint32_t packed_bits = 0;
+  ByteOrder order = ByteOrder::little;
 };
 
 /// The row named `name`; null if there is none.
 const DType* dtype_named(std::string_view name);
 
-/// The row of the same type and name with big-endian values: only the .npy view differs (">f4"). For a type with
-/// one-byte values or without an .npy view this is the type itself; bfloat16 gets a row without view, as void has no
-/// byte order. dtype_named never returns such a row.
+/// The row of the same type and name with big-endian values: only the .npy view (">f4") and the order differ. For a
+/// type of single bytes this is the type itself; bfloat16 gets a row without view, as void has no byte order.
+/// dtype_named never returns such a row.
 const DType* big_endian(const DType* dtype);
+
+/// The row of mxfp4 with ByteOrder::pairs. dtype_named never returns it.
+const DType* mxfp4_of_pairs();
 
 /// The row named `name` of the types whose elements are packed: 4-, 2- and 1-bit integers, uint3, uint6 and
 /// float4_e2m1fn. Null if there is none. dtype_named never returns such a row: its "int4" takes a byte per element.

@@ -71,12 +71,15 @@ constexpr std::array<std::string_view, 41> kFileTypes = {
     "",       "",        "",       "TQ1_0",  "TQ2_0",  "MXFP4_MOE", "NVFP4",  "Q1_0",
 };
 
+constexpr size_t kMxfp4OfOllama = 4;
+
 }  // namespace
 
 TensorType tensor_type(uint32_t id) {
   static const auto dtypes = [] {
     std::array<const DType*, kTypes.size()> rows{};
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = dtype_named(kTypes[i].dtype);
+    rows[kMxfp4OfOllama] = mxfp4_of_pairs();
     return rows;
   }();
   if (id >= kTypes.size() || dtypes[id] == nullptr) return {"", &kUnknownDType, kUnknownTypeWarning};

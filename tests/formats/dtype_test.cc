@@ -100,7 +100,12 @@ TEST(DType, BigEndianDiffersOnlyInNumpyView) {
               std::tie(little->name, little->block, little->block_bytes));
   }
   EXPECT_EQ(big_endian(dtype_named("bfloat16"))->npy_descr, "") << "NumPy has no big-endian void";
-  for (const char* name : {"int8", "bool", "q4_0"}) EXPECT_EQ(big_endian(dtype_named(name)), dtype_named(name));
+  for (const char* name : {"q4_0", "q6_k", "iq1_m"}) {
+    const DType* big = big_endian(dtype_named(name));
+    EXPECT_EQ(big->order, ByteOrder::big) << name;
+    EXPECT_EQ(size_in_bytes(*big, Shape{2, 256}), size_of(name, {2, 256})) << name;
+  }
+  for (const char* name : {"int8", "bool", "mxfp4"}) EXPECT_EQ(big_endian(dtype_named(name)), dtype_named(name));
   EXPECT_EQ(big_endian(&kUnknownDType), &kUnknownDType);
 }
 
