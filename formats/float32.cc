@@ -1,14 +1,117 @@
 #include "formats/float32.h"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
+
+#include "formats/float32/conversion.h"
 
 namespace weightfs {
+namespace {
 
-bool has_float32(const DType& dtype) { return dtype.name == "float32" && dtype.npy_descr == "<f4"; }
+using float32::Conversion;
 
-SourcePtr float32_values(const TensorView& tensor) { return std::make_shared<Slice>(tensor.source); }
+constexpr size_t kRound = 64 * 1024;  // the most bytes of a tensor that are read and converted at once
+
+// Whole blocks are converted in memory; a range of them is copied.
+class Float32Values final : public Source {
+ public:
+  Float32Values(const TensorView& tensor, const Conversion& conversion)
+      : dtype_(*tensor.dtype),
+        conversion_(conversion),
+        stored_(tensor.source),
+        size_(element_count(tensor.shape) * sizeof(float)) {}
+
+  uint64_t size() const override { return size_; }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    return read_values(offset, out, std::nullopt);
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    return read_values(offset, out, stored_range(expected));
+  }
+  Result<void> fetch(ByteRange range) const override { return stored_.fetch(stored_range(range)); }
+  std::shared_ptr<const void> hold() const override { return stored_.hold(); }
+  std::string_view verification() const override { return stored_.verification(); }
+
+ private:
+  uint64_t block_size() const { return conversion_.block * sizeof(float); }  // of a converted block
+
+  // The stored bytes of the blocks of a range of values.
+  ByteRange stored_range(ByteRange values) const {
+    const uint64_t end = values.to / block_size() + (values.to % block_size() == 0 ? 0 : 1);
+    return {std::min(values.from / block_size() * conversion_.block_bytes, stored_.size()),
+            std::min(end * conversion_.block_bytes, stored_.size())};
+  }
+
+  Result<size_t> read_values(uint64_t offset, std::span<std::byte> out, std::optional<ByteRange> expected) const {
+    if (offset >= size_) return size_t{0};
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset));
+    const uint64_t round = kRound / conversion_.block_bytes * block_size();
+    const auto buffer = std::make_unique_for_overwrite<std::byte[]>(
+        static_cast<size_t>(std::min(round, wanted + 2 * block_size()) / block_size() * conversion_.block_bytes));
+    for (size_t done = 0; done < wanted;) {
+      const uint64_t at = offset + done;
+      const uint64_t skipped = at % block_size();
+      const auto count = static_cast<size_t>(std::min<uint64_t>(wanted - done, round - skipped));
+      const uint64_t blocks = (skipped + count + block_size() - 1) / block_size();
+      const auto bytes = std::span(buffer.get(), static_cast<size_t>(blocks * conversion_.block_bytes));
+      TRY_VOID(read_blocks(at / block_size(), bytes, expected));
+      convert(bytes, static_cast<size_t>(skipped), out.subspan(done, count));
+      done += count;
+    }
+    return wanted;
+  }
+
+  // The last block of packed elements may be incomplete: the rest of it is 0.
+  Result<void> read_blocks(uint64_t first, std::span<std::byte> bytes, std::optional<ByteRange> expected) const {
+    const uint64_t begin = first * conversion_.block_bytes;
+    const uint64_t missing = begin + bytes.size() - std::min(begin + bytes.size(), stored_.size());
+    if (float32::is_packed(dtype_) && missing < conversion_.block_bytes) {
+      const auto rest = bytes.last(static_cast<size_t>(missing));
+      std::ranges::fill(rest, std::byte{});
+      bytes = bytes.first(bytes.size() - rest.size());
+    }
+    const size_t got = expected ? TRY(stored_.read_ahead(begin, bytes, *expected)) : TRY(stored_.read(begin, bytes));
+    if (got != bytes.size()) return read_exact(stored_, begin, bytes);
+    if (dtype_.order == ByteOrder::big) float32::reverse_numbers(dtype_, bytes);
+    return {};
+  }
+
+  // Converts the blocks and copies their values from `skipped` bytes on, as many as fit into `out`.
+  void convert(std::span<const std::byte> blocks, size_t skipped, std::span<std::byte> out) const {
+    std::array<float, 1024> values;
+    const size_t most = values.size() / conversion_.block;
+    while (!out.empty()) {
+      const size_t count = std::min(most, blocks.size() / conversion_.block_bytes);
+      conversion_.convert(blocks.data(), values.data(), count);
+      blocks = blocks.subspan(count * conversion_.block_bytes);
+      const size_t copied = std::min(out.size(), static_cast<size_t>(count * block_size()) - skipped);
+      std::memcpy(out.data(), std::as_bytes(std::span(values)).data() + skipped, copied);
+      out = out.subspan(copied);
+      skipped = 0;
+    }
+  }
+
+  const DType& dtype_;
+  const Conversion& conversion_;
+  Slice stored_;
+  uint64_t size_;
+};
+
+}  // namespace
+
+bool has_float32(const DType& dtype) { return float32::conversion_of(dtype) != nullptr; }
+
+SourcePtr float32_values(const TensorView& tensor) {
+  if (tensor.dtype->name == "float32" && tensor.dtype->order == ByteOrder::little)
+    return std::make_shared<Slice>(tensor.source);
+  return std::make_shared<Float32Values>(tensor, *float32::conversion_of(*tensor.dtype));
+}
 
 uint64_t element_count(ShapeView shape) {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
