@@ -37,6 +37,10 @@ constexpr Exit exit_of(Code code) {
   return Exit::io;
 }
 
+/// The exit statuses of `weightfs diff`, as of diff(1): equal is ok.
+inline constexpr Exit kDifferent{1};
+inline constexpr Exit kTrouble{2};
+
 inline constexpr const char* kExitStatuses =
     "Exit status:\n"
     "  0  success\n"
@@ -47,6 +51,7 @@ inline constexpr const char* kExitStatuses =
     "  5  a corrupt container, or a refused tensor\n"
     "  6  mounting or unmounting failed\n"
     "  7  data does not match its digest\n"
-    "  8  temporarily unavailable (network error, or --offline)\n";
+    "  8  temporarily unavailable (network error, or --offline)\n"
+    "weightfs diff: 0 equal, 1 different, 2 any error\n";
 
 }  // namespace weightfs

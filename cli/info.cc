@@ -131,11 +131,6 @@ struct DirectoryItem {
   std::optional<Error> error;
 };
 
-// The model with all lazy parts read, which may download them.
-Result<ModelPtr> with_lazy_parts(const ModelPtr& model) {
-  return model->complete_model ? model->complete_model->get() : Result<ModelPtr>(model);
-}
-
 DirectoryItem inspect_entry(Forest& forest, Ino ino, const Node& node, const std::string& name) {
   DirectoryItem found{name, nullptr, node.kind == NodeKind::file ? "file" : "directory", {}};
   if (node.kind == NodeKind::file) return found;

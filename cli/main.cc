@@ -40,9 +40,10 @@ void fill_standard_descriptors() {
 }
 
 // A failed write to standard output is an error of the command.
-int flushed(Exit status) {
-  if (std::fflush(stdout) != 0) status = report_error({Code::io, "cannot write to standard output"});
-  return static_cast<int>(status);
+int flushed(Exit status, Exit write_failed = Exit::io) {
+  if (std::fflush(stdout) == 0) return static_cast<int>(status);
+  log_to_stderr("cannot write to standard output");
+  return static_cast<int>(write_failed);
 }
 
 int run(const std::vector<std::string>& words) {
@@ -60,7 +61,7 @@ int run(const std::vector<std::string>& words) {
       std::puts("weightfs " WEIGHTFS_VERSION);
       return flushed(Exit::ok);
     case Invocation::Action::run:
-      return flushed(invocation->command().run());
+      return flushed(invocation->command().run(), invocation->command().write_failed);
   }
   return static_cast<int>(Exit::usage);
 }

@@ -1,22 +1,59 @@
 #include "cli/open_source.h"
 
+#include <fmt/core.h>
+
+#include "base/text.h"
 #include "cli/console/report_error.h"
 #include "cli/sandbox/sandbox.h"
 #include "fs/source_tree.h"
 
 namespace weightfs {
+namespace {
+
+struct Confined {
+  BlobStorePtr store;
+  std::unique_ptr<sandbox::Broker> broker;
+};
+
+Result<Confined> confine(const std::vector<std::string>& sources, SourceInput& input, sandbox::OutputFile* output) {
+  if (is_offline_by_environment(sources)) input.store_flags.offline = true;
+  Confined confined;
+  confined.store = TRY(use_store(input.open_options, input.store_flags, log_to_stderr));
+  TRY_VOID(read_credentials(sources, input.open_options));
+  confined.broker =
+      TRY(sandbox::confine_command(sources, input.open_options.access, input.store_flags, log_to_stderr, output));
+  return confined;
+}
+
+}  // namespace
 
 Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from,
                                  sandbox::OutputFile* output) {
-  OpenOptions& options = input.open_options;
-  if (is_offline_by_environment({input.source})) input.store_flags.offline = true;
-  OpenedSource opened;
-  opened.store = TRY(use_store(options, input.store_flags, log_to_stderr));
-  TRY_VOID(read_credentials({input.source}, options));
-  opened.broker = TRY(sandbox::confine_command(input.source, options.access, input.store_flags, log_to_stderr, output));
-  if (blobs_from) options.blobs = blobs_from(opened.store);
-  opened.forest = std::make_unique<Forest>(TRY(open_sources({input.source}, options)));
+  Confined confined = TRY(confine({input.source}, input, output));
+  if (blobs_from) input.open_options.blobs = blobs_from(confined.store);
+  OpenedSource opened{std::move(confined.store), std::move(confined.broker), nullptr};
+  opened.forest = std::make_unique<Forest>(TRY(open_sources({input.source}, input.open_options)));
   return opened;
+}
+
+Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input) {
+  Confined confined = TRY(confine(sources, input, nullptr));
+  OpenedSources opened{std::move(confined.store), std::move(confined.broker), {}};
+  for (const std::string& source : sources)
+    opened.forests.push_back(std::make_unique<Forest>(TRY(open_sources({source}, input.open_options))));
+  return opened;
+}
+
+Result<ModelPtr> with_lazy_parts(const ModelPtr& model) {
+  return model->complete_model ? model->complete_model->get() : Result<ModelPtr>(model);
+}
+
+Result<ModelPtr> single_model(const Forest& forest, const std::string& source) {
+  const ModelPtr model = forest.model_of(Forest::kRoot);
+  if (model == nullptr)
+    return failure(Code::unsupported,
+                   fmt::format("{}: has several models; name one of them", printable_source(source)));
+  return with_lazy_parts(model);
 }
 
 }  // namespace weightfs

@@ -1,8 +1,10 @@
-// How a command opens the SOURCE that it reads.
+// How a command opens the SOURCEs that it reads.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "cache/blob_store.h"
 #include "cli/options/open_options.h"
@@ -25,5 +27,21 @@ struct OpenedSource {
 Result<OpenedSource> open_source(SourceInput& input,
                                  const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from = {},
                                  sandbox::OutputFile* output = nullptr);
+
+/// Several open sources, in the order of the arguments.
+struct OpenedSources {
+  BlobStorePtr store;
+  std::unique_ptr<sandbox::Broker> broker;  ///< null if the sandbox is off
+  std::vector<std::unique_ptr<Forest>> forests;
+};
+
+/// The same for each of `sources`, with the options of `input`, whose source is ignored.
+Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input);
+
+/// The model with all lazy parts read, which may download them.
+Result<ModelPtr> with_lazy_parts(const ModelPtr& model);
+
+/// The model that a source is, with all lazy parts. Fails with unsupported if it is a directory of models.
+Result<ModelPtr> single_model(const Forest& forest, const std::string& source);
 
 }  // namespace weightfs

@@ -63,7 +63,7 @@ THIRD_PARTY = {
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # The C++ library's headers have no dot and no slash; the C library's and the kernel's are named here.
-SYSTEM = re.compile(r"[a-z_]+|(sys|linux|netinet|arpa)/\w+\.h|(fcntl|getopt|unistd|signal|spawn|poll|dirent|netdb|syslog|malloc|pwd|grp|sched|pthread|semaphore)\.h")
+SYSTEM = re.compile(r"[a-z_]+|(sys|linux|netinet|arpa)/\w+\.h|(fcntl|getopt|unistd|signal|spawn|poll|fnmatch|dirent|netdb|syslog|malloc|pwd|grp|sched|pthread|semaphore)\.h")
 
 
 def includes():

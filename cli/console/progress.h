@@ -36,7 +36,26 @@ class ProgressBar {
   Clock::time_point last_ = begin_;
 };
 
-/// The same for a number of files, "opening 12 of 400 files": shown when they take more than a second. Thread-safe.
+/// A progress bar for several threads: a call returns at once while another thread draws.
+class SharedProgressBar {
+ public:
+  void show(uint64_t done, uint64_t total, std::string_view what) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) bar_.show(done, total, what);
+  }
+
+  void clear() {
+    const std::scoped_lock lock(mutex_);
+    bar_.clear();
+  }
+
+ private:
+  std::mutex mutex_;  // guards the bar
+  ProgressBar bar_;
+};
+
+/// A ProgressBar for a number of files, "opening 12 of 400 files": shown when they take more than a second.
+/// Thread-safe.
 class FileCounter {
  public:
   FileCounter();

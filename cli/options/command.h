@@ -44,6 +44,7 @@ struct Command {
   std::vector<OptionGroup> groups = {};
   std::vector<Command> commands = {};
   std::function<Exit()> run = {};
+  Exit write_failed = Exit::io;  ///< the status if standard output cannot be written
 };
 
 /// A parsed command line.

@@ -106,7 +106,7 @@ SandboxStatus without_sandbox(const std::function<void(const std::string&)>& war
   return status;
 }
 
-Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Access& access,
+Result<std::unique_ptr<Broker>> confine_command(const std::vector<std::string>& sources, const Access& access,
                                                 const StoreFlags& store_flags,
                                                 const std::function<void(const std::string&)>& warn,
                                                 OutputFile* output) {
@@ -121,7 +121,7 @@ Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const
   }));
   if (output != nullptr) output->use_broker(*broker);
   use_broker_for_temporary_files(*broker);
-  TRY(enter_sandbox(access_for({source}, access, store_flags), warn));
+  TRY(enter_sandbox(access_for(sources, access, store_flags), warn));
   return broker;
 }
 

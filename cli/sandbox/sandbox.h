@@ -51,10 +51,10 @@ SandboxStatus without_sandbox(const std::function<void(const std::string&)>& war
 /// follows all links.
 SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const StoreFlags& store_flags);
 
-/// Confines a command that reads a source: starts a broker that opens temporary files, and renames or removes `output`
+/// Confines a command that reads sources: starts a broker that opens temporary files, and renames or removes `output`
 /// if that is not null, during the life of the result, and enters the sandbox. Null if the sandbox is off, with a
 /// warning to `warn`. Fails with io.
-Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Access& access,
+Result<std::unique_ptr<Broker>> confine_command(const std::vector<std::string>& sources, const Access& access,
                                                 const StoreFlags& store_flags,
                                                 const std::function<void(const std::string&)>& warn,
                                                 OutputFile* output = nullptr);

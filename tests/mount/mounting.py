@@ -5,6 +5,7 @@ import os
 import pty
 import pwd
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -80,6 +81,32 @@ def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0, of="stdo
     others = process.communicate(timeout=LIMIT_S)
     assert process.returncode == status, (process.returncode, out, others)
     return out.decode().replace("\r\n", "\n")
+
+
+class Interactive:
+    """weightfs whose standard error is a terminal."""
+
+    def __init__(self, *argv, **options):
+        self.terminal, other = pty.openpty()
+        termios.tcsetwinsize(self.terminal, (24, 200))
+        self.process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, stderr=other, **{"stdout": subprocess.DEVNULL, **options})
+        os.close(other)
+
+    def wait_for(self, text):
+        """Reads until `text` is shown, and returns the output so far."""
+        shown = ""
+        end = time.monotonic() + LIMIT_S
+        while text not in shown:
+            ready, _, _ = select.select([self.terminal], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                raise AssertionError(f"no {text!r} in {shown!r}")
+            shown += os.read(self.terminal, 4096).decode(errors="replace")
+        return shown
+
+    def close(self):
+        self.process.kill()
+        self.process.wait(LIMIT_S)
+        os.close(self.terminal)
 
 
 def as_nobody(*argv):

@@ -1,0 +1,18 @@
+// The tensors that the patterns of a command line select.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "formats/model.h"
+
+namespace weightfs {
+
+/// The name that a command shows and matches: behind its scope, if it has one.
+std::string full_name(const TensorView& tensor);
+
+/// The indices of the tensors whose full names match one of the shell patterns (`*`, `?`, `[...]`, also across `/`) or
+/// are equal to one, ascending. All tensors without patterns. Fails with not_found for a pattern without a match.
+Result<std::vector<size_t>> select_tensors(const Model& model, const std::vector<std::string>& patterns);
+
+}  // namespace weightfs
