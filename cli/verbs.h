@@ -19,6 +19,8 @@ Command mounts_command();
 Command ls_command();
 Command cat_command();
 Command info_command();
+Command stats_command();
+Command diff_command();
 Command verify_command();
 Command fetch_command();
 Command cache_command();
