@@ -1,5 +1,6 @@
 // weightfs info: a summary of a model.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -8,8 +9,11 @@
 #include <optional>
 
 #include "base/text.h"
+#include "cli/compare/duplicates.h"
+#include "cli/console/progress.h"
 #include "cli/console/table.h"
 #include "cli/open_source.h"
+#include "cli/select_tensors.h"
 #include "cli/verbs.h"
 #include "fs/listing.h"
 
@@ -19,9 +23,12 @@ namespace {
 constexpr size_t kTensorsShown = 20;
 constexpr size_t kMaxText = 60;
 constexpr size_t kMaxPath = 1000;
+constexpr size_t kMaxHashers = 16;
 
 struct InfoArguments {
   SourceInput input;
+  std::vector<std::string> sources;
+  bool duplicates = false;
   bool json = false;
   bool tensors = false;
 };
@@ -222,7 +229,123 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
   return status;
 }
 
+// The models of sources, each with the name that the user knows it by.
+struct NamedModels {
+  std::vector<std::string> names;
+  std::vector<ModelPtr> models;
+};
+
+// Adds the model of a source, or all models below a directory. A model that cannot be read is reported, and is the
+// returned status.
+Exit add_models(NamedModels& out, Forest& forest, const std::string& source) {
+  const auto add = [&](const std::string& name, const ModelPtr& model) {
+    const auto known = with_lazy_parts(model);
+    if (!known) return report_error(known.error());
+    out.names.push_back(name);
+    out.models.push_back(*known);
+    return Exit::ok;
+  };
+  if (const ModelPtr model = forest.model_of(Forest::kRoot)) return add(printable_source(source), model);
+  const auto all = find_all(forest, Forest::kRoot, "");
+  if (!all) return report_error(all.error());
+  Exit status = Exit::ok;
+  for (const DirectoryItem& found : *all) {
+    Exit added = Exit::ok;
+    if (found.error) added = report_error(*found.error);
+    if (found.model) added = add(fmt::format("{}/{}", printable_source(source), found.name), found.model);
+    if (status == Exit::ok) status = added;
+  }
+  return status;
+}
+
+std::string digest_text(const Digest& digest) { return fmt::format("sha256:{}", digest.hex()); }
+
+// Terminals show what a group has in common once.
+void print_duplicates(const NamedModels& named, const compare::Duplicates& found) {
+  if (found.groups.empty()) return;
+  Table table(
+      {{"digest"}, {"size", Align::right}, {"cost", Align::right}, {"model"}, {"tensor"}, {"dtype"}, {"shape"}});
+  uint64_t cost = 0;
+  for (const compare::EqualTensors& group : found.groups) {
+    cost += group.cost();
+    bool is_first = true;
+    for (const compare::TensorPlace& place : group.tensors) {
+      const TensorView tensor = named.models[place.model]->tensors[place.index];
+      const auto once = [&](const std::string& shown, const std::string& raw) {
+        return Cell(is_first ? shown : "", raw);
+      };
+      table.add({once(group.digest.hex().substr(0, 12), digest_text(group.digest)),
+                 once(human_size(group.nbytes), std::to_string(group.nbytes)),
+                 once(human_size(group.cost()), std::to_string(group.cost())), named.names[place.model],
+                 full_name(tensor), std::string(dtype_text(tensor)), shape_text(tensor.shape)});
+      is_first = false;
+    }
+  }
+  table.print();
+  if (::isatty(STDOUT_FILENO) == 1)
+    std::printf("\n%zu groups of equal tensors cost %s\n", found.groups.size(), human_size(cost).c_str());
+}
+
+Value duplicates_value(const NamedModels& named, const compare::Duplicates& found) {
+  List list;
+  for (const compare::EqualTensors& group : found.groups) {
+    List tensors;
+    for (const compare::TensorPlace& place : group.tensors) {
+      const TensorView tensor = named.models[place.model]->tensors[place.index];
+      Map entry;
+      entry.append("source", named.names[place.model]);
+      entry.append("name", full_name(tensor));
+      entry.append("dtype", dtype_text(tensor));
+      List shape;
+      for (const uint64_t size : tensor.shape) shape.emplace_back(size);
+      entry.append("shape", std::move(shape));
+      tensors.emplace_back(std::move(entry));
+    }
+    Map out;
+    out.append("digest", digest_text(group.digest));
+    out.append("nbytes", group.nbytes);
+    out.append("cost", group.cost());
+    out.append("tensors", std::move(tensors));
+    list.emplace_back(std::move(out));
+  }
+  return list;
+}
+
+Exit print_duplicates_of_sources(InfoArguments& arguments) {
+  const auto opened = open_each_source(arguments.sources, arguments.input);
+  if (!opened) return report_error(opened.error());
+  NamedModels named;
+  Exit status = Exit::ok;
+  for (size_t i = 0; i < arguments.sources.size(); ++i) {
+    const Exit added = add_models(named, *opened->forests[i], arguments.sources[i]);
+    if (status == Exit::ok) status = added;
+  }
+  SharedProgressBar bar;
+  const auto found =
+      compare::find_duplicates(named.models, processors(kMaxHashers),
+                               [&](const char* what, uint64_t done, uint64_t total) { bar.show(done, total, what); });
+  bar.clear();
+  if (!found) return report_error(found.error());
+  if (arguments.json)
+    std::fputs(to_json(duplicates_value(named, *found)).c_str(), stdout);
+  else
+    print_duplicates(named, *found);
+  for (const compare::Duplicates::Unreadable& one : found->unreadable) {
+    const TensorView tensor = named.models[one.place.model]->tensors[one.place.index];
+    const Exit failed = report_error({one.error.code, fmt::format("{}: tensor {}: {}", named.names[one.place.model],
+                                                                  quoted(full_name(tensor)), one.error.message)});
+    if (status == Exit::ok) status = failed;
+  }
+  return status;
+}
+
 Exit info(InfoArguments& arguments) {
+  if (arguments.duplicates) return print_duplicates_of_sources(arguments);
+  if (arguments.sources.size() > 1) {
+    log_to_stderr("several SOURCEs need --duplicates; see 'weightfs info --help'");
+    return Exit::usage;
+  }
+  arguments.input.source = arguments.sources.front();
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
   Forest& forest = *opened->forest;
@@ -242,11 +365,17 @@ Exit info(InfoArguments& arguments) {
 
 Command info_command() {
   const auto given = std::make_shared<InfoArguments>();
+  Argument sources = arguments("SOURCE", source_argument(given->input).help + "; with --duplicates also several",
+                               given->sources, Argument::Count::some);
   return {"info",
           "summarize a model: format, metadata, types, tensors",
-          {source_argument(given->input)},
-          source_options(given->input, {flag("tensors", "list every tensor (default: the first 20)", given->tensors),
-                                        flag("json", "print the content of metadata.json", given->json)}),
+          {std::move(sources)},
+          source_options(
+              given->input,
+              {flag("tensors", "list every tensor (default: the first 20)", given->tensors),
+               flag("duplicates", "list equal tensors, also of several models, and the bytes that they cost",
+                    given->duplicates),
+               flag("json", "print the content of metadata.json, or a JSON array of the duplicates", given->json)}),
           {},
           [given] { return info(*given); }};
 }
