@@ -52,7 +52,7 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest);
 /// Whether the blob's file exists.
 bool has_blob(const Folders& folders, const Digest& digest);
 
-/// Removes a blob and its checksums; false with errno set on failure, ENOENT when there is no such blob.
+/// Removes a blob, its checksums and its block list; false with errno set on failure, ENOENT when there is no such blob.
 bool unlink_blob(const Folders& folders, const Digest& digest);
 
 /// The saved checksums of a blob, in v1/sums, which is created with the first of them (cache/store/block_sums.h).
@@ -61,6 +61,11 @@ std::optional<store::BlockSums> read_sums(const Folders& folders, const Digest& 
 /// Replaces the checksums. After a failure they are missing or do not decode.
 void write_sums(const Folders& folders, const Digest& digest, const store::BlockSums& sums);
 inline constexpr const char* kSumsFolder = "sums";
+
+/// The path below v1 of the saved block list of a blob (cache/store/list_writer.h). The directory is created with the
+/// first of them.
+std::string list_file(const Digest& digest);
+inline constexpr const char* kListsFolder = "lists";
 
 /// The path below v1 of a file with blocks of a remote file (cache/store/block_file.h), named by the digest of its
 /// identity. The directory is created with the first of them.

@@ -121,11 +121,17 @@ Result<SourcePtr> open_single_file(const SourceInput& input, const Forest& fores
   return file;
 }
 
-// Returns the fs-verity digest of the file.
-Result<Digest> write_block_list(const Source& file, const std::string& name, sandbox::OutputFile& output) {
+// Returns the fs-verity digest of the file. The list of a cached blob is saved beside it.
+Result<Digest> write_block_list(const Source& file, const std::string& name, BlobStore& store,
+                                sandbox::OutputFile& output) {
+  const auto write = [&](uint64_t offset, std::span<const std::byte> bytes) { return output.write(offset, bytes); };
+  TRY_VOID(file.fetch({0, file.size()}));  // all bytes were read: it is published at most
+  if (const auto saved = TRY(store.copy_block_list(file, write))) {
+    TRY_VOID(output.publish());
+    return *saved;
+  }
   ProgressBar bar;
-  BlockListBuilder builder(
-      file.size(), [&](uint64_t offset, std::span<const std::byte> bytes) { return output.write(offset, bytes); });
+  BlockListBuilder builder(file.size(), write);
   std::vector<std::byte> buffer(size_t{1} << 20);
   for (uint64_t offset = 0; offset < file.size();) {
     bar.show(offset, file.size(), quoted(name));
@@ -165,7 +171,7 @@ Exit verify_source(VerifyArguments& arguments) {
   }
   const Exit status = Verifier(*opened->forest).verify_all(Forest::kRoot, name);
   if (status != Exit::ok || file == nullptr) return status;
-  const auto digest = write_block_list(*file, name, *output);
+  const auto digest = write_block_list(*file, name, *opened->store, *output);
   if (!digest) return report_error(digest.error());
   std::printf("sha256:%s %s\n", digest->hex().c_str(), printable(name).c_str());
   return Exit::ok;

@@ -67,12 +67,11 @@ Result<void> check_parameters(const DescriptorBytes& bytes) {
 }  // namespace
 
 BlockListLayout::BlockListLayout(uint64_t data_size) : data_size_(data_size) {
-  std::array<uint64_t, kMaxLevels> blocks{};
   for (uint64_t below = blocks_of(data_size); below > 1; ++levels_) {
     below = (below - 1) / kDigestsPerBlock + 1;
-    blocks[levels_] = below;
+    blocks_[levels_] = below;
   }
-  for (size_t level = levels_; level-- > 0; list_size_ += blocks[level] * kVerityBlockSize)
+  for (size_t level = levels_; level-- > 0; list_size_ += blocks_[level] * kVerityBlockSize)
     offsets_[level] = list_size_;
 }
 
@@ -184,6 +183,17 @@ Result<void> BlockList::verify(uint64_t offset, std::span<const std::byte> bytes
     }
   }
   return {};
+}
+
+Result<void> BlockList::copy(const BlockListBuilder::Write& write) const {
+  std::array<std::byte, kVerityBlockSize> bytes{};
+  for (size_t level = layout_.levels(); level-- > 0;) {
+    for (uint64_t block = 0; block < layout_.blocks(level); ++block) {
+      TRY_VOID(read_tree_block(level, block, bytes));
+      TRY_VOID(write(layout_.offset(level, block), bytes));
+    }
+  }
+  return write(0, descriptor_of(size(), root_));
 }
 
 // Copies bytes of a verified tree block.

@@ -33,6 +33,7 @@ class BlockListLayout {
   uint64_t data_size() const { return data_size_; }
   uint64_t list_size() const { return list_size_; }  ///< bytes of the block list, with the descriptor
   size_t levels() const { return levels_; }
+  uint64_t blocks(size_t level) const { return blocks_[level]; }  ///< the number of tree blocks
   /// The offset of a tree block in the file of the block list.
   uint64_t offset(size_t level, uint64_t block) const { return offsets_[level] + block * kVerityBlockSize; }
 
@@ -43,6 +44,7 @@ class BlockListLayout {
   uint64_t list_size_ = kVerityDescriptorSize;
   size_t levels_ = 0;
   std::array<uint64_t, kMaxLevels> offsets_{};
+  std::array<uint64_t, kMaxLevels> blocks_{};
 };
 
 /// Computes the block list of a file from its bytes. Keeps one tree block of each level in memory. For one thread.
@@ -107,6 +109,10 @@ class BlockList {
   /// file; otherwise it fails with unsupported. Fails with mismatch if a data block or a tree block does not match its
   /// digest, or if the bytes exceed size(), and as reading the block list fails.
   Result<void> verify(uint64_t offset, std::span<const std::byte> bytes) const;
+
+  /// Writes all bytes of the list, each tree block after it was verified, the descriptor last. Fails with mismatch if a
+  /// block does not match, and as reading the list and `write` do.
+  Result<void> copy(const BlockListBuilder::Write& write) const;
 
  private:
   BlockList(SourcePtr list, const BlockListLayout& layout, const Digest& root, const Digest& digest)

@@ -291,6 +291,12 @@ class CachingBlobStore final : public BlobStore {
   void save_text(const std::string& key, std::string_view text) override { blobs::save_text(*store_, key, text); }
   std::optional<std::string> load_text(const std::string& key) override { return blobs::load_text(*store_, key); }
 
+  Result<std::optional<Digest>> copy_block_list(const Source& file, const BlockListBuilder::Write& write) override {
+    const auto digest = store::digest_of_identity(file.identity());
+    if (!digest) return std::nullopt;
+    return store_->backend().copy_list(*digest, file.size(), write);
+  }
+
   StoreStatus status() override { return store_->status(); }
   StoreStatus in_progress_status() override { return store_->in_progress_status(); }
 

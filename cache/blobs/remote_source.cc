@@ -11,6 +11,7 @@
 #include "base/cancel.h"
 #include "base/digest.h"
 #include "base/download_scope.h"
+#include "base/parallel.h"
 
 namespace weightfs::blobs {
 namespace {
@@ -240,19 +241,19 @@ Result<BlobHandle> RemoteSource::verify(const std::function<bool()>& may_repeat)
       return not_stored(held.error());
     }
     const uint64_t generation = generation_;
-    auto digested = digest();
+    auto hashed = hash();
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) return store_->backend().find(*blob_, size());
-    if (!digested) {
+    if (!hashed) {
       end_transfers(file);
       file->free_absent_blocks();
       file->release();
       remove_if_empty();
-      return tl::unexpected(digested.error());
+      return tl::unexpected(hashed.error());
     }
     // Another process found that they do not match, and dropped them: not all of the hashed bytes are in this file.
     if (generation != generation_) continue;
-    auto& [digest, sums] = *digested;
+    auto& [digest, sums, list] = *hashed;
     if (digest != *blob_->digest) {
       Error mismatch{Code::mismatch,
                      fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex())};
@@ -264,7 +265,10 @@ Result<BlobHandle> RemoteSource::verify(const std::function<bool()>& may_repeat)
     verified_generation_ = generation;
     auto published = publish(file, digest, std::move(sums));
     file->release();
-    if (published) return published;
+    if (published) {
+      if (list != nullptr) list->publish(digest);
+      return published;
+    }
     if (published.error().code == Code::unsupported) return BlobHandle{};
     if (BlobHandle others = store_->backend().find(*blob_, size())) return others;  // another process was faster
     return not_stored(published.error());
@@ -293,19 +297,30 @@ Result<void> RemoteSource::hold_space() const {
   }
 }
 
-Result<std::pair<Digest, BlockSums>> RemoteSource::digest() const {
+// The digest, and the checksums and digests of the blocks, from the same buffer by two threads.
+Result<RemoteSource::Hashes> RemoteSource::hash() const {
   Sha256 hash;
-  BlockSums sums;
+  Hashes hashes;
+  if (blob_) hashes.list = store_->backend().start_list(size());
   std::vector<std::byte> buffer(static_cast<size_t>(std::min(kHashed, size())));
   for (uint64_t at = 0; at < size();) {
     if (is_cancelled()) return failure(Code::resource, "cancelled");
     const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), size() - at)));
     TRY(read_with(at, bytes, std::min(size(), at + kMaxWindow)));
-    hash.update(bytes);
-    sums.add(bytes);
+    const auto add = [&](uint64_t part) -> Result<void> {
+      if (part == 1) {
+        hashes.list->add(bytes);
+      } else {
+        hash.update(bytes);
+        hashes.sums.add(bytes);
+      }
+      return {};
+    };
+    TRY_VOID(in_parallel(hashes.list == nullptr ? 1 : 2, 2, add));
     at += bytes.size();
   }
-  return std::pair(hash.finish(), std::move(sums));
+  hashes.digest = hash.finish();
+  return hashes;
 }
 
 // Waits until all transfers have ended, so that the verified bytes do not change.

@@ -21,6 +21,7 @@
 #include "base/source.h"
 #include "cache/blobs/store_core.h"
 #include "cache/download/remote_file.h"
+#include "cache/store/list_writer.h"
 
 namespace weightfs::blobs {
 
@@ -133,7 +134,13 @@ class RemoteSource final : public Source {
   void remove_if_empty() const;
   void drop_blocks(const std::optional<Error>& refused) const;
   void end_transfers(const store::BlockFilePtr& file) const;
-  Result<std::pair<Digest, store::BlockSums>> digest() const;
+  // What one pass over all bytes computes.
+  struct Hashes {
+    Digest digest;
+    store::BlockSums sums;
+    std::unique_ptr<store::ListWriter> list;  // null if the blob gets none
+  };
+  Result<Hashes> hash() const;
   Result<store::BlobHandle> publish(const store::BlockFilePtr& file, const Digest& digest, store::BlockSums sums) const;
   Result<TransferPtr> request(const store::BlockFilePtr& file, store::Blocks wanted, store::Blocks ahead) const;
   Result<bool> wait(const TransferPtr& transfer) const;

@@ -13,11 +13,14 @@
 
 #include "base/digest.h"
 #include "base/result.h"
+#include "base/verity/block_list.h"
 #include "cache/store/block_file.h"
 #include "cache/store/block_sums.h"
 #include "cache/store/file_range.h"
 
 namespace weightfs::store {
+
+class ListWriter;
 
 /// The names of a blob in a backend.
 struct BlobName {
@@ -90,6 +93,14 @@ class BlobBackend {
                                             const BlobName& name, const Digest& digest, BlockSums sums) = 0;
   /// Removes the blocks of this identity.
   virtual void remove_blocks(const std::string& identity, BlockFile::Held held) = 0;
+
+  /// Starts the block list of a blob of `size` bytes that is about to be hashed; null if it gets none. A PartialBlob of
+  /// known digest and size has its own.
+  virtual std::unique_ptr<ListWriter> start_list(uint64_t size) = 0;
+  /// Passes the saved block list of a cached blob to `write`, every block of it verified up to its root, and returns
+  /// the fs-verity digest. Nothing if there is none, or if it is damaged; then it is removed. Fails as `write` does.
+  virtual Result<std::optional<Digest>> copy_list(const Digest& blob, uint64_t size,
+                                                  const BlockListBuilder::Write& write) = 0;
 
   /// Cancels verification in reads of cached blobs soon; they fail with resource.
   virtual void stop() {}

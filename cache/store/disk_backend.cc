@@ -31,11 +31,13 @@ FileRangePtr whole_file(SharedDescriptor file, uint64_t size) {
 
 class DiskPartialBlob final : public PartialBlob {
  public:
-  DiskPartialBlob(std::shared_ptr<DiskBackend> directory, FoldersPtr folders, BlobName name, SharedDescriptor file,
-                  std::string file_name, const std::stop_token& stop)
+  DiskPartialBlob(std::shared_ptr<DiskBackend> directory, FoldersPtr folders, BlobName name,
+                  std::optional<uint64_t> size, SharedDescriptor file, std::string file_name,
+                  const std::stop_token& stop)
       : directory_(std::move(directory)),
         folders_(std::move(folders)),
         name_(std::move(name)),
+        size_(size),
         file_(std::move(file)),
         file_name_(std::move(file_name)),
         stop_(stop) {}
@@ -55,6 +57,9 @@ class DiskPartialBlob final : public PartialBlob {
   }
 
   Result<void> write(uint64_t offset, std::span<const std::byte> bytes) override {
+    // The list gets what space the blob leaves.
+    if (offset == 0 && name_.digest && size_) list_ = directory_->start_list(*size_);
+    if (list_ != nullptr) list_->add(bytes);
     if (write_fully(file_->number(), offset, bytes)) return {};
     const bool full = is_full(errno);
     const Error error = io_error("cannot write a blob");
@@ -70,6 +75,7 @@ class DiskPartialBlob final : public PartialBlob {
     if (reserved_ > size) std::ignore = ::ftruncate(file_->number(), static_cast<off_t>(size));
     BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, file_name_, digest, size, std::move(sums)));
     is_published_ = true;
+    if (list_ != nullptr) list_->publish(digest);
     return handle;
   }
 
@@ -77,6 +83,8 @@ class DiskPartialBlob final : public PartialBlob {
   std::shared_ptr<DiskBackend> directory_;
   FoldersPtr folders_;
   BlobName name_;
+  const std::optional<uint64_t> size_;  // if known
+  std::unique_ptr<ListWriter> list_;    // null before the first write, and without a list
   SharedDescriptor file_;
   std::string file_name_;  // in making/
   const std::stop_token stop_;
@@ -239,6 +247,31 @@ void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held hel
     std::ignore = weightfs::remove_blocks(**folders, sha256(identity), held);
 }
 
+std::unique_ptr<ListWriter> DiskBackend::start_list(uint64_t size) {
+  const auto folders = size > ListWriter::kWorthAFile ? this->folders(Missing::fail) : Result<FoldersPtr>();
+  if (!folders || *folders == nullptr) return nullptr;
+  return ListWriter::create(*folders, disk_quota_, fmt::format("list-{}.{}", random_hex(8), suffix_), size);
+}
+
+Result<std::optional<Digest>> DiskBackend::copy_list(const Digest& blob, uint64_t size,
+                                                     const BlockListBuilder::Write& write) {
+  const auto folders = this->folders(Missing::fail);
+  if (!folders) return std::nullopt;
+  std::optional<Error> not_written;
+  const auto copied =
+      store::copy_list(**folders, blob, size, [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<void> {
+        auto written = write(offset, bytes);
+        if (!written) not_written = written.error();
+        return written;
+      });
+  if (not_written) return tl::unexpected(*not_written);
+  if (copied) return *copied;
+  if (copied.error().code == Code::not_found) return std::nullopt;
+  ::unlinkat((*folders)->root->number(), list_file(blob).c_str(), 0);
+  if (log_) log_(fmt::format("block list of {}: {}; removed", blob.hex(), copied.error().message));
+  return std::nullopt;
+}
+
 Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
                                            const std::stop_token& stop) {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
@@ -270,7 +303,7 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
     ::unlinkat(making.number(), file_name.c_str(), 0);
     return std::nullopt;
   }
-  auto partial = std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, std::move(file), file_name, stop);
+  auto partial = std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, size, std::move(file), file_name, stop);
   // The previous holder of the lock may have published it.
   if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
   return AcquireResult{{}, std::move(partial), nullptr, 0};

@@ -20,6 +20,7 @@
 #include "base/os/descriptor.h"
 #include "cache/disk_quota.h"
 #include "cache/store/blob_backend.h"
+#include "cache/store/list_writer.h"
 #include "cache/store/recheck.h"
 
 namespace weightfs::store {
@@ -40,6 +41,9 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
                                     const BlobName& name, const Digest& digest, BlockSums sums) override;
   void remove_blocks(const std::string& identity, BlockFile::Held held) override;
+  std::unique_ptr<ListWriter> start_list(uint64_t size) override;
+  Result<std::optional<Digest>> copy_list(const Digest& blob, uint64_t size,
+                                          const BlockListBuilder::Write& write) override;
 
   /// Publishes `file_name` in making/, locked by the caller, as the blob of that digest.
   Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,

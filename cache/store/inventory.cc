@@ -34,8 +34,9 @@ class Scanner {
     });
     for_each_in(*folders_.index, ".",
                 [&](const std::string& name) { inventory_.links += count(*folders_.index, name); });
-    for_each_in(*folders_.root, kSumsFolder,
-                [&](const std::string& name) { count(*folders_.root, fmt::format("{}/{}", kSumsFolder, name)); });
+    for (const char* const folder : {kSumsFolder, kListsFolder})
+      for_each_in(*folders_.root, folder,
+                  [&](const std::string& name) { count(*folders_.root, fmt::format("{}/{}", folder, name)); });
     for (const std::string& hex : pins_) inventory_.absent.push_back(*digest_of_hex(hex));
     return std::move(inventory_);
   }
@@ -54,7 +55,15 @@ class Scanner {
     if (!digest) return;
     forget_counted();
     const bool pinned = pins_.erase(name) > 0;
-    inventory_.blobs.push_back({*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_), file_.st_mtim, pinned});
+    inventory_.blobs.push_back(
+        {*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_) + list_on_disk(*digest), file_.st_mtim, pinned});
+  }
+
+  uint64_t list_on_disk(const Digest& digest) const {
+    struct stat list {};
+    return ::fstatat(folders_.root->number(), list_file(digest).c_str(), &list, AT_SYMLINK_NOFOLLOW) == 0
+               ? on_disk(list)
+               : 0;
   }
 
   // The file was counted elsewhere before it was moved.

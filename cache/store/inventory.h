@@ -13,8 +13,8 @@ struct Inventory {
   struct Blob {
     Digest digest;
     uint64_t size;
-    uint64_t on_disk;
-    timespec last_used;  ///< last use
+    uint64_t on_disk;  ///< with its block list
+    timespec last_used;
     bool pinned;
   };
   /// An active or abandoned download.

@@ -184,7 +184,9 @@ std::string sums_file(const Digest& digest) { return fmt::format("{}/{}", kSumsF
 bool unlink_blob(const Folders& folders, const Digest& digest) {
   const bool gone = ::unlinkat(folders.blobs->number(), blob_file(digest).c_str(), 0) == 0;
   const int error = errno;
-  if (gone || error == ENOENT) ::unlinkat(folders.root->number(), sums_file(digest).c_str(), 0);
+  if (gone || error == ENOENT)
+    for (const std::string& path : {sums_file(digest), list_file(digest)})
+      ::unlinkat(folders.root->number(), path.c_str(), 0);
   errno = error;
   return gone;
 }
@@ -198,6 +200,8 @@ std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest,
   if (!read_fully(file.number(), 0, std::as_writable_bytes(std::span(text)))) return std::nullopt;
   return BlockSums::decode(text, digest, size);
 }
+
+std::string list_file(const Digest& digest) { return fmt::format("{}/{}", kListsFolder, digest.hex()); }
 
 std::string blocks_file(const Digest& name) { return fmt::format("{}/{}", kBlocksFolder, name.hex()); }
 
@@ -254,11 +258,13 @@ SweepResult sweep(const Folders& folders) {
     swept.files += removed.has_value();
     swept.bytes += removed.value_or(0);
   });
-  for_each_in(*folders.root, kSumsFolder, [&](const std::string& name) {
-    const auto digest = digest_of_hex(name);
-    if (!digest || !has_blob(folders, *digest))
-      ::unlinkat(folders.root->number(), fmt::format("{}/{}", kSumsFolder, name).c_str(), 0);
-  });
+  for (const char* const folder : {kSumsFolder, kListsFolder}) {
+    for_each_in(*folders.root, folder, [&](const std::string& name) {
+      const auto digest = digest_of_hex(name);
+      if (!digest || !has_blob(folders, *digest))
+        ::unlinkat(folders.root->number(), fmt::format("{}/{}", folder, name).c_str(), 0);
+    });
+  }
   return swept;
 }
 

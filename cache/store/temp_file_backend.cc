@@ -14,6 +14,7 @@
 #include "base/os/tmpfile.h"
 #include "base/text.h"
 #include "cache/disk_quota.h"
+#include "cache/store/list_writer.h"
 
 namespace weightfs::store {
 namespace {
@@ -201,6 +202,8 @@ Result<BlobHandle> TempFileBackend::publish_blocks(const BlockFilePtr& blocks, c
   const std::vector<FileRange::Segment> all = {{0, blocks->size()}};
   return add(name.text, BlobHandle{std::make_shared<FileRange>(blocks->descriptor(), all), digest});
 }
+
+std::unique_ptr<ListWriter> TempFileBackend::start_list(uint64_t) { return nullptr; }
 
 Result<std::shared_ptr<TempFile>> TempFileBackend::file() {
   const std::scoped_lock lock(mutex_);

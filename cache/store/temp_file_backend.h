@@ -77,6 +77,11 @@ class TempFileBackend final : public BlobBackend, public std::enable_shared_from
   Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
                                     const BlobName& name, const Digest& digest, BlockSums sums) override;
   void remove_blocks(const std::string&, BlockFile::Held) override {}
+  /// Nothing is saved that only this process could read.
+  std::unique_ptr<ListWriter> start_list(uint64_t size) override;
+  Result<std::optional<Digest>> copy_list(const Digest&, uint64_t, const BlockListBuilder::Write&) override {
+    return std::nullopt;
+  }
 
   /// Adds the blob; returns the existing one of the same digest if there is one.
   BlobHandle add(const std::string& name, BlobHandle blob);

@@ -44,6 +44,9 @@ class StoreDouble final : public BlobStore {
     const auto found = saved.find(key);
     return found == saved.end() ? std::nullopt : std::optional(found->second);
   }
+  Result<std::optional<Digest>> copy_block_list(const Source&, const BlockListBuilder::Write&) override {
+    return std::nullopt;
+  }
   StoreStatus status() override { return {}; }
   StoreStatus in_progress_status() override { return {}; }
 
