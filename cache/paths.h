@@ -52,7 +52,8 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest);
 /// Whether the blob's file exists.
 bool has_blob(const Folders& folders, const Digest& digest);
 
-/// Removes a blob, its checksums and its block list; false with errno set on failure, ENOENT when there is no such blob.
+/// Removes a blob, its checksums and its block list; false with errno set on failure, ENOENT when there is no such
+/// blob.
 bool unlink_blob(const Folders& folders, const Digest& digest);
 
 /// The saved checksums of a blob, in v1/sums, which is created with the first of them (cache/store/block_sums.h).
@@ -112,6 +113,12 @@ std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::strin
 /// Locks the file if it is free. Closing the descriptor or unlock() releases it.
 bool try_lock(int fd);
 void unlock(int fd);
+
+/// Enables fs-verity of a file: enable_fs_verity() in base/os/fs_verity.h, or a replacement in tests.
+using EnableVerity = std::function<bool(int fd)>;
+
+/// Whether the file system of a store has fs-verity: tries to enable it for an empty file.
+bool has_fs_verity(const Folders& folders, const EnableVerity& enable);
 
 /// Whether `name` in `folder` is the file open as `fd`.
 bool is_same_file(const Descriptor& folder, const std::string& name, int fd);

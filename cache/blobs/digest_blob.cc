@@ -210,6 +210,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<void> verify(const RemoteSourcePtr& ranges) const {
     if (find_cached()) return {};
     const auto verified = ranges->verify();
+    if (verified) store_->backend().enable_verity(ref_.digest);
     if (verified || verified.error().code != Code::mismatch) return verified.map([](const auto&) {});
     return set_mismatch(*ranges, verified.error());
   }

@@ -140,10 +140,19 @@ void Download::run(const std::stop_token& stop) noexcept {
     return {};
   });
   if (!done) result = tl::unexpected(done.error());
-  const std::scoped_lock lock(mutex_);
-  result_ = std::move(result);
-  is_running_ = false;
-  changed_.notify_all();
+  const bool is_cached = result && *result;
+  {
+    const std::scoped_lock lock(mutex_);
+    result_ = std::move(result);
+    is_running_ = false;
+    changed_.notify_all();
+  }
+  // The readers do not wait for it.
+  if (is_cached)
+    std::ignore = exceptions_to_errors([&]() -> Result<void> {
+      store_->backend().enable_verity(ref_.digest);
+      return {};
+    });
 }
 
 // Repeats after wrong bytes, without the origin that sent them.

@@ -10,6 +10,7 @@
 #include "base/cancel.h"
 #include "base/text.h"
 #include "cache/blobs/download.h"
+#include "cache/blobs/exceptions_to_errors.h"
 #include "cache/blobs/remote_source.h"
 #include "cache/paths.h"
 
@@ -205,6 +206,12 @@ StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const 
 
 void StoreCore::run(const InFlightBlobPtr& in_flight) noexcept {
   in_flight->run();
+  // The readers do not wait for it.
+  if (in_flight->phase() == InFlightBlob::Phase::finished)
+    std::ignore = exceptions_to_errors([&]() -> Result<void> {
+      backend_->enable_verity(in_flight->handle().digest);
+      return {};
+    });
   const std::scoped_lock lock(mutex_);
   const auto is_this = [&](const Job& r) { return r.in_flight == in_flight; };
   const auto job = std::find_if(jobs_.begin(), jobs_.end(), is_this);

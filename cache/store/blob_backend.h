@@ -102,6 +102,10 @@ class BlobBackend {
   virtual Result<std::optional<Digest>> copy_list(const Digest& blob, uint64_t size,
                                                   const BlockListBuilder::Write& write) = 0;
 
+  /// Makes a cached blob read-only for good by fs-verity, if its file system has that and nothing has the blob open for
+  /// writing. May take as long as hashing it. A failure has no effect.
+  virtual void enable_verity(const Digest& blob) = 0;
+
   /// Cancels verification in reads of cached blobs soon; they fail with resource.
   virtual void stop() {}
 };

@@ -117,11 +117,12 @@ Result<void> link(const Folders& folders, const BlobName& name, const Digest& di
 }  // namespace
 
 DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck,
-                         std::function<void(const std::string&)> log)
+                         std::function<void(const std::string&)> log, EnableVerity enable)
     : top_(directory),
       open_blobs_(kMaxOpen),
       disk_quota_(quota, [this] { open_blobs_.drop_deleted(); }),
       suffix_(boot_id().empty() ? random_hex(8) : boot_id()),
+      enable_(std::move(enable)),
       recheck_(recheck),
       log_(std::move(log)) {}
 
@@ -239,7 +240,7 @@ Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const
     if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
     return failure(io_error(top_));
   }
-  return open_published(name, blocks->descriptor(), digest, blocks->size(), std::move(sums));
+  return open_published(*folders, name, blocks->descriptor(), digest, blocks->size(), std::move(sums));
 }
 
 void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held held) {
@@ -303,7 +304,8 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
     ::unlinkat(making.number(), file_name.c_str(), 0);
     return std::nullopt;
   }
-  auto partial = std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, size, std::move(file), file_name, stop);
+  auto partial =
+      std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, size, std::move(file), file_name, stop);
   // The previous holder of the lock may have published it.
   if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
   return AcquireResult{{}, std::move(partial), nullptr, 0};
@@ -322,7 +324,22 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
     return failure(Code::resource, fmt::format("{}: removed by another process", top_));
   if (::renameat(making.number(), file_name.c_str(), folders.blobs->number(), blob_file(digest).c_str()) != 0)
     return failure(io_error(top_));
-  return open_published(name, file, digest, size, std::move(sums));
+  return open_published(folders, name, file, digest, size, std::move(sums));
+}
+
+// The kernel stores a tree of its own, which is as large as a block list.
+void DiskBackend::enable_verity(const Digest& blob) {
+  const auto folders = this->folders(Missing::fail);
+  if (!folders) return;
+  std::call_once(probed_, [&] { has_verity_ = has_fs_verity(**folders, enable_); });
+  if (!has_verity_) return;
+  const Descriptor file(
+      ::openat((*folders)->blobs->number(), blob_file(blob).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat status {};
+  if (!file || ::fstat(file.number(), &status) != 0) return;
+  const auto size = static_cast<uint64_t>(status.st_size);
+  if (size <= ListWriter::kWorthAFile || !disk_quota_.try_reserve(**folders, BlockListLayout(size).list_size())) return;
+  enable_(file.number());
 }
 
 Result<void> DiskBackend::make_blob_folder(const Folders& folders, const Digest& digest) const {
@@ -331,14 +348,22 @@ Result<void> DiskBackend::make_blob_folder(const Folders& folders, const Digest&
   return is_made || errno == EEXIST ? Result<void>() : failure(io_error(top_));
 }
 
-// The blob that this process has just published.
-Result<BlobHandle> DiskBackend::open_published(const BlobName& name, const SharedDescriptor& file, const Digest& digest,
-                                               uint64_t size, BlockSums sums) {
+// The blob that this process has just published. It is opened for reading only: fs-verity needs a file that nothing has
+// open for writing.
+Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const BlobName& name,
+                                               const SharedDescriptor& file, const Digest& digest, uint64_t size,
+                                               BlockSums sums) {
   save_sums(digest, sums);
   struct stat status {};
   if (::fstat(file->number(), &status) != 0) return failure(io_error(top_));
   status.st_size = static_cast<off_t>(size);
-  const BlobHandle handle{with_recheck(file, status, digest, std::move(sums)), digest};
+  const std::string path = blob_file(digest);
+  auto reader = std::make_shared<const Descriptor>(
+      ::openat(folders.blobs->number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const bool is_published = *reader && is_same_file(*folders.blobs, path, reader->number()) &&
+                            is_same_file(*folders.blobs, path, file->number());
+  SharedDescriptor opened = is_published ? std::move(reader) : file;  // another process may have replaced it
+  const BlobHandle handle{with_recheck(std::move(opened), status, digest, std::move(sums)), digest};
   open_blobs_.add(name.text, handle);
   return handle;
 }

@@ -18,6 +18,7 @@
 #include <unordered_map>
 
 #include "base/os/descriptor.h"
+#include "base/os/fs_verity.h"
 #include "cache/disk_quota.h"
 #include "cache/store/blob_backend.h"
 #include "cache/store/list_writer.h"
@@ -27,9 +28,9 @@ namespace weightfs::store {
 
 class DiskBackend final : public BlobBackend, public std::enable_shared_from_this<DiskBackend> {
  public:
-  /// `log` receives a line for each damaged blob.
+  /// `log` receives a line for each damaged blob. `enable` is for tests: enable_fs_verity().
   DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck = Recheck::read,
-              std::function<void(const std::string&)> log = {});
+              std::function<void(const std::string&)> log = {}, EnableVerity enable = enable_fs_verity);
 
   BlobHandle find_open(const BlobName& name) override { return open_blobs_.find(name.text); }
   BlobHandle find(const BlobName& name, std::optional<uint64_t> size) override;
@@ -44,6 +45,8 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   std::unique_ptr<ListWriter> start_list(uint64_t size) override;
   Result<std::optional<Digest>> copy_list(const Digest& blob, uint64_t size,
                                           const BlockListBuilder::Write& write) override;
+
+  void enable_verity(const Digest& blob) override;
 
   /// Publishes `file_name` in making/, locked by the caller, as the blob of that digest.
   Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
@@ -61,8 +64,8 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
                                                    const std::stop_token& stop);
 
   Result<void> make_blob_folder(const Folders& folders, const Digest& digest) const;
-  Result<BlobHandle> open_published(const BlobName& name, const SharedDescriptor& file, const Digest& digest,
-                                    uint64_t size, BlockSums sums);
+  Result<BlobHandle> open_published(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
+                                    const Digest& digest, uint64_t size, BlockSums sums);
   std::string file_name_of(const BlobName& name) const;
   FileRangePtr with_recheck(SharedDescriptor file, const struct stat& status, const Digest& digest,
                             std::optional<BlockSums> sums = {});
@@ -74,6 +77,9 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   DiskQuota disk_quota_;
   std::string suffix_;  // of names in making/
   std::once_flag swept_;
+  const EnableVerity enable_;
+  std::once_flag probed_;
+  bool has_verity_ = false;  // set by the first enable_verity()
   const Recheck recheck_;
   const std::function<void(const std::string&)> log_;
   std::atomic<bool> stopped_ = false;

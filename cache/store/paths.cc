@@ -282,6 +282,16 @@ bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
 void unlock(int fd) { ::flock(fd, LOCK_UN); }
 
+bool has_fs_verity(const Folders& folders, const EnableVerity& enable) {
+  const int making = folders.making->number();
+  const std::string name = fmt::format("verity-{}.{}", random_hex(8), boot_id());
+  const Descriptor file(::openat(making, name.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return false;
+  const bool is_enabled = enable(file.number());
+  ::unlinkat(making, name.c_str(), 0);
+  return is_enabled;
+}
+
 bool is_same_file(const Descriptor& folder, const std::string& name, int fd) {
   struct stat there {};
   struct stat open {};

@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <vector>
@@ -42,7 +43,7 @@ Result<void> RecheckedFile::read(int fd, uint64_t offset, std::span<std::byte> o
   if (out.empty()) return {};
   if (offset > size_ || out.size() > size_ - offset) return failure(Code::io, "a cached blob is truncated");
   if (!prepared_.load(std::memory_order_acquire)) TRY_VOID(prepare(fd));
-  TRY_VOID(read_fully(fd, offset, out));
+  TRY_VOID(read_stored(fd, offset, out));
   const auto last = static_cast<size_t>((offset + out.size() - 1) / BlockSums::kBlock);
   for (auto block = static_cast<size_t>(offset / BlockSums::kBlock); block <= last; ++block)
     if (!is_checked(block)) TRY_VOID(check(fd, block, offset, out));
@@ -67,6 +68,14 @@ Result<void> RecheckedFile::check_all(int fd) {
   return {};
 }
 
+// The kernel does not return a damaged block of a file with fs-verity, nor one that the disk cannot read.
+Result<void> RecheckedFile::read_stored(int fd, uint64_t offset, std::span<std::byte> out) {
+  errno = 0;
+  auto read = read_fully(fd, offset, out);
+  if (!read && errno == EIO) return tl::unexpected(damage(read.error().message));
+  return read;
+}
+
 bool RecheckedFile::is_checked(size_t block) const {
   return (verified_blocks_[block / kBits].load(std::memory_order_relaxed) >> block % kBits & 1) != 0;
 }
@@ -86,7 +95,7 @@ Result<void> RecheckedFile::check(int fd, size_t block, uint64_t offset, std::sp
     return compare(block, out.subspan(static_cast<size_t>(begin - offset), static_cast<size_t>(end - begin)));
   thread_local std::vector<std::byte> buffer(BlockSums::kBlock);
   const auto block_bytes = std::span(buffer).first(static_cast<size_t>(end - begin));
-  TRY_VOID(read_fully(fd, begin, block_bytes));
+  TRY_VOID(read_stored(fd, begin, block_bytes));
   const uint64_t from = std::max(begin, offset);
   const uint64_t to = std::min(end, offset + out.size());
   std::memcpy(out.data() + (from - offset), block_bytes.data() + (from - begin), static_cast<size_t>(to - from));
@@ -120,7 +129,7 @@ Result<BlockSums> RecheckedFile::verify_all(int fd) {
       return failure(Code::resource, "cancelled while a cached blob was verified");
     const auto part =
         std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(kBufferSize, size_ - sums.size())));
-    TRY_VOID(read_fully(fd, sums.size(), part));
+    TRY_VOID(read_stored(fd, sums.size(), part));
     hash.update(part);
     sums.add(part);
   }

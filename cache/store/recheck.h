@@ -31,6 +31,7 @@ class RecheckedFile final : public CheckedFile {
 
  private:
   bool is_checked(size_t block) const;
+  Result<void> read_stored(int fd, uint64_t offset, std::span<std::byte> out);
   Result<void> prepare(int fd);
   Result<BlockSums> verify_all(int fd);
   Result<void> check(int fd, size_t block, uint64_t offset, std::span<std::byte> out);

@@ -83,6 +83,8 @@ class TempFileBackend final : public BlobBackend, public std::enable_shared_from
     return std::nullopt;
   }
 
+  void enable_verity(const Digest&) override {}
+
   /// Adds the blob; returns the existing one of the same digest if there is one.
   BlobHandle add(const std::string& name, BlobHandle blob);
 

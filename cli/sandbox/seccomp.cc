@@ -146,7 +146,6 @@ constexpr unsigned long kControls[] = {
     FIONREAD,   FIONBIO, TCGETS, TIOCGWINSZ, FICLONE, FICLONERANGE,
     0x8004e500,  // FUSE_DEV_IOC_CLONE
     0x40806685,  // FS_IOC_ENABLE_VERITY
-    0xc0046686,  // FS_IOC_MEASURE_VERITY
 };
 
 constexpr int kDescriptorCommands[] = {F_DUPFD,      F_DUPFD_CLOEXEC,

@@ -161,6 +161,27 @@ std::string whole_file(const Source& blob) {
   return all;
 }
 
+// As a disk, or fs-verity, reports a damaged block: page 0 of a process cannot be read (proc(5)).
+TEST(RecheckedFileTest, BlobThatCannotBeReadIsReportedAsDamaged) {
+  const Descriptor unreadable(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(unreadable);
+  constexpr size_t kSize = 1000;
+  for (const Recheck policy : {Recheck::read, Recheck::full}) {
+    std::string reported;
+    RecheckedFile::Hooks hooks;
+    hooks.load = [] { return std::nullopt; };
+    hooks.save = [](const BlockSums&) {};
+    hooks.report_damage = [&](const std::string& what) { reported += what; };
+    hooks.stopped = [] { return false; };
+    RecheckedFile file(sha256("x"), kSize, policy, hooks);
+    std::string out(kSize, '?');
+    const auto read = file.read(unreadable.number(), 0, std::as_writable_bytes(std::span(out)));
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, Code::io);
+    EXPECT_EQ(reported, "cannot read a cached blob: Input/output error");
+  }
+}
+
 // semantics 10.8
 TEST_F(RecheckTest, WholeFileIsOpenedAfterAllBlocksWereCompared) {
   for (const Recheck policy : {Recheck::read, Recheck::full, Recheck::off}) {
