@@ -121,6 +121,22 @@ class WithEveryServer:
         self.assertEqual(self.read_whole(point, "tensors", written[7].name), written[7].data)
         self.assertEqual(run("info", url + "model.safetensors.index.json").returncode, 0)
 
+    def test_listing_files_of_shards_requests_nothing(self):
+        # semantics 21.10
+        url, _ = self.publish_sharded()
+        point = self.mount(url)
+        self.assertGreater(self.transferred(), 0)
+        before = len(self.web.requests())
+        names = os.listdir(os.path.join(point, "files"))
+        self.assertEqual({name: os.stat(os.path.join(point, "files", name)).st_size for name in names},
+                         {name: len(self.content_of(os.path.join("sharded", name))) for name in names})
+        for name in ("tensors.json", "metadata.json", "metadata.toml"):
+            self.read_whole(point, name)
+        for folder in ("tensors", "npy"):
+            for name in os.listdir(os.path.join(point, folder)):
+                os.stat(os.path.join(point, folder, name))
+        self.assertEqual(len(self.web.requests()), before)
+
     def test_members_of_a_remote_zip_are_slices(self):
         files = {f"{i}.bin": noise(MIB, seed=i + 1) for i in range(4)}
         with archives.Zip(self.path("m.zip")) as out:

@@ -138,6 +138,24 @@ TEST_F(UrlTest, ShardsWithShortHeadersTakeOneRequestEach) {
   EXPECT_THAT(request_counts(), Each(1));
 }
 
+// semantics 21.10
+TEST_F(UrlTest, FilesOfShardsTakeNoMoreRequestsThanTheirHeaders) {
+  add_shards(20, 100, kGiB);
+  const auto model = open("");
+  ASSERT_TRUE(model) << model.error().message;
+  const std::vector<int> before = request_counts();
+  EXPECT_THAT(before, SizeIs(21));
+  EXPECT_THAT(before, Each(1));
+  uint64_t bytes = 0;
+  for (const Part& part : (*model)->parts) {
+    const auto source = part.source.get();
+    ASSERT_TRUE(source) << source.error().message;
+    bytes += (*source)->size();
+  }
+  EXPECT_GE(bytes, 20 * kGiB);
+  EXPECT_EQ(request_counts(), before);
+}
+
 // semantics 8.6
 TEST_F(UrlTest, OpenedShardsAreCounted) {
   add_shards(20, 100, kGiB);
