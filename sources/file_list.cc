@@ -198,9 +198,12 @@ Result<void> FileListBuilder::add(std::string_view path, ListedEntry entry) {
     return {};
   }
   std::string name(path);
-  for (int copy = 2; files_.contains(name); ++copy) {
-    if (copy == 2) warn(path, "is listed more than once");
-    name = fmt::format("{}-{}", path, copy);
+  if (files_.contains(name)) {
+    warn(path, "is listed more than once");
+    // Continues where the last copy was named, so that many copies do not take quadratic time.
+    uint64_t& copy = copies_.try_emplace(name, 1).first->second;
+    do name = fmt::format("{}-{}", path, ++copy);
+    while (files_.contains(name));
   }
   files_.emplace(std::move(name), std::move(entry));
   return {};
@@ -211,13 +214,12 @@ void FileListBuilder::warn(std::string_view path, std::string_view problem) {
 }
 
 FileListBuilder::Finished FileListBuilder::finish() && {
-  for (auto file = files_.begin(); file != files_.end();) {
-    bool is_below_file = false;
-    for (size_t slash = file->first.find('/'); slash != std::string::npos && !is_below_file;
-         slash = file->first.find('/', slash + 1))
-      is_below_file = files_.contains(std::string_view(file->first).substr(0, slash));
-    if (is_below_file) warn(file->first, "is below a file");
-    file = is_below_file ? files_.erase(file) : std::next(file);
+  // The files below a path are neighbours, after the path itself.
+  for (const auto& [path, entry] : files_) {
+    const std::string prefix = path + "/";
+    for (auto below = files_.lower_bound(prefix); below != files_.end() && below->first.starts_with(prefix);
+         below = files_.erase(below))
+      warn(below->first, "is below a file");
   }
   if (left_out_ > kMaxListWarnings) warnings_.push_back(fmt::format("... and {} more", left_out_ - kMaxListWarnings));
   return {std::make_shared<FileList>(std::move(files_)), std::move(warnings_)};

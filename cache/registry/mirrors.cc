@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <system_error>
 
 #include "base/budget.h"
 #include "base/text.h"
@@ -164,11 +165,13 @@ std::vector<Mirror> mirrors_in(const RegistryEntry& entry, const std::string& re
 }
 
 // registries.conf, and the files in registries.conf.d beside it, in the order in which they apply.
-std::vector<std::string> registries_files(const std::string& main) {
+std::vector<std::string> registries_files(const std::string& main, const std::function<void(const std::string&)>& log) {
   std::vector<std::string> files;
   std::error_code error;
-  for (const auto& each : std::filesystem::directory_iterator(main + ".d", error))
-    if (each.path().extension() == ".conf") files.push_back(each.path());
+  for (std::filesystem::directory_iterator each(main + ".d", error), end; !error && each != end; each.increment(error))
+    if (each->path().extension() == ".conf") files.push_back(each->path());
+  if (error && error != std::errc::no_such_file_or_directory)
+    log(fmt::format("{}.d: {}; not all of its mirrors are used", main, error.message()));
   std::ranges::sort(files);
   files.insert(files.begin(), main);
   return files;
@@ -223,7 +226,7 @@ std::vector<Mirror> mirrors_for(const std::string& registry, const std::string& 
   }
   std::optional<RegistryEntry> entry;
   for (const std::string& path :
-       files.containers.empty() ? std::vector<std::string>() : registries_files(files.containers))
+       files.containers.empty() ? std::vector<std::string>() : registries_files(files.containers, log))
     if (const auto text = read_config_file(path))
       if (const auto read = find_registry_entry(fmt::format("{}/{}", registry, repository), *text, entry); !read)
         log(fmt::format("{}: {}; its mirrors are not used", path, read.error().message));

@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/support/reading.h"
 #include "tests/support/temporary.h"
@@ -123,6 +125,29 @@ TEST_F(MirrorConfig, BrokenFileIsReportedAndNotUsed) {
   write("registries.conf", "[[registry\n");
   EXPECT_THAT(mirrors("ghcr.io", "m"), IsEmpty());
   EXPECT_THAT(log_, HasSubstr("registries.conf: "));
+}
+
+TEST_F(MirrorConfig, DirectoryThatIsAnotherFileIsReportedAndTheMainFileUsed) {
+  write("registries.conf", "[[registry]]\nprefix = \"ghcr.io\"\n[[registry.mirror]]\nlocation = \"first.example\"\n");
+  write("registries.conf.d", "not a directory");
+  EXPECT_THAT(mirrors("ghcr.io", "a"), ElementsAre("https://first.example/v2/a digests tags"));
+  EXPECT_THAT(log_, HasSubstr("registries.conf.d: Not a directory"));
+}
+
+TEST_F(MirrorConfig, UnreadableDirectoryIsReportedAndTheMainFileUsed) {
+  write("registries.conf", "[[registry]]\nprefix = \"ghcr.io\"\n[[registry.mirror]]\nlocation = \"first.example\"\n");
+  write("registries.conf.d/10.conf", "");
+  ASSERT_EQ(::chmod(directory_.path("").c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(directory_.path("registries.conf").c_str(), 0644), 0);
+  ASSERT_EQ(::chmod(directory_.path("registries.conf.d").c_str(), 0), 0);
+  constexpr uid_t kNobody = 65534;
+  const uid_t owner = ::geteuid();
+  ASSERT_EQ(::seteuid(owner == 0 ? kNobody : owner), 0);  // no mode restricts root
+  const auto found = mirrors("ghcr.io", "a");
+  ASSERT_EQ(::seteuid(owner), 0);
+  ASSERT_EQ(::chmod(directory_.path("registries.conf.d").c_str(), 0755), 0);
+  EXPECT_THAT(found, ElementsAre("https://first.example/v2/a digests tags"));
+  EXPECT_THAT(log_, HasSubstr("registries.conf.d: Permission denied"));
 }
 
 }  // namespace
