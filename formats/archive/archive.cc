@@ -64,8 +64,9 @@ std::string Builder::clean(std::string_view name) {
   return path;
 }
 
-void Builder::add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32) {
-  Part part{clean(name), Later<SourcePtr>::of(std::move(source))};
+void Builder::add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32,
+                       std::optional<Digest> digest) {
+  Part part{clean(name), Later<SourcePtr>::of(std::move(source)), digest};
   part.crc32 = crc32;
   archive_.parts.push_back(std::move(part));
 }
@@ -127,6 +128,7 @@ void Builder::resolve_hard_links() {
 void Builder::share(const Part& original, Part& link) {
   link.source = original.source;
   link.crc32 = original.crc32;
+  link.digest = original.digest;
   if (original.link_target.empty()) return;
   if (stays_inside(link.path, original.link_target))
     link.link_target = original.link_target;

@@ -59,7 +59,8 @@ class Builder {
   Result<void> charge_member(std::string_view name);
 
   /// Adds a file. `source` must have its size without decoding.
-  void add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32 = {});
+  void add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32 = {},
+                std::optional<Digest> digest = {});
 
   /// Adds a symbolic link. A link that leaves the archive, is empty or is longer than kMaxLinkLength becomes a file
   /// with the link's text.

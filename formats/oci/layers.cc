@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "formats/codec/codec.h"
 
 namespace weightfs::oci {
 namespace {
@@ -26,6 +27,22 @@ Result<archive::Archive> members_of(const SourcePtr& tar, const std::string& nam
   if (container.depth >= kMaxNestingDepth) return failure(Code::unsupported, "containers are nested too deep");
   return archive::tar_members(
       {.name = name, .bytes = tar, .blobs = container.blobs, .depth = container.depth + 1, .budget = container.budget});
+}
+
+// The file in a layer that is compressed as a whole. The layer is verified and decoded now: the manifest does not have
+// the size of the file.
+Result<SourcePtr> decoded(const SourcePtr& stored, std::string_view compression, const std::string& name,
+                          const Container& container, const codec::DecodeChargePtr& charge) {
+  const codec::DecodeCharge::Active active(charge);
+  TRY_VOID(stored->fetch({0, stored->size()}));
+  BlobProducer producer;
+  producer.name = name;
+  if (const std::string identity = stored->identity(); !identity.empty())
+    producer.key = fmt::format("{} decoded from {}", identity, compression);
+  producer.start = [charge, stored, decode = compression == "zstd" ? codec::zstd_stream : codec::gunzip_stream] {
+    return codec::charge_decoding(charge, stored, decode);
+  };
+  return container.blobs->materialize(std::move(producer));
 }
 
 // Adds members below a directory. Writers put the directory into the members' names, or leave it out.
@@ -110,7 +127,6 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
   for (const Descriptor& layer : manifest.layers) {
     const LayerForm form = form_of(layer);
     std::string path = path_of(layer, form, kitfile, *container.budget);
-    if (!form.is_tar && !form.compression.empty()) path += form.compression == "zstd" ? ".zst" : ".gz";
     if (const int copy = ++uses[path]; copy > 1 && !form.is_tar) path = fmt::format("{}-{}", path, copy);
     const std::string name = path.empty() ? layer.digest_text : path;
     auto bytes = open(layer, name);
@@ -126,8 +142,20 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
       if (members.charge != nullptr) charge = members.charge;
       continue;
     }
+    if (!form.compression.empty()) {
+      if (charge == nullptr) charge = std::make_shared<codec::DecodeCharge>(container.budget);
+      auto file = decoded(bytes->verified, form.compression, name, container, charge);
+      if (!file && !is_about_the_bytes(file.error())) return tl::unexpected(file.error());
+      if (file) {
+        TRY_VOID(builder.charge_member(path));
+        builder.add_file(path, std::move(*file));
+        continue;
+      }
+      path += form.compression == "zstd" ? ".zst" : ".gz";
+      builder.warnings().add("{}: shown compressed: {}", quoted(path), file.error().message);
+    }
     TRY_VOID(builder.charge_member(path));
-    builder.add_file(path, bytes->verified);
+    builder.add_file(path, bytes->verified, {}, layer.digest);
     unverified.emplace(path, bytes->unverified);
   }
   archive::Archive files = std::move(builder).finish();

@@ -144,9 +144,14 @@ Result<Model> model_in(ArtifactFiles artifact, const Container& container) {
   const SourcePtr verified = inner.bytes;
   if (is_alone) inner.bytes = TRY(layer->second.get());
   Model model = TRY(is_alone ? read_from_unverified(inner, verified) : read_model(inner));
+  std::map<std::string_view, const Part*> layers;
+  for (const Part& part : files.parts) layers.emplace(part.path, &part);
   std::set<std::string> shown;
   for (Part& part : model.parts) {
     if (!directory->empty()) part.path.insert(0, *directory + "/");
+    const auto whole = layers.find(part.path);
+    if (whole != layers.end() && !part.digest && part.source.peek() == whole->second->source.peek())
+      part.digest = whole->second->digest;
     shown.insert(part.path);
   }
   for (const Part& part : files.parts)

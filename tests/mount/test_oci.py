@@ -169,6 +169,14 @@ class RegistryArtifacts(OciTestCase):
         self.assertEqual(self.read_whole(offline, "tensors", "blk.3"), tensors[3].data)
         self.assertEqual(self.registry.count(), before)
 
+    def test_verify_counts_the_layers(self):
+        artifact = modelpack().add(WEIGHT, self.gguf(), "model.gguf")
+        artifact.add("application/vnd.cncf.model.doc.v1.raw", b"# Tiny\n", "README.md")
+        artifact.add("application/vnd.cncf.model.code.v1.tar", artifacts.tar({"src/run.py": b"pass\n"}), "src")
+        url = self.push(artifact)
+        done = run("verify", url)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{url}: 2 files match their checksums, 1 have none\n"), done.stderr)
+
     def test_digest_pins_a_manifest(self):
         artifact = modelpack().add(WEIGHT, self.gguf(), "model.gguf")
         self.push(artifact)
@@ -406,6 +414,22 @@ class Layouts(OciTestCase):
         self.assert_is_model(point)
         with self.assertRaises(OSError):
             self.read_whole(point, "files", "a.txt")
+
+    def test_verify_counts_layers_and_finds_a_changed_one(self):
+        model = self.gguf(tensors=[Tensor("w", "int8", (5 << 20,), noise(5 << 20))])  # parsed before it is verified
+        artifact = modelpack().add(WEIGHT, model, "model.gguf").add("application/vnd.cncf.model.doc.v1.raw", b"text", "a.txt")
+        folder = artifacts.layout(self.path("layout"), ("latest", artifact))
+        done = run("verify", folder)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{folder}: 2 files match their checksums, 2 have none\n"))
+        for layer, changed in ((b"text", b"tEXt"), (model, model[:-1] + b"!")):
+            path = os.path.join(folder, "blobs", "sha256", artifacts.digest(layer)[7:])
+            with open(path, "wb") as file:
+                file.write(changed)
+            done = run("verify", "--no-cache", folder)
+            self.assertEqual(done.returncode, 7, done.stderr)
+            self.assertIn(f"found {artifacts.digest(changed)[7:]}", done.stdout)
+            with open(path, "wb") as file:
+                file.write(layer)
 
     def test_saved_image(self):
         with open(self.path("saved.tar"), "wb") as file:

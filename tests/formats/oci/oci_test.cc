@@ -4,6 +4,8 @@
 
 #include "formats/format.h"
 #include "formats/oci/manifest.h"
+#include "formats/verify.h"
+#include "tests/support/compressed.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/reading.h"
@@ -88,10 +90,50 @@ TEST(OciArtifact, DirectoryOfTarIsWrittenOnceOrTwice) {
   }
 }
 
-TEST(OciArtifact, CompressedRawLayerKeepsItsSuffix) {
+TEST(OciArtifact, CompressedRawLayerIsShownDecompressed) {
+  const std::string text = "a text that is compressed as a whole";
+  for (const auto& [suffix, bytes] :
+       {std::pair("gzip", gzip_stored(text)), std::pair("zstd", zstd::sized_frame(text))}) {
+    const Model model = read_artifact(artifacts::ArtifactBuilder("{}").layer(
+        {fmt::format("application/vnd.kitops.modelkit.docs.v1.raw+{}", suffix), bytes, "README.md"}));
+    EXPECT_THAT(files_of(model), ElementsAre("README.md"));
+    EXPECT_EQ(text_of(*well(model.parts[0].source.get())), text);
+    EXPECT_FALSE(model.parts[0].digest) << "that of the layer is of other bytes";
+    EXPECT_THAT(model.warnings, IsEmpty());
+  }
+}
+
+TEST(OciArtifact, CompressedModelHasItsTensors) {
+  const Model model = read_artifact(artifacts::ArtifactBuilder("{}").layer(
+      {"application/vnd.kitops.modelkit.model.v1.raw+gzip", gzip_stored(inner_model()), "m.safetensors"}));
+  EXPECT_EQ(model.tensors.size(), 1U);
+}
+
+TEST(OciArtifact, RawLayerThatCannotBeDecompressedKeepsItsSuffix) {
   const Model model = read_artifact(
       artifacts::ArtifactBuilder("{}").layer({"application/vnd.kitops.modelkit.docs.v1.raw+gzip", "x", "README.md"}));
   EXPECT_THAT(files_of(model), ElementsAre("README.md.gz"));
+  EXPECT_EQ(text_of(*well(model.parts[0].source.get())), "x");
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("\"README.md.gz\": shown compressed: ")));
+}
+
+// weightfs verify compares them.
+TEST(OciArtifact, FilesHaveTheDigestsOfTheirLayers) {
+  const std::string weights = inner_model();
+  const Model model = read_artifact(
+      artifacts::ArtifactBuilder("{}")
+          .layer({"application/vnd.cncf.model.weight.v1.raw", weights, "m.safetensors"})
+          .layer({"text/plain", "text", "d/a.txt"})
+          .layer({"application/vnd.cncf.model.code.v1.tar", tars::TarBuilder().file("a.py", "").build(), "src"}));
+  EXPECT_EQ(model.tensors.size(), 1U);
+  std::map<std::string, std::string> digests;
+  for (const Part& part : model.parts) digests[part.path] = part.digest ? part.digest->hex() : "";
+  EXPECT_THAT(digests,
+              ElementsAre(testing::Pair("d/a.txt", sha256("text").hex()),
+                          testing::Pair("m.safetensors", sha256(weights).hex()), testing::Pair("src/a.py", "")));
+  const Verification verified = verify(model, {});
+  EXPECT_EQ(verified.checked, 2U);
+  EXPECT_EQ(verified.unchecked, 1U);
 }
 
 TEST(OciArtifact, EqualPathsAreNumbered) {
