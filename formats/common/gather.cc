@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "base/parallel.h"
+#include "formats/common/transpose.h"
 
 namespace weightfs {
 namespace {
@@ -12,11 +14,19 @@ namespace {
 constexpr uint64_t kDense = 8;     // one read for elements and at most this many times their bytes
 constexpr uint64_t kClose = 4096;  // or at most this many bytes
 constexpr uint64_t kTile = 16;  // rows and columns that are copied at once, so that both stay in the processor's cache
-constexpr uint64_t kMostPieces = 64;
 
-// A copy of at least this many bytes is worth threads.
+// A group of pieces stays in the processor's second cache between its read and its copy. More pieces are longer rows of
+// the output, which take fewer writes that wait for memory.
+constexpr uint64_t kGroupBytes = uint64_t{512} << 10;
+constexpr uint64_t kMostPieces = 256;
+
+constexpr uint64_t kLine = 64;  // bytes of a cache line
+
+// A copy of at least this many bytes is worth threads. Each takes about so many parts of it, and keeps its buffer for
+// the groups of a part, because new memory costs time, too.
 constexpr uint64_t kLarge = uint64_t{1} << 20;
 constexpr size_t kMaxThreads = 4;
+constexpr uint64_t kPartsPerThread = 4;
 
 // A dimension of the copy from the buffer to the output.
 using CopyDimension = BoxDimension;
@@ -55,7 +65,7 @@ void copy_tile(uint32_t width, const std::byte* from, std::byte* to, const CopyD
                   from + (i * outer.stride + j * inner.stride) * width, width);
 }
 
-// Copies two dimensions in tiles; rows that are contiguous on both sides at once.
+// Copies two dimensions: rows that are contiguous on both sides at once, a transposed plane in blocks, others in tiles.
 void copy_plane(uint32_t width, const std::byte* from, std::byte* to, const CopyDimension& outer,
                 const CopyDimension& inner) {
   if (inner.stride == 1 && inner.out_stride == 1) {
@@ -63,6 +73,9 @@ void copy_plane(uint32_t width, const std::byte* from, std::byte* to, const Copy
       std::memcpy(to + i * outer.out_stride * width, from + i * outer.stride * width, inner.count * width);
     return;
   }
+  if (outer.stride == 1 && inner.out_stride == 1 &&
+      transpose(width, {from, inner.stride * width}, {to, outer.out_stride * width}, outer.count, inner.count))
+    return;
   for (uint64_t i = 0; i < outer.count; i += kTile)
     for (uint64_t j = 0; j < inner.count; j += kTile) {
       CopyDimension rows = outer;
@@ -145,7 +158,9 @@ class Gathering {
       batched_ = *found;
       plan_.others.erase(found);
     }
-    most_ = std::clamp<uint64_t>(kGatherBuffer / width / plan_.span, 1, kMostPieces);
+    // Pieces that are a power of two apart would share a few places of the cache.
+    pitch_ = plan_.span + (plan_.span * width % kLine == 0 ? kLine / width : 0);
+    most_ = std::clamp<uint64_t>(kGroupBytes / width / pitch_, 1, kMostPieces);
     per_row_ = (batched_.count + most_ - 1) / most_;
   }
 
@@ -155,7 +170,10 @@ class Gathering {
     return groups;
   }
 
-  Result<void> copy(uint64_t group) const {
+  // The size of the buffer for copy().
+  uint64_t buffer_size() const { return ((std::min(most_, batched_.count) - 1) * pitch_ + plan_.span) * width_; }
+
+  Result<void> copy(uint64_t group, std::byte* buffer) const {
     const uint64_t begin = group % per_row_ * most_;
     const uint64_t pieces = std::min(most_, batched_.count - begin);
     uint64_t source = first_ + begin * batched_.stride;
@@ -165,20 +183,18 @@ class Gathering {
       source += left % plan_.others[d].count * plan_.others[d].stride;
       target += left % plan_.others[d].count * plan_.others[d].out_stride;
     }
-    std::vector<std::byte> buffer(pieces * plan_.span * width_);
     TRY_VOID(read(source, pieces, buffer));
     std::vector<CopyDimension> copied = plan_.piece;
-    copied.push_back({pieces, plan_.span, batched_.out_stride});
-    copy_box(width_, buffer.data(), out_.data() + target * width_, std::move(copied));
+    copied.push_back({pieces, pitch_, batched_.out_stride});
+    copy_box(width_, buffer, out_.data() + target * width_, std::move(copied));
     return {};
   }
 
  private:
-  Result<void> read(uint64_t source, uint64_t pieces, std::span<std::byte> buffer) const {
-    const uint64_t size = plan_.span * width_;
+  Result<void> read(uint64_t source, uint64_t pieces, std::byte* buffer) const {
     std::vector<Piece> reads;
     for (uint64_t i = 0; i < pieces; ++i)
-      reads.push_back({(source + i * batched_.stride) * width_, buffer.subspan(i * size, size)});
+      reads.push_back({(source + i * batched_.stride) * width_, {buffer + i * pitch_ * width_, plan_.span * width_}});
     return storage_.read_pieces(reads);
   }
 
@@ -188,6 +204,7 @@ class Gathering {
   Plan plan_;  // without the dimension of the pieces of a group
   std::span<std::byte> out_;
   BoxDimension batched_{1, 0, 0};  // from one piece of a group to the next
+  uint64_t pitch_;                 // elements of the buffer from one piece to the next
   uint64_t most_;                  // pieces of a group
   uint64_t per_row_;               // groups of the dimension `batched_`
 };
@@ -198,7 +215,15 @@ Result<void> gather(const Source& storage, uint64_t first, uint32_t width, std::
                     std::span<std::byte> out) {
   const Gathering gathering(storage, first, width, plan(width, box), out);
   const size_t threads = out.size() < kLarge ? 1 : processors(kMaxThreads);
-  return in_parallel(gathering.groups(), threads, [&](uint64_t group) { return gathering.copy(group); });
+  const uint64_t groups = gathering.groups();
+  const uint64_t parts = std::min(groups, threads * kPartsPerThread);
+  return in_parallel(parts, threads, [&](uint64_t part) -> Result<void> {
+    const auto buffer = std::make_unique_for_overwrite<std::byte[]>(gathering.buffer_size());
+    const uint64_t end = groups / parts * (part + 1) + std::min(part + 1, groups % parts);
+    for (uint64_t group = groups / parts * part + std::min(part, groups % parts); group < end; ++group)
+      TRY_VOID(gathering.copy(group, buffer.get()));
+    return {};
+  });
 }
 
 }  // namespace weightfs

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <numeric>
 #include <random>
@@ -90,6 +92,56 @@ TEST(Strided, EveryLayoutEqualsCopyOfSingleElements) {
       ASSERT_EQ(read_text(*made, begin, length).value(), expected.substr(begin, length)) << name << ", round " << round;
     }
   }
+}
+
+// A type of each size that elements have.
+constexpr std::array<std::pair<std::string_view, uint64_t>, 5> kWidths = {
+    {{"uint8", 1}, {"float16", 2}, {"int32", 4}, {"float64", 8}, {"complex128", 16}}};
+
+std::string random_bytes(uint64_t size) {
+  std::mt19937_64 random(7);
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
+}
+
+TEST(Strided, EveryOrderOfDimensionsEqualsCopyOfSingleElements) {
+  for (const Shape& stored : {Shape{37, 21, 19}, Shape{5, 17, 33, 3}, Shape{16, 2, 8, 64}}) {
+    Shape order(stored.size());
+    std::iota(order.begin(), order.end(), uint64_t{0});
+    const Strides stored_strides = c_strides(stored);
+    const uint64_t elements = stored[0] * stored_strides[0];
+    do {
+      Shape shape;
+      Strides strides;
+      for (const uint64_t dimension : order) {
+        shape.push_back(stored[dimension]);
+        strides.push_back(stored_strides[dimension]);
+      }
+      for (const auto& [name, width] : kWidths) {
+        // The storage begins at an odd byte, and the tensor after three of its elements.
+        const std::string bytes = random_bytes((elements + 3) * width);
+        const SourcePtr unaligned = in_memory("!" + bytes);
+        const Slice storage = slice(unaligned, 1, bytes.size()).value();
+        const Slice made = strided_as(name, storage, 3, shape, strides).value();
+        const std::string expected = elements_one_by_one(bytes, width, 3, shape, strides);
+        ASSERT_TRUE(all_of(made) == expected) << name << ", order " << testing::PrintToString(order);
+        const std::string part = read_text(made, 1001, expected.size() - 1999).value();
+        ASSERT_TRUE(part == expected.substr(1001, expected.size() - 1999)) << name;
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+}
+
+TEST(Strided, TransposedMatrixOfOddSidesEqualsCopyOfSingleElements) {
+  for (const auto& [name, width] : kWidths)
+    for (const auto& [rows, columns] :
+         {std::pair<uint64_t, uint64_t>{1, 700}, {15, 1300}, {17, 15}, {1025, 16}, {513, 1031}, {1031, 129}}) {
+      const std::string bytes = random_bytes(rows * columns * width);
+      const Slice made = strided_as(name, storage_of(bytes), 0, {rows, columns}, {1, rows}).value();
+      EXPECT_TRUE(all_of(made) == elements_one_by_one(bytes, width, 0, {rows, columns}, {1, rows}))
+          << name << ", " << rows << " x " << columns;
+    }
 }
 
 TEST(Strided, LargeTransposedMatrixEqualsCopyOfSingleElements) {
