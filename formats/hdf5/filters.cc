@@ -21,11 +21,44 @@ struct KnownFilter {
   std::string_view name;
 };
 
-// Filters that are not undone, by the numbers that the HDF Group registers.
+// Filters that are not undone, with the names that the HDF Group registered.
 constexpr std::array kOthers = {
-    KnownFilter{4, "szip"},      KnownFilter{5, "nbit"},          KnownFilter{307, "bzip2"},
-    KnownFilter{32001, "blosc"}, KnownFilter{32004, "lz4"},       KnownFilter{32008, "bitshuffle"},
-    KnownFilter{32013, "zfp"},   KnownFilter{32015, "zstandard"}, KnownFilter{32026, "blosc2"},
+    KnownFilter{4, "szip"},
+    KnownFilter{5, "nbit"},
+    KnownFilter{257, "hzip"},
+    KnownFilter{258, "fpzip"},
+    KnownFilter{305, "LZO"},
+    KnownFilter{307, "BZIP2"},
+    KnownFilter{32001, "BLOSC"},
+    KnownFilter{32002, "MAFISC"},
+    KnownFilter{32003, "Snappy"},
+    KnownFilter{32004, "LZ4"},
+    KnownFilter{32005, "APAX"},
+    KnownFilter{32006, "CBF"},
+    KnownFilter{32007, "JPEG-XR"},
+    KnownFilter{32008, "bitshuffle"},
+    KnownFilter{32009, "SPDP"},
+    KnownFilter{32010, "LPC-Rice"},
+    KnownFilter{32011, "CCSDS-123"},
+    KnownFilter{32012, "JPEG-LS"},
+    KnownFilter{32013, "zfp"},
+    KnownFilter{32014, "fpzip"},
+    KnownFilter{32015, "Zstandard"},
+    KnownFilter{32016, "B3D"},
+    KnownFilter{32017, "SZ"},
+    KnownFilter{32018, "FCIDECOMP"},
+    KnownFilter{32019, "JPEG"},
+    KnownFilter{32020, "VBZ"},
+    KnownFilter{32021, "FAPEC"},
+    KnownFilter{32022, "BitGroom"},
+    KnownFilter{32023, "Granular BitRound"},
+    KnownFilter{32024, "SZ3"},
+    KnownFilter{32025, "Delta-Rice"},
+    KnownFilter{32026, "BLOSC2"},
+    KnownFilter{32027, "FLAC"},
+    KnownFilter{32028, "H5Z-SPERR"},
+    KnownFilter{32029, "TERSE/PROLIX"},
+    KnownFilter{32030, "FFMPEG"},
 };
 
 Result<std::string> inflate(std::string stored, uint64_t bytes) {

@@ -189,10 +189,59 @@ TEST(Hdf5Chunks, TooManyChunksAreRefused) {
   EXPECT_THAT(bytes_of(b, {1 << 22}, B::chunked(kNoAddress, {1}, 1)), HasSubstr("4194304 chunks, at most 104"));
 }
 
-TEST(Hdf5Chunks, UnknownFilterIsRefusedByName) {
+TEST(Hdf5Chunks, FilterThatIsNotSupportedIsRefusedByNameAndNumber) {
+  const std::vector<std::pair<uint16_t, std::string>> filters = {{4, "4 (szip)"},
+                                                                 {5, "5 (nbit)"},
+                                                                 {257, "257 (hzip)"},
+                                                                 {258, "258 (fpzip)"},
+                                                                 {305, "305 (LZO)"},
+                                                                 {307, "307 (BZIP2)"},
+                                                                 {32001, "32001 (BLOSC)"},
+                                                                 {32002, "32002 (MAFISC)"},
+                                                                 {32003, "32003 (Snappy)"},
+                                                                 {32004, "32004 (LZ4)"},
+                                                                 {32005, "32005 (APAX)"},
+                                                                 {32006, "32006 (CBF)"},
+                                                                 {32007, "32007 (JPEG-XR)"},
+                                                                 {32008, "32008 (bitshuffle)"},
+                                                                 {32009, "32009 (SPDP)"},
+                                                                 {32010, "32010 (LPC-Rice)"},
+                                                                 {32011, "32011 (CCSDS-123)"},
+                                                                 {32012, "32012 (JPEG-LS)"},
+                                                                 {32013, "32013 (zfp)"},
+                                                                 {32014, "32014 (fpzip)"},
+                                                                 {32015, "32015 (Zstandard)"},
+                                                                 {32016, "32016 (B3D)"},
+                                                                 {32017, "32017 (SZ)"},
+                                                                 {32018, "32018 (FCIDECOMP)"},
+                                                                 {32019, "32019 (JPEG)"},
+                                                                 {32020, "32020 (VBZ)"},
+                                                                 {32021, "32021 (FAPEC)"},
+                                                                 {32022, "32022 (BitGroom)"},
+                                                                 {32023, "32023 (Granular BitRound)"},
+                                                                 {32024, "32024 (SZ3)"},
+                                                                 {32025, "32025 (Delta-Rice)"},
+                                                                 {32026, "32026 (BLOSC2)"},
+                                                                 {32027, "32027 (FLAC)"},
+                                                                 {32028, "32028 (H5Z-SPERR)"},
+                                                                 {32029, "32029 (TERSE/PROLIX)"},
+                                                                 {32030, "32030 (FFMPEG)"},
+                                                                 {0, "0"},
+                                                                 {7, "7"},
+                                                                 {32031, "32031"},
+                                                                 {65535, "65535"}};
+  for (const auto& [number, shown] : filters) {
+    B b;
+    EXPECT_EQ(bytes_of(b, {2}, B::chunked(kNoAddress, {2}, 1), {B::filters({{1, {6}}, {number, {1, 2}}})}),
+              "tensor \"w\": filter " + shown + " is not supported");
+  }
+}
+
+// LZF, of h5py, is a registered filter that is undone.
+TEST(Hdf5Chunks, LzfIsNotRefused) {
   B b;
-  EXPECT_EQ(bytes_of(b, {2}, B::chunked(kNoAddress, {2}, 1), {B::filters({{4, {}}})}),
-            "tensor \"w\": filter 4 (szip) is not supported");
+  const uint64_t tree = b.chunk_tree({{b.put("\1ab"), 3, {0}}}, 1);
+  EXPECT_EQ(bytes_of(b, {2}, B::chunked(tree, {2}, 1), {B::filters({{32000, {4, 261, 2}}})}), "ab");
 }
 
 // Counts how often each byte of a file is read.
