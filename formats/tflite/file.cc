@@ -9,6 +9,18 @@ namespace weightfs::tflite {
 
 using flatbuffer::Table;
 
+namespace {
+
+// A union has two slots: the number of its member, and the table.
+Result<Options> read_options(const Table& table, flatbuffer::Slot slot) {
+  Options options;
+  options.number = TRY(table.number<uint8_t>(slot));
+  if (options.number != 0) options.table = TRY(table.table(static_cast<flatbuffer::Slot>(slot + 1)));
+  return options;
+}
+
+}  // namespace
+
 Result<File> open_file(const SourcePtr& source, Budget& budget) {
   File file{.source = source,
             .bytes = std::make_unique<flatbuffer::Buffer>(*source, budget),
@@ -61,6 +73,11 @@ Result<Call> read_call(const flatbuffer::List& operators, uint64_t index) {
   call.code = TRY(table.number<uint32_t>(0));
   call.inputs = TRY(table.list(1, sizeof(int32_t)));
   call.outputs = TRY(table.list(2, sizeof(int32_t)));
+  call.options = TRY(read_options(table, 3));
+  call.custom_options = TRY(table.list(5, 1));
+  call.large_custom_offset = TRY(table.number<uint64_t>(9));
+  call.large_custom_size = TRY(table.number<uint64_t>(10));
+  call.options_2 = TRY(read_options(table, 11));
   return call;
 }
 

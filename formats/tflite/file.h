@@ -64,11 +64,22 @@ struct Entry {
 /// Reads the tensor at `index`, which is less than the list's size.
 Result<Entry> read_entry(const flatbuffer::List& tensors, uint64_t index);
 
+/// A member of a union of options.
+struct Options {
+  uint8_t number = 0;       ///< of the member; 0 for none
+  flatbuffer::Table table;  ///< may be a default one
+};
+
 /// A use of an operator.
 struct Call {
-  uint32_t code = 0;         ///< index in the operator codes
-  flatbuffer::List inputs;   ///< indices of tensors: int32; -1 for an omitted one
-  flatbuffer::List outputs;  ///< the same
+  uint32_t code = 0;                 ///< index in the operator codes
+  flatbuffer::List inputs;           ///< indices of tensors: int32; -1 for an omitted one
+  flatbuffer::List outputs;          ///< the same
+  Options options;                   ///< of BuiltinOptions
+  Options options_2;                 ///< of BuiltinOptions2
+  flatbuffer::List custom_options;   ///< bytes
+  uint64_t large_custom_offset = 0;  ///< of custom options after the FlatBuffer, in the file; up to 1 for none
+  uint64_t large_custom_size = 0;
 };
 
 /// Reads the operator at `index`, which is less than the list's size.

@@ -4,6 +4,8 @@
 
 #include "base/values/rendering.h"
 #include "base/values/value.h"
+#include "formats/flatbuffer/json.h"
+#include "formats/tflite/options.h"
 #include "formats/tflite/quantization.h"
 #include "formats/tflite/types.h"
 
@@ -34,7 +36,7 @@ class Writer {
       out_.append(fmt::format(",\"subgraph\":{}", graph));
       TRY_VOID(parameters(entry.quantization));
       out_.append(1, '}');
-      return check_size();
+      return flatbuffer::check_size(out_);
     };
     TRY_VOID(for_each_quantized_constant(file_, line));
     out_.append("]\n");
@@ -42,12 +44,6 @@ class Writer {
   }
 
  private:
-  // A text beyond the budget is not written to its end.
-  Result<void> check_size() const {
-    if (!out_.stopped()) return {};
-    return failure(Code::unsupported, "tflite: a document beyond the budget");
-  }
-
   Result<void> graph(const Graph& graph, const std::vector<std::string>& operators) {
     out_.append("{\"name\":");
     append_json_string(out_, graph.name);
@@ -64,7 +60,7 @@ class Writer {
       TRY_VOID(call(i, read, operators));
     }
     out_.append("]}");
-    return check_size();
+    return flatbuffer::check_size(out_);
   }
 
   Result<void> tensor(uint64_t id, const Entry& entry) {
@@ -80,7 +76,7 @@ class Writer {
     place(entry);
     if (entry.quantization.scale.size() > 0) TRY_VOID(parameters(entry.quantization));
     out_.append(1, '}');
-    return check_size();
+    return flatbuffer::check_size(out_);
   }
 
   void place(const Entry& entry) {
@@ -95,8 +91,9 @@ class Writer {
     append_json_string(out_, is_known ? operators[call.code] : fmt::format("operator code {}", call.code));
     TRY_VOID(ids("inputs", call.inputs));
     TRY_VOID(ids("outputs", call.outputs));
+    TRY_VOID(append_options(out_, file_, call));
     out_.append(1, '}');
-    return check_size();
+    return flatbuffer::check_size(out_);
   }
 
   void begin_line(bool is_first, uint64_t id, const std::string& name) {
@@ -105,31 +102,18 @@ class Writer {
   }
 
   Result<void> parameters(const Quantization& found) {
-    const auto decimal = [](float number) { return to_json_line(shortest_decimal(number)); };
-    TRY_VOID(list<float>("scale", found.scale, decimal));
-    const auto integer = [](int64_t number) { return std::to_string(number); };
-    TRY_VOID(list<int64_t>("zero_point", found.zero_point, integer));
+    out_.append(",\"scale\":");
+    TRY_VOID(flatbuffer::append_list<float>(out_, found.scale,
+                                            [](float number) { return to_json_line(shortest_decimal(number)); }));
+    out_.append(",\"zero_point\":");
+    TRY_VOID(flatbuffer::append_integers<int64_t>(out_, found.zero_point));
     out_.append(fmt::format(",\"quantized_dimension\":{}", found.dimension));
     return {};
   }
 
   Result<void> ids(std::string_view key, const flatbuffer::List& numbers) {
-    return list<int32_t>(key, numbers, [](int32_t number) { return std::to_string(number); });
-  }
-
-  // Straight into the text: as Values, the numbers would take ten times their size.
-  template <class Number, class Text>
-  Result<void> list(std::string_view key, const flatbuffer::List& numbers, const Text& text) {
-    TRY_VOID(numbers.charge());
-    out_.append(fmt::format(",\"{}\":[", key));
-    for (uint64_t i = 0; i < numbers.size(); ++i) {
-      if (i > 0) out_.append(1, ',');
-      const auto number = TRY(numbers.template number<Number>(i));
-      out_.append(text(number));
-      TRY_VOID(check_size());
-    }
-    out_.append(1, ']');
-    return {};
+    out_.append(fmt::format(",\"{}\":", key));
+    return flatbuffer::append_integers<int32_t>(out_, numbers);
   }
 
   const File& file_;

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "formats/tflite/options.h"
+
 namespace weightfs::tflite {
 namespace {
 
@@ -39,7 +41,8 @@ class StructureCheck {
   Result<void> call(const flatbuffer::List& operators, uint64_t index) {
     const Call call = TRY(read_call(operators, index));
     const uint64_t name = call.code < operators_.size() ? operators_[call.code].size() : 0;
-    return count(kTableSize + name + sizeof(int32_t) * (call.inputs.size() + call.outputs.size()));
+    const uint64_t options = TRY(options_size(call));
+    return count(kTableSize + name + sizeof(int32_t) * (call.inputs.size() + call.outputs.size()) + options);
   }
 
   Result<void> count(uint64_t size) {
