@@ -14,6 +14,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/cancel.h"
 #include "fs/fuse/interrupts.h"
 
 namespace weightfs::fuse {
@@ -70,6 +71,7 @@ class Workers {
   }
 
   void serve(Position self) {
+    const CancelScope scope([this] { return is_cancelled_.load(); });
     fuse_buf request{};
     for (bool waits = true; waits; waits = wait_again()) {
       const int got = receive(self, request);
@@ -128,15 +130,17 @@ class Workers {
     ::sem_post(&ended_);
   }
 
-  // Interrupts the threads that wait for a request, again and again, as they may be about to wait; lets the others
-  // finish.
+  // Interrupts the threads that wait for a request, again and again, as they may be about to wait. Lets the others
+  // finish, and cancels their requests after a while.
   void stop() {
+    const auto cancelled_at = std::chrono::steady_clock::now() + limits_.grace;
     std::unique_lock lock(mutex_);
     stopped_ = true;
     call_.notify_all();
     do {
       for (Worker& worker : threads_)
         if (worker.is_receiving) ::pthread_kill(worker.thread.native_handle(), kWake);
+      if (std::chrono::steady_clock::now() >= cancelled_at) is_cancelled_ = true;
     } while (!all_finished_.wait_for(lock, kInterruptInterval, [this] { return threads_.empty(); }));
     for (Worker& worker : finished_) worker.thread.join();
   }
@@ -145,6 +149,7 @@ class Workers {
   const WorkerLimits limits_;
   sem_t ended_{};  // posted by a thread that found the end of the session
   std::atomic<int> error_ = 0;
+  std::atomic<bool> is_cancelled_ = false;  // the requests that are being served
 
   std::mutex mutex_;
   std::condition_variable call_;          // for parked threads

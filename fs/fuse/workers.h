@@ -12,6 +12,7 @@ namespace weightfs::fuse {
 struct WorkerLimits {
   size_t threads;                           ///< the maximum number
   std::chrono::milliseconds unused{2'000};  ///< a thread that is not needed for so long ends
+  std::chrono::milliseconds grace{1'000};   ///< requests that take longer after the end of the session are cancelled
 };
 
 /// The signal that interrupts a thread that waits for a request. Its handler must do nothing.

@@ -16,6 +16,7 @@
 #include <set>
 #include <thread>
 
+#include "base/cancel.h"
 #include "base/os/descriptor.h"
 #include "fs/fuse/interrupts.h"
 
@@ -25,7 +26,8 @@ namespace {
 using namespace fuse;
 
 constexpr int kRunning = 1;
-constexpr uint64_t kBlocked = 7;  // requests about this inode are answered after release()
+constexpr uint64_t kBlocked = 7;    // requests about this inode are answered after release()
+constexpr uint64_t kCancelled = 8;  // requests about this inode are answered when they are cancelled
 
 // The end of the socket is that of the mount.
 ssize_t read_request(int device, void* bytes, size_t size, void*) {
@@ -132,6 +134,7 @@ class WorkersTest : public testing::Test {
       self.used_.insert(std::this_thread::get_id());
     }
     if (inode == kBlocked) self.released_.wait();
+    while (inode == kCancelled && !is_cancelled()) std::this_thread::yield();
     fuse_reply_err(request, ENOENT);
   }
 
@@ -182,6 +185,16 @@ TEST_F(WorkersTest, ThreadsThatAreNotNeededEnd) {
 
 TEST_F(WorkersTest, EndsWhenKernelHasUnmounted) {
   serve({.threads = 1000});
+  kernel_ = Descriptor();
+  serving_.join();
+  EXPECT_EQ(result_, 0);
+}
+
+TEST_F(WorkersTest, LongRequestsAreCancelledWhenKernelHasUnmounted) {
+  serve({.threads = 1000, .grace = std::chrono::milliseconds(1)});
+  get_attributes(kCancelled);
+  get_attributes(kCancelled);
+  while (threads_used() < 2) std::this_thread::yield();
   kernel_ = Descriptor();
   serving_.join();
   EXPECT_EQ(result_, 0);
