@@ -368,6 +368,7 @@ int write_seeds(const std::string& folder) {
   add_hdf5(seeds);
   add_pickles(seeds);
   add_texts(seeds);
+  add_servers(seeds);
   add_numpy(seeds);
   add_zipped_models(seeds);
   add_artifacts(seeds);

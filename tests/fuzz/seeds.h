@@ -33,4 +33,7 @@ void add_hdf5(Seeds& seeds);
 /// Inputs other than containers: TOML, JSON, names, compressed bytes (seeds_texts.cc).
 void add_texts(Seeds& seeds);
 
+/// Listings of S3 and of the Hugging Face Hub, and block lists (seeds_servers.cc).
+void add_servers(Seeds& seeds);
+
 }  // namespace weightfs::test

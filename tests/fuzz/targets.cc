@@ -18,7 +18,8 @@ std::span<const Target* const> targets() {
       &kFlaxTarget,          &kNumpyTarget,       &kDdufTarget,
       &kLlamafileTarget,     &kMlfTarget,         &kTensorCacheTarget,
       &kCartonTarget,        &kOllamaTarget,      &kPickleTarget,
-      &kPytorchLegacyTarget,
+      &kPytorchLegacyTarget, &kS3ListingTarget,   &kHubListingTarget,
+      &kBlockListTarget,
   };
   return kAll;
 }

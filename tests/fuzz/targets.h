@@ -53,6 +53,11 @@ extern const Target kOllamaTarget;
 extern const Target kPickleTarget;  // data.pkl of a zip with two storages
 extern const Target kPytorchLegacyTarget;
 
+// target_servers.cc
+extern const Target kS3ListingTarget;
+extern const Target kHubListingTarget;
+extern const Target kBlockListTarget;
+
 /// Text: slices repeated, values nested, lines duplicated, words of TOML and JSON inserted.
 void mutate_text(std::string& input, size_t max_size, Random& random);
 
