@@ -2,7 +2,9 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "base/values/rendering.h"
 #include "formats/executorch/file.h"
+#include "formats/executorch/graph.h"
 #include "formats/executorch/program.h"
 #include "formats/executorch/tensors.h"
 
@@ -18,6 +20,20 @@ Result<void> add_flat_tensor(File& file, TensorAdder& adder) {
   return adder.named_data(named);
 }
 
+Error named(const Error& error) { return {error.code, "executorch: " + error.message}; }
+
+Result<SourcePtr> render_graph(const SourcePtr& bytes, const BudgetPtr& budget) {
+  const File file = TRY(open_file(bytes, kProgramIdentifier, *budget));
+  return charged_text(TRY(graph_json(file, *budget)), budget);
+}
+
+// Rendered when it is read.
+Document graph_document(const Container& container) {
+  return {"graph.json", Later<SourcePtr>([bytes = container.bytes, budget = container.budget] {
+            return render_graph(bytes, budget).map_error(named);
+          })};
+}
+
 Result<Model> read(const Container& container, std::string_view identifier) {
   File file = TRY(open_file(container.bytes, identifier, *container.budget));
   Model model;
@@ -29,10 +45,12 @@ Result<Model> read(const Container& container, std::string_view identifier) {
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
   model.stored_bytes = container.bytes->size();
   TensorAdder adder(model, file, *container.budget);
-  if (identifier == kDataIdentifier)
+  if (identifier == kDataIdentifier) {
     TRY_VOID(add_flat_tensor(file, adder));
-  else
+  } else {
     TRY_VOID(add_program(model, file, adder, *container.budget));
+    model.documents.push_back(graph_document(container));
+  }
   model.warnings = std::move(adder.warnings()).take();
   return model;
 }
@@ -54,7 +72,6 @@ Result<Model> read_executorch(const Container& container) {
   using namespace executorch;
   const std::string head = TRY(read_text(
       *container.bytes, 0, std::min<uint64_t>(container.bytes->size(), kIdentifierOffset + kDataIdentifier.size())));
-  const auto named = [](const Error& error) { return Error{error.code, "executorch: " + error.message}; };
   for (const std::string_view identifier : {kDataIdentifier, kProgramIdentifier})
     if (has_identifier(head, identifier)) return read(container, identifier).map_error(named);
   return failure(Code::unsupported, "executorch: no file identifier FT01 or ET12");

@@ -6,17 +6,13 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "formats/executorch/graph.h"
+#include "formats/executorch/method.h"
 
 namespace weightfs::executorch {
 namespace {
 
 using flatbuffer::Table;
-
-// The member of the union KernelTypes that is a Tensor.
-constexpr uint8_t kTensor = 5;
-
-// The value of TensorDataLocation for data in another file.
-constexpr uint8_t kExternal = 1;
 
 // The value of DataLocation for data in a segment.
 constexpr uint8_t kInSegment = 1;
@@ -30,6 +26,7 @@ class ProgramReader {
       : model_(model), file_(file), adder_(adder), budget_(budget) {}
 
   Result<void> run() {
+    TRY_VOID(check_methods(file_));
     const Table& program = file_.root;
     const auto plans = TRY(program.tables(1));
     buffers_ = TRY(program.tables(2));
@@ -54,47 +51,38 @@ class ProgramReader {
  private:
   Result<Map> method(const Table& plan) {
     TRY_VOID(budget_.charge(Cost::value, 20));
-    std::string name = TRY(text(plan, 0));
-    const auto values = TRY(plan.tables(2));
-    for (uint64_t i = 0; i < values.size(); ++i) {
-      const Table value = TRY(values.table(i));
+    Method read = TRY(read_method(plan));
+    TRY_VOID(keep(read.name));
+    for (uint64_t i = 0; i < read.values.size(); ++i) {
+      const Member value = TRY(read_member(read.values, i));
       TRY_VOID(add_value(value));
     }
-    const auto inputs = TRY(plan.list(3, sizeof(int32_t)));
-    const auto outputs = TRY(plan.list(4, sizeof(int32_t)));
-    Value operators = TRY(operators_of(plan));
-    List delegates = TRY(delegates_of(plan));
+    Value operators = TRY(operators_of(read));
+    List delegates = TRY(delegates_of(read));
     Map line;
-    line.append("name", std::move(name));
-    line.append("inputs", inputs.size());
-    line.append("outputs", outputs.size());
-    line.append("values", values.size());
+    line.append("name", std::move(read.name));
+    line.append("inputs", read.inputs.size());
+    line.append("outputs", read.outputs.size());
+    line.append("values", read.values.size());
     line.append("operators", std::move(operators));
     line.append("delegates", std::move(delegates));
     return line;
   }
 
   // A value of a method. Only tensors with data in the file are shown.
-  Result<void> add_value(const Table& value) {
-    const auto kind = TRY(value.number<uint8_t>(0));
-    if (kind != kTensor) return {};
-    const Table tensor = TRY(value.table(1));
-    const Table extra = TRY(tensor.table(9));
-    const auto location = TRY(extra.number<int8_t>(2));
-    if (location == kExternal) ++external_;
-    const auto index = TRY(tensor.number<uint32_t>(5));
-    if (index == 0 || location == kExternal) return {};
-    std::string name = TRY(extra.text(1, kMaxNameLength));
-    const auto is_mutable = TRY(tensor.has(6));
-    const auto segments = TRY(extra.number<uint64_t>(0));
+  Result<void> add_value(const Member& value) {
+    if (value.number != kTensor) return {};
+    const ValueTensor tensor = TRY(read_value_tensor(value.table));
+    if (tensor.is_external) ++external_;
+    if (!tensor.has_data()) return {};
+    const bool is_mutable = tensor.is_mutable();
     // Methods share constants.
-    TRY_VOID(budget_.charge(Cost::kept, kSeen + name.size()));
-    if (!seen_.emplace(is_mutable, is_mutable ? segments : 0, index, name).second) return {};
-    const auto bytes = is_mutable ? initial_value(segments, index) : constant(index);
+    TRY_VOID(budget_.charge(Cost::kept, kSeen + tensor.name.size()));
+    if (!seen_.emplace(is_mutable, is_mutable ? tensor.mutable_segment : 0, tensor.buffer, tensor.name).second)
+      return {};
+    const auto bytes = is_mutable ? initial_value(tensor.mutable_segment, tensor.buffer) : constant(tensor.buffer);
     if (!bytes && !is_about_the_bytes(bytes.error())) return tl::unexpected(bytes.error());
-    const Layout layout = TRY(read_layout(tensor, 0, 2, 3));
-    if (name.empty()) name = fmt::format("{}_{}", is_mutable ? "mutable" : "constant", index);
-    return adder_.tensor(std::move(name), layout, bytes);
+    return adder_.tensor(tensor.shown_name(), {tensor.scalar_type, tensor.sizes, tensor.dim_order}, bytes);
   }
 
   // Inline in files of before 2024, later in a segment.
@@ -129,26 +117,25 @@ class ProgramReader {
   }
 
   // ["aten::add.out"]
-  Result<Value> operators_of(const Table& plan) {
-    const auto operators = TRY(plan.tables(6));
-    if (operators.size() > kMaxInlineList) return Value(fmt::format("{} operators", operators.size()));
+  Result<Value> operators_of(const Method& method) {
+    if (method.operators.size() > kMaxInlineList) return Value(fmt::format("{} operators", method.operators.size()));
     List out;
-    for (uint64_t i = 0; i < operators.size(); ++i) {
-      const Table table = TRY(operators.table(i));
-      const std::string name = TRY(text(table, 0));
-      const std::string overload = TRY(text(table, 1));
-      out.emplace_back(overload.empty() ? name : fmt::format("{}.{}", name, overload));
+    for (uint64_t i = 0; i < method.operators.size(); ++i) {
+      const Table table = TRY(method.operators.table(i));
+      std::string name = TRY(operator_name(table));
+      TRY_VOID(keep(name));
+      out.emplace_back(std::move(name));
     }
     return Value(std::move(out));
   }
 
   // The names of backends; their blobs become parts.
-  Result<List> delegates_of(const Table& plan) {
-    const auto delegates = TRY(plan.tables(7));
+  Result<List> delegates_of(const Method& method) {
     List out;
-    for (uint64_t i = 0; i < delegates.size(); ++i) {
-      const Table delegate = TRY(delegates.table(i));
-      std::string backend = TRY(text(delegate, 0));
+    for (uint64_t i = 0; i < method.delegates.size(); ++i) {
+      const Table delegate = TRY(method.delegates.table(i));
+      std::string backend = TRY(delegate.text(0, kMaxNameLength));
+      TRY_VOID(keep(backend));
       const Table data = TRY(delegate.table(1));
       const auto location = TRY(data.number<int8_t>(0));
       const auto index = TRY(data.number<uint32_t>(1));
@@ -167,12 +154,10 @@ class ProgramReader {
     return slice(file_.source, bytes.position(), bytes.size());
   }
 
-  // A text that stays in memory.
-  Result<std::string> text(const Table& table, flatbuffer::Slot slot) {
-    std::string out = TRY(table.text(slot, kMaxNameLength));
+  // Charges for a text that stays in memory.
+  Result<void> keep(const std::string& text) {
     TRY_VOID(budget_.charge(Cost::value));
-    TRY_VOID(budget_.charge(Cost::kept, out.size()));
-    return out;
+    return budget_.charge(Cost::kept, text.size());
   }
 
   Model& model_;

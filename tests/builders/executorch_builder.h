@@ -63,6 +63,20 @@ inline Ref offsets(uint32_t segment, const std::vector<uint64_t>& offsets) {
   return table({{0, scalar(segment)}, {1, list(offsets)}});
 }
 
+/// A member of a union, which is all of a value or an instruction.
+inline Ref member(uint8_t number, std::map<int, Slot> fields) {
+  return table({{0, scalar(number)}, {1, table(std::move(fields))}});
+}
+
+inline Ref kernel_call(int32_t op, const std::vector<int32_t>& args) {
+  return member(1, {{0, scalar(op)}, {1, list(args)}});
+}
+inline Ref delegate_call(int32_t delegate, const std::vector<int32_t>& args) {
+  return member(2, {{0, scalar(delegate)}, {1, list(args)}});
+}
+
+inline Ref chain(std::vector<Ref> instructions) { return table({{2, tables(std::move(instructions))}}); }
+
 inline Ref method(std::string_view name, std::vector<Ref> values, std::map<int, Slot> more = {}) {
   more.insert({{0, text(name)}, {2, tables(std::move(values))}});
   return table(std::move(more));
@@ -101,12 +115,15 @@ inline std::string small_pte() {
   const Ref allocation = table({{0, scalar(1U)}});
   const Ref delegate = table({{0, text("Xnnpack")}, {1, table({{0, scalar(int8_t{1})}, {1, scalar(2U)}})}});
   const Ref add = table({{0, text("aten::add")}, {1, text("out")}});
-  const Ref forward =
-      method("forward",
-             {value(kFloat, {2}, {0}, 0), value(kChar, {2, 2}, {0, 1}, 1),
-              value(kChar, {2}, {0}, 1, {{6, allocation}, {9, name}}),
-              table({{0, scalar(uint8_t{2})}, {1, table({{0, scalar(int64_t{7})}})}})},
-             {{3, list<int32_t>({0})}, {4, list<int32_t>({0})}, {6, tables({add})}, {7, tables({delegate})}});
+  const Ref forward = method("forward",
+                             {value(kFloat, {2}, {0}, 0), value(kChar, {2, 2}, {0, 1}, 1),
+                              value(kChar, {2}, {0}, 1, {{6, allocation}, {9, name}}),
+                              table({{0, scalar(uint8_t{2})}, {1, table({{0, scalar(int64_t{7})}})}})},
+                             {{3, list<int32_t>({0})},
+                              {4, list<int32_t>({0})},
+                              {5, tables({chain({kernel_call(0, {0, 1, 3, 0}), delegate_call(0, {0, 2})})})},
+                              {6, tables({add})},
+                              {7, tables({delegate})}});
   return pte({forward},
              {{4, tables({segment(0, 8), segment(8, 2), segment(16, 5)})},
               {5, offsets(0, {0, 4})},

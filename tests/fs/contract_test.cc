@@ -178,8 +178,8 @@ Names golden(std::string_view title) {
   if (title == "ExecutorchData")
     return tree({"m.ptd", "named_data/", "named_data/blob"}, {}, {"a/", "a/t.npy", "w.npy"}, {"a/", "a/t", "w"});
   if (title == "ExecutorchProgram")
-    return tree({"delegates/", "delegates/0.Xnnpack", "m.pte"}, {}, {"constant_1.npy", "extra.npy", "state.npy"},
-                {"constant_1", "extra", "state"});
+    return tree({"delegates/", "delegates/0.Xnnpack", "m.pte"}, {"graph.json"},
+                {"constant_1.npy", "extra.npy", "state.npy"}, {"constant_1", "extra", "state"});
   if (title == "Tflite")
     return with_warnings(tree(
         {"inner.safetensors", "labels.txt", "m.tflite", "metadata/", "metadata/min_runtime_version", "weights.bin"},
