@@ -79,6 +79,10 @@ ATTACKS = [
            pte_file(lambda: {"methods": [Shared({6: [Shared({0: "aten::add", 1: "out"}, 1)] * 1_000})] * 100_000})),
     Attack("executorch-delegates-shared", "executorch", "500,000 delegates are one with a name of 10,000 bytes",
            pte_file(lambda: {"methods": [{7: [Shared({0: "d" * 10_000, 1: {0: ("b", 1)}})] * 500_000}], "s4": [segment()]})),
+    Attack("executorch-instructions-shared", "executorch", "1,000,000 instructions are one",
+           pte_file(lambda: {"methods": [{5: [{2: [Shared({0: ("B", 5), 1: {}})] * 1_000_000}]}]})),
+    Attack("executorch-arguments-shared", "executorch", "50,000 kernel calls share 100,000 arguments",
+           pte_file(lambda: {"methods": [{5: [{2: [{0: ("B", 1), 1: {1: args}} for args in [Shared(("i", bytes(400_000)))] for _ in range(MANY)]}]}]})),
     Attack("executorch-segment-wraps", "executorch", "segments at 2^64 - 1",
            ptd_file(lambda: ([segment((1 << 64) - 1, 64), segment(0, (1 << 64) - 1)], [named("a", layout()), named("b", layout(), 1)]))),
     Attack("executorch-base-wraps", "executorch", "a segment base of 2^64 - 1", one_file(
