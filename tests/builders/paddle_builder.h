@@ -1,6 +1,8 @@
 // Builds Paddle's .pdiparams and .pdmodel files for tests, right or wrong.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +42,17 @@ inline std::string program(const std::vector<ProtobufBuilder>& variables) {
   block.number(1, 0);
   for (const ProtobufBuilder& each : variables) block.message(3, each);
   return ProtobufBuilder().message(1, block).build();
+}
+
+/// A program in JSON, as Paddle 3 writes it, with these parameters.
+inline std::string json_program(const std::vector<std::string>& names) {
+  std::string operations;
+  for (const std::string& name : names)
+    operations += fmt::format("{}{}{}", R"({"#":"p","A":[0,1,1,")", name,
+                              R"("],"O":{"%":1,"TT":{"#":"0.t_dtensor","D":[{"#":"0.t_f32"},[30],"NCHW",[],0]}}},)");
+  return R"({"base_code":{"magic":"pir","version":1},"program":{"regions":[{"#":"region_0","blocks":[{"#":"block_0",)"
+         R"("args":[],"ops":[)" +
+         operations + R"({"#":"1.data","A":[{"N":"name"},{"D":"A"},1,"no name"]}]}]}]}})";
 }
 
 inline std::string small_paddle() {

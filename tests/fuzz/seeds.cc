@@ -360,6 +360,9 @@ int write_seeds(const std::string& folder) {
   add_rten_graphs(seeds);
   add_rten_attributes(seeds);
   add_tflite(seeds);
+  add_tflite_options(seeds);
+  add_executorch(seeds);
+  add_paddle(seeds);
   add_zips(seeds);
   add_tars(seeds);
   add_cartons(seeds);

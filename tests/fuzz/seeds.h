@@ -30,6 +30,11 @@ void add_pickles(Seeds& seeds);
 /// HDF5 files with each kind of chunk index, filter and attribute (seeds_hdf5.cc).
 void add_hdf5(Seeds& seeds);
 
+/// Options of TFLite's operators, instructions of ExecuTorch, Paddle's programs in JSON (seeds_graphs.cc).
+void add_tflite_options(Seeds& seeds);
+void add_executorch(Seeds& seeds);
+void add_paddle(Seeds& seeds);
+
 /// Inputs other than containers: TOML, JSON, names, compressed bytes (seeds_texts.cc).
 void add_texts(Seeds& seeds);
 

@@ -54,16 +54,6 @@ TEST(Paddle, ProgramThatDoesNotFitIsAWarning) {
   EXPECT_THAT(warning("\x0A\x7F"), HasSubstr("the tensors have no names"));
 }
 
-std::string json_program(const std::vector<std::string>& names) {
-  std::string operations;
-  for (const std::string& name : names)
-    operations += fmt::format("{}{}{}", R"({"#":"p","A":[0,1,1,")", name,
-                              R"("],"O":{"%":1,"TT":{"#":"0.t_dtensor","D":[{"#":"0.t_f32"},[30],"NCHW",[],0]}}},)");
-  return R"({"base_code":{"magic":"pir","version":1},"program":{"regions":[{"#":"region_0","blocks":[{"#":"block_0",)"
-         R"("args":[],"ops":[)" +
-         operations + R"({"#":"1.data","A":[{"N":"name"},{"D":"A"},1,"no name"]}]}]}]}})";
-}
-
 TEST(Paddle, ProgramInJsonHasNames) {
   const auto names = [](const Files& beside) {
     std::vector<std::string> lines;
