@@ -46,9 +46,9 @@ struct Node {
   std::string name() const { return std::string(text).append(suffix); }
 };
 
-/// Immutable and sorted: a lookup is a binary search, a listing is a range. The tree of npy/ shares the nodes of
-/// tensors/ if their names differ only by the suffix; then it is sorted by the name without the suffix. Callable from
-/// any thread without a lock.
+/// Immutable and sorted: a lookup is a binary search, a listing is a range. The trees of npy/ and float32/ share the
+/// nodes of tensors/ if their names differ only by the suffix; then they are sorted by the name without the suffix.
+/// Callable from any thread without a lock.
 class Tree {
   struct Key {};  // only TreeBuilder makes trees
 

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <numeric>
 
 #include "base/text.h"
+#include "formats/float32.h"
 #include "fs/views/unpacked.h"
 #include "fs/views/view.h"
 
@@ -96,10 +95,24 @@ std::string header_of(std::string_view descr, ShapeView shape) {
   return header + dict;
 }
 
+constexpr std::string_view kFloat32Descr = "<f4";
+
+// Whether the .npy view has numbers instead of the bytes of blocks, which no program but ggml reads.
+bool is_dequantised(const TensorView& tensor) {
+  return tensor.dtype->block > 1 && tensor.dtype->npy_descr.empty() && has_float32_npy(tensor);
+}
+
 }  // namespace
 
 bool has_npy(const TensorView& tensor) {
-  return !tensor.source.refused() && !tensor.dtype->npy_descr.empty() && tensor.shape.size() <= kMaxNumpyDimensions;
+  if (tensor.source.refused() || tensor.shape.size() > kMaxNumpyDimensions) return false;
+  return !tensor.dtype->npy_descr.empty() || is_dequantised(tensor);
+}
+
+bool has_float32_npy(const TensorView& tensor) {
+  return !tensor.source.refused() && tensor.shape.size() <= kMaxNumpyDimensions && has_float32(*tensor.dtype) &&
+         size_in_bytes(*tensor.dtype, tensor.shape) == tensor.nbytes() &&
+         element_count(tensor.shape) <= kMaxFloat32Elements;
 }
 
 bool has_string_npy(const Model& model, size_t tensor) {
@@ -117,13 +130,26 @@ Result<SourcePtr> string_npy(ShapeView shape, std::shared_ptr<const std::vector<
   return concat({in_memory(header), std::make_shared<StringElements>(std::move(texts), width)});
 }
 
-std::string npy_header(const TensorView& tensor) { return header_of(tensor.dtype->npy_descr, array_shape(tensor)); }
+std::string npy_header(const TensorView& tensor) {
+  if (is_dequantised(tensor)) return float32_npy_header(tensor);
+  return header_of(tensor.dtype->npy_descr, array_shape(tensor));
+}
+
+std::string float32_npy_header(const TensorView& tensor) { return header_of(kFloat32Descr, tensor.shape); }
 
 namespace {
 
-// The number of elements; the size in bytes, which is larger, was computed without overflow.
-uint64_t elements_of(ShapeView shape) {
-  return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
+// The bytes after the header.
+uint64_t size_of_values(const TensorView& tensor) {
+  if (is_dequantised(tensor)) return element_count(tensor.shape) * sizeof(float);
+  return tensor.dtype->packed_bits == 0 ? tensor.nbytes() : element_count(tensor.shape);
+}
+
+SourcePtr values_of(const TensorView& tensor) {
+  if (is_dequantised(tensor)) return float32_values(tensor);
+  auto stored = std::make_shared<Slice>(tensor.source);
+  if (tensor.dtype->packed_bits == 0) return stored;
+  return unpacked(std::move(stored), *tensor.dtype, element_count(tensor.shape));
 }
 
 bool has_either(const Model& model, size_t tensor) {
@@ -134,7 +160,7 @@ std::optional<uint64_t> npy_size(const Model& model, size_t tensor) {
   if (model.strings.contains(tensor)) return std::nullopt;
   if (const auto file = model.npy_files.find(tensor); file != model.npy_files.end()) return file->second.size();
   const TensorView& its = model.tensors[tensor];
-  return npy_header(its).size() + (its.dtype->packed_bits == 0 ? its.nbytes() : elements_of(its.shape));
+  return npy_header(its).size() + size_of_values(its);
 }
 
 Result<SourcePtr> open_npy(const Model& model, size_t index) {
@@ -142,12 +168,7 @@ Result<SourcePtr> open_npy(const Model& model, size_t index) {
     return std::make_shared<Slice>(file->second);
   const TensorView& tensor = model.tensors[index];
   const auto texts = model.strings.find(index);
-  if (texts == model.strings.end()) {
-    const auto values = std::make_shared<Slice>(tensor.source);
-    return concat({in_memory(npy_header(tensor)), tensor.dtype->packed_bits == 0
-                                                      ? values
-                                                      : unpacked(values, *tensor.dtype, elements_of(tensor.shape))});
-  }
+  if (texts == model.strings.end()) return concat({in_memory(npy_header(tensor)), values_of(tensor)});
   // The longest string is searched in each of them, and many tensors may share one list.
   const auto all = TRY(texts->second.get());
   if (model.budget != nullptr) TRY_VOID(model.budget->charge(Cost::step, all->size()));

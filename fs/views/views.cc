@@ -4,10 +4,11 @@
 
 namespace weightfs::views {
 
+extern const View kFloat32View;
 extern const View kNpyView;
 
 std::span<const View* const> all() {
-  static constexpr auto kViews = std::to_array<const View*>({&kTensorsView, &kNpyView});
+  static constexpr auto kViews = std::to_array<const View*>({&kTensorsView, &kNpyView, &kFloat32View});
   return kViews;
 }
 

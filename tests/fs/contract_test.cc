@@ -137,11 +137,15 @@ Names joined(std::initializer_list<Names> lists) {
   return all;
 }
 
-// The files of every tree, and the files of each format.
-Names tree(const Names& files, const Names& documents, const Names& npy, const Names& tensors,
-           const Names& nested = {}) {
+// The files of every tree, and the files of each format. `texts` are the entries of npy/ without numbers.
+Names tree(const Names& files, const Names& documents, const Names& npy, const Names& tensors, const Names& nested = {},
+           const Names& texts = {}) {
+  Names float32 = npy;
+  std::erase_if(float32, [&](const std::string& name) { return std::ranges::count(texts, name) > 0; });
   return joined({{"files/"},
                  in("files/", files),
+                 {"float32/"},
+                 in("float32/", float32),
                  documents,
                  {"metadata.json", "metadata.toml"},
                  nested,
@@ -169,7 +173,7 @@ Names golden(std::string_view title) {
   if (title == "GgufShards")
     return tree({"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"}, {}, {"first.npy", "second.npy"},
                 {"first", "second"});
-  if (title.starts_with("Gguf")) return tree({"m.gguf"}, {}, {"scalar.npy", "w.npy"}, {"q", "scalar", "w"});
+  if (title.starts_with("Gguf")) return tree({"m.gguf"}, {}, {"q.npy", "scalar.npy", "w.npy"}, {"q", "scalar", "w"});
   if (title == "RtenVersion1")  // without a section for the tensor of the branch, which is refused
     return with_warnings(tree({"m.rten"}, {"graph.json"}, {"w.npy"}, {"2.then_branch/", "2.then_branch/w", "w"}));
   if (title == "RtenVersion2")
@@ -185,7 +189,7 @@ Names golden(std::string_view title) {
         {"inner.safetensors", "labels.txt", "m.tflite", "metadata/", "metadata/min_runtime_version", "weights.bin"},
         {"graph.json"}, {"ext.npy", "q.npy", "s.npy", "subgraphs/", "subgraphs/body/", "subgraphs/body/w.npy", "w.npy"},
         {"ext", "q", "s", "sparse", "subgraphs/", "subgraphs/body/", "subgraphs/body/w", "w"},
-        nested("", "inner.safetensors", "t")));
+        nested("", "inner.safetensors", "t"), {"s.npy"}));
   if (title == "Safetensors")
     return tree({"m.safetensors"}, {}, {"empty.npy", "f4.npy", "s.npy", "w.npy"}, {"empty", "f4", "s", "w"});
   if (title == "SafetensorsIndex")
@@ -208,7 +212,7 @@ Names golden(std::string_view title) {
                  "archive/version"},
                 {}, of_checkpoint_npy, of_checkpoint);
   if (title == "TensorCache") return tree({"0.bin", "tensor-cache.json"}, {}, {"b.npy", "w.npy"}, {"b", "w"});
-  if (title == "Ggml") return tree({"m.bin"}, {}, {"encoder.w.npy"}, {"decoder.q", "encoder.w"});
+  if (title == "Ggml") return tree({"m.bin"}, {}, {"decoder.q.npy", "encoder.w.npy"}, {"decoder.q", "encoder.w"});
   if (title == "Flax")
     return with_warnings(tree({"m.msgpack"}, {}, {"params/", "params/c.npy", "params/w.npy", "s.npy"},
                               {"params/", "params/c", "params/w", "s"}));
@@ -218,7 +222,7 @@ Names golden(std::string_view title) {
   if (title == "Llamafile") return tree({".args", "m.gguf"}, {}, {"t.npy"}, {"t"}, nested("", "m.gguf", "t"));
   if (title == "Hdf5")
     return tree({"m.h5"}, {}, {"deflated.npy", "dense/", "dense/bias:0.npy", "dense/kernel:0.npy", "text.npy"},
-                {"deflated", "dense/", "dense/bias:0", "dense/kernel:0", "text"});
+                {"deflated", "dense/", "dense/bias:0", "dense/kernel:0", "text"}, {}, {"text.npy"});
   if (title == "Hdf5New")
     return tree({"m.h5"}, {}, {"alias.npy", "vars/", "vars/0.npy", "vars/1.npy"},
                 {"alias", "vars/", "vars/0", "vars/1"});
@@ -232,7 +236,7 @@ Names golden(std::string_view title) {
   if (title == "Npy") return tree({"m.npy"}, {}, {"m.npy"}, {"m"});
   if (title == "Npz")
     return tree({"f.npy", "layer/", "layer/s.npy", "w.npy"}, {}, {"f.npy", "layer/", "layer/s.npy", "w.npy"},
-                {"f", "layer/", "layer/s", "w"});
+                {"f", "layer/", "layer/s", "w"}, {}, {"layer/", "layer/s.npy"});
   if (title == "Zip")
     return tree({"d/", "d/deflated.txt", "d/zstandard.txt", "inner.safetensors", "link -> d/deflated.txt", "plain.txt"},
                 {}, {}, {}, nested("", "inner.safetensors", "t"));
@@ -240,10 +244,11 @@ Names golden(std::string_view title) {
     return tree({"d/", "d/a", "inner.safetensors", "link -> d/a", "same"}, {}, {}, {},
                 nested("", "inner.safetensors", "t"));
   if (title.starts_with("Carton"))  // one file is behind a link, which adds a warning
-    return with_warnings(tree(
-        {"LINKS", "MANIFEST", "carton.toml", "model/", "model/m.safetensors", "tensor_data/", "tensor_data/0.bin",
-         "tensor_data/1.toml", "tensor_data/far !", "tensor_data/index.toml"},
-        {}, {"outer/", "outer/n.npy", "s.npy"}, {"outer/", "outer/n", "s"}, nested("model/", "m.safetensors", "t")));
+    return with_warnings(
+        tree({"LINKS", "MANIFEST", "carton.toml", "model/", "model/m.safetensors", "tensor_data/", "tensor_data/0.bin",
+              "tensor_data/1.toml", "tensor_data/far !", "tensor_data/index.toml"},
+             {}, {"outer/", "outer/n.npy", "s.npy"}, {"outer/", "outer/n", "s"}, nested("model/", "m.safetensors", "t"),
+             {"s.npy"}));
   if (title.starts_with("Mlf"))
     return tree({"codegen/", "codegen/host/", "codegen/host/src/", "codegen/host/src/lib0.c", "metadata.json",
                  "parameters/", "parameters/mlp.params", "src/", "src/relay.txt"},
@@ -255,7 +260,8 @@ Names golden(std::string_view title) {
               "if/then_branch/", "if/then_branch/w.npy", "ints.npy", "one.npy", "sparse.indices.npy", "sparse.npy",
               "text.npy", "typed.npy", "w.npy"},
              {"far", "four", "functions/", "functions/d.F/", "functions/d.F/k", "i64", "if/", "if/then_branch/",
-              "if/then_branch/w", "ints", "one", "short", "sparse", "sparse.indices", "text", "typed", "w"}));
+              "if/then_branch/w", "ints", "one", "short", "sparse", "sparse.indices", "text", "typed", "w"},
+             {}, {"text.npy"}));
   if (title == "CoreMlPackage")
     return with_warnings(
         tree({"Data/", "Data/com.apple.CoreML/", "Data/com.apple.CoreML/model.mlmodel",
@@ -269,7 +275,7 @@ Names golden(std::string_view title) {
   if (title == "Ollama")
     return tree({"config.json", "license", "manifest.json", "model.gguf", "params.json", "projector.gguf", "template",
                  "tensors/", "tensors/d", "tensors/t.safetensors"},
-                {}, {"d.npy", "scalar.npy", "t.npy", "w.npy"}, {"d", "q", "scalar", "t", "w"},
+                {}, {"d.npy", "q.npy", "scalar.npy", "t.npy", "w.npy"}, {"d", "q", "scalar", "t", "w"},
                 nested("", "projector.gguf", "p"));
   return tree({"m.bt"}, {}, {"empty.npy", "s.npy", "w.npy"}, {"empty", "s", "w"});
 }

@@ -21,7 +21,7 @@ class EveryFormat(MountTestCase):
         source = self.sample("model." + format, format=format)
         mnt = self.mount(source)
         self.assertEqual(sorted(set(os.listdir(mnt)) - {"graph.json"}),
-                         ["files", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json"])
+                         ["files", "float32", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json"])
         with open(os.path.join(mnt, "tensors.json")) as file:
             index = {tensor["name"]: tensor for tensor in json.load(file)["tensors"]}
         self.assertEqual(list(index), [tensor.name for tensor in sample_tensors()])
@@ -184,7 +184,7 @@ class FileSystemBehavior(MountTestCase):
         subprocess.run(["cp", "-r", mnt, self.path("copy")], check=True)
         self.assertEqual(subprocess.run(["diff", "-r", mnt, self.path("copy")]).returncode, 0)
         found = subprocess.run(["find", mnt, "-type", "f"], capture_output=True, text=True, check=True).stdout.split()
-        self.assertEqual(len(found), 3 + 5 + 5 + 1)
+        self.assertEqual(len(found), 3 + 5 + 5 + 5 + 1)
         subprocess.run(["chmod", "-R", "u+w", self.path("copy")], check=True)
 
     def test_second_walk_is_served_by_the_kernel_cache(self):

@@ -65,6 +65,11 @@ DTYPES = {
     "q8_0": DType(None, 8),
     "q4_k": DType(None, 12),
     "q6_k": DType(None, 14),
+    **{name: DType(None, number) for name, number in {
+        "q4_1": 3, "q5_0": 6, "q5_1": 7, "q2_k": 10, "q3_k": 11, "q5_k": 13, "q8_k": 15, "iq2_xxs": 16, "iq2_xs": 17,
+        "iq3_xxs": 18, "iq1_s": 19, "iq4_nl": 20, "iq3_s": 21, "iq2_s": 22, "iq4_xs": 23, "iq1_m": 29, "tq1_0": 34, "tq2_0": 35,
+        "mxfp4": 39, "nvfp4": 40, "q1_0": 41, "q2_0": 42,
+    }.items()},
 }
 
 

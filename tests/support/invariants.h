@@ -145,7 +145,8 @@ class ModelInvariants {
   }
 
   static bool is_npy(const Mount& mount, const Node& node, const std::string& path) {
-    return node.kind == NodeKind::tensor && path.starts_with(mount.at + "npy/");
+    return node.kind == NodeKind::tensor &&
+           (path.starts_with(mount.at + "npy/") || path.starts_with(mount.at + "float32/"));
   }
 
   // A file whose size is known only after reading: behind a link of a carton, or a string array.
@@ -277,13 +278,14 @@ class ModelInvariants {
 
   void check_views(const Mount& mount) {
     ptrdiff_t expected = 0;
-    for (size_t i = 0; i < mount.model->tensors.size(); ++i)
+    for (size_t i = 0; i < mount.model->tensors.size(); ++i) {
       if (views::has_npy(mount.model->tensors[i]) || views::has_string_npy(*mount.model, i) ||
           mount.model->npy_files.contains(i))
         ++expected;
+      if (views::has_float32_npy(mount.model->tensors[i])) ++expected;
+    }
     if (seen_ < kMaxNodes)
-      require(mount.views == expected, mount.at + "npy", "{} .npy views of {} tensors that have one", mount.views,
-              expected);
+      require(mount.views == expected, mount.at + "npy", "{} .npy files, {} expected", mount.views, expected);
   }
 
   Forest forest_;

@@ -42,7 +42,12 @@ TEST(Npy, TypesUnknownToNumpyAreVoidOrBytes) {
 
 // semantics 4.4
 TEST(Npy, IsOmittedIfNumpyCannotReadIt) {
-  EXPECT_FALSE(has_npy(make_tensor("w", "q4_0", {32})));
+  EXPECT_FALSE(has_npy(make_tensor("w", "q8_1", {32})));
+  EXPECT_FALSE(has_npy(make_tensor("w", "q4_0", [] {
+    Shape shape(32, 1);
+    shape.push_back(32);
+    return shape;
+  }())));
   EXPECT_TRUE(has_npy(make_tensor("w", "uint8", Shape(32, 1))));
   EXPECT_FALSE(has_npy(make_tensor("w", "uint8", Shape(33, 1))));
   Tensor refused = make_tensor("w", "float32", {1});
