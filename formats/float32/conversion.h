@@ -47,12 +47,16 @@ void reverse_numbers(const DType& dtype, std::span<std::byte> blocks);
 
 /// The value of a float16. A signalling NaN becomes a quiet one with the same payload.
 inline float half_value(uint16_t half) {
-  const uint32_t magnitude = (half & 0x7FFFU) << 13;
-  const float subnormal = std::bit_cast<float>((half & 0x3FFU) | 0x3F000000U) - 0.5F;  // exact; no subnormal operand
-  uint32_t bits = magnitude + (112U << 23);                                            // the difference of the biases
-  if (magnitude < 1U << 23) bits = std::bit_cast<uint32_t>(subnormal);
-  if (magnitude >= 31U << 23) bits = magnitude | 0x7F800000U | (magnitude > 31U << 23 ? 0x400000U : 0U);
-  return std::bit_cast<float>(bits | (half & 0x8000U) << 16);
+  // Without branches, so that loops are vectorised. No operand is subnormal, because that would take a hundred cycles.
+  const int32_t magnitude = (half & 0x7FFF) << 13;
+  const int32_t normal = magnitude + (112 << 23);  // the difference of the biases
+  const auto subnormal = std::bit_cast<int32_t>(std::bit_cast<float>((half & 0x3FF) | 0x3F000000) - 0.5F);
+  const int32_t special = magnitude | 0x7F800000 | (magnitude > 31 << 23 ? 0x400000 : 0);
+  const int32_t if_subnormal = (magnitude - (1 << 23)) >> 31;  // all bits or none
+  const int32_t if_finite = (magnitude - (31 << 23)) >> 31;
+  const int32_t finite = (subnormal & if_subnormal) | (normal & ~if_subnormal);
+  const int32_t bits = (finite & if_finite) | (special & ~if_finite);
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) | (half & 0x8000U) << 16);
 }
 
 }  // namespace weightfs::float32

@@ -48,6 +48,15 @@ inline constexpr std::array<uint64_t, 256> kByteMasks = [] {
 
 inline constexpr uint64_t kEachByte = 0x0101010101010101;  ///< times a byte: eight of it
 
+// Eight bytes at once: shifts of single bytes are slow, because x86-64 has none.
+template <class Byte>
+uint64_t eight_at(const Byte* bytes) {
+  static_assert(sizeof(Byte) == 1);
+  uint64_t eight = 0;
+  std::memcpy(&eight, bytes, sizeof(eight));
+  return eight;
+}
+
 inline void store_quants(uint64_t eight, int8_t* quants) { std::memcpy(quants, &eight, sizeof(eight)); }
 
 /// Fits Convert: blocks of the struct `Block`, each by `convert_block`.

@@ -71,9 +71,8 @@ void q4_1(const Q4_1& block, float* out) {
 // Adds bit i of `fifth`, a little-endian number, to quant i.
 void add_fifth_bits(const uint8_t* fifth, Quants<32>& quants) {
   for (size_t i = 0; i < 4; ++i) {
-    uint64_t eight = 0;
-    std::memcpy(&eight, &quants[8 * i], sizeof(eight));
-    store_quants(eight | (kByteMasks[fifth[i]] & 16 * kEachByte), &quants[8 * i]);
+    const uint64_t bits = kByteMasks[fifth[i]] & 16 * kEachByte;
+    store_quants(eight_at(&quants[8 * i]) | bits, &quants[8 * i]);
   }
 }
 
@@ -120,8 +119,9 @@ void q8_0(const Q8_0& block, float* out) {
 void unpack_quarters(const uint8_t* packed, int8_t* quants) {
   for (size_t half = 0; half < 2; ++half)
     for (unsigned quarter = 0; quarter < 4; ++quarter)
-      for (size_t i = 0; i < 32; ++i)
-        quants[128 * half + 32 * quarter + i] = quant(packed[32 * half + i] >> 2 * quarter & 3);
+      for (size_t i = 0; i < 32; i += 8)
+        store_quants(eight_at(packed + 32 * half + i) >> 2 * quarter & 3 * kEachByte,
+                     quants + 128 * half + 32 * quarter + i);
 }
 
 struct Q2K {
@@ -143,8 +143,18 @@ void q2_k(const Q2K& block, float* out) {
   }
 }
 
+// Sets a bit of each quant: bit n of byte i of `bits` belongs to element 32 * n + i.
+template <unsigned place>
+void add_bits(const uint8_t* bits, Quants<256>& quants) {
+  for (unsigned bit = 0; bit < 8; ++bit)
+    for (size_t i = 0; i < 32; i += 8) {
+      int8_t* const its = &quants[32 * bit + i];
+      store_quants(eight_at(its) | (eight_at(bits + i) >> bit & kEachByte) << place, its);
+    }
+}
+
 struct Q3K {
-  uint8_t high[32];  // bit n of byte i belongs to element 32 * n + i
+  uint8_t high[32];
   uint8_t quants[64];
   uint8_t scales[12];
   Half scale;
@@ -153,11 +163,8 @@ struct Q3K {
 void q3_k(const Q3K& block, float* out) {
   Quants<256> quants;
   unpack_quarters(block.quants, quants.data());
-  for (unsigned bit = 0; bit < 8; ++bit)
-    for (size_t i = 0; i < 32; ++i) {
-      int8_t& q = quants[32 * bit + i];
-      q = quant(q + (block.high[i] >> bit & 1) * 4 - 4);
-    }
+  add_bits<2>(block.high, quants);
+  for (int8_t& q : quants) q = quant(q - 4);
   const float scale = value_of(block.scale);
   for (size_t i = 0; i < 16; ++i) {
     const int low = i < 8 ? block.scales[i] & 15 : block.scales[i - 8] >> 4;
@@ -214,18 +221,14 @@ struct Q5K {
   Half scale;
   Half minimum;
   uint8_t scales[12];
-  uint8_t fifth[32];  // bit n of byte i belongs to element 32 * n + i
+  uint8_t fifth[32];
   uint8_t quants[128];
 };
 
 void q5_k(const Q5K& block, float* out) {
   Quants<256> quants;
   unpack_k_halves(block.quants, quants.data());
-  for (unsigned bit = 0; bit < 8; ++bit)
-    for (size_t i = 0; i < 32; ++i) {
-      int8_t& q = quants[32 * bit + i];
-      q = quant(q | (block.fifth[i] >> bit & 1) << 4);
-    }
+  add_bits<4>(block.fifth, quants);
   scale_eight_parts(block.scale, block.minimum, block.scales, quants.data(), out);
 }
 
@@ -242,9 +245,13 @@ void q6_k(const Q6K& block, float* out) {
   for (size_t half = 0; half < 2; ++half) {
     int8_t* const its = &quants[128 * half];
     const uint8_t* const low = block.low + 64 * half;
-    for (size_t i = 0; i < 64; ++i) its[i] = quant(((low[i] & 15) | its[i] << 4) - 32);
-    for (size_t i = 0; i < 64; ++i) its[64 + i] = quant((low[i] >> 4 | its[64 + i] << 4) - 32);
+    for (size_t i = 0; i < 64; i += 8) {
+      const uint64_t halves = eight_at(low + i);
+      store_quants((halves & 15 * kEachByte) | eight_at(its + i) << 4, its + i);
+      store_quants((halves >> 4 & 15 * kEachByte) | eight_at(its + 64 + i) << 4, its + 64 + i);
+    }
   }
+  for (int8_t& q : quants) q = quant(q - 32);
   const float scale = value_of(block.scale);
   for (size_t i = 0; i < 16; ++i)
     scale_quants<16>(scale * static_cast<float>(block.scales[i]), &quants[16 * i], out + 16 * i);
