@@ -2,14 +2,21 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "base/cancel.h"
+
 namespace weightfs {
 namespace {
+
+// A caller that can be cancelled checks at this interval whether it is, while it waits for the others.
+constexpr std::chrono::milliseconds kCancelCheck{20};
 
 // The parts of a call that have not begun, and its result.
 class Parts {
@@ -22,6 +29,26 @@ class Parts {
       const uint64_t part = next_.fetch_add(1);
       if (part >= count_) return;
       if (const auto done = call(part); !done) fail(done.error());
+    }
+  }
+
+  // The same in another thread than the caller's, whose cancellation it does not have.
+  void take_for_caller() {
+    {
+      const CancelScope scope([this] { return cancelled_.load(); });
+      take();
+    }
+    const std::lock_guard lock(mutex_);
+    ++ended_;
+    changed_.notify_all();
+  }
+
+  // Waits in the caller's thread for so many others to end, and passes its cancellation on to them.
+  void wait_for(size_t others) {
+    std::unique_lock lock(mutex_);
+    while (ended_ < others) {
+      if (!cancelled_ && is_cancelled()) cancelled_ = true;
+      changed_.wait_for(lock, kCancelCheck);
     }
   }
 
@@ -46,7 +73,10 @@ class Parts {
   const std::function<Result<void>(uint64_t)>& work_;
   std::atomic<uint64_t> next_ = 0;
   std::atomic<bool> failed_ = false;
-  std::mutex mutex_;  // guards result_, until the threads have ended
+  std::atomic<bool> cancelled_ = false;  // the caller
+  std::mutex mutex_;                     // guards the rest, until the threads have ended
+  std::condition_variable changed_;
+  size_t ended_ = 0;  // threads
   Result<void> result_;
 };
 
@@ -57,11 +87,13 @@ Result<void> in_parallel(uint64_t parts, size_t threads, const std::function<Res
   {
     std::vector<std::jthread> others;
     try {
-      for (size_t i = 1; i < std::min<uint64_t>(threads, parts); ++i) others.emplace_back([&] { all.take(); });
+      for (size_t i = 1; i < std::min<uint64_t>(threads, parts); ++i)
+        others.emplace_back([&] { all.take_for_caller(); });
     } catch (const std::system_error&) {
       // The limit of threads is reached: those that exist take all parts.
     }
     all.take();
+    if (is_cancellable()) all.wait_for(others.size());
   }
   return all.result();
 }

@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <latch>
 #include <mutex>
 #include <new>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include "base/cancel.h"
 
 namespace weightfs::parallel_test {
 namespace {
@@ -45,6 +48,25 @@ TEST(Parallel, ErrorEndsTheWork) {
   });
   EXPECT_EQ(result.error().message, "cut off");
   EXPECT_LT(done, 1'000'000);
+}
+
+// The caller has no part left, and waits for a thread that only its cancellation can end.
+TEST(Parallel, CancellationOfTheCallerReachesTheOthers) {
+  const auto caller = std::this_thread::get_id();
+  std::latch both(2);
+  std::atomic<bool> is_left = false;
+  const CancelScope scope([&] { return is_left.load(); });
+  const auto result = in_parallel(2, 2, [&](uint64_t) -> Result<void> {
+    both.arrive_and_wait();
+    if (std::this_thread::get_id() == caller) {
+      is_left = true;
+      return {};
+    }
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!is_cancelled() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return is_cancelled() ? failure(Code::resource, "cancelled") : failure(Code::io, "not cancelled in 60 s");
+  });
+  EXPECT_EQ(result.error().message, "cancelled");
 }
 
 TEST(Parallel, LackOfMemoryIsAnError) {
