@@ -45,14 +45,16 @@ constexpr std::chrono::milliseconds kPollInterval{200};
 
 }  // namespace
 
-// If /proc hides the thread of another user, kill(2) still reports whether it exists.
+// A thread that /proc has shown and does not show any more has ended. If /proc hides the thread of another user,
+// kill(2) still reports whether it exists, but the sandbox forbids it.
 bool KilledReader::operator()() {
   const auto now = std::chrono::steady_clock::now();
   if (killed_ || thread_ <= 0 || now < next_) return killed_;
   next_ = now + kPollInterval;
   const ThreadStatus status = status_of(thread_);
   killed_ = status.is_known ? status.has_ended || (status.pending & bit(SIGKILL)) != 0
-                            : ::kill(thread_, 0) != 0 && errno == ESRCH;
+                            : was_seen_ || (::kill(thread_, 0) != 0 && errno == ESRCH);
+  was_seen_ = was_seen_ || status.is_known;
   return killed_;
 }
 

@@ -18,7 +18,7 @@
 namespace weightfs::fuse {
 
 /// Whether the thread that sent a READ has been killed; polled during the read. For a killed reader of read-ahead pages
-/// the kernel sends no INTERRUPT, and no RELEASE before the reply. False if this process cannot see the thread.
+/// the kernel sends no INTERRUPT, and no RELEASE before the reply. False if this process has never seen the thread.
 class KilledReader {
  public:
   explicit KilledReader(pid_t thread) : thread_(thread) {}
@@ -27,6 +27,7 @@ class KilledReader {
  private:
   pid_t thread_;
   std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  bool was_seen_ = false;
   bool killed_ = false;
 };
 
