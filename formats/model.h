@@ -2,6 +2,7 @@
 // depends on the other.
 #pragma once
 
+#include <bit>
 #include <functional>
 #include <list>
 #include <map>
@@ -50,6 +51,14 @@ struct Nested {
 /// readable.
 inline constexpr size_t kMaxInlineList = 1024;
 
+/// The metadata of a GGUF as it is stored, for a file that has the same.
+struct GgufKeys {
+  std::vector<Slice> bytes;  ///< the keys and values, without those of a split and those that ggml refuses
+  uint64_t count = 0;        ///< of the keys
+  std::endian order = std::endian::little;
+  uint64_t alignment = 0;  ///< general.alignment, or its default
+};
+
 /// The contents of a container.
 struct Model {
   std::string format;   ///< the format's name: "gguf"
@@ -69,6 +78,8 @@ struct Model {
   std::map<size_t, Digest> digests;      ///< of tensors (by their index), if known without reading
   /// The elements of tensors of type string (by their index), in C order, UTF-8.
   std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>> strings;
+  /// Set for a GGUF of version 2 or 3, and for a model whose first file is one.
+  std::shared_ptr<const GgufKeys> gguf_keys;
   /// The whole .npy files of tensors that are stored as such and have a type without a row of DType (by their index).
   std::map<size_t, Slice> npy_files;
   std::vector<std::string> missing;   ///< files that the container lists but lacks

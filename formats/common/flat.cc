@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "formats/output.h"
 
 namespace weightfs::flat {
 namespace {
@@ -48,34 +49,39 @@ Map common_of(const Map& metadata) {
   return common;
 }
 
+// enum Dtype of safetensors/src/tensor.rs, by the names that ml_dtypes has for them. BinTensors has some of them.
+const auto& stored_dtypes() {
+  static const std::array table = {
+      StoredDType{"F32", dtype_named("float32"), 17},
+      StoredDType{"F16", dtype_named("float16"), 13},
+      StoredDType{"BF16", dtype_named("bfloat16"), 14},
+      StoredDType{"F64", dtype_named("float64"), 19},
+      StoredDType{"C64", dtype_named("complex64"), 18},
+      StoredDType{"F8_E4M3", dtype_named("float8_e4m3fn"), 7},
+      StoredDType{"F8_E5M2", dtype_named("float8_e5m2"), 6},
+      StoredDType{"F8_E8M0", dtype_named("float8_e8m0fnu"), 8},
+      StoredDType{"F8_E4M3FNUZ", dtype_named("float8_e4m3fnuz"), 9},
+      StoredDType{"F8_E5M2FNUZ", dtype_named("float8_e5m2fnuz"), 10},
+      StoredDType{"F4", dtype_named("float4_e2m1fn"), 1},
+      StoredDType{"F6_E2M3", dtype_named("float6_e2m3fn"), 2},
+      StoredDType{"F6_E3M2", dtype_named("float6_e3m2fn"), 3},
+      StoredDType{"BOOL", dtype_named("bool"), 0},
+      StoredDType{"U8", dtype_named("uint8"), 4},
+      StoredDType{"I8", dtype_named("int8"), 5},
+      StoredDType{"U16", dtype_named("uint16"), 12},
+      StoredDType{"I16", dtype_named("int16"), 11},
+      StoredDType{"U32", dtype_named("uint32"), 16},
+      StoredDType{"I32", dtype_named("int32"), 15},
+      StoredDType{"U64", dtype_named("uint64"), 21},
+      StoredDType{"I64", dtype_named("int64"), 20},
+  };
+  return table;
+}
+
 }  // namespace
 
-// enum Dtype of safetensors/src/tensor.rs, by the names that ml_dtypes has for them. BinTensors has some of them.
 const StoredDType* find_dtype(std::string_view stored) {
-  static const std::array table = {
-      StoredDType{"F32", dtype_named("float32")},
-      StoredDType{"F16", dtype_named("float16")},
-      StoredDType{"BF16", dtype_named("bfloat16")},
-      StoredDType{"F64", dtype_named("float64")},
-      StoredDType{"C64", dtype_named("complex64")},
-      StoredDType{"F8_E4M3", dtype_named("float8_e4m3fn")},
-      StoredDType{"F8_E5M2", dtype_named("float8_e5m2")},
-      StoredDType{"F8_E8M0", dtype_named("float8_e8m0fnu")},
-      StoredDType{"F8_E4M3FNUZ", dtype_named("float8_e4m3fnuz")},
-      StoredDType{"F8_E5M2FNUZ", dtype_named("float8_e5m2fnuz")},
-      StoredDType{"F4", dtype_named("float4_e2m1fn")},
-      StoredDType{"F6_E2M3", dtype_named("float6_e2m3fn")},
-      StoredDType{"F6_E3M2", dtype_named("float6_e3m2fn")},
-      StoredDType{"BOOL", dtype_named("bool")},
-      StoredDType{"U8", dtype_named("uint8")},
-      StoredDType{"I8", dtype_named("int8")},
-      StoredDType{"U16", dtype_named("uint16")},
-      StoredDType{"I16", dtype_named("int16")},
-      StoredDType{"U32", dtype_named("uint32")},
-      StoredDType{"I32", dtype_named("int32")},
-      StoredDType{"U64", dtype_named("uint64")},
-      StoredDType{"I64", dtype_named("int64")},
-  };
+  const auto& table = stored_dtypes();
   const auto row = std::find_if(table.begin(), table.end(), [&](const StoredDType& d) { return d.stored == stored; });
   return row == table.end() ? nullptr : &*row;
 }
@@ -171,3 +177,18 @@ Model model_of(Header header, const Container& container, std::string format, Ma
 }
 
 }  // namespace weightfs::flat
+
+namespace weightfs {
+
+// Elements of four bits in whole bytes are the same bytes with and without packed rows.
+std::optional<SafetensorsType> safetensors_type(const TensorView& tensor) {
+  const DType& dtype = *tensor.dtype;
+  const auto& table = flat::stored_dtypes();
+  const auto row = std::find_if(table.begin(), table.end(), [&](const flat::StoredDType& stored) {
+    return stored.dtype == &dtype || (dtype.packed_bits > 0 && dtype.name == "float4_e2m1fn" && stored.stored == "F4");
+  });
+  if (row == table.end() || size_in_bytes(*row->dtype, tensor.shape) != tensor.nbytes()) return std::nullopt;
+  return SafetensorsType{row->stored, row->rank};
+}
+
+}  // namespace weightfs

@@ -24,6 +24,7 @@ inline constexpr uint64_t kMaxMetadataValues = 65'536;
 struct StoredDType {
   std::string_view stored;
   const DType* dtype;
+  int rank;  ///< its place in the enum Dtype of the reference, which sorts the tensors of a file by it
 };
 
 /// The dtype of that name; null if it is unknown.

@@ -11,6 +11,17 @@ Result<BlobContent> detect_blob_content(const Source& bytes) {
   return matches_safetensors(probe) == Match::yes ? BlobContent::safetensors : BlobContent::other;
 }
 
+namespace {
+
+// The same ranges of another source.
+Result<std::shared_ptr<const GgufKeys>> moved(const GgufKeys& keys, const SourcePtr& source) {
+  auto copy = std::make_shared<GgufKeys>(keys);
+  for (Slice& bytes : copy->bytes) bytes = TRY(slice(source, bytes.offset(), bytes.size()));
+  return copy;
+}
+
+}  // namespace
+
 Result<Model> read_from_unverified(const Container& unverified, const SourcePtr& verified) {
   const BlobContent content = TRY(detect_blob_content(*unverified.bytes));
   Container container = unverified;
@@ -21,6 +32,7 @@ Result<Model> read_from_unverified(const Container& unverified, const SourcePtr&
   container.folder = nullptr;  // a file, not one of several
   Model model = TRY(content == BlobContent::gguf ? read_gguf(container) : read_safetensors(container));
   TRY_VOID(model.tensors.move_to(verified));
+  if (model.gguf_keys != nullptr) model.gguf_keys = TRY(moved(*model.gguf_keys, verified));
   for (Part& part : model.parts) part.source = Later<SourcePtr>::of(verified);
   return model;
 }

@@ -78,6 +78,7 @@ class FileReader {
   }
 
   Result<void> read_entry(uint64_t position) {
+    const uint64_t begin_of_entry = cursor_.position();
     const std::string key =
         TRY(naming(fmt::format("key {}", position), read_string(cursor_, file_.dialect, kMaxNameLength)));
     const uint64_t begin = cursor_.position();
@@ -91,6 +92,7 @@ class FileReader {
       return {};
     }
     if (key.empty()) file_.warnings.add("key {} is empty", position);
+    TRY_VOID(copy_entry(key, {begin_of_entry, cursor_.position()}));
     if (stored.has_invalid_bool) file_.warnings.add("key {}: bool is neither 0 nor 1; read as true", quoted(key));
     if (stored.has_invalid_text) file_.warnings.add("key {}: text that is not UTF-8", quoted(key));
     if (key == "general.alignment" && stored.type != ValueType::uint32)
@@ -102,6 +104,18 @@ class FileReader {
     else
       file_.metadata.append(key, std::move(value));
     return {};
+  }
+
+  // ggml refuses an empty key; split.* describes one file of several.
+  Result<void> copy_entry(const std::string& key, ByteRange entry) {
+    if (key.empty() || key.starts_with("split.")) return {};
+    ++file_.copied_keys;
+    if (!file_.copied.empty() && file_.copied.back().to == entry.from) {
+      file_.copied.back().to = entry.to;
+      return {};
+    }
+    file_.copied.push_back(entry);
+    return charges_.charge(Cost::kept, sizeof(entry) + sizeof(Slice));
   }
 
   // Turns a value that is too long for metadata.json into a Document, with a note of its path.

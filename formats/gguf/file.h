@@ -39,6 +39,8 @@ struct File {
   uint64_t header_end = 0;                 ///< offset after the list of tensors
   uint64_t alignment = kDefaultAlignment;  ///< general.alignment, or kDefaultAlignment
   Map metadata;                            ///< unique keys; of equal ones the first is kept
+  std::vector<ByteRange> copied;  ///< the entries of metadata that another file of the same model has, as stored
+  uint64_t copied_keys = 0;       ///< their number
   std::optional<Value> gguf_key;  ///< the value of a key "gguf", which conflicts with the key of the container's facts
   std::vector<Document> documents;
   TensorList tensors;                ///< without their bytes, which place_tensors() adds when it moves them

@@ -12,6 +12,7 @@
 #include "formats/gguf/split.h"
 #include "formats/gguf/tensors.h"
 #include "formats/gguf/types.h"
+#include "formats/output.h"
 
 namespace weightfs::gguf {
 namespace {
@@ -39,6 +40,22 @@ Map common_of(const File& file) {
   else
     common.append("file_type", fmt::format("{}{}", name, (*number & kGuessed) != 0 ? " (guessed)" : ""));
   return common;
+}
+
+// Of version 1 null: its lengths have 32 bits. Called before the alignment in use is found: a copy has the one that its
+// keys say.
+std::shared_ptr<const GgufKeys> keys_of(const File& file, const SourcePtr& bytes) {
+  if (file.dialect.version == 1) return nullptr;
+  auto keys = std::make_shared<GgufKeys>();
+  keys->count = file.copied_keys;
+  keys->order = file.dialect.order;
+  keys->alignment = file.alignment;
+  for (const ByteRange& range : file.copied) {
+    auto entries = slice(bytes, range.from, range.to - range.from);
+    if (!entries) return nullptr;
+    keys->bytes.push_back(std::move(*entries));
+  }
+  return keys;
 }
 
 // The facts about the container, apart from its keys.
@@ -80,9 +97,11 @@ void add_file(ModelAssembly& assembly, const std::string& name, const SourcePtr&
   assembly.full = tensors > kMaxTensors - assembly.model.tensors.size();
   if (assembly.full)
     return assembly.warnings.add("{}more than {} tensors: it and later shards are omitted", subject, kMaxTensors);
+  const bool is_first = assembly.model.version.empty();
+  if (is_first) assembly.model.gguf_keys = keys_of(file, bytes);
   const uint64_t section = place_tensors(file, bytes, assembly.model);
   assembly.warnings.append(file.warnings, subject);
-  if (!assembly.model.version.empty()) return;
+  if (!is_first) return;
   assembly.model.version = std::to_string(file.dialect.version);
   assembly.model.common = common_of(file);
   assembly.model.metadata = std::move(file.metadata);
@@ -193,6 +212,12 @@ Result<Model> read_gguf(const Container& container) {
   const auto shard = container.folder == nullptr ? std::nullopt : shard_of(container.name, *file);
   if (shard) return read_shards(container, std::move(*file), *shard);
   return read_alone(container, std::move(*file));
+}
+
+std::string_view gguf_key_of(std::string_view common_field) {
+  const auto row = std::find_if(gguf::kCommon.begin(), gguf::kCommon.end(),
+                                [&](const auto& pair) { return common_field == pair.second; });
+  return row == gguf::kCommon.end() ? "" : row->first;
 }
 
 }  // namespace weightfs

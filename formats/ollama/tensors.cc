@@ -195,6 +195,7 @@ Result<void> Tensors::add_model(const Item& item) {
   const bool first = !std::exchange(has_model_, true);
   if (first) {
     model_.common = std::move(read->common);
+    model_.gguf_keys = std::move(read->gguf_keys);
     model_.metadata.append(read->format, std::move(read->metadata));
     for (Document& document : read->documents) model_.documents.push_back(std::move(document));
   }
