@@ -77,7 +77,8 @@ Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
 }
 
 // The containers among the parts, at their paths in files/, read when entered.
-Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Time modified) {
+Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Time modified,
+                            const ModelFileOptions& options) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     TreeBuilder builder(nullptr);
     builder.set_modified(modified);
@@ -90,7 +91,7 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
                            TRY_VOID(model->budget->charge(Cost::step, kModelSteps));
                            TRY_VOID(model->budget->charge(Cost::kept, kModelMemory));
                          }
-                         return lay_out(TRY(read.get()), fmt::format("{}/{}", source, path), modified);
+                         return lay_out(TRY(read.get()), fmt::format("{}/{}", source, path), modified, options);
                        }));
     }
     TRY_VOID(builder.charge(model->budget));
@@ -100,7 +101,7 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
 
 }  // namespace
 
-TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
+TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const ModelFileOptions& options) {
   TreeBuilder builder(model);
   builder.set_modified(modified);
   builder.set_container_bytes(file_bytes(*model));
@@ -113,8 +114,9 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
                    Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
   for (const views::View* const view : views::all())
     builder.add_tree(view->directory, modified, view == &views::kTensorsView ? tensors : tree_of(tensors, *view));
+  builder.add_tree("views", modified, model_files(whole, source, modified, options));
   builder.add_tree("files", modified, files_tree(model, modified));
-  if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified));
+  if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified, options));
   for (const Document& document : model->documents) builder.add_file(document.path, document.source);
   // metadata/ and warnings.txt exist even if they may be empty: a listing must not change later.
   if (model->complete_model) builder.add_tree("metadata", modified, metadata_tree(whole, modified));

@@ -79,6 +79,15 @@ Result<void> take_idle_timeout(std::chrono::seconds& timeout, const std::string&
   return {};
 }
 
+Result<void> take_shard_size(uint64_t& size, const std::string& value) {
+  constexpr uint64_t kMinShardSize = uint64_t{1} << 20;
+  const auto bytes = parse_size(value);
+  if (!bytes || (*bytes > 0 && *bytes < kMinShardSize))
+    return invalid(value, "is not a size; use a number from 1M on, such as 2G, or 0 for no shards");
+  size = *bytes;
+  return {};
+}
+
 // For the kernel and fusermount3.
 Option kernel_flag(std::vector<std::string>& kernel, const std::string& name, std::string help) {
   Option option{name, "", std::move(help), {}};
@@ -151,6 +160,8 @@ Options own_mount_options(MountOptions& options) {
        [&](const std::string& value) { return take_prefetch(options.prefetch, value); }},
       {"passthrough", "auto|off", "let the kernel read whole local files itself, where root mounts (default: auto)",
        [&](const std::string& value) { return take_passthrough(options.passthrough, value); }},
+      {"shard-size", "SIZE", "size of a file in views/sharded/, such as 2G; 0 means no such files (default: 5 GB)",
+       [&](const std::string& value) { return take_shard_size(options.model_files.shard_size, value); }},
       kernel_flag(options.kernel, "auto-unmount", "unmount when the server process dies"),
       kernel_flag(options.kernel, "noexec", "do not permit execution of files in the mount"),
       kernel_flag(options.kernel, "noatime", "accepted for compatibility; access times are never written"),

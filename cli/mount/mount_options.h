@@ -23,6 +23,7 @@ struct MountOptions {
   std::chrono::seconds idle_timeout{0};  ///< unmount after this time without use; 0: never
   Level log_level = Level::info;
   PrefetchMode prefetch = PrefetchMode::in_order;
+  ModelFileOptions model_files;
   bool passthrough = true;  ///< let the kernel read whole local files itself, if it can
 };
 

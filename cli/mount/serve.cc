@@ -195,7 +195,8 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
     return log_failure(log, read.error(), exit_of(read.error().code));
   const auto sandbox = confine_server(params, broker->get(), warn);
   if (!sandbox) return log_failure(log, sandbox.error(), Exit::mount);
-  auto tree = open_sources(params.sources, options.open_options);
+  options.model_files.checksums = std::make_shared<views::Checksums>(options.open_options.blobs);
+  auto tree = open_sources(params.sources, options.open_options, options.model_files);
   opening->end();
   if (!tree) return log_failure(log, tree.error(), exit_of(tree.error().code));
 
@@ -208,6 +209,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
                    .statistics = statistics,
                    .log = log,
                    .passthrough = passthrough,
+                   .checksums = options.model_files.checksums,
                    .sandbox = *sandbox};
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   state.path_of = [&forest](Ino ino) { return forest.path(ino); };

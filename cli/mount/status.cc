@@ -85,6 +85,14 @@ Map as_value(const StoreStatus::Remote& remote) {
   return out;
 }
 
+Map as_value(const views::Checksums::Progress& running) {
+  Map out;
+  out.append("name", to_utf8(running.name));
+  out.append("size", running.size);
+  out.append("done", running.done);
+  return out;
+}
+
 std::string status_text(const MountState& state) {
   const StoreStatus status = state.store->status();
   List sources;
@@ -104,6 +112,9 @@ std::string status_text(const MountState& state) {
   out.append("passthrough", passthrough_of(state));
   out.append("counters", counters_of(status));
   out.append("blobs", std::move(blobs));
+  List checksums;
+  for (const auto& running : state.checksums->running()) checksums.emplace_back(as_value(running));
+  out.append("checksums", std::move(checksums));
   List remotes;
   for (const StoreStatus::Remote& remote : status.remotes) remotes.emplace_back(as_value(remote));
   out.append("remotes", std::move(remotes));

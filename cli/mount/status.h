@@ -13,6 +13,7 @@
 #include "fs/fuse/passthrough.h"
 #include "fs/fuse/statistics.h"
 #include "fs/tree.h"
+#include "fs/views/checksums.h"
 
 namespace weightfs {
 
@@ -27,6 +28,7 @@ struct MountState {
   fuse::Statistics& statistics;
   Log& log;
   const fuse::Passthrough& passthrough;
+  views::ChecksumsPtr checksums;
   sandbox::SandboxStatus sandbox = {};
   std::function<std::string(Ino)> path_of = {};  ///< the path of an inode in the mount
   timespec since = now();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/text.h"
 #include "formats/output.h"
 
 namespace weightfs::gguf {
@@ -96,15 +95,12 @@ std::string_view file_type_name(uint64_t number) { return number < kFileTypes.si
 
 namespace weightfs {
 
-// The bytes of a block type are known only by its spelling: the MXFP4 of Ollama has another order. Blocks in a file of
-// the other byte order have swapped scales, which nothing shows; numbers of two bytes and more do.
 std::optional<uint32_t> gguf_type(const TensorView& tensor, std::endian order) {
   const DType& dtype = *tensor.dtype;
   const auto row = std::find_if(gguf::kTypes.begin(), gguf::kTypes.end(), [&](const gguf::Row& type) {
     return type.note.empty() && !type.dtype.empty() && type.dtype == dtype.name;
   });
   if (row == gguf::kTypes.end() || dtype.packed_bits > 0) return std::nullopt;
-  if (dtype.block > 1 && lower_case(tensor.stored_dtype) != lower_case(row->name)) return std::nullopt;
   const DType* const little = dtype_named(dtype.name);
   const DType* const needed = order == std::endian::big ? big_endian(little) : little;
   if (&dtype != needed) return std::nullopt;

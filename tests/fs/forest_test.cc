@@ -74,7 +74,8 @@ TEST_F(ForestTest, ShowsCommonTree) {
               ElementsAre("files/", "files/tiny.test", "float32/", "float32/blk/", "float32/blk/w.npy", "float32/q.npy",
                           "graph.json", "metadata.json", "metadata.toml", "npy/", "npy/blk/", "npy/blk/w.npy",
                           "npy/q.npy", "tensors/", "tensors/bad", "tensors/blk/", "tensors/blk/w", "tensors/q",
-                          "tensors.json", "warnings.txt"));
+                          "tensors.json", "views/", "views/model.float32.safetensors", "views/model.gguf",
+                          "views/model.npz", "views/model.safetensors", "views/warnings.txt", "warnings.txt"));
 }
 
 TEST_F(ForestTest, TensorFilesHaveStoredBytes) {
@@ -309,7 +310,9 @@ TEST_F(ArchiveForest, NestedModelsAreReadWhenEntered) {
       ElementsAre("nested/d/", "nested/d/in.gguf/", "nested/d/in.gguf/files/", "nested/d/in.gguf/files/in.gguf",
                   "nested/d/in.gguf/float32/", "nested/d/in.gguf/float32/w.npy", "nested/d/in.gguf/metadata.json",
                   "nested/d/in.gguf/metadata.toml", "nested/d/in.gguf/npy/", "nested/d/in.gguf/npy/w.npy",
-                  "nested/d/in.gguf/tensors/", "nested/d/in.gguf/tensors/w", "nested/d/in.gguf/tensors.json"));
+                  "nested/d/in.gguf/tensors/", "nested/d/in.gguf/tensors/w", "nested/d/in.gguf/tensors.json",
+                  "nested/d/in.gguf/views/", "nested/d/in.gguf/views/model.npz",
+                  "nested/d/in.gguf/views/model.safetensors", "nested/d/in.gguf/views/warnings.txt"));
   EXPECT_EQ(looked, 1);
   EXPECT_EQ(read, 2);
 }

@@ -11,7 +11,7 @@ import containers
 class List(TestCase):
     def test_lists_the_top_directory(self):
         done = run("ls", self.sample())
-        self.assertEqual(done.stdout, "files\nfloat32\nmetadata.json\nmetadata.toml\nnpy\ntensors\ntensors.json\n")
+        self.assertEqual(done.stdout, "files\nfloat32\nmetadata.json\nmetadata.toml\nnpy\ntensors\ntensors.json\nviews\n")
 
     def test_lists_a_directory_and_a_file(self):
         source = self.sample()

@@ -52,7 +52,7 @@ class Stores(StoreTestCase):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         tree = self.tree(self.mount_store())
-        self.assertEqual(sorted(os.listdir(tree)), ["files", "float32", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json"])
+        self.assertEqual(sorted(os.listdir(tree)), ["files", "float32", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json", "views"])
         self.assertEqual(sorted(os.listdir(os.path.join(tree, "files"))),
                          ["config.json", "license", "manifest.json", "model.gguf", "params.json", "template"])
         model, template, license, params = package.layers

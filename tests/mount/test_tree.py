@@ -21,7 +21,7 @@ class EveryFormat(MountTestCase):
         source = self.sample("model." + format, format=format)
         mnt = self.mount(source)
         self.assertEqual(sorted(set(os.listdir(mnt)) - {"graph.json"}),
-                         ["files", "float32", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json"])
+                         ["files", "float32", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json", "views"])
         with open(os.path.join(mnt, "tensors.json")) as file:
             index = {tensor["name"]: tensor for tensor in json.load(file)["tensors"]}
         self.assertEqual(list(index), [tensor.name for tensor in sample_tensors()])

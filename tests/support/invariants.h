@@ -40,6 +40,7 @@ class ModelInvariants {
   static constexpr uint64_t kMaxNodes = 2000;
   static constexpr size_t kReadAtEachEnd = 4096;
   static constexpr uint64_t kMaxText = 64 << 20;
+  static constexpr uint64_t kMaxModelFile = 1 << 20;
 
   // Bytes of an archive, and chunks of HDF5, are verified only after decoding: reading may fail because of their
   // content.
@@ -180,6 +181,9 @@ class ModelInvariants {
 
   void check_file(Mount& mount, Ino ino, const Node& node, const std::string& path, uint64_t size) {
     const auto source = forest_.open(ino);
+    const bool of_another_format =
+        path.starts_with(mount.at + "views/") && !path.ends_with(".json") && !path.ends_with("/warnings.txt");
+    if (of_another_format && source) return check_model_file(mount, *source, path);
     if (node.kind == NodeKind::file && !path.starts_with(mount.at + "files/")) {
       if (!source) return require(false, path, "{}", source.error().message);
       return check_text(**source, path);
@@ -196,6 +200,23 @@ class ModelInvariants {
     const auto magic = read_text(**source, 0, 6);
     const bool undecodable = !magic && mount.bytes == Bytes::unpacked && is_refusal(magic.error());
     require(undecodable || magic == "\x93NUMPY", path, "does not begin as a .npy file");
+  }
+
+  // A file of views/ is valid in its format.
+  void check_model_file(const Mount& mount, const SourcePtr& source, const std::string& path) {
+    check_ends(mount, *source, path);
+    if (source->size() > kMaxModelFile || !violation_.empty()) return;
+    auto bytes = read_text(*source, 0, source->size());
+    if (!bytes)
+      return require(bytes.error().code == Code::network || is_refusal(bytes.error()), path, "{}",
+                     bytes.error().message);
+    const std::string format = path.substr(path.rfind('.') + 1);
+    const SourcePtr copy = in_memory(std::move(*bytes));
+    const auto model = read_model({.name = path, .bytes = copy}, format_named(format));
+    if (!model) return require(false, path, "{}", model.error().message);
+    // A GGUF has the metadata of the container, with what is strange in it.
+    if (format == "safetensors") require(model->warnings.empty(), path, "has warnings");
+    for (const TensorView& tensor : model->tensors) require(!tensor.source.refused(), path, "a tensor is refused");
   }
 
   void check_xattrs(const Mount& mount, Ino ino, const Node& node, const std::string& path) {

@@ -1,0 +1,26 @@
+// The directory views/ of a model: the whole model as files of other formats.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "fs/tree.h"
+#include "fs/views/checksums.h"
+
+namespace weightfs {
+
+/// How the files are made.
+struct ModelFileOptions {
+  static constexpr uint64_t kDefaultShardSize = 5'000'000'000;  ///< bytes, as in huggingface_hub
+
+  uint64_t shard_size = kDefaultShardSize;  ///< bytes of tensors in a file of views/sharded/; 0: no such files
+  views::ChecksumsPtr checksums = nullptr;  ///< of model.npz; null: not remembered
+};
+
+/// The tree of views/: the files that can be made, and warnings.txt with a line for each that cannot, and for each
+/// tensor that one lacks. Made when it is entered, without reading a tensor. `source` names the model in reports. Fails
+/// as reading the model does.
+Later<TreePtr> model_files(Later<ModelPtr> model, const std::string& source, Time modified,
+                           const ModelFileOptions& options);
+
+}  // namespace weightfs

@@ -1,0 +1,201 @@
+// model.gguf: GGUF version 3 (ggml's docs/gguf.md). The metadata of a GGUF is copied where it is stored; that of other
+// containers is made from their fields.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "base/text.h"
+#include "formats/output.h"
+#include "fs/views/model_file.h"
+#include "fs/views/records.h"
+#include "fs/views/sequence.h"
+
+namespace weightfs::views {
+namespace {
+
+constexpr uint64_t kDefaultAlignment = 32;
+constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;  // of a hostile file: each tensor is padded to it
+constexpr size_t kMaxGgmlName = 63;                    // GGML_MAX_NAME, less its NUL
+constexpr size_t kMaxGgmlDimensions = 4;               // GGML_MAX_DIMS
+constexpr size_t kMaxGgufKey = 65'535;                 // bytes, by the specification
+
+// gguf_type (gguf.h) of the values that are made here.
+enum class GgufValue : uint32_t { boolean = 7, string = 8, uint64 = 10, int64 = 11, float64 = 12 };
+
+// Appends numbers in one byte order.
+class GgufWriter {
+ public:
+  explicit GgufWriter(std::endian order) : order_(order) {}
+
+  template <class Number>
+  void number(Number value) {
+    std::string bytes(sizeof(Number), '\0');
+    std::memcpy(bytes.data(), &value, sizeof(Number));
+    if (order_ != std::endian::native) std::reverse(bytes.begin(), bytes.end());
+    out_ += bytes;
+  }
+  void text(std::string_view text) {
+    number(uint64_t{text.size()});
+    out_ += text;
+  }
+  void bytes(std::string_view bytes) { out_ += bytes; }
+  void key(std::string_view key, GgufValue type) {
+    text(key);
+    number(static_cast<uint32_t>(type));
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::endian order_;
+  std::string out_;
+};
+
+// The metadata of a file: as stored, or made from the fields of the model.
+struct GgufMetadata {
+  std::vector<SourcePtr> bytes;
+  uint64_t count = 0;
+  std::endian order = std::endian::little;
+  uint64_t alignment = kDefaultAlignment;
+};
+
+// Whether the value was written: a text, a number or a bool.
+bool write_value(GgufWriter& out, const std::string& key, const Value& value) {
+  if (const auto* const text = std::get_if<std::string>(&value)) {
+    out.key(key, GgufValue::string);
+    out.text(*text);
+  } else if (const auto* const flag = std::get_if<bool>(&value)) {
+    out.key(key, GgufValue::boolean);
+    out.number(static_cast<uint8_t>(*flag ? 1 : 0));
+  } else if (const auto* const whole = std::get_if<int64_t>(&value)) {
+    out.key(key, GgufValue::int64);
+    out.number(*whole);
+  } else if (const auto* const natural = std::get_if<uint64_t>(&value)) {
+    out.key(key, GgufValue::uint64);
+    out.number(*natural);
+  } else if (const auto* const real = std::get_if<double>(&value)) {
+    out.key(key, GgufValue::float64);
+    out.number(*real);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// The common fields that GGUF has keys for, and the container's own under the name of its format. The architecture of
+// ggml is not among the fields of other formats.
+GgufMetadata made_metadata(const Model& model) {
+  GgufWriter out(std::endian::little);
+  GgufMetadata metadata;
+  for (const auto& [field, value] : model.common) {
+    const std::string key(gguf_key_of(field));
+    if (key.empty() || key == "general.architecture") continue;
+    if (write_value(out, key, value)) ++metadata.count;
+  }
+  for (const auto& [field, value] : model.metadata) {
+    const std::string key = fmt::format("{}.{}", model.format, field);
+    if (key.size() <= kMaxGgufKey && write_value(out, key, value)) ++metadata.count;
+  }
+  metadata.bytes.push_back(in_memory(out.take()));
+  return metadata;
+}
+
+Result<GgufMetadata> gguf_metadata(const Model& model) {
+  if (model.gguf_keys == nullptr) {
+    if (model.format == "gguf") return failure(Code::unsupported, "the metadata of GGUF version 1 has another form");
+    return made_metadata(model);
+  }
+  const GgufKeys& keys = *model.gguf_keys;
+  GgufMetadata metadata{{}, keys.count, keys.order, keys.alignment};
+  if (keys.alignment > kMaxAlignment)
+    return failure(Code::unsupported,
+                   fmt::format("general.alignment is {}, {} at most", keys.alignment, kMaxAlignment));
+  for (const Slice& bytes : keys.bytes) metadata.bytes.push_back(std::make_shared<Slice>(bytes));
+  return metadata;
+}
+
+std::optional<uint32_t> ggml_type_in_file(bool float32, const TensorView& tensor, std::endian order) {
+  if (is_shown_as_float32(float32, tensor))
+    return order == std::endian::little ? std::optional(kGgufFloat32) : std::nullopt;
+  return gguf_type(tensor, order);
+}
+
+std::string why_not_in_gguf(bool float32, const TensorView& tensor, std::endian order) {
+  if (!tensor.scope.empty()) return fmt::format("of the part {}, GGUF has none", quoted(tensor.scope));
+  if (tensor.name.size() > kMaxGgmlName)
+    return fmt::format("a name of {} bytes, ggml accepts {}", tensor.name.size(), kMaxGgmlName);
+  if (tensor.shape.size() > kMaxGgmlDimensions)
+    return fmt::format("{} dimensions, ggml accepts {}", tensor.shape.size(), kMaxGgmlDimensions);
+  if (!ggml_type_in_file(float32, tensor, order))
+    return fmt::format("GGUF has no type for {}",
+                       tensor.dtype == &kUnknownDType ? printable(tensor.stored_dtype) : tensor.dtype->name);
+  return "";
+}
+
+uint64_t aligned(uint64_t size, uint64_t alignment) { return (size + alignment - 1) / alignment * alignment; }
+
+// Places the tensors in the order of the container, each padded to the alignment.
+void place_aligned(FileLayout& layout, uint64_t alignment, Warnings& left_out) {
+  std::vector<uint32_t> kept;
+  kept.reserve(layout.tensors.size());
+  for (const uint32_t index : layout.tensors) {
+    const TensorView tensor = layout.model->tensors[index];
+    const uint64_t end = aligned(layout.size() + shown_size(layout.float32, tensor), alignment);
+    if (end > kMaxFileOffset) {
+      left_out.add("tensor {}: would end beyond 2^53 bytes", quoted(tensor.name));
+      continue;
+    }
+    kept.push_back(index);
+    layout.ends.push_back(end);
+  }
+  layout.tensors = std::move(kept);
+}
+
+// An entry of the list of tensors; dimensions innermost first.
+std::string tensor_entry(const FileLayout& layout, size_t position, std::endian order) {
+  const TensorView tensor = layout.tensor(position);
+  GgufWriter out(order);
+  out.text(tensor.name);
+  out.number(static_cast<uint32_t>(tensor.shape.size()));
+  for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size) out.number(*size);
+  out.number(ggml_type_in_file(layout.float32, tensor, order).value_or(kGgufFloat32));
+  out.number(layout.begin(position));
+  return out.take();
+}
+
+}  // namespace
+
+Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
+  const GgufMetadata metadata = TRY(gguf_metadata(*model));
+  const std::endian order = metadata.order;
+  Warnings left_out;
+  const auto why = [&](size_t, const TensorView& tensor) { return why_not_in_gguf(selection.float32, tensor, order); };
+  const auto layout = TRY(choose_tensors(model, selection, why, RepeatedNames::left_out, left_out));
+  place_aligned(*layout, metadata.alignment, left_out);
+  if (layout->tensors.empty() && !model->tensors.empty())
+    return failure(Code::unsupported, "no tensor has a type of GGUF");
+
+  GgufWriter head(order);
+  head.bytes("GGUF");
+  head.number(uint32_t{3});
+  head.number(uint64_t{layout->tensors.size()});
+  head.number(metadata.count);
+  std::vector<SourcePtr> parts = {in_memory(head.take())};
+  parts.insert(parts.end(), metadata.bytes.begin(), metadata.bytes.end());
+  const auto append = [layout, order](std::string& out, size_t position) -> Result<void> {
+    out += tensor_entry(*layout, position, order);
+    return {};
+  };
+  parts.push_back(TRY(records(layout->tensors.size(), append, layout->budget)));
+  uint64_t size = 0;
+  for (const SourcePtr& part : parts) size += part->size();
+  if (!layout->tensors.empty()) {
+    parts.push_back(in_memory(std::string(static_cast<size_t>(aligned(size, metadata.alignment) - size), '\0')));
+    parts.push_back(sequence(layout));
+  }
+  return ModelFile{"model.gguf", concat(std::move(parts)), std::move(left_out).take()};
+}
+
+}  // namespace weightfs::views

@@ -1,0 +1,256 @@
+// model.safetensors: the header as the reference writes it (safetensors/src/tensor.rs, prepare), then the tensors. Its
+// shards and their index as huggingface_hub writes them (serialization/_base.py).
+#include "fs/views/safetensors.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/text.h"
+#include "formats/output.h"
+#include "fs/views/records.h"
+#include "fs/views/sequence.h"
+
+namespace weightfs::views {
+namespace {
+
+constexpr std::string_view kMetadataKey = "__metadata__";
+
+// A member "key":"value" of a JSON object.
+void append_member(std::string& out, std::string_view key, std::string_view value) {
+  append_json_string(out, key);
+  out += ':';
+  append_json_string(out, value);
+}
+
+// The texts of the container's metadata, as the value of __metadata__; empty if there are none. transformers insists
+// on "format" where there is metadata.
+std::string metadata_object(const Model& model) {
+  std::string members;
+  for (const auto& [key, value] : model.metadata) {
+    const auto* const text = std::get_if<std::string>(&value);
+    if (text == nullptr) continue;
+    if (!members.empty()) members += ',';
+    append_member(members, to_utf8_key(key), *text);
+  }
+  if (members.empty()) return "";
+  if (model.metadata.find_as<std::string>("format") == nullptr) {
+    members += ',';
+    append_member(members, "format", "pt");
+  }
+  return fmt::format("{{{}}}", members);
+}
+
+// The dtype of a tensor in the file. F32 for shown float32.
+std::optional<SafetensorsType> type_in_file(bool float32, const TensorView& tensor) {
+  if (!is_shown_as_float32(float32, tensor)) return safetensors_type(tensor);
+  static const DType* const kFloat32 = dtype_named("float32");
+  Tensor one;  // of no elements: its size must fit its shape
+  one.dtype = kFloat32;
+  one.shape = {0};
+  return safetensors_type(one);
+}
+
+std::string why_left_out(bool float32, const TensorView& tensor, const SafetensorsLimits& limits) {
+  const std::string name = name_in_file(tensor);
+  if (name == kMetadataKey) return "safetensors reserves this name";
+  if (!is_utf8(name)) return "the name is not UTF-8";
+  if (tensor.shape.size() > limits.max_dimensions)
+    return fmt::format("{} dimensions, readers accept {}", tensor.shape.size(), limits.max_dimensions);
+  if (!type_in_file(float32, tensor))
+    return fmt::format("safetensors has no dtype for {}",
+                       tensor.dtype == &kUnknownDType ? printable(tensor.stored_dtype) : tensor.dtype->name);
+  return "";
+}
+
+// Sorts the tensors as the reference does, by their dtype and then by their name, and places them without gaps. Those
+// that would end beyond kMaxFileOffset are left out.
+void place_sorted(FileLayout& layout, Warnings& left_out) {
+  struct Key {
+    int rank;
+    uint32_t tensor;
+  };
+  const TensorList& tensors = layout.model->tensors;
+  std::vector<Key> keys;
+  keys.reserve(layout.tensors.size());
+  for (const uint32_t tensor : layout.tensors)
+    keys.push_back({type_in_file(layout.float32, tensors[tensor])->rank, tensor});
+  std::stable_sort(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
+    return a.rank != b.rank ? a.rank > b.rank : name_is_less(tensors[a.tensor], tensors[b.tensor]);
+  });
+  layout.tensors.clear();
+  layout.ends.reserve(keys.size());
+  for (const Key& key : keys) {
+    const TensorView tensor = tensors[key.tensor];
+    const uint64_t end = layout.size() + shown_size(layout.float32, tensor);
+    if (end > kMaxFileOffset) {
+      left_out.add("tensor {}: would end beyond 2^53 bytes", quoted(name_in_file(tensor)));
+      continue;
+    }
+    layout.tensors.push_back(key.tensor);
+    layout.ends.push_back(end);
+  }
+}
+
+// An entry of the header, with the comma after it unless it is the last one.
+void append_entry(const FileLayout& layout, std::string& out, size_t position) {
+  const TensorView tensor = layout.tensor(position);
+  append_json_string(out, name_in_file(tensor));
+  out += R"(:{"dtype":")";
+  out += type_in_file(layout.float32, tensor)->name;
+  out += R"(","shape":[)";
+  for (size_t i = 0; i < tensor.shape.size(); ++i) {
+    if (i > 0) out += ',';
+    out += std::to_string(tensor.shape[i]);
+  }
+  out += R"(],"data_offsets":[)" + std::to_string(layout.begin(position)) + ',' +
+         std::to_string(layout.ends[position]) + "]}";
+  if (position + 1 < layout.tensors.size()) out += ',';
+}
+
+// Eight little-endian bytes.
+std::string length_of_header(uint64_t length) {
+  std::string bytes;
+  for (int shift = 0; shift < 64; shift += 8) bytes += static_cast<char>(length >> shift & 0xFF);
+  return bytes;
+}
+
+// A file of the placed tensors of the layout.
+Result<SourcePtr> file_of(const FileLayoutPtr& layout, const std::string& metadata, const SafetensorsLimits& limits) {
+  std::string head = "{";
+  if (!metadata.empty()) head += fmt::format("\"{}\":{}{}", kMetadataKey, metadata, layout->tensors.empty() ? "" : ",");
+  const auto append = [layout](std::string& out, size_t position) -> Result<void> {
+    append_entry(*layout, out, position);
+    return {};
+  };
+  const SourcePtr entries = TRY(records(layout->tensors.size(), append, layout->budget));
+  std::string tail = "}";
+  constexpr uint64_t kMultiple = 8;
+  const uint64_t unpadded = head.size() + entries->size() + tail.size();
+  tail.append(static_cast<size_t>((kMultiple - unpadded % kMultiple) % kMultiple), ' ');
+  const uint64_t length = head.size() + entries->size() + tail.size();
+  if (length > limits.max_header)
+    return failure(Code::unsupported, fmt::format("a header of {} bytes, {} at most", length, limits.max_header));
+  return concat({in_memory(length_of_header(length) + head), entries, in_memory(tail), sequence(layout)});
+}
+
+using Group = std::vector<uint32_t>;
+
+// split_torch_state_dict_into_shards: a tensor that is larger than a shard has one of its own; the others are put into
+// shards in their order.
+std::vector<Group> shards_of(const FileLayout& layout, uint64_t shard_size) {
+  std::vector<Group> shards;
+  Group current;
+  uint64_t size = 0;
+  for (const uint32_t tensor : layout.tensors) {
+    const uint64_t bytes = shown_size(layout.float32, layout.model->tensors[tensor]);
+    if (bytes > shard_size) {
+      shards.push_back({tensor});
+      continue;
+    }
+    if (size + bytes > shard_size) {
+      shards.push_back(std::exchange(current, {}));
+      size = 0;
+    }
+    current.push_back(tensor);
+    size += bytes;
+  }
+  if (!current.empty()) shards.push_back(std::move(current));
+  return shards;
+}
+
+std::string shard_name(std::string_view stem, size_t number, size_t count) {
+  return fmt::format("{}-{:05}-of-{:05}.safetensors", stem, number, count);
+}
+
+// STEM.safetensors.index.json: in which shard each tensor is.
+Result<SourcePtr> index_of(const FileLayout& layout, const std::vector<Group>& shards, std::string_view stem,
+                           const BudgetPtr& budget) {
+  struct Entry {
+    uint32_t tensor;
+    uint32_t shard;
+  };
+  struct Index {
+    explicit Index(const FileLayout& all) : model(all.model), budget(all.budget), charges(*budget) {}
+    ModelPtr model;
+    BudgetPtr budget;
+    Charges charges;
+    std::vector<Entry> entries;
+  };
+  const auto index = std::make_shared<Index>(layout);
+  TRY_VOID(index->charges.charge(Cost::kept, layout.tensors.size() * sizeof(Entry)));
+  uint64_t total = 0;
+  for (size_t shard = 0; shard < shards.size(); ++shard)
+    for (const uint32_t tensor : shards[shard]) {
+      index->entries.push_back({tensor, static_cast<uint32_t>(shard)});
+      total += shown_size(layout.float32, layout.model->tensors[tensor]);
+    }
+  std::sort(index->entries.begin(), index->entries.end(), [&](const Entry& a, const Entry& b) {
+    return name_is_less(layout.model->tensors[a.tensor], layout.model->tensors[b.tensor]);
+  });
+  const auto append = [index, stem = std::string(stem), count = shards.size()](std::string& out,
+                                                                               size_t i) -> Result<void> {
+    const Entry& entry = index->entries[i];
+    out += "    ";
+    append_json_string(out, name_in_file(index->model->tensors[entry.tensor]));
+    out +=
+        fmt::format(": \"{}\"{}\n", shard_name(stem, entry.shard + 1, count), i + 1 < index->entries.size() ? "," : "");
+    return {};
+  };
+  const std::string head =
+      fmt::format("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n  \"weight_map\": {{\n", total);
+  return concat({in_memory(head), TRY(records(index->entries.size(), append, budget)), in_memory("  }\n}\n")});
+}
+
+// The memory of the sources of a shard, without its tensors.
+constexpr uint64_t kShardMemory = 2048;
+
+Result<void> add_shards(std::vector<ModelFile>& files, const FileLayout& layout, uint64_t shard_size,
+                        const std::string& metadata, const SafetensorsLimits& limits) {
+  const std::string stem = layout.float32 ? "model.float32" : "model";
+  const std::vector<Group> shards = shards_of(layout, shard_size);
+  if (shards.size() > limits.max_shards)
+    return failure(Code::unsupported,
+                   fmt::format("more than {} shards of {}", limits.max_shards, human_size(shard_size)));
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const auto shard = std::make_shared<FileLayout>(layout.model, layout.float32);
+    TRY_VOID(shard->charges.charge(Cost::kept, kShardMemory));
+    TRY_VOID(shard->charges.charge(Cost::kept, shards[i].size() * (sizeof(uint32_t) + sizeof(uint64_t))));
+    shard->tensors = shards[i];
+    Warnings none;  // the whole file, which is larger, has the same tensors
+    place_sorted(*shard, none);
+    files.push_back({"sharded/" + shard_name(stem, i + 1, shards.size()), TRY(file_of(shard, metadata, limits)), {}});
+  }
+  files.push_back(
+      {fmt::format("sharded/{}.safetensors.index.json", stem), TRY(index_of(layout, shards, stem, layout.budget)), {}});
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Selection& selection, uint64_t shard_size,
+                                                 const SafetensorsLimits& limits) {
+  Warnings left_out;
+  const auto why = [&](size_t, const TensorView& tensor) { return why_left_out(selection.float32, tensor, limits); };
+  const auto layout = TRY(choose_tensors(model, selection, why, RepeatedNames::left_out, left_out));
+  const auto whole = std::make_shared<FileLayout>(model, selection.float32);
+  TRY_VOID(whole->charges.charge(Cost::kept, layout->tensors.size() * (sizeof(uint32_t) + sizeof(uint64_t))));
+  whole->tensors = layout->tensors;
+  place_sorted(*whole, left_out);
+  if (whole->tensors.empty()) return failure(Code::unsupported, "no tensor has a safetensors dtype");
+  const std::string metadata = metadata_object(*model);
+  std::vector<ModelFile> files;
+  files.push_back({selection.float32 ? "model.float32.safetensors" : "model.safetensors",
+                   TRY(file_of(whole, metadata, limits)), std::move(left_out).take()});
+  if (shard_size > 0 && whole->size() > shard_size) TRY_VOID(add_shards(files, *layout, shard_size, metadata, limits));
+  return files;
+}
+
+Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Selection& selection,
+                                                 uint64_t shard_size) {
+  return safetensors_files(model, selection, shard_size, SafetensorsLimits{});
+}
+
+}  // namespace weightfs::views

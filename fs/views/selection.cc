@@ -1,0 +1,104 @@
+#include "fs/views/selection.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/text.h"
+#include "formats/float32.h"
+
+namespace weightfs::views {
+
+FileLayout::FileLayout(ModelPtr its_model, bool is_float32)
+    : model(std::move(its_model)),
+      float32(is_float32),
+      budget(model->budget != nullptr ? model->budget : std::make_shared<Budget>(std::numeric_limits<uint64_t>::max())),
+      charges(*budget) {}
+
+std::string name_in_file(const TensorView& tensor) {
+  return tensor.scope.empty() ? std::string(tensor.name) : fmt::format("{}/{}", tensor.scope, tensor.name);
+}
+
+bool name_is_less(const TensorView& a, const TensorView& b) {
+  if (a.scope == b.scope) return a.name < b.name;
+  return name_in_file(a) < name_in_file(b);
+}
+
+bool is_shown_as_float32(bool float32, const TensorView& tensor) { return float32 && has_float32(*tensor.dtype); }
+
+uint64_t shown_size(bool float32, const TensorView& tensor) {
+  if (!is_shown_as_float32(float32, tensor)) return tensor.nbytes();
+  uint64_t size = 0;
+  return __builtin_mul_overflow(element_count(tensor.shape), sizeof(float), &size) ? UINT64_MAX : size;
+}
+
+SourcePtr shown_bytes(bool float32, const TensorView& tensor) {
+  if (is_shown_as_float32(float32, tensor)) return float32_values(tensor);
+  return std::make_shared<Slice>(tensor.source);
+}
+
+namespace {
+
+// Whether the dimensions that are not 0 have a product that every reader can compute, also of an empty tensor.
+bool has_countable_shape(ShapeView shape) {
+  uint64_t elements = 1;
+  return std::all_of(shape.begin(), shape.end(), [&](uint64_t size) {
+    return !__builtin_mul_overflow(elements, std::max<uint64_t>(size, 1), &elements) && elements <= kMaxFileOffset;
+  });
+}
+
+// Removes all but the first tensor of each name.
+void leave_out_repeated(FileLayout& layout, Warnings& left_out) {
+  const TensorList& tensors = layout.model->tensors;
+  std::vector<uint32_t> by_name = layout.tensors;
+  std::stable_sort(by_name.begin(), by_name.end(),
+                   [&](uint32_t a, uint32_t b) { return name_is_less(tensors[a], tensors[b]); });
+  std::vector<uint32_t> repeated;
+  for (size_t i = 1; i < by_name.size(); ++i) {
+    if (name_is_less(tensors[by_name[i - 1]], tensors[by_name[i]])) continue;
+    left_out.add("tensor {}: another tensor has this name", quoted(name_in_file(tensors[by_name[i]])));
+    repeated.push_back(by_name[i]);
+  }
+  std::sort(repeated.begin(), repeated.end());
+  std::erase_if(layout.tensors,
+                [&](uint32_t tensor) { return std::binary_search(repeated.begin(), repeated.end(), tensor); });
+}
+
+}  // namespace
+
+Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const Selection& selection,
+                                                   const Reason& reason, RepeatedNames repeated, Warnings& left_out) {
+  auto layout = std::make_shared<FileLayout>(model, selection.float32);
+  std::vector<size_t> all;
+  if (!selection.tensors) {
+    all.resize(model->tensors.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+  }
+  const std::vector<size_t>& chosen = selection.tensors ? *selection.tensors : all;
+  TRY_VOID(layout->charges.charge(Cost::kept, chosen.size() * (sizeof(uint32_t) + sizeof(uint64_t))));
+  layout->tensors.reserve(chosen.size());
+  for (const size_t index : chosen) {
+    const TensorView tensor = model->tensors[index];
+    std::string why;
+    if (tensor.source.refused())
+      why = "refused when the container was read";
+    else if (shown_size(selection.float32, tensor) > kMaxFileOffset)
+      why = "more than 2^53 bytes";
+    else if (!has_countable_shape(tensor.shape))
+      why = "a shape of more than 2^53 elements";
+    else
+      why = reason(index, tensor);
+    if (why.empty())
+      layout->tensors.push_back(static_cast<uint32_t>(index));
+    else
+      left_out.add("tensor {}: {}", quoted(name_in_file(tensor)), why);
+  }
+  if (repeated == RepeatedNames::left_out) leave_out_repeated(*layout, left_out);
+  layout->tensors.shrink_to_fit();
+  layout->ends.reserve(layout->tensors.size());
+  return layout;
+}
+
+}  // namespace weightfs::views

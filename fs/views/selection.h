@@ -1,0 +1,62 @@
+// Which tensors of a model a file of another format has, under which names, and with which bytes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/common/warnings.h"
+#include "fs/views/model_file.h"
+
+namespace weightfs::views {
+
+/// Offsets and sizes up to here are exact in every reader of JSON: 2^53 bytes.
+inline constexpr uint64_t kMaxFileOffset = uint64_t{1} << 53;
+
+/// The tensors of a file in their order, and where they are. The header and the bytes of the file share it.
+struct FileLayout {
+  FileLayout(ModelPtr its_model, bool is_float32);
+
+  ModelPtr model;
+  bool float32;                   ///< Selection::float32
+  std::vector<uint32_t> tensors;  ///< indices into Model::tensors
+  std::vector<uint64_t> ends;     ///< of each, with its padding, from the beginning of the first one
+  BudgetPtr budget;               ///< the model's; an unlimited one if it has none
+  Charges charges;                ///< for the two lists
+
+  TensorView tensor(size_t position) const { return model->tensors[tensors[position]]; }
+  uint64_t begin(size_t position) const { return position == 0 ? 0 : ends[position - 1]; }
+  uint64_t size() const { return ends.empty() ? 0 : ends.back(); }
+};
+using FileLayoutPtr = std::shared_ptr<const FileLayout>;
+
+/// The name of a tensor in a file without scopes: "SCOPE/NAME".
+std::string name_in_file(const TensorView& tensor);
+
+/// Whether the name of `a` sorts before that of `b`.
+bool name_is_less(const TensorView& a, const TensorView& b);
+
+/// Whether a file shows the numbers of the tensor as float32, in place of its bytes.
+bool is_shown_as_float32(bool float32, const TensorView& tensor);
+
+/// The size of the shown bytes; UINT64_MAX if it is not a number of 64 bits.
+uint64_t shown_size(bool float32, const TensorView& tensor);
+
+/// The shown bytes.
+SourcePtr shown_bytes(bool float32, const TensorView& tensor);
+
+/// The reason why a format cannot hold the tensor of an index; empty if it can.
+using Reason = std::function<std::string(size_t index, const TensorView& tensor)>;
+
+/// Whether the second tensor of a name is left out.
+enum class RepeatedNames { left_out, kept };
+
+/// Starts the layout of a file with those selected tensors that the format can hold, in the order of the container.
+/// Refused tensors and those of more than kMaxFileOffset bytes or elements are left out. Fails as Budget::charge does.
+Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const Selection& selection,
+                                                   const Reason& reason, RepeatedNames repeated, Warnings& left_out);
+
+}  // namespace weightfs::views

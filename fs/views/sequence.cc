@@ -1,0 +1,126 @@
+#include "fs/views/sequence.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace weightfs::views {
+namespace {
+
+class Sequence final : public Source {
+ public:
+  Sequence(FileLayoutPtr layout, OpenPiece open) : layout_(std::move(layout)), open_(std::move(open)) {}
+
+  uint64_t size() const override { return layout_->size(); }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    return read_pieces_of(offset, out, [](const Source& piece, uint64_t, uint64_t within, std::span<std::byte> into) {
+      return read_exact(piece, within, into);
+    });
+  }
+
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    const auto read_piece = [&](const Source& piece, uint64_t begin, uint64_t within,
+                                std::span<std::byte> into) -> Result<void> {
+      const ByteRange inside = in_piece(piece, begin, expected);
+      if (TRY(piece.read_ahead(within, into, inside)) < into.size()) return failure(Code::corrupt, "ends too early");
+      return {};
+    };
+    return read_pieces_of(offset, out, read_piece);
+  }
+
+  Result<void> fetch(ByteRange range) const override {
+    const uint64_t to = std::min(range.to, size());
+    for (size_t i = first_piece(range.from); i < layout_->ends.size() && layout_->begin(i) < to; ++i) {
+      const SourcePtr piece = TRY(opened(i));
+      const ByteRange inside = in_piece(*piece, layout_->begin(i), range);
+      if (inside.from < inside.to) TRY_VOID(piece->fetch(inside));
+    }
+    return {};
+  }
+
+  std::shared_ptr<const void> hold() const override {
+    auto held = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+    for (const SourcePtr& source : sources())
+      if (auto one = source->hold()) held->push_back(std::move(one));
+    return held->empty() ? nullptr : held;
+  }
+
+  // The worst of the tensors that have one.
+  std::string_view verification() const override {
+    std::set<std::string_view> found;
+    for (const SourcePtr& source : sources()) found.insert(source->verification());
+    const auto worst = std::find_if(kVerifications.begin(), kVerifications.end(),
+                                    [&](std::string_view each) { return found.contains(each); });
+    return worst == kVerifications.end() ? "" : *worst;
+  }
+
+ private:
+  // The bytes of the range that are in the piece, which begins at `begin`.
+  static ByteRange in_piece(const Source& piece, uint64_t begin, ByteRange range) {
+    const uint64_t from = std::clamp(range.from, begin, begin + piece.size());
+    return {from - begin, std::clamp(range.to, from, begin + piece.size()) - begin};
+  }
+
+  // The sources of the tensors, each once.
+  std::set<SourcePtr> sources() const {
+    std::set<SourcePtr> found;
+    SourcePtr last;
+    for (size_t i = 0; i < layout_->tensors.size(); ++i) {
+      const TensorView tensor = layout_->tensor(i);
+      if (tensor.source.whole() != last) found.insert(last = tensor.source.whole());
+    }
+    return found;
+  }
+
+  size_t first_piece(uint64_t offset) const {
+    const auto& ends = layout_->ends;
+    return static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), offset) - ends.begin());
+  }
+
+  Result<SourcePtr> opened(size_t position) const {
+    SourcePtr piece = TRY(open_(position));
+    const uint64_t size = layout_->ends[position] - layout_->begin(position);
+    if (piece->size() > size)
+      return failure(Code::io, fmt::format("{} bytes of a tensor, {} expected", piece->size(), size));
+    return piece;
+  }
+
+  // Calls `read_piece` with each piece that has bytes of the range, its offset, and the offset in it.
+  template <class ReadPiece>
+  Result<size_t> read_pieces_of(uint64_t offset, std::span<std::byte> out, const ReadPiece& read_piece) const {
+    size_t done = 0;
+    for (size_t i = first_piece(offset); done < out.size() && i < layout_->ends.size(); ++i) {
+      const uint64_t within = offset + done - layout_->begin(i);
+      const uint64_t left = layout_->ends[i] - offset - done;
+      if (left == 0) continue;
+      const SourcePtr piece = TRY(opened(i));
+      const auto target = out.subspan(done, static_cast<size_t>(std::min<uint64_t>(left, out.size() - done)));
+      const uint64_t stored = piece->size() - std::min(within, piece->size());
+      const auto bytes = target.first(static_cast<size_t>(std::min<uint64_t>(stored, target.size())));
+      if (!bytes.empty()) TRY_VOID(read_piece(*piece, layout_->begin(i), within, bytes));
+      std::fill(target.begin() + static_cast<std::ptrdiff_t>(bytes.size()), target.end(), std::byte{0});
+      done += target.size();
+    }
+    return done;
+  }
+
+  FileLayoutPtr layout_;
+  OpenPiece open_;
+};
+
+}  // namespace
+
+SourcePtr sequence(FileLayoutPtr layout, OpenPiece open) {
+  return std::make_shared<Sequence>(std::move(layout), std::move(open));
+}
+
+SourcePtr sequence(const FileLayoutPtr& layout) {
+  return sequence(layout, [layout](size_t position) -> Result<SourcePtr> {
+    return shown_bytes(layout->float32, layout->tensor(position));
+  });
+}
+
+}  // namespace weightfs::views

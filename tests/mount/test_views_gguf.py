@@ -1,0 +1,107 @@
+"""views/model.gguf in llama.cpp: the joined file of a split generates the same tokens as the original."""
+import json
+import os
+import random
+import struct
+import unittest
+
+from mounting import MountTestCase, Tensor, containers
+
+import npm_packages
+
+LLAMA = "node-llama-cpp@3.22.1"
+LLAMA_LIMIT_S = 300
+EMBEDDING, HEADS, FEED_FORWARD, BLOCKS, CONTEXT = 32, 2, 64, 2, 64
+
+# The tokens that llama.cpp predicts one after the other, each the most likely one.
+GENERATE = """
+import { getLlama, LlamaLogLevel } from "node-llama-cpp";
+const llama = await getLlama({ gpu: false, build: "never", logLevel: LlamaLogLevel.error });
+const model = await llama.loadModel({ modelPath: process.argv[2], gpuLayers: 0, useMmap: process.argv[3] === "mmap" });
+const context = await model.createContext({ contextSize: 64, threads: 2 });
+const sequence = context.getSequence();
+const tokens = [];
+for await (const token of sequence.evaluate([1, 5, 9, 13], { temperature: 0, yieldEogToken: true })) {
+  tokens.push(Number(token));
+  if (tokens.length === 24) break;
+}
+console.log(JSON.stringify(tokens));
+await llama.dispose();
+"""
+
+
+def vocabulary():
+    """(tokens, scores, types) of a small SentencePiece vocabulary: three special tokens, the bytes, and letters."""
+    special = [("<unk>", 2), ("<s>", 3), ("</s>", 3)]
+    tokens = special + [(f"<0x{byte:02X}>", 6) for byte in range(256)] + [(letter, 1) for letter in "\u2581abcdefghijklmnopqrstuvwxyz"]
+    return [text for text, _ in tokens], [float(-i) for i in range(len(tokens))], [containers.Typed(5, kind) for _, kind in tokens]
+
+
+def llama(seed):
+    """The tensors and metadata of a random llama model."""
+    tokens, scores, types = vocabulary()
+    source = random.Random(seed)
+
+    def matrix(name, *shape):
+        count = 1
+        for size in shape:
+            count *= size
+        return Tensor(name, "float32", shape, struct.pack(f"<{count}f", *(source.gauss(0, 0.3) for _ in range(count))))
+
+    def ones(name):
+        return Tensor(name, "float32", (EMBEDDING,), struct.pack(f"<{EMBEDDING}f", *[1.0] * EMBEDDING))
+
+    tensors = [matrix("token_embd.weight", len(tokens), EMBEDDING)]
+    for block in range(BLOCKS):
+        at = f"blk.{block}."
+        tensors += [ones(at + "attn_norm.weight"), ones(at + "ffn_norm.weight")]
+        tensors += [matrix(f"{at}attn_{name}.weight", EMBEDDING, EMBEDDING) for name in ("q", "k", "v", "output")]
+        tensors += [matrix(f"{at}ffn_{name}.weight", FEED_FORWARD, EMBEDDING) for name in ("gate", "up")]
+        tensors.append(matrix(f"{at}ffn_down.weight", EMBEDDING, FEED_FORWARD))
+    tensors += [ones("output_norm.weight"), matrix("output.weight", len(tokens), EMBEDDING)]
+    metadata = {
+        "general.architecture": "llama", "general.name": "random", "llama.context_length": CONTEXT, "llama.embedding_length": EMBEDDING,
+        "llama.block_count": BLOCKS, "llama.feed_forward_length": FEED_FORWARD, "llama.attention.head_count": HEADS,
+        "llama.attention.head_count_kv": HEADS, "llama.rope.dimension_count": EMBEDDING // HEADS,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.vocab_size": len(tokens),
+        "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.scores": scores,
+        "tokenizer.ggml.token_type": types, "tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 0,
+    }
+    return tensors, metadata
+
+
+class Llama(MountTestCase):
+    """semantics 26.5"""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = npm_packages.folder_with(LLAMA)
+        if self.folder is None:
+            self.skipTest("no llama.cpp")
+
+    def generate(self, path, access="mmap"):
+        done = npm_packages.run_module(self.folder, GENERATE, path, access, timeout=LLAMA_LIMIT_S)
+        if "NoBinaryFound" in done.stderr:
+            print("no llama.cpp for this machine")
+            self.skipTest("no llama.cpp for this machine")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        tokens = json.loads(done.stdout)
+        self.assertGreater(len(tokens), 0)
+        return tokens
+
+    def test_joined_split_generates_the_same_tokens(self):
+        tensors, metadata = llama(17)
+        containers.write_gguf(self.path("whole.gguf"), tensors, metadata)
+        half = len(tensors) // 2
+        containers.write_gguf_shards(self.path("m"), [tensors[:half], tensors[half:]], metadata)
+        expected = self.generate(self.path("whole.gguf"))
+        self.assertGreater(len(set(expected)), 1)
+        joined = os.path.join(self.mount(self.path("m-00001-of-00002.gguf")), "views", "model.gguf")
+        self.assertEqual(self.read("mnt", "views", "model.gguf"), self.read("whole.gguf"))
+        self.assertEqual(self.generate(joined), expected)
+        self.assertEqual(self.generate(joined, "read"), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
