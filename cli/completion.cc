@@ -13,10 +13,11 @@ namespace weightfs {
 namespace {
 
 // Maps the value names of --help to kinds. The scripts complete these kinds, and no others (sizes, numbers of seconds).
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kKinds = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kKinds = {{
     {"SOURCE", "file"},
     {"SOURCE... MOUNTPOINT", "file"},
     {"FILE", "file"},
+    {"OUT", "file"},
     {"CONF", "file"},
     {"DIR", "directory"},
     {"MOUNTPOINT", "mounted"},

@@ -15,7 +15,7 @@ struct Confined {
   std::unique_ptr<sandbox::Broker> broker;
 };
 
-Result<Confined> confine(const std::vector<std::string>& sources, SourceInput& input, sandbox::OutputFile* output) {
+Result<Confined> confine(const std::vector<std::string>& sources, SourceInput& input, sandbox::Output* output) {
   if (is_offline_by_environment(sources)) input.store_flags.offline = true;
   Confined confined;
   confined.store = TRY(use_store(input.open_options, input.store_flags, log_to_stderr));
@@ -28,7 +28,7 @@ Result<Confined> confine(const std::vector<std::string>& sources, SourceInput& i
 }  // namespace
 
 Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from,
-                                 sandbox::OutputFile* output) {
+                                 sandbox::Output* output) {
   Confined confined = TRY(confine({input.source}, input, output));
   if (blobs_from) input.open_options.blobs = blobs_from(confined.store);
   OpenedSource opened{std::move(confined.store), std::move(confined.broker), nullptr};

@@ -26,7 +26,7 @@ struct OpenedSource {
 /// null.
 Result<OpenedSource> open_source(SourceInput& input,
                                  const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from = {},
-                                 sandbox::OutputFile* output = nullptr);
+                                 sandbox::Output* output = nullptr);
 
 /// Several open sources, in the order of the arguments.
 struct OpenedSources {

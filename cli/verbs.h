@@ -21,6 +21,7 @@ Command cat_command();
 Command info_command();
 Command stats_command();
 Command diff_command();
+Command export_command();
 Command verify_command();
 Command fetch_command();
 Command cache_command();

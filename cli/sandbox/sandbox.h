@@ -52,12 +52,12 @@ SandboxStatus without_sandbox(const std::function<void(const std::string&)>& war
 SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const StoreFlags& store_flags);
 
 /// Confines a command that reads sources: starts a broker that opens temporary files, and renames or removes `output`
-/// if that is not null, during the life of the result, and enters the sandbox. Null if the sandbox is off, with a
-/// warning to `warn`. Fails with io.
+/// if that is not null, during the life of the result, and enters the sandbox. If the sandbox is off, warns to `warn`,
+/// and starts the broker only for `output`, which is removed even if the process is killed. Fails with io.
 Result<std::unique_ptr<Broker>> confine_command(const std::vector<std::string>& sources, const Access& access,
                                                 const StoreFlags& store_flags,
                                                 const std::function<void(const std::string&)>& warn,
-                                                OutputFile* output = nullptr);
+                                                Output* output = nullptr);
 
 /// Confines the broker of backing files: of the capabilities it keeps CAP_SYS_ADMIN. Fails if the kernel refuses.
 Result<void> confine_broker_of_backing_files();

@@ -31,8 +31,8 @@ constexpr int kAllowed[] = {
     SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(pread64), SCMP_SYS(pwrite64), SCMP_SYS(readv), SCMP_SYS(writev),
     SCMP_SYS(preadv), SCMP_SYS(pwritev), SCMP_SYS(preadv2), SCMP_SYS(pwritev2), SCMP_SYS(lseek), SCMP_SYS(_llseek),
     SCMP_SYS(splice), SCMP_SYS(tee), SCMP_SYS(vmsplice), SCMP_SYS(sendfile), SCMP_SYS(copy_file_range),
-    SCMP_SYS(fallocate), SCMP_SYS(ftruncate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(sync_file_range),
-    SCMP_SYS(fadvise64), SCMP_SYS(readahead), SCMP_SYS(flock),
+    SCMP_SYS(fallocate), SCMP_SYS(ftruncate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(syncfs),
+    SCMP_SYS(sync_file_range), SCMP_SYS(fadvise64), SCMP_SYS(readahead), SCMP_SYS(flock),
     // Descriptors.
     SCMP_SYS(close), SCMP_SYS(close_range), SCMP_SYS(dup), SCMP_SYS(dup2), SCMP_SYS(dup3), SCMP_SYS(pipe),
     SCMP_SYS(pipe2), SCMP_SYS(eventfd2), SCMP_SYS(memfd_create), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select),

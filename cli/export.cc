@@ -1,0 +1,223 @@
+// weightfs export: writes a model in another form.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "base/os/system_error.h"
+#include "base/text.h"
+#include "cli/console/progress.h"
+#include "cli/export/files.h"
+#include "cli/export/tar.h"
+#include "cli/export/writer.h"
+#include "cli/open_source.h"
+#include "cli/select_tensors.h"
+#include "cli/verbs.h"
+
+namespace weightfs {
+namespace {
+
+using exporting::ExportedFile;
+using exporting::ExportedFiles;
+using exporting::Form;
+using exporting::Writer;
+
+struct ExportArguments {
+  SourceInput input;
+  std::string out;
+  std::optional<Form> form;
+  std::vector<std::string> patterns;
+  bool float32 = false;
+  uint64_t shard_size = 0;
+  bool force = false;
+};
+
+Error usage(const std::string& message) {
+  return {Code::unsupported, fmt::format("{}; see 'weightfs export --help'", message)};
+}
+
+// Where the export is written: exactly one of these.
+struct Destination {
+  Descriptor opened;  // of a pipe
+  int stream = -1;    // a pipe, or standard output
+  std::unique_ptr<sandbox::OutputFile> file;
+  std::unique_ptr<sandbox::OutputDirectory> directory;
+
+  sandbox::Output* output() const {
+    if (directory != nullptr) return directory.get();
+    return file.get();
+  }
+};
+
+bool is_written_to_directory(const ExportArguments& arguments) {
+  return *arguments.form == Form::npy || *arguments.form == Form::dir || arguments.shard_size > 0;
+}
+
+// Checks the arguments, and completes the form.
+Result<void> check(ExportArguments& arguments) {
+  if (!arguments.form) arguments.form = exporting::form_of_suffix(arguments.out);
+  if (!arguments.form)
+    return failure(usage(fmt::format("{}: its suffix is not that of a form; use --to", arguments.out)));
+  if (arguments.shard_size > 0 && *arguments.form != Form::safetensors)
+    return failure(usage("--shard-size needs --to safetensors"));
+  if (is_written_to_directory(arguments) && arguments.out == "-")
+    return failure(usage("this form is a directory, which cannot be written to standard output"));
+  std::error_code absent;
+  if (is_path(arguments.input.source) && std::filesystem::equivalent(arguments.input.source, arguments.out, absent))
+    return failure(usage(fmt::format("{}: is SOURCE itself", arguments.out)));
+  return {};
+}
+
+Result<Destination> open_destination(const ExportArguments& arguments) {
+  Destination to;
+  struct stat found {};
+  const bool exists = ::stat(arguments.out.c_str(), &found) == 0;
+  if (arguments.out == "-") {
+    to.stream = STDOUT_FILENO;
+  } else if (is_written_to_directory(arguments)) {
+    to.directory = TRY(sandbox::OutputDirectory::create(arguments.out));
+  } else if (exists && (S_ISFIFO(found.st_mode) || S_ISCHR(found.st_mode))) {
+    to.opened = Descriptor(::open(arguments.out.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+    if (!to.opened) return failure(io_error(arguments.out));
+    to.stream = to.opened.number();
+  } else {
+    if (exists && !arguments.force)
+      return failure(Code::io, fmt::format("{}: exists; use --force to replace it", arguments.out));
+    to.file = TRY(sandbox::OutputFile::create(arguments.out,
+                                              arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept));
+  }
+  return to;
+}
+
+// Writes the files, and shows the progress.
+class Exporter {
+ public:
+  Exporter(const ExportArguments& arguments, const Destination& to, const ExportedFiles& what)
+      : arguments_(arguments), to_(to), what_(what) {
+    for (const ExportedFile& file : what.files) total_ += file.size;
+  }
+
+  Result<void> write() {
+    if (to_.directory != nullptr) {
+      for (const ExportedFile& file : what_.files) TRY_VOID(write_to_directory(file));
+      bar_.clear();
+      return to_.directory->publish();
+    }
+    Writer writer(to_.file == nullptr ? to_.stream : to_.file->descriptor(),
+                  to_.stream == STDOUT_FILENO ? "standard output" : arguments_.out, report());
+    for (const ExportedFile& file : what_.files) TRY_VOID(write_to(writer, file));
+    if (*arguments_.form == Form::tar) TRY_VOID(writer.write(exporting::tar_end()));
+    bar_.clear();
+    return to_.file == nullptr ? Result<void>() : to_.file->publish();
+  }
+
+ private:
+  Writer::Report report() {
+    return [this](uint64_t bytes) {
+      done_ += bytes;
+      bar_.show(done_, total_, current_);
+    };
+  }
+
+  Result<void> write_to_directory(const ExportedFile& file) {
+    const Descriptor created = TRY(to_.directory->create_file(file.path));
+    Writer writer(created.number(), fmt::format("{}/{}", arguments_.out, file.path), report());
+    current_ = quoted(file.path);
+    return writer.copy(*TRY(file.open()));
+  }
+
+  Result<void> write_to(Writer& writer, const ExportedFile& file) {
+    const bool is_tar = *arguments_.form == Form::tar;
+    current_ = quoted(file.path);
+    const SourcePtr bytes = TRY(file.open());
+    if (is_tar) TRY_VOID(writer.write(exporting::tar_header(file.path, bytes->size(), file.modified)));
+    TRY_VOID(writer.copy(*bytes));
+    return is_tar ? writer.write(exporting::tar_padding(bytes->size())) : Result<void>();
+  }
+
+  const ExportArguments& arguments_;
+  const Destination& to_;
+  const ExportedFiles& what_;
+  ProgressBar bar_;
+  std::string current_;  // the name of the file that is written
+  uint64_t done_ = 0;
+  uint64_t total_ = 0;
+};
+
+Result<void> export_model(ExportArguments& arguments, const Destination& to) {
+  const OpenedSource opened = TRY(open_source(arguments.input, {}, to.output()));
+  const ModelPtr model = TRY(single_model(*opened.forest, arguments.input.source));
+  exporting::Request request{
+      .form = *arguments.form, .tensors = {}, .float32 = arguments.float32, .shard_size = arguments.shard_size};
+  request.tensors = TRY(select_tensors(*model, arguments.patterns));
+  const ExportedFiles what = TRY(exporting::files_of(*opened.forest, model, request));
+  for (const std::string& line : what.left_out) log_to_stderr(fmt::format("left out: {}", line));
+  return Exporter(arguments, to, what).write();
+}
+
+Exit run_export(ExportArguments& arguments) {
+  if (const auto checked = check(arguments); !checked) {
+    report_error(checked.error());
+    return Exit::usage;
+  }
+  auto to = open_destination(arguments);
+  if (!to) return report_error(to.error());
+  const auto written = export_model(arguments, *to);
+  return written ? Exit::ok : report_error(written.error());
+}
+
+Options export_options(ExportArguments& arguments) {
+  const auto take_form = [&arguments](const std::string& name) -> Result<void> {
+    arguments.form = exporting::form_named(name);
+    if (!arguments.form)
+      return failure(Code::unsupported,
+                     fmt::format("unknown form {}; use safetensors, gguf, npz, npy, dir or tar", quoted(name)));
+    return {};
+  };
+  const auto take_dtype = [&arguments](const std::string& name) -> Result<void> {
+    if (name != "float32") return failure(Code::unsupported, fmt::format("unknown type {}; use float32", quoted(name)));
+    arguments.float32 = true;
+    return {};
+  };
+  const auto take_size = [&arguments](const std::string& text) -> Result<void> {
+    const auto size = parse_size(text);
+    if (!size || *size == 0) return failure(Code::unsupported, fmt::format("{} is not a size", quoted(text)));
+    arguments.shard_size = *size;
+    return {};
+  };
+  return {
+      {"to", "FORM",
+       "what to write: safetensors, gguf, npz, tar (a file), npy, dir (a directory) (default: by the suffix of OUT)",
+       take_form},
+      {"tensors", "PATTERN", "write the tensors of this name or pattern; may be repeated (default: all)",
+       [&arguments](const std::string& pattern) -> Result<void> {
+         arguments.patterns.push_back(pattern);
+         return {};
+       }},
+      {"dtype", "float32", "write every number as float32 (default: as stored)", take_dtype},
+      {"shard-size", "SIZE",
+       "write OUT as a directory of safetensors files of at most SIZE, such as 5G, with their index (default: one "
+       "file)",
+       take_size},
+      flag("force", "replace OUT if it is a file that exists", arguments.force)};
+}
+
+}  // namespace
+
+Command export_command() {
+  const auto given = std::make_shared<ExportArguments>();
+  return {"export",
+          "write a model as a file or directory of another format",
+          {source_argument(given->input),
+           argument("OUT", "the file or directory to write, a pipe, or - for standard output", given->out)},
+          source_options(given->input, export_options(*given)),
+          {},
+          [given] { return run_export(*given); }};
+}
+
+}  // namespace weightfs

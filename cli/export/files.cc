@@ -1,0 +1,172 @@
+#include "cli/export/files.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/text.h"
+#include "cli/select_tensors.h"
+#include "fs/listing.h"
+#include "fs/views/model_file.h"
+
+namespace weightfs::exporting {
+namespace {
+
+struct NamedForm {
+  std::string_view name;
+  Form form;
+  std::string_view suffix;  // of a file; empty for a directory
+};
+
+constexpr std::array kForms = {
+    NamedForm{"safetensors", Form::safetensors, ".safetensors"},
+    NamedForm{"gguf", Form::gguf, ".gguf"},
+    NamedForm{"npz", Form::npz, ".npz"},
+    NamedForm{"npy", Form::npy, ""},
+    NamedForm{"dir", Form::dir, ""},
+    NamedForm{"tar", Form::tar, ".tar"},
+};
+
+// tensors.json with the lines of these tensors, which are in container order (semantics 2).
+Result<SourcePtr> selected_index(const Source& index, const std::vector<size_t>& tensors) {
+  const std::string text = TRY(read_text(index, 0, index.size()));
+  std::string out;
+  size_t line = 0;  // 0 is the opening one
+  auto next = tensors.begin();
+  for (size_t begin = 0; begin < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    if (line > 0 && next != tensors.end() && line == *next + 1) {
+      std::string_view entry = std::string_view(text).substr(begin, end - begin - 1);
+      if (entry.ends_with(',')) entry.remove_suffix(1);
+      out += fmt::format("{}{}", out.empty() ? "" : ",\n", entry);
+      ++next;
+    }
+    begin = end;
+  }
+  return in_memory(fmt::format("{{\"tensors\": [\n{}\n]}}\n", out));
+}
+
+// Collects files of the tree of a mount.
+class TreeFiles {
+ public:
+  TreeFiles(Forest& forest, const Model& model, const Request& request)
+      : forest_(forest), model_(model), request_(request), is_in_view_(model.tensors.size()) {}
+
+  Result<void> add_texts() {
+    for (const char* name : {"metadata.json", "metadata.toml"}) {
+      const Ino text = TRY(forest_.resolve(name));
+      TRY_VOID(add_file(text, name));
+    }
+    const Ino ino = TRY(forest_.resolve("tensors.json"));
+    const SourcePtr index = TRY(forest_.open(ino));
+    const SourcePtr selected =
+        request_.tensors.size() == model_.tensors.size() ? index : TRY(selected_index(*index, request_.tensors));
+    const Time modified = TRY(forest_.attributes(Forest::kRoot)).modified;
+    out_.files.push_back(
+        {"tensors.json", selected->size(), modified, [selected] { return Result<SourcePtr>(selected); }});
+    return {};
+  }
+
+  // Adds the selected tensors of a view. `prefix` precedes their paths.
+  Result<void> add_view(const std::string& view, const std::string& prefix) {
+    const Ino directory = TRY(forest_.resolve(view));
+    TRY_VOID(add_directory(directory, prefix));
+    for (const size_t i : request_.tensors) {
+      const TensorView tensor = model_.tensors[i];
+      if (tensor.source.refused())
+        out_.left_out.push_back(fmt::format("tensor {} was refused: see warnings.txt", quoted(full_name(tensor))));
+      else if (!is_in_view_[i])
+        out_.left_out.push_back(
+            fmt::format("tensor {}: no .npy for type {}", quoted(full_name(tensor)), dtype_text(tensor)));
+    }
+    return {};
+  }
+
+  ExportedFiles take() && { return std::move(out_); }
+
+ private:
+  Result<void> add_directory(Ino directory, const std::string& prefix) {
+    const Forest::Listing all = TRY(forest_.list(directory));
+    for (uint32_t i = 0; i < all.count; ++i) {
+      const Node node = all.tree->node(all.first + i);
+      const std::string path = prefix + node.name();
+      if (node.kind == NodeKind::directory) {
+        TRY_VOID(add_directory(all.ino + i, path + "/"));
+        continue;
+      }
+      const auto tensor = forest_.tensor_of(all.ino + i);
+      if (!tensor || !std::binary_search(request_.tensors.begin(), request_.tensors.end(), tensor->index)) continue;
+      if (model_.tensors[tensor->index].source.refused()) continue;
+      is_in_view_[tensor->index] = true;
+      TRY_VOID(add_file(all.ino + i, path));
+    }
+    return {};
+  }
+
+  Result<void> add_file(Ino ino, const std::string& path) {
+    const Attributes attributes = TRY(forest_.attributes(ino));
+    out_.files.push_back(
+        {path, attributes.size, attributes.modified, [&forest = forest_, ino] { return forest.open(ino); }});
+    return {};
+  }
+
+  Forest& forest_;
+  const Model& model_;
+  const Request& request_;
+  std::vector<bool> is_in_view_;  // by index
+  ExportedFiles out_;
+};
+
+// The files that views/ shows.
+Result<std::vector<views::ModelFile>> files_of_view(const ModelPtr& model, const Request& request) {
+  const views::Selection selection{request.tensors, request.float32};
+  if (request.form == Form::safetensors) return views::safetensors_files(model, selection, request.shard_size);
+  std::vector<views::ModelFile> files;
+  files.push_back(request.form == Form::gguf ? TRY(views::gguf_file(model, selection))
+                                             : TRY(views::npz_file(model, selection)));
+  return files;
+}
+
+Result<ExportedFiles> model_files(const ModelPtr& model, const Request& request) {
+  std::vector<views::ModelFile> files = TRY(files_of_view(model, request));
+  ExportedFiles out;
+  out.left_out = files.front().left_out;
+  if (files.size() > 1) files.erase(files.begin());  // the whole file; the others are its shards
+  for (const views::ModelFile& file : files) {
+    std::string name = file.path.substr(file.path.rfind('/') + 1);
+    out.files.push_back(
+        {std::move(name), file.source->size(), 0, [source = file.source] { return Result<SourcePtr>(source); }});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Form> form_named(std::string_view name) {
+  for (const NamedForm& form : kForms)
+    if (form.name == name) return form.form;
+  return std::nullopt;
+}
+
+std::optional<Form> form_of_suffix(std::string_view path) {
+  for (const NamedForm& form : kForms)
+    if (!form.suffix.empty() && path.ends_with(form.suffix)) return form.form;
+  return std::nullopt;
+}
+
+Result<ExportedFiles> files_of(Forest& forest, const ModelPtr& model, const Request& request) {
+  if (request.form == Form::safetensors || request.form == Form::gguf || request.form == Form::npz)
+    return model_files(model, request);
+  TreeFiles files(forest, *model, request);
+  if (request.form == Form::npy) {
+    TRY_VOID(files.add_view(request.float32 ? "float32" : "npy", ""));
+  } else {
+    TRY_VOID(files.add_texts());
+    TRY_VOID(files.add_view(request.float32 ? "float32" : "tensors", request.float32 ? "float32/" : "tensors/"));
+  }
+  return std::move(files).take();
+}
+
+}  // namespace weightfs::exporting

@@ -1,0 +1,49 @@
+// The files that an export writes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "formats/model.h"
+#include "fs/forest.h"
+
+namespace weightfs::exporting {
+
+/// What is written.
+enum class Form { safetensors, gguf, npz, npy, dir, tar };
+
+/// Nothing for an unknown name.
+std::optional<Form> form_named(std::string_view name);
+
+/// The form that the suffix of a file name stands for; nothing if there is none.
+std::optional<Form> form_of_suffix(std::string_view path);
+
+/// The tensors of an export.
+struct Request {
+  Form form;
+  std::vector<size_t> tensors;  ///< indices, ascending
+  bool float32 = false;         ///< their numbers as float32
+  uint64_t shard_size = 0;      ///< 0: one file
+};
+
+struct ExportedFile {
+  std::string path;  ///< in the output
+  uint64_t size = 0;
+  Time modified = 0;
+  std::function<Result<SourcePtr>()> open;
+};
+
+struct ExportedFiles {
+  std::vector<ExportedFile> files;
+  std::vector<std::string> left_out;  ///< a line for each tensor that the form cannot hold
+};
+
+/// The files for the model of a forest. Reads no tensor. Fails as rendering the texts of the model fails.
+Result<ExportedFiles> files_of(Forest& forest, const ModelPtr& model, const Request& request);
+
+}  // namespace weightfs::exporting

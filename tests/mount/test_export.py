@@ -1,0 +1,292 @@
+"""export: a model written in another form, without a mount."""
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import tarfile
+import threading
+import unittest
+
+from mounting import (LIMIT_S, WEIGHTFS, Hole, Interactive, Tensor, TestCase, containers, is_sanitized, numbers, on_terminal, run,
+                      sample_tensors, until)
+from servers import Nginx, needs
+
+import safetensors_check
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+DTYPES = {"F32": "<f4", "I32": "<i4", "I8": "|i1"}
+
+
+class ExportTestCase(TestCase):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("out"))
+
+    def out(self, *names):
+        return self.path("out", *names)
+
+    def export(self, *argv, status=0, stderr=""):
+        done = run("export", *argv)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (status, "", stderr))
+
+    def listing(self, path="out"):
+        """The paths of the files below a directory."""
+        return sorted(os.path.relpath(os.path.join(folder, name), self.path(path))
+                      for folder, _, files in os.walk(self.path(path)) for name in files)
+
+    def check_safetensors(self, path, tensors):
+        found, _ = safetensors_check.read(path)
+        self.assertEqual(found, {t.name: (containers.DTYPES[t.dtype].safetensors, tuple(t.shape), bytes(t.data)) for t in tensors})
+
+    def tensors_of(self, source):
+        """{name: (dtype, shape, bytes)} by our reader in a fresh process."""
+        index = json.loads(run("cat", source, "tensors.json").stdout)["tensors"]
+        return {t["name"]: (t["dtype"], t["shape"],
+                            subprocess.run([WEIGHTFS, "cat", source, "tensors/" + t["path"]], check=True, capture_output=True, timeout=LIMIT_S).stdout)
+                for t in index}
+
+
+class Files(ExportTestCase):
+    # semantics 26.9
+    def test_safetensors_file_is_accepted_by_a_strict_reader(self):
+        self.export(self.sample("m.gguf", format="gguf"), self.out("m.safetensors"))
+        self.check_safetensors(self.out("m.safetensors"), sample_tensors())
+        self.assertEqual(self.listing(), ["m.safetensors"])
+        self.assertEqual(os.stat(self.out("m.safetensors")).st_mode & 0o777, 0o666 & ~self.umask())
+
+    def umask(self):
+        mask = os.umask(0)
+        os.umask(mask)
+        return mask
+
+    def test_files_are_those_of_views(self):
+        source = self.sample("m.gguf", format="gguf")
+        for name in ("model.safetensors", "model.gguf", "model.npz"):
+            self.export(source, self.out(name))
+            view = subprocess.run([WEIGHTFS, "cat", source, "views/" + name], check=True, capture_output=True, timeout=LIMIT_S).stdout
+            self.assertEqual(self.read("out", name), view, name)
+
+    def test_gguf_and_npz_have_the_same_tensors(self):
+        source = self.sample()
+        expected = self.tensors_of(source)
+        for name in ("m.gguf", "m.npz"):
+            self.export(source, self.out(name))
+            self.assertEqual(self.tensors_of(self.out(name)), expected, name)
+
+    @unittest.skipIf(numpy is None, "no NumPy here")
+    def test_numpy_reads_npz_and_npy(self):
+        source = self.sample()
+        self.export(source, self.out("m.npz"))
+        self.export("--to", "npy", source, self.out("arrays/"))
+        self.assertEqual(self.listing("out/arrays"), ["bias.npy", "bytes.npy", "empty.npy", "encoder/weight.npy", "scalar.npy"])
+        loaded = numpy.load(self.out("m.npz"))
+        for tensor in sample_tensors():
+            for array in (loaded[tensor.name], numpy.load(self.out("arrays", tensor.name + ".npy"))):
+                self.assertEqual((array.dtype.str, array.shape, array.tobytes()),
+                                 (DTYPES[containers.DTYPES[tensor.dtype].safetensors], tuple(tensor.shape), bytes(tensor.data)))
+
+    def test_directory_and_tar_have_the_tree_of_a_mount(self):
+        source = self.sample()
+        self.export("--to", "dir", source, self.out("dir"))
+        self.export(source, self.out("m.tar"))
+        expected = ["metadata.json", "metadata.toml", "tensors.json", *sorted("tensors/" + t.name for t in sample_tensors())]
+        self.assertEqual(self.listing("out/dir"), expected)
+        with tarfile.open(self.out("m.tar")) as tar:
+            self.assertEqual(sorted(tar.getnames()), expected)
+            for name in expected:
+                content = subprocess.run([WEIGHTFS, "cat", source, name], check=True, capture_output=True, timeout=LIMIT_S).stdout
+                self.assertEqual(tar.extractfile(name).read(), content, name)
+                self.assertEqual(self.read("out", "dir", name), content, name)
+        done = subprocess.run(["tar", "-tf", self.out("m.tar")], capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr, sorted(done.stdout.split())), (0, "", expected))
+
+    def test_tar_has_long_names(self):
+        long = Tensor("layer/" + "n" * 200, "int8", (3,), b"abc")
+        self.export(self.sample(tensors=[long]), self.out("m.tar"))
+        with tarfile.open(self.out("m.tar")) as tar:
+            self.assertEqual(tar.extractfile("tensors/" + long.name).read(), b"abc")
+
+    def test_patterns_select_tensors(self):
+        source = self.sample()
+        self.export("--tensors", "b*", "--tensors", "scalar", source, self.out("m.safetensors"))
+        self.check_safetensors(self.out("m.safetensors"), [t for t in sample_tensors() if t.name in ("bias", "bytes", "scalar")])
+        self.export("--to", "dir", "--tensors", "b*", source, self.out("dir"))
+        self.assertEqual(self.listing("out/dir"), ["metadata.json", "metadata.toml", "tensors.json", "tensors/bias", "tensors/bytes"])
+        self.assertEqual([t["name"] for t in json.loads(self.read("out", "dir", "tensors.json"))["tensors"]], ["bias", "bytes"])
+        self.export("--tensors", "absent", source, self.out("n.safetensors"), status=3, stderr='weightfs: no tensor matches "absent"\n')
+        self.assertEqual(self.listing(), ["dir/" + name for name in self.listing("out/dir")] + ["m.safetensors"])
+
+    def test_shards_are_one_model_again(self):
+        tensors = [Tensor(f"t{i}", "float32", (1000,), numbers("f", 1000)) for i in range(5)]
+        source = self.sample(tensors=tensors)
+        self.export("--to", "safetensors", "--shard-size", "8K", source, self.out("sharded"))
+        self.assertEqual(self.listing("out/sharded"), [f"model-0000{i}-of-00003.safetensors" for i in (1, 2, 3)] + ["model.safetensors.index.json"])
+        self.assertEqual(self.tensors_of(self.out("sharded")), self.tensors_of(source))
+        self.export("--to", "safetensors", "--shard-size", "8G", source, self.out("whole"))
+        self.assertEqual(self.listing("out/whole"), ["model.safetensors"])
+
+    def test_numbers_are_written_as_float32(self):
+        half = Tensor("h", "float16", (3,), struct.pack("<3e", 1, -2, 0.5))
+        self.export("--dtype", "float32", self.sample(tensors=[half, *sample_tensors()]), self.out("m.safetensors"))
+        found, _ = safetensors_check.read(self.out("m.safetensors"))
+        self.assertEqual(found["h"], ("F32", (3,), struct.pack("<3f", 1, -2, 0.5)))
+        self.assertEqual(found["bias"], ("F32", (4,), struct.pack("<4f", 0, 1, 2, 3)))
+
+    def test_tensors_that_the_form_cannot_hold_are_named(self):
+        quantised = Tensor("q\x1b", "q4_0", (32,), bytes(18))
+        source = self.sample("m.gguf", sample_tensors() + [quantised], "gguf")
+        self.export(source, self.out("m.safetensors"),
+                    stderr='weightfs: left out: tensor "q\\x1b": safetensors has no dtype for q4_0\n')
+        self.check_safetensors(self.out("m.safetensors"), sample_tensors())
+        os.truncate(source, os.path.getsize(source) - 32)
+        done = run("export", "--to", "dir", source, self.out("dir"))
+        self.assertEqual((done.returncode, done.stderr.splitlines()[-1:]), (0, ['weightfs: left out: tensor "q\\x1b" was refused: see warnings.txt']))
+
+
+class Outputs(ExportTestCase):
+    # semantics 26.9
+    def test_existing_file_needs_force(self):
+        source = self.sample()
+        self.write("out/m.gguf", b"old")
+        self.export(source, self.out("m.gguf"), status=1, stderr=f"weightfs: {self.out('m.gguf')}: exists; use --force to replace it\n")
+        self.assertEqual(self.read("out", "m.gguf"), b"old")
+        self.export("--force", source, self.out("m.gguf"))
+        self.assertEqual(self.read("out", "m.gguf")[:4], b"GGUF")
+        self.assertEqual(self.listing(), ["m.gguf"])
+
+    def test_directory_with_files_is_not_replaced(self):
+        self.write("out/arrays/old", b"old")
+        self.export("--force", "--to", "npy", self.sample(), self.out("arrays"), status=1,
+                    stderr=f"weightfs: {self.out('arrays')}: exists and is not an empty directory\n")
+        self.assertEqual(self.listing(), ["arrays/old"])
+
+    def test_invalid_arguments_leave_no_file(self):
+        source = self.sample()
+        before = self.read("model.safetensors")
+        for argv in ((source, self.out("m.bin")), ("--to", "zip", source, self.out("m")), ("--to", "npy", source, "-"),
+                     ("--to", "gguf", "--shard-size", "5G", source, self.out("m")), ("--dtype", "int8", source, self.out("m.gguf")),
+                     ("--to", "safetensors", "--shard-size", "0", source, self.out("m")), ("--force", source, source)):
+            done = run("export", *argv)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), (argv, done))
+        done = run("export", self.path("absent"), self.out("m.gguf"))
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(run("export", source, self.out("absent", "m.gguf")).returncode, 1)
+        self.assertEqual((self.listing(), self.read("model.safetensors")), ([], before))
+
+    def test_standard_output_and_pipes_get_the_same_bytes(self):
+        source = self.sample("m.gguf", format="gguf")
+        for form in ("safetensors", "gguf", "npz", "tar"):
+            self.export("--to", form, source, self.out(form))
+            done = subprocess.run([WEIGHTFS, "export", "--to", form, source, "-"], capture_output=True, timeout=LIMIT_S)
+            self.assertEqual((done.returncode, done.stderr, done.stdout), (0, b"", self.read("out", form)), form)
+            os.mkfifo(self.out("fifo"))
+            got = []
+            reader = threading.Thread(target=lambda: got.append(self.read("out", "fifo")), daemon=True)
+            reader.start()
+            self.export("--to", form, source, self.out("fifo"))
+            reader.join(LIMIT_S)
+            self.assertEqual(got, [self.read("out", form)])
+            os.remove(self.out("fifo"))
+
+    def test_closed_pipe_ends_it_without_a_message(self):
+        source = self.sample(tensors=[Tensor("big", "int8", (64 << 20,), Hole(64 << 20))])
+        command = subprocess.Popen([WEIGHTFS, "export", "--to", "safetensors", source, "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        command.stdout.read(10)
+        command.stdout.close()
+        self.assertEqual(command.stderr.read(), b"")
+        command.stderr.close()
+        self.assertEqual(command.wait(LIMIT_S), -signal.SIGPIPE)
+
+    def test_full_disk_is_one_line_and_leaves_no_file(self):
+        self.need_mount_namespace()
+        source = self.sample(tensors=[Tensor("w", "uint8", (1 << 20,), os.urandom(1 << 20))])
+        script = 'mount -t tmpfs -o size=64k none "$1" && "$2" export --to "$4" "$3" "$1/m"; status=$?; ls -A "$1"; exit $status'
+        for form, name in (("safetensors", "m"), ("npz", "m"), ("tar", "m"), ("npy", "m/w.npy"), ("dir", "m/tensors/w")):
+            done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", self.out(), WEIGHTFS, source, form],
+                                  capture_output=True, text=True, timeout=LIMIT_S)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), form)
+            self.assertEqual(done.stderr, f"weightfs: {self.out(name)}: No space left on device\n")
+
+    def test_file_size_limit_is_an_error(self):
+        source = self.sample(tensors=[Tensor("w", "uint8", (1 << 20,), bytes(1 << 20))])
+        done = subprocess.run(["sh", "-c", 'ulimit -f 8; exec "$0" export "$@"', WEIGHTFS, source, self.out("m.npz")],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (1, f"weightfs: {self.out('m.npz')}: File too large\n"))
+        self.assertEqual(self.listing(), [])
+
+    @unittest.skipIf(is_sanitized(), "builds with sanitizers have no broker")
+    def test_interrupted_export_leaves_nothing(self):
+        size = 64 << 30
+        source = self.sample(tensors=[Tensor("w", "uint8", (size,), Hole(size)), Tensor("x", "uint8", (3,), b"abc")])
+        for options in (("--to", "safetensors"), ("--to", "npy"), ("--to", "tar", "--sandbox=off")):
+            command = Interactive("export", *options, source, self.out("m"))
+            try:
+                self.assertRegex(command.wait_for(" of 64.0 GiB, "), r'weightfs: the sandbox is off|\[[.#]{24}\]')
+                self.assertEqual(len(os.listdir(self.out())), 1)
+                command.process.send_signal(signal.SIGINT)
+                self.assertEqual(command.process.wait(LIMIT_S), -signal.SIGINT)
+                until(lambda: not os.listdir(self.out()), "the temporary file is left")
+            finally:
+                command.close()
+
+    def test_progress_is_erased_at_the_end(self):
+        source = self.sample()
+        shown = on_terminal("export", source, self.out("m.gguf"), of="stderr")
+        self.assertTrue(shown == "" or shown.endswith("\r\x1b[K"), repr(shown))
+
+    def test_truncated_source_leaves_no_file(self):
+        with open(self.path("m.npz"), "wb") as file:
+            file.write(b"PK")
+        done = run("export", self.path("m.npz"), self.out("m.gguf"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(self.listing(), [])
+
+    def test_blocks_are_shared_where_the_file_system_can(self):
+        self.need_mount_namespace()
+        if not shutil.which("mkfs.btrfs") or not shutil.which("filefrag"):
+            self.skipTest("no mkfs.btrfs or filefrag here")
+        image = self.path("image")
+        with open(image, "wb") as file:
+            file.truncate(256 << 20)
+        subprocess.run(["mkfs.btrfs", "-q", image], check=True, capture_output=True, timeout=LIMIT_S)
+        # A header of 4096 bytes, so that the tensor begins at a block. The namespace ends with the script, and the mount with it.
+        source = self.path("m.safetensors")
+        header = json.dumps({"w": {"dtype": "U8", "shape": [8 << 20], "data_offsets": [0, 8 << 20]}}).ljust(4088).encode()
+        with open(source, "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + os.urandom(8 << 20))
+        script = ('mount -o loop "$1" "$2" || { echo "cannot mount"; exit 0; }; cp "$4" "$2/m.safetensors" && sync && '
+                  '"$3" export --to dir "$2/m.safetensors" "$2/dir" && sync && filefrag -v "$2/dir/tensors/w"; status=$?; '
+                  'tail -c 8388608 "$4" | cmp - "$2/dir/tensors/w" || status=9; umount "$2"; exit $status')
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", image, self.out(), WEIGHTFS, source],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        if "cannot mount" in done.stdout:
+            self.skipTest(f"no btrfs here: {done.stderr.strip()}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        extents = re.findall(r"^ *\d+: .*$", done.stdout, re.MULTILINE)
+        self.assertTrue(extents and all("shared" in line for line in extents), done.stdout)
+
+
+@needs("nginx")
+class Remote(ExportTestCase):
+    # semantics 26.9
+    def test_only_the_written_tensors_are_transferred(self):
+        tensors = [Tensor(f"t{i}", "uint8", (1 << 20,), os.urandom(1 << 20)) for i in range(8)]
+        server = Nginx(self)
+        with open(self.sample(tensors=tensors), "rb") as file:
+            server.publish("m.safetensors", file.read())
+        self.export("--no-cache", "--tensors", "t3", server.url("m.safetensors"), self.out("m.safetensors"))
+        self.check_safetensors(self.out("m.safetensors"), [tensors[3]])
+        sent = sum(request.bytes for request in server.requests())
+        self.assertGreaterEqual(sent, 1 << 20)
+        self.assertLess(sent, 3 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main()
