@@ -75,6 +75,15 @@ class Differences(Comparison):
         self.assertEqual(lines["d"], ["type", "d", "float64 [2]", "float32 [2]", "0", "0", lines["d"][6], "0"])
         self.assertAlmostEqual(float(lines["d"][6]), 1)
 
+    def test_stat_compares_numbers_of_other_types(self):
+        values = (1, -2, 0.1)
+        a = self.model("a.safetensors", float32("w", *values))
+        b = self.model("b.safetensors", Tensor("w", "float16", (3,), struct.pack("<3e", *values)))
+        line = [line for line in self.diff("--stat", a, b) if line[0] != "metadata"][0]
+        expected = abs(struct.unpack("<f", struct.pack("<f", 0.1))[0] - struct.unpack("<e", struct.pack("<e", 0.1))[0])
+        self.assertEqual(line[:4] + line[7:], ["type", "w", "float32 [3]", "float16 [3]", "1"])
+        self.assertAlmostEqual(float(line[4]), expected, places=12)
+
     def test_json_output_has_every_difference(self):
         a = self.model("a.safetensors", float32("w", 1, 2), float32("x", 3), float32("z", 0), metadata={"k": "v"})
         b = self.model("b.safetensors", float32("w", 1, 4), float32("y", 3), float32("z", 1), metadata={"l": "v"})
