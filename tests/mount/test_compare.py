@@ -84,6 +84,14 @@ class Differences(Comparison):
         self.assertEqual(line[:4] + line[7:], ["type", "w", "float32 [3]", "float16 [3]", "1"])
         self.assertAlmostEqual(float(line[4]), expected, places=12)
 
+    def test_stat_compares_quantised_tensors_with_float32(self):
+        quants = list(range(-16, 16))
+        b = self.model("b.gguf", Tensor("w", "q8_0", (32,), struct.pack("<e32b", 0.5, *quants)), format="gguf")
+        for change, differing in ((0, "0"), (0.25, "1")):
+            a = self.model("a.safetensors", float32("w", change - 8, *(0.5 * quant for quant in quants[1:])))
+            line = [line for line in self.diff("--stat", a, b) if line[0] != "metadata"][0]
+            self.assertEqual(line[:6] + line[7:], ["type", "w", "float32 [32]", "q8_0 [32]", f"{change:g}", f"{change / 32:g}", differing])
+
     def test_json_output_has_every_difference(self):
         a = self.model("a.safetensors", float32("w", 1, 2), float32("x", 3), float32("z", 0), metadata={"k": "v"})
         b = self.model("b.safetensors", float32("w", 1, 4), float32("y", 3), float32("z", 1), metadata={"l": "v"})
