@@ -7,7 +7,7 @@
 #include "cache/blob_store.h"
 #include "tests/cache/store_fixture.h"
 
-namespace weightfs::test::trust_test {
+namespace weightfs::test::blobs_trust_test {
 namespace {
 
 using testing::ElementsAre;
@@ -87,4 +87,4 @@ TEST_F(TrustTest, CacheDirectoryMayBeSymbolicLink) {
 }
 
 }  // namespace
-}  // namespace weightfs::test::trust_test
+}  // namespace weightfs::test::blobs_trust_test

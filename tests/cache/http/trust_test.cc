@@ -6,7 +6,7 @@
 
 #include "tests/cache/http_fixture.h"
 
-namespace weightfs::trust_test {
+namespace weightfs::http_trust_test {
 namespace {
 
 using namespace http;
@@ -267,4 +267,4 @@ TEST_F(HttpProxy, PublicNameCannotRedirectToPrivateAddress) {
 }
 
 }  // namespace
-}  // namespace weightfs::trust_test
+}  // namespace weightfs::http_trust_test

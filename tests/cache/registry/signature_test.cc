@@ -7,7 +7,7 @@
 #include "cache/registry/base64.h"
 #include "tests/support/ssh_key.h"
 
-namespace weightfs::test::signature_test {
+namespace weightfs::test::registry_signature_test {
 namespace {
 
 using namespace registry;
@@ -148,4 +148,4 @@ TEST(SigningKey, FlippedByteIsRejectedOrHarmless) {
 }
 
 }  // namespace
-}  // namespace weightfs::test::signature_test
+}  // namespace weightfs::test::registry_signature_test

@@ -8,7 +8,7 @@
 #include "base/digest.h"
 #include "cache/s3/signer.h"
 
-namespace weightfs::s3::signature_test {
+namespace weightfs::s3::s3_signature_test {
 namespace {
 
 using testing::AllOf;
@@ -118,4 +118,4 @@ TEST(Signer, DescriptionHasFourCharactersOfALongIdOnly) {
 }
 
 }  // namespace
-}  // namespace weightfs::s3::signature_test
+}  // namespace weightfs::s3::s3_signature_test

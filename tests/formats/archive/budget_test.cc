@@ -17,7 +17,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/small_models.h"
 
-namespace weightfs::budget_test {
+namespace weightfs::archive_budget_test {
 namespace {
 
 using namespace archive;
@@ -645,4 +645,4 @@ TEST(VerifyBudget, BombIsNotChecked) {
 }
 
 }  // namespace
-}  // namespace weightfs::budget_test
+}  // namespace weightfs::archive_budget_test

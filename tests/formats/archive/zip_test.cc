@@ -16,7 +16,7 @@
 #include "tests/support/reading.h"
 #include "tests/support/temporary.h"
 
-namespace weightfs::zip_test {
+namespace weightfs::archive_zip_test {
 namespace {
 
 using namespace archive;
@@ -683,4 +683,4 @@ TEST(Zip, IsDetectedByHeadAndMaybeByEnd) {
 }
 
 }  // namespace
-}  // namespace weightfs::zip_test
+}  // namespace weightfs::archive_zip_test

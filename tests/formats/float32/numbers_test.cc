@@ -7,7 +7,7 @@
 #include "formats/float32.h"
 #include "tests/builders/quantised_blocks.h"
 
-namespace weightfs::numbers_test {
+namespace weightfs::float32_numbers_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -190,4 +190,4 @@ TEST(Numbers, ComplexNumbersAndTextsAreNotConverted) {
 }
 
 }  // namespace
-}  // namespace weightfs::numbers_test
+}  // namespace weightfs::float32_numbers_test

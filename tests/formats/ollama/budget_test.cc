@@ -8,7 +8,7 @@
 #include "formats/format.h"
 #include "tests/builders/ollama_builder.h"
 
-namespace weightfs::budget_test {
+namespace weightfs::ollama_budget_test {
 namespace {
 
 using namespace test;
@@ -153,4 +153,4 @@ TEST(OllamaBudget, MemoryOfManifestsInStoreIsBounded) {
 }
 
 }  // namespace
-}  // namespace weightfs::budget_test
+}  // namespace weightfs::ollama_budget_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/onnx_reading.h"
 
-namespace weightfs::external_test {
+namespace weightfs::onnx_external_test {
 namespace {
 
 using namespace test::onnx;
@@ -111,4 +111,4 @@ TEST(OnnxExternal, ModelWithoutDirectoryRefusesExternalTensors) {
 }
 
 }  // namespace
-}  // namespace weightfs::external_test
+}  // namespace weightfs::onnx_external_test

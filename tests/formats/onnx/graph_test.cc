@@ -6,7 +6,7 @@
 
 #include "tests/support/onnx_reading.h"
 
-namespace weightfs::graph_test {
+namespace weightfs::onnx_graph_test {
 namespace {
 
 using namespace test::onnx;
@@ -160,4 +160,4 @@ TEST(OnnxGraph, LongNameIsRefused) {
 }
 
 }  // namespace
-}  // namespace weightfs::graph_test
+}  // namespace weightfs::onnx_graph_test

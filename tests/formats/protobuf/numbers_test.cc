@@ -8,7 +8,7 @@
 #include "tests/support/counted_source.h"
 #include "tests/support/model_text.h"
 
-namespace weightfs::protobuf::numbers_test {
+namespace weightfs::protobuf::protobuf_numbers_test {
 namespace {
 
 using test::ProtobufBuilder;
@@ -129,4 +129,4 @@ TEST(NumbersLayout, BoundsTheCount) {
 }
 
 }  // namespace
-}  // namespace weightfs::protobuf::numbers_test
+}  // namespace weightfs::protobuf::protobuf_numbers_test

@@ -8,7 +8,7 @@
 #include "tests/support/model_text.h"
 #include "tests/support/reading.h"
 
-namespace weightfs::zip_test {
+namespace weightfs::pytorch_zip_test {
 namespace {
 
 using namespace test;
@@ -268,4 +268,4 @@ TEST(PytorchZip, ArchiveWithoutPickleIsPlainZip) {
 }
 
 }  // namespace
-}  // namespace weightfs::zip_test
+}  // namespace weightfs::pytorch_zip_test

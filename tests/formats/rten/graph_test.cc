@@ -8,7 +8,7 @@
 #include "formats/rten/image.h"
 #include "tests/support/rten_reading.h"
 
-namespace weightfs::graph_test {
+namespace weightfs::rten_graph_test {
 namespace {
 
 using namespace test::rten;
@@ -235,4 +235,4 @@ TEST(RtenGraph, AttributesOfWrongOperatorAreShown) {
 }
 
 }  // namespace
-}  // namespace weightfs::graph_test
+}  // namespace weightfs::rten_graph_test

@@ -8,7 +8,7 @@
 #include "formats/rten/image.h"
 #include "tests/support/rten_reading.h"
 
-namespace weightfs::limits_test {
+namespace weightfs::rten_limits_test {
 namespace {
 
 using namespace test::rten;
@@ -222,4 +222,4 @@ TEST(RtenLimits, PassesOnSourceErrors) {
 }
 
 }  // namespace
-}  // namespace weightfs::limits_test
+}  // namespace weightfs::rten_limits_test

@@ -4,7 +4,7 @@
 #include "tests/support/model_text.h"
 #include "tests/support/tflite_reading.h"
 
-namespace weightfs::external_test {
+namespace weightfs::tflite_external_test {
 namespace {
 
 using namespace test::tflite;
@@ -64,4 +64,4 @@ TEST(TfliteExternal, ModelWithoutAFolderIsShown) {
 }
 
 }  // namespace
-}  // namespace weightfs::external_test
+}  // namespace weightfs::tflite_external_test

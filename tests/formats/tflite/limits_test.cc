@@ -3,7 +3,7 @@
 
 #include "tests/support/tflite_reading.h"
 
-namespace weightfs::limits_test {
+namespace weightfs::tflite_limits_test {
 namespace {
 
 using namespace test::tflite;
@@ -60,4 +60,4 @@ TEST(TfliteLimits, LongNamesAreRefused) {
 }
 
 }  // namespace
-}  // namespace weightfs::limits_test
+}  // namespace weightfs::tflite_limits_test
