@@ -134,7 +134,7 @@ TEST_F(ForestTest, AttributesRenderOnlyWhatSizesNeed) {
   EXPECT_EQ(known("tensors/blk/w")->size, 16U);
   EXPECT_EQ(known("npy/blk/w.npy")->size, 128U + 16U);
   EXPECT_EQ(known("files/tiny.test")->size, 100U);
-  EXPECT_EQ(known("")->links, 2U + 4U);
+  EXPECT_EQ(known("")->links, 2U + 5U);
   EXPECT_EQ(known("tensors/blk/w")->modified, 1'500'000'000);
   EXPECT_EQ(forest.attributes(forest.resolve("metadata.json").value()).value().size, cat("metadata.json").size());
   EXPECT_NE(known("metadata.json"), std::nullopt) << "it has been rendered by now";
@@ -305,14 +305,14 @@ TEST_F(ArchiveForest, NestedModelsAreReadWhenEntered) {
   EXPECT_EQ(looked, 0) << "looking at the model looks for no other";
   EXPECT_THAT(walk(forest, forest.resolve("nested/d").value()), ElementsAre("nested/d/in.gguf/", "error: torn"));
   EXPECT_EQ(cat("nested/d/in.gguf/tensors/w"), std::string("\0\1", 2)) << "a failure is not kept";
-  EXPECT_THAT(
-      walk(forest, forest.resolve("nested").value()),
-      ElementsAre("nested/d/", "nested/d/in.gguf/", "nested/d/in.gguf/files/", "nested/d/in.gguf/files/in.gguf",
-                  "nested/d/in.gguf/float32/", "nested/d/in.gguf/float32/w.npy", "nested/d/in.gguf/metadata.json",
-                  "nested/d/in.gguf/metadata.toml", "nested/d/in.gguf/npy/", "nested/d/in.gguf/npy/w.npy",
-                  "nested/d/in.gguf/tensors/", "nested/d/in.gguf/tensors/w", "nested/d/in.gguf/tensors.json",
-                  "nested/d/in.gguf/views/", "nested/d/in.gguf/views/model.npz",
-                  "nested/d/in.gguf/views/model.safetensors", "nested/d/in.gguf/views/warnings.txt"));
+  EXPECT_THAT(walk(forest, forest.resolve("nested").value()),
+              ElementsAre("nested/d/", "nested/d/in.gguf/", "nested/d/in.gguf/files/", "nested/d/in.gguf/files/in.gguf",
+                          "nested/d/in.gguf/float32/", "nested/d/in.gguf/float32/w.npy",
+                          "nested/d/in.gguf/metadata.json", "nested/d/in.gguf/metadata.toml", "nested/d/in.gguf/npy/",
+                          "nested/d/in.gguf/npy/w.npy", "nested/d/in.gguf/tensors/", "nested/d/in.gguf/tensors/w",
+                          "nested/d/in.gguf/tensors.json", "nested/d/in.gguf/views/",
+                          "nested/d/in.gguf/views/model.float32.safetensors", "nested/d/in.gguf/views/model.npz",
+                          "nested/d/in.gguf/views/model.safetensors", "nested/d/in.gguf/views/warnings.txt"));
   EXPECT_EQ(looked, 1);
   EXPECT_EQ(read, 2);
 }
