@@ -114,7 +114,7 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const 
                    Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
   for (const views::View* const view : views::all())
     builder.add_tree(view->directory, modified, view == &views::kTensorsView ? tensors : tree_of(tensors, *view));
-  builder.add_tree("views", modified, model_files(whole, source, modified, options));
+  builder.add_tree("views", modified, model_files(whole, name, modified, options));
   builder.add_tree("files", modified, files_tree(model, modified));
   if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified, options));
   for (const Document& document : model->documents) builder.add_file(document.path, document.source);

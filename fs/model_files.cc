@@ -32,54 +32,63 @@ Result<std::vector<ModelFile>> one_file(Result<ModelFile> file) {
   return files;
 }
 
-// Collects the files of views/ and the lines of its warnings.txt.
-class FileList {
- public:
-  explicit FileList(TreeBuilder& builder) : builder_(builder) {}
+// The files of a directory views/, with its warnings.txt.
+struct Files {
+  std::vector<std::pair<std::string, SourcePtr>> all;  // path and bytes
+  std::string lines;                                   // of warnings.txt
 
   // Adds the files, or a line if they cannot be made of these tensors. Other errors are returned.
   Result<void> add(std::string_view name, Result<std::vector<ModelFile>> files) {
     if (!files) {
       if (!is_about_the_bytes(files.error())) return tl::unexpected(std::move(files).error());
-      lines_ += fmt::format("{}: not made: {}\n", name, printable(files.error().message));
+      lines += fmt::format("{}: not made: {}\n", name, printable(files.error().message));
       return {};
     }
     for (ModelFile& file : *files) {
-      for (const std::string& line : file.left_out) lines_ += fmt::format("{}: {}\n", file.path, printable(line));
-      builder_.add_file(builder_.keep(file.path), Later<SourcePtr>::of(std::move(file.source)));
+      for (const std::string& line : file.left_out) lines += fmt::format("{}: {}\n", file.path, printable(line));
+      all.emplace_back(std::move(file.path), std::move(file.source));
     }
     return {};
   }
-
-  void finish() {
-    if (!lines_.empty()) builder_.add_file("warnings.txt", Later<SourcePtr>::of(in_memory(std::move(lines_))));
-  }
-
- private:
-  TreeBuilder& builder_;
-  std::string lines_;
 };
+using FilesPtr = std::shared_ptr<const Files>;
+
+Result<FilesPtr> make_files(const ModelPtr& model, const std::string& source, const ModelFileOptions& options) {
+  const auto files = std::make_shared<Files>();
+  if (!model->tensors.empty()) {
+    TRY_VOID(files->add("model.safetensors", views::safetensors_files(model, {}, options.shard_size)));
+    if (has_other_numbers(*model))
+      TRY_VOID(files->add("model.float32.safetensors", views::safetensors_files(model, {.float32 = true}, 0)));
+  }
+  if (!model->tensors.empty() || model->gguf_keys != nullptr)
+    TRY_VOID(files->add("model.gguf", one_file(views::gguf_file(model, {}))));
+  if (!model->tensors.empty())
+    TRY_VOID(files->add("model.npz",
+                        one_file(views::npz_file(model, {}, fmt::format("{}: model.npz", source), options.checksums))));
+  if (!files->lines.empty()) files->all.emplace_back("warnings.txt", in_memory(files->lines));
+  return files;
+}
+
+// The files of a model with fewer tensors are made again when one is used: find(1) in a directory of ten thousand
+// models enters each views/.
+constexpr size_t kMinKeptTensors = 1000;
 
 }  // namespace
 
-Later<TreePtr> model_files(Later<ModelPtr> model, const std::string& source, Time modified,
+Later<TreePtr> model_files(Later<ModelPtr> model, std::shared_ptr<const std::string> source, Time modified,
                            const ModelFileOptions& options) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     const ModelPtr whole = TRY(model.get());
+    const FilesPtr files = TRY(make_files(whole, *source, options));
+    const auto again = whole->tensors.size() < kMinKeptTensors
+                           ? Later<FilesPtr>([=] { return make_files(whole, *source, options); })
+                           : Later<FilesPtr>::of(files);
     TreeBuilder builder(whole);
     builder.set_modified(modified);
-    FileList files(builder);
-    if (!whole->tensors.empty()) {
-      TRY_VOID(files.add("model.safetensors", views::safetensors_files(whole, {}, options.shard_size)));
-      if (has_other_numbers(*whole))
-        TRY_VOID(files.add("model.float32.safetensors", views::safetensors_files(whole, {.float32 = true}, 0)));
-    }
-    if (!whole->tensors.empty() || whole->gguf_keys != nullptr)
-      TRY_VOID(files.add("model.gguf", one_file(views::gguf_file(whole, {}))));
-    if (!whole->tensors.empty())
-      TRY_VOID(files.add(
-          "model.npz", one_file(views::npz_file(whole, {}, fmt::format("{}: model.npz", source), options.checksums))));
-    files.finish();
+    for (size_t i = 0; i < files->all.size(); ++i)
+      builder.add_file(builder.keep(files->all[i].first), Later<SourcePtr>([again, i]() -> Result<SourcePtr> {
+                         return TRY(again.get())->all.at(i).second;
+                       }));
     TRY_VOID(builder.charge(whole->budget));
     return std::move(builder).freeze();
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "fs/tree.h"
@@ -20,7 +21,7 @@ struct ModelFileOptions {
 /// The tree of views/: the files that can be made, and warnings.txt with a line for each that cannot, and for each
 /// tensor that one lacks. Made when it is entered, without reading a tensor. `source` names the model in reports. Fails
 /// as reading the model does.
-Later<TreePtr> model_files(Later<ModelPtr> model, const std::string& source, Time modified,
+Later<TreePtr> model_files(Later<ModelPtr> model, std::shared_ptr<const std::string> source, Time modified,
                            const ModelFileOptions& options);
 
 }  // namespace weightfs

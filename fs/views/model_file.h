@@ -21,19 +21,26 @@ struct Selection {
 /// A file of a model in another format. It may be read by any number of threads; reads fail as reading the container
 /// fails.
 struct ModelFile {
-  std::string path;                   ///< below views/: "model.safetensors"
-  SourcePtr source;                   ///< its bytes; made without reading any tensor
-  std::vector<std::string> left_out;  ///< one line for each tensor that the format cannot hold, with the reason
+  std::string path;  ///< below views/: "model.safetensors"
+  SourcePtr source;  ///< its bytes; made without reading any tensor
+  /// A line for each tensor that the format cannot hold, with the reason; kMaxWarnings at most, then their number. Of
+  /// several files the first one has those of all.
+  std::vector<std::string> left_out;
 };
 
-/// model.safetensors; more files and their index if the tensors have more than `shard_size` bytes and it is not 0.
+// These functions fail with unsupported if the format can hold none of the tensors, or not all together, and as
+// Budget::charge does.
+
+/// model.safetensors, or model.float32.safetensors. After it, if the tensors have more than `shard_size` bytes and that
+/// is not 0, the same tensors again as sharded/model-0000N-of-0000M.safetensors, and their index.
 Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Selection& selection,
                                                  uint64_t shard_size);
 
 /// model.gguf, version 3.
 Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection);
 
-/// model.npz: the .npy file of each tensor in a stored zip. Its checksums are computed by the first read.
+/// model.npz: the .npy file of each tensor in a stored zip. Its checksums are computed by the first read that needs
+/// one.
 Result<ModelFile> npz_file(const ModelPtr& model, const Selection& selection);
 
 }  // namespace weightfs::views

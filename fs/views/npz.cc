@@ -163,6 +163,12 @@ class Members {
 
   // Finds the paths: those of npy/ (semantics 3).
   Result<void> name_all() {
+    // The names are split into components, and joined again for each use.
+    constexpr uint64_t kInputPerByte = 10;
+    uint64_t bytes = 0;
+    for (const TensorView& tensor : layout_->model->tensors) bytes += tensor.scope.size() + tensor.name.size();
+    TRY_VOID(layout_->budget->charge(Cost::step, 2 * layout_->model->tensors.size()));
+    TRY_VOID(layout_->budget->charge(Cost::input, kInputPerByte * bytes));
     std::vector<TensorName> names;
     names.reserve(layout_->model->tensors.size());
     for (const TensorView& tensor : layout_->model->tensors) names.push_back({tensor.scope, tensor.name});

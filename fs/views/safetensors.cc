@@ -67,31 +67,31 @@ std::string why_left_out(bool float32, const TensorView& tensor, const Safetenso
 
 // Sorts the tensors as the reference does, by their dtype and then by their name, and places them without gaps. Those
 // that would end beyond kMaxFileOffset are left out.
-void place_sorted(FileLayout& layout, Warnings& left_out) {
+Result<void> place_sorted(FileLayout& layout, Warnings& left_out) {
   struct Key {
     int rank;
-    uint32_t tensor;
+    NamedTensor named;
   };
   const TensorList& tensors = layout.model->tensors;
+  StringArena texts;
   std::vector<Key> keys;
   keys.reserve(layout.tensors.size());
-  for (const uint32_t tensor : layout.tensors)
-    keys.push_back({type_in_file(layout.float32, tensors[tensor])->rank, tensor});
-  std::stable_sort(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
-    return a.rank != b.rank ? a.rank > b.rank : name_is_less(tensors[a.tensor], tensors[b.tensor]);
-  });
+  for (const NamedTensor& each : TRY(named_tensors(layout, texts)))
+    keys.push_back({type_in_file(layout.float32, tensors[each.tensor])->rank, each});
+  std::stable_sort(keys.begin(), keys.end(),
+                   [](const Key& a, const Key& b) { return a.rank != b.rank ? a.rank > b.rank : a.named < b.named; });
   layout.tensors.clear();
   layout.ends.reserve(keys.size());
   for (const Key& key : keys) {
-    const TensorView tensor = tensors[key.tensor];
-    const uint64_t end = layout.size() + shown_size(layout.float32, tensor);
+    const uint64_t end = layout.size() + shown_size(layout.float32, tensors[key.named.tensor]);
     if (end > kMaxFileOffset) {
-      left_out.add("tensor {}: would end beyond 2^53 bytes", quoted(name_in_file(tensor)));
+      left_out.add("tensor {}: would end beyond 2^53 bytes", quoted(key.named.name));
       continue;
     }
-    layout.tensors.push_back(key.tensor);
+    layout.tensors.push_back(key.named.tensor);
     layout.ends.push_back(end);
   }
+  return {};
 }
 
 // An entry of the header, with the comma after it unless it is the last one.
@@ -181,15 +181,17 @@ Result<SourcePtr> index_of(const FileLayout& layout, const std::vector<Group>& s
   };
   const auto index = std::make_shared<Index>(layout);
   TRY_VOID(index->charges.charge(Cost::kept, layout.tensors.size() * sizeof(Entry)));
+  std::vector<uint32_t> shard_of(layout.model->tensors.size());
   uint64_t total = 0;
   for (size_t shard = 0; shard < shards.size(); ++shard)
     for (const uint32_t tensor : shards[shard]) {
-      index->entries.push_back({tensor, static_cast<uint32_t>(shard)});
+      shard_of[tensor] = static_cast<uint32_t>(shard);
       total += shown_size(layout.float32, layout.model->tensors[tensor]);
     }
-  std::sort(index->entries.begin(), index->entries.end(), [&](const Entry& a, const Entry& b) {
-    return name_is_less(layout.model->tensors[a.tensor], layout.model->tensors[b.tensor]);
-  });
+  StringArena texts;
+  std::vector<NamedTensor> by_name = TRY(named_tensors(layout, texts));
+  std::sort(by_name.begin(), by_name.end());
+  for (const NamedTensor& each : by_name) index->entries.push_back({each.tensor, shard_of[each.tensor]});
   const auto append = [index, stem = std::string(stem), count = shards.size()](std::string& out,
                                                                                size_t i) -> Result<void> {
     const Entry& entry = index->entries[i];
@@ -220,7 +222,7 @@ Result<void> add_shards(std::vector<ModelFile>& files, const FileLayout& layout,
     TRY_VOID(shard->charges.charge(Cost::kept, shards[i].size() * (sizeof(uint32_t) + sizeof(uint64_t))));
     shard->tensors = shards[i];
     Warnings none;  // the whole file, which is larger, has the same tensors
-    place_sorted(*shard, none);
+    TRY_VOID(place_sorted(*shard, none));
     files.push_back({"sharded/" + shard_name(stem, i + 1, shards.size()), TRY(file_of(shard, metadata, limits)), {}});
   }
   files.push_back(
@@ -238,7 +240,7 @@ Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Se
   const auto whole = std::make_shared<FileLayout>(model, selection.float32);
   TRY_VOID(whole->charges.charge(Cost::kept, layout->tensors.size() * (sizeof(uint32_t) + sizeof(uint64_t))));
   whole->tensors = layout->tensors;
-  place_sorted(*whole, left_out);
+  TRY_VOID(place_sorted(*whole, left_out));
   if (whole->tensors.empty()) return failure(Code::unsupported, "no tensor has a safetensors dtype");
   const std::string metadata = metadata_object(*model);
   std::vector<ModelFile> files;

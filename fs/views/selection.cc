@@ -21,9 +21,16 @@ std::string name_in_file(const TensorView& tensor) {
   return tensor.scope.empty() ? std::string(tensor.name) : fmt::format("{}/{}", tensor.scope, tensor.name);
 }
 
-bool name_is_less(const TensorView& a, const TensorView& b) {
-  if (a.scope == b.scope) return a.name < b.name;
-  return name_in_file(a) < name_in_file(b);
+Result<std::vector<NamedTensor>> named_tensors(const FileLayout& layout, StringArena& texts) {
+  constexpr uint64_t kStepsPerTensor = 2;  // a million names are sorted in less
+  TRY_VOID(layout.budget->charge(Cost::step, kStepsPerTensor * layout.tensors.size()));
+  std::vector<NamedTensor> named;
+  named.reserve(layout.tensors.size());
+  for (const uint32_t index : layout.tensors) {
+    const TensorView tensor = layout.model->tensors[index];
+    named.push_back({tensor.scope.empty() ? tensor.name : texts.add(name_in_file(tensor)), index});
+  }
+  return named;
 }
 
 bool is_shown_as_float32(bool float32, const TensorView& tensor) { return float32 && has_float32(*tensor.dtype); }
@@ -50,20 +57,20 @@ bool has_countable_shape(ShapeView shape) {
 }
 
 // Removes all but the first tensor of each name.
-void leave_out_repeated(FileLayout& layout, Warnings& left_out) {
-  const TensorList& tensors = layout.model->tensors;
-  std::vector<uint32_t> by_name = layout.tensors;
-  std::stable_sort(by_name.begin(), by_name.end(),
-                   [&](uint32_t a, uint32_t b) { return name_is_less(tensors[a], tensors[b]); });
+Result<void> leave_out_repeated(FileLayout& layout, Warnings& left_out) {
+  StringArena texts;
+  std::vector<NamedTensor> by_name = TRY(named_tensors(layout, texts));
+  std::stable_sort(by_name.begin(), by_name.end());
   std::vector<uint32_t> repeated;
   for (size_t i = 1; i < by_name.size(); ++i) {
-    if (name_is_less(tensors[by_name[i - 1]], tensors[by_name[i]])) continue;
-    left_out.add("tensor {}: another tensor has this name", quoted(name_in_file(tensors[by_name[i]])));
-    repeated.push_back(by_name[i]);
+    if (by_name[i - 1].name != by_name[i].name) continue;
+    left_out.add("tensor {}: another tensor has this name", quoted(by_name[i].name));
+    repeated.push_back(by_name[i].tensor);
   }
   std::sort(repeated.begin(), repeated.end());
   std::erase_if(layout.tensors,
                 [&](uint32_t tensor) { return std::binary_search(repeated.begin(), repeated.end(), tensor); });
+  return {};
 }
 
 }  // namespace
@@ -78,6 +85,7 @@ Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const 
   }
   const std::vector<size_t>& chosen = selection.tensors ? *selection.tensors : all;
   TRY_VOID(layout->charges.charge(Cost::kept, chosen.size() * (sizeof(uint32_t) + sizeof(uint64_t))));
+  TRY_VOID(layout->budget->charge(Cost::step, chosen.size()));
   layout->tensors.reserve(chosen.size());
   for (const size_t index : chosen) {
     const TensorView tensor = model->tensors[index];
@@ -95,7 +103,7 @@ Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const 
     else
       left_out.add("tensor {}: {}", quoted(name_in_file(tensor)), why);
   }
-  if (repeated == RepeatedNames::left_out) leave_out_repeated(*layout, left_out);
+  if (repeated == RepeatedNames::left_out) TRY_VOID(leave_out_repeated(*layout, left_out));
   layout->tensors.shrink_to_fit();
   layout->ends.reserve(layout->tensors.size());
   return layout;

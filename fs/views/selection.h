@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/string_arena.h"
 #include "formats/common/warnings.h"
 #include "fs/views/model_file.h"
 
@@ -36,8 +38,16 @@ using FileLayoutPtr = std::shared_ptr<const FileLayout>;
 /// The name of a tensor in a file without scopes: "SCOPE/NAME".
 std::string name_in_file(const TensorView& tensor);
 
-/// Whether the name of `a` sorts before that of `b`.
-bool name_is_less(const TensorView& a, const TensorView& b);
+/// A tensor and its name in a file, to be sorted.
+struct NamedTensor {
+  std::string_view name;
+  uint32_t tensor;
+
+  bool operator<(const NamedTensor& other) const { return name < other.name; }
+};
+
+/// The tensors with their names, which belong to the model or are added to `texts`. Charges the time of sorting them.
+Result<std::vector<NamedTensor>> named_tensors(const FileLayout& layout, StringArena& texts);
 
 /// Whether a file shows the numbers of the tensor as float32, in place of its bytes.
 bool is_shown_as_float32(bool float32, const TensorView& tensor);

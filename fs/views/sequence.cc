@@ -9,6 +9,9 @@
 namespace weightfs::views {
 namespace {
 
+// A held file is open. The files of a model with more are opened again when they are read.
+constexpr size_t kMaxHeld = 256;
+
 class Sequence final : public Source {
  public:
   Sequence(FileLayoutPtr layout, OpenPiece open) : layout_(std::move(layout)), open_(std::move(open)) {}
@@ -43,7 +46,9 @@ class Sequence final : public Source {
 
   std::shared_ptr<const void> hold() const override {
     auto held = std::make_shared<std::vector<std::shared_ptr<const void>>>();
-    for (const SourcePtr& source : sources())
+    const std::set<SourcePtr> all = sources();
+    if (all.size() > kMaxHeld) return nullptr;
+    for (const SourcePtr& source : all)
       if (auto one = source->hold()) held->push_back(std::move(one));
     return held->empty() ? nullptr : held;
   }

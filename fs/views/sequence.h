@@ -14,7 +14,7 @@ namespace weightfs::views {
 using OpenPiece = std::function<Result<SourcePtr>(size_t position)>;
 
 /// The pieces of the layout, whose `ends` are complete. A read finds its first piece by binary search, and reads each
-/// piece into its place. Holding it holds the sources of the tensors.
+/// piece into its place. Holding it holds the sources of the tensors, unless there are many.
 SourcePtr sequence(FileLayoutPtr layout, OpenPiece open);
 
 /// The same of the shown bytes of each tensor.

@@ -40,9 +40,9 @@ class RegistryTestCase(FetchTestCase):
         super().assert_cache_holds(*blobs, stores.sha256(manifest).encode() + b"\n" + manifest)
 
     def everything(self, point):
-        """{path: bytes} of all files below."""
+        """{path: bytes} of all files below, but for model.npz, whose checksums would be cached."""
         return {os.path.relpath(os.path.join(base, name), point): self.read_whole(base, name)
-                for base, _, names in os.walk(point) for name in names}
+                for base, _, names in os.walk(point) for name in set(names) - {"model.npz"}}
 
 
 class LayerTestCase(RegistryTestCase):

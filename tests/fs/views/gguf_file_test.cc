@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/float32.h"
 #include "formats/format.h"
 #include "fs/views/model_file.h"
 #include "tests/builders/gguf_builder.h"
@@ -160,6 +161,19 @@ TEST(GgufFile, TensorsThatGgmlRefusesAreLeftOut) {
                   "tensor \"graph/w\": of the part \"graph\", GGUF has none",
                   "tensor \"ollama\": GGUF has no type for mxfp4", "tensor \"big\": GGUF has no type for float32",
                   "tensor \"four\": another tensor has this name"));
+}
+
+TEST(GgufFile, Float32HasTheNumbersOfEveryType) {
+  auto model = std::make_shared<Model>();
+  model->tensors.push_back(make_tensor("q", "q8_0", {2, 32}));
+  model->tensors.push_back(make_tensor("h", "float16", {3}));
+  const auto again = read_back(well(gguf_file(model, {.float32 = true})));
+  ASSERT_EQ(again->tensors.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(again->tensors[i].stored_dtype, "F32");
+    EXPECT_EQ(again->tensors[i].shape, model->tensors[i].shape);
+    EXPECT_EQ(text_of(again->tensors[i].source), text_of(*float32_values(model->tensors[i])));
+  }
 }
 
 TEST(GgufFile, SizesOverTwoToThe53AreLeftOut) {

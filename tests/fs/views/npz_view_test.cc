@@ -9,6 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/digest.h"
+#include "formats/float32.h"
 #include "formats/format.h"
 #include "fs/views/npz.h"
 #include "tests/support/counted_source.h"
@@ -100,12 +101,25 @@ TEST(NpzView, HasTheArraysOfNpy) {
   EXPECT_THAT(file.left_out, IsEmpty());
   const Model again = read_back(file);
   EXPECT_THAT(again.warnings, IsEmpty());
-  std::vector<std::string> names;
+  ASSERT_EQ(again.tensors.size(), model->tensors.size());
   for (size_t i = 0; i < model->tensors.size(); ++i) {
     EXPECT_EQ(again.tensors[i].name, model->tensors[i].name);
     EXPECT_EQ(again.tensors[i].dtype, model->tensors[i].dtype);
     EXPECT_EQ(again.tensors[i].shape, model->tensors[i].shape);
     EXPECT_EQ(text_of(again.tensors[i].source), text_of(model->tensors[i].source));
+  }
+}
+
+TEST(NpzView, Float32HasTheNumbersOfEveryType) {
+  auto model = std::make_shared<Model>();
+  model->tensors.push_back(make_tensor("q", "q8_0", {2, 32}));
+  model->tensors.push_back(make_tensor("h", "float16", {3}));
+  const Model again = read_back(well(npz_file(model, {.float32 = true})));
+  ASSERT_EQ(again.tensors.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(again.tensors[i].dtype->name, "float32");
+    EXPECT_EQ(again.tensors[i].shape, model->tensors[i].shape);
+    EXPECT_EQ(text_of(again.tensors[i].source), text_of(*float32_values(model->tensors[i])));
   }
 }
 

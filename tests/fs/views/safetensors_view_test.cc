@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/float32.h"
 #include "formats/format.h"
 #include "fs/views/safetensors.h"
 #include "tests/builders/safetensors_builder.h"
@@ -211,11 +212,23 @@ TEST(SafetensorsView, ShardsAreThoseOfHuggingfaceHub) {
   EXPECT_EQ(error_in(safetensors_files(model, {}, 100, {.max_shards = 3})), "more than 3 shards of 100 B");
 }
 
-TEST(SafetensorsView, Float32HasItsOwnName) {
-  const auto model = model_with({make_tensor("w", "float32", {2}), make_tensor("b", "bool", {1})});
+// Numbers are converted; other tensors keep their type.
+TEST(SafetensorsView, Float32HasTheNumbersOfEveryType) {
+  const auto model = model_with({make_tensor("w", "float32", {2}), make_tensor("q", "q8_0", {2, 32}),
+                                 make_tensor("h", "float16", {3}), make_tensor("c", "complex64", {1})});
   const auto files = well(safetensors_files(model, {.float32 = true}, 0));
   EXPECT_EQ(files.at(0).path, "model.float32.safetensors");
-  EXPECT_THAT(listing(read_back(files[0].source)), ElementsAre(HasSubstr("b float32 F32 [1]"), HasSubstr("w float32 F32 [2]")));
+  EXPECT_THAT(files[0].left_out, IsEmpty());
+  const Model again = read_back(files[0].source);
+  ASSERT_EQ(again.tensors.size(), 4U);
+  for (const TensorView& tensor : again.tensors) {
+    const auto is_it = [&](const TensorView& each) { return each.name == tensor.name; };
+    const TensorView original = *std::find_if(model->tensors.begin(), model->tensors.end(), is_it);
+    EXPECT_EQ(tensor.shape, original.shape);
+    EXPECT_EQ(tensor.stored_dtype, original.name == "c" ? "C64" : "F32");
+    EXPECT_EQ(text_of(tensor.source),
+              text_of(original.name == "c" ? static_cast<const Source&>(original.source) : *float32_values(original)));
+  }
 }
 
 }  // namespace
