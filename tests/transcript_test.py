@@ -30,6 +30,9 @@ WIDTH = 120
 # Color sequences.
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
+# A progress bar, drawn any number of times, then erased.
+PROGRESS = re.compile(r"(\r\x1b\[K\[[#.]+\][^\r]*)*\r\x1b\[K")
+
 # Dates and owners in listings.
 SAME = ((re.compile(r"(?<= )\d{4}-\d\d-\d\d \d\d:\d\d(?= )"), "DATE"), (re.compile(r"(?<= )[A-Z][a-z]{2} [ \d]\d (\d\d:\d\d| \d{4})(?= )"), "DATE"),
         (re.compile(r"(?<= 1 )\w+ +\w+(?= )"), "OWNER"))
@@ -130,7 +133,7 @@ class Readme(unittest.TestCase):
         self.assertEqual(problems, "")
         for ours, its in self.names.items():
             out = out.replace(ours, its)
-        return [part.expandtabs() for part in COLOUR.sub("", out).split(END)[:-1]]
+        return [part.expandtabs() for part in COLOUR.sub("", PROGRESS.sub("", out)).split(END)[:-1]]
 
     def compare(self, commands):
         printed = self.run_block(commands)
