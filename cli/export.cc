@@ -38,7 +38,7 @@ struct ExportArguments {
 };
 
 Error usage(const std::string& message) {
-  return {Code::unsupported, fmt::format("{}; see 'weightfs export --help'", message)};
+  return {Code::unsupported, fmt::format("{} (see weightfs export --help)", message)};
 }
 
 // Where the export is written: exactly one of these.

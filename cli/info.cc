@@ -342,7 +342,7 @@ Exit print_duplicates_of_sources(InfoArguments& arguments) {
 Exit info(InfoArguments& arguments) {
   if (arguments.duplicates) return print_duplicates_of_sources(arguments);
   if (arguments.sources.size() > 1) {
-    log_to_stderr("several SOURCEs need --duplicates; see 'weightfs info --help'");
+    log_to_stderr("several SOURCEs need --duplicates (see weightfs info --help)");
     return Exit::usage;
   }
   arguments.input.source = arguments.sources.front();

@@ -301,7 +301,7 @@ TEST_F(ArchiveForest, UnreadableFileIsListedAndReportsError) {
 }
 
 TEST_F(ArchiveForest, NestedModelsAreReadWhenEntered) {
-  EXPECT_EQ(forest.list(Forest::kRoot).value().count, 8U);
+  EXPECT_EQ(forest.list(Forest::kRoot).value().count, 9U);
   EXPECT_EQ(looked, 0) << "looking at the model looks for no other";
   EXPECT_THAT(walk(forest, forest.resolve("nested/d").value()), ElementsAre("nested/d/in.gguf/", "error: torn"));
   EXPECT_EQ(cat("nested/d/in.gguf/tensors/w"), std::string("\0\1", 2)) << "a failure is not kept";
