@@ -53,9 +53,10 @@ EXCLUSIVE = ("test_mounts", "test_system", "package_test", "conform")
 ALONE = ("test_attacks", "test_changes", "test_memory")
 
 # Mount tests that are not repeated with sanitizers. They test processes, units, limits and the sandbox, which sanitizers
-# change (no address limit, no seccomp), and read containers only through code that the others run, too.
-NOT_SANITIZED = ("test_doctor", "test_fleet", "test_kubernetes", "test_memory", "test_mounts", "test_real_servers", "test_sandbox",
-                 "test_service", "test_starting", "test_system", "test_systemd")
+# change (no address limit, no seccomp), or system calls (test_nothing_runs, test_pickles), and read containers only through
+# code that the others run, too.
+NOT_SANITIZED = ("test_doctor", "test_fleet", "test_kubernetes", "test_memory", "test_mounts", "test_nothing_runs", "test_pickles",
+                 "test_real_servers", "test_sandbox", "test_service", "test_starting", "test_system", "test_systemd", "test_views_gguf")
 # Unit tests that are not repeated with sanitizers: they repeat a few operations a million times.
 TOO_LONG = "All/HostileValues.StayWithinBudget/cache_*:SafetensorsIndex.ShardsShareOneBudget"
 

@@ -4,8 +4,6 @@ import errno
 import hashlib
 import json
 import os
-import pwd
-import shutil
 import signal
 import subprocess
 import threading
@@ -17,6 +15,7 @@ from mounting import LIMIT_S, WEIGHTFS, run, until
 from test_archives import noise
 from hub_server import Hub, git_id
 import containers
+import npm_packages
 import stores
 from tensors import Tensor
 
@@ -615,7 +614,6 @@ class HostileLists(HubTestCase):
                 self.failure("ls", "hf://org/demo", status=5)
 
 
-@unittest.skipUnless(shutil.which("node") and shutil.which("npm"), "needs node and npm")
 class OtherClient(HubTestCase):
     """The Hub's own client for JavaScript accepts the double, so the double is like the Hub."""
 
@@ -631,19 +629,13 @@ console.log(JSON.stringify(out));
 """
 
     def test_client_lists_and_downloads(self):
-        command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=0", "--prefix", self.tmp, NPM_CLIENT]
-        home = pwd.getpwuid(os.getuid()).pw_dir  # with npm's own cache
-        try:
-            npm = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, "HOME": home})
-        except subprocess.TimeoutExpired:
-            self.skipTest(f"npm does not install {NPM_CLIENT} in {LIMIT_S} s")
-        if npm.returncode != 0:
-            self.skipTest(f"npm cannot install {NPM_CLIENT}: {npm.stderr.strip().splitlines()[-1:]}")
+        folder = npm_packages.folder_with(NPM_CLIENT)
+        if folder is None:
+            self.skipTest("no npm package")
         files = {"config.json": b'{"a": 1}', "m.gguf": noise(300 * KIB), "sub/a.txt": b"a", "sub/b.txt": b"b", "z.txt": b""}
         self.hub.add("org/demo", files)
         self.hub.page_size = 2
-        self.write("client.mjs", self.SCRIPT.encode())
-        done = subprocess.run(["node", "client.mjs"], cwd=self.tmp, capture_output=True, text=True, timeout=LIMIT_S)
+        done = npm_packages.run_module(folder, self.SCRIPT, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         out = json.loads(done.stdout)
         listed = {path: size for kind, path, size in out["files"] if kind == "file"}

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from fetching import FetchTestCase
-from mounting import Tensor, numbers, run, sample_tensors
+from mounting import LIMIT_S, WEIGHTFS, Tensor, numbers, run, sample_tensors
 import stores
 
 TENSORS = sample_tensors()
@@ -221,6 +221,19 @@ class UnusualStores(StoreTestCase):
         self.assertEqual(json.loads(self.read_whole(tree, "files", "config.json")), {"model_type": "tiny"})
         self.assertEqual(json.loads(self.read_whole(tree, "files", "text", "config.json")), {"layers": 3})
         self.assertIn("image-config.json", os.listdir(os.path.join(tree, "files")))
+
+    # semantics 26.5
+    def test_tensor_layers_are_one_gguf(self):
+        tensors = [Tensor("model.embed.weight", "float32", (3, 4), numbers("f", 12)), Tensor("model.norm.bias", "float16", (2,), b"abcd")]
+        self.store.put_package("mlx/latest", stores.mlx(self.tmp, tensors, {"config.json": {"model_type": "tiny"}}))
+        views = os.path.join(self.tree(self.mount_store(), name="library/mlx/latest"), "views")
+        done = subprocess.run([WEIGHTFS, "cat", os.path.join(views, "model.gguf"), "tensors.json"], capture_output=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual([(row["name"], row["dtype"], row["shape"]) for row in json.loads(done.stdout)["tensors"]],
+                         [(tensor.name, tensor.dtype, list(tensor.shape)) for tensor in tensors])
+        for tensor in tensors:
+            self.assertEqual(subprocess.run([WEIGHTFS, "cat", os.path.join(views, "model.gguf"), "tensors/" + tensor.name],
+                                            stdout=subprocess.PIPE, check=True, timeout=LIMIT_S).stdout, tensor.data)
 
     def test_tensor_named_data_gets_the_name_of_its_layer(self):
         package = stores.Package({"model_format": "safetensors"})

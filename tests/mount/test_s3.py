@@ -2,14 +2,11 @@
 the bytes that are transferred."""
 import datetime
 import errno
-import functools
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
-import tempfile
 import unittest
 import urllib.parse
 import urllib.request
@@ -21,6 +18,7 @@ from servers import ended_with_parent, listening_port, needs
 from test_archives import noise
 from test_urls import KIB, MIB, tensors
 import containers
+import npm_packages
 import stores
 
 S3RVER = "3.7.1"
@@ -656,29 +654,6 @@ class OfTheDouble(S3TestCase):
         self.assertEqual(self.status("--user", f"other:{SECRET}"), "403")
 
 
-@functools.cache
-def s3rver_folder():
-    """The directory of s3rver, installed by npm into the temporary directory and kept there; None, with one printed line, where that
-    is not possible."""
-    folder = os.path.join(tempfile.gettempdir(), f"weightfs-tests-s3rver-{S3RVER}-{os.getuid()}")
-    if os.path.exists(os.path.join(folder, "node_modules", "s3rver")) and os.stat(folder).st_uid == os.getuid():
-        return folder
-    if not shutil.which("node") or not shutil.which("npm"):
-        print("test_s3: no node or npm here; s3rver is not tested")
-        return None
-    made = tempfile.mkdtemp(prefix="weightfs-test-")
-    try:
-        subprocess.run(["npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", made, f"s3rver@{S3RVER}"],
-                       check=True, capture_output=True, timeout=300, cwd=made)
-        os.rename(made, folder)
-        return folder
-    except (OSError, subprocess.SubprocessError):
-        print("test_s3: npm cannot install s3rver; it is not tested")
-        return None
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
 START_S3RVER = """
 const S3rver = require('s3rver');
 const [directory, bucket] = process.argv.slice(1);
@@ -692,7 +667,7 @@ class FromS3rver(S3TestCase):
     KEY = "with space/m+é & <b>.safetensors"
 
     def start_store(self, **kwargs):
-        folder = s3rver_folder()
+        folder = npm_packages.folder_with(f"s3rver@{S3RVER}")
         if folder is None:
             self.skipTest("s3rver is not installed")
         os.mkdir(self.path("store"))

@@ -3,9 +3,10 @@ import json
 import os
 import random
 import struct
+import subprocess
 import unittest
 
-from mounting import MountTestCase, Tensor, containers
+from mounting import WEIGHTFS, MountTestCase, Tensor, containers
 
 import npm_packages
 
@@ -101,6 +102,16 @@ class Llama(MountTestCase):
         self.assertEqual(self.read("mnt", "views", "model.gguf"), self.read("whole.gguf"))
         self.assertEqual(self.generate(joined), expected)
         self.assertEqual(self.generate(joined, "read"), expected)
+
+    def test_exported_model_generates_the_same_tokens(self):
+        tensors, metadata = llama(23)
+        containers.write_gguf(self.path("whole.gguf"), tensors, metadata)
+        half = len(tensors) // 2
+        containers.write_gguf_shards(self.path("m"), [tensors[:half], tensors[half:]], metadata)
+        done = subprocess.run([WEIGHTFS, "export", self.path("m-00001-of-00002.gguf"), self.path("exported.gguf")], capture_output=True,
+                              text=True, timeout=LLAMA_LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.generate(self.path("exported.gguf")), self.generate(self.path("whole.gguf")))
 
 
 if __name__ == "__main__":

@@ -3,10 +3,23 @@ import functools
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
 LIMIT_S = 300
+
+
+def run_bounded(argv, timeout, **kwargs):
+    """The finished process. After the timeout its children are killed, too: they would keep its pipes open."""
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True, **kwargs) as process:
+        try:
+            out, error = process.communicate(timeout=timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return subprocess.CompletedProcess(argv, process.returncode, out, error)
 
 
 @functools.cache
@@ -22,8 +35,8 @@ def folder_with(*packages):
         return None
     made = tempfile.mkdtemp(prefix="weightfs-test-")
     try:
-        subprocess.run(["npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--prefix", made,
-                        *packages], check=True, capture_output=True, timeout=LIMIT_S, cwd=made)
+        run_bounded(["npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--prefix", made,
+                     *packages], LIMIT_S, cwd=made).check_returncode()
         with open(os.path.join(made, "complete"), "w"):
             pass
         os.rename(made, folder)
@@ -40,4 +53,4 @@ def run_module(folder, script, *argv, timeout=LIMIT_S):
     with tempfile.NamedTemporaryFile("w", suffix=".mjs", dir=folder) as file:
         file.write(script)
         file.flush()
-        return subprocess.run(["node", file.name, *argv], capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+        return run_bounded(["node", file.name, *argv], timeout)
