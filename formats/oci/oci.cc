@@ -132,8 +132,9 @@ Result<Model> model_in(ArtifactFiles artifact, const Container& container) {
   const auto names = TRY(folder->names());
   const auto entry = TRY(main_model_file(names, *folder));
   if (!entry) return archive::model_of(std::move(files), container, "oci");
+  const SourcePtr bytes = TRY(folder->open(*entry));
   Container inner{.name = *entry,
-                  .bytes = TRY(folder->open(*entry)),
+                  .bytes = bytes,
                   .folder = folder,
                   .blobs = container.blobs,
                   .depth = container.depth + 1,

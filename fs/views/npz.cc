@@ -258,7 +258,8 @@ Result<ModelFile> npz_file(const ModelPtr& model, const Selection& selection, co
     const auto header = lazy(local_header_size(member), Later<SourcePtr>([member, table, i]() -> Result<SourcePtr> {
                                return in_memory(local_header(member, TRY(table->crc32_of(i))));
                              }));
-    return concat({header, TRY(open_member(i))});
+    const SourcePtr array = TRY(open_member(i));
+    return concat({header, array});
   };
   const auto append = [members, table](std::string& out, size_t i) -> Result<void> {
     out += directory_entry(members->at(i), TRY(table->crc32_of(i)));

@@ -203,7 +203,8 @@ Result<SourcePtr> index_of(const FileLayout& layout, const std::vector<Group>& s
   };
   const std::string head =
       fmt::format("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n  \"weight_map\": {{\n", total);
-  return concat({in_memory(head), TRY(records(index->entries.size(), append, budget)), in_memory("  }\n}\n")});
+  const SourcePtr entries = TRY(records(index->entries.size(), append, budget));
+  return concat({in_memory(head), entries, in_memory("  }\n}\n")});
 }
 
 // The memory of the sources of a shard, without its tensors.
@@ -223,10 +224,11 @@ Result<void> add_shards(std::vector<ModelFile>& files, const FileLayout& layout,
     shard->tensors = shards[i];
     Warnings none;  // the whole file, which is larger, has the same tensors
     TRY_VOID(place_sorted(*shard, none));
-    files.push_back({"sharded/" + shard_name(stem, i + 1, shards.size()), TRY(file_of(shard, metadata, limits)), {}});
+    SourcePtr file = TRY(file_of(shard, metadata, limits));
+    files.push_back({"sharded/" + shard_name(stem, i + 1, shards.size()), std::move(file), {}});
   }
-  files.push_back(
-      {fmt::format("sharded/{}.safetensors.index.json", stem), TRY(index_of(layout, shards, stem, layout.budget)), {}});
+  SourcePtr index = TRY(index_of(layout, shards, stem, layout.budget));
+  files.push_back({fmt::format("sharded/{}.safetensors.index.json", stem), std::move(index), {}});
   return {};
 }
 
@@ -243,9 +245,10 @@ Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Se
   TRY_VOID(place_sorted(*whole, left_out));
   if (whole->tensors.empty()) return failure(Code::unsupported, "no tensor has a safetensors dtype");
   const std::string metadata = metadata_object(*model);
+  SourcePtr file = TRY(file_of(whole, metadata, limits));
   std::vector<ModelFile> files;
-  files.push_back({selection.float32 ? "model.float32.safetensors" : "model.safetensors",
-                   TRY(file_of(whole, metadata, limits)), std::move(left_out).take()});
+  files.push_back({selection.float32 ? "model.float32.safetensors" : "model.safetensors", std::move(file),
+                   std::move(left_out).take()});
   if (shard_size > 0 && whole->size() > shard_size) TRY_VOID(add_shards(files, *layout, shard_size, metadata, limits));
   return files;
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "tests/support/invariants.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/small_models.h"
 
 namespace weightfs::contract_test {
@@ -325,13 +326,15 @@ TEST_P(EveryFormat, RepeatedReadsAreEqual) {
   EXPECT_EQ(describe(), describe());
 }
 
-// The tested offsets of `bytes`: all, but only every 16th of long runs of zeros (the padding of a tar).
+// The tested offsets of `bytes`: all, but only every 16th of long runs of zeros (the padding of a tar). With a
+// sanitizer every fourth: a test takes ten times as long, and the fuzz targets cover the same code.
 std::vector<size_t> places_in(std::string_view bytes) {
   constexpr size_t kLong = 32, kStep = 16;
+  const size_t apart = sanitized() ? 4 : 1;
   std::vector<size_t> places;
   for (size_t i = 0, zeros = 0; i < bytes.size(); ++i) {
     zeros = bytes[i] == '\0' ? zeros + 1 : 0;
-    if (zeros < kLong || zeros % kStep == 0) places.push_back(i);
+    if (i % apart == 0 && (zeros < kLong || zeros % kStep == 0)) places.push_back(i);
   }
   return places;
 }
