@@ -1,5 +1,7 @@
 #include "cli/export/writer.h"
 
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,9 +15,9 @@ namespace weightfs::exporting {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 20;
-constexpr uint64_t kBlock = 4096;                        // of file systems that share blocks
-constexpr uint64_t kMinKernelCopy = 64 * 1024;           // below, a call costs more than a copy
-constexpr uint64_t kMaxKernelCopy = uint64_t{64} << 20;  // between two checks, and reports of progress
+constexpr uint64_t kBlock = 4096;                    // of file systems that share blocks
+constexpr uint64_t kMinShared = 64 * 1024;           // below, a call costs more than a copy
+constexpr uint64_t kMaxShared = uint64_t{64} << 20;  // between two checks, and reports of progress
 
 bool is_about_space(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
@@ -50,14 +52,14 @@ Result<void> Writer::copy(const Source& source) {
   for (uint64_t offset = 0; offset < source.size();) {
     if (held == nullptr) held = source.hold();
     uint64_t most = std::min<uint64_t>(kBuffer, source.size() - offset);
-    if (file && position_ && file->size - offset >= kMinKernelCopy) {
+    if (file && position_ && file->size - offset >= kMinShared) {
       const Extent rest{file->fd, file->offset + offset, file->size - offset, file->open};
       const uint64_t before_block = (kBlock - rest.offset % kBlock) % kBlock;
-      if (before_block == 0 || !has_equal_place(rest)) {
-        const uint64_t copied = TRY(copy_in_kernel(source, offset, rest));
-        offset += copied;
-        if (copied > 0) continue;
-      } else {
+      if (before_block == 0 && has_equal_place(rest)) {
+        const uint64_t shared = TRY(share_blocks(source, offset, rest));
+        offset += shared;
+        if (shared > 0) continue;
+      } else if (has_equal_place(rest)) {
         most = std::min(most, before_block);
       }
     }
@@ -71,20 +73,20 @@ Result<void> Writer::copy(const Source& source) {
   return {};
 }
 
-// Returns 0 if the kernel cannot copy between these files.
-Result<uint64_t> Writer::copy_in_kernel(const Source& source, uint64_t offset, const Extent& extent) {
-  off_t from = static_cast<off_t>(extent.offset);
-  const auto size = static_cast<size_t>(std::min(extent.size, kMaxKernelCopy));
-  ssize_t copied = 0;
-  do copied = ::copy_file_range(extent.fd, &from, descriptor_, nullptr, size, 0);
-  while (copied < 0 && errno == EINTR);
-  if (copied < 0 && is_about_space(errno)) return failure(io_error(name_));
-  if (copied <= 0) {
+// Returns 0 if these files cannot share blocks. copy_file_range() would then copy, more slowly than reads and writes.
+Result<uint64_t> Writer::share_blocks(const Source& source, uint64_t offset, const Extent& extent) {
+  const uint64_t count = std::min(extent.size, kMaxShared) / kBlock * kBlock;
+  file_clone_range range{extent.fd, extent.offset, count, *position_};
+  int failed = 0;
+  do failed = ::ioctl(descriptor_, FICLONERANGE, &range);
+  while (failed != 0 && errno == EINTR);
+  if (failed != 0 && is_about_space(errno)) return failure(io_error(name_));
+  if (failed != 0) {
     position_.reset();
     return uint64_t{0};
   }
-  const auto count = static_cast<uint64_t>(copied);
   *position_ += count;
+  if (::lseek(descriptor_, static_cast<off_t>(*position_), SEEK_SET) < 0) return failure(io_error(name_));
   // A read fails if the file was changed before or during the copy.
   std::byte last{};
   TRY_VOID(read_exact(source, offset + count - 1, {&last, 1}));

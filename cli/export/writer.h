@@ -25,18 +25,18 @@ class Writer {
   Result<void> write(std::span<const std::byte> bytes);
   Result<void> write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
 
-  /// Writes all bytes of a source. A range of a local file is copied by the kernel, which shares its blocks where the
-  /// file system can and the places in the blocks are equal. Fails with io, and as reading the source fails.
+  /// Writes all bytes of a source. A range of a local file shares its blocks with the output where the file system can
+  /// and the places in the blocks are equal. Fails with io, and as reading the source fails.
   Result<void> copy(const Source& source);
 
  private:
-  Result<uint64_t> copy_in_kernel(const Source& source, uint64_t offset, const Extent& extent);
+  Result<uint64_t> share_blocks(const Source& source, uint64_t offset, const Extent& extent);
   bool has_equal_place(const Extent& extent) const;
 
   const int descriptor_;
   const std::string name_;
   const Report report_;
-  std::optional<uint64_t> position_;  // of the next byte, if the kernel may be able to copy to the output
+  std::optional<uint64_t> position_;  // of the next byte, if the output may be able to share blocks
   std::vector<std::byte> buffer_;
 };
 
