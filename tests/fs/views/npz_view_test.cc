@@ -277,7 +277,7 @@ TEST(NpzView, EightReadersReadEachTensorOnce) {
   for (const auto& source : t.sources) EXPECT_EQ(source->reads, 1U);
 }
 
-// The next reader continues: what was computed is kept.
+// The checksums that were computed are kept for the next reader.
 TEST(NpzView, ReadErrorIsReturnedAndTheNextReaderContinues) {
   Table t;
   t.sources[2]->fails = true;

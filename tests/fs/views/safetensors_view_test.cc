@@ -180,7 +180,7 @@ TEST(SafetensorsView, SelectionHasOnlyItsTensors) {
   EXPECT_THAT(listing(read_back(files.at(0).source)), ElementsAre(HasSubstr("a uint8"), HasSubstr("c uint8")));
 }
 
-// split_torch_state_dict_into_shards of huggingface_hub: in order, and what is larger than a shard is alone.
+// split_torch_state_dict_into_shards of huggingface_hub: in order; a tensor larger than a shard has one of its own.
 TEST(SafetensorsView, ShardsAreThoseOfHuggingfaceHub) {
   const auto model =
       model_with({make_tensor("a", "uint8", {40}), make_tensor("b", "uint8", {40}), make_tensor("big", "uint8", {101}),
