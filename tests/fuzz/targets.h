@@ -6,9 +6,6 @@
 
 namespace weightfs::test {
 
-/// The target of a fuzzer (CMakeLists.txt).
-extern const Target& fuzzed;
-
 extern const Target kContainerTarget;  // target_container.cc
 
 // target_texts.cc
