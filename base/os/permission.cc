@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/little_endian.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
 
@@ -31,12 +32,6 @@ struct AclEntry {
   unsigned bits;
   uint64_t id;
 };
-
-uint64_t little_endian(std::string_view bytes) {
-  uint64_t number = 0;
-  for (size_t i = bytes.size(); i-- > 0;) number = number << 8 | static_cast<unsigned char>(bytes[i]);
-  return number;
-}
 
 // Nothing when it is not valid.
 std::optional<std::vector<AclEntry>> parse_acl(std::string_view acl) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/little_endian.h"
+
 namespace weightfs::store {
 namespace {
 
@@ -11,22 +13,14 @@ constexpr std::string_view kMagic = "weightfs sums 1\n";
 constexpr size_t kSumBytes = sizeof(uint32_t);
 constexpr uint64_t kOverhead = kMagic.size() + sizeof(Digest::bytes) + sizeof(uint64_t) + kSumBytes;
 
-template <class Number>
-void append(std::string& out, Number number) {
-  for (size_t i = 0; i < sizeof(Number); ++i) out += static_cast<char>(number >> (8 * i) & 0xff);
-}
-
 uint32_t sum_at(std::string_view bytes, size_t offset) {
-  uint32_t sum = 0;
-  for (size_t i = 0; i < kSumBytes; ++i)
-    sum |= static_cast<uint32_t>(static_cast<unsigned char>(bytes[offset + i])) << (8 * i);
-  return sum;
+  return static_cast<uint32_t>(little_endian(bytes.substr(offset, kSumBytes)));
 }
 
 std::string header(const Digest& digest, uint64_t size) {
   std::string out(kMagic);
   out.append(reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size());
-  append(out, size);
+  append_little_endian(out, size, sizeof size);
   return out;
 }
 
@@ -52,8 +46,8 @@ uint64_t BlockSums::encoded_size(uint64_t size) {
 std::string BlockSums::encode(const Digest& digest) const {
   std::string out = header(digest, size_);
   out.reserve(encoded_size(size_));
-  for (const uint32_t sum : sums_) append(out, sum);
-  append(out, crc_of(out));
+  for (const uint32_t sum : sums_) append_little_endian(out, sum, kSumBytes);
+  append_little_endian(out, crc_of(out), kSumBytes);
   return out;
 }
 

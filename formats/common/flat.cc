@@ -8,6 +8,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/little_endian.h"
 #include "base/text.h"
 #include "formats/output.h"
 
@@ -86,12 +87,7 @@ const StoredDType* find_dtype(std::string_view stored) {
   return row == table.end() ? nullptr : &*row;
 }
 
-uint64_t length_in(std::string_view head) {
-  if (head.size() < kPrefix) return 0;
-  uint64_t length = 0;
-  for (size_t i = 0; i < kPrefix; ++i) length |= uint64_t{static_cast<uint8_t>(head[i])} << (8 * i);
-  return length;
-}
+uint64_t length_in(std::string_view head) { return head.size() < kPrefix ? 0 : little_endian(head.substr(0, kPrefix)); }
 
 Result<uint64_t> read_length(const Source& bytes) {
   if (bytes.size() < kPrefix)

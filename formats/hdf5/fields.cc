@@ -9,12 +9,6 @@
 
 namespace weightfs::hdf5 {
 
-uint64_t little_endian(std::string_view bytes) {
-  uint64_t number = 0;
-  for (size_t i = bytes.size(); i-- > 0;) number = number << 8 | static_cast<uint8_t>(bytes[i]);
-  return number;
-}
-
 Result<std::string_view> Fields::text(uint64_t size) {
   if (size > left())
     return failure(Code::corrupt,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/little_endian.h"
 #include "base/result.h"
 
 namespace weightfs::hdf5 {
@@ -59,9 +60,6 @@ class Fields {
 
 /// The exponent of a power of two; 0 for 0.
 constexpr uint64_t log2_of(uint64_t power) { return power == 0 ? 0 : static_cast<uint64_t>(std::bit_width(power)) - 1; }
-
-/// The little-endian number in `bytes`, at most 8 of them.
-uint64_t little_endian(std::string_view bytes);
 
 /// Bob Jenkins' lookup3 hash, the checksum of metadata since version 2.
 uint32_t lookup3(std::string_view bytes);

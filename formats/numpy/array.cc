@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/little_endian.h"
 #include "base/text.h"
 #include "formats/common/strided.h"
 
@@ -38,7 +39,7 @@ Result<Prefix> parse_prefix(std::string_view head) {
   const size_t width = prefix.major == 1 ? 2 : 4;
   prefix.size = kMagic.size() + 2 + width;
   if (head.size() < prefix.size) return failure(Code::corrupt, "ends before the length of the header");
-  for (size_t i = 0; i < width; ++i) prefix.dict |= uint64_t{static_cast<uint8_t>(head[8 + i])} << (8 * i);
+  prefix.dict = little_endian(head.substr(8, width));
   if (prefix.dict > kMaxHeaderSize)
     return failure(Code::unsupported,
                    fmt::format("a header of {} bytes, at most {} are read", prefix.dict, kMaxHeaderSize));

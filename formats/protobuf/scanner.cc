@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/little_endian.h"
+
 namespace weightfs::protobuf {
 namespace {
 
@@ -20,12 +22,6 @@ tl::unexpected<Error> corrupt(uint64_t at, std::string_view problem) {
 
 Error too_deep() {
   return {Code::unsupported, fmt::format("protobuf: messages nested more than {} deep", kMaxNesting)};
-}
-
-uint64_t little_endian(const uint8_t* bytes, size_t size) {
-  uint64_t number = 0;
-  for (size_t i = size; i > 0; --i) number = number << 8 | bytes[i - 1];
-  return number;
 }
 
 }  // namespace
@@ -96,7 +92,7 @@ Result<uint64_t> Scanner::number(uint64_t& at, uint64_t end, WireType type) {
   const uint8_t* const bytes = at <= end && size <= end - at ? TRY(bytes_at(at, size)) : nullptr;
   if (bytes == nullptr) return corrupt(at, "a number is cut");
   at += size;
-  return little_endian(bytes, size);
+  return little_endian({reinterpret_cast<const char*>(bytes), size});
 }
 
 Result<std::string> Scanner::text(const Range& range, uint64_t most) {

@@ -4,13 +4,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "base/little_endian.h"
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/common/flat.h"
@@ -316,8 +316,7 @@ class Merger {
 // The bytes before the tensors of a safetensors file; of another format the first ones.
 uint64_t header_size(std::string_view head) {
   if (head.size() < flat::kPrefix || head.starts_with("PK")) return head.size();
-  uint64_t length = 0;
-  std::memcpy(&length, head.data(), sizeof length);
+  const uint64_t length = little_endian(head.substr(0, flat::kPrefix));
   return flat::kPrefix + std::min(length, flat::kMaxHeaderSize);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/cancel.h"
 #include "base/digest.h"
+#include "base/little_endian.h"
 #include "base/parallel.h"
 
 namespace weightfs::views {
@@ -133,8 +134,8 @@ bool ChecksumTable::load(const std::string& key) {
   if (!text) return false;
   crcs_.resize(files_.count);
   for (size_t i = 0; i < files_.count; ++i)
-    for (size_t byte = 0; byte < sizeof(uint32_t); ++byte)
-      crcs_[i] |= uint32_t{static_cast<uint8_t>((*text)[i * sizeof(uint32_t) + byte])} << (8 * byte);
+    crcs_[i] =
+        static_cast<uint32_t>(little_endian(std::string_view(*text).substr(i * sizeof(uint32_t), sizeof(uint32_t))));
   done_bytes_ = files_.size;
   return true;
 }
@@ -143,8 +144,7 @@ bool ChecksumTable::load(const std::string& key) {
 void ChecksumTable::store(const std::string& key) {
   std::string bytes;
   bytes.reserve(static_cast<size_t>(table_size(files_.count)));
-  for (const uint32_t crc : crcs_)
-    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(crc >> shift & 0xFF);
+  for (const uint32_t crc : crcs_) append_little_endian(bytes, crc, sizeof crc);
   bytes.resize(static_cast<size_t>(table_size(files_.count)), '\0');
   const auto start = [bytes]() -> Result<StreamPtr> { return std::make_unique<TableStream>(bytes); };
   const SourcePtr table = checksums_->blobs_->blob(table_blob(files_.name, key, files_.count, start));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/little_endian.h"
 #include "base/text.h"
 #include "formats/float32.h"
 #include "fs/views/unpacked.h"
@@ -55,8 +56,7 @@ class StringElements final : public Source {
  private:
   std::string element_at(size_t i) const {
     std::string element;
-    for (const char32_t point : code_points((*texts_)[i]))
-      for (int shift = 0; shift < 32; shift += 8) element += static_cast<char>(point >> shift & 0xFF);
+    for (const char32_t point : code_points((*texts_)[i])) append_little_endian(element, point, sizeof point);
     element.resize(static_cast<size_t>(width_), '\0');
     return element;
   }
@@ -91,7 +91,8 @@ std::string header_of(std::string_view descr, ShapeView shape) {
   dict.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   dict += '\n';
   std::string header = "\x93NUMPY";
-  header += {'\x01', '\x00', static_cast<char>(dict.size() & 0xFF), static_cast<char>(dict.size() >> 8)};
+  header += {'\x01', '\x00'};
+  append_little_endian(header, dict.size(), 2);
   return header + dict;
 }
 

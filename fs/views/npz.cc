@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "base/little_endian.h"
 #include "base/text.h"
 #include "formats/float32.h"
 #include "fs/names.h"
@@ -25,11 +26,6 @@ constexpr uint32_t kMax32 = UINT32_MAX;  // a larger number is in a zip64 field
 
 constexpr std::string_view kNpzSuffix = ".npy";
 
-// Little-endian numbers.
-void put(std::string& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
-}
-
 bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
@@ -44,15 +40,15 @@ struct Member {
 // The fields that a local header and an entry of the directory have in common.
 void put_common(std::string& out, const Member& member, uint32_t crc, size_t extra) {
   const bool is_large = member.size >= kMax32 || member.offset >= kMax32;
-  put(out, is_large ? 45 : 20, 2);                     // version needed: zip64, or directories
-  put(out, is_ascii(member.path) ? 0 : 1U << 11U, 2);  // the path is UTF-8
-  put(out, 0, 2);                                      // stored
-  put(out, 0x0021'0000, 4);                            // 1980-01-01 00:00
-  put(out, crc, 4);
-  put(out, std::min<uint64_t>(member.size, kMax32), 4);
-  put(out, std::min<uint64_t>(member.size, kMax32), 4);
-  put(out, member.path.size(), 2);
-  put(out, extra, 2);
+  append_little_endian(out, is_large ? 45 : 20, 2);                     // version needed: zip64, or directories
+  append_little_endian(out, is_ascii(member.path) ? 0 : 1U << 11U, 2);  // the path is UTF-8
+  append_little_endian(out, 0, 2);                                      // stored
+  append_little_endian(out, 0x0021'0000, 4);                            // 1980-01-01 00:00
+  append_little_endian(out, crc, 4);
+  append_little_endian(out, std::min<uint64_t>(member.size, kMax32), 4);
+  append_little_endian(out, std::min<uint64_t>(member.size, kMax32), 4);
+  append_little_endian(out, member.path.size(), 2);
+  append_little_endian(out, extra, 2);
 }
 
 uint64_t local_header_size(const Member& member) {
@@ -65,10 +61,10 @@ std::string local_header(const Member& member, uint32_t crc) {
   put_common(out, member, crc, is_large ? 20 : 0);
   out += member.path;
   if (is_large) {
-    put(out, 1, 2);
-    put(out, 16, 2);
-    put(out, member.size, 8);
-    put(out, member.size, 8);
+    append_little_endian(out, 1, 2);
+    append_little_endian(out, 16, 2);
+    append_little_endian(out, member.size, 8);
+    append_little_endian(out, member.size, 8);
   }
   return out;
 }
@@ -85,18 +81,18 @@ std::string directory_entry(const Member& member, uint32_t crc) {
   constexpr uint64_t kRegularFile = 0100444;
   const uint64_t extra = directory_extra_size(member);
   std::string out = "PK\x01\x02";
-  put(out, kUnix << 8U | 45U, 2);
+  append_little_endian(out, kUnix << 8U | 45U, 2);
   put_common(out, member, crc, static_cast<size_t>(extra));
-  put(out, 0, 6);  // no comment, the first disk, no attributes of MS-DOS
-  put(out, kRegularFile << 16U, 4);
-  put(out, std::min<uint64_t>(member.offset, kMax32), 4);
+  append_little_endian(out, 0, 6);  // no comment, the first disk, no attributes of MS-DOS
+  append_little_endian(out, kRegularFile << 16U, 4);
+  append_little_endian(out, std::min<uint64_t>(member.offset, kMax32), 4);
   out += member.path;
   if (extra > 0) {
-    put(out, 1, 2);
-    put(out, extra - 4, 2);
-    if (member.size >= kMax32) put(out, member.size, 8);
-    if (member.size >= kMax32) put(out, member.size, 8);
-    if (member.offset >= kMax32) put(out, member.offset, 8);
+    append_little_endian(out, 1, 2);
+    append_little_endian(out, extra - 4, 2);
+    if (member.size >= kMax32) append_little_endian(out, member.size, 8);
+    if (member.size >= kMax32) append_little_endian(out, member.size, 8);
+    if (member.offset >= kMax32) append_little_endian(out, member.offset, 8);
   }
   return out;
 }
@@ -106,26 +102,26 @@ std::string end_of_directory(uint64_t members, uint64_t size, uint64_t offset) {
   std::string out;
   if (members >= kMax16 || size >= kMax32 || offset >= kMax32) {
     out += "PK\x06\x06";
-    put(out, 44, 8);  // the rest of this record
-    put(out, 45, 2);
-    put(out, 45, 2);
-    put(out, 0, 8);
-    put(out, members, 8);
-    put(out, members, 8);
-    put(out, size, 8);
-    put(out, offset, 8);
+    append_little_endian(out, 44, 8);  // the rest of this record
+    append_little_endian(out, 45, 2);
+    append_little_endian(out, 45, 2);
+    append_little_endian(out, 0, 8);
+    append_little_endian(out, members, 8);
+    append_little_endian(out, members, 8);
+    append_little_endian(out, size, 8);
+    append_little_endian(out, offset, 8);
     out += "PK\x06\x07";
-    put(out, 0, 4);
-    put(out, offset + size, 8);
-    put(out, 1, 4);
+    append_little_endian(out, 0, 4);
+    append_little_endian(out, offset + size, 8);
+    append_little_endian(out, 1, 4);
   }
   out += "PK\x05\x06";
-  put(out, 0, 4);
-  put(out, std::min(members, kMax16), 2);
-  put(out, std::min(members, kMax16), 2);
-  put(out, std::min<uint64_t>(size, kMax32), 4);
-  put(out, std::min<uint64_t>(offset, kMax32), 4);
-  put(out, 0, 2);
+  append_little_endian(out, 0, 4);
+  append_little_endian(out, std::min(members, kMax16), 2);
+  append_little_endian(out, std::min(members, kMax16), 2);
+  append_little_endian(out, std::min<uint64_t>(size, kMax32), 4);
+  append_little_endian(out, std::min<uint64_t>(offset, kMax32), 4);
+  append_little_endian(out, 0, 2);
   return out;
 }
 

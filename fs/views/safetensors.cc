@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/little_endian.h"
 #include "base/text.h"
 #include "formats/output.h"
 #include "fs/views/records.h"
@@ -113,7 +114,7 @@ void append_entry(const FileLayout& layout, std::string& out, size_t position) {
 // Eight little-endian bytes.
 std::string length_of_header(uint64_t length) {
   std::string bytes;
-  for (int shift = 0; shift < 64; shift += 8) bytes += static_cast<char>(length >> shift & 0xFF);
+  append_little_endian(bytes, length, sizeof length);
   return bytes;
 }
 
