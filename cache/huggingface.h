@@ -35,6 +35,9 @@ Result<Name> parse_name(std::string_view text);
 /// The file with the user's token: $HF_TOKEN_PATH, $HF_HOME/token, or ~/.cache/huggingface/token. It may be missing.
 std::string token_path();
 
+/// The cache of huggingface_hub: $HF_HUB_CACHE, $HF_HOME/hub, or ~/.cache/huggingface/hub. It may be missing.
+std::string cache_path();
+
 /// Whether $HF_HUB_OFFLINE or $TRANSFORMERS_OFFLINE forbids requests to the Hub.
 bool is_offline();
 
@@ -62,7 +65,8 @@ struct Revision {
   Map facts = {};      ///< repository, commit, license, gated, library, base_model, pipeline: those that are known
 };
 
-/// The commit of `name.revision`. Fails with not_found (no such repository or revision), network, unsupported (access
+/// The commit of `name.revision`. Offline it is the one that was seen last, else that of the cache of huggingface_hub.
+/// Fails with not_found (no such repository or revision), network, unsupported (access
 /// denied), mismatch (another commit than the one that is named), and corrupt (not a response of the Hub).
 Result<Revision> find_revision(const Hub& hub, const Name& name);
 
@@ -74,9 +78,16 @@ struct ListedFile {
   std::optional<Sha1> git_id = {};    ///< git_blob_id() of the content of other files
 };
 
-/// All files of a commit; the id of `name` is the current one. Paths are as the server sent them. Fails as
+/// The files of a commit, and lines about those that are missing.
+struct CommitFiles {
+  std::vector<ListedFile> files = {};
+  std::vector<std::string> warnings = {};
+};
+
+/// All files of a commit; the id of `name` is the current one. Paths are as the server sent them. Offline, if the list
+/// is not saved, they are the files in the cache of huggingface_hub, which may be some of them. Fails as
 /// find_revision() does, and with unsupported beyond the limits of a list.
-Result<std::vector<ListedFile>> list_files(const Hub& hub, const Name& name, const std::string& commit);
+Result<CommitFiles> list_files(const Hub& hub, const Name& name, const std::string& commit);
 
 /// Requests the headers of one of the files, because the Hub lists the files of a gated repository for everyone. Fails
 /// with unsupported if the user may not read them; other errors are left to the reader of a file.
@@ -84,8 +95,8 @@ Result<void> check_access(const Hub& hub, const Name& name, const std::string& c
                           const std::vector<ListedFile>& files);
 
 /// The bytes of a file. One in LFS is the blob of its digest: nothing is requested before its first read. Another one
-/// is downloaded whole, at most 64 MiB, and compared with its Git object id. Fails with mismatch, network and
-/// unsupported.
+/// is downloaded whole, at most 64 MiB, or read from the cache of huggingface_hub, and compared with its Git object id.
+/// Fails with mismatch, network and unsupported.
 Result<SourcePtr> open_file(const Hub& hub, const Name& name, const std::string& commit, const ListedFile& file);
 
 }  // namespace weightfs::huggingface

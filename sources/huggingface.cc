@@ -27,6 +27,7 @@ struct Named {
   std::shared_ptr<const OpenedRepository> repository;
   huggingface::Name name;  // with the commit as the revision
   std::vector<huggingface::ListedFile> files;
+  std::vector<std::string> warnings;
 
   // Null if the path is not that of a file.
   const huggingface::ListedFile* file() const {
@@ -45,12 +46,13 @@ Result<Named> open_repository(const std::string& text, const OpenOptions& option
   huggingface::Hub hub = TRY(huggingface::hub_of(name, registries.store, registries.http, insecure));
   huggingface::Revision revision = TRY(huggingface::find_revision(hub, name));
   name.id = revision.id;
-  auto files = TRY(huggingface::list_files(hub, name, revision.commit));
-  if (revision.facts.find("gated") != nullptr) TRY_VOID(huggingface::check_access(hub, name, revision.commit, files));
+  auto found = TRY(huggingface::list_files(hub, name, revision.commit));
+  if (revision.facts.find("gated") != nullptr)
+    TRY_VOID(huggingface::check_access(hub, name, revision.commit, found.files));
   auto repository =
       std::make_shared<const OpenedRepository>(OpenedRepository{std::move(hub), name, std::move(revision)});
   name.revision = repository->revision.commit;
-  return Named{std::move(repository), std::move(name), std::move(files)};
+  return Named{std::move(repository), std::move(name), std::move(found.files), std::move(found.warnings)};
 }
 
 std::string_view last_component(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -73,6 +75,7 @@ Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions&
                          {.bytes = lazy(file.size, bytes), .digest = file.sha256}));
   }
   auto list = std::move(builder).finish();
+  list.warnings.insert(list.warnings.end(), named.warnings.begin(), named.warnings.end());
   const std::string last(last_component(named.name.path.empty() ? named.name.id : named.name.path));
   if ((is_empty && !directory.empty()) || (is_file && !list.files->contains(last)))
     return failure(Code::not_found, fmt::format("{}: no such file or directory", named.name.text()));

@@ -8,13 +8,13 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "cache/huggingface/local_cache.h"
 
 namespace weightfs::huggingface {
 namespace {
 
 constexpr size_t kMaxPageSize = 16 << 20;
 constexpr uint64_t kMaxPageValues = 2'000'000;
-constexpr size_t kMaxListedFiles = 2'000'000;
 constexpr size_t kMaxPages = 10'000;           // of 1000 files
 constexpr uint64_t kMaxListSize = 512 << 20;   // bytes of all pages
 constexpr size_t kMaxSavedList = 16 << 20;     // of BlobStore::save_text
@@ -219,12 +219,14 @@ Result<Revision> find_revision(const Hub& hub, const Name& name) {
     const auto saved = hub.store->load_text(key);
     if (saved) return with_subject(name, parse_revision(*saved));
   }
-  if (hub.http == nullptr)
+  if (hub.http == nullptr) {
+    if (auto cached = find_cached_revision(name)) return std::move(*cached);
     return failure(Code::network, fmt::format("{}: not cached; retry without --offline", name.text()));
+  }
   auto response = get(hub, name, url);
   if (!response) {
     Error error = response.error();
-    if (error.code == Code::network && hub.store->load_text(key))
+    if (error.code == Code::network && (hub.store->load_text(key) || find_cached_revision(name)))
       error.message += "; use --offline for the saved files";
     return tl::unexpected(std::move(error));
   }
@@ -286,21 +288,24 @@ std::string next_page(const http::Response& page, const std::string& endpoint) {
   return {};
 }
 
-Result<std::vector<ListedFile>> list_files(const Hub& hub, const Name& name, const std::string& commit) {
+Result<CommitFiles> list_files(const Hub& hub, const Name& name, const std::string& commit) {
   const std::string key = "files " + api_url(hub.endpoint, name, "tree", commit);
   if (const auto saved = hub.store->load_text(key))
-    if (auto files = parse_files(*saved)) return files;
-  if (hub.http == nullptr)
+    if (auto files = parse_files(*saved)) return CommitFiles{std::move(*files)};
+  if (hub.http == nullptr) {
+    CommitFiles cached = TRY(list_cached_files(name, commit));
+    if (!cached.files.empty()) return cached;
     return failure(Code::network, fmt::format("{}: file list not cached; retry without --offline", name.text()));
+  }
   auto files = TRY(request_list(hub, name, commit));
   std::string text = "[";
   for (const ListedFile& file : files) {
     if (text.size() > 1) text += ",\n";
     text += saved_entry(file);
-    if (text.size() >= kMaxSavedList) return files;  // too long to be saved
+    if (text.size() >= kMaxSavedList) return CommitFiles{std::move(files)};  // too long to be saved
   }
   hub.store->save_text(key, text + "]");
-  return files;
+  return CommitFiles{std::move(files)};
 }
 
 Result<void> check_access(const Hub& hub, const Name& name, const std::string& commit,

@@ -10,6 +10,9 @@
 
 namespace weightfs::huggingface {
 
+/// The maximum number of files in a list.
+constexpr size_t kMaxListedFiles = 2'000'000;
+
 /// Whether it is the id of a repository as a server may send it: "org/repo", or "repo" of old repositories.
 bool is_repository_id(std::string_view text);
 

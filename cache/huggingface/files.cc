@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cache/huggingface/api.h"
+#include "cache/huggingface/local_cache.h"
 
 namespace weightfs::huggingface {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // Larger files are stored in LFS or Xet: the Hub refuses to store them in Git.
 constexpr uint64_t kMaxGitFile = 64 << 20;
 
-// A file that is stored in Git. It is small: it is downloaded whole, and verified before its first byte is served.
+// A file that is stored in Git. It is small: it is read whole, and verified before its first byte is served.
 class GitFile {
  public:
   GitFile(const Hub& hub, Name name, const std::string& commit, const ListedFile& file)
@@ -35,13 +36,13 @@ class GitFile {
     if (size_ > kSmallBlob) return hub_.store->materialize(producer());
     if (auto saved = hub_.store->load_text(key()); saved && git_blob_id(*saved) == id_)
       return in_memory(std::move(*saved));
-    std::string content = TRY(download());
+    std::string content = TRY(read());
     hub_.store->save_text(key(), content);
     return in_memory(std::move(content));
   }
 
  private:
-  // The bytes of a downloaded file.
+  // The bytes of a file in memory.
   class ContentStream final : public Stream {
    public:
     explicit ContentStream(std::shared_ptr<const std::string> content) : content_(std::move(content)) {}
@@ -59,9 +60,18 @@ class GitFile {
 
   std::string key() const { return fmt::format("git blob {} {}", id_.hex(), size_); }
 
+  Result<std::string> read() const {
+    auto cached = read_cached_git_file(name_, id_, size_);
+    if (cached && git_blob_id(*cached) == id_) return std::move(*cached);
+    if (hub_.http != nullptr) return download();
+    if (cached)
+      return failure(Code::mismatch, fmt::format("{}: the file in the cache of huggingface_hub does not match its Git "
+                                                 "object id, and downloads are disabled by --offline",
+                                                 shown_));
+    return failure(Code::network, fmt::format("{}: not cached, and downloads are disabled by --offline", shown_));
+  }
+
   Result<std::string> download() const {
-    if (hub_.http == nullptr)
-      return failure(Code::network, fmt::format("{}: not cached, and downloads are disabled by --offline", shown_));
     const http::Request request{.url = url_, .credentials = hub_.credentials};
     const auto stop = hub_.store->stop_token();
     auto response = TRY(registry::request_with_retry(*hub_.http, request, static_cast<size_t>(size_), stop));
@@ -84,7 +94,7 @@ class GitFile {
       const std::scoped_lock lock(started->mutex);
       if (auto content = std::exchange(started->content, nullptr))
         return std::make_unique<ContentStream>(std::move(content));
-      started->content = std::make_shared<const std::string>(TRY(file.download()));
+      started->content = std::make_shared<const std::string>(TRY(file.read()));
       return std::make_unique<ContentStream>(started->content);
     };
     return producer;

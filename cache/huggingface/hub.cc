@@ -26,6 +26,14 @@ bool is_true(const char* name) {
   return value == "1" || value == "on" || value == "yes" || value == "true";
 }
 
+// The directory of huggingface_hub; empty if there is none.
+std::string home_path() {
+  if (const std::string home = environment("HF_HOME"); !home.empty()) return home;
+  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/huggingface";
+  const std::string home = environment("HOME");
+  return home.empty() ? "" : home + "/.cache/huggingface";
+}
+
 std::string trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
   return begin == text.npos ? "" : std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin));
@@ -49,10 +57,14 @@ class BearerToken final : public http::Credentials {
 
 std::string token_path() {
   if (const std::string path = environment("HF_TOKEN_PATH"); !path.empty()) return path;
-  if (const std::string home = environment("HF_HOME"); !home.empty()) return home + "/token";
-  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/huggingface/token";
-  const std::string home = environment("HOME");
-  return home.empty() ? "" : home + "/.cache/huggingface/token";
+  const std::string home = home_path();
+  return home.empty() ? "" : home + "/token";
+}
+
+std::string cache_path() {
+  if (const std::string path = environment("HF_HUB_CACHE"); !path.empty()) return path;
+  const std::string home = home_path();
+  return home.empty() ? "" : home + "/hub";
 }
 
 bool is_offline() { return is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"); }

@@ -353,6 +353,137 @@ class Offline(HubTestCase):
         self.assertIn("use --offline for the saved files", self.failure("ls", "hf://org/demo", status=8))
 
 
+class LocalCache(HubTestCase):
+    """semantics 22.10: with --offline, a snapshot in the cache of huggingface_hub is mounted."""
+
+    def setUp(self):
+        super().setUp()
+        self.repository, self.written = self.publish(count=4, size=4 * MIB)
+        self.commit = self.repository.revisions["main"]
+        self.hub.forget()
+
+    def cached(self, *left_out, folder=("home", ".cache", "huggingface", "hub"), **options):
+        """Caches the files of the repository, without those that are left out; returns the snapshot."""
+        files = {path: file for path, file in self.repository.files().items() if path not in left_out}
+        return stores.put_snapshot_in_hub_cache(self.path(*folder), files, commit=self.commit, **options)
+
+    def mounted(self, source="hf://org/demo", at="mnt"):
+        point = self.path(at)
+        done = run("mount", "--offline", source, point)
+        self.addCleanup(self.force_unmount, point)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.hub.requests(), [])
+        return point
+
+    def blob_of(self, snapshot, path):
+        return os.path.realpath(os.path.join(snapshot, path))
+
+    def test_snapshot_is_mounted_without_requests(self):
+        self.cached()
+        point = self.mounted()
+        for tensor in self.written:
+            self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
+        for path, file in self.repository.files().items():
+            self.assertEqual(self.read_whole(point, "files", path), file.content)
+        metadata = self.metadata(point)
+        self.assertEqual((metadata["source"], metadata["commit"]), (f"hf://org/demo@{self.commit}", self.commit))
+
+    def test_missing_files_are_not_listed_and_a_warning_says_so(self):
+        snapshot = self.cached("sub/vocab.txt", "README.md")
+        point = self.mounted()
+        self.assertEqual(sorted(os.listdir(os.path.join(point, "files"))), ["config.json", "model.safetensors"])
+        self.assertEqual(self.read_whole(point, "warnings.txt").decode(),
+                         f"{snapshot}: files that this cache of huggingface_hub lacks are not listed\n")
+
+    def test_revision_is_a_ref_or_a_commit(self):
+        self.cached(revision="refs/pr/3")
+        for revision in ("refs/pr/3", self.commit):
+            with self.subTest(revision):
+                done = run("cat", "--offline", f"hf://org/demo@{revision}", "files/config.json")
+                self.assertEqual((done.returncode, done.stdout.encode()), (0, self.config), done.stderr)
+        self.assertIn("not cached; retry without --offline", self.failure("ls", "--offline", "hf://org/demo", status=8))
+        self.assertIn("not cached; retry without --offline", self.failure("ls", "--offline", f"hf://org/demo@{'0' * 40}", status=8))
+
+    def test_place_of_the_cache_and_kinds(self):
+        for number, (variable, value, folder) in enumerate((("XDG_CACHE_HOME", "xdg", ("xdg", "huggingface", "hub")), ("HF_HOME", "hf", ("hf", "hub")),
+                                                            ("HF_HUB_CACHE", "other", ("other",)))):
+            with self.subTest(variable):
+                os.environ[variable] = self.path(value)  # restored by the patch of the base class
+                self.cached(folder=folder, id=f"org/in{number}", kind="datasets")
+                self.assertIn("layer.2", run("ls", "--offline", f"hf://datasets/org/in{number}", "tensors").stdout.split())
+
+    def test_server_in_the_name_has_no_snapshot(self):
+        self.cached()
+        self.failure("ls", "--offline", f"hf://{self.hub.url}/org/demo", status=8)
+
+    def test_saved_list_is_used_with_the_files_of_the_snapshot(self):
+        self.assertEqual(run("ls", "hf://org/demo").returncode, 0)
+        self.cached("README.md")
+        self.hub.forget()
+        point = self.mounted()
+        self.assertIn("README.md", os.listdir(os.path.join(point, "files")))
+        self.assertEqual(self.read_whole(point, "tensors", "layer.3"), self.written[3].data)
+        self.assertEqual(self.read_whole(point, "files", "config.json"), self.config)
+
+    def test_online_file_in_git_is_not_requested(self):
+        self.cached()
+        for path in ("config.json", "sub/vocab.txt"):
+            done = subprocess.run([WEIGHTFS, "cat", "hf://org/demo", f"files/{path}"], capture_output=True, timeout=LIMIT_S)
+            self.assertEqual((done.stdout, done.stderr), (self.repository.files()[path].content, b""))
+        self.assertEqual(self.hub.requests("hub", "/resolve/"), [])
+
+    def test_unreachable_server_suggests_offline(self):
+        self.cached()
+        self.hub.stop()
+        self.assertIn("use --offline for the saved files", self.failure("ls", "hf://org/demo", status=8))
+
+    def test_changed_file_is_not_served(self):
+        snapshot = self.cached()
+        def change(path):
+            blob = self.blob_of(snapshot, path)
+            content = self.read(blob)
+            with open(blob, "wb") as file:
+                file.write(content[:-1] + bytes([content[-1] ^ 1]))
+        change("config.json")
+        change("sub/vocab.txt")
+        point = self.mounted()
+        self.assert_eio(point, "files", "config.json")
+        self.assert_eio(point, "files", "sub", "vocab.txt")
+        self.unmount(point)
+        change("model.safetensors")
+        done = run("ls", "--offline", "hf://org/demo", "tensors")
+        self.assertEqual((done.returncode, done.stdout), (7, ""))
+        self.assertIn("digest mismatch", done.stderr)
+        # Online the right bytes are requested.
+        self.assertEqual(run("cat", "hf://org/demo", "files/config.json").stdout.encode(), self.config)
+
+    def test_hostile_links_are_not_followed(self):
+        snapshot = self.cached()
+        blobs = os.path.join(os.path.dirname(snapshot), "..", "blobs")
+        secret = self.write("secret", b"secret")
+        inside = os.path.basename(self.blob_of(snapshot, "config.json"))
+        links = {"absolute": secret, "up": "../../../../../../../secret", "absolute-blob": os.path.realpath(os.path.join(blobs, inside)),
+                 "other-depth": f"../../../x/../blobs/{inside}", "ref": "../../refs/main", "missing": "../../blobs/" + "a" * 40,
+                 "below": f"../../blobs/{inside}/..", "name": "../../blobs/plain", "directory": "sub"}
+        for name, target in links.items():
+            os.symlink(target, os.path.join(snapshot, name))
+        os.symlink(secret, os.path.join(blobs, "b" * 40))
+        os.symlink("../../blobs/" + "b" * 40, os.path.join(snapshot, "outward"))
+        os.mkfifo(os.path.join(blobs, "c" * 40))
+        os.symlink("../../blobs/" + "c" * 40, os.path.join(snapshot, "pipe"))
+        self.write(os.path.join(snapshot, "copy"), b"copy")
+        point = self.mounted()
+        self.assertEqual(sorted(os.listdir(os.path.join(point, "files"))), sorted({path.split("/")[0] for path in self.repository.files()}))
+        warnings = self.read_whole(point, "warnings.txt").decode()
+        for name in (*links, "outward", "pipe", "copy"):
+            self.assertEqual(warnings.count(f'"{name}"'), 1, warnings)
+        self.assertNotIn("secret", warnings)
+
+    def test_empty_snapshot_is_not_mounted(self):
+        os.makedirs(self.cached(*self.repository.files()))
+        self.assertIn("file list not cached", self.failure("ls", "--offline", "hf://org/demo", status=8))
+
+
 class Verification(HubTestCase):
     def test_wrong_git_file_is_not_served(self):
         repository, _ = self.publish()

@@ -169,6 +169,19 @@ def put_in_hub_cache(folder, repository, name, data):
     return blob
 
 
+def put_snapshot_in_hub_cache(folder, files, id="org/demo", kind="models", commit="1" * 40, revision="main"):
+    """Stores a commit of hub_server.File by path like the clients of the Hugging Face hub; returns the snapshot."""
+    top = os.path.join(folder, f"{kind}--{id.replace('/', '--')}")
+    for path, file in files.items():
+        blob = file.sha256 if file.is_lfs else file.oid
+        Store.put(os.path.join(top, "blobs", blob), file.content)
+        link = os.path.join(top, "snapshots", commit, path)
+        os.makedirs(os.path.dirname(link), exist_ok=True)
+        os.symlink("../" * (2 + path.count("/")) + "blobs/" + blob, link)
+    Store.put(os.path.join(top, "refs", revision), commit.encode())
+    return os.path.join(top, "snapshots", commit)
+
+
 def put_in_carton_cache(folder, data, url):
     """Stores a file like the official tool of Carton; returns the path of the blob."""
     Store.put(os.path.join(folder, "files", sha256(data), "info.json"), json.dumps({"url": url}).encode())

@@ -197,6 +197,20 @@ TEST(HuggingfaceToken, IsSearchedInOrder) {
   EXPECT_EQ(token_of_user()->text, "hf_new");
 }
 
+TEST(HuggingfaceCache, IsSearchedInOrder) {
+  const Variable no_cache("XDG_CACHE_HOME", "");
+  const Variable no_home("HF_HOME", "");
+  const Variable no_hub("HF_HUB_CACHE", "");
+  const Variable home("HOME", "/home/user");
+  EXPECT_EQ(cache_path(), "/home/user/.cache/huggingface/hub");
+  const Variable cache("XDG_CACHE_HOME", "/cache");
+  EXPECT_EQ(cache_path(), "/cache/huggingface/hub");
+  const Variable hf_home("HF_HOME", "/hf");
+  EXPECT_EQ(cache_path(), "/hf/hub");
+  const Variable hub("HF_HUB_CACHE", "/hub");
+  EXPECT_EQ(cache_path(), "/hub");
+}
+
 TEST(HuggingfaceToken, TextThatIsNoTokenIsRefusedAndNotShown) {
   for (const char* const text : {"hf_a\r\nX-Header: b", "hf_a b", "hf_\xC3\xA4", "hf_\x01"}) {
     const Variable token("HF_TOKEN", text);
