@@ -96,7 +96,7 @@ class BlobStore : public Blobs {
   virtual Result<SourcePtr> open_version(const download::Origin& origin, const download::FileVersion& version,
                                          std::string head) = 0;
 
-  /// Saves a text of at most 16 MiB under `key`, for this and later processes; without a directory for this process
+  /// Saves a text of at most 512 MiB under `key`, for this and later processes; without a directory for this process
   /// only.
   virtual void save_text(const std::string& key, std::string_view text) = 0;
   /// The text saved under `key`, if it is still cached.

@@ -7,7 +7,7 @@
 namespace weightfs::blobs {
 namespace {
 
-constexpr size_t kMaxText = 16 << 20;
+constexpr size_t kMaxText = 512 << 20;
 
 Result<void> write_text(StoreCore& store, const std::string& key, std::string_view text) {
   if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");

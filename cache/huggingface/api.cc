@@ -17,7 +17,7 @@ constexpr size_t kMaxPageSize = 16 << 20;
 constexpr uint64_t kMaxPageValues = 2'000'000;
 constexpr size_t kMaxPages = 10'000;           // of 1000 files
 constexpr uint64_t kMaxListSize = 512 << 20;   // bytes of all pages
-constexpr size_t kMaxSavedList = 16 << 20;     // of BlobStore::save_text
+constexpr size_t kMaxSavedLine = 1000;         // files
 constexpr uint64_t kMaxFileSize = 1ULL << 50;  // the Hub accepts 500 GB
 constexpr size_t kMaxFact = 1000;              // bytes
 constexpr size_t kMaxFacts = 100;              // of a list
@@ -126,6 +126,30 @@ std::string saved_entry(const ListedFile& file) {
   if (file.git_id) out += fmt::format(R"(,"oid":"{}")", file.git_id->hex());
   if (file.sha256) out += fmt::format(R"(,"lfs":{{"oid":"{}","size":{}}})", file.sha256->hex(), file.size);
   return out + "}";
+}
+
+// The list as lines, each an array of files that parse_files() reads: it limits the values of a text.
+std::string saved_list(const std::vector<ListedFile>& files) {
+  if (files.empty()) return "[]\n";
+  std::string text;
+  for (size_t i = 0; i < files.size(); ++i) {
+    text += i % kMaxSavedLine == 0 ? "[" : ",";
+    text += saved_entry(files[i]);
+    if (i % kMaxSavedLine == kMaxSavedLine - 1 || i + 1 == files.size()) text += "]\n";
+  }
+  return text;
+}
+
+Result<std::vector<ListedFile>> parse_saved_list(std::string_view text) {
+  std::vector<ListedFile> files;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    auto more = TRY(parse_files(std::string(line)));
+    if (more.size() > kMaxListedFiles - files.size()) return failure(Code::unsupported, "too many files");
+    std::move(more.begin(), more.end(), std::back_inserter(files));
+  }
+  return files;
 }
 
 Result<std::vector<ListedFile>> request_list(const Hub& hub, const Name& name, const std::string& commit) {
@@ -291,20 +315,14 @@ std::string next_page(const http::Response& page, const std::string& endpoint) {
 Result<CommitFiles> list_files(const Hub& hub, const Name& name, const std::string& commit) {
   const std::string key = "files " + api_url(hub.endpoint, name, "tree", commit);
   if (const auto saved = hub.store->load_text(key))
-    if (auto files = parse_files(*saved)) return CommitFiles{std::move(*files)};
+    if (auto files = parse_saved_list(*saved)) return CommitFiles{std::move(*files)};
   if (hub.http == nullptr) {
     CommitFiles cached = TRY(list_cached_files(name, commit));
     if (!cached.files.empty()) return cached;
     return failure(Code::network, fmt::format("{}: file list not cached; retry without --offline", name.text()));
   }
   auto files = TRY(request_list(hub, name, commit));
-  std::string text = "[";
-  for (const ListedFile& file : files) {
-    if (text.size() > 1) text += ",\n";
-    text += saved_entry(file);
-    if (text.size() >= kMaxSavedList) return CommitFiles{std::move(files)};  // too long to be saved
-  }
-  hub.store->save_text(key, text + "]");
+  hub.store->save_text(key, saved_list(files));
   return CommitFiles{std::move(files)};
 }
 

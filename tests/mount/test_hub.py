@@ -12,7 +12,7 @@ import unittest
 
 from fetching import FetchTestCase
 from mounting import LIMIT_S, WEIGHTFS, run, until
-from test_archives import noise
+from test_archives import blobs_in, noise
 from hub_server import Hub, git_id
 import containers
 import npm_packages
@@ -340,6 +340,19 @@ class Offline(HubTestCase):
                     with self.assertRaises(OSError) as caught:
                         self.read_whole(point, *absent)
                     self.assertEqual(caught.exception.errno, errno.EHOSTUNREACH)
+        self.assertEqual(self.hub.requests(), [])
+
+    def test_long_list_is_saved(self):
+        self.hub.page_size = 60_000
+        names = [f"many/{i:06}-{'n' * 60}.txt" for i in range(130_000)]
+        self.publish(**dict.fromkeys(names, b""))
+        done = run("cat", "hf://org/demo", "files/config.json")
+        self.assertEqual((done.stdout.encode(), done.stderr[:1000]), (self.config, ""))
+        saved = [os.path.getsize(path) for path in blobs_in(self.cache())]
+        self.assertGreater(max(saved), 16 * MIB)
+        self.hub.forget()
+        done = run("ls", "--offline", "hf://org/demo", "files/many")
+        self.assertEqual((done.returncode, done.stdout.split()), (0, [os.path.basename(name) for name in names]), done.stderr[:1000])
         self.assertEqual(self.hub.requests(), [])
 
     def test_unknown_revision_is_not_cached(self):
