@@ -170,8 +170,8 @@ Result<Model> read_any(const Container& container, const Format* forced) {
     if (match == Match::no && format.suffixes.empty()) continue;
     auto model = match == Match::no ? failure(Code::unsupported, "") : format.read(container);
     if (model) return model;
-    // An I/O error would fail for every other format too.
-    if (model.error().code == Code::io) return named(model.error());
+    // An I/O error would fail for every other format too; bytes that are not those of a digest are no other format.
+    if (model.error().code == Code::io || model.error().code == Code::mismatch) return named(model.error());
     tried += fmt::format("{}{}{}", tried.empty() ? "" : ", ", format.name,
                          match == Match::no ? "" : " (" + model.error().message + ")");
   }

@@ -4,35 +4,18 @@
 
 #include <algorithm>
 
+#include "base/os/platform.h"
 #include "base/text.h"
 #include "base/values/json.h"
 
 namespace weightfs::registry {
 namespace {
 
-// This machine's architecture as a GOARCH value, which `platform` uses.
-#if defined(__x86_64__)
-constexpr std::string_view kArchitecture = "amd64";
-#elif defined(__aarch64__)
-constexpr std::string_view kArchitecture = "arm64";
-#elif defined(__riscv) && __riscv_xlen == 64
-constexpr std::string_view kArchitecture = "riscv64";
-#elif defined(__powerpc64__)
-constexpr std::string_view kArchitecture = "ppc64le";
-#elif defined(__s390x__)
-constexpr std::string_view kArchitecture = "s390x";
-#else
-constexpr std::string_view kArchitecture = "";
-#endif
-
-enum class Fit { none, some, platform };
-
-Fit fit_of(const Map& entry) {
+// An entry without a platform may be for any.
+PlatformFit fit_of(const Map& entry) {
   const Map* platform = entry.find_as<Map>("platform");
-  if (platform == nullptr) return Fit::some;
-  const std::string_view os = text_in(*platform, "os");
-  if (os == "linux" && text_in(*platform, "architecture") == kArchitecture) return Fit::platform;
-  return os == "unknown" ? Fit::none : Fit::some;  // BuildKit marks attestations this way
+  if (platform == nullptr) return PlatformFit::other;
+  return fit_of_platform(text_in(*platform, "os"), text_in(*platform, "architecture"));
 }
 
 const Map* chosen(const List& entries) {

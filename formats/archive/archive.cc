@@ -64,11 +64,12 @@ std::string Builder::clean(std::string_view name) {
   return path;
 }
 
-void Builder::add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32,
-                       std::optional<Digest> digest) {
+std::string Builder::add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32,
+                              std::optional<Digest> digest) {
   Part part{clean(name), Later<SourcePtr>::of(std::move(source)), digest};
   part.crc32 = crc32;
   archive_.parts.push_back(std::move(part));
+  return archive_.parts.back().path;
 }
 
 void Builder::add_link(std::string_view name, std::string target) {

@@ -58,9 +58,9 @@ class Builder {
   /// Charges the budget for a member of this name; call it before the member is added. Fails as the budget does.
   Result<void> charge_member(std::string_view name);
 
-  /// Adds a file. `source` must have its size without decoding.
-  void add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32 = {},
-                std::optional<Digest> digest = {});
+  /// Adds a file and returns its path. `source` must have its size without decoding.
+  std::string add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32 = {},
+                       std::optional<Digest> digest = {});
 
   /// Adds a symbolic link. A link that leaves the archive, is empty or is longer than kMaxLinkLength becomes a file
   /// with the link's text.

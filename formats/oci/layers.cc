@@ -155,8 +155,8 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
       builder.warnings().add("{}: shown compressed: {}", quoted(path), file.error().message);
     }
     TRY_VOID(builder.charge_member(path));
-    builder.add_file(path, bytes->verified, {}, layer.digest);
-    unverified.emplace(path, bytes->unverified);
+    // Of two layers with the same path, the last one is shown.
+    unverified.insert_or_assign(builder.add_file(path, bytes->verified, {}, layer.digest), bytes->unverified);
   }
   archive::Archive files = std::move(builder).finish();
   files.charge = charge;

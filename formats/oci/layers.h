@@ -20,7 +20,7 @@ using OpenBlob = std::function<Result<LayerBytes>(const Descriptor& blob, const 
 
 struct ArtifactFiles {
   archive::Archive archive;
-  std::map<std::string, Later<SourcePtr>> unverified = {};  ///< the unverified bytes of files that are layers
+  std::map<std::string, Later<SourcePtr>> unverified = {};  ///< the unverified bytes of layers by their file's path
 };
 
 /// The files of an artifact: a layer is a file, a tar a directory. Layers that cannot be opened are named by warnings.

@@ -38,10 +38,8 @@ Descriptor descriptor_of(const Map& from) {
   found.digest = parse_digest(found.digest_text);
   found.size = size_at(from, "size");
   found.annotations = annotations_of(from);
-  if (const Map* const platform = from.find_as<Map>("platform")) {
-    found.has_platform = true;
-    found.architecture = text_in(*platform, "architecture");
-  }
+  if (const Map* const platform = from.find_as<Map>("platform"))
+    found.fit = fit_of_platform(text_in(*platform, "os"), text_in(*platform, "architecture"));
   return found;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/budget.h"
 #include "base/digest.h"
+#include "base/os/platform.h"
 #include "base/source.h"
 #include "base/values/value.h"
 #include "formats/common/warnings.h"
@@ -22,12 +23,11 @@ inline constexpr uint64_t kMaxManifestSize = 4 << 20;
 
 struct Descriptor {
   std::string media_type;
-  std::string digest_text;        ///< as in the manifest
-  std::optional<Digest> digest;   ///< nothing if it is not a SHA-256 digest
-  std::optional<uint64_t> size;   ///< in bytes; nothing if it is missing or negative
-  Map annotations;                ///< texts only
-  bool has_platform = false;      ///< of a manifest in an index
-  std::string architecture = {};  ///< of its platform
+  std::string digest_text;              ///< as in the manifest
+  std::optional<Digest> digest;         ///< nothing if it is not a SHA-256 digest
+  std::optional<uint64_t> size;         ///< in bytes; nothing if it is missing or negative
+  Map annotations;                      ///< texts only
+  std::optional<PlatformFit> fit = {};  ///< of a manifest in an index that has a platform
 
   /// The text of an annotation; empty if there is none.
   std::string_view annotation(std::string_view key) const;

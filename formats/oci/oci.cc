@@ -140,8 +140,11 @@ Result<Model> model_in(ArtifactFiles artifact, const Container& container) {
                   .depth = container.depth + 1,
                   .budget = container.budget};
   // A layer that is a model by itself is parsed before it is verified. An index needs the files beside it.
-  const auto layer = artifact.unverified.find(directory->empty() ? *entry : fmt::format("{}/{}", *directory, *entry));
-  const bool is_alone = layer != artifact.unverified.end() && !split_model_named(*entry);
+  const std::string path = directory->empty() ? *entry : fmt::format("{}/{}", *directory, *entry);
+  const auto layer = artifact.unverified.find(path);
+  const Part* const file = files.find(path);
+  const bool is_layer = layer != artifact.unverified.end() && file != nullptr && file->digest;  // not a member of a tar
+  const bool is_alone = is_layer && !split_model_named(*entry);
   const SourcePtr verified = inner.bytes;
   if (is_alone) inner.bytes = TRY(layer->second.get());
   Model model = TRY(is_alone ? read_from_unverified(inner, verified) : read_model(inner));
@@ -236,14 +239,14 @@ OpenBlob blobs_in(const LayoutPtr& layout) {
   return [layout](const Descriptor& blob, const std::string& name) { return layout->open(blob, name); };
 }
 
-// The only manifest of an index, or that for Linux; nothing if it lists several models.
+// The only manifest of an index, or the first of those that fit best; nothing if it lists several models.
 const Descriptor* only_manifest(const Manifest& index) {
   const auto& all = index.manifests;
   if (all.size() == 1) return &all.front();
-  const auto has_platform = [](const Descriptor& each) { return each.has_platform; };
-  if (all.empty() || !std::ranges::any_of(all, has_platform)) return nullptr;
-  const auto fits = std::ranges::find_if(all, [](const Descriptor& each) { return each.architecture == "amd64"; });
-  return fits != all.end() ? &*fits : &*std::ranges::find_if(all, has_platform);
+  const Descriptor* best = nullptr;
+  for (const Descriptor& each : all)
+    if (each.fit && (best == nullptr || *each.fit > *best->fit)) best = &each;
+  return best;
 }
 
 std::string name_of(const Descriptor& manifest) {

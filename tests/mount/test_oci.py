@@ -399,6 +399,18 @@ class Layouts(OciTestCase):
                                   ("b", image, {"os": "linux", "architecture": "amd64"}))
         self.assert_is_model(self.mount(folder), "models/tiny.gguf")
 
+    def test_platform_of_the_image_is_chosen(self):
+        image = Artifact(config_type="application/vnd.oci.image.config.v1+json", config={}).add(LAYER, artifacts.tar({"models/tiny.gguf": self.gguf()}))
+        other = Artifact(config_type="application/vnd.oci.image.config.v1+json", config={}).add(LAYER, artifacts.tar({"models/other": b""}))
+        own = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, "amd64")
+        for number, (unfit, fit) in enumerate(((("linux", "amd64" if own != "amd64" else "arm64"), ("linux", own)),
+                                               (("windows", own), ("linux", "amd64")),
+                                               (("unknown", "unknown"), ("linux", "mips")))):
+            with self.subTest(unfit=unfit, fit=fit):
+                folder = artifacts.layout(self.path(f"layout{number}"), ("a", other, dict(zip(("os", "architecture"), unfit))),
+                                          ("b", image, dict(zip(("os", "architecture"), fit))))
+                self.assert_is_model(self.mount(folder, at=f"mnt{number}"), "models/tiny.gguf")
+
     def test_several_models_are_nested(self):
         other = modelpack().add(WEIGHT, self.gguf("Other"), "other.gguf")
         folder = artifacts.layout(self.path("layout"), ("one", self.artifact()), ("two", other))
@@ -414,6 +426,18 @@ class Layouts(OciTestCase):
         self.assert_is_model(point)
         with self.assertRaises(OSError):
             self.read_whole(point, "files", "a.txt")
+
+    def test_damaged_small_model_is_a_mismatch(self):
+        # semantics 14.5
+        model = self.gguf()
+        folder = artifacts.layout(self.path("layout"), ("latest", self.artifact()))
+        with open(os.path.join(folder, "blobs", "sha256", artifacts.digest(model)[7:]), "wb") as file:
+            file.write(model[:-1] + bytes([model[-1] ^ 1]))
+        for source in (folder, self.packed(folder)):
+            with self.subTest(source):
+                done = run("cat", source, "tensors/bias")
+                self.assertEqual(done.returncode, 7, done.stderr)
+                self.assertIn("digest", done.stderr)
 
     def test_verify_counts_layers_and_finds_a_changed_one(self):
         model = self.gguf(tensors=[Tensor("w", "int8", (5 << 20,), noise(5 << 20))])  # parsed before it is verified

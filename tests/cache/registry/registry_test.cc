@@ -227,6 +227,16 @@ TEST_F(RegistryIndexTest, ManifestForThisMachineIsPreferred) {
   EXPECT_EQ(told_index(entry(a) + "," + entry(b, mine) + "," + entry(a, mine)), b);
 }
 
+TEST_F(RegistryIndexTest, Amd64IsPreferredToOtherMachines) {
+  const auto platform = [](const char* os, const char* architecture) {
+    return fmt::format(R"(,"platform":{{"os":"{}","architecture":"{}"}})", os, architecture);
+  };
+  const std::string a = manifest("a");
+  const std::string b = manifest("b");
+  EXPECT_EQ(told_index(entry(a, platform("linux", "mips")) + "," + entry(b, platform("linux", "amd64"))), b);
+  EXPECT_EQ(told_index(entry(a, platform("linux", "mips")) + "," + entry(b, platform("windows", "amd64"))), a);
+}
+
 TEST_F(RegistryIndexTest, AttestationIsLastChoice) {
   const std::string a = manifest("a");
   const std::string b = manifest("b");

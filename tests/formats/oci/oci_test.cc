@@ -172,15 +172,31 @@ TEST(OciLayout, SeveralModelsAreNested) {
 
 // A header is parsed before the blob is verified; its tensors are not served.
 TEST(OciLayout, WrongDigestIsErrorOfItsTensors) {
-  auto files = artifacts::layout_files({small_artifact()});
-  for (auto& [path, bytes] : files)
-    if (bytes == inner_model()) bytes.back() = '!';
-  const Model model = read_tar(artifacts::tar_of(files));
+  for (const char* const path : {"m.safetensors", "./m.safetensors", "/d//./m.safetensors"}) {
+    const auto artifact = artifacts::ArtifactBuilder("{}").layer({artifacts::kRawWeight, inner_model(), path});
+    auto files = artifacts::layout_files({artifact});
+    for (auto& [name, bytes] : files)
+      if (bytes == inner_model()) bytes.back() = '!';
+    const Model model = read_tar(artifacts::tar_of(files));
+    ASSERT_EQ(model.tensors.size(), 1U) << path;
+    std::byte first;
+    const auto read = model.tensors[0].source.read(0, std::span(&first, 1));
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, Code::mismatch) << read.error().message;
+  }
+}
+
+// The header and the tensors are of the same file: the last one with the path.
+TEST(OciArtifact, FileOfTarReplacesLayerWithItsPath) {
+  const std::string layer = SafetensorsBuilder().tensor("a", "U8", "1", "1").build();
+  const std::string member = SafetensorsBuilder().tensor("b", "U8", "1", "2").build();
+  const Model model = read_artifact(artifacts::ArtifactBuilder("{}")
+                                        .layer({artifacts::kRawWeight, layer, "./m.safetensors"})
+                                        .layer({"application/vnd.cncf.model.weight.v1.tar",
+                                                tars::TarBuilder().file("m.safetensors", member).build(), ""}));
   ASSERT_EQ(model.tensors.size(), 1U);
-  std::byte first;
-  const auto read = model.tensors[0].source.read(0, std::span(&first, 1));
-  ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().code, Code::mismatch) << read.error().message;
+  EXPECT_EQ(model.tensors[0].name, "b");
+  EXPECT_EQ(well(read_text(model.tensors[0].source, 0, 1)), "2");
 }
 
 TEST(OciManifest, IsNotOllamas) {
