@@ -47,6 +47,15 @@ struct Object {
   Time modified = 0;
 };
 
+/// What names an object: its key, and a version of it.
+struct ObjectName {
+  std::string key;
+  std::string version = {};  ///< the ID of a version; empty: the current one
+
+  /// "KEY" or "KEY?versionId=ID", for messages and as a key of the cache.
+  std::string text() const { return version.empty() ? key : key + "?versionId=" + version; }
+};
+
 /// An object that was opened.
 struct OpenObject {
   SourcePtr bytes;
@@ -62,8 +71,9 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
                                               http::ClientPtr http);
 
   /// Requests the first bytes of an object, unless it is still in use; nothing if there is no such object. Fails with
-  /// not_found (no such bucket), network, and unsupported (access denied, another refusal of the server).
-  Result<std::optional<OpenObject>> find(const std::string& key);
+  /// not_found (no such bucket), network, unsupported (access denied, another refusal of the server), and mismatch if
+  /// the server sends another version than the one that is named.
+  Result<std::optional<OpenObject>> find(const ObjectName& name);
 
   /// Requests the names, sizes and versions of all objects whose keys begin with `prefix`. Fails as find(), with
   /// corrupt for an invalid listing, and with unsupported beyond kMaxObjects.
@@ -88,8 +98,8 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   Result<Answer> request(const std::string& key, const std::string& query, std::vector<std::string> headers,
                          size_t max_size);
   Error error_of(const Answer& answer, std::string_view key) const;
-  Result<std::optional<OpenObject>> find_online(const std::string& key);
-  Result<std::optional<OpenObject>> find_saved(const std::string& key);
+  Result<std::optional<OpenObject>> find_online(const ObjectName& name);
+  Result<std::optional<OpenObject>> find_saved(const ObjectName& name);
   Result<std::vector<Object>> list_online(const std::string& prefix);
   Result<std::vector<Object>> list_saved(const std::string& prefix);
   std::string saved_as(std::string_view kind, std::string_view key) const;
@@ -101,7 +111,7 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   mutable std::mutex mutex_;  // guards the rest
   std::shared_ptr<const Place> place_;
   std::deque<SourcePtr> open_;  // those of listings that were opened last
-  std::map<std::string, std::pair<std::weak_ptr<const Source>, Time>> found_;  // by key
+  std::map<std::string, std::pair<std::weak_ptr<const Source>, Time>> found_;  // by ObjectName::text()
 };
 
 using BucketPtr = std::shared_ptr<Bucket>;

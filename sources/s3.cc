@@ -1,4 +1,5 @@
-// A SOURCE in an object store: `s3://BUCKET/KEY` is a model file, whose other files are the objects beside it;
+// A SOURCE in an object store: `s3://BUCKET/KEY` is a model file, whose other files are the objects beside it, and
+// `s3://BUCKET/KEY?versionId=ID` a version of it;
 // `s3://BUCKET/PREFIX/` are all objects whose keys begin with that prefix, shown like a directory.
 #include "cache/s3.h"
 
@@ -16,27 +17,38 @@
 namespace weightfs {
 namespace {
 
-// "//BUCKET/KEY"
-struct ObjectName {
+// "//BUCKET/KEY", "//BUCKET/KEY?versionId=ID"
+struct NamedObject {
   std::string bucket;
-  std::string key;  // empty: the bucket
+  std::string key;      // empty: the bucket
+  std::string version;  // empty: the current one
 
   bool is_prefix() const { return key.empty() || key.ends_with('/'); }
-  std::string shown() const { return fmt::format("s3://{}/{}", printable(bucket), printable(key)); }
+  s3::ObjectName name() const { return {key, version}; }
+  std::string shown() const { return fmt::format("s3://{}/{}", printable(bucket), printable(name().text())); }
   // The key up to its last `/`, and the rest.
   std::string folder() const { return key.substr(0, key.rfind('/') + 1); }
   std::string file() const { return key.substr(key.rfind('/') + 1); }
 };
 
-Result<ObjectName> parse_object_name(const std::string& rest) {
+Result<NamedObject> parse_object_name(const std::string& rest) {
   constexpr size_t kMaxKey = 1024;
+  constexpr size_t kMaxVersion = 1024;
+  constexpr std::string_view kVersion = "?versionId=";
   const auto invalid = [&](const char* problem) {
     return failure(Code::unsupported, fmt::format("{}: {}", quoted("s3:" + rest), problem));
   };
   if (!rest.starts_with("//")) return invalid("not a valid name of an object; write s3://BUCKET/KEY");
   const size_t slash = std::min(rest.find('/', 2), rest.size());
-  ObjectName name{rest.substr(2, slash - 2), rest.substr(std::min(slash + 1, rest.size()))};
+  NamedObject name{rest.substr(2, slash - 2), rest.substr(std::min(slash + 1, rest.size())), ""};
   if (name.bucket.empty()) return invalid("names no bucket");
+  if (const size_t question = name.key.rfind(kVersion); question != name.key.npos) {
+    name.version = name.key.substr(question + kVersion.size());
+    name.key.resize(question);
+    const bool is_plain = std::ranges::all_of(name.version, [](char c) { return c > ' ' && c < 0x7f; });
+    if (name.version.empty() || name.version.size() > kMaxVersion || !is_plain || name.is_prefix())
+      return invalid("not a valid version; write s3://BUCKET/KEY?versionId=ID");
+  }
   if (name.key.size() > kMaxKey) return invalid("a key has at most 1024 bytes");
   // libcurl, proxies and servers remove such components from a URL's path.
   for (std::string_view left = name.key; !left.empty();) {
@@ -48,7 +60,7 @@ Result<ObjectName> parse_object_name(const std::string& rest) {
   return name;
 }
 
-Result<s3::BucketPtr> open_bucket(const ObjectName& name, const OpenOptions& options) {
+Result<s3::BucketPtr> open_bucket(const NamedObject& name, const OpenOptions& options) {
   const RegistryOptions& registries = options.registries;
   if (registries.store == nullptr || registries.s3 == nullptr)
     return failure(Code::unsupported, fmt::format("{}: object stores are not available here", name.shown()));
@@ -58,16 +70,16 @@ Result<s3::BucketPtr> open_bucket(const ObjectName& name, const OpenOptions& opt
       });
 }
 
-Result<SourcePtr> open_object(const s3::BucketPtr& bucket, const ObjectName& name) {
-  auto found = TRY(bucket->find(name.key));
+Result<SourcePtr> open_object(const s3::BucketPtr& bucket, const NamedObject& name) {
+  auto found = TRY(bucket->find(name.name()));
   if (found) return std::move(found->bytes);
   return failure(Code::not_found, fmt::format("{}: no such object", name.shown()));
 }
 
-Result<SourceEntry> object_entry(const s3::BucketPtr& bucket, const ObjectName& name, s3::OpenObject object,
+Result<SourceEntry> object_entry(const s3::BucketPtr& bucket, const NamedObject& name, s3::OpenObject object,
                                  const OpenOptions& options, Check check) {
   const auto open = [bucket, name](std::string_view path) {
-    return open_object(bucket, {name.bucket, name.folder() + std::string(path)});
+    return open_object(bucket, {name.bucket, name.folder() + std::string(path), ""});
   };
   const Container container{name.file(), std::move(object.bytes),
                             std::make_shared<UnlistedFolder>(open, options.on_opened), options.blobs};
@@ -79,7 +91,7 @@ Result<SourceEntry> object_entry(const s3::BucketPtr& bucket, const ObjectName& 
 }
 
 // All objects whose keys begin with the name, which ends with `/` or is empty.
-Result<SourceEntry> prefix_entry(const s3::BucketPtr& bucket, ObjectName name, const OpenOptions& options) {
+Result<SourceEntry> prefix_entry(const s3::BucketPtr& bucket, NamedObject name, const OpenOptions& options) {
   const std::vector<s3::Object> objects = TRY(bucket->list(name.key));
   FileListBuilder files;
   Time modified = 0;
@@ -105,10 +117,12 @@ Result<SourceEntry> prefix_entry(const s3::BucketPtr& bucket, ObjectName name, c
 }  // namespace
 
 Result<SourceEntry> find_object(const std::string& rest, const OpenOptions& options, Check check) {
-  ObjectName name = TRY(parse_object_name(rest));
+  NamedObject name = TRY(parse_object_name(rest));
   const s3::BucketPtr bucket = TRY(open_bucket(name, options));
   if (name.is_prefix()) return prefix_entry(bucket, std::move(name), options);
-  if (auto object = TRY(bucket->find(name.key))) return object_entry(bucket, name, std::move(*object), options, check);
+  if (auto object = TRY(bucket->find(name.name())))
+    return object_entry(bucket, name, std::move(*object), options, check);
+  if (!name.version.empty()) return failure(Code::not_found, fmt::format("{}: no such version", name.shown()));
   name.key += '/';
   auto entry = prefix_entry(bucket, name, options);
   if (!entry && entry.error().code == Code::not_found)
@@ -118,7 +132,7 @@ Result<SourceEntry> find_object(const std::string& rest, const OpenOptions& opti
 }
 
 Result<SourcePtr> open_object_file(const std::string& rest, const OpenOptions& options) {
-  const ObjectName name = TRY(parse_object_name(rest));
+  const NamedObject name = TRY(parse_object_name(rest));
   if (name.is_prefix()) return failure(Code::unsupported, fmt::format("{}: names a directory", name.shown()));
   return open_object(TRY(open_bucket(name, options)), name);
 }

@@ -76,6 +76,16 @@ std::optional<uint64_t> take_number(std::string_view& line) {
   return value;
 }
 
+std::string query_of(const ObjectName& name) {
+  return name.version.empty() ? "" : "?versionId=" + encoded(name.version);
+}
+
+// Whether the response is of the named version. A store without versions ignores the parameter.
+bool has_version(const http::Response& response, const ObjectName& name) {
+  if (name.version.empty()) return true;
+  return response.header("x-amz-version-id").value_or("null") == name.version;
+}
+
 // The region that a refusal names, if the request should be repeated there.
 std::string region_in(const registry::Response& page) {
   constexpr std::array kStatuses = {301, 307, 400, 403};
@@ -94,8 +104,8 @@ struct Bucket::Place {
   std::shared_ptr<Signer> signer;
 
   std::string object_url(std::string_view key) const { return fmt::format("{}/{}", url, encoded(key, "/")); }
-  download::Origin origin(std::string_view key) const {
-    return {.url = object_url(key), .credentials = signer, .error_text = error_text};
+  download::Origin origin(const ObjectName& name) const {
+    return {.url = object_url(name.key) + query_of(name), .credentials = signer, .error_text = error_text};
   }
 };
 
@@ -133,7 +143,7 @@ class Bucket::ListedObject final : public Source {
       const std::scoped_lock lock(mutex_);
       bytes = bytes_.lock();
       if (bytes != nullptr) return bytes;
-      bytes = TRY(bucket_->store_->open_version(bucket_->place()->origin(key_), {size_, etag_}, ""));
+      bytes = TRY(bucket_->store_->open_version(bucket_->place()->origin({key_}), {size_, etag_}, ""));
       bytes_ = bytes;
     }
     bucket_->keep_open(bytes);
@@ -212,14 +222,15 @@ std::string Bucket::saved_as(std::string_view kind, std::string_view key) const 
 
 // ---- one object
 
-Result<std::optional<OpenObject>> Bucket::find(const std::string& key) {
+Result<std::optional<OpenObject>> Bucket::find(const ObjectName& name) {
+  const std::string key = name.text();
   {
     const std::scoped_lock lock(mutex_);
     const auto found = found_.find(key);
     if (found != found_.end())
       if (auto bytes = found->second.first.lock()) return OpenObject{std::move(bytes), found->second.second};
   }
-  auto object = TRY(http_ == nullptr ? find_saved(key) : find_online(key));
+  auto object = TRY(http_ == nullptr ? find_saved(name) : find_online(name));
   if (!object) return object;
   const std::scoped_lock lock(mutex_);
   std::erase_if(found_, [](const auto& entry) { return entry.second.first.expired(); });
@@ -228,13 +239,14 @@ Result<std::optional<OpenObject>> Bucket::find(const std::string& key) {
 }
 
 // The saved text: the region, and the version.
-Result<std::optional<OpenObject>> Bucket::find_online(const std::string& key) {
+Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
+  const std::string key = name.text();
   std::vector<std::string> headers = {fmt::format("Range: bytes=0-{}", kHead - 1)};
   const std::string saved = store_->load_text(saved_as("version", key)).value_or("");
   const auto known =
       download::parse_version(std::string_view(saved).substr(std::min(saved.find('\n') + 1, saved.size())));
   if (known && known->has_quoted_etag()) headers.push_back("If-None-Match: " + known->etag);
-  Answer answer = TRY(request(key, "", std::move(headers), kHead));
+  Answer answer = TRY(request(name.key, query_of(name), std::move(headers), kHead));
   const http::Response& head = answer.page.head;
   const auto range = download::parse_content_range(head.header("content-range").value_or(""));
   const auto length = download::content_length(head);
@@ -255,6 +267,8 @@ Result<std::optional<OpenObject>> Bucket::find_online(const std::string& key) {
     return tl::unexpected(error_of(answer, key));
   }
   const bool has_head = head.status == 206 || head.status == 200;
+  if (has_head && !has_version(head, name))
+    return failure(Code::mismatch, fmt::format("{}: the server sends another version", shown(key)));
   std::string first = has_head ? std::move(answer.page.body) : "";
   if (has_head && first.size() != std::min(kHead, version.size))
     return failure(Code::corrupt, fmt::format("{}: sends other bytes than its content-range", shown(key)));
@@ -262,17 +276,17 @@ Result<std::optional<OpenObject>> Bucket::find_online(const std::string& key) {
     store_->save_text(saved_as("version", key),
                       fmt::format("{}\n{}", answer.place->region, download::version_text(version)));
   const Time modified = http_time(head.header("last-modified").value_or(""));
-  return OpenObject{TRY(store_->open_version(answer.place->origin(key), version, std::move(first))), modified};
+  return OpenObject{TRY(store_->open_version(answer.place->origin(name), version, std::move(first))), modified};
 }
 
-Result<std::optional<OpenObject>> Bucket::find_saved(const std::string& key) {
-  const auto saved = store_->load_text(saved_as("version", key));
+Result<std::optional<OpenObject>> Bucket::find_saved(const ObjectName& name) {
+  const auto saved = store_->load_text(saved_as("version", name.text()));
   const size_t line = saved ? saved->find('\n') : std::string::npos;
   if (line == std::string::npos) return std::nullopt;
   const auto version = download::parse_version(std::string_view(*saved).substr(line + 1));
   if (!version || !is_region(saved->substr(0, line))) return std::nullopt;
   move_to(saved->substr(0, line));
-  return OpenObject{TRY(store_->open_version(place()->origin(key), *version, "")), 0};
+  return OpenObject{TRY(store_->open_version(place()->origin(name), *version, "")), 0};
 }
 
 // Each open object has a file descriptor, and a listing may have more objects than a process may have descriptors.

@@ -245,6 +245,52 @@ class Versions(S3TestCase):
                 self.assertGreaterEqual(self.count(status=412), 1)
                 self.assertEqual(self.read_whole(self.mount("--no-cache", source, at=name + "2"), "tensors", "layer.3"), new[3].data)
 
+    def put_versions(self, *versions):
+        """Puts versions of a model of one tensor; returns its URL and the tensors' data by version."""
+        data = {version: noise(MIB, seed=200 + i) for i, version in enumerate(versions)}
+        for version in versions:
+            written = [tensor._replace(data=data[version]) for tensor in tensors(1, MIB)]
+            url = self.store.put("models", "tiny/model.safetensors", stores.safetensors(self.path("."), written), version=version)
+        return url, data
+
+    # semantics 23.8
+    def test_version_of_an_object_is_pinned(self):
+        self.login()
+        url, data = self.put_versions("v1/+=~", "v2")
+        points = {version: self.mount(f"{url}?versionId={version}", at=f"mnt{i}") for i, version in enumerate(data)}
+        self.store.put("models", "tiny/model.safetensors", b"replaced", version="v3")
+        for version, point in points.items():
+            with self.subTest(version):
+                self.assertEqual(self.read_whole(point, "tensors", "layer.0"), data[version])
+                self.assertEqual(json.loads(self.read_whole(point, "metadata.json"))["source"], f"{url}?versionId={version}")
+                self.assertEqual(os.listdir(os.path.join(point, "files")), ["model.safetensors"])
+        self.assertEqual({request.query.get("versionId") for request in self.store.requests()}, set(data))
+        before = len(self.store.requests())
+        done = subprocess.run([WEIGHTFS, "cat", "--offline", f"{url}?versionId=v2", "tensors/layer.0"], capture_output=True, timeout=60)
+        self.assertEqual((done.stdout, done.stderr), (data["v2"], b""))
+        self.assertEqual(len(self.store.requests()), before)
+
+    # semantics 23.8
+    def test_version_that_does_not_exist_or_is_not_one(self):
+        self.login()
+        url, _ = self.put_versions("v1")
+        self.assertEqual(self.message(f"{url}?versionId=v2"), (3, f"weightfs: {url}?versionId=v2: no such version"))
+        count = len(self.store.requests())
+        for name in (f"{url}?versionId=", f"{url}?versionId=a b", f"{url}?versionId=" + "v" * 1025, "s3://models/tiny/?versionId=v1",
+                     "s3://models/?versionId=v1"):
+            with self.subTest(name):
+                status, text = self.message(name)
+                self.assertEqual(status, 4)
+                self.assertIn("not a valid version", text)
+        self.assertEqual(len(self.store.requests()), count)
+
+    # semantics 23.8
+    def test_store_that_ignores_the_version_is_detected(self):
+        self.login()
+        url, _ = self.put_model()
+        self.assertEqual(self.message(f"{url}?versionId=v1"), (7, f"weightfs: {url}?versionId=v1: the server sends another version"))
+        self.assertEqual(self.message(f"{url}?versionId=null")[0], 0)
+
     # semantics 23.4
     def test_object_that_changes_within_a_read_is_never_mixed(self):
         self.login()

@@ -23,6 +23,7 @@ class StoredObject(NamedTuple):
     data: bytes
     storage_class: str = "STANDARD"
     modified: str = "2026-01-02T03:04:05.000Z"
+    version: str = ""  # the ID; empty: the bucket has no versions
 
     @property
     def etag(self):
@@ -77,6 +78,7 @@ class S3Server:
 
     def __init__(self, region=REGION, token=None, page=1000):
         self.buckets, self.public = {}, set()
+        self.versions = {}        # {(bucket, key, ID): StoredObject}
         self.region, self.token, self.page = region, token, page
         self.log = []
         self.before = []          # called with each handler before its request; returns True if it has answered
@@ -104,7 +106,8 @@ class S3Server:
         return f"http://127.0.0.1:{self.port}"
 
     def put(self, bucket, key, data, **kwargs):
-        self.buckets.setdefault(bucket, {})[key] = StoredObject(data, **kwargs)
+        stored = self.buckets.setdefault(bucket, {})[key] = StoredObject(data, **kwargs)
+        self.versions[bucket, key, stored.version] = stored
         return f"s3://{bucket}/{key}"
 
     def requests(self):
@@ -229,6 +232,10 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
 
     def get(self, bucket, key):
         stored = self.store.buckets[bucket].get(key)
+        if stored is not None and stored.version and "versionId" in self.query:
+            stored = self.store.versions.get((bucket, key, self.query["versionId"]))
+            if stored is None:
+                raise Refused(404, "NoSuchVersion", "The specified version does not exist.", in_xml("Key", escaped(key)))
         if stored is None:
             raise Refused(404, "NoSuchKey", "The specified key does not exist.", in_xml("Key", escaped(key)))
         if stored.storage_class in ("GLACIER", "DEEP_ARCHIVE"):
@@ -236,7 +243,7 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         data, etag = stored.data, stored.etag
         when = datetime.datetime.strptime(stored.modified, "%Y-%m-%dT%H:%M:%S.000Z")
         headers = {"ETag": etag, "Accept-Ranges": "bytes", "Last-Modified": when.strftime("%a, %d %b %Y %H:%M:%S GMT"),
-                   "Content-Type": "binary/octet-stream"}
+                   "Content-Type": "binary/octet-stream", **({"x-amz-version-id": stored.version} if stored.version else {})}
         if self.headers.get("If-Match", etag) != etag:
             raise Refused(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
         if self.headers.get("If-None-Match") == etag:
