@@ -54,7 +54,12 @@ std::string one_line(const Value& value) {
 void print_facts(const Model& model, const std::string& source) {
   Table facts({{""}, {""}});
   facts.add({"format", model.version.empty() ? model.format : fmt::format("{} {}", model.format, model.version)});
-  for (const auto& [key, value] : model.common) facts.add({cell(key), one_line(value)});
+  for (const auto& [key, value] : model.common) {
+    const auto* const fields = std::get_if<Map>(&value);
+    if (fields == nullptr) facts.add({cell(key), one_line(value)});
+    for (const auto& [inner, field] : fields == nullptr ? Map() : *fields)
+      facts.add({cell(key + " " + inner), one_line(field)});
+  }
   uint64_t bytes = 0;
   for (const TensorView& tensor : model.tensors) bytes += tensor.nbytes();
   facts.add({"files", fmt::format("{}, {}", model.parts.size(), human_size(file_bytes(model)))});

@@ -7,6 +7,7 @@
 
 #include "base/os/mounts.h"
 #include "base/text.h"
+#include "formats/signature.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -37,6 +38,7 @@ Result<Opened> open_entry_file_model(const Location& directory, const std::strin
     options.log(line);
     model.warnings.push_back(std::move(line));
   }
+  describe_signature(model, *model.budget);
   return OpenedModel{std::make_shared<Model>(std::move(model)), directory.path(), time};
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "base/text.h"
+#include "formats/signature.h"
 
 namespace weightfs {
 namespace {
@@ -115,6 +116,7 @@ class ListedDirectory {
     Model model = TRY(read_model(container, options_.forced));
     if (with == With::all_files) add_other_files(model);
     add_digests(model);
+    describe_signature(model, *model.budget);
     for (const auto& [key, value] : listed_->facts)
       if (model.common.find(key) == nullptr) model.common.set(key, value);
     model.warnings.insert(model.warnings.end(), listed_->list.warnings.begin(), listed_->list.warnings.end());

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "base/values/base64.h"
 #include "base/values/json.h"
-#include "cache/registry/base64.h"
 
 namespace weightfs::registry {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/text.h"
-#include "cache/registry/base64.h"
+#include "base/values/base64.h"
 
 namespace weightfs::registry {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "base/digest.h"
 #include "base/text.h"
+#include "base/values/base64.h"
 #include "base/values/json.h"
-#include "cache/registry/base64.h"
 #include "cache/registry/request_with_retry.h"
 
 namespace weightfs::registry {

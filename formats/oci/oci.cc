@@ -16,6 +16,7 @@
 #include "formats/common/unverified.h"
 #include "formats/oci/layers.h"
 #include "formats/oci/manifest.h"
+#include "formats/signature.h"
 
 namespace weightfs::oci {
 namespace {
@@ -179,6 +180,7 @@ Result<Model> read_artifact(const Manifest& manifest, const OpenBlob& open, cons
   files.archive.warnings.append(warnings, "");
   Model model = TRY(model_in(std::move(files), container));
   add_common(model.common, manifest, fields);
+  describe_signature(model, *container.budget);
   flat::add_facts(model.metadata, "oci", facts_of(manifest, fields));
   return model;
 }

@@ -105,6 +105,34 @@ class Trees(HubTestCase):
         self.assertEqual(facts, {"repository": "org/demo", "commit": commit, "license": "mit", "gated": "auto",
                                  "library": "transformers", "base_model": "org/base"})
 
+    # semantics 5.5
+    def test_signature_is_described_without_reading_the_signed_files(self):
+        data, _ = self.model()
+        signature = stores.model_signature({"model.safetensors": stores.sha256(data), "config.json": "0" * 64, "missing": "1" * 64})
+        self.publish(**{"model.sig": signature})
+        metadata = self.metadata(self.mount("hf://org/demo"))
+        self.assertEqual(metadata["signature"], {"bundle": "application/vnd.dev.sigstore.bundle.v0.3+json",
+                                                 "predicate": "https://model_signing/signature/v1.0",
+                                                 "resources": 3, "equal": 1, "different": 0, "unknown": 2})
+        self.assertEqual(len(self.hub.requests("hub", "model.sig")), 1)
+        self.assertEqual(self.hub.requests("hub", "config.json"), [])
+        done = run("info", "hf://org/demo")
+        self.assertRegex(done.stdout, r"signature bundle +application/vnd\.dev\.sigstore\.bundle\.v0\.3\+json\n")
+        self.assertRegex(done.stdout, r"signature equal +1\n")
+
+    # semantics 5.5
+    def test_signature_that_differs_or_cannot_be_read_is_a_warning(self):
+        repository, written = self.publish(**{"model.sig": stores.model_signature({"model.safetensors": "0" * 64})})
+        point = self.mount("hf://org/demo")
+        self.assertEqual(self.read_whole(point, "warnings.txt").decode(),
+                         'model.sig: states another SHA-256 of "model.safetensors" than its source\n')
+        self.assertEqual(self.read_whole(point, "tensors", "layer.1"), written[1].data)
+        self.unmount(point)
+        repository.files()["model.sig"].sent = b"wrong"
+        point = self.mount("--no-cache", "hf://org/demo", at="second")
+        self.assertIn("model.sig: not read: ", self.read_whole(point, "warnings.txt").decode())
+        self.assertEqual(self.read_whole(point, "tensors", "layer.1"), written[1].data)
+
     def test_times_are_those_of_the_last_change(self):
         self.publish()
         self.assertEqual(os.stat(os.path.join(self.mount("hf://org/demo"), "files", "config.json")).st_mtime, 1714979289)
@@ -401,7 +429,7 @@ class LocalCache(HubTestCase):
         metadata = self.metadata(point)
         self.assertEqual((metadata["source"], metadata["commit"]), (f"hf://org/demo@{self.commit}", self.commit))
 
-    def test_missing_files_are_not_listed_and_a_warning_says_so(self):
+    def test_missing_files_are_not_listed_with_a_warning(self):
         snapshot = self.cached("sub/vocab.txt", "README.md")
         point = self.mounted()
         self.assertEqual(sorted(os.listdir(os.path.join(point, "files"))), ["config.json", "model.safetensors"])

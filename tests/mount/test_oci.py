@@ -411,6 +411,14 @@ class Layouts(OciTestCase):
                                           ("b", image, dict(zip(("os", "architecture"), fit))))
                 self.assert_is_model(self.mount(folder, at=f"mnt{number}"), "models/tiny.gguf")
 
+    # semantics 5.5
+    def test_signature_is_described(self):
+        signature = stores.model_signature({"model.gguf": stores.sha256(self.gguf()), "other": "0" * 64})
+        artifact = self.artifact().add("application/vnd.cncf.model.doc.v1.raw", signature, "model.sig")
+        shown = self.metadata(self.mount(artifacts.layout(self.path("layout"), ("latest", artifact))))["signature"]
+        self.assertEqual({key: shown[key] for key in ("resources", "equal", "different", "unknown")},
+                         {"resources": 2, "equal": 1, "different": 0, "unknown": 1})
+
     def test_several_models_are_nested(self):
         other = modelpack().add(WEIGHT, self.gguf("Other"), "other.gguf")
         folder = artifacts.layout(self.path("layout"), ("one", self.artifact()), ("two", other))

@@ -5,6 +5,7 @@ import mmap
 import stat
 
 from mounting import Hole, MountTestCase, Tensor, containers, descriptors_of, numbers, os, requests_of, run, sample_tensors, subprocess, until
+import stores
 
 try:
     import numpy
@@ -278,3 +279,13 @@ class Safetensors(MountTestCase):
                     self.assertEqual(file.read(), tensor.data)
             self.assertIn("model-00001-of-00002.safetensors", os.listdir(f"{mnt}/files"))
             self.assertEqual("config.json" in os.listdir(f"{mnt}/files"), source == "model")
+
+    # semantics 5.5
+    def test_signature_in_a_directory_is_described(self):
+        os.mkdir(self.path("model"))
+        containers.write_safetensors_shards(self.path("model"), [sample_tensors()[:2], sample_tensors()[2:]])
+        self.write("model/model.sig", stores.model_signature({"config.json": "0" * 64}))
+        self.mount(self.path("model"))
+        shown = json.loads(self.read("mnt", "metadata.json"))["signature"]
+        self.assertEqual({key: shown[key] for key in ("resources", "equal", "different", "unknown")},
+                         {"resources": 1, "equal": 0, "different": 0, "unknown": 1})

@@ -4,6 +4,7 @@ digest. Standard library only.
 A Package is a model that can be written into a store, or pushed to a registry; both must then
 show the same tree.
 """
+import base64
 import hashlib
 import json
 import os
@@ -180,6 +181,16 @@ def put_snapshot_in_hub_cache(folder, files, id="org/demo", kind="models", commi
         os.symlink("../" * (2 + path.count("/")) + "blobs/" + blob, link)
     Store.put(os.path.join(top, "refs", revision), commit.encode())
     return os.path.join(top, "snapshots", commit)
+
+
+def model_signature(digests):
+    """A model.sig of OpenSSF Model Signing, with an empty signature. `digests`: SHA-256 in hex by path."""
+    resources = [{"name": path, "algorithm": "sha256", "digest": digest} for path, digest in sorted(digests.items())]
+    statement = {"_type": "https://in-toto.io/Statement/v1", "subject": [], "predicateType": "https://model_signing/signature/v1.0",
+                 "predicate": {"serialization": {"method": "files", "hash_type": "sha256"}, "resources": resources}}
+    envelope = {"payload": base64.b64encode(json.dumps(statement).encode()).decode(), "payloadType": "application/vnd.in-toto+json",
+                "signatures": [{"sig": "", "keyid": ""}]}
+    return json.dumps({"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json", "verificationMaterial": {}, "dsseEnvelope": envelope}).encode()
 
 
 def put_in_carton_cache(folder, data, url):

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
-#include "cache/registry/base64.h"
+#include "base/values/base64.h"
 #include "tests/cache/registry_fixture.h"
 #include "tests/support/ssh_key.h"
 

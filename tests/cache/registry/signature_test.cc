@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
-#include "cache/registry/base64.h"
+#include "base/values/base64.h"
 #include "tests/support/ssh_key.h"
 
 namespace weightfs::test::registry_signature_test {

@@ -1,10 +1,10 @@
-#include "cache/registry/base64.h"
+#include "base/values/base64.h"
 
 #include <openssl/evp.h>
 
 #include <algorithm>
 
-namespace weightfs::registry {
+namespace weightfs {
 namespace {
 
 const unsigned char* octets(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
@@ -40,4 +40,4 @@ std::optional<std::string> from_base64(std::string_view text) {
   return base64(out) == text ? std::optional(std::move(out)) : std::nullopt;
 }
 
-}  // namespace weightfs::registry
+}  // namespace weightfs

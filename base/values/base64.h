@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace weightfs::registry {
+namespace weightfs {
 
 /// The standard alphabet, with padding (section 4).
 std::string base64(std::string_view bytes);
@@ -17,4 +17,4 @@ std::string base64url(std::string_view bytes);
 /// the last byte.
 std::optional<std::string> from_base64(std::string_view text);
 
-}  // namespace weightfs::registry
+}  // namespace weightfs

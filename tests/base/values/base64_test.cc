@@ -1,4 +1,4 @@
-#include "cache/registry/base64.h"
+#include "base/values/base64.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,6 @@
 
 namespace weightfs::base64_test {
 namespace {
-
-using namespace registry;
 
 // RFC 4648, section 10.
 TEST(Base64, MatchesTestVectorsInBothDirections) {
