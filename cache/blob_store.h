@@ -3,6 +3,7 @@
 // A process that forks must open the store afterwards: threads and locks do not survive fork(2).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +31,9 @@ struct FetchSettings {
   /// Download and verify a blob from a server of the user as a whole before its first byte is served. Otherwise the
   /// ranges of large ones are served as they were received.
   bool verify_whole = false;
+  /// How long a server of the user that sends a whole blob instead of a range is asked again: a pull-through cache may
+  /// be storing the blob, and each request that it answers meanwhile is another download from its origin.
+  std::chrono::seconds wait_for_ranges{0};
 };
 
 struct StoreOptions {

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -13,6 +15,7 @@
 #include "cache/blobs/local_copies.h"
 #include "cache/blobs/remote_source.h"
 #include "cache/blobs/saved_texts.h"
+#include "cache/download/mirror_scheduler.h"
 
 namespace weightfs::blobs {
 namespace {
@@ -179,10 +182,26 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return reported.has_value() && *reported == size_;
   }
 
+  Result<void> sleep_for(std::chrono::milliseconds time) const {
+    constexpr std::chrono::milliseconds kInterval{100};
+    for (; time.count() > 0; time -= kInterval)
+      if (is_cancelled() || !download::interruptible_sleep(std::min(time, kInterval), store_->stop_token()))
+        return failure(Code::resource, "cancelled");
+    return {};
+  }
+
   Result<RemoteSourcePtr> open_ranges() const {
     // Of one server: until all ranges are verified, nothing proves that another one has the same bytes.
     auto remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
-    if (remote->has_ranges() == false) return nullptr;
+    const auto until = std::chrono::steady_clock::now() + store_->fetching().wait_for_ranges;
+    download::RetryPolicy policy = store_->fetching().options;
+    policy.retries = std::numeric_limits<int>::max();
+    for (download::Backoff backoff(policy); remote->has_ranges() == false;) {
+      const auto pause = TRY(backoff.pause({Code::network, "no ranges"}, {}));
+      if (std::chrono::steady_clock::now() + pause >= until) return nullptr;
+      TRY_VOID(sleep_for(pause));
+      remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
+    }
     store_->stats().record_miss(ref_.digest);
     const auto identity = RemoteSource::identity_of(remote->url(), remote->version());
     const auto ranges = std::make_shared<const RemoteSource>(std::move(remote), store_, identity, name_);

@@ -96,6 +96,12 @@ Options store_options(StoreFlags& store_flags) {
     store_flags.timeout = *seconds;
     return {};
   };
+  const auto take_wait = [&store_flags, wrong](const std::string& value) -> Result<void> {
+    const auto seconds = parse_seconds(value);
+    if (!seconds) return wrong(value, "is not a number of seconds from 1 to 86400");
+    store_flags.wait_for_ranges = *seconds;
+    return {};
+  };
   const auto take_recheck = [&store_flags, wrong](const std::string& value) -> Result<void> {
     if (value != "read" && value != "full" && value != "off")
       return wrong(value, "is not a policy; use read, full or off");
@@ -140,6 +146,10 @@ Options store_options(StoreFlags& store_flags) {
          return {};
        }},
       {"timeout", "SECONDS", "give up after this long without data (default: 30)", take_timeout},
+      {"wait-for-ranges", "SECONDS",
+       "wait up to this long while a registry sends whole blobs above 8 MiB instead of ranges, as docker-registry does "
+       "until it has cached a blob (default: do not wait)",
+       take_wait},
       {"mirror", "[HOST=]URL",
        "server that may have the blobs of registries (of all, or of HOST), or the directory v1/blobs of another cache; "
        "asked before the registry; its bytes are verified before they are read; may be repeated",
@@ -170,6 +180,7 @@ Result<BlobStorePtr> use_store(OpenOptions& open_options, const StoreFlags& stor
   options.fetching.http = http;
   options.fetching.stream = store_flags.stream;
   options.fetching.verify_whole = store_flags.verify_whole;
+  options.fetching.wait_for_ranges = std::chrono::seconds(store_flags.wait_for_ranges);
   std::vector<Mirror> mirrors;
   for (const Mirror& mirror : store_flags.mirrors) {
     if (mirror.is_cache)

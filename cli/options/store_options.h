@@ -23,7 +23,8 @@ struct StoreFlags {
   bool insecure = false;      ///< use http for registries
   bool allow_private_urls = false;
   Recheck recheck = Recheck::read;
-  unsigned timeout = 30;  ///< seconds without data
+  unsigned timeout = 30;         ///< seconds without data
+  unsigned wait_for_ranges = 0;  ///< seconds
   std::vector<Mirror> mirrors = {};
   std::string tree;     ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
   bool sandbox = true;  ///< enter the sandbox before reading a container

@@ -128,6 +128,11 @@ class PullThrough(FleetTestCase):
         self.assert_fleet_reads(self.mount_all("--insecure", self.url(self.mirror)))
         self.assertEqual(self.sent(), sent)
 
+    def test_simultaneous_first_readers_that_wait_for_ranges_share_a_copy(self):
+        self.assert_fleet_reads(self.mount_all("--insecure", "--wait-for-ranges=600", self.url(self.mirror)))
+        # One copy for the disk of the mirror, and the beginning of one for each request that came too early.
+        self.assertLessEqual(self.bytes_sent(), 3 * self.bytes)
+
     def test_simultaneous_first_readers_cost_a_copy_each(self):
         self.assert_fleet_reads(self.mount_all("--insecure", self.url(self.mirror)))
         # One copy per host at most, and those for the disk of the mirror.

@@ -28,13 +28,14 @@ class RangedBlobTest : public testing::Test {
     options.directory = directory;
     return blob_store(std::move(options));
   }
-  BlobStorePtr store(bool verify_whole = false) const {
+  BlobStorePtr store(bool verify_whole = false, std::chrono::seconds wait_for_ranges = {}) const {
     StoreOptions options;
     options.directory = directory;
     options.quota = 1 << 30;
     options.fetching.options = quick_retries();
     options.fetching.http = std::make_shared<http::Client>(short_patience());
     options.fetching.verify_whole = verify_whole;
+    options.fetching.wait_for_ranges = wait_for_ranges;
     return blob_store(std::move(options));
   }
   ResolvedBlob resolved(const BlobStorePtr& in, http::Trust trust = http::Trust::user) const {
@@ -236,6 +237,51 @@ TEST_F(RangedBlobTest, DownloadScopeLimitsBytes) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Code::resource);
   EXPECT_EQ(sent, before);
+}
+
+// semantics 21.6
+TEST_F(RangedBlobTest, ServerIsAskedAgainUntilItSendsRanges) {
+  std::atomic<int> requests = 0;
+  server = std::make_unique<HttpServer>([&](const SeenRequest& request, Wire& wire) {
+    if (++requests <= 3) return void(wire.send(answer("200 OK", all)));
+    EXPECT_TRUE(request.range());
+    serve_file(request, wire, all);
+  });
+  const auto cache = store(false, std::chrono::hours(1));
+  EXPECT_EQ(describe(read(*resolved(cache).verified, 5 * kMiB, 1000)), describe(all.substr(5 * kMiB, 1000)));
+  EXPECT_EQ(requests, 5);
+  EXPECT_FALSE(std::filesystem::exists(blob_path()));
+}
+
+TEST_F(RangedBlobTest, ServerWithoutRangesIsReadWholeAfterTheWait) {
+  std::atomic<int> requests = 0;
+  server = std::make_unique<HttpServer>([&](const SeenRequest&, Wire& wire) {
+    ++requests;
+    wire.send(answer("200 OK", all));
+  });
+  const auto requests_of = [&](std::chrono::seconds wait) {
+    directory = temporary.path(fmt::format("cache-{}", wait.count()));
+    const int before = requests;
+    const auto cache = store(false, wait);
+    EXPECT_EQ(describe(read(*resolved(cache).verified, 5 * kMiB, 1000)), describe(all.substr(5 * kMiB, 1000)));
+    return requests - before;
+  };
+  EXPECT_EQ(requests_of(std::chrono::seconds(0)), 2);
+  EXPECT_GT(requests_of(std::chrono::seconds(1)), 2);
+}
+
+TEST_F(RangedBlobTest, StopEndsTheWaitForRanges) {
+  std::atomic<int> requests = 0;
+  server = std::make_unique<HttpServer>([&](const SeenRequest&, Wire& wire) {
+    ++requests;
+    wire.send(answer("200 OK", all));
+  });
+  const auto cache = store(false, std::chrono::hours(1));
+  const ResolvedBlob blob = resolved(cache);
+  std::jthread reader([&] { EXPECT_THAT(read(*blob.verified, 5 * kMiB, 1000), HasSubstr("error")); });
+  for (int i = 0; i < 6000 && requests < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_GE(requests, 2);
+  cache->stop();
 }
 
 TEST_F(RangedBlobTest, VerifyWholeDownloadsTheBlobFirst) {
