@@ -12,9 +12,9 @@
 #include <optional>
 #include <string_view>
 
-#include "base/little_endian.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "base/values/little_endian.h"
 
 namespace weightfs {
 namespace {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/little_endian.h"
 #include "base/text.h"
+#include "base/values/little_endian.h"
 #include "formats/output.h"
 
 namespace weightfs::flat {

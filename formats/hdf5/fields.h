@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/little_endian.h"
 #include "base/result.h"
+#include "base/values/little_endian.h"
 
 namespace weightfs::hdf5 {
 

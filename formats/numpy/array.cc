@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/little_endian.h"
 #include "base/text.h"
+#include "base/values/little_endian.h"
 #include "formats/common/strided.h"
 
 namespace weightfs::numpy {

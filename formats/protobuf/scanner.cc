@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/little_endian.h"
+#include "base/values/little_endian.h"
 
 namespace weightfs::protobuf {
 namespace {

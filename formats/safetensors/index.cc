@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/little_endian.h"
 #include "base/text.h"
 #include "base/values/json.h"
+#include "base/values/little_endian.h"
 #include "formats/common/flat.h"
 
 namespace weightfs::safetensors {

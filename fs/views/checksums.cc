@@ -8,8 +8,8 @@
 
 #include "base/cancel.h"
 #include "base/digest.h"
-#include "base/little_endian.h"
 #include "base/parallel.h"
+#include "base/values/little_endian.h"
 
 namespace weightfs::views {
 namespace {

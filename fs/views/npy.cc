@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/little_endian.h"
 #include "base/text.h"
+#include "base/values/little_endian.h"
 #include "formats/float32.h"
 #include "fs/views/unpacked.h"
 #include "fs/views/view.h"

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/digest.h"
-#include "base/little_endian.h"
 #include "base/text.h"
+#include "base/values/little_endian.h"
 #include "formats/float32.h"
 #include "fs/names.h"
 #include "fs/views/npy.h"

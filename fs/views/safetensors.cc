@@ -8,8 +8,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/little_endian.h"
 #include "base/text.h"
+#include "base/values/little_endian.h"
 #include "formats/output.h"
 #include "fs/views/records.h"
 #include "fs/views/sequence.h"

@@ -1,4 +1,4 @@
-#include "base/little_endian.h"
+#include "base/values/little_endian.h"
 
 #include <gtest/gtest.h>
 
