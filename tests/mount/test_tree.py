@@ -2,9 +2,11 @@
 import errno
 import json
 import mmap
+import random
 import stat
 
 from mounting import Hole, MountTestCase, Tensor, containers, descriptors_of, numbers, os, requests_of, run, sample_tensors, subprocess, until
+import reading
 import stores
 
 try:
@@ -243,6 +245,36 @@ class FileSystemBehavior(MountTestCase):
             self.assertEqual(os.getxattr(f"{mnt}/tensors/{tensor['path']}", "user.weightfs.name"), names[i].encode())
         self.assertEqual(len(subprocess.run(["find", f"{mnt}/tensors", "-type", "f", "-print0"], capture_output=True,
                                             check=True).stdout.split(b"\0")) - 1, len(names))
+
+
+class SystemCalls(MountTestCase):
+    """semantics 7.4: files are read with every system call that reads files."""
+
+    def check(self, ways):
+        """Reads a tensor, an array and the container, each time from the server."""
+        data = random.Random(1).randbytes((3 << 20) + 17)
+        source = self.sample("m.gguf", [Tensor("first", "int8", (5,), b"first"), Tensor("w", "int8", (len(data),), data)], "gguf")
+        mnt = self.mount(source)
+        server = self.server(mnt)
+        for path, end in (("tensors/w", data), ("npy/w.npy", data), ("files/m.gguf", self.read("m.gguf"))):
+            expected = self.read("mnt", path)
+            self.assertTrue(expected.endswith(end))
+            fd = os.open(f"{mnt}/{path}", os.O_RDONLY)
+            self.addCleanup(os.close, fd)
+            for way, read in ways.items():
+                with self.subTest(path=path, way=way):
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # drops the pages
+                    before = requests_of(server)
+                    self.assertTrue(read(fd) == expected)
+                    self.assertGreater(requests_of(server), before)
+
+    def test_every_call_reads_the_same_bytes(self):
+        self.check(reading.WAYS)
+
+    def test_io_uring_reads_the_same_bytes(self):
+        if refusal := reading.refusal_of_io_uring():
+            self.skipTest(refusal)
+        self.check({"io_uring": reading.by_io_uring})
 
 
 class Gguf(MountTestCase):
