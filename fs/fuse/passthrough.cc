@@ -175,8 +175,10 @@ int Passthrough::attach(fuse_session* session, int device) {
 void Passthrough::request_feature([[maybe_unused]] fuse_conn_info& connection) {
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
   if (files_ == nullptr || unavailable() != kNotMounted) return;
-  const bool is_offered = fuse_set_feature_flag(&connection, FUSE_CAP_PASSTHROUGH);
-  if (is_offered) connection.max_backing_stack_depth = kMaxStackDepth;
+  const bool is_offered = (connection.capable & FUSE_CAP_PASSTHROUGH) != 0;
+  // In `want`, as the operation init does: libfuse refuses flags in both `want` and `want_ext`.
+  if (is_offered) connection.want |= FUSE_CAP_PASSTHROUGH;
+  connection.max_backing_stack_depth = kMaxStackDepth - 1;  // libfuse adds the mount itself
   set_unavailable(is_offered ? "" : kNotOffered);
 #endif
 }
