@@ -4,11 +4,11 @@
 
 #include <condition_variable>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -18,16 +18,16 @@
 
 namespace weightfs {
 
-/// Copies share one value, whose type has a default constructor. Callable from any thread. `make` runs in the first
-/// thread that calls get(); the others wait for it.
+/// Copies share one value. Callable from any thread. `make` runs in the first thread that calls get(); the others wait
+/// for it.
 template <class T>
 class Later {
  public:
-  using Make = std::function<Result<T>()>;
-
   /// `make` is called by the first get(), and again after a failure. It is destroyed after it succeeded, unless
   /// keep_make() was called before.
-  explicit Later(Make make) : value_(std::make_shared<State>(std::move(make))) {}
+  template <class Make>
+  requires std::is_invocable_r_v<Result<T>, Make&> explicit Later(Make make)
+      : value_(std::make_shared<State>(std::make_unique<MakerOf<Make>>(std::move(make)))) {}
 
   /// An already computed value.
   static Later of(T value) { return Later(Ready{std::move(value)}); }
@@ -38,27 +38,21 @@ class Later {
   Result<T> get() const {
     if (const auto* const ready = std::get_if<Ready>(&value_)) return ready->value;
     State& s = *state();
-    Make used;  // destroyed without the lock
+    MakerPtr used;  // destroyed without the lock
     std::unique_lock lock(mutex_);
-    if (s.has_value) return s.value;
-    if (s.is_trying) return wait_for_running_make(lock);
+    if (const T* const value = s.value()) return *value;
+    if (tries_.contains(&s)) return wait_for_running_make(lock);
     const auto trying = tries_[&s] = std::make_shared<Try>();
-    s.is_trying = true;
-    const Make make = s.make;
+    Maker& maker = *s.maker();
     lock.unlock();
-    Result<T> made = exceptions_to_errors(make);
+    Result<T> made = exceptions_to_errors(maker);
     const bool cancelled = is_cancelled();
     if (made && cancelled) made = failure(Code::resource, "cancelled");
     lock.lock();
     trying->cancelled = cancelled;
-    if (made) {
-      s.value = *made;
-      s.has_value = true;
-      if (!s.keeps_make) used.swap(s.make);
-    }
+    if (made) used = s.set(*made);
     trying->result = made;
     tries_.erase(&s);
-    s.is_trying = false;
     trying->ended.notify_all();
     return made;
   }
@@ -67,25 +61,25 @@ class Later {
   void keep_make() const {
     if (state() == nullptr) return;
     const std::scoped_lock lock(mutex_);
-    state()->keeps_make = true;
+    if (auto* const maker = std::get_if<MakerPtr>(&state()->now))
+      state()->now = std::make_unique<Repeatable>(Repeatable{std::move(*maker), std::nullopt});
   }
 
   /// Drops the value; the next get() computes it again. Callers of get() keep their copies. No effect on a value that
   /// cannot be computed again: one from of(), or without keep_make().
   void forget() const {
     if (state() == nullptr) return;
-    T forgotten{};  // destroyed without the lock
+    std::optional<T> forgotten;  // destroyed without the lock
     const std::scoped_lock lock(mutex_);
-    if (!state()->make) return;
-    std::swap(forgotten, state()->value);
-    state()->has_value = false;
+    if (auto* const repeatable = std::get_if<RepeatablePtr>(&state()->now)) std::swap(forgotten, (*repeatable)->value);
   }
 
   /// The value if it has been computed; never computes it and never waits.
   std::optional<T> peek() const {
     if (const auto* const ready = std::get_if<Ready>(&value_)) return ready->value;
     const std::scoped_lock lock(mutex_);
-    return state()->has_value ? std::optional(state()->value) : std::nullopt;
+    const T* const value = state()->value();
+    return value == nullptr ? std::nullopt : std::optional(*value);
   }
 
  private:
@@ -97,14 +91,55 @@ class Later {
   struct Ready {
     T value;
   };
+  // A `make` of any type.
+  struct Maker {
+    Maker() = default;
+    Maker(const Maker&) = delete;
+    Maker& operator=(const Maker&) = delete;
+    virtual ~Maker() = default;
+    virtual Result<T> make() = 0;
+  };
+  template <class Make>
+  struct MakerOf final : Maker {
+    explicit MakerOf(Make its_function) : function(std::move(its_function)) {}
+    Result<T> make() override { return function(); }
+    Make function;
+  };
+  using MakerPtr = std::unique_ptr<Maker>;
+  // After keep_make().
+  struct Repeatable {
+    MakerPtr maker;
+    std::optional<T> value;
+  };
+  using RepeatablePtr = std::unique_ptr<Repeatable>;
   // Small: a directory of models has many.
   struct State {
-    explicit State(Make first) : make(std::move(first)) {}
-    Make make;
-    T value{};
-    bool has_value = false;
-    bool is_trying = false;
-    bool keeps_make = false;
+    explicit State(MakerPtr first) : now(std::move(first)) {}
+
+    const T* value() const {
+      if (const auto* const repeatable = std::get_if<RepeatablePtr>(&now))
+        return (*repeatable)->value ? &*(*repeatable)->value : nullptr;
+      const auto* const made = std::get_if<Ready>(&now);
+      return made == nullptr ? nullptr : &made->value;
+    }
+    // Null once it is not needed any more.
+    Maker* maker() const {
+      if (const auto* const repeatable = std::get_if<RepeatablePtr>(&now)) return (*repeatable)->maker.get();
+      const auto* const first = std::get_if<MakerPtr>(&now);
+      return first == nullptr ? nullptr : first->get();
+    }
+    // Returns the Maker if it is not needed any more.
+    MakerPtr set(T value) {
+      if (auto* const repeatable = std::get_if<RepeatablePtr>(&now)) {
+        (*repeatable)->value = std::move(value);
+        return nullptr;
+      }
+      MakerPtr used = std::move(std::get<MakerPtr>(now));
+      now = Ready{std::move(value)};
+      return used;
+    }
+
+    std::variant<MakerPtr, Ready, RepeatablePtr> now;
   };
 
   State* state() const {
@@ -113,9 +148,9 @@ class Later {
   }
 
   // An uncaught exception would leave the other threads waiting forever.
-  static Result<T> exceptions_to_errors(const Make& make) {
+  static Result<T> exceptions_to_errors(Maker& maker) {
     try {
-      return make();
+      return maker.make();
     } catch (const std::bad_alloc&) {
       return failure(Code::resource, "out of memory");
     } catch (const std::exception& error) {

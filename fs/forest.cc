@@ -77,7 +77,7 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
     case NodeKind::link:
       return of_size(tree.link(node).size());
     case NodeKind::file:
-      if (const auto source = tree.file(node).peek()) return of_size((*source)->size());
+      if (const auto source = tree.known_file(node)) return of_size((*source)->size());
       return std::nullopt;
     case NodeKind::dynamic:
       return std::nullopt;
@@ -115,7 +115,7 @@ Result<SourcePtr> Forest::open(const NodeHandle& at) const {
   const Node node = at.node();
   switch (node.kind) {
     case NodeKind::file:
-      return absent_is_io(at.tree().file(node).get());
+      return absent_is_io(at.tree().file(node));
     case NodeKind::dynamic:
       return at.tree().dynamic_file(node)();
     case NodeKind::tensor:
@@ -154,7 +154,7 @@ Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
 std::vector<Xattr> Forest::xattrs_of_file(const NodeHandle& at) {
   std::vector<Xattr> xattrs;
   if (at.node().kind != NodeKind::file) return xattrs;
-  if (const auto source = at.tree().file(at.node()).peek()) add_verification(xattrs, **source);
+  if (const auto source = at.tree().known_file(at.node())) add_verification(xattrs, **source);
   return xattrs;
 }
 

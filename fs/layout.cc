@@ -40,6 +40,32 @@ Later<SourcePtr> text(const LaterModel& model, Render render) {
   return Later<SourcePtr>([=]() -> Result<SourcePtr> { return render(*TRY(model.get())); });
 }
 
+// The complete model.
+LaterModel whole_model(const ModelPtr& model) {
+  return model->complete_model ? *model->complete_model : LaterModel::of(model);
+}
+
+// Adds the texts about the model at the top of its tree. Their list is made when one is used, because most models of a
+// large directory are only listed.
+void add_texts(TreeBuilder& builder, const ModelPtr& model, const Later<TreePtr>& tensors,
+               const std::shared_ptr<const std::string>& name) {
+  const bool has_warnings = model->complete_model || !model->warnings.empty();
+  std::vector<std::string_view> paths = {"metadata.json", "metadata.toml", "tensors.json"};
+  for (const Document& document : model->documents) paths.push_back(document.path);
+  if (has_warnings) paths.push_back("warnings.txt");
+  builder.add_files(
+      paths, Later<FileList>([=]() -> Result<FileList> {
+        const LaterModel whole = whole_model(model);
+        auto files = std::make_shared<std::vector<Later<SourcePtr>>>();
+        files->push_back(text(whole, [=](const Model& m) { return metadata_json(m, *name); }));
+        files->push_back(text(whole, [=](const Model& m) { return metadata_toml(m, *name); }));
+        files->push_back(Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
+        for (const Document& document : model->documents) files->push_back(document.source);
+        if (has_warnings) files->push_back(text(whole, warnings_text));
+        return files;
+      }));
+}
+
 // The documents below metadata/, for a model whose documents are not known before it is complete.
 Later<TreePtr> metadata_tree(const LaterModel& model, Time modified) {
   constexpr std::string_view kPrefix = "metadata/";
@@ -54,26 +80,34 @@ Later<TreePtr> metadata_tree(const LaterModel& model, Time modified) {
   });
 }
 
-// The files of the container.
-Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
-  return Later<TreePtr>([=]() -> Result<TreePtr> {
-    TreeBuilder builder(model);
-    builder.set_modified(modified);
-    if (model->budget != nullptr) TRY_VOID(model->budget->charge(Cost::step, model->parts.size()));
-    const auto paths = part_paths(*model);
-    for (const std::string& path : directory_paths(*model, paths)) builder.add_directory(builder.keep(path));
-    for (size_t i = 0; i < paths.size(); ++i) {
-      const Part& part = model->parts[i];
-      const std::string_view path = paths[i] == part.path ? part.path : builder.keep(paths[i]);
-      // A link is resolved from its path here, which can differ from its path in the container.
-      if (!part.link_target.empty() && archive::stays_inside(path, part.link_target))
-        builder.add_link(path, part.link_target);
-      else
-        builder.add_file(path, part.source);
-    }
-    TRY_VOID(builder.charge(model->budget));
-    return std::move(builder).freeze();
-  });
+// Adds the files of the container at their paths below `directory`, which is empty or ends in `/`.
+void add_parts(TreeBuilder& builder, const Model& model, std::string_view directory) {
+  const auto paths = part_paths(model);
+  for (const std::string& path : directory_paths(model, paths))
+    builder.add_directory(builder.keep(fmt::format("{}{}", directory, path)));
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const Part& part = model.parts[i];
+    const bool is_same = directory.empty() && paths[i] == part.path;
+    const std::string_view path = is_same ? part.path : builder.keep(fmt::format("{}{}", directory, paths[i]));
+    // A link is resolved from its path here, which can differ from its path in the container.
+    if (!part.link_target.empty() && archive::stays_inside(paths[i], part.link_target))
+      builder.add_link(path, part.link_target);
+    else
+      builder.add_file(path, part.source);
+  }
+}
+
+// files/: its own tree, unless it has one file. Most models of a large directory have one.
+void add_files_directory(TreeBuilder& builder, const ModelPtr& model, Time modified) {
+  if (model->parts.size() == 1 && model->directories.empty()) return add_parts(builder, *model, "files/");
+  builder.add_tree("files", modified, Later<TreePtr>([=]() -> Result<TreePtr> {
+                     TreeBuilder files(model);
+                     files.set_modified(modified);
+                     if (model->budget != nullptr) TRY_VOID(model->budget->charge(Cost::step, model->parts.size()));
+                     add_parts(files, *model, "");
+                     TRY_VOID(files.charge(model->budget));
+                     return std::move(files).freeze();
+                   }));
 }
 
 // The containers among the parts, at their paths in files/, read when entered.
@@ -105,22 +139,17 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const 
   TreeBuilder builder(model);
   builder.set_modified(modified);
   builder.set_container_bytes(file_bytes(*model));
-  const LaterModel whole = model->complete_model ? *model->complete_model : LaterModel::of(model);
+  const LaterModel whole = whole_model(model);
   const auto tensors = tree_of(whole, views::kTensorsView, modified);
   const auto name = std::make_shared<const std::string>(source);
-  builder.add_file("metadata.json", text(whole, [=](const Model& m) { return metadata_json(m, *name); }));
-  builder.add_file("metadata.toml", text(whole, [=](const Model& m) { return metadata_toml(m, *name); }));
-  builder.add_file("tensors.json",
-                   Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
   for (const views::View* const view : views::all())
     builder.add_tree(view->directory, modified, view == &views::kTensorsView ? tensors : tree_of(tensors, *view));
   builder.add_tree("views", modified, model_files(whole, name, modified, options));
-  builder.add_tree("files", modified, files_tree(model, modified));
+  add_files_directory(builder, model, modified);
   if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified, options));
-  for (const Document& document : model->documents) builder.add_file(document.path, document.source);
   // metadata/ and warnings.txt exist even if they may be empty: a listing must not change later.
   if (model->complete_model) builder.add_tree("metadata", modified, metadata_tree(whole, modified));
-  if (model->complete_model || !model->warnings.empty()) builder.add_file("warnings.txt", text(whole, warnings_text));
+  add_texts(builder, model, tensors, name);
   return std::move(builder).freeze();
 }
 

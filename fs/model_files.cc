@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,11 +36,17 @@ Result<std::vector<ModelFile>> one_file(Result<ModelFile> file) {
 
 // The files of a directory views/, with its warnings.txt.
 struct Files {
-  std::vector<std::pair<std::string, SourcePtr>> all;  // path and bytes
-  std::string lines;                                   // of warnings.txt
+  std::vector<std::string> paths;
+  std::vector<Later<SourcePtr>> sources;  // of each path
+  std::string lines;                      // of warnings.txt
+
+  void add(std::string path, SourcePtr source) {
+    paths.push_back(std::move(path));
+    sources.push_back(Later<SourcePtr>::of(std::move(source)));
+  }
 
   // Adds the files, or a line if they cannot be made of these tensors. Other errors are returned.
-  Result<void> add(std::string_view name, Result<std::vector<ModelFile>> files) {
+  Result<void> add_made(std::string_view name, Result<std::vector<ModelFile>> files) {
     if (!files) {
       if (!is_about_the_bytes(files.error())) return tl::unexpected(std::move(files).error());
       lines += fmt::format("{}: not made: {}\n", name, printable(files.error().message));
@@ -46,26 +54,26 @@ struct Files {
     }
     for (ModelFile& file : *files) {
       for (const std::string& line : file.left_out) lines += fmt::format("{}: {}\n", file.path, printable(line));
-      all.emplace_back(std::move(file.path), std::move(file.source));
+      add(std::move(file.path), std::move(file.source));
     }
     return {};
   }
 };
-using FilesPtr = std::shared_ptr<const Files>;
 
-Result<FilesPtr> make_files(const ModelPtr& model, const std::string& source, const ModelFileOptions& options) {
+Result<std::shared_ptr<const Files>> make_files(const ModelPtr& model, const std::string& source,
+                                                const ModelFileOptions& options) {
   const auto files = std::make_shared<Files>();
   if (!model->tensors.empty()) {
-    TRY_VOID(files->add("model.safetensors", views::safetensors_files(model, {}, options.shard_size)));
+    TRY_VOID(files->add_made("model.safetensors", views::safetensors_files(model, {}, options.shard_size)));
     if (has_other_numbers(*model))
-      TRY_VOID(files->add("model.float32.safetensors", views::safetensors_files(model, {.float32 = true}, 0)));
+      TRY_VOID(files->add_made("model.float32.safetensors", views::safetensors_files(model, {.float32 = true}, 0)));
   }
   if (!model->tensors.empty() || model->gguf_keys != nullptr)
-    TRY_VOID(files->add("model.gguf", one_file(views::gguf_file(model, {}))));
+    TRY_VOID(files->add_made("model.gguf", one_file(views::gguf_file(model, {}))));
   if (!model->tensors.empty())
-    TRY_VOID(files->add("model.npz",
-                        one_file(views::npz_file(model, {}, fmt::format("{}: model.npz", source), options.checksums))));
-  if (!files->lines.empty()) files->all.emplace_back("warnings.txt", in_memory(files->lines));
+    TRY_VOID(files->add_made(
+        "model.npz", one_file(views::npz_file(model, {}, fmt::format("{}: model.npz", source), options.checksums))));
+  if (!files->lines.empty()) files->add("warnings.txt", in_memory(files->lines));
   return files;
 }
 
@@ -73,22 +81,29 @@ Result<FilesPtr> make_files(const ModelPtr& model, const std::string& source, co
 // models enters each views/.
 constexpr size_t kMinKeptTensors = 1000;
 
+// The path of a file of a tree. Those that most models have are not copied.
+std::string_view path_in(TreeBuilder& builder, const std::string& path) {
+  static constexpr std::array<std::string_view, 5> kPaths = {"model.safetensors", "model.float32.safetensors",
+                                                             "model.gguf", "model.npz", "warnings.txt"};
+  const auto* const same = std::find(kPaths.begin(), kPaths.end(), path);
+  return same == kPaths.end() ? builder.keep(path) : *same;
+}
+
 }  // namespace
 
 Later<TreePtr> model_files(Later<ModelPtr> model, std::shared_ptr<const std::string> source, Time modified,
                            const ModelFileOptions& options) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     const ModelPtr whole = TRY(model.get());
-    const FilesPtr files = TRY(make_files(whole, *source, options));
-    const auto again = whole->tensors.size() < kMinKeptTensors
-                           ? Later<FilesPtr>([=] { return make_files(whole, *source, options); })
-                           : Later<FilesPtr>::of(files);
+    const auto files = TRY(make_files(whole, *source, options));
+    const auto sources_of = [](const auto& made) { return FileList(made, &made->sources); };
+    const auto again = [=]() -> Result<FileList> { return sources_of(TRY(make_files(whole, *source, options))); };
     TreeBuilder builder(whole);
     builder.set_modified(modified);
-    for (size_t i = 0; i < files->all.size(); ++i)
-      builder.add_file(builder.keep(files->all[i].first), Later<SourcePtr>([again, i]() -> Result<SourcePtr> {
-                         return TRY(again.get())->all.at(i).second;
-                       }));
+    std::vector<std::string_view> paths;
+    for (const std::string& path : files->paths) paths.push_back(path_in(builder, path));
+    builder.add_files(paths, whole->tensors.size() < kMinKeptTensors ? Later<FileList>(again)
+                                                                     : Later<FileList>::of(sources_of(files)));
     TRY_VOID(builder.charge(whole->budget));
     return std::move(builder).freeze();
   });

@@ -60,6 +60,20 @@ uint32_t Tree::directories_in(uint32_t directory) const {
   }));
 }
 
+Result<SourcePtr> Tree::file(const Node& node) const {
+  const auto& files = contents_->files;
+  if (node.first < files.size()) return files[node.first].get();
+  const FileList list = TRY(contents_->list->get());
+  return list->at(node.first - files.size()).get();
+}
+
+std::optional<SourcePtr> Tree::known_file(const Node& node) const {
+  const auto& files = contents_->files;
+  if (node.first < files.size()) return files[node.first].peek();
+  const auto list = contents_->list->peek();
+  return list ? (*list)->at(node.first - files.size()).peek() : std::nullopt;
+}
+
 TreeBuilder::TreeBuilder(ModelPtr model) : tree_(std::make_shared<Tree>(Tree::Key())) {
   tree_->model_ = std::move(model);
 }
@@ -88,6 +102,11 @@ void TreeBuilder::add_directory(std::string_view path) { add(path, NodeKind::dir
 void TreeBuilder::add_file(std::string_view path, Later<SourcePtr> source) {
   add(path, NodeKind::file, contents().files.size());
   contents().files.push_back(std::move(source));
+}
+
+void TreeBuilder::add_files(std::span<const std::string_view> paths, Later<FileList> files) {
+  for (size_t i = 0; i < paths.size(); ++i) add(paths[i], NodeKind::file, contents().files.size() + i);
+  contents().list = std::make_unique<Later<FileList>>(std::move(files));
 }
 
 void TreeBuilder::add_dynamic_file(std::string_view path, DynamicFile file) {
@@ -189,13 +208,14 @@ void TreeBuilder::build_nodes() {
     uint32_t node;
     size_t begin, end, at;
   };
-  auto& nodes = tree_->nodes_;
-  nodes.reserve(count_nodes() + 1);
-  nodes.push_back({"", 0, 0, NodeKind::directory});
+  tree_->nodes_ = std::make_unique_for_overwrite<Tree::PackedNode[]>(count_nodes() + 1);
+  uint32_t& size = tree_->size_;
+  const auto add_node = [&](const Tree::PackedNode& node) { tree_->nodes_[size++] = node; };
+  add_node({"", 0, 0, NodeKind::directory});
   std::vector<Pending> pending{{Tree::kRoot, 0, leaves_.size(), 0}};
   for (size_t next = 0; next < pending.size(); ++next) {
     const Pending d = pending[next];
-    const auto first = static_cast<uint32_t>(nodes.size());
+    const uint32_t first = size;
     for (size_t i = d.begin; i < d.end;) {
       const std::string_view path = leaves_[i].path;
       const size_t slash = std::min(path.find('/', d.at), path.size());
@@ -205,10 +225,10 @@ void TreeBuilder::build_nodes() {
         return other.size() > slash && other[slash] == '/' && other.substr(d.at, slash - d.at) == name;
       };
       while (end < d.end && same_directory(leaves_[end].path)) ++end;
-      const auto node = static_cast<uint32_t>(nodes.size());
+      const uint32_t node = size;
       const bool leaf = slash == path.size() && leaves_[i].kind != NodeKind::directory;
-      nodes.push_back({name.data(), leaf ? leaves_[i].first : static_cast<uint32_t>(pending.size()),
-                       static_cast<uint16_t>(name.size()), leaf ? leaves_[i].kind : NodeKind::directory});
+      add_node({name.data(), leaf ? leaves_[i].first : static_cast<uint32_t>(pending.size()),
+                static_cast<uint16_t>(name.size()), leaf ? leaves_[i].kind : NodeKind::directory});
       if (!leaf) {
         const size_t inside = slash == path.size() ? i + 1 : i;  // skips the leaf of the directory itself
         pending.push_back({node, inside, end, slash + 1});
@@ -227,7 +247,7 @@ TreePtr TreeBuilder::freeze() && {
     tree_->contents_->files.shrink_to_fit();
     tree_->contents_->trees.shrink_to_fit();
   }
-  if (texts_.size() > 0) tree_->texts_ = std::make_unique<const StringArena>(std::move(texts_));
+  if (texts_.size() > 0) contents().texts = std::make_unique<const StringArena>(std::move(texts_));
   return std::move(tree_);
 }
 

@@ -31,6 +31,9 @@ enum class NodeKind : uint8_t {
   tree,     ///< a directory that is another tree, loaded when entered
 };
 
+/// The contents of several files.
+using FileList = std::shared_ptr<const std::vector<Later<SourcePtr>>>;
+
 /// Generates the content of a dynamic file.
 using DynamicFile = std::function<Result<SourcePtr>()>;
 
@@ -57,7 +60,7 @@ class Tree {
 
   static constexpr uint32_t kRoot = 0;
 
-  uint32_t size() const { return static_cast<uint32_t>(nodes().size()); }
+  uint32_t size() const { return shared_ == nullptr ? size_ : shared_->size_; }
   Node node(uint32_t index) const;
 
   /// The directory of a node; the root for the root.
@@ -74,7 +77,8 @@ class Tree {
 
   /// The content of a node of the named kind.
   TensorView tensor(const Node& node) const { return model_->tensors[node.first]; }
-  const Later<SourcePtr>& file(const Node& node) const { return contents_->files[node.first]; }
+  Result<SourcePtr> file(const Node& node) const;               ///< makes it on first use
+  std::optional<SourcePtr> known_file(const Node& node) const;  ///< nothing if it was not made yet
   const DynamicFile& dynamic_file(const Node& node) const {
     return std::get<DynamicFile>(contents_->others[node.first]);
   }
@@ -107,7 +111,9 @@ class Tree {
     uint32_t first;  // child
   };
 
-  const std::vector<PackedNode>& nodes() const { return shared_ == nullptr ? nodes_ : shared_->nodes_; }
+  std::span<const PackedNode> nodes() const {
+    return {shared_ == nullptr ? nodes_.get() : shared_->nodes_.get(), size()};
+  }
   std::span<const Directory> directories() const {
     const auto& contents = shared_ == nullptr ? contents_ : shared_->contents_;
     return contents == nullptr ? std::span<const Directory>() : contents->directories;
@@ -118,21 +124,24 @@ class Tree {
   ModelPtr model_;
   const views::View* view_ = nullptr;
   Time modified_ = 0;
-  std::vector<PackedNode> nodes_;
+  std::unique_ptr<PackedNode[]> nodes_;
+  uint32_t size_ = 0;
   struct Grafted {
     Later<TreePtr> tree;
     Time modified;
   };
-  // Of the nodes that are not tensors; absent in a tree of tensors without directories.
+  // Of the nodes that are not tensors, and their names; absent in a tree of tensors without directories and names of
+  // its own.
   struct Contents {
     std::vector<Directory> directories;
     std::vector<Later<SourcePtr>> files;
+    std::unique_ptr<Later<FileList>> list;  // the files after those; null if there are none
     std::vector<Grafted> trees;
     std::vector<std::variant<DynamicFile, std::string>> others;  // dynamic files and targets of links
     uint64_t container_bytes = 0;
+    std::unique_ptr<const StringArena> texts;  // names of its own; null if it has none
   };
   std::unique_ptr<Contents> contents_;
-  std::unique_ptr<const StringArena> texts_;  // names of its own; null if it has none
 };
 
 /// Collects the nodes of a tree, then freezes it. Paths must be unique, and no file may be a parent of another path.
@@ -147,6 +156,9 @@ class TreeBuilder {
   void set_container_bytes(uint64_t bytes);
   void add_directory(std::string_view path);  ///< a directory that may be empty
   void add_file(std::string_view path, Later<SourcePtr> source);
+  /// Adds files whose list is made when the first of them is used: one for each path. Call it at most once, after
+  /// add_file().
+  void add_files(std::span<const std::string_view> paths, Later<FileList> files);
   void add_dynamic_file(std::string_view path, DynamicFile file);
   void add_link(std::string_view path, std::string target);
   void add_tree(std::string_view path, Time modified, Later<TreePtr> tree);

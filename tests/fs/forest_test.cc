@@ -135,6 +135,7 @@ TEST_F(ForestTest, AttributesRenderOnlyWhatSizesNeed) {
   EXPECT_EQ(known("npy/blk/w.npy")->size, 128U + 16U);
   EXPECT_EQ(known("files/tiny.test")->size, 100U);
   EXPECT_EQ(known("")->links, 2U + 5U);
+  EXPECT_EQ(known("files")->links, 2U) << "of a container with one file";
   EXPECT_EQ(known("tensors/blk/w")->modified, 1'500'000'000);
   EXPECT_EQ(forest.attributes(forest.resolve("metadata.json").value()).value().size, cat("metadata.json").size());
   EXPECT_NE(known("metadata.json"), std::nullopt) << "it has been rendered by now";
