@@ -151,7 +151,8 @@ class Floor(Mount):
         self.server = None
 
     def mount(self):
-        self.server = subprocess.Popen(self.command)
+        # In a session of its own, as weightfs: the scheduler shares the processors among sessions (sched(7), autogroup).
+        self.server = subprocess.Popen(self.command, start_new_session=True)
         self.process = Process(self.server.pid)
         wait_until(lambda: self.path in mountpoints() or self.server.poll() is not None, f"{self.command[0]} to mount")
         if self.server.poll() is not None:
