@@ -133,7 +133,7 @@ class FileSource final : public Source {
         links_(links),
         accepted_(attributes_of(opened, true)),
         accepted_change_(opened.st_ctim) {
-    keep(std::make_shared<const OpenFile>(std::move(fd)));
+    keep(new_file(std::move(fd)));
   }
   ~FileSource() override {
     if (const auto file = file_.lock()) recent_files().remove(file);
@@ -197,6 +197,9 @@ class FileSource final : public Source {
     return has_changed();
   }
 
+  // Without make_shared, because file_ would keep its memory.
+  static OpenFilePtr new_file(Descriptor descriptor) { return OpenFilePtr(new OpenFile(std::move(descriptor))); }
+
   // A file that can be opened again is closed when others are used, unless a caller holds it.
   void keep(OpenFilePtr file) const {
     file_ = file;
@@ -215,7 +218,7 @@ class FileSource final : public Source {
     }
     auto opened = directory_->open(name_, OpenFor::read, links_);
     if (!opened && opened.error().code == Code::not_found) opened.error().code = Code::io;
-    auto file = std::make_shared<const OpenFile>(TRY(std::move(opened)).descriptor);
+    OpenFilePtr file = new_file(TRY(std::move(opened)).descriptor);
     if (!is_as_closed(*file)) {
       changed_ = true;
       return has_changed();

@@ -109,14 +109,19 @@ void TreeBuilder::add_files(std::span<const std::string_view> paths, Later<FileL
   contents().list = std::make_unique<Later<FileList>>(std::move(files));
 }
 
+void TreeBuilder::add_other(std::string_view path, NodeKind kind, std::variant<DynamicFile, std::string> other) {
+  auto& others = contents().others;
+  if (others == nullptr) others = std::make_unique<std::vector<std::variant<DynamicFile, std::string>>>();
+  add(path, kind, others->size());
+  others->push_back(std::move(other));
+}
+
 void TreeBuilder::add_dynamic_file(std::string_view path, DynamicFile file) {
-  add(path, NodeKind::dynamic, contents().others.size());
-  contents().others.emplace_back(std::move(file));
+  add_other(path, NodeKind::dynamic, std::move(file));
 }
 
 void TreeBuilder::add_link(std::string_view path, std::string target) {
-  add(path, NodeKind::link, contents().others.size());
-  contents().others.emplace_back(std::move(target));
+  add_other(path, NodeKind::link, std::move(target));
 }
 
 void TreeBuilder::add_tree(std::string_view path, Time modified, Later<TreePtr> tree) {

@@ -80,9 +80,9 @@ class Tree {
   Result<SourcePtr> file(const Node& node) const;               ///< makes it on first use
   std::optional<SourcePtr> known_file(const Node& node) const;  ///< nothing if it was not made yet
   const DynamicFile& dynamic_file(const Node& node) const {
-    return std::get<DynamicFile>(contents_->others[node.first]);
+    return std::get<DynamicFile>((*contents_->others)[node.first]);
   }
-  const std::string& link(const Node& node) const { return std::get<std::string>(contents_->others[node.first]); }
+  const std::string& link(const Node& node) const { return std::get<std::string>((*contents_->others)[node.first]); }
   const Later<TreePtr>& tree(const Node& node) const { return contents_->trees[node.first].tree; }
   size_t tree_count() const { return contents_ == nullptr ? 0 : contents_->trees.size(); }  ///< of kind tree
   Time modified_of_tree(const Node& node) const { return contents_->trees[node.first].modified; }
@@ -137,7 +137,8 @@ class Tree {
     std::vector<Later<SourcePtr>> files;
     std::unique_ptr<Later<FileList>> list;  // the files after those; null if there are none
     std::vector<Grafted> trees;
-    std::vector<std::variant<DynamicFile, std::string>> others;  // dynamic files and targets of links
+    // Dynamic files and targets of links; null if there are none.
+    std::unique_ptr<std::vector<std::variant<DynamicFile, std::string>>> others;
     uint64_t container_bytes = 0;
     std::unique_ptr<const StringArena> texts;  // names of its own; null if it has none
   };
@@ -185,6 +186,7 @@ class TreeBuilder {
 
   void add(std::string_view path, NodeKind kind, size_t first);
   Tree::Contents& contents();
+  void add_other(std::string_view path, NodeKind kind, std::variant<DynamicFile, std::string> other);
   void sort_leaves();
   uint64_t count_nodes() const;
   void build_nodes();

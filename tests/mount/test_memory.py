@@ -81,7 +81,7 @@ class ManyModels(MountTestCase):
 
     MAX_IDLE = 64  # kMaxIdleFiles
     COUNT = 10_000
-    PER_SAFETENSORS = 4_600  # bytes; about 4,000 are used
+    PER_SAFETENSORS = 4_600  # bytes; 3,900 to 4,000 are used
     PER_GGUF = 5_000  # bytes; about 4,400 are used: its metadata.json has more facts
     TOTAL = 80_000_000
 
