@@ -41,7 +41,13 @@ struct BlobProducer {
   std::string key = {};
   std::function<Result<StreamPtr>()> start =
       {};  ///< starts at the first byte; may be called repeatedly, from any thread
+  /// The stream reads only blobs of a lower depth, and so does a thread that holds a lock which the stream takes. That
+  /// of a container's members is the number of containers that they are in.
+  int depth = 0;
 };
+
+/// The depth of a blob that is computed from files in a mount, whatever containers they are in.
+inline constexpr int kMountDepth = 1000;
 
 /// A reference to a blob by digest, with its possible locations.
 struct BlobRef {

@@ -45,6 +45,9 @@ struct StoreOptions {
   FetchSettings fetching = {};
   std::vector<std::string> blob_directories = {};  ///< directories of external stores, see cache/external_stores.h
   Recheck recheck = Recheck::read;
+  /// How many blobs of one depth are decoded at a time, besides those that wait for other blobs or a server. Each uses
+  /// two threads, 2 MiB and its decoder.
+  size_t max_decodings = 4;
 };
 
 /// Counters since the store was opened, and the state of the blobs that were requested by digest.

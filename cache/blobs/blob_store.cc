@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/cancel.h"
@@ -55,6 +57,49 @@ class StoppableStream final : public Stream {
   StreamPtr stream_;
 };
 
+// The depth of the blob that the calling thread decodes.
+thread_local int decoded_depth = std::numeric_limits<int>::max();
+
+class DepthScope {
+ public:
+  explicit DepthScope(int depth) : outer_(std::exchange(decoded_depth, depth)) {}
+  ~DepthScope() { decoded_depth = outer_; }
+  DepthScope(const DepthScope&) = delete;
+  DepthScope& operator=(const DepthScope&) = delete;
+
+ private:
+  int outer_;
+};
+
+// Fails if the calling thread decodes a blob that must not depend on this one: it may be decoded from itself.
+Result<void> check_depth(const BlobProducer& producer) {
+  if (producer.depth < decoded_depth) return {};
+  return failure(Code::corrupt, fmt::format("{}: a blob of depth {} cannot be decoded from one of depth {}",
+                                            producer.name, decoded_depth, producer.depth));
+}
+
+// A stream during whose calls the thread is known to decode a blob of that depth.
+class StreamOfDepth final : public Stream {
+ public:
+  StreamOfDepth(int depth, StreamPtr stream) : depth_(depth), stream_(std::move(stream)) {}
+  Result<size_t> next(std::span<std::byte> out) override {
+    const DepthScope scope(depth_);
+    return stream_->next(out);
+  }
+
+ private:
+  int depth_;
+  StreamPtr stream_;
+};
+
+BlobProducer with_depth(BlobProducer producer) {
+  producer.start = [depth = producer.depth, start = std::move(producer.start)]() -> Result<StreamPtr> {
+    const DepthScope scope(depth);
+    return std::make_unique<StreamOfDepth>(depth, TRY(start()));
+  };
+  return producer;
+}
+
 BlobProducer stop_with_store(const StoreCorePtr& store, const BlobProducer& producer) {
   BlobProducer out = producer;
   out.start = [store, start = producer.start]() -> Result<StreamPtr> {
@@ -91,6 +136,7 @@ class ProducedBlob final : public Source {
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_ || out.empty()) return size_t{0};
+    TRY_VOID(check_depth(producer_));
     const auto target = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
     TRY_VOID(size_ <= kSmallBlob ? read_small(offset, target) : read_large(offset, target));
     return target.size();
@@ -117,7 +163,6 @@ class ProducedBlob final : public Source {
   }
 
   Result<void> read_large(uint64_t offset, std::span<std::byte> out) const {
-    const InFlightBlob::ScopedRelease release;
     if (const store::BlobHandle handle = store_->backend().find_open(name_); handle && handle.range->read(offset, out))
       return {};
     HeldSources::add_to_current(name_.text, [this] { return hold(); });
@@ -224,8 +269,7 @@ class ProducedBlob final : public Source {
 class CachingBlobStore final : public BlobStore {
  public:
   CachingBlobStore(store::BlobBackendPtr backend, StoreOptions options)
-      : store_(std::make_shared<StoreCore>(std::move(backend), std::move(options.log), std::move(options.fetching),
-                                           std::move(options.blob_directories))) {}
+      : store_(std::make_shared<StoreCore>(std::move(backend), std::move(options))) {}
   ~CachingBlobStore() override { store_->stop(); }
 
   void stop() override { store_->shut_down(); }
@@ -233,17 +277,18 @@ class CachingBlobStore final : public BlobStore {
 
   SourcePtr blob(BlobProducer producer) override {
     const uint64_t size = producer.size.value_or(0);
-    return std::make_shared<ProducedBlob>(store_, std::move(producer), size);
+    return std::make_shared<ProducedBlob>(store_, with_depth(std::move(producer)), size);
   }
 
   Result<SourcePtr> materialize(BlobProducer producer) override {
+    TRY_VOID(check_depth(producer));
     producer.size = std::nullopt;
+    producer = with_depth(std::move(producer));
     const store::BlobName name = store_->name_of(producer);
     if (const store::BlobHandle handle = find(name))
       return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
     if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
     if (auto small = TRY(materialize_small(producer))) return small;
-    const InFlightBlob::ScopedRelease release;
     for (;;) {
       const auto in_flight = store_->find_or_start(producer, name);
       if (!in_flight) return materialize_uncached(in_flight.error(), producer);
@@ -343,7 +388,7 @@ class CachingBlobStore final : public BlobStore {
   SourcePtr with_known_digest(BlobProducer producer, uint64_t size, const Digest& digest) {
     producer.size = size;
     producer.digest = digest;
-    return blob(std::move(producer));
+    return std::make_shared<ProducedBlob>(store_, std::move(producer), size);
   }
 
   StoreCorePtr store_;

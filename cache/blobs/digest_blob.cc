@@ -348,7 +348,6 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<Verification> fill_from_download(uint64_t offset, std::span<std::byte> out, ReadMode mode) const {
     if (!is_fetchable(*store_, origins_)) return tl::unexpected(not_available(*store_, ref_, {Code::not_found, ""}));
     store_->stats().record_miss(ref_.digest);
-    const InFlightBlob::ScopedRelease release;
     const DownloadPtr download = this->download();
     const bool has_last_byte = offset + out.size() == size_;
     if (mode == ReadMode::unverified) return fill_before_verification(*download, offset, out);
@@ -520,7 +519,6 @@ Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::v
   download::RemoteFile remote(store.fetching().http, ref.name, origins, std::nullopt, store.fetching().options);
   if (const auto reported = TRY(remote.query_size(store.stop_token()))) return *reported;
   store.stats().record_miss(ref.digest);
-  const InFlightBlob::ScopedRelease release;
   const DownloadPtr download = store.download(ref, std::nullopt, origins);
   for (;;) {
     if (!wants_size_only) download->allow_any_size();

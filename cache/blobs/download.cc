@@ -81,7 +81,7 @@ void Download::start_locked() {
 }
 
 Result<store::BlobHandle> Download::wait() {
-  InFlightBlob::ScopedRelease::release();
+  const InFlightBlob::WaitScope waiting;
   std::unique_lock lock(mutex_);
   ++waiting_;
   start_locked();

@@ -11,25 +11,30 @@
 namespace weightfs::blobs {
 namespace {
 
-constexpr std::chrono::milliseconds kPollInterval{20};
-
 // Unused decoding is cancelled after this time: it uses a processor.
 constexpr std::chrono::seconds kUnusedAfter{1};
 
-// A waiting reader polls at this interval whether it was killed.
+// A waiting reader or producer polls at this interval whether it was killed or cancelled.
 constexpr std::chrono::milliseconds kCancelCheck{100};
 
 // A blob read within this time is not idle.
 constexpr std::chrono::milliseconds kIdleAfter{200};
 
-// Set in producer threads. A producer's stream may read another blob of the same store (a container in a container);
-// that wait must end when this blob is cancelled.
-thread_local InFlightBlob* current_producer = nullptr;
+// That of the calling thread, if it decodes one.
+thread_local InFlightBlob* decoded = nullptr;
 
 }  // namespace
 
+InFlightBlob::WaitScope::WaitScope() {
+  if (decoded != nullptr) ++decoded->waits_;
+}
+
+InFlightBlob::WaitScope::~WaitScope() {
+  if (decoded != nullptr) --decoded->waits_;
+}
+
 void InFlightBlob::run() noexcept {
-  current_producer = this;
+  decoded = this;
   const CancelScope scope([this] { return stop_.stop_requested() || cancel_if_unused(); });
   const HeldSources::Scope holding(&held_);
   FinalState ended{Phase::uncacheable, {Code::resource, ""}};
@@ -40,8 +45,7 @@ void InFlightBlob::run() noexcept {
   if (!done) ended = FinalState{Phase::uncacheable, std::move(done).error()};
   producer_.start = nullptr;  // releases the sources
   held_.clear();
-  current_producer = nullptr;
-  release_permit();
+  decoded = nullptr;
   const std::scoped_lock lock(mutex_);
   if (phase_ != Phase::cancelled) phase_ = ended.phase;
   if (phase_ != Phase::finished) range_ = nullptr;  // releases its disk space
@@ -50,7 +54,6 @@ void InFlightBlob::run() noexcept {
 }
 
 InFlightBlob::FinalState InFlightBlob::run_to_end() {
-  acquire_permit();
   std::optional<FinalState> ended;
   while (!ended) ended = stop_.stop_requested() ? FinalState{Phase::cancelled, cancelled_error()} : step();
   return std::move(*ended);
@@ -77,7 +80,6 @@ void InFlightBlob::set_range(store::FileRangePtr range) {
 void InFlightBlob::advance(uint64_t written) {
   const std::scoped_lock lock(mutex_);
   written_ = written;
-  semaphore_.note_progress();
   changed_.notify_all();
 }
 
@@ -114,16 +116,15 @@ template <class Ready>
 Result<void> InFlightBlob::wait_until(std::unique_lock<std::mutex>& lock, Ready ready) {
   last_wanted_ = std::chrono::steady_clock::now();
   if (ready()) return {};
-  ScopedRelease::release();
+  const WaitScope waiting;
   ++waiting_;
   changed_.notify_all();
   if (!is_cancellable()) changed_.wait(lock, ready);
-  const auto pause = current_producer == nullptr ? kCancelCheck : kPollInterval;
   while (!ready()) {
     lock.unlock();
     const bool cancelled = is_cancelled();
     lock.lock();
-    if (cancelled || changed_.wait_for(lock, pause, ready)) break;
+    if (cancelled || changed_.wait_for(lock, kCancelCheck, ready)) break;
   }
   --waiting_;
   last_wanted_ = std::chrono::steady_clock::now();
@@ -179,35 +180,10 @@ void InFlightBlob::cancel() {
   stop(phase_ == Phase::producing ? Phase::cancelled : phase_);
 }
 
-// Releases the permit at once, so that others need not wait for this stream.
 void InFlightBlob::stop(Phase phase) {
   phase_ = phase;
   stop_.request_stop();
-  release_permit();
   changed_.notify_all();
-}
-
-void InFlightBlob::acquire_permit() {
-  has_permit_ = semaphore_.acquire(stop_.get_token());
-  if (stop_.stop_requested()) release_permit();
-}
-
-void InFlightBlob::release_permit() {
-  if (has_permit_.exchange(false)) semaphore_.release();
-}
-
-bool InFlightBlob::is_producing_thread() { return current_producer != nullptr; }
-
-void InFlightBlob::ScopedRelease::release() {
-  if (current_producer != nullptr) current_producer->release_permit();
-}
-
-InFlightBlob::ScopedRelease::~ScopedRelease() {
-  if (current_producer != nullptr && !current_producer->has_permit_)
-    std::ignore = exceptions_to_errors([]() -> Result<void> {
-      current_producer->acquire_permit();
-      return {};
-    });
 }
 
 }  // namespace weightfs::blobs

@@ -17,7 +17,6 @@
 #include "base/digest_verifier.h"
 #include "cache/blobs/bounded_queue.h"
 #include "cache/blobs/held_sources.h"
-#include "cache/blobs/semaphore.h"
 #include "cache/store/blob_backend.h"
 
 namespace weightfs::blobs {
@@ -38,16 +37,16 @@ class InFlightBlob {
     cancelled,    ///< had no readers
   };
 
-  /// The semaphore must outlive it.
+  /// `publishing` counts the verified blobs that are being published, and must outlive it.
   InFlightBlob(BlobProducer producer, store::BlobName name, store::BlobBackendPtr backend, Serve serve,
-               Semaphore& permits)
+               std::atomic<int>& publishing)
       : producer_(std::move(producer)),
         name_(std::move(name)),
         backend_(std::move(backend)),
         serve_(serve),
-        semaphore_(permits) {}
+        publishing_(publishing) {}
 
-  /// Produces the blob after acquiring a permit, or follows another process that produces it; returns when it ends.
+  /// Produces the blob, or follows another process that produces it; returns when it ends.
   void run() noexcept;
 
   /// The result of a read: bytes, or the final state without bytes.
@@ -75,19 +74,16 @@ class InFlightBlob {
   Phase phase() const;
   bool has_ended() const { return is_final(phase()); }
 
-  /// Whether the calling thread produces a blob.
-  static bool is_producing_thread();
-
-  /// Created by a producer thread that may wait for another blob: releases its permit when the wait begins, so that the
-  /// other blob can be produced, and acquires a new permit at the end.
-  class ScopedRelease {
+  /// While it exists, the calling thread waits for another blob or for a server. If it is the one that decodes a blob,
+  /// that one is waiting.
+  class WaitScope {
    public:
-    ScopedRelease() = default;
-    ~ScopedRelease();
-    ScopedRelease(const ScopedRelease&) = delete;
-    ScopedRelease& operator=(const ScopedRelease&) = delete;
-    static void release();
+    WaitScope();
+    ~WaitScope();
+    WaitScope(const WaitScope&) = delete;
+    WaitScope& operator=(const WaitScope&) = delete;
   };
+  bool is_waiting() const { return waits_ > 0; }
 
   const store::BlobName& name() const { return name_; }
 
@@ -113,8 +109,6 @@ class InFlightBlob {
   bool is_unused() const;
   bool cancel_if_unused();
   static bool is_final(Phase phase) { return phase != Phase::producing && phase != Phase::verified; }
-  void acquire_permit();
-  void release_permit();
   void stop(Phase phase);
   template <class Ready>
   Result<void> wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
@@ -123,11 +117,11 @@ class InFlightBlob {
   const store::BlobName name_;
   store::BlobBackendPtr backend_;
   const Serve serve_;
-  Semaphore& semaphore_;
+  std::atomic<int>& publishing_;
   std::stop_source stop_;
-  std::atomic<bool> has_permit_ = false;
   std::chrono::milliseconds poll_interval_{1};  // for the progress of another process
   std::chrono::milliseconds stalled_for_{0};    // time without progress of another process
+  std::atomic<int> waits_ = 0;                  // of the thread that decodes it
   HeldSources held_;                            // the sources it is decoded from
 
   mutable std::mutex mutex_;  // guards the rest

@@ -80,7 +80,6 @@ Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCop
   name.text = "copy-" + name.text;
   BlobProducer producer{.name = copy.name, .size = copy.bytes->size(), .digest = ref.digest};
   producer.start = [bytes = copy.bytes]() -> Result<StreamPtr> { return std::make_unique<SourceStream>(bytes); };
-  const InFlightBlob::ScopedRelease release;
   for (;;) {
     const auto in_flight = TRY(store.find_or_start(producer, name));
     const auto phase = TRY(in_flight->wait());

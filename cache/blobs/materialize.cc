@@ -24,7 +24,8 @@ constexpr std::chrono::milliseconds kMinPause{1};
 constexpr std::chrono::milliseconds kMaxPause{20};
 constexpr std::chrono::milliseconds kUnusedCheck{500};
 
-// Another producer without progress for this long may be stopped. Flushing to disk after the last byte takes longer.
+// A producer in another process without progress for this long may be stopped (SIGSTOP). Flushing to disk after the
+// last byte takes longer.
 constexpr std::chrono::seconds kMaxStall{2};
 constexpr std::chrono::seconds kMaxFlush{60};
 
@@ -80,7 +81,7 @@ InFlightBlob::FinalState InFlightBlob::produce(store::PartialBlob& partial) {
 // them.
 Result<void> InFlightBlob::reserve(store::PartialBlob& partial) {
   for (auto waited = kMaxPause * 0; !stop_.stop_requested() && waited < kMaxFlush; waited += kMaxPause) {
-    const int publishing = semaphore_.publishing;
+    const int publishing = publishing_;
     auto reserved = partial.reserve(*producer_.size, store::Eviction::allowed);
     if (reserved || publishing == 0) return reserved;
     std::this_thread::sleep_for(kMaxPause);
@@ -122,10 +123,9 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::write(store::PartialBlob& 
 }
 
 InFlightBlob::FinalState InFlightBlob::publish(store::PartialBlob& partial, Pipeline& pipeline) {
-  release_permit();  // decoding is over
   const auto digest = pipeline.verifier.finish();
   if (!digest) return FinalState{Phase::failed, digest.error()};
-  const Publishing publishing(semaphore_.publishing);
+  const Publishing publishing(publishing_);
   {
     const std::scoped_lock lock(mutex_);
     if (is_final(phase_)) return FinalState{Phase::cancelled, cancelled_error()};

@@ -444,6 +444,7 @@ bool RemoteSource::may_start(bool is_wanted) const {
 Result<bool> RemoteSource::wait(const TransferPtr& transfer) const {
   if (is_cancelled()) return failure(Code::resource, "cancelled");
   if (store_->stop_token().stop_requested()) return failure(Code::network, "cancelled");
+  const InFlightBlob::WaitScope waiting;
   std::unique_lock lock(mutex_);
   const auto has_ended = [&] { return transfer != nullptr && transfer->result; };
   if (!has_ended()) changed_.wait_for(lock, kWaitInterval);

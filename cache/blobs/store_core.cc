@@ -17,9 +17,6 @@
 namespace weightfs::blobs {
 namespace {
 
-// Concurrent decodings, and decodings started for readers. Each uses two threads, 2 MiB and its decoder.
-constexpr int kMaxDecodings = 4;
-
 constexpr size_t kMaxFailures = 10'000;
 
 // After this many downloads that exceeded the limit for measuring a size, no other is started from that server.
@@ -29,37 +26,22 @@ constexpr size_t kMaxRemotes = 100'000;  // reported
 
 constexpr size_t kMaxForgotten = 1000;  // downloads that have ended, before they are removed from the table
 
-// A thread that waits for a slot checks at this interval for idle jobs.
+// Decodings that wait are not counted, because a slow server must not delay reads of local data. With them, so many
+// times the limit may be started.
+constexpr size_t kMaxStarted = 8;
+
+// A thread that waits for a slot checks at this interval for idle and waiting jobs.
 constexpr std::chrono::milliseconds kSlotCheckInterval{20};
-
-// Detects that no decoder made progress for too long; must be polled.
-class StallDetector {
- public:
-  explicit StallDetector(const Semaphore& permits) : semaphore_(permits), last_count_(permits.progress_count()) {}
-  bool is_stalled() {
-    const auto now = std::chrono::steady_clock::now();
-    const uint64_t count = semaphore_.progress_count();
-    if (count != last_count_) unchanged_since_ = now;
-    last_count_ = count;
-    return now - unchanged_since_ > Semaphore::kStallTimeout;
-  }
-
- private:
-  const Semaphore& semaphore_;
-  uint64_t last_count_;
-  std::chrono::steady_clock::time_point unchanged_since_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 
-StoreCore::StoreCore(store::BlobBackendPtr backend, Log log, FetchSettings fetching,
-                     std::vector<std::string> blob_directories)
-    : fetching_(with_mirror_reports(std::move(fetching))),
-      external_stores_(std::move(blob_directories)),
+StoreCore::StoreCore(store::BlobBackendPtr backend, StoreOptions options)
+    : fetching_(with_mirror_reports(std::move(options.fetching))),
+      external_stores_(std::move(options.blob_directories)),
       backend_(std::move(backend)),
-      log_(std::move(log)),
+      log_(std::move(options.log)),
       name_prefix_(random_hex(16)),
-      semaphore_(kMaxDecodings) {}
+      max_decodings_(options.max_decodings) {}
 
 FetchSettings StoreCore::with_mirror_reports(FetchSettings fetching) {
   fetching.options.on_mirror_failure = [this](const download::Origin& mirror, const Error& error) {
@@ -69,10 +51,11 @@ FetchSettings StoreCore::with_mirror_reports(FetchSettings fetching) {
 }
 
 // Bytes are served before verification, so only producers with the same key, size and declared digest share an
-// in-flight blob: a container's false digest must not affect readers of another container.
+// in-flight blob: a container's false digest must not affect readers of another container. They also have the same
+// depth, so that no reader waits for slots of a greater depth.
 store::BlobName StoreCore::name_of(const BlobProducer& producer) {
-  const std::string identity = fmt::format("{} {}", producer.size ? std::to_string(*producer.size) : "",
-                                           producer.digest ? producer.digest->hex() : "");
+  const std::string identity = fmt::format("{} {} {}", producer.size ? std::to_string(*producer.size) : "",
+                                           producer.digest ? producer.digest->hex() : "", producer.depth);
   if (!producer.key.empty())
     return {"key-" + sha256(fmt::format("{} {}", identity, producer.key)).hex(), producer.key, producer.digest};
   if (producer.digest) return {"digest-" + sha256(identity).hex(), "", producer.digest};
@@ -151,36 +134,41 @@ Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& 
   }
 }
 
-// A producer that needs a nested blob does not wait for a slot, because the holder of a slot may wait for the producer.
-// At most four outer decodings exist, each with one nested blob at a time.
+// Waiting for a slot cannot deadlock, although the waiting thread may hold a slot, or a lock that the holders of slots
+// wait for (of a zip, or of a Later): decoding a blob depends only on slots of lower depths, and at the lowest depth on
+// none. BlobProducer::depth states that order; check_depth() enforces it.
 Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& producer, const store::BlobName& name) {
-  const WorkKind kind = InFlightBlob::is_producing_thread() ? WorkKind::nested : WorkKind::decoding;
   std::unique_lock lock(mutex_);
-  Queue& queue = queues_[static_cast<size_t>(kind)];
+  Queue& queue = queues_[producer.depth];
   const auto position = queue.insert(queue.end(), std::this_thread::get_id());
   const auto leave_queue = [&](void*) {
     queue.erase(position);
+    if (queue.empty()) queues_.erase(producer.depth);
     changed_.notify_all();
   };
   const std::unique_ptr<void, decltype(leave_queue)> queued(this, leave_queue);
-  StallDetector stall_detector(semaphore_);
   for (;;) {
     if (stopped_) return failure(Code::resource, "the store is closed");
     if (auto in_flight = find(name)) return in_flight;
     if (is_cancelled()) return failure(Code::resource, "cancelled before it was complete");
-    const bool stalled = kind == WorkKind::decoding && stall_detector.is_stalled();
-    const bool is_next = kind == WorkKind::nested || position == queue.begin();
-    if (is_next && (free_slot(kind) || kind == WorkKind::nested || stalled)) return start(producer, name, kind);
+    if (position == queue.begin() && free_slot(producer.depth)) return start(producer, name);
     changed_.wait_for(lock, kSlotCheckInterval);
   }
 }
 
-bool StoreCore::free_slot(WorkKind kind) {
+template <class Counts>
+size_t StoreCore::count_jobs(const Counts& counts) const {
+  return static_cast<size_t>(std::count_if(jobs_.begin(), jobs_.end(), counts));
+}
+
+// A decoding that waits for another blob or a server needs no slot until it continues.
+bool StoreCore::free_slot(int depth) {
   reap();
   for (auto job = jobs_.begin(); job != jobs_.end();)
     if (const auto here = job++; here->in_flight->has_ended()) retire(here);
-  const auto counts = [&](const Job& r) { return r.kind == kind; };
-  if (std::count_if(jobs_.begin(), jobs_.end(), counts) < kMaxDecodings) return true;
+  const auto counts = [&](const Job& r) { return r.depth == depth; };
+  const auto is_decoding = [&](const Job& r) { return counts(r) && !r.in_flight->is_waiting(); };
+  if (count_jobs(is_decoding) < max_decodings_ && count_jobs(counts) < kMaxStarted * max_decodings_) return true;
   const auto idle = std::find_if(jobs_.begin(), jobs_.end(),
                                  [&](const Job& r) { return counts(r) && r.in_flight->cancel_if_idle(); });
   if (idle == jobs_.end()) return false;
@@ -188,13 +176,13 @@ bool StoreCore::free_slot(WorkKind kind) {
   return true;
 }
 
-StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const store::BlobName& name, WorkKind kind) {
+StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const store::BlobName& name) {
   const bool shared_by_digest = name.digest && name.key.empty();
   const auto serve = shared_by_digest || distrusted_.contains(name.text) ? InFlightBlob::Serve::after_verification
                                                                          : InFlightBlob::Serve::before_verification;
-  auto in_flight = std::make_shared<InFlightBlob>(producer, name, backend_, serve, semaphore_);
+  auto in_flight = std::make_shared<InFlightBlob>(producer, name, backend_, serve, publishing_);
   if (const auto held = holders_.find(name.text); held != holders_.end()) in_flight->set_holders(held->second);
-  Job& slot = jobs_.emplace_back(Job{in_flight, kind, {}});
+  Job& slot = jobs_.emplace_back(Job{in_flight, producer.depth, {}});
   try {
     slot.thread = std::thread([self = shared_from_this(), in_flight] { self->run(in_flight); });
   } catch (const std::exception&) {

@@ -1,7 +1,6 @@
 // The state shared by all blobs of one store: the table of in-flight blobs, with limits per kind of work.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -35,8 +34,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
  public:
   using InFlightBlobPtr = std::shared_ptr<InFlightBlob>;
 
-  StoreCore(store::BlobBackendPtr backend, Log log, FetchSettings fetching = {},
-            std::vector<std::string> blob_directories = {});
+  StoreCore(store::BlobBackendPtr backend, StoreOptions options);
 
   store::BlobBackend& backend() { return *backend_; }
   const FetchSettings& fetching() const { return fetching_; }
@@ -53,7 +51,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
 
   /// The in-flight blob of that name; null if there is none.
   InFlightBlobPtr find_in_flight(const store::BlobName& name);
-  /// The same, started if there is none; waits for a free slot. Fails when it cannot be started.
+  /// The same, started if there is none; waits for a free slot of its depth. Fails when it cannot be started.
   Result<InFlightBlobPtr> find_or_start(const BlobProducer& producer, const store::BlobName& name);
 
   /// The download of a blob from these origins: shared by all its readers.
@@ -95,11 +93,9 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
 
  private:
   FetchSettings with_mirror_reports(FetchSettings fetching);
-  /// Each kind has its own slots, so that no kind blocks another: decoding may wait for nested decoding.
-  enum class WorkKind { decoding, nested };
   struct Job {
     InFlightBlobPtr in_flight;
-    WorkKind kind;
+    int depth;
     std::thread thread;
     bool is_done = false;  // the thread is about to end
   };
@@ -114,8 +110,10 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   void retire(Jobs::iterator job) noexcept;
   void remember_failure(const Job& job);
   Result<InFlightBlobPtr> start_or_wait(const BlobProducer& producer, const store::BlobName& name);
-  bool free_slot(WorkKind kind);
-  InFlightBlobPtr start(const BlobProducer& producer, const store::BlobName& name, WorkKind kind);
+  template <class Counts>
+  size_t count_jobs(const Counts& counts) const;
+  bool free_slot(int depth);
+  InFlightBlobPtr start(const BlobProducer& producer, const store::BlobName& name);
   void run(const InFlightBlobPtr& in_flight) noexcept;
   void reap();
 
@@ -128,15 +126,16 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   store::BlobBackendPtr backend_;
   Log log_;
   std::stop_source stop_;
-  const std::string name_prefix_;  // unique to this store
-  Semaphore semaphore_;
+  const std::string name_prefix_;    // unique to this store
+  const size_t max_decodings_;       // of one depth
+  std::atomic<int> publishing_ = 0;  // verified blobs that are being published
   std::atomic<int> transfers_ = 0;
 
   std::mutex mutex_;                 // guards the rest
   std::condition_variable changed_;  // a job ended, or a queue changed
   Jobs jobs_;                        // most recently requested last
   Jobs ended_jobs_;                  // ended or cancelled; joined later
-  std::array<Queue, 2> queues_;      // waiting threads, by kind
+  std::map<int, Queue> queues_;      // waiting threads, by depth
   std::unordered_set<std::string> distrusted_;
   std::unordered_map<std::string, Error> failures_;  // at most kMaxFailures
   std::unordered_set<std::string> unsized_;

@@ -186,6 +186,7 @@ Result<SourcePtr> decode_to_blob(const Container& container, const Compression& 
     return failure(Code::unsupported, fmt::format("{} data, but not of a tar", compression.name));
   BlobProducer recipe;
   recipe.name = container.name;
+  recipe.depth = container.depth + 1;
   const std::string identity = stored->identity();
   if (!identity.empty()) recipe.key = fmt::format("{} decoded from {}", identity, compression.name);
   recipe.start = [charge, stored, decompress = compression.decompress] {

@@ -108,6 +108,7 @@ class Zip {
   Zip(const Container& container, const ZipEnd& end, SourcePtr from_begin)
       : bytes_(container.bytes),
         blobs_(container.blobs),
+        depth_(container.depth + 1),
         begin_(end.begin),
         feed_(std::move(from_begin), end.directory - end.begin, end.end - end.begin) {}
   Zip(const Zip&) = delete;
@@ -144,6 +145,7 @@ class Zip {
 
   SourcePtr bytes_;
   BlobsPtr blobs_;
+  int depth_;       // of the members' blobs
   uint64_t begin_;  // the size of the data before the zip
   std::deque<Member> members_;
   std::mutex mutex_;  // guards the members below
@@ -276,7 +278,8 @@ Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& diges
   }));
   auto bytes = std::make_shared<Slice>(stored);
   if (stat.comp_method == kStored) return bytes;
-  BlobProducer recipe{.name = name, .size = stat.size, .digest = digest, .key = bytes->identity(), .start = nullptr};
+  BlobProducer recipe{
+      .name = name, .size = stat.size, .digest = digest, .key = bytes->identity(), .start = nullptr, .depth = depth_};
   if (!recipe.key.empty())
     recipe.key += fmt::format(" method {} size {} crc32 {}", stat.comp_method, stat.size, stat.crc);
   recipe.start = [=, size = stat.size, crc = stat.crc, method = stat.comp_method]() -> Result<StreamPtr> {

@@ -92,7 +92,7 @@ Result<Slice> decoded(const Origin& origin, const Dataset& dataset, uint64_t siz
   const auto kept = std::make_shared<const Dataset>(dataset);
   const auto make = [origin, kept, size]() -> Result<SourcePtr> {
     const std::string identity = origin.file->bytes->identity();
-    BlobProducer producer{.name = fmt::format("dataset at {}", kept->address), .size = size, .digest = {}};
+    BlobProducer producer{.name = fmt::format("dataset at {}", kept->address), .size = size, .depth = origin.depth};
     if (!identity.empty())
       producer.key = fmt::format("{} hdf5 dataset {}+{}", identity, origin.file->base, kept->address);
     producer.start = [file = origin.file, kept] { return chunk_stream(file, kept); };

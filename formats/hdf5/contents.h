@@ -16,6 +16,7 @@ namespace weightfs::hdf5 {
 struct Origin {
   std::shared_ptr<const File> file;
   BlobsPtr blobs;
+  int depth;  ///< of the blobs
 };
 
 /// The bytes of a dataset as they are stored, in C order. Chunks are decoded by the first read, once, by Origin::blobs.

@@ -46,7 +46,7 @@ class ModelReader {
  public:
   ModelReader(const Container& container, std::shared_ptr<const File> file)
       : container_(container),
-        origin_{std::move(file), container.blobs},
+        origin_{std::move(file), container.blobs, container.depth + 1},
         metadata_(*origin_.file, container.budget.get()),
         heap_(metadata_) {}
 

@@ -106,7 +106,7 @@ class KerasReader {
                                .bytes = bytes,
                                .folder = nullptr,
                                .blobs = container_.blobs,
-                               .depth = container_.depth,
+                               .depth = container_.depth + 1,
                                .budget = container_.budget});
   }
 

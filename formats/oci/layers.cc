@@ -37,6 +37,7 @@ Result<SourcePtr> decoded(const SourcePtr& stored, std::string_view compression,
   TRY_VOID(stored->fetch({0, stored->size()}));
   BlobProducer producer;
   producer.name = name;
+  producer.depth = container.depth + 1;
   if (const std::string identity = stored->identity(); !identity.empty())
     producer.key = fmt::format("{} decoded from {}", identity, compression);
   producer.start = [charge, stored, decode = compression == "zstd" ? codec::zstd_stream : codec::gunzip_stream] {

@@ -39,7 +39,12 @@ class TableStream final : public Stream {
 
 BlobProducer table_blob(const std::string& name, const std::string& key, size_t count,
                         std::function<Result<StreamPtr>()> start) {
-  return {.name = name, .size = table_size(count), .digest = {}, .key = key, .start = std::move(start)};
+  return {.name = name,
+          .size = table_size(count),
+          .digest = {},
+          .key = key,
+          .start = std::move(start),
+          .depth = kMountDepth};
 }
 
 }  // namespace

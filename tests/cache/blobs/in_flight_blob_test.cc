@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <new>
 #include <thread>
 
@@ -18,7 +19,15 @@ using testing::SizeIs;
 // Each test runs with both backends.
 class InFlightBlobTest : public StoreDirectory, public testing::WithParamInterface<std::string> {
  protected:
-  BlobsPtr any_store() { return GetParam() == "Directory" ? store() : blob_store({"", 100 << 20}); }
+  BlobsPtr any_store(size_t max_decodings = 4) {
+    StoreOptions options{GetParam() == "Directory" ? directory : "", 100 << 20};
+    options.log = [this](const std::string& line) {
+      const std::scoped_lock lock(mutex);
+      log.push_back(line);
+    };
+    options.max_decodings = max_decodings;
+    return blob_store(std::move(options));
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Stores, InFlightBlobTest, testing::Values("Directory", "Temporary"),
@@ -109,8 +118,9 @@ class LocalCopy final : public Stream {
   uint64_t at_ = 0;
 };
 
-BlobProducer copy_of(const SourcePtr& from, std::string key) {
+BlobProducer copy_of(const SourcePtr& from, std::string key, int depth) {
   BlobProducer producer;
+  producer.depth = depth;
   producer.name = "copy";
   producer.size = from->size();
   producer.key = std::move(key);
@@ -128,12 +138,88 @@ TEST_P(InFlightBlobTest, NestedBlobsDoNotBlockTheirSources) {
       const TestProducerPtr made = load.test_producer(i);
       SourcePtr blob = blobs->blob(producer_of(made, fmt::format("zip {}", i)));
       for (int depth = 1; depth < 4; ++depth)
-        blob = blobs->blob(copy_of(blob, fmt::format("zip {} depth {}", i, depth)));
+        blob = blobs->blob(copy_of(blob, fmt::format("zip {} depth {}", i, depth), depth));
       EXPECT_EQ(read(*blob), describe(made->bytes));
       EXPECT_EQ(made->starts, 1);
     });
   for (auto& reader : readers) reader.join();
   EXPECT_LE(load.most, 4);
+}
+
+// The same with one decoding of each depth at a time, of blobs whose streams are all counted.
+TEST_P(InFlightBlobTest, NestedBlobsAreReadWithOneDecodingOfEachDepth) {
+  constexpr int kDepths = 3;
+  constexpr uint32_t kReaders = 12;
+  std::array<Load, kDepths> loads;
+  std::vector<std::thread> readers;
+  std::atomic<int> starts = 0;
+  const BlobsPtr blobs = any_store(1);
+  for (uint32_t i = 0; i < kReaders; ++i)
+    readers.emplace_back([&, i] {
+      const std::string expected = some_bytes(kMember, i);
+      SourcePtr inner;
+      for (int depth = 0; depth < kDepths; ++depth) {
+        const TestProducerPtr made = loads[static_cast<size_t>(depth)].test_producer(i);
+        if (inner != nullptr)
+          made->before = [before = made->before, inner, expected](size_t given) {
+            before(given);
+            if (given == 0) {
+              EXPECT_EQ(read(*inner, kMember - 1000, 1000), describe(expected.substr(kMember - 1000)));
+            }
+          };
+        BlobProducer producer = producer_of(made, fmt::format("zip {} depth {}", i, depth));
+        producer.depth = depth;
+        producer.start = [&starts, start = std::move(producer.start)] {
+          ++starts;
+          return start();
+        };
+        inner = blobs->blob(std::move(producer));
+      }
+      EXPECT_EQ(read(*inner), describe(expected));
+    });
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(loads[0].most, 1);
+  for (const Load& load : loads) EXPECT_LE(load.most, 8);  // with those that wait for the depth below
+  EXPECT_EQ(starts, kDepths * static_cast<int>(kReaders));
+  EXPECT_THAT(log, IsEmpty());
+}
+
+// Two members, a and b, whose streams read each other.
+class BlobsThatNameEachOther {
+ public:
+  BlobsThatNameEachOther(const BlobsPtr& blobs, size_t size, int depth_a, int depth_b) {
+    a = blobs->blob(member("a", size, depth_a, b));
+    b = blobs->blob(member("b", size, depth_b, a));
+  }
+
+  SourcePtr a;
+  SourcePtr b;
+
+ private:
+  static BlobProducer member(const std::string& name, size_t size, int depth, const SourcePtr& from) {
+    BlobProducer producer{.name = name, .size = size, .digest = {}, .key = name};
+    producer.depth = depth;
+    producer.start = [&from]() -> Result<StreamPtr> { return std::make_unique<LocalCopy>(from); };
+    return producer;
+  }
+};
+
+TEST_P(InFlightBlobTest, BlobsThatNameEachOtherAreRefused) {
+  for (const size_t size : {kMember, size_t{1000}}) {  // large and small
+    SCOPED_TRACE(size);
+    const BlobsPtr blobs = any_store(1);
+    const BlobsThatNameEachOther equal(blobs, size, 1, 1);
+    EXPECT_EQ(read(*equal.a), "error: b: a blob of depth 1 cannot be decoded from one of depth 1");
+    EXPECT_EQ(read(*equal.b), "error: a: a blob of depth 1 cannot be decoded from one of depth 1");
+    const BlobsThatNameEachOther nested(any_store(1), size, 2, 1);
+    std::thread other(
+        [&] { EXPECT_EQ(read(*nested.b), "error: a: a blob of depth 1 cannot be decoded from one of depth 2"); });
+    EXPECT_EQ(read(*nested.a), "error: a: a blob of depth 1 cannot be decoded from one of depth 2");
+    other.join();
+  }
+  EXPECT_THAT(making_files(), IsEmpty());
+  EXPECT_THAT(this->blobs(), IsEmpty());
+  EXPECT_EQ(read(*any_store(1)->blob(producer_of(member, "zip"))), describe(bytes));
 }
 
 // Containers nested in containers of the same store, while a fifth reader opens the source of four members.
@@ -159,16 +245,37 @@ TEST_P(InFlightBlobTest, ReaderThatHoldsContendedLockMakesProgress) {
         if (++waiting == 4) four.open();
         const std::scoped_lock theirs(lock);
       };
-      EXPECT_EQ(read(*blobs->blob(producer_of(made, fmt::format("zip {}", i)))), describe(made->bytes));
+      BlobProducer nested = producer_of(made, fmt::format("zip {}", i));
+      nested.depth = 1;
+      EXPECT_EQ(read(*blobs->blob(std::move(nested))), describe(made->bytes));
     });
   for (auto& reader : readers) reader.join();
   holder.join();
 }
 
+// All decodings of a depth wait for a blob that gives no bytes.
+TEST_P(InFlightBlobTest, DecodingsThatWaitDoNotDelayOthersOfTheirDepth) {
+  Stuck stuck(1);
+  const BlobsPtr blobs = any_store(2);
+  const SourcePtr inner = blobs->blob(producer_of(stuck.test_producer, "inner"));
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 4; ++i)
+    readers.emplace_back([&, i] {
+      const SourcePtr outer = blobs->blob(copy_of(inner, fmt::format("outer {}", i), 1));
+      EXPECT_EQ(read(*outer), describe(stuck.test_producer->bytes));
+    });
+  BlobProducer other = producer_of(member, "zip");
+  other.depth = 1;
+  EXPECT_EQ(read(*blobs->blob(std::move(other))), describe(bytes));
+  stuck.gate.open();
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(stuck.test_producer->starts, 1);
+}
+
 TEST_P(InFlightBlobTest, BlobMayBeProducedFromOtherBlobsOfTheStore) {
   const BlobsPtr blobs = any_store();
   SourcePtr inner = blobs->blob(producer_of(member, "zip 0"));
-  for (int depth = 1; depth < 8; ++depth) inner = blobs->blob(copy_of(inner, fmt::format("zip {}", depth)));
+  for (int depth = 1; depth < 8; ++depth) inner = blobs->blob(copy_of(inner, fmt::format("zip {}", depth), depth));
   EXPECT_EQ(read(*inner), describe(bytes));
   EXPECT_EQ(member->starts, 1);
 }

@@ -142,6 +142,7 @@ TEST_P(UnusedDecoding, EndsTogetherWithItsSource) {
   producer.name = "outer";
   producer.size = kHuge;
   producer.key = "outer";
+  producer.depth = 1;
   producer.start = [inner]() -> Result<StreamPtr> { return std::make_unique<Copied>(inner); };
   const auto outer = blobs->blob(std::move(producer));
   auto open = outer->hold();
@@ -166,6 +167,7 @@ TEST_P(UnusedDecoding, NestedBlobHoldsItsSource) {
   producer.name = "outer";
   producer.size = 3'000'000;
   producer.key = "outer";
+  producer.depth = 1;
   class Seldom final : public Stream {
    public:
     Seldom(SourcePtr from, Gate& gate) : copied_(std::move(from)), gate_(gate) {}

@@ -79,11 +79,10 @@ class CacheVerityTest : public StoreDirectory {
     return done ? describe(out) : "error: " + done.error().message;
   }
   std::shared_ptr<blobs::StoreCore> core(const store::BlobBackendPtr& in) const {
-    FetchSettings fetching;
-    fetching.http = std::make_shared<http::Client>(short_patience());
-    fetching.options = quick_retries();
-    return std::make_shared<blobs::StoreCore>(
-        in, [](const std::string&) {}, fetching);
+    StoreOptions options;
+    options.fetching.http = std::make_shared<http::Client>(short_patience());
+    options.fetching.options = quick_retries();
+    return std::make_shared<blobs::StoreCore>(in, std::move(options));
   }
   // Until fs-verity was tried for the probe and a blob.
   std::vector<uint64_t> tried() {

@@ -145,6 +145,7 @@ TEST_F(TempFileStoreTest, StoresBlobOfUnknownSizeInSegments) {
     EXPECT_EQ(read(*blobs->blob(producer_of(between, fmt::format("zip {}", given)))), describe(between->bytes));
   };
   BlobProducer producer = producer_of(large, "tar.gz 1");
+  producer.depth = 1;
   producer.size = std::nullopt;
   const auto made = blobs->materialize(producer);
   ASSERT_TRUE(made) << made.error().message;
