@@ -191,6 +191,7 @@ Result<std::optional<store::BlobHandle>> Download::write_unsized(store::PartialB
   uint64_t reserved = 0;
   const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
     if (is_cancelled()) return tl::unexpected(cancelled_error());
+    if (bytes.empty()) return true;
     store_->stats().record_received(bytes.size());
     bytes = bytes.subspan(static_cast<size_t>(std::min<uint64_t>(bytes.size(), at - std::min(at, offset))));
     if (at + bytes.size() > max_bytes_) {

@@ -47,41 +47,61 @@ constexpr std::chrono::seconds kMaxClaimWait{10};
 constexpr std::chrono::milliseconds kNamingCheck{2};
 constexpr int kMaxNamingChecks = 100;
 
-constexpr uint64_t kHashed = 1 * kMiB;  // bytes at a time
+constexpr uint64_t kHashed = 1 * kMiB;     // bytes at a time
+constexpr uint64_t kWritten = 256 * kKiB;  // bytes at a time, if so many have arrived
 
 uint64_t blocks_in(uint64_t bytes) { return (bytes + BlockFile::kBlock - 1) / BlockFile::kBlock; }
 
-// Combines received bytes to whole blocks.
+// Combines received bytes to whole blocks, and writes many blocks at a time: libcurl passes 16 KiB.
 class BlockWriter {
  public:
-  BlockWriter(BlockFile& file, const BlockList* list) : file_(file), list_(list) {}
+  using OnWritten = std::function<void(Blocks)>;
 
-  // Returns the blocks that were written.
-  Result<Blocks> add(uint64_t offset, std::span<const std::byte> bytes) {
+  BlockWriter(BlockFile& file, const BlockList* list, OnWritten on_written)
+      : file_(file), list_(list), on_written_(std::move(on_written)) {}
+
+  Result<void> add(uint64_t offset, std::span<const std::byte> bytes) {
     if (offset != begin_ + pending_.size()) {
+      TRY_VOID(write());
       pending_.clear();
       const uint64_t skipped = (BlockFile::kBlock - offset % BlockFile::kBlock) % BlockFile::kBlock;
-      if (skipped >= bytes.size()) return Blocks{0, 0};
+      if (skipped >= bytes.size()) return {};
       begin_ = offset + skipped;
       bytes = bytes.subspan(static_cast<size_t>(skipped));
     }
     pending_.insert(pending_.end(), bytes.begin(), bytes.end());
+    return pending_.size() < kWritten ? Result<void>() : write();
+  }
+
+  // Writes the complete blocks; with a block list those before the first that does not match.
+  Result<void> write() {
     const bool is_end = begin_ + pending_.size() == file_.size();
     const size_t whole = is_end ? pending_.size() : pending_.size() / BlockFile::kBlock * BlockFile::kBlock;
-    if (whole == 0) return Blocks{0, 0};
-    const auto complete = std::span(pending_).first(whole);
-    if (list_ != nullptr) TRY_VOID(list_->verify(begin_, complete));
-    const Blocks written = {begin_ / BlockFile::kBlock, blocks_in(begin_ + whole)};
-    TRY_VOID(file_.write(written.first, complete));
-    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
-    begin_ += whole;
-    return written;
+    Result<void> verified;
+    size_t matching = list_ == nullptr ? whole : 0;
+    while (matching < whole) {
+      const auto block = std::span(pending_).subspan(matching, std::min<size_t>(BlockFile::kBlock, whole - matching));
+      if (verified = list_->verify(begin_ + matching, block); !verified) break;
+      matching += block.size();
+    }
+    if (matching > 0) TRY_VOID(write_first(matching));
+    return verified;
   }
 
  private:
+  Result<void> write_first(size_t size) {
+    const Blocks written = {begin_ / BlockFile::kBlock, blocks_in(begin_ + size)};
+    TRY_VOID(file_.write(written.first, std::span(pending_).first(size)));
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(size));
+    begin_ += size;
+    on_written_(written);
+    return {};
+  }
+
   BlockFile& file_;
   const BlockList* list_;  // may be null
-  uint64_t begin_ = 0;     // of the pending bytes; a multiple of the block size
+  const OnWritten on_written_;
+  uint64_t begin_ = 0;  // of the pending bytes; a multiple of the block size
   std::vector<std::byte> pending_;
 };
 
@@ -176,11 +196,15 @@ StoreStatus::Remote RemoteSource::status() const {
 
 uint64_t RemoteSource::block_count() const { return blocks_in(size()); }
 
-// Called with the lock. The blocks of a stream may have been present before.
-void RemoteSource::record_written(const Transfer& transfer, Blocks blocks) const {
+// Called with the lock. The blocks of a stream may have been present before. A transfer delivers many times what a
+// reader waits for, so it wakes the readers only when one of them can continue.
+void RemoteSource::record_written(Transfer& transfer, Blocks blocks) const {
   const bool is_stream = remote_->has_ranges() == false;
   if (transfer.file == blocks_)
     present_ = is_stream ? std::max(present_.load(), blocks.last) : present_ + blocks.last - blocks.first;
+  transfer.written = blocks.last;
+  if (transfer.written < transfer.wake_at) return;
+  transfer.wake_at = UINT64_MAX;
   changed_.notify_all();
 }
 
@@ -199,11 +223,12 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     if (!read && file->is_evicted()) continue;
     if (TRY(read) > 0) attempts = 0;
     done += *read;
+    if (done == target.size() && ahead_end <= end) return done;
     const auto started = request(file, file->blocks_of(offset + done, end), file->blocks_of(offset + done, ahead_end));
     if (done == target.size()) return done;  // a failure to read ahead is reported by a later read
     if (!started && file->is_evicted()) continue;
     const TransferPtr transfer = TRY(started);
-    attempts += TRY(wait(transfer));
+    attempts += TRY(wait(transfer, file->blocks_of(offset + done, end).last));
   }
   return failure(Code::io, fmt::format("{}: the cache does not return what was written", remote_->printable()));
 }
@@ -419,7 +444,7 @@ Result<RemoteSource::TransferPtr> RemoteSource::request(const BlockFilePtr& file
   TransferPtr first;
   bool is_first = true;
   for (Blocks rest = ahead; !rest.empty();) {
-    const Blocks absent = TRY(file->first_absent(rest));
+    const Blocks absent = TRY(file->first_absent(rest, wanted.last));
     if (absent.empty()) break;
     const bool is_wanted = wanted.contains(absent.first);
     TransferPtr transfer = transfer_of(file, absent.first);
@@ -440,14 +465,22 @@ bool RemoteSource::may_start(bool is_wanted) const {
   return transfers_.size() < max_transfers_ && store_->may_read_ahead();
 }
 
-// Waits for a moment, until blocks were written or the transfer has ended: then it returns true. Fails as the transfer.
-Result<bool> RemoteSource::wait(const TransferPtr& transfer) const {
+// Waits for a moment, until the blocks before `wanted_end` were written, as far as they are the transfer's, or it has
+// ended: then it returns true. Fails as the transfer.
+Result<bool> RemoteSource::wait(const TransferPtr& transfer, uint64_t wanted_end) const {
   if (is_cancelled()) return failure(Code::resource, "cancelled");
   if (store_->stop_token().stop_requested()) return failure(Code::network, "cancelled");
   const InFlightBlob::WaitScope waiting;
   std::unique_lock lock(mutex_);
   const auto has_ended = [&] { return transfer != nullptr && transfer->result; };
-  if (!has_ended()) changed_.wait_for(lock, kWaitInterval);
+  const auto can_continue = [&] {
+    if (transfer == nullptr) return false;
+    const uint64_t end = std::min(wanted_end, transfer->blocks.last);
+    if (has_ended() || transfer->written >= end) return true;
+    transfer->wake_at = std::min(transfer->wake_at, end);
+    return false;
+  };
+  changed_.wait_for(lock, kWaitInterval, can_continue);
   if (transfer != nullptr && !has_ended()) abandon_if_stalled(*transfer);
   if (!has_ended()) return false;
   TRY_VOID(Result<void>(*transfer->result));
@@ -539,11 +572,18 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
   std::stop_source either;
   const std::stop_callback on_stop(stop, [&] { either.request_stop(); });
   const std::stop_callback on_end(store_->stop_token(), [&] { either.request_stop(); });
-  BlockWriter writer(*transfer.file, list_.get());
+  BlockWriter writer(*transfer.file, list_.get(), [&](Blocks written) {
+    const std::scoped_lock lock(mutex_);
+    record_written(transfer, written);
+  });
   bool can_extend = true;
   const auto begin = [&] { return transfer.blocks.first * BlockFile::kBlock; };
   const auto end = [&] { return std::min(size(), transfer.blocks.last * BlockFile::kBlock); };
   const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
+    if (bytes.empty()) {
+      TRY_VOID(writer.write());
+      return true;
+    }
     bytes_fetched_ += bytes.size();
     store_->stats().record_received(bytes.size());
     // A server without ranges sends the whole file: keep all of it.
@@ -552,13 +592,14 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     const uint64_t to = std::clamp(offset + bytes.size(), from, end());
     const auto kept = bytes.subspan(static_cast<size_t>(from - offset < bytes.size() ? from - offset : bytes.size()))
                           .first(static_cast<size_t>(to - from));
-    const Blocks written = kept.empty() ? Blocks{0, 0} : TRY(writer.add(from, kept));
+    if (!kept.empty()) TRY_VOID(writer.add(from, kept));
     const std::scoped_lock lock(mutex_);
     transfer.last_data = last_data_ = Clock::now();
-    if (!written.empty()) record_written(transfer, written);
     return offset + bytes.size() < end();
   };
-  return verified_by_list(remote_->fetch({begin(), end()}, sink, either.get_token()));
+  Result<void> fetched = remote_->fetch({begin(), end()}, sink, either.get_token());
+  if (auto written = writer.write(); fetched && !written) fetched = std::move(written);
+  return verified_by_list(std::move(fetched));
 }
 
 // Adds the URL to the error of a block list.

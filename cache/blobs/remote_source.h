@@ -113,7 +113,9 @@ class RemoteSource final : public Source {
     std::vector<std::unique_ptr<store::BlockFile::Claim>> claims;
     std::optional<Result<void>> result = {};  // set when it has ended
     Clock::time_point last_data = Clock::now();
-    bool is_abandoned = false;  // stalled while others were not: its blocks are requested again
+    uint64_t written = 0;           // the end of the blocks that it wrote last
+    uint64_t wake_at = UINT64_MAX;  // the first end that a reader waits for
+    bool is_abandoned = false;      // stalled while others were not: its blocks are requested again
     std::jthread thread = {};
   };
   using TransferPtr = std::shared_ptr<Transfer>;
@@ -127,7 +129,7 @@ class RemoteSource final : public Source {
   };
 
   uint64_t block_count() const;
-  void record_written(const Transfer& transfer, store::Blocks blocks) const;
+  void record_written(Transfer& transfer, store::Blocks blocks) const;
 
   Result<Opened> open() const;
   Result<void> hold_space() const;
@@ -143,7 +145,7 @@ class RemoteSource final : public Source {
   Result<Hashes> hash() const;
   Result<store::BlobHandle> publish(const store::BlockFilePtr& file, const Digest& digest, store::BlockSums sums) const;
   Result<TransferPtr> request(const store::BlockFilePtr& file, store::Blocks wanted, store::Blocks ahead) const;
-  Result<bool> wait(const TransferPtr& transfer) const;
+  Result<bool> wait(const TransferPtr& transfer, uint64_t wanted_end) const;
   void abandon_if_stalled(Transfer& transfer) const;
   Result<TransferPtr> start_some(const store::BlockFilePtr& file, store::Blocks absent, store::Blocks wanted) const;
   Result<TransferPtr> start(const store::BlockFilePtr& file, store::Blocks absent) const;

@@ -75,7 +75,8 @@ class RemoteFile::Get {
 
   Outcome perform(const std::stop_token& stop) {
     const http::ResponseHandler handler{[this](const http::Response& response) { return on_response(response); },
-                                        [this](std::span<const std::byte> bytes) { return on_body(bytes); }};
+                                        [this](std::span<const std::byte> bytes) { return on_body(bytes); },
+                                        [this] { return on_wait(); }};
     ++file_.requests_;
     const auto done = file_.http_->perform(request(), handler, stop);
     if (outcome_) return with_error_text(*outcome_);
@@ -152,6 +153,7 @@ class RemoteFile::Get {
       return end(give_up(Code::corrupt, fmt::format("{}: sends other bytes than its content-range", printable())));
     if (auto same = check_version(response, range->total); !same) return end({Next::give_up, std::move(same).error()});
     at_ = range_.from;
+    has_length_ = length.has_value();
     end_ = *range->last + 1;
     total_ = range->total;
     remember(response, true);
@@ -211,6 +213,12 @@ class RemoteFile::Get {
     return end(give_up(Code::corrupt, fmt::format("{}: longer than the expected {} bytes", printable(), end_)));
   }
 
+  Result<void> on_wait() {
+    if (outcome_ || received_ == 0) return {};
+    if (const auto wanted = sink_(at_, {}); !wanted) return end({Next::give_up, wanted.error()});
+    return {};
+  }
+
   Result<void> pass(std::span<const std::byte> bytes) {
     const uint64_t skipped = is_whole_ ? std::min<uint64_t>(bytes.size(), passed_ - std::min(passed_, at_)) : 0;
     at_ += skipped;
@@ -221,7 +229,8 @@ class RemoteFile::Get {
     const auto wanted = sink_(at_, bytes);
     if (!wanted) return end({Next::give_up, wanted.error()});
     at_ += bytes.size();
-    return *wanted ? Result<void>() : end({});
+    // A connection can be used again if its response was read to its end.
+    return *wanted || (has_length_ && at_ == end_) ? Result<void>() : end({});
   }
 
   // The body ended before all requested bytes were received.
@@ -252,7 +261,8 @@ class RemoteFile::Get {
   bool is_whole_ = false;  // the server sends the whole file
   uint64_t at_ = 0;        // the next byte
   uint64_t end_ = UINT64_MAX;
-  uint64_t received_ = 0;  // bytes passed to the sink
+  bool has_length_ = false;  // the response ends at end_, whether the connection does or not
+  uint64_t received_ = 0;    // bytes passed to the sink
   std::optional<uint64_t> total_;
   std::optional<Outcome> outcome_;
   std::string error_body_;

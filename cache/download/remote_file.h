@@ -24,7 +24,7 @@ class MirrorScheduler;
 /// Thread-safe.
 class RemoteFile {
  public:
-  /// Receives bytes; false: no more are needed.
+  /// Receives bytes; false: no more are needed. Without bytes, it is called before more are waited for.
   using Sink = std::function<Result<bool>(uint64_t offset, std::span<const std::byte> bytes)>;
 
   static constexpr uint64_t kHead = 16 * 1024;  ///< bytes that open() requests

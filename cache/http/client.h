@@ -91,12 +91,14 @@ struct Response {
   std::optional<std::string_view> header(std::string_view name) const;
 };
 
-/// Receives a response. Both functions are called in the thread of perform(), and end the request by failing.
+/// Receives a response. The functions are called in the thread of perform(), and end the request by failing.
 struct ResponseHandler {
   /// Called once before the body, with the final response: not for redirects and answered challenges.
   std::function<Result<void>(const Response& response)> on_response;
   /// Called with the next decoded bytes. May block.
   std::function<Result<void>(std::span<const std::byte> bytes)> on_body;
+  /// Called when all bytes that have arrived were passed to on_body, before more are waited for; may be null.
+  std::function<Result<void>()> on_wait = {};
 };
 
 /// Thread-safe; connections are reused.

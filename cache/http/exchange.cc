@@ -158,6 +158,7 @@ class HttpExchange {
   size_t header_bytes_ = 0;
   std::string challenge_body_;
   size_t skipped_ = 0;
+  bool has_new_bytes_ = false;  // since the last on_wait
   bool is_public_ = false;
   std::string refusal_;
   std::optional<Error> failed_;
@@ -244,7 +245,10 @@ Result<void> HttpExchange::end_of_headers() {
 }
 
 Result<void> HttpExchange::on_body_bytes(std::span<const char> bytes) {
-  if (kind_ == Kind::final) return request_.handler.on_body(std::as_bytes(bytes));
+  if (kind_ == Kind::final) {
+    has_new_bytes_ = true;
+    return request_.handler.on_body(std::as_bytes(bytes));
+  }
   skipped_ += bytes.size();
   if (skipped_ > kMaxUnread)
     return failure(Code::corrupt, fmt::format("response body too large: more than {}", human_size(kMaxUnread)));
@@ -330,6 +334,8 @@ Result<CURLcode> HttpExchange::transfer(CurlHandle& handle, const std::stop_toke
       return done->data.result;
     if (stop.stop_requested()) return tl::unexpected(error(Code::network, "cancelled"));
     TRY_VOID(check_timeouts(handle.easy));
+    if (std::exchange(has_new_bytes_, false) && request_.handler.on_wait && !run_callback(request_.handler.on_wait))
+      return CURLE_WRITE_ERROR;
     poll(handle.multi);
   }
 }

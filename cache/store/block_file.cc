@@ -260,15 +260,15 @@ Result<uint64_t> BlockFile::compare(uint64_t first, std::span<const Entry> entri
   return block;
 }
 
-Result<Blocks> BlockFile::first_absent(Blocks within) {
+Result<Blocks> BlockFile::first_absent(Blocks within, uint64_t compared_end) {
   if (is_evicted()) return failure(Code::not_found, "evicted");
   within.last = std::min(within.last, block_count());
-  const uint64_t first = TRY(end_of_run(within, true));
-  return Blocks{first, TRY(end_of_run({first, within.last}, false))};
+  const uint64_t first = TRY(end_of_run(within, true, compared_end));
+  return Blocks{first, TRY(end_of_run({first, within.last}, false, compared_end))};
 }
 
 // The end of the blocks from `within.first` on that are all present, or all absent.
-Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present) {
+Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present, uint64_t compared_end) {
   uint64_t block = end_of_checked(within);
   if (!of_present && block > within.first) return within.first;
   std::vector<Entry> entries;
@@ -277,8 +277,8 @@ Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present) {
     entries.resize(static_cast<size_t>(count));
     TRY_VOID(read_fully(file_->number(), entry_offset(block), std::as_writable_bytes(std::span(entries))));
     for (const Entry& entry : entries) {
-      const bool present =
-          is_present(entry) && (end_of_checked({block, block + 1}) > block || TRY(check(block, entry[0])));
+      const bool present = is_present(entry) && (block >= compared_end || end_of_checked({block, block + 1}) > block ||
+                                                 TRY(check(block, entry[0])));
       if (present != of_present) return block;
       ++block;
     }

@@ -106,8 +106,9 @@ class BlockFile {
   /// if the file was evicted.
   Result<size_t> read(uint64_t offset, std::span<std::byte> out);
 
-  /// The first run of absent blocks in `within`; empty if all are present.
-  Result<Blocks> first_absent(Blocks within);
+  /// The first run of absent blocks in `within`; empty if all are present. From `compared_end` on, blocks are not
+  /// compared with their checksums: a block that the map has may turn out to be absent when it is read.
+  Result<Blocks> first_absent(Blocks within, uint64_t compared_end = UINT64_MAX);
 
   /// Writes whole blocks from `first` on; the last block of the file may be shorter. Space was reserved before.
   Result<void> write(uint64_t first, std::span<const std::byte> bytes);
@@ -145,7 +146,7 @@ class BlockFile {
 
   uint64_t entry_offset(uint64_t block) const;
   bool set_lock(short type, Blocks blocks) const;
-  Result<uint64_t> end_of_run(Blocks within, bool of_present);
+  Result<uint64_t> end_of_run(Blocks within, bool of_present, uint64_t compared_end);
   uint64_t end_of_run_in_map(Blocks within, bool of_present) const;
   Result<uint64_t> compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
                            std::span<const std::byte> bytes);

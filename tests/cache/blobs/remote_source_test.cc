@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "base/verity/block_list.h"
@@ -313,6 +315,63 @@ TEST_F(RemoteSourceTest, InterruptedRangeIsResumed) {
               ElementsAre("0-16383", "1048576-1261567", "1069056-1261567", "1089536-1261567", "1110016-1261567"));
 }
 
+TEST_F(RemoteSourceTest, OneConnectionIsUsedForRangesOneAfterTheOther) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  for (uint64_t at = kMiB; at < 8 * kMiB; at += kMiB)
+    EXPECT_EQ(describe(read(*source, at, 50 * kKiB)), describe(all.substr(at, 50 * kKiB)));
+  EXPECT_EQ(server->requests().size(), 8U);
+  std::set<uint64_t> connections;
+  for (const SeenRequest& request : server->requests()) connections.insert(request.connection);
+  EXPECT_EQ(connections.size(), 1U);
+}
+
+// The rest of the range does not arrive before the read has returned.
+TEST_F(RemoteSourceTest, BytesAreReadWhileTheRestOfTheirRangeIsDelayed) {
+  Gate gate;
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    const auto range = request.range();
+    if (range->first == 0) return serve(request, wire);
+    wire.send(answer("206 Partial Content", "",
+                     {"ETag: " + etag, fmt::format("Content-Length: {}", range->second - range->first),
+                      fmt::format("Content-Range: bytes {}-{}/{}", range->first, range->second - 1, all.size())}));
+    const auto body = std::string_view(all).substr(range->first, range->second - range->first);
+    wire.send(body.substr(0, 40 * kKiB));
+    gate.wait();
+    wire.send(body.substr(40 * kKiB));
+  };
+  StoreOptions options{directory, 1 << 30};
+  options.fetching.http = std::make_shared<http::Client>(http::Options());
+  const auto cache = blob_store(std::move(options));
+  const SourcePtr source = open(cache).value();
+  std::string first(16 * kKiB, '\0');
+  const auto got =
+      source->read_ahead(kMiB, std::as_writable_bytes(std::span(first)), ByteRange{kMiB, kMiB + 200 * kKiB});
+  gate.open();
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(describe(first), describe(all.substr(kMiB, first.size())));
+  EXPECT_EQ(describe(read(*source, kMiB, 200 * kKiB)), describe(all.substr(kMiB, 200 * kKiB)));
+  EXPECT_THAT(ranges(), ElementsAre("0-16383", "1048576-1261567"));
+}
+
+TEST_F(RemoteSourceTest, DamagedBlockIsDownloadedAgainByASequentialReader) {
+  const ByteRange whole{0, all.size()};
+  EXPECT_EQ(describe(read_ahead(*open(store()).value(), whole)), describe(all));
+  std::string cached;
+  for (const std::string& path : files_in(directory))
+    if (path.starts_with("v1/blocks/")) cached = directory + "/" + path;
+  std::fstream file(cached, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(3 * kMiB + 5));
+  file.put(static_cast<char>(all[3 * kMiB + 5] ^ 1));
+  file.close();
+  const size_t before = server->requests().size();
+  const auto cache = store();
+  EXPECT_EQ(describe(read_ahead(*open(cache).value(), whole)), describe(all));
+  const std::vector<std::string> seen = ranges();
+  EXPECT_THAT(std::vector(seen.begin() + static_cast<std::ptrdiff_t>(before), seen.end()),
+              ElementsAre("0-16383", "3145728-3162111"));
+}
+
 TEST_F(RemoteSourceTest, ShorterRangeThanRequestedIsContinued) {
   handler = [&](const SeenRequest& request, Wire& wire) {
     SeenRequest shorter = request;
@@ -488,6 +547,18 @@ TEST_F(RemoteSourceTest, BlockListVerifiesRangesBeforeTheyAreRead) {
   const auto wrong = source->read(5 * kMiB + 100, std::as_writable_bytes(std::span(all)).first(10));
   EXPECT_EQ(wrong.error().code, Code::mismatch);
   EXPECT_STREQ(cache->status().remotes.at(0).verified, "blocks");
+}
+
+TEST_F(RemoteSourceTest, BlocksBeforeOneThatDoesNotMatchAreKept) {
+  const BlockListPtr list = list_of(all);
+  all[5 * kMiB] = static_cast<char>(all[5 * kMiB] ^ 1);
+  const auto cache = store();
+  const SourcePtr source = cache->open_url(server->url("/model.gguf"), list).value();
+  EXPECT_THAT(read(*source, 5 * kMiB - 64 * kKiB, 80 * kKiB), HasSubstr("error: "));
+  const size_t before = server->requests().size();
+  EXPECT_EQ(describe(read(*source, 5 * kMiB - 64 * kKiB, 64 * kKiB)),
+            describe(all.substr(5 * kMiB - 64 * kKiB, 64 * kKiB)));
+  EXPECT_EQ(server->requests().size(), before);
 }
 
 TEST_F(RemoteSourceTest, BlocksCachedWithoutABlockListAreNotUsedWithOne) {

@@ -101,6 +101,8 @@ TEST_F(BlockFileTest, BlockWithWrongChecksumIsAbsent) {
   flip(kBlock + 17);
   const BlockFilePtr file = open();
   EXPECT_EQ(read(*file, 0, 3 * kBlock), all.substr(0, kBlock));
+  const Blocks uncompared = open()->first_absent({0, 3}, 1).value();
+  EXPECT_TRUE(uncompared.empty());
   EXPECT_EQ(absent(*file, {0, 3}), std::pair(uint64_t{1}, uint64_t{2}));
 }
 
