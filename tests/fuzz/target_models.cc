@@ -50,7 +50,7 @@ void repair_hdf5(std::string& input) {
   for (const auto& [signature, size] : kFixed)
     for (size_t at = input.find(signature); at != input.npos; at = input.find(signature, at + 4)) {
       const bool short_header = size == 0 && at + 10 <= input.size() && input[at + 5] == 2;
-      const uint64_t claimed = short_header ? hdf5::little_endian(std::string_view(input).substr(at + 6, 4)) : 0;
+      const uint64_t claimed = short_header ? little_endian(std::string_view(input).substr(at + 6, 4)) : 0;
       correct(at, size == 0 ? (short_header ? claimed + 14 : 0) : size);
     }
 }
