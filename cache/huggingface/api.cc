@@ -14,6 +14,7 @@ namespace weightfs::huggingface {
 namespace {
 
 constexpr size_t kMaxPageSize = 16 << 20;
+constexpr size_t kMaxRevisionSize = 64 << 20;  // it lists the names of all files, which are not used
 constexpr uint64_t kMaxPageValues = 2'000'000;
 constexpr size_t kMaxPages = 10'000;           // of 1000 files
 constexpr uint64_t kMaxListSize = 512 << 20;   // bytes of all pages
@@ -90,10 +91,10 @@ std::string header_text(const http::Response& response, std::string_view name) {
   return std::string(response.header(name).value_or(""));
 }
 
-Result<registry::Response> get(const Hub& hub, const Name& name, const std::string& url) {
+Result<registry::Response> get(const Hub& hub, const Name& name, const std::string& url, size_t limit) {
   const http::Request request{
       .url = url, .headers = {"Accept: application/json"}, .encoded = true, .credentials = hub.credentials};
-  auto response = TRY(registry::request_with_retry(*hub.http, request, kMaxPageSize, {}));
+  auto response = TRY(registry::request_with_retry(*hub.http, request, limit, {}));
   if (response.head.status != 200) return tl::unexpected(error_of(hub, name, response));
   return response;
 }
@@ -163,7 +164,7 @@ Result<std::vector<ListedFile>> request_list(const Hub& hub, const Name& name, c
     if (requested.size() > kMaxPages)
       return failure(Code::unsupported,
                      fmt::format("{}: the file list has more than {} pages", name.text(), kMaxPages));
-    const registry::Response page = TRY(get(hub, name, url));
+    const registry::Response page = TRY(get(hub, name, url, kMaxPageSize));
     received += page.body.size();
     if (received > kMaxListSize)
       return failure(Code::unsupported, fmt::format("{}: the file list is larger than 512 MiB", name.text()));
@@ -247,7 +248,7 @@ Result<Revision> find_revision(const Hub& hub, const Name& name) {
     if (auto cached = find_cached_revision(name)) return std::move(*cached);
     return failure(Code::network, fmt::format("{}: not cached; retry without --offline", name.text()));
   }
-  auto response = get(hub, name, url);
+  auto response = get(hub, name, url, kMaxRevisionSize);
   if (!response) {
     Error error = response.error();
     if (error.code == Code::network && (hub.store->load_text(key) || find_cached_revision(name)))

@@ -371,15 +371,16 @@ class Offline(HubTestCase):
         self.assertEqual(self.hub.requests(), [])
 
     def test_long_list_is_saved(self):
-        self.hub.page_size = 60_000
-        names = [f"many/{i:06}-{'n' * 60}.txt" for i in range(130_000)]
+        self.hub.page_size = 8_000
+        folder = "/".join(["many", *["d" * 240] * 3])
+        names = [f"{folder}/{i:06}-{'n' * 200}.txt" for i in range(20_000)]
         self.publish(**dict.fromkeys(names, b""))
         done = run("cat", "hf://org/demo", "files/config.json")
         self.assertEqual((done.stdout.encode(), done.stderr[:1000]), (self.config, ""))
         saved = [os.path.getsize(path) for path in blobs_in(self.cache())]
         self.assertGreater(max(saved), 16 * MIB)
         self.hub.forget()
-        done = run("ls", "--offline", "hf://org/demo", "files/many")
+        done = run("ls", "--offline", "hf://org/demo", "files/" + folder)
         self.assertEqual((done.returncode, done.stdout.split()), (0, [os.path.basename(name) for name in names]), done.stderr[:1000])
         self.assertEqual(self.hub.requests(), [])
 

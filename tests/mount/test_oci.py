@@ -6,7 +6,7 @@ import subprocess
 import unittest
 
 from fetching import FetchTestCase
-from mounting import Tensor, run, sample_tensors
+from mounting import Tensor, run, sample_tensors, until
 from servers import LOGIN, Nginx, Registry, needs
 import artifacts
 from artifacts import Artifact, TITLE, modelpack
@@ -162,8 +162,12 @@ class RegistryArtifacts(OciTestCase):
         point = self.mount(url)
         self.assertEqual(len(os.listdir(os.path.join(point, "tensors"))), 6)
         self.assertEqual(self.read_whole(point, "tensors", "blk.3"), tensors[3].data)
-        sent = sum(request.bytes for request in self.registry.pulled() if "/blobs/" in request.path and request.method == "GET")
-        self.assertLessEqual(sent, 1.02 * size + (128 << 10))
+
+        def sent():
+            return sum(request.bytes for request in self.registry.pulled() if "/blobs/" in request.path and request.method == "GET")
+        # The registry logs a response after its last byte.
+        until(lambda: sent() >= size, "the request of the tensor is not logged")
+        self.assertLessEqual(sent(), 1.02 * size + (128 << 10))
         before = self.registry.count()
         offline = self.mount("--offline", url, at="offline")
         self.assertEqual(self.read_whole(offline, "tensors", "blk.3"), tensors[3].data)
