@@ -54,11 +54,13 @@ ALONE = ("test_attacks", "test_changes", "test_memory")
 
 # Mount tests that are not repeated with sanitizers. They test processes, units, limits and the sandbox, which sanitizers
 # change (no address limit, no seccomp), or system calls (test_nothing_runs, test_pickles), and read containers only through
-# code that the others run, too.
+# code that the others run, too. The lists and signatures of test_s3 are tested in cache_test, its downloads in test_urls.
 NOT_SANITIZED = ("test_doctor", "test_fleet", "test_kubernetes", "test_memory", "test_mounts", "test_nothing_runs", "test_pickles",
-                 "test_real_servers", "test_sandbox", "test_service", "test_starting", "test_system", "test_systemd", "test_views_gguf")
+                 "test_real_servers", "test_s3", "test_sandbox", "test_service", "test_starting", "test_system", "test_systemd", "test_views_gguf")
 # Unit tests that are not repeated with sanitizers: they repeat a few operations a million times.
-TOO_LONG = "All/HostileValues.StayWithinBudget/cache_*:SafetensorsIndex.ShardsShareOneBudget"
+TOO_LONG = ":".join(("All/HostileValues.StayWithinBudget/cache_*", "ArchiveBudget.HostileArchivesStayWithinTheBudget",
+                     "PytorchZip.SharedValuesExhaustTheBudget", "SafetensorsIndex.ShardsShareOneBudget",
+                     "TvmParams.BoundsMemoryOfNamesAndHeaders"))
 
 # May be run once more: not after a crash or a finding of a sanitizer.
 Result = collections.namedtuple("Result", "passed failed skipped output times repeatable", defaults=("", {}, False))
