@@ -1,6 +1,7 @@
 // The kinds of sources. Each is implemented in its own file.
 #pragma once
 
+#include "cache/registry.h"
 #include "sources/source.h"
 
 namespace weightfs {
@@ -16,6 +17,9 @@ Result<SourceEntry> find_ollama_name(const std::string& name, const OpenOptions&
 
 /// `oci://HOST/REPOSITORY[:TAG|@DIGEST]`; `text` follows the colon (sources/oci_name.cc).
 Result<SourceEntry> find_oci_name(const std::string& text, const OpenOptions& options, Check check);
+
+/// The mirrors of a repository: of the command line and the user's files. None offline, where nothing is requested.
+std::vector<Mirror> mirrors_of(const Reference& reference, const OpenOptions& options);
 
 /// `https:` and `http:` URLs; `rest` is the text after the colon (sources/url.cc).
 Result<SourceEntry> find_https_url(const std::string& rest, const OpenOptions& options, Check check);

@@ -54,9 +54,8 @@ struct Registry {
 
   Result<ResolvedManifest> resolved(ModelIndex of_models) const {
     const RegistryOptions& registries = options.registries;
-    return resolve(
-        reference, registries.store, registries.http, CredentialPaths::of_user(), of_models,
-        mirrors_for(reference.host, reference.repository, registries.mirrors, MirrorFiles::of_user(), options.log));
+    return resolve(reference, registries.store, registries.http, CredentialPaths::of_user(), of_models,
+                   mirrors_of(reference, options));
   }
 };
 
@@ -93,6 +92,12 @@ Result<Opened> open_index(const Registry& registry, const ResolvedManifest& inde
 }
 
 }  // namespace
+
+std::vector<Mirror> mirrors_of(const Reference& reference, const OpenOptions& options) {
+  const RegistryOptions& registries = options.registries;
+  if (registries.http == nullptr) return {};
+  return mirrors_for(reference.host, reference.repository, registries.mirrors, MirrorFiles::of_user(), options.log);
+}
 
 Result<SourceEntry> find_oci_name(const std::string& text, const OpenOptions& options, Check /*check*/) {
   Registry registry{TRY(parse_reference(text)), options};

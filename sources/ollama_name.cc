@@ -59,10 +59,9 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
   if (!has_scheme && (registries.plain_http || is_loopback_host(name.host))) name.scheme = "http";
   const Reference reference{name.scheme, name.host, fmt::format("{}/{}", name.name_space, name.model),
                             name.digest ? "sha256:" + name.digest->hex() : name.tag};
-  const auto mirrors =
-      mirrors_for(reference.host, reference.repository, registries.mirrors, MirrorFiles::of_user(), options.log);
-  const ResolvedManifest resolved = TRY(
-      resolve(reference, registries.store, registries.http, CredentialPaths::of_user(), ModelIndex::selected, mirrors));
+  const ResolvedManifest resolved =
+      TRY(resolve(reference, registries.store, registries.http, CredentialPaths::of_user(), ModelIndex::selected,
+                  mirrors_of(reference, options)));
   const Container container{name.shortest(), in_memory(resolved.manifest), nullptr, resolved.blobs};
   const std::string source = fmt::format("ollama://{}/{}/{}:{}@sha256:{}", name.host, name.name_space, name.model,
                                          name.tag, resolved.digest.hex());

@@ -346,10 +346,13 @@ location = "{mirror.host}/copies"
 insecure = true
 pull-from-mirror = "digest-only"
 ''')
+        os.mkdir(self.path("registries.conf.d"))
         os.environ["CONTAINERS_REGISTRIES_CONF"] = self.path("registries.conf")
         self.addCleanup(os.environ.pop, "CONTAINERS_REGISTRIES_CONF")
         self.assert_is_right(self.mount(self.url))
         self.assertEqual(self.sent(self.registry), 0)
+        # Offline no mirror is asked, and the sandbox permits none of these files.
+        self.assertEqual(run("ls", "--offline", self.url).stderr, "")
 
     def test_dead_mirror_is_left(self):
         server = self.cache_server()
