@@ -10,7 +10,12 @@
 
 namespace weightfs {
 
-void Map::append(std::string key, Value value) { entries_.emplace_back(std::move(key), std::move(value)); }
+void Map::append(std::string key, Value value) {
+  // A small map has no spare room: each of ten thousand models has a few.
+  constexpr size_t kSmall = 8;
+  if (entries_.size() < kSmall) entries_.reserve(entries_.size() + 1);
+  entries_.emplace_back(std::move(key), std::move(value));
+}
 
 void Map::set(std::string key, Value value) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.first == key; });
