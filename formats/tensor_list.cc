@@ -63,6 +63,12 @@ void TensorList::push_back(const TensorView& tensor) {
   entries_.push_back(entry);
 }
 
+void TensorList::push_back(const TensorView& tensor, uint64_t offset, uint64_t nbytes) {
+  push_back(tensor);
+  entries_.back().offset = offset;
+  entries_.back().size = nbytes;
+}
+
 void TensorList::append(const TensorList& other) {
   reserve(size() + other.size());
   for (const TensorView& tensor : other) push_back(tensor);
@@ -87,6 +93,17 @@ Result<void> TensorList::move_to(const SourcePtr& source) {
     if (const Slice bytes = (*this)[i].source; !bytes.refused())
       set_source(i, TRY(slice(source, bytes.offset(), bytes.size())));
   return {};
+}
+
+void TensorList::erase(std::span<const size_t> places) {
+  size_t kept = 0;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (!places.empty() && places.front() == i)
+      places = places.subspan(1);
+    else
+      entries_[kept++] = entries_[i];
+  }
+  entries_.resize(kept);
 }
 
 void TensorList::shrink_to_fit() {

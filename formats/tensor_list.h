@@ -29,19 +29,6 @@ using Shape = std::vector<uint64_t>;
 /// shape.
 inline constexpr size_t kMaxDimensions = 1024;
 
-/// Removes the elements of `values` at these places, which ascend.
-template <class T>
-void erase_places(std::vector<T>& values, std::span<const size_t> places) {
-  size_t kept = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!places.empty() && places.front() == i)
-      places = places.subspan(1);
-    else
-      values[kept++] = values[i];
-  }
-  values.resize(kept);
-}
-
 /// A Shape of another owner.
 class ShapeView : public std::span<const uint64_t> {
  public:
@@ -95,20 +82,23 @@ class TensorList {
   const TensorView operator[](size_t i) const;
   const TensorView at(size_t i) const;  ///< throws std::out_of_range
   uint64_t nbytes(size_t i) const { return entries_[i].size; }
+  uint64_t offset(size_t i) const { return entries_[i].offset; }  ///< of its bytes in their source
   const TensorView front() const { return (*this)[0]; }
   const TensorView back() const { return (*this)[size() - 1]; }
   Iterator begin() const;
   Iterator end() const;
 
   void push_back(const TensorView& tensor);  ///< copies the name and the shape
-  void append(const TensorList& other);      ///< `other` must be another list
+  /// Adds a tensor that has no bytes before set_source(); until then, offset() and nbytes() are these.
+  void push_back(const TensorView& tensor, uint64_t offset, uint64_t nbytes);
+  void append(const TensorList& other);  ///< `other` must be another list
   /// Replaces a tensor. The list keeps the memory of its former name if the name differs.
   void replace(size_t i, const TensorView& tensor);
   void set_source(size_t i, const Slice& source);
   /// Makes every tensor the same range of another source. Fails with corrupt if it is too short for one.
   Result<void> move_to(const SourcePtr& source);
   /// Removes the tensors at these places, which ascend.
-  void erase(std::span<const size_t> places) { erase_places(entries_, places); }
+  void erase(std::span<const size_t> places);
 
   void reserve(size_t count) { entries_.reserve(count); }
   void shrink_to_fit();

@@ -211,7 +211,7 @@ std::vector<std::string> part_paths(const Model& model) {
   std::vector<TensorName> names;
   for (const Part& part : model.parts) names.push_back({"", part.path});
   std::vector<std::string> out(names.size());
-  for (const auto& [path, part] : paths_of(names, "", texts, Percent::kept)) out[part] = path;
+  for (const NamedPath& part : paths_of(names, "", texts, Percent::kept)) out[part.name()] = part.path();
   return out;
 }
 

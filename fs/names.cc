@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -62,26 +63,29 @@ bool needs_no_change(std::string_view name) {
   return all_plain;
 }
 
+// Names that are made when they are needed: a list of a million would take much memory.
+struct Names {
+  size_t count;
+  std::function<TensorName(size_t i)> at;
+};
+
 // The tensor names, to check whether a directory would have the name of a tensor. Empty if no name has a `/`.
 class KnownNames {
  public:
-  explicit KnownNames(const std::vector<TensorName>& names) {
-    const bool slashes =
-        std::any_of(names.begin(), names.end(), [](const TensorName& t) { return t.name.find('/') != t.name.npos; });
+  explicit KnownNames(const Names& names) {
+    bool slashes = false;
+    for (size_t i = 0; i < names.count && !slashes; ++i) slashes = names.at(i).name.find('/') != std::string_view::npos;
     if (!slashes) return;
-    for (const TensorName& t : names) sorted_.push_back(&t);
+    for (size_t i = 0; i < names.count; ++i) sorted_.push_back(names.at(i));
     std::sort(sorted_.begin(), sorted_.end(), less);
   }
-  bool has(const TensorName& name) const {
-    const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), &name, less);
-    return found != sorted_.end() && !less(&name, *found);
-  }
+  bool has(const TensorName& name) const { return std::binary_search(sorted_.begin(), sorted_.end(), name, less); }
 
  private:
-  static bool less(const TensorName* a, const TensorName* b) {
-    return std::pair(a->scope, a->name) < std::pair(b->scope, b->name);
+  static bool less(const TensorName& a, const TensorName& b) {
+    return std::pair(a.scope, a.name) < std::pair(b.scope, b.name);
   }
-  std::vector<const TensorName*> sorted_;
+  std::vector<TensorName> sorted_;
 };
 
 // Splits at each `/` that follows a component, is not the last byte, does not make a tensor a directory, and is within
@@ -171,23 +175,28 @@ struct SortKey {
   uint32_t at;  // index in the sorted run
 };
 
-// A stable sort by key: a radix sort from the last byte, without the bytes that all keys have in common.
-void sort_by_key(std::vector<SortKey>& keyed, std::vector<SortKey>& scratch) {
+// Sorts by key, in place: moves each key to the others that have the same byte at `shift`, then sorts those by the
+// bytes after it.
+void sort_by_key(std::span<SortKey> keyed, int shift = 56) {
   constexpr size_t kSmall = 256;
-  const auto less = [](const SortKey& a, const SortKey& b) { return std::pair(a.key, a.at) < std::pair(b.key, b.at); };
+  const auto less = [](const SortKey& a, const SortKey& b) { return a.key < b.key; };
   if (std::is_sorted(keyed.begin(), keyed.end(), less)) return;
   if (keyed.size() < kSmall) return std::sort(keyed.begin(), keyed.end(), less);
-  uint64_t differing = 0;
-  for (const SortKey& k : keyed) differing |= k.key ^ keyed.front().key;
-  scratch.resize(keyed.size());
-  for (int shift = 0; shift < 64; shift += 8) {
-    if ((differing >> shift & 0xFF) == 0) continue;
-    std::array<size_t, 257> begins{};
-    for (const SortKey& k : keyed) ++begins[(k.key >> shift & 0xFF) + 1];
-    for (size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
-    for (const SortKey& k : keyed) scratch[begins[k.key >> shift & 0xFF]++] = k;
-    keyed.swap(scratch);
-  }
+  const auto byte = [&](const SortKey& k) { return k.key >> shift & 0xFF; };
+  std::array<size_t, 257> begins{};
+  for (const SortKey& k : keyed) ++begins[byte(k) + 1];
+  for (size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
+  std::array<size_t, 257> next = begins;
+  for (size_t group = 0; group < 256; ++group)
+    while (next[group] < begins[group + 1]) {
+      SortKey& k = keyed[next[group]];
+      if (byte(k) == group)
+        ++next[group];
+      else
+        std::swap(k, keyed[next[byte(k)]++]);
+    }
+  for (size_t group = 0; group < 256; ++group)
+    sort_by_key(keyed.subspan(begins[group], begins[group + 1] - begins[group]), shift - 8);
 }
 
 // Moves the path at keyed[i].at to i, for each i: along the cycles, without a copy of all paths.
@@ -206,13 +215,15 @@ void arrange(std::span<NamedPath> paths, std::vector<SortKey>& keyed) {
   }
 }
 
+bool by_name(const NamedPath& a, const NamedPath& b) { return a.name() < b.name(); }
+
 // Sorts by path, then by name: by eight bytes at a time, and runs of equal bytes by the next eight. The names of a
 // model have long common prefixes, which a comparison sort would compare repeatedly.
 void sort(std::vector<NamedPath>& paths) {
   struct Run {
     size_t begin, end, at;
   };
-  std::vector<SortKey> keyed, scratch;
+  std::vector<SortKey> keyed;
   std::vector<Run> runs{{0, paths.size(), 0}};
   while (!runs.empty()) {
     const Run run = runs.back();
@@ -220,14 +231,19 @@ void sort(std::vector<NamedPath>& paths) {
     keyed.clear();
     keyed.reserve(run.end - run.begin);
     for (size_t i = run.begin; i < run.end; ++i)
-      keyed.push_back({ranks(paths[i].path, run.at), static_cast<uint32_t>(i - run.begin)});
-    sort_by_key(keyed, scratch);
-    arrange(std::span(paths).subspan(run.begin, run.end - run.begin), keyed);
+      keyed.push_back({ranks(paths[i].path(), run.at), static_cast<uint32_t>(i - run.begin)});
+    sort_by_key(keyed);
+    const auto sorted = std::span(paths).subspan(run.begin, run.end - run.begin);
+    arrange(sorted, keyed);
     for (size_t i = 0, first = 0; i < keyed.size(); ++i) {
       if (i + 1 < keyed.size() && keyed[i + 1].key == keyed[i].key) continue;
       const bool ended = (keyed[i].key & 0xFF) == 0;
-      if (i > first && !ended) runs.push_back({run.begin + first, run.begin + i + 1, run.at + 8});
-      first = i + 1;
+      const size_t end = i + 1;
+      if (i > first && ended)  // equal paths
+        std::sort(&sorted[first], &sorted[first] + (end - first), by_name);
+      else if (i > first)
+        runs.push_back({run.begin + first, run.begin + end, run.at + 8});
+      first = end;
     }
   }
 }
@@ -245,46 +261,38 @@ bool path_less(std::string_view a, std::string_view b) {
   return i < common ? rank(a[i]) < rank(b[i]) : a.size() < b.size();
 }
 
-std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, StringArena& texts,
-                                Percent percent) {
-  return *paths_within(nullptr, names, suffix, texts, percent);
-}
-
 namespace {
 
-// The path of each name, before clashes are resolved. `names` is destroyed: there may be a million.
-Result<std::vector<NamedPath>> paths_before_clashes(std::vector<TensorName> names, std::string_view suffix,
-                                                    Percent percent, ChargedStrings& kept) {
+// The path of each name, before clashes are resolved.
+Result<std::vector<NamedPath>> paths_before_clashes(const Names& names, std::string_view suffix, Percent percent,
+                                                    ChargedStrings& kept) {
   const KnownNames known(names);
   std::vector<NamedPath> paths;
-  paths.reserve(names.size());
-  for (const TensorName& tensor : names) {
-    paths.push_back({tensor.name, static_cast<uint32_t>(paths.size())});
-    if (suffix.empty() && tensor.scope.empty() && needs_no_change(tensor.name)) continue;
-    const std::string path = path_of(tensor, suffix, percent, known);
-    if (path != tensor.name) paths.back().path = TRY(kept.add(path));
+  paths.reserve(names.count);
+  for (uint32_t i = 0; i < names.count; ++i) {
+    const TensorName tensor = names.at(i);
+    std::string_view shown = tensor.name;
+    if (!suffix.empty() || !tensor.scope.empty() || !needs_no_change(tensor.name))
+      if (const std::string path = path_of(tensor, suffix, percent, known); path != tensor.name)
+        shown = TRY(kept.add(path));
+    paths.emplace_back(shown, i);
   }
   return paths;
 }
 
-}  // namespace
-
-Result<std::vector<NamedPath>> paths_within(Budget* budget, std::vector<TensorName> names, std::string_view suffix,
+Result<std::vector<NamedPath>> paths_within(Budget* budget, const Names& names, std::string_view suffix,
                                             StringArena& texts, Percent percent) {
-  uint64_t bytes = 0;
-  for (const TensorName& tensor : names) bytes += tensor.name.size();
-  if (budget != nullptr) TRY_VOID(budget->charge(Cost::input, bytes));
   ChargedStrings kept(budget, texts);
-  std::vector<NamedPath> paths = TRY(paths_before_clashes(std::move(names), suffix, percent, kept));
+  std::vector<NamedPath> paths = TRY(paths_before_clashes(names, suffix, percent, kept));
   // Clashes are rare: a repeated name, or equal components after truncation. The first keeps its path, the k-th gets
   // `%~k`, and a tensor whose path is a parent of another gets `%~1`. Repeated until nothing clashes.
   for (std::vector<std::pair<size_t, size_t>> losers;; losers.clear()) {
     sort(paths);
     for (size_t i = 1, copy = 1; i < paths.size(); ++i) {
-      copy = paths[i - 1].path == paths[i].path ? copy + 1 : 1;
+      copy = paths[i - 1].path() == paths[i].path() ? copy + 1 : 1;
       if (copy > 1) {
         losers.emplace_back(i, copy);
-      } else if (is_parent_of(paths[i - 1].path, paths[i].path)) {
+      } else if (is_parent_of(paths[i - 1].path(), paths[i].path())) {
         losers.emplace_back(i - 1, 1);
       }
     }
@@ -292,8 +300,30 @@ Result<std::vector<NamedPath>> paths_within(Budget* budget, std::vector<TensorNa
       TRY_VOID(kept.finish());
       return paths;
     }
-    for (const auto& [i, number] : losers) paths[i].path = TRY(kept.add(with_number(paths[i].path, suffix, number)));
+    for (const auto& [i, number] : losers) {
+      const std::string_view path = TRY(kept.add(with_number(paths[i].path(), suffix, number)));
+      paths[i] = NamedPath(path, paths[i].name());
+    }
   }
+}
+
+}  // namespace
+
+std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, StringArena& texts,
+                                Percent percent) {
+  return *paths_within(nullptr, {names.size(), [&](size_t i) { return names[i]; }}, suffix, texts, percent);
+}
+
+Result<std::vector<NamedPath>> tensor_paths(Budget* budget, const TensorList& tensors, std::string_view suffix,
+                                            StringArena& texts) {
+  uint64_t bytes = 0;
+  for (const TensorView& tensor : tensors) bytes += tensor.name.size();
+  if (budget != nullptr) TRY_VOID(budget->charge(Cost::input, bytes));
+  const auto name = [&](size_t i) {
+    const TensorView tensor = tensors[i];
+    return TensorName{tensor.scope, tensor.name};
+  };
+  return paths_within(budget, {tensors.size(), name}, suffix, texts, Percent::escaped);
 }
 
 }  // namespace weightfs

@@ -10,6 +10,7 @@
 
 #include "base/budget.h"
 #include "base/string_arena.h"
+#include "formats/tensor_list.h"
 
 namespace weightfs {
 
@@ -34,10 +35,19 @@ struct TensorName {
 /// written %2F.
 inline constexpr size_t kMaxComponents = 32;
 
-/// A path, and the index of its name.
-struct NamedPath {
-  std::string_view path;
-  uint32_t name;
+/// A path, and the index of its name, in 16 bytes: there may be a million.
+class NamedPath {
+ public:
+  NamedPath(std::string_view path, uint32_t name)
+      : text_(path.data()), size_(static_cast<uint32_t>(path.size())), name_(name) {}
+
+  std::string_view path() const { return {text_, size_}; }
+  uint32_t name() const { return name_; }
+
+ private:
+  const char* text_;
+  uint32_t size_;
+  uint32_t name_;
 };
 
 /// A path for each of `names`, ending in `suffix`, sorted by path_less. The paths are unique, and no path is a parent
@@ -45,10 +55,10 @@ struct NamedPath {
 std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, StringArena& texts,
                                 Percent percent = Percent::escaped);
 
-/// The same, charged to `budget` unless that is null: the names as input, the added strings as kept. Fails as
-/// Budget::charge does.
-Result<std::vector<NamedPath>> paths_within(Budget* budget, std::vector<TensorName> names, std::string_view suffix,
-                                            StringArena& texts, Percent percent = Percent::escaped);
+/// The same for the names of tensors, charged to `budget` unless that is null: the names as input, the added strings as
+/// kept. Fails as Budget::charge does.
+Result<std::vector<NamedPath>> tensor_paths(Budget* budget, const TensorList& tensors, std::string_view suffix,
+                                            StringArena& texts);
 
 /// Orders paths so that the entries of a directory follow it: `/` sorts before all other bytes.
 bool path_less(std::string_view a, std::string_view b);

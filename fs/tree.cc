@@ -137,15 +137,9 @@ Result<void> TreeBuilder::add_tensors(const views::View& view) {
   // Steps are not released after a failure: a directory refused for its memory can be entered repeatedly.
   if (budget != nullptr) TRY_VOID(budget->charge(Cost::step, tensors.size()));
   // Tensors that the view lacks get a path, too: clashes are resolved the same way in all views.
-  std::vector<TensorName> names;
-  names.reserve(tensors.size());
-  for (const TensorView& tensor : tensors) names.push_back({tensor.scope, tensor.name});
-  sorted_ = leaves_.empty();
   const uint64_t kept_before = texts_.size();
-  const auto paths = TRY(paths_within(budget.get(), std::move(names), view.suffix, texts_));
-  leaves_.reserve(leaves_.size() + paths.size());
-  for (const auto& [path, name] : paths)
-    if (view.has(*tree_->model_, name)) leaves_.push_back({path, NodeKind::tensor, name});
+  tensors_ = TRY(tensor_paths(budget.get(), tensors, view.suffix, texts_));
+  std::erase_if(tensors_, [&](const NamedPath& tensor) { return !view.has(*tree_->model_, tensor.name()); });
   auto charged = charge(budget);
   if (!charged) budget->release(Cost::kept, texts_.size() - kept_before);
   return charged;
@@ -184,6 +178,10 @@ Result<void> TreeBuilder::charge(const BudgetPtr& budget) {
   return charged;
 }
 
+TreeBuilder::Leaf TreeBuilder::leaf(size_t i) const {
+  return tensors_.empty() ? leaves_[i] : Leaf{tensors_[i].path(), NodeKind::tensor, tensors_[i].name()};
+}
+
 void TreeBuilder::sort_leaves() {
   const auto less = [](const Leaf& a, const Leaf& b) { return path_less(a.path, b.path); };
   if (!sorted_) std::stable_sort(leaves_.begin(), leaves_.end(), less);
@@ -195,7 +193,8 @@ void TreeBuilder::sort_leaves() {
 uint64_t TreeBuilder::count_nodes() const {
   uint64_t nodes = 0;
   std::string_view before;
-  for (const Leaf& leaf : leaves_) {
+  for (size_t i = 0; i < leaf_count(); ++i) {
+    const Leaf leaf = this->leaf(i);
     const size_t shortest = std::min(before.size(), leaf.path.size());
     const auto differs = std::mismatch(before.begin(), before.begin() + shortest, leaf.path.begin()).second;
     const auto common = static_cast<size_t>(differs - leaf.path.begin());
@@ -217,24 +216,25 @@ void TreeBuilder::build_nodes() {
   uint32_t& size = tree_->size_;
   const auto add_node = [&](const Tree::PackedNode& node) { tree_->nodes_[size++] = node; };
   add_node({"", 0, 0, NodeKind::directory});
-  std::vector<Pending> pending{{Tree::kRoot, 0, leaves_.size(), 0}};
+  std::vector<Pending> pending{{Tree::kRoot, 0, leaf_count(), 0}};
   for (size_t next = 0; next < pending.size(); ++next) {
     const Pending d = pending[next];
     const uint32_t first = size;
     for (size_t i = d.begin; i < d.end;) {
-      const std::string_view path = leaves_[i].path;
+      const Leaf added = leaf(i);
+      const std::string_view path = added.path;
       const size_t slash = std::min(path.find('/', d.at), path.size());
       const std::string_view name = path.substr(d.at, slash - d.at);
       size_t end = i + 1;
       const auto same_directory = [&](std::string_view other) {
         return other.size() > slash && other[slash] == '/' && other.substr(d.at, slash - d.at) == name;
       };
-      while (end < d.end && same_directory(leaves_[end].path)) ++end;
+      while (end < d.end && same_directory(leaf(end).path)) ++end;
       const uint32_t node = size;
-      const bool leaf = slash == path.size() && leaves_[i].kind != NodeKind::directory;
-      add_node({name.data(), leaf ? leaves_[i].first : static_cast<uint32_t>(pending.size()),
-                static_cast<uint16_t>(name.size()), leaf ? leaves_[i].kind : NodeKind::directory});
-      if (!leaf) {
+      const bool is_leaf = slash == path.size() && added.kind != NodeKind::directory;
+      add_node({name.data(), is_leaf ? added.first : static_cast<uint32_t>(pending.size()),
+                static_cast<uint16_t>(name.size()), is_leaf ? added.kind : NodeKind::directory});
+      if (!is_leaf) {
         const size_t inside = slash == path.size() ? i + 1 : i;  // skips the leaf of the directory itself
         pending.push_back({node, inside, end, slash + 1});
       }

@@ -164,8 +164,8 @@ class TreeBuilder {
   void add_link(std::string_view path, std::string target);
   void add_tree(std::string_view path, Time modified, Later<TreePtr> tree);
 
-  /// Adds the tensors of the model that `view` has, at their paths. Call it at most once. Charges the nodes to the
-  /// model's budget. Fails as Budget::charge does.
+  /// Adds the tensors of the model that `view` has, at their paths. Call it at most once, and add nothing else to the
+  /// tree. Charges the nodes to the model's budget. Fails as Budget::charge does.
   Result<void> add_tensors(const views::View& view);
 
   /// Shares the nodes of `tensors`, the tree of tensors/, if the tree of `view` differs only by the suffix of the
@@ -187,14 +187,17 @@ class TreeBuilder {
   void add(std::string_view path, NodeKind kind, size_t first);
   Tree::Contents& contents();
   void add_other(std::string_view path, NodeKind kind, std::variant<DynamicFile, std::string> other);
+  size_t leaf_count() const { return tensors_.empty() ? leaves_.size() : tensors_.size(); }
+  Leaf leaf(size_t i) const;
   void sort_leaves();
   uint64_t count_nodes() const;
   void build_nodes();
 
   std::shared_ptr<Tree> tree_;
   std::vector<Leaf> leaves_;
-  StringArena texts_;  // of the tree
-  uint64_t kept_ = 0;  // bytes of kept paths that have not been charged yet
+  std::vector<NamedPath> tensors_;  // sorted; a million take less memory than their leaves
+  StringArena texts_;               // of the tree
+  uint64_t kept_ = 0;               // bytes of kept paths that have not been charged yet
   bool sorted_ = false;
 };
 

@@ -134,7 +134,7 @@ Result<std::string> decode_name(Decoder& in, bool& unnamed) {
   return name;
 }
 
-Result<void> decode_info(Decoder& in, Tensor& tensor, flat::Range& range) {
+Result<flat::Range> decode_info(Decoder& in, Tensor& tensor) {
   const uint64_t discriminant = TRY(in.discriminant());
   if (discriminant >= kDTypes.size())
     return failure(Code::corrupt, fmt::format("dtype {}, {} at most", discriminant, kDTypes.size() - 1));
@@ -149,31 +149,25 @@ Result<void> decode_info(Decoder& in, Tensor& tensor, flat::Range& range) {
     in.element(kDimension);
     size = TRY(in.number());
   }
-  range.begin = TRY(in.number());
-  range.end = TRY(in.number());
-  return {};
-}
-
-// Reserved memory is charged when it is used: untouched pages take none.
-void reserve(flat::Header& header, uint64_t tensors) {
-  header.tensors.reserve(static_cast<size_t>(tensors));
-  header.ranges.reserve(static_cast<size_t>(tensors));
+  const uint64_t begin = TRY(in.number());
+  const uint64_t end = TRY(in.number());
+  return flat::Range{begin, end};
 }
 
 // The minimum size of a tensor: a byte each for its dtype, its number of dimensions, its two offsets and its name's
 // length.
 Result<void> decode_release(Decoder& in, flat::Header& header) {
   const uint64_t count = TRY(in.count(5, kNamedTensor));
-  reserve(header, count);
+  // Reserved memory is charged when it is used: untouched pages take none.
+  header.tensors.reserve(static_cast<size_t>(count));
   bool unnamed = false;
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kNamedTensor);
     Tensor tensor;
     tensor.name = TRY(about(decode_name(in, unnamed), "tensor {}: name", i));
-    const auto info = decode_info(in, tensor, header.ranges.emplace_back());
-    if (!info) return about(info, "tensor {} {}", i, quoted(tensor.name));
-    TRY_VOID(header.charge_tensor(tensor.name.size(), tensor.shape.size()));
-    header.tensors.push_back(tensor);
+    const auto range = decode_info(in, tensor);
+    if (!range) return tl::unexpected(about(range, "tensor {} {}", i, quoted(tensor.name)).error());
+    TRY_VOID(header.add(tensor, *range));
   }
   return {};
 }
@@ -182,10 +176,9 @@ Result<void> decode_release(Decoder& in, flat::Header& header) {
 Result<uint64_t> skip_infos(Decoder& in) {
   const uint64_t count = TRY(in.count(4, kTensorInfo));
   Tensor tensor;
-  flat::Range range{};
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kTensorInfo);
-    TRY_VOID(about(decode_info(in, tensor, range), "tensor {}", i));
+    TRY_VOID(about(decode_info(in, tensor), "tensor {}", i));
   }
   return count;
 }
@@ -222,14 +215,13 @@ Result<void> decode_legacy(Cursor& cursor, Decoder& in, flat::Header& header) {
   std::vector<std::string> names = TRY(decode_index(in, count, header.charges));
   Decoder again(list);
   TRY_VOID(again.count(4, kTensorInfo));
-  reserve(header, count);
+  header.tensors.reserve(static_cast<size_t>(count));
   for (std::string& name : names) {
     again.element(kTensorInfo);
     Tensor tensor;
     tensor.name = std::move(name);
-    TRY_VOID(decode_info(again, tensor, header.ranges.emplace_back()));
-    TRY_VOID(header.charge_tensor(tensor.name.size(), tensor.shape.size()));
-    header.tensors.push_back(tensor);
+    const flat::Range range = TRY(decode_info(again, tensor));
+    TRY_VOID(header.add(tensor, range));
   }
   return {};
 }

@@ -101,13 +101,16 @@ Result<uint64_t> read_length(const Source& bytes) {
 }
 
 std::vector<size_t> repeated_names(const TensorList& tensors) {
-  struct Key {
-    size_t hash;
-    size_t place;
+  struct Key {  // of eight bytes: there may be a million
+    uint32_t hash;
+    uint32_t place;
   };
   std::vector<Key> keys;
   keys.reserve(tensors.size());
-  for (const TensorView& tensor : tensors) keys.push_back({std::hash<std::string_view>{}(tensor.name), keys.size()});
+  for (const TensorView& tensor : tensors) {
+    const size_t hash = std::hash<std::string_view>{}(tensor.name);
+    keys.push_back({static_cast<uint32_t>(hash), static_cast<uint32_t>(keys.size())});
+  }
   // Sorted, not put into a hash table: names that were made to collide cost little more than others.
   std::sort(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
     if (a.hash != b.hash) return a.hash < b.hash;
@@ -124,30 +127,31 @@ std::vector<size_t> repeated_names(const TensorList& tensors) {
 }
 
 Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order) {
-  const auto& ranges = header.ranges;
-  std::vector<size_t> places(ranges.size());
+  std::vector<size_t> places(header.tensors.size());
   std::iota(places.begin(), places.end(), size_t{0});
   // An empty tensor may begin where another one does: the end orders them.
   if (order == Order::any)
     std::sort(places.begin(), places.end(), [&](size_t a, size_t b) {
-      return std::tie(ranges[a].begin, ranges[a].end, a) < std::tie(ranges[b].begin, ranges[b].end, b);
+      const Range one = header.range(a), other = header.range(b);
+      return std::tie(one.begin, one.end, a) < std::tie(other.begin, other.end, b);
     });
   uint64_t end = 0;
   for (const size_t i : places) {
-    const auto [begin, next] = ranges[i];
+    const auto [begin, next] = header.range(i);
     const TensorView& tensor = header.tensors[i];
     if (tensor.name.size() > kMaxNameLength)
       return tl::unexpected(
           wrong(tensor, fmt::format("a name of {} bytes, more than {}", tensor.name.size(), kMaxNameLength)));
     if (begin != end || next < begin)
       return tl::unexpected(wrong(tensor, fmt::format("bytes [{}, {}) where byte {} is next", begin, next, end)));
-    TRY_VOID(check_size(tensor, ranges[i]));
+    TRY_VOID(check_size(tensor, {begin, next}));
     end = next;
   }
   if (const uint64_t there = file->size() - kPrefix - length; end != there)
     return failure(Code::corrupt, fmt::format("tensors of {} bytes in all, {} bytes after the header", end, there));
-  for (size_t i = 0; i < ranges.size(); ++i)
-    header.tensors.set_source(i, TRY(slice(file, kPrefix + length + ranges[i].begin, ranges[i].end - ranges[i].begin)));
+  TensorList& tensors = header.tensors;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    tensors.set_source(i, TRY(slice(file, kPrefix + length + tensors.offset(i), tensors.nbytes(i))));
   return {};
 }
 

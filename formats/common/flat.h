@@ -51,16 +51,20 @@ struct Header {
   explicit Header(Budget& budget) : charges(budget) {}
 
   Charges charges;
-  TensorList tensors;         ///< without their bytes
-  std::vector<Range> ranges;  ///< of the tensor with the same index
-  Map metadata;               ///< the writer's metadata
+  TensorList tensors;  ///< without their bytes, with the ranges that they claim
+  Map metadata;        ///< the writer's metadata
   Warnings warnings;
 
-  /// Charges a tensor with a name of this length and this many dimensions; call it before the tensor is added.
-  Result<void> charge_tensor(size_t name, size_t dimensions) {
+  /// Charges a tensor, and adds it. Fails as Budget::charge does.
+  Result<void> add(const TensorView& tensor, Range range) {
     TRY_VOID(charges.charge(Cost::tensor));
-    return charges.charge(Cost::kept, name + sizeof(uint64_t) * dimensions);
+    TRY_VOID(charges.charge(Cost::kept, tensor.name.size() + sizeof(uint64_t) * tensor.shape.size()));
+    tensors.push_back(tensor, range.begin, range.end - range.begin);
+    return {};
   }
+
+  /// The range of a tensor as the header has it, so its end may be before its begin.
+  Range range(size_t i) const { return {tensors.offset(i), tensors.offset(i) + tensors.nbytes(i)}; }
 };
 
 /// The indices, ascending, of the tensors whose name a later tensor repeats.

@@ -143,28 +143,43 @@ class TensorPlacer {
       uint64_t begin;
       uint64_t size;
     };
-    std::vector<Placed> placed;
-    for (size_t i = first; i < model_.tensors.size(); ++i)
-      if (const Slice bytes = model_.tensors[i].source; !bytes.refused())
-        placed.push_back({i, bytes.offset(), bytes.size()});
+    const auto each_placed = [&](const auto& use) {
+      for (size_t i = first; i < model_.tensors.size(); ++i)
+        if (const Slice bytes = model_.tensors[i].source; !bytes.refused())
+          use(Placed{i, bytes.offset(), bytes.size()});
+    };
     // A tensor without bytes begins where the next one does.
     const auto before = [](const Placed& a, const Placed& b) {
       return std::pair(a.begin, a.size) < std::pair(b.begin, b.size);
     };
-    if (!std::is_sorted(placed.begin(), placed.end(), before)) {
-      file_.warnings.add("tensors are stored in another order than they are listed in");
-      std::sort(placed.begin(), placed.end(), before);
-    }
+    uint64_t count = 0;
     uint64_t end = std::min(section_, bytes_->size());
     const auto name = [&](size_t tensor) { return quoted(model_.tensors[tensor].name); };
-    for (const auto& [tensor, begin, size] : placed) {
+    const auto check_next = [&](const Placed& next) {
+      const auto [tensor, begin, size] = next;
       const uint64_t padded = round_up(end, file_.alignment).value_or(end);
       if (begin < end) file_.warnings.add("tensor {}: overlaps the one before by {} bytes", name(tensor), end - begin);
       if (begin > padded) file_.warnings.add("tensor {}: {} unused bytes before it", name(tensor), begin - padded);
       end = std::max(end, begin + size);
+      ++count;
+    };
+    bool is_sorted = true;
+    Placed last{};
+    each_placed([&](const Placed& next) {
+      is_sorted = is_sorted && !before(next, last);
+      last = next;
+    });
+    if (is_sorted) {  // a list of a million would take much memory
+      each_placed(check_next);
+    } else {
+      file_.warnings.add("tensors are stored in another order than they are listed in");
+      std::vector<Placed> all;
+      each_placed([&](const Placed& next) { all.push_back(next); });
+      std::sort(all.begin(), all.end(), before);
+      for (const Placed& next : all) check_next(next);
     }
     const uint64_t padded = round_up(end, file_.alignment).value_or(end);
-    if (bytes_->size() > padded && placed.size() == model_.tensors.size() - first)
+    if (bytes_->size() > padded && count == model_.tensors.size() - first)
       file_.warnings.add("{} bytes after the last tensor", bytes_->size() - padded);
   }
 

@@ -17,7 +17,6 @@ constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_off
 HeaderReader::HeaderReader(uint64_t size, Budget& budget) : header(budget) {
   // Once, for the most that can come: pages that are never touched cost nothing, copies while a vector grows do.
   header.tensors.reserve(static_cast<size_t>(size / kMinEntrySize + 1));
-  header.ranges.reserve(static_cast<size_t>(size / kMinEntrySize + 1));
 }
 
 // Follows a value of any depth to its end.
@@ -139,10 +138,8 @@ bool HeaderReader::end_entry() {
     header.warnings.add("tensor {}: dtype {} is unknown; shown as bytes", quoted(tensor_.name),
                         quoted(tensor_.stored_dtype));
   at_ = At::header;
-  if (auto room = header.charge_tensor(tensor_.name.size(), shape_.size()); !room) return refuse(room.error());
-  header.ranges.push_back({offsets_[0], offsets_[1]});
   tensor_.shape = shape_;
-  header.tensors.push_back(tensor_);
+  if (auto room = header.add(tensor_, {offsets_[0], offsets_[1]}); !room) return refuse(room.error());
   return true;
 }
 

@@ -16,11 +16,7 @@ bool is_text(std::string_view bytes) {
 }
 
 // The reference stores the tensors in a HashMap: of equal names the last one is kept.
-void drop_replaced(flat::Header& header) {
-  const auto replaced = flat::repeated_names(header.tensors);
-  header.tensors.erase(replaced);
-  erase_places(header.ranges, replaced);
-}
+void drop_replaced(flat::Header& header) { header.tensors.erase(flat::repeated_names(header.tensors)); }
 
 Result<Model> read_file(const Container& container) {
   const uint64_t length = TRY(flat::read_length(*container.bytes));

@@ -165,25 +165,21 @@ class Members {
     for (const TensorView& tensor : layout_->model->tensors) bytes += tensor.scope.size() + tensor.name.size();
     TRY_VOID(layout_->budget->charge(Cost::step, 2 * layout_->model->tensors.size()));
     TRY_VOID(layout_->budget->charge(Cost::input, kInputPerByte * bytes));
-    std::vector<TensorName> names;
-    names.reserve(layout_->model->tensors.size());
-    for (const TensorView& tensor : layout_->model->tensors) names.push_back({tensor.scope, tensor.name});
     StringArena texts;
-    const auto paths = TRY(paths_within(layout_->model->budget.get(), std::move(names), kNpzSuffix, texts));
-    for (const NamedPath& each : paths)
-      if (usual_path(layout_->model->tensors[each.name]) != each.path)
-        unusual_.push_back({texts_.add(each.path), each.name});
-    std::sort(unusual_.begin(), unusual_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    const TensorList& tensors = layout_->model->tensors;
+    for (const NamedPath& each : TRY(tensor_paths(layout_->model->budget.get(), tensors, kNpzSuffix, texts)))
+      if (usual_path(tensors[each.name()]) != each.path()) unusual_.emplace_back(texts_.add(each.path()), each.name());
+    std::sort(unusual_.begin(), unusual_.end(), [](const auto& a, const auto& b) { return a.name() < b.name(); });
     if (layout_->model->budget != nullptr) layout_->model->budget->release(Cost::kept, texts.size() - texts_.size());
     return {};
   }
 
   std::string path(size_t position) const {
     const uint32_t index = layout_->tensors[position];
-    const auto is_before = [](const NamedPath& each, uint32_t name) { return each.name < name; };
+    const auto is_before = [](const NamedPath& each, uint32_t name) { return each.name() < name; };
     const auto found = std::lower_bound(unusual_.begin(), unusual_.end(), index, is_before);
-    return found != unusual_.end() && found->name == index ? std::string(found->path)
-                                                           : usual_path(layout_->model->tensors[index]);
+    return found != unusual_.end() && found->name() == index ? std::string(found->path())
+                                                             : usual_path(layout_->model->tensors[index]);
   }
 
   // Once the layout is complete.

@@ -385,9 +385,16 @@ TEST_F(TreeBudget, FailedDirectoryReleasesItsCharges) {
   ASSERT_TRUE(full.charge(Cost::kept, Budget::kBaseMemory - 100));
   StringArena texts;
   const std::string name(200, '\n');
-  EXPECT_THAT(paths_within(&full, {{"", name}}, "", texts).error().message, HasSubstr("bytes of names and texts"));
+  const auto list = [](std::string_view of_one) {
+    Tensor tensor;
+    tensor.name = of_one;
+    TensorList tensors;
+    tensors.push_back(tensor);
+    return tensors;
+  };
+  EXPECT_THAT(tensor_paths(&full, list(name), "", texts).error().message, HasSubstr("bytes of names and texts"));
   EXPECT_EQ(full.memory_used(), Budget::kBaseMemory - 100);
-  EXPECT_TRUE(paths_within(&full, {{"", "plain"}}, "", texts));
+  EXPECT_TRUE(tensor_paths(&full, list("plain"), "", texts));
   EXPECT_EQ(full.memory_used(), Budget::kBaseMemory - 100) << "a name that is its path takes nothing";
 }
 

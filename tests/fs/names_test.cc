@@ -19,7 +19,7 @@ std::vector<std::string> paths(const std::vector<TensorName>& names, std::string
                                Percent percent = Percent::escaped) {
   StringArena texts;
   std::vector<std::string> out(names.size());
-  for (const auto& [path, name] : paths_of(names, suffix, texts, percent)) out[name] = path;
+  for (const NamedPath& each : paths_of(names, suffix, texts, percent)) out[each.name()] = each.path();
   return out;
 }
 
@@ -172,15 +172,15 @@ void hold_promises(const std::vector<TensorName>& names, std::string_view suffix
   const auto all = paths_of(names, suffix, texts, percent);
   ASSERT_EQ(all.size(), names.size());
   std::set<std::string_view> files;
-  for (const auto& p : all) EXPECT_TRUE(files.insert(p.path).second) << p.path;
-  for (size_t i = 0; i + 1 < all.size(); ++i) EXPECT_TRUE(path_less(all[i].path, all[i + 1].path));
+  for (const auto& p : all) EXPECT_TRUE(files.insert(p.path()).second) << p.path();
+  for (size_t i = 0; i + 1 < all.size(); ++i) EXPECT_TRUE(path_less(all[i].path(), all[i + 1].path()));
   for (const auto& p : all) {
-    for (size_t slash = p.path.find('/'); slash != p.path.npos; slash = p.path.find('/', slash + 1))
-      EXPECT_FALSE(files.contains(p.path.substr(0, slash))) << p.path;
-    for (size_t begin = 0, end = 0; end != p.path.npos; begin = end + 1) {
-      end = p.path.find('/', begin);
-      const std::string_view component = p.path.substr(begin, end == p.path.npos ? end : end - begin);
-      EXPECT_TRUE(!component.empty() && component.size() <= 255 && component != "." && component != "..") << p.path;
+    for (size_t slash = p.path().find('/'); slash != p.path().npos; slash = p.path().find('/', slash + 1))
+      EXPECT_FALSE(files.contains(p.path().substr(0, slash))) << p.path();
+    for (size_t begin = 0, end = 0; end != p.path().npos; begin = end + 1) {
+      end = p.path().find('/', begin);
+      const std::string_view component = p.path().substr(begin, end == p.path().npos ? end : end - begin);
+      EXPECT_TRUE(!component.empty() && component.size() <= 255 && component != "." && component != "..") << p.path();
     }
   }
 }

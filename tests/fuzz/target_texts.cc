@@ -140,14 +140,14 @@ void run_names(std::string_view input) {
     const auto paths = paths_of(names, suffix, texts);
     if (paths.size() != names.size()) complain(fmt::format("{} names become {} paths", names.size(), paths.size()));
     for (size_t i = 0; i < paths.size(); ++i) {
-      const std::string_view path = paths[i].path;
+      const std::string_view path = paths[i].path();
       for (size_t begin = 0; begin <= path.size();) {
         const size_t end = std::min(path.find('/', begin), path.size());
         if (!is_file_name(path.substr(begin, end - begin))) complain(quoted(path) + " is not a path");
         begin = end + 1;
       }
       if (i == 0) continue;
-      const std::string_view before = paths[i - 1].path;
+      const std::string_view before = paths[i - 1].path();
       if (!path_less(before, path)) complain(quoted(path) + " appears twice or in disorder");
       if (path.starts_with(before) && path.substr(before.size()).starts_with('/'))
         complain(quoted(path) + " runs through another");
