@@ -13,9 +13,11 @@
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "base/values/value.h"
+#include "cli/mount/backing_broker.h"
 #include "cli/mount/serve.h"
 #include "cli/service/attach.h"
 #include "cli/service/config.h"
+#include "cli/service/fd_passing.h"
 #include "cli/service/heartbeat.h"
 #include "cli/service/notify.h"
 #include "cli/service/readable.h"
@@ -196,7 +198,11 @@ Exit serve_service(const std::string& path) {
   for (const std::string& source : service->config.sources)
     if (const auto done = service::check_readable(source); !done) return failed(log, done.error(), Exit::usage);
   ServiceObserver service_observer(path, service->config, log);
-  return serve_sources({service->config.sources, std::move(service->options), device, service_observer.observer()},
+  return serve_sources({.sources = service->config.sources,
+                        .options = std::move(service->options),
+                        .device = device,
+                        .broker_path = service::broker_path(),
+                        .observer = service_observer.observer()},
                        *point, log);
 }
 
@@ -232,6 +238,13 @@ Exit set_service_readahead(const std::string& path) {
   return Exit::ok;
 }
 
+Exit serve_backing_files() {
+  const auto connection = service::accepted_connection();
+  if (connection) BackingBroker::serve(*connection);
+  report_error({Code::io, "no connection of the service manager; this command is for weightfs-passthrough@.service"});
+  return Exit::usage;
+}
+
 Exit show_service(const std::string& path) {
   const auto service = read_service(path);
   if (!service) {
@@ -265,7 +278,13 @@ Command service_command() {
                       command("attach", "mount, and pass the mount to the service manager", attach_service),
                       command("serve", "serve the mount passed by attach, or a new mount", serve_service),
                       command("set-readahead", "set the read-ahead of the mount", set_service_readahead),
-                      command("detach", "remove the mount, even if it is busy", detach_service)};
+                      command("detach", "remove the mount, even if it is busy", detach_service),
+                      {"passthrough",
+                       "register files that the kernel reads itself, for a server that has connected",
+                       {},
+                       {},
+                       {},
+                       serve_backing_files}};
   return service;
 }
 

@@ -1,5 +1,6 @@
 // The broker of backing files: a process that keeps CAP_SYS_ADMIN, which the server gives up. It registers files that
-// the server has open with the kernel, for passthrough, and does nothing else.
+// the server has open with the kernel, for passthrough, and does nothing else. A server that never had the capability
+// (weightfs@.service) connects to a broker that the service manager starts (weightfs-passthrough@.service).
 #pragma once
 
 #include <memory>
@@ -15,6 +16,14 @@ class BackingBroker final : public fuse::BackingFiles {
  public:
   /// Starts the process, which ends with this one. To be called while this process has one thread. Fails with io.
   static Result<fuse::BackingFilesPtr> start();
+
+  /// Connects to a broker at the path of a socket. To be called before the sandbox is entered. Fails with io; the
+  /// message is the reason.
+  static Result<fuse::BackingFilesPtr> connect(const std::string& path);
+
+  /// Turns this process into the broker for a server that has connected. It exits with the connection, and with status
+  /// 1 if it cannot be confined.
+  [[noreturn]] static void serve(int connection);
 
   Result<void> start(int device) override;
   Result<uint32_t> open(int file) override;

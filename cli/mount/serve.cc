@@ -133,11 +133,9 @@ using MountBrokerPtr = std::unique_ptr<MountBroker>;
 fuse::BackingFilesPtr start_backing_files(const ServeParams& params, std::string& reason) {
   if (!params.options.passthrough) {
     reason = "--passthrough=off";
-  } else if (params.device) {
-    reason = "mounted by another process";
-  } else if (::geteuid() != 0) {
+  } else if (!params.device && ::geteuid() != 0) {
     reason = "needs root";
-  } else if (auto broker = BackingBroker::start()) {
+  } else if (auto broker = params.device ? BackingBroker::connect(params.broker_path) : BackingBroker::start()) {
     return std::move(*broker);
   } else {
     reason = broker.error().message;

@@ -32,6 +32,7 @@ struct ServeParams {
   std::vector<std::string> sources;
   MountOptions options;
   std::optional<int> device = {};  ///< see SessionParams::device
+  std::string broker_path = {};    ///< the socket of the broker of backing files, if there is a device
   MountObserver observer = {};
 };
 

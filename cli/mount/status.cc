@@ -65,7 +65,7 @@ Map passthrough_of(const MountState& state) {
   }
   Map out;
   out.append("available", reason.empty());
-  if (!reason.empty()) out.append("reason", reason);
+  if (!reason.empty()) out.append("reason", to_utf8(reason));
   out.append("opened", std::move(opened));
   out.append("files", std::move(files));
   return out;

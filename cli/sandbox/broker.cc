@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,12 +16,16 @@
 #include <system_error>
 
 #include "base/os/system_error.h"
+#include "base/os/unix_address.h"
 #include "base/text.h"
 
 namespace weightfs::sandbox {
 namespace {
 
 constexpr size_t kMaxMessageBytes = 4096;
+
+// A service manager that has accepted the connection may still be starting the broker.
+constexpr timeval kTimeout{30, 0};
 
 Error error_of(const char* what) { return io_error(fmt::format("the broker process: {}", what)); }
 
@@ -69,6 +74,8 @@ Message receive_message(int socket) {
   message.bytes.resize(kMaxMessageBytes);
   iovec part{message.bytes.data(), message.bytes.size()};
   MessageHeader message_header(part);
+  // The padding has space for a second descriptor, which the kernel would fill.
+  message_header.header.msg_controllen = CMSG_LEN(sizeof(int));
   ssize_t got = 0;
   do got = ::recvmsg(socket, &message_header.header, MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
@@ -92,7 +99,9 @@ void close_all_but(int socket) {
   ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
 }
 
-[[noreturn]] void serve_requests(int socket, const Broker::Handler& handler, const std::function<void()>& prepare) {
+}  // namespace
+
+void Broker::serve(int socket, const Handler& handler, const std::function<void()>& prepare) {
   ignore_signals();
   ::prctl(PR_SET_NAME, "weightfs-broker");
   close_all_but(socket);
@@ -112,14 +121,12 @@ void close_all_but(int socket) {
     if (!send_message(socket, bytes + reply.text, reply.descriptor.number())) break;
   }
   try {
-    handler({Broker::kEnd});
+    handler({kEnd});
   } catch (const std::exception&) {
     std::_Exit(1);
   }
   std::_Exit(0);
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Broker>> Broker::start(const Handler& handler, const std::function<void()>& prepare) {
   std::array<int, 2> ends{};
@@ -129,13 +136,24 @@ Result<std::unique_ptr<Broker>> Broker::start(const Handler& handler, const std:
   const Descriptor theirs(ends[1]);
   const pid_t child = ::fork();
   if (child < 0) return tl::unexpected(error_of("cannot start"));
-  if (child == 0) serve_requests(theirs.number(), handler, prepare);
+  if (child == 0) serve(theirs.number(), handler, prepare);
   return std::unique_ptr<Broker>(new Broker(std::move(ours), child));
+}
+
+Result<std::unique_ptr<Broker>> Broker::connect(const std::string& path) {
+  const sockaddr_un address = TRY(unix_address(path));
+  Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket) return tl::unexpected(error_of("no socket"));
+  for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
+    ::setsockopt(socket.number(), SOL_SOCKET, option, &kTimeout, sizeof kTimeout);
+  if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return failure(io_error(printable(path)));
+  return std::unique_ptr<Broker>(new Broker(std::move(socket), 0));
 }
 
 Broker::~Broker() {
   socket_ = Descriptor();
-  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  while (process_ != 0 && ::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
@@ -150,7 +168,11 @@ Result<BrokerReply> Broker::exchange(const std::string& request, int descriptor)
   if (!send_message(socket_.number(), request, descriptor)) return tl::unexpected(error_of("exited"));
   Message reply = receive_message(socket_.number());
   BrokerReply read;
-  if (reply.bytes.size() < sizeof read.status) return failure(Code::io, "the broker process exited");
+  if (reply.bytes.size() < sizeof read.status) {
+    // A late reply must not be taken for the reply to the next request.
+    ::shutdown(socket_.number(), SHUT_RDWR);
+    return failure(Code::io, "the broker process exited");
+  }
   std::memcpy(&read.status, reply.bytes.data(), sizeof read.status);
   read.text = reply.bytes.substr(sizeof read.status);
   read.descriptor = std::move(reply.descriptor);

@@ -43,7 +43,15 @@ class Broker {
   static Result<std::unique_ptr<Broker>> start(
       const Handler& handler, const std::function<void()>& prepare = [] {});
 
-  /// Ends the broker, and waits for its exit.
+  /// Connects to a broker that another program started, and that listens at the path of a socket (SOCK_SEQPACKET). A
+  /// reply that takes longer than half a minute counts as an exit of the broker. Fails with io.
+  static Result<std::unique_ptr<Broker>> connect(const std::string& path);
+
+  /// Turns this process, which must have one thread, into a broker for a connected socket, as start() describes. It
+  /// exits when the other end closes the connection.
+  [[noreturn]] static void serve(int socket, const Handler& handler, const std::function<void()>& prepare);
+
+  /// Ends the broker, and waits for its exit if this process started it.
   ~Broker();
   Broker(const Broker&) = delete;
   Broker& operator=(const Broker&) = delete;
@@ -59,7 +67,7 @@ class Broker {
   Broker(Descriptor socket, pid_t process) : socket_(std::move(socket)), process_(process) {}
 
   Descriptor socket_;
-  const pid_t process_;
+  const pid_t process_;       // 0: not a child of this process
   mutable std::mutex mutex_;  // from a request to its reply
 };
 

@@ -261,9 +261,10 @@ Result<void> loaded(Filter& filter) {
 Result<void> filter_broker_of_backing_files() {
   if (!has_seccomp()) return failure(Code::unsupported, "seccomp: not available");
   Filter filter;
-  for (const int call : {SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(close),
-                         SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(futex),
-                         SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn), SCMP_SYS(restart_syscall)})
+  for (const int call :
+       {SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(fstatfs),
+        SCMP_SYS(faccessat2), SCMP_SYS(close), SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
+        SCMP_SYS(futex), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn), SCMP_SYS(restart_syscall)})
     filter.allow(call);
   filter.allow(SCMP_SYS(mmap), bits_are(2, PROT_EXEC, 0));
   filter.allow(SCMP_SYS(fcntl), is(1, F_GETFL));

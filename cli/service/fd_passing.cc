@@ -6,7 +6,6 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -20,6 +19,7 @@
 #include <utility>
 
 #include "base/os/system_error.h"
+#include "base/os/unix_address.h"
 #include "base/text.h"
 
 namespace weightfs::service {
@@ -30,15 +30,6 @@ constexpr milliseconds kMessageTimeout = std::chrono::seconds(15);
 
 // TimeoutStartSec= of the service, which may wait for the network or for its previous instance.
 constexpr milliseconds kStartTimeout = std::chrono::minutes(5);
-
-Result<sockaddr_un> address_of(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path)
-    return failure(Code::io, fmt::format("{}: path too long for a socket", path));
-  std::memcpy(&address.sun_path[0], path.c_str(), path.size() + 1);
-  return address;
-}
 
 std::string path_of(const std::string& name) { return fmt::format("{}/{}.offer", runtime_directory(), name); }
 
@@ -116,7 +107,7 @@ Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK
 
 // Nothing if there is no sender.
 Result<std::optional<Descriptor>> connect_to_sender(const std::string& path) {
-  const sockaddr_un address = TRY(address_of(path));
+  const sockaddr_un address = TRY(unix_address(path));
   Descriptor socket = new_socket();
   if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
     return std::optional(std::move(socket));
@@ -132,9 +123,11 @@ std::string runtime_directory() {
   return fmt::format("{}/weightfs", users == nullptr ? "/run" : users);
 }
 
+std::string broker_path() { return runtime_directory() + "-passthrough.sock"; }
+
 Result<FdSender> FdSender::listen(const std::string& name) {
   const std::string path = path_of(name);
-  const sockaddr_un address = TRY(address_of(path));
+  const sockaddr_un address = TRY(unix_address(path));
   std::error_code error;
   std::filesystem::create_directories(runtime_directory(), error);
   FdSender sender(TRY(lock(lock_of(path))), path);

@@ -17,6 +17,10 @@ namespace weightfs::service {
 /// $XDG_RUNTIME_DIR/weightfs for users.
 std::string runtime_directory();
 
+/// The socket of the broker of backing files (weightfs-passthrough.socket): beside that directory, which only root can
+/// enter.
+std::string broker_path();
+
 /// The sending side, for the service of that name.
 class FdSender {
  public:

@@ -1,6 +1,7 @@
 #include "cli/service/notify.h"
 
 #include <fmt/core.h>
+#include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -59,6 +60,12 @@ std::optional<int> kept_descriptor(const std::string& name) {
   }
   std::free(names);
   return found;
+}
+
+std::optional<int> accepted_connection() {
+  const auto passed = kept_descriptor("connection");  // sd_listen_fds_with_names(3)
+  const bool is_connected = passed && ::sd_is_socket(*passed, AF_UNIX, SOCK_SEQPACKET, 0) > 0;
+  return is_connected ? passed : std::nullopt;
 }
 
 std::optional<std::chrono::microseconds> watchdog_limit() {

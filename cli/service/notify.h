@@ -27,6 +27,10 @@ void forget_descriptor(const std::string& name);
 /// called once.
 std::optional<int> kept_descriptor(const std::string& name);
 
+/// The connection (SOCK_SEQPACKET) that the service manager accepted for this process (Accept=yes, systemd.socket(5)),
+/// if any. Closes all other passed descriptors. To be called once.
+std::optional<int> accepted_connection();
+
 /// The watchdog timeout of the service; nothing without a watchdog.
 std::optional<std::chrono::microseconds> watchdog_limit();
 

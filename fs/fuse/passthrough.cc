@@ -115,7 +115,7 @@ int open_backing_file(int device, int file) {
   return ::ioctl(device, kBackingOpen, &map);
 }
 
-void close_backing_file(int device, uint32_t id) { ::ioctl(device, kBackingClose, &id); }
+bool close_backing_file(int device, uint32_t id) { return ::ioctl(device, kBackingClose, &id) == 0; }
 
 std::array<unsigned long, 2> backing_file_commands() { return {kBackingOpen, kBackingClose}; }
 

@@ -31,7 +31,8 @@ namespace weightfs::fuse {
 /// Registers an open regular file at the device of a mount and returns its backing id, or -1 with errno set. Needs
 /// CAP_SYS_ADMIN.
 int open_backing_file(int device, int file);
-void close_backing_file(int device, uint32_t id);
+/// Whether the id was registered.
+bool close_backing_file(int device, uint32_t id);
 
 /// The commands of ioctl(2) that these two use (Linux 6.9).
 std::array<unsigned long, 2> backing_file_commands();

@@ -1,8 +1,11 @@
-"""The part of systemd that a service sees: a socket for notifications, and a store of descriptors."""
+"""The part of systemd that a service sees: a socket for notifications, a store of descriptors, and a socket that starts brokers of
+backing files."""
 import array
 import os
+import pwd
 import select
 import socket
+import subprocess
 import threading
 import time
 
@@ -76,3 +79,59 @@ class ServiceManager:
     def _forget(self, name):
         if name in self.stored:
             os.close(self.stored.pop(name))
+
+
+class BrokerSocket:
+    """weightfs-passthrough.socket: listens at `path` for the user nobody. Each connection starts `program` with the user and the
+    capability of weightfs-passthrough@.service. `descriptors` is their limit."""
+
+    UNIT = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--bounding-set=-all,+sys_admin", "--inh-caps=-all,+sys_admin",
+            "--ambient-caps=-all,+sys_admin")
+    COMMAND = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=connection exec "$0" service passthrough 3<&"$1"'
+
+    def __init__(self, path, program, descriptors=1024):
+        self.path = path
+        self._processes = []
+        self._news = threading.Condition()
+        self._program = program
+        self._limit = f"--nofile={descriptors}:{descriptors}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.bind(path)
+        os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
+        os.chmod(path, 0o600)
+        self._socket.listen()
+        self._thread = threading.Thread(target=self._accept)
+        self._thread.start()
+
+    def close(self):
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+        for process in self._processes:
+            process.kill()
+            process.communicate()
+
+    def count(self):
+        """How many brokers were started."""
+        with self._news:
+            return len(self._processes)
+
+    def process(self, number):
+        """The process of a broker, in the order of the connections, as soon as it is started."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self._processes) > number, LIMIT_S), "no such connection"
+            return self._processes[number]
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return  # closed
+            with connection:
+                number = str(connection.fileno())
+                process = subprocess.Popen(["prlimit", self._limit, *self.UNIT, "bash", "-c", self.COMMAND, self._program, number],
+                                           pass_fds=(connection.fileno(),), stderr=subprocess.PIPE, text=True)
+            with self._news:
+                self._processes.append(process)
+                self._news.notify_all()

@@ -1,18 +1,22 @@
 """Passthrough: files that the kernel reads itself. See docs/semantics.md, rules 6.4, 10.8 and 17.9."""
+import array
 import errno
 import json
 import mmap
 import random
 import re
+import socket
 import threading
 
-from mounting import (LIMIT_S, MountTestCase, UsersTestCase, as_nobody, containers, descriptors_of, has_ended, is_sanitized, os, processes_of, run, signal, subprocess, sys,
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, UsersTestCase, as_nobody, containers, descriptors_of, has_ended, is_sanitized, os, processes_of, run, signal, subprocess, sys,
                       unittest, until)
 from tensors import one_tensor
 import archives
 import reading
 import stores
+from service_manager import BrokerSocket
 from test_archives import ArchiveTestCase, noise
+from test_service import ServiceMountTestCase
 
 MEGABYTE = 1 << 20
 SIZE = 4 * MEGABYTE
@@ -485,6 +489,279 @@ class Users(UsersTestCase):
                          {"available": False, "reason": "needs root", "opened": {"passthrough": 0, "server": 0}, "files": []})
         self.assertEqual(as_nobody("cmp", os.path.join(point, "files/model.safetensors"), self.source).returncode, 0)
         as_nobody(self.binary, "umount", point)
+
+
+class ServiceCase(ServiceMountTestCase, Case):
+    """A service of the user nobody, with brokers that are started as by weightfs-passthrough.socket."""
+
+    def setUp(self):
+        super().setUp()
+        self.socket_path = self.path("run-passthrough.sock")
+
+    def listen(self, **kwargs):
+        os.chmod(self.tmp, 0o755)
+        brokers = BrokerSocket(self.socket_path, self.program_of_nobody(), **kwargs)
+        self.addCleanup(brokers.close)
+        return brokers
+
+    def start(self, source, name="a", options="", **more):
+        """Starts a service, and returns its server and its mount point."""
+        point = self.path(f"mnt-{name}")
+        self.addCleanup(self.force_unmount, point)
+        config = self.write(f"{name}.conf", f"SOURCE={source}\nMOUNTPOINT={point}\nOPTIONS={options}\n".encode())
+        self.attach(config)
+        self.manager.notifications.clear()
+        return self.serve_stored_as_nobody(config, **more), point
+
+    def start_or_skip(self, source, name="a", **more):
+        """A service whose files can pass through."""
+        server, point = self.start(source, name, **more)
+        passthrough = self.status(point)["passthrough"]
+        if passthrough.get("reason") == "kernel without passthrough":
+            self.skipTest(passthrough["reason"])
+        self.assertTrue(passthrough["available"], passthrough)
+        return server, point
+
+    def reason(self, source, **more):
+        """Why no file of a service passes through. Its files are readable."""
+        server, point = self.start(source, **more)
+        fd = self.open(point, "files/m.gguf")
+        self.assertTrue(whole(fd, os.stat(source).st_size) == self.read("m.gguf"))
+        os.close(fd)
+        passthrough = self.status(point)["passthrough"]
+        self.assertEqual(passthrough["available"], False)
+        self.stop_service(server, point)
+        return passthrough["reason"]
+
+    def stop_service(self, server, point):
+        server.terminate()
+        self.assertEqual(server.wait(LIMIT_S), 0)
+        self.force_unmount(point)
+
+
+class Services(ServiceCase):
+    def setUp(self):
+        super().setUp()
+        self.source, self.data = self.protected()
+
+    def test_file_of_a_service_is_read_without_requests(self):
+        brokers = self.listen()
+        _, point = self.start_or_skip(self.source)
+        before = self.read_requests(point)
+        fd = self.open(point, "files/m.gguf")
+        self.assertTrue(whole(fd, len(self.data)) == self.data)
+        with mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ) as mapping:
+            self.assertTrue(mapping[:] == self.data)
+        self.assertEqual(self.read_requests(point) - before, 1, "that of the first metrics")
+        self.assertEqual(self.tier(point, "files/m.gguf"), ("passthrough", ""))
+        brokers.process(0)
+        self.assertEqual(brokers.count(), 1)
+
+    @unittest.skipIf(is_sanitized(), "builds with sanitizers are not confined")
+    def test_broker_keeps_its_capability_and_its_connection_only(self):
+        brokers = self.listen()
+        self.start_or_skip(self.source)
+        broker = brokers.process(0)
+        with open(f"/proc/{broker.pid}/status") as file:
+            fields = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        self.assertEqual([int(fields[name], 16) for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")], [1 << 21, 1 << 21, 0, 0])
+        self.assertEqual((fields["Name"], fields["NoNewPrivs"], fields["Seccomp"]), ("weightfs-pass", "1", "2"))
+        self.assertEqual(sorted(os.listdir(f"/proc/{broker.pid}/fd")), ["0", "1", "2", "3"])
+
+    def test_broker_ends_with_its_server(self):
+        brokers = self.listen()
+        for broker, number in enumerate((signal.SIGKILL, signal.SIGTERM)):
+            server, point = self.start_or_skip(self.source, name=number.name)
+            fd = self.open(point, "files/m.gguf")
+            server.send_signal(number)
+            os.close(fd)
+            server.wait(LIMIT_S)
+            self.assertEqual(brokers.process(broker).wait(LIMIT_S), 0)
+            self.force_unmount(point)
+
+    def test_dead_broker_leaves_files_to_the_server(self):
+        brokers = self.listen()
+        for broker, number in enumerate((signal.SIGKILL, signal.SIGTERM)):
+            server, point = self.start_or_skip(self.source, name=number.name)
+            passed = self.open(point, "files/m.gguf")
+            brokers.process(broker).send_signal(number)
+            self.assertEqual(brokers.process(broker).wait(LIMIT_S), -number)
+            self.assertTrue(whole(passed, len(self.data)) == self.data)
+            os.close(passed)
+            until(lambda: self.status(point)["passthrough"]["files"] == [], "the file stays open")
+            fd = self.open(point, "files/m.gguf")
+            self.assertTrue(whole(fd, len(self.data)) == self.data)
+            self.assertEqual(self.tier(point, "files/m.gguf")[0], "server")
+            os.close(fd)
+            self.stop_service(server, point)
+
+    def test_services_have_a_broker_each(self):
+        brokers = self.listen()
+        first, point = self.start_or_skip(self.source)
+        _, other = self.start_or_skip(self.source, name="b")
+        brokers.process(1)
+        self.assertEqual(brokers.count(), 2)
+        self.stop_service(first, point)
+        self.assertEqual(brokers.process(0).wait(LIMIT_S), 0)
+        fd = self.open(other, "files/m.gguf")
+        self.assertEqual(self.tier(other, "files/m.gguf"), ("passthrough", ""))
+        self.assertTrue(whole(fd, len(self.data)) == self.data)
+
+    def test_service_without_a_broker_reports_the_reason(self):
+        place = f"no broker of backing files: {self.socket_path}: "
+        self.assertEqual(self.reason(self.source), place + "No such file or directory")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(self.socket_path)
+            self.assertEqual(self.reason(self.source, name="closed"), place + "Permission denied")
+            os.chmod(self.socket_path, 0o666)
+            self.assertEqual(self.reason(self.source, name="deaf"), place + "Connection refused")
+
+    # As systemd does if there are too many connections.
+    def test_closed_connection_is_reported(self):
+        os.chmod(self.tmp, 0o755)
+        brokers = BrokerSocket(self.socket_path, "/bin/false")
+        self.addCleanup(brokers.close)
+        self.assertIn("the broker process", self.reason(self.source))
+
+    def test_passthrough_of_a_service_can_be_turned_off(self):
+        brokers = self.listen()
+        self.assertEqual(self.reason(self.source, options="passthrough=off"), "--passthrough=off")
+        self.assertEqual(brokers.count(), 0)
+
+    # The kernel reads with the credentials of the broker, which a network file system checks.
+    def test_file_that_the_broker_cannot_read_is_read_from_the_server(self):
+        self.listen()
+        os.chmod(self.source, 0o440)
+        _, point = self.start_or_skip(self.source, groups=[os.stat(self.source).st_gid])
+        fd = self.open(point, "files/m.gguf")
+        self.assertTrue(whole(fd, len(self.data)) == self.data)
+        self.assertEqual(self.tier(point, "files/m.gguf"), ("server", "the broker refuses: no permission to read it"))
+
+    def test_number_of_registered_files_is_limited(self):
+        limit = 8
+        self.listen(descriptors=limit)
+        for number in range(limit + 2):
+            path = self.path("models", f"{number}.safetensors")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            containers.WRITERS["safetensors"](path, one_tensor(PAGE, fill=True), None)
+            os.chmod(path, 0o444)
+        _, point = self.start_or_skip(self.path("models"))
+        files = [f"{number}.safetensors/files/{number}.safetensors" for number in range(limit + 2)]
+        for _ in range(2):
+            fds = [self.open(point, file) for file in files]
+            self.assertEqual([self.tier(point, file) for file in files],
+                             [("passthrough", "")] * limit + [("server", f"the broker refuses: {limit} files pass through already")] * 2)
+            for fd in fds:
+                os.close(fd)
+            until(lambda: self.status(point)["passthrough"]["files"] == [], "files stay open")
+
+    def test_broker_is_only_for_the_service_manager(self):
+        done = run("service", "passthrough")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("no connection of the service manager", done.stderr)
+        # A listening socket and a stream are no connection to a server.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(self.socket_path)
+            listener.listen()
+            left, right = socket.socketpair()
+            with left, right:
+                for given in (listener, left):
+                    done = subprocess.run(["bash", "-c", BrokerSocket.COMMAND, WEIGHTFS, str(given.fileno())], pass_fds=(given.fileno(),),
+                                          capture_output=True, text=True, timeout=LIMIT_S)
+                    self.assertEqual(done.returncode, 2)
+                    self.assertIn("no connection of the service manager", done.stderr)
+
+
+class ServiceBlob(ServiceCase, ArchiveTestCase):
+    def test_decoded_member_of_a_service_passes_when_it_is_cached(self):
+        self.listen()
+        data = noise(SIZE // 2) + bytes(SIZE // 2)
+        _, point = self.start_or_skip(self.carton(files={"model/w": data}, method=archives.DEFLATE))
+        file = os.path.join(point, "files", "model", "w")
+        with open(file, "rb") as first:
+            self.assertTrue(first.read() == data)
+            self.assertEqual(self.tier(point, "files/model/w"), ("server", "not cached"))
+        self.published()
+        until(lambda: self.status(point)["passthrough"]["files"] == [], "the file stays open")
+        fd = self.open(file)
+        self.assertTrue(whole(fd, SIZE) == data)  # compares the blocks whose pages were not in memory
+        os.close(fd)
+        until(lambda: self.status(point)["passthrough"]["files"] == [], "the file stays open")
+        fd = self.open(file)
+        self.assertEqual(self.tier(point, "files/model/w"), ("passthrough", ""))
+        before = self.read_requests(point)
+        self.assertTrue(whole(fd, SIZE) == data)
+        self.assertEqual(self.read_requests(point) - before, 1)
+
+
+class HostileServer(ServiceCase):
+    """Requests of a server that has been taken over."""
+
+    def setUp(self):
+        super().setUp()
+        self.brokers = self.listen()
+        self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.addCleanup(self.connection.close)
+        self.connection.settimeout(LIMIT_S)
+        self.connection.connect(self.socket_path)
+
+    def ask(self, request, *descriptors):
+        """(status, text) of the reply."""
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+        self.connection.sendmsg([request], rights)
+        reply = self.connection.recv(MEGABYTE)
+        return int.from_bytes(reply[:4], sys.byteorder, signed=True), reply[4:].decode()
+
+    def refused(self, request, *descriptors):
+        status, text = self.ask(request, *descriptors)
+        self.assertLess(status, 0)
+        return text
+
+    def descriptors(self):
+        return sorted(os.listdir(f"/proc/{self.brokers.process(0).pid}/fd"))
+
+    def test_wrong_descriptors_are_refused(self):
+        device = os.open("/dev/fuse", os.O_RDWR)
+        self.addCleanup(os.close, device)
+        path = self.write("file", b"bytes")
+        no_file = "not a regular file that is open for reading"
+        self.assertEqual(self.refused(b"d", self.open("/dev/null")), "not the device of a mount")
+        self.assertEqual(self.refused(b"u", self.open(path)), "not the device of a mount")
+        self.assertEqual(self.refused(b"u"), "not the device of a mount")
+        self.assertEqual(self.refused(b"o", self.open(path)), "not mounted yet")
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, writer)
+        writable = os.open(path, os.O_RDWR)
+        self.addCleanup(os.close, writable)
+        nameless = os.open(path, os.O_PATH)
+        self.addCleanup(os.close, nameless)
+        for wrong, reason in (((), no_file), ((reader,), no_file), ((writable,), no_file), ((nameless,), no_file), ((device,), no_file),
+                              ((self.open(self.tmp),), no_file), ((self.open("/proc/self/status"),), "file system without storage"),
+                              ((self.open("/sys/kernel/notes"),), "file system without storage")):
+            self.assertEqual(self.ask(b"u", device), (0, ""))
+            self.assertEqual(self.refused(b"o", *wrong), reason)
+        self.assertEqual(self.refused(b"x"), "unknown request")
+        self.assertEqual(self.refused(b"x" * 5000), "unknown request")
+        self.assertEqual(self.ask(b"u", device), (0, ""))
+        self.assertLess(self.ask(b"c" + bytes(3))[0], 0)
+        # The kernel refuses: this device is not that of a mount.
+        os.chmod(path, 0o444)
+        self.assertEqual(self.ask(b"u", device), (0, ""))
+        self.assertEqual(self.refused(b"o", self.open(path)), "")
+        self.assertEqual(self.descriptors(), ["0", "1", "2", "3"])
+
+    def test_additional_descriptors_are_not_kept_open(self):
+        null = self.open("/dev/null")
+        for count in (2, 3, 100):
+            self.refused(b"d", *[null] * count)
+        self.assertEqual(self.descriptors(), ["0", "1", "2", "3"])
+        self.connection.close()
+        self.assertEqual(self.brokers.process(0).wait(LIMIT_S), 0)
+
+    def test_empty_request_ends_the_broker(self):
+        self.connection.send(b"")
+        self.assertEqual(self.brokers.process(0).wait(LIMIT_S), 0)
 
 
 def start_threads(work):

@@ -54,6 +54,23 @@ TEST_F(BackingBrokerTest, AcceptsOnlyRegularFilesThatAreOpenForReading) {
   EXPECT_NE(reason(O_RDONLY), kRefused) << "refused by the kernel: nothing is mounted";
 }
 
+TEST_F(BackingBrokerTest, RefusesFilesOfFileSystemsWithoutStorage) {
+  const Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  if (!device) GTEST_SKIP() << "no access to /dev/fuse";
+  ASSERT_TRUE(broker->start(device.number()));
+  path = "/proc/self/status";
+  EXPECT_EQ(reason(O_RDONLY), "the broker refuses: file system without storage");
+}
+
+TEST_F(BackingBrokerTest, ConnectsOnlyToASocket) {
+  const std::string absent = directory.path("absent");
+  const auto missing = BackingBroker::connect(absent);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().message, "no broker of backing files: " + absent + ": No such file or directory");
+  EXPECT_FALSE(BackingBroker::connect(path));
+  EXPECT_FALSE(BackingBroker::connect("/" + std::string(200, 'x')));
+}
+
 TEST_F(BackingBrokerTest, RefusesFilesWithoutDeviceAndAfterStop) {
   EXPECT_EQ(reason(O_RDONLY), "the broker refuses: not mounted yet");
   broker->stop();
