@@ -1,9 +1,10 @@
 """Checks of the units, run as root inside a container in which systemd is PID 1, by test_systemd.py. Prints a line of JSON for
-each check: [name, null], or [name, the failure]."""
+each check: [name, null], [name, the failure], or [name, {"skipped": the reason}]."""
 import glob
 import json
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,8 +124,73 @@ class Booted(unittest.TestCase):
             unit, = glob.glob(f"/usr/local/lib/systemd/{name}/weightfs@.service")
             out = command("systemd-analyze", f"--{name}", "verify", "--man=no", unit, env={**os.environ, "XDG_RUNTIME_DIR": "/run"})
             self.assertEqual(out, "")
-        out = command("systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", f"weightfs@{self.name}.service")
-        self.assertIn("Overall exposure level", out)
+        for unit in ("weightfs-passthrough.socket", "weightfs-passthrough@.service"):
+            self.assertEqual(command("systemd-analyze", "verify", "--man=no", f"/usr/local/lib/systemd/system/{unit}"), "")
+        for unit, threshold in ((self.unit, 15), ("weightfs-passthrough@1.service", 10)):
+            out = command("systemd-analyze", "security", "--offline=true", f"--threshold={threshold}", "--no-pager", unit)
+            self.assertIn("Overall exposure level", out)
+
+    def passthrough(self):
+        with open(f"{self.point}/.weightfs/status.json") as file:
+            return json.load(file)["passthrough"]
+
+    def brokers(self):
+        """The units of the brokers of backing files."""
+        return [line.split()[0] for line in systemctl("list-units", "--plain", "--no-legend", "weightfs-passthrough@*").splitlines()]
+
+    def start_with_passthrough(self):
+        """Starts a service with a file that can pass through: on tmpfs, because those of an overlay cannot."""
+        os.makedirs("/run/models", exist_ok=True)
+        path = shutil.copy(f"{MODELS}/model.safetensors", f"/run/models/{self.name}")
+        os.chmod(path, 0o444)
+        self.start(SOURCE=path)
+        passthrough = self.passthrough()
+        if passthrough.get("reason") == "kernel without passthrough":
+            self.skipTest(passthrough["reason"])
+        self.assertTrue(passthrough["available"], passthrough)
+
+    def tier(self):
+        """How the file of the model is read; its bytes are right."""
+        with open(f"{MODELS}/model.safetensors", "rb") as source, open(f"{self.point}/files/{self.name}", "rb") as file:
+            self.assertEqual(file.read(), source.read())
+            return [each["tier"] for each in self.passthrough()["files"] if each["path"] == f"files/{self.name}"]
+
+    def test_file_of_a_service_passes_through(self):
+        self.start_with_passthrough()
+        self.assertEqual(self.tier(), ["passthrough"])
+        broker, = self.brokers()
+        with open(f"/proc/{shown(broker, 'MainPID')}/status") as file:
+            status = dict(line.rstrip("\n").split(":\t") for line in file)
+        self.assertEqual(status["Uid"].split()[0], str(pwd.getpwnam("weightfs").pw_uid))
+        self.assertEqual((int(status["CapPrm"], 16), int(status["CapBnd"], 16)), (1 << 21, 1 << 21))
+        systemctl("stop", self.unit)
+        wait_until(lambda: self.brokers() == [], "the broker's end")
+
+    def test_restarted_server_has_another_broker(self):
+        self.start_with_passthrough()
+        before, = self.brokers()
+        pid = self.pid()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: shown(self.unit, "ActiveState") == "active" and self.pid() not in (0, pid), "another server")
+        self.assertEqual(self.tier(), ["passthrough"])
+        wait_until(lambda: len(self.brokers()) == 1, "the broker's end")
+        self.assertNotEqual(self.brokers(), [before])
+
+    def test_stopped_broker_leaves_files_to_the_server(self):
+        self.start_with_passthrough()
+        systemctl("stop", *self.brokers())
+        self.assertEqual(self.tier(), ["server"])
+        self.assertEqual(shown(self.unit, "ActiveState"), "active")
+
+    def test_service_works_without_the_socket(self):
+        self.configure()
+        systemctl("stop", "weightfs-passthrough.socket")
+        systemctl("mask", "--runtime", "weightfs-passthrough.socket")
+        self.addCleanup(systemctl, "unmask", "--runtime", "weightfs-passthrough.socket")
+        systemctl("start", self.unit)
+        self.assertEqual(self.bias(), BIAS)
+        self.assertEqual(self.passthrough()["reason"],
+                         "no broker of backing files: /run/weightfs-passthrough.sock: No such file or directory")
 
     def test_reload_keeps_open_files_readable(self):
         self.start()
@@ -299,7 +365,7 @@ class Booted(unittest.TestCase):
         command("sh", "/checks/prerm", "upgrade")
         self.assertEqual((mounts(self.point), mounts("/srv/of-an-automount")), (["fuse.weightfs"], ["autofs", "fuse.weightfs"]))
         command("sh", "/checks/prerm", "remove")
-        for unit in (self.unit, "weightfs@of-an-automount.service", automount):
+        for unit in (self.unit, "weightfs@of-an-automount.service", automount, "weightfs-passthrough.socket"):
             self.assertEqual(shown(unit, "ActiveState"), "inactive", unit)
         self.assertEqual((mounts(self.point), mounts("/srv/of-an-automount")), ([], []))
 
@@ -345,6 +411,9 @@ class JsonResult(unittest.TestResult):
         self.report(test, self._exc_info_to_string(err, test) + command("journalctl", "-b", "--no-pager", "-n", "40"))
 
     addError = addFailure
+
+    def addSkip(self, test, reason):
+        self.report(test, {"skipped": reason})
 
 
 if __name__ == "__main__":
