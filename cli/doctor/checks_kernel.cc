@@ -25,7 +25,8 @@ Check check_release(Release& release) {
 Checks reported_features(const KernelFeatures& kernel) {
   return {{"fuse protocol", Verdict::ok, fmt::format("{}.{}", kernel.major, kernel.minor)},
           {"passthrough", Verdict::ok,
-           kernel.passthrough ? "available in mounts by root" : "not available; needs Linux 6.9 with FUSE_PASSTHROUGH"},
+           kernel.passthrough ? "available in mounts by root and services"
+                              : "not available; needs Linux 6.9 with FUSE_PASSTHROUGH"},
           {"read-ahead", Verdict::ok, fmt::format("{}; root can raise it", human_size(kernel.read_ahead))},
           {"max request size", Verdict::ok, human_size(kernel.max_request)}};
 }
@@ -35,7 +36,7 @@ Checks features_by_release(Release release, const std::string& why) {
   const bool passthrough = release.major > 6 || (release.major == 6 && release.minor >= 9);
   return {{"kernel features", Verdict::ok,
            fmt::format("could not be queried ({}); by kernel version, passthrough is {}", why,
-                       passthrough ? "available in mounts by root if built in" : "not available")}};
+                       passthrough ? "available in mounts by root and services if built in" : "not available")}};
 }
 
 }  // namespace

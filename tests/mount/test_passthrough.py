@@ -490,6 +490,24 @@ class Users(UsersTestCase):
         self.assertEqual(as_nobody("cmp", os.path.join(point, "files/model.safetensors"), self.source).returncode, 0)
         as_nobody(self.binary, "umount", point)
 
+    def test_service_of_an_ordinary_user_is_read_from_the_server(self):
+        point = self.path("open", "mnt")
+        os.makedirs(point)
+        os.chown(self.path("open"), 65534, 65534)
+        os.chown(point, 65534, 65534)
+        self.addCleanup(self.force_unmount, point)
+        config = self.write("a.conf", f"SOURCE={self.source}\nMOUNTPOINT={point}\nOPTIONS=no_cache\n".encode())
+        server = subprocess.Popen([self.binary, "service", "serve", config], stderr=subprocess.DEVNULL, user=65534, group=65534,
+                                  extra_groups=[])
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        path = os.path.join(point, ".weightfs", "status.json")
+        until(lambda: as_nobody("test", "-e", path).returncode == 0, "it is not mounted")
+        passthrough = json.loads(as_nobody("cat", path).stdout)["passthrough"]
+        self.assertEqual((passthrough["available"], passthrough["reason"]), (False, "needs root"))
+        server.terminate()
+        self.assertEqual(server.wait(LIMIT_S), 0)
+
 
 class ServiceCase(ServiceMountTestCase, Case):
     """A service of the user nobody, with brokers that are started as by weightfs-passthrough.socket."""
