@@ -8,7 +8,7 @@ import re
 import socket
 import threading
 
-from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, UsersTestCase, as_nobody, containers, descriptors_of, has_ended, is_sanitized, os, processes_of, run, signal, subprocess, sys,
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, UsersTestCase, as_nobody, containers, descriptors_of, halt, has_ended, is_sanitized, os, processes_of, run, signal, subprocess, sys,
                       unittest, until)
 from tensors import one_tensor
 import archives
@@ -612,6 +612,18 @@ class Services(ServiceCase):
             self.assertEqual(self.tier(point, "files/m.gguf")[0], "server")
             os.close(fd)
             self.stop_service(server, point)
+
+    # Opening waits for the reply, as long as Broker::connect() permits.
+    def test_stopped_broker_leaves_files_to_the_server(self):
+        brokers = self.listen()
+        _, point = self.start_or_skip(self.source)
+        broker = brokers.process(0)
+        halt(broker.pid)
+        fd = self.open(point, "files/m.gguf")
+        self.assertTrue(whole(fd, len(self.data)) == self.data)
+        self.assertEqual(self.tier(point, "files/m.gguf")[0], "server")
+        broker.send_signal(signal.SIGCONT)
+        self.assertEqual(broker.wait(LIMIT_S), 0, "the connection was closed")
 
     def test_services_have_a_broker_each(self):
         brokers = self.listen()
