@@ -65,6 +65,7 @@ class Booted(unittest.TestCase):
         systemctl("stop", self.unit)
         systemctl("reset-failed", self.unit, check=False)
         self.assertEqual(mounts(self.point).count("fuse.weightfs"), 0)
+        wait_until(lambda: self.brokers() == [], "the broker's end")
 
     def configure(self, **more):
         lines = {"SOURCE": f"{MODELS}/model.safetensors", "MOUNTPOINT": self.point, **more}
@@ -163,8 +164,7 @@ class Booted(unittest.TestCase):
             status = dict(line.rstrip("\n").split(":\t") for line in file)
         self.assertEqual(status["Uid"].split()[0], str(pwd.getpwnam("weightfs").pw_uid))
         self.assertEqual((int(status["CapPrm"], 16), int(status["CapBnd"], 16)), (1 << 21, 1 << 21))
-        systemctl("stop", self.unit)
-        wait_until(lambda: self.brokers() == [], "the broker's end")
+        systemctl("stop", self.unit)  # the broker ends, too
 
     def test_restarted_server_has_another_broker(self):
         self.start_with_passthrough()
