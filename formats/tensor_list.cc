@@ -71,7 +71,7 @@ void TensorList::push_back(const TensorView& tensor, uint64_t offset, uint64_t n
 
 void TensorList::append(const TensorList& other) {
   reserve(size() + other.size());
-  for (const TensorView& tensor : other) push_back(tensor);
+  for (size_t i = 0; i < other.size(); ++i) push_back(other[i], other.offset(i), other.nbytes(i));
 }
 
 void TensorList::replace(size_t i, const TensorView& tensor) {

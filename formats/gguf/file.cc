@@ -63,7 +63,7 @@ class FileReader {
     TRY_VOID(read_alignment());
     TRY_VOID(naming("tensors", bounded(tensors, count + 4 + 4 + 8, kMaxTensors)));
     file_.tensors.reserve(tensors);
-    file_.entries.reserve(tensors);
+    file_.types.reserve(tensors);
     for (uint64_t i = 0; i < tensors; ++i) TRY_VOID(read_tensor(i));
     file_.header_end = cursor_.position();
     charges_.keep();
@@ -161,8 +161,8 @@ class FileReader {
     if (!name) return naming<void>(fmt::format("tensor {}", position), tl::unexpected(name.error()));
     Tensor tensor;
     tensor.name = std::move(*name);
-    if (auto rest = read_rest(tensor); !rest)
-      return naming(fmt::format("tensor {}", quoted(tensor.name)), std::move(rest));
+    const auto offset = read_rest(tensor);
+    if (!offset) return naming<void>(fmt::format("tensor {}", quoted(tensor.name)), tl::unexpected(offset.error()));
     TRY_VOID(charges_.charge(Cost::tensor));
     TRY_VOID(charges_.charge(Cost::kept, tensor.name.size() + sizeof(uint64_t) * tensor.shape.size()));
     if (tensor.name.size() > kMaxGgmlName)
@@ -171,24 +171,24 @@ class FileReader {
     if (tensor.shape.size() > kMaxGgmlDimensions)
       file_.warnings.add("tensor {}: {} dimensions, ggml accepts {}", quoted(tensor.name), tensor.shape.size(),
                          kMaxGgmlDimensions);
-    file_.tensors.push_back(tensor);
+    file_.tensors.push_back(tensor, *offset, 0);
     return {};
   }
 
-  Result<void> read_rest(Tensor& tensor) {
+  // Returns the offset of the tensor.
+  Result<uint64_t> read_rest(Tensor& tensor) {
     const auto dimensions = TRY(cursor_.number<uint32_t>());
     if (dimensions > kMaxDimensions)
       return failure(Code::unsupported, fmt::format("{} dimensions, at most {} are read", dimensions, kMaxDimensions));
     tensor.shape.resize(dimensions);
     for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size)
       *size = TRY(read_count(cursor_, file_.dialect));
-    TensorEntry& entry = file_.entries.emplace_back();
-    entry.type = TRY(cursor_.number<uint32_t>());
-    entry.offset = TRY(cursor_.number<uint64_t>());
-    const TensorType type = tensor_type(entry.type);
+    file_.types.push_back(TRY(cursor_.number<uint32_t>()));
+    const uint64_t offset = TRY(cursor_.number<uint64_t>());
+    const TensorType type = tensor_type(file_.types.back());
     tensor.dtype = file_.dialect.order == std::endian::big ? big_endian(type.dtype) : type.dtype;
     tensor.stored_dtype = type.name;
-    return {};
+    return offset;
   }
 
   SourcePtr bytes_;

@@ -26,12 +26,6 @@ inline constexpr uint64_t kMaxDocumentBytes = 32ull << 20;  ///< bytes of values
 /// The default of general.alignment (gguf.h).
 inline constexpr uint64_t kDefaultAlignment = 32;
 
-/// An entry of the list of tensors, apart from the name and the shape.
-struct TensorEntry {
-  uint32_t type;    ///< a ggml_type
-  uint64_t offset;  ///< from the beginning of the data section
-};
-
 /// A file, parsed up to its data section.
 struct File {
   Dialect dialect;
@@ -43,8 +37,9 @@ struct File {
   uint64_t copied_keys = 0;       ///< their number
   std::optional<Value> gguf_key;  ///< the value of a key "gguf", which conflicts with the key of the container's facts
   std::vector<Document> documents;
-  TensorList tensors;                ///< without their bytes, which place_tensors() adds when it moves them
-  std::vector<TensorEntry> entries;  ///< of the tensor with the same index
+  TensorList tensors;  ///< without their bytes, which place_tensors() adds when it moves them; offset() is that from
+                       ///< the beginning of the data section
+  std::vector<uint32_t> types;  ///< the ggml_type of the tensor with the same index
   Warnings warnings;
 
   /// The value of `key` if it is a non-negative integer.

@@ -16,8 +16,8 @@ namespace {
 std::optional<uint64_t> laid_out(const File& file, uint64_t alignment) {
   uint64_t end = 0;
   for (size_t i = 0; i < file.tensors.size(); ++i) {
-    const auto size = size_in_bytes(*tensor_type(file.entries[i].type).dtype, file.tensors[i].shape);
-    if (!size || file.entries[i].offset != end || __builtin_add_overflow(end, *size, &end)) return std::nullopt;
+    const auto size = size_in_bytes(*tensor_type(file.types[i]).dtype, file.tensors[i].shape);
+    if (!size || file.tensors.offset(i) != end || __builtin_add_overflow(end, *size, &end)) return std::nullopt;
     const auto padded = round_up(end, alignment);
     if (!padded) return std::nullopt;
     end = *padded;
@@ -49,7 +49,7 @@ std::string why_no_size(const DType& dtype, ShapeView shape) {
 // Unknown types are counted and spelled one by one up to here: a file can have a million.
 constexpr size_t kMaxUnknownTypes = 100;
 
-// Turns the entries of one file into tensors.
+// Gives the tensors of one file their bytes.
 class TensorPlacer {
  public:
   TensorPlacer(File& file, const SourcePtr& bytes, Model& model) : file_(file), bytes_(bytes), model_(model) {
@@ -66,9 +66,10 @@ class TensorPlacer {
       model_.tensors = std::move(listed);
     else
       model_.tensors.append(listed);
-    for (size_t i = 0; i < file_.entries.size(); ++i) {
+    collect_offsets(first);
+    for (size_t i = 0; i < file_.types.size(); ++i) {
       TensorView tensor = model_.tensors[first + i];
-      place(file_.entries[i], tensor);
+      place(file_.types[i], model_.tensors.offset(first + i), tensor);
       model_.tensors.replace(first + i, tensor);
     }
     for (const auto& [id, strange] : strange_)
@@ -76,7 +77,7 @@ class TensorPlacer {
                          tensor_type(id).note);
     if (others_.count > 0) file_.warnings.add("{} tensors of other unknown types", others_.count);
     check_layout(first);
-    file_.entries = {};
+    file_.types = {};
     return section_;
   }
 
@@ -86,42 +87,47 @@ class TensorPlacer {
     uint64_t count = 0;  // of its tensors
   };
 
-  void place(const TensorEntry& entry, TensorView& tensor) {
-    const TensorType type = tensor_type(entry.type);
-    UnknownType* strange = type.note.empty() ? nullptr : &strange_type(entry.type, type);
+  void place(uint32_t id, uint64_t offset, TensorView& tensor) {
+    const TensorType type = tensor_type(id);
+    UnknownType* strange = type.note.empty() ? nullptr : &strange_type(id, type);
     if (strange != nullptr) ++strange->count;
     if (strange != nullptr) tensor.stored_dtype = strange->spelling;
-    if (auto range = range_of(entry, tensor))
+    if (auto range = range_of(offset, tensor))
       tensor.source = std::move(*range);
     else
       file_.warnings.add("tensor {}: {}", quoted(tensor.name), range.error().message);
-    if (entry.offset % file_.alignment != 0)
-      file_.warnings.add("tensor {}: offset {} is not a multiple of {}", quoted(tensor.name), entry.offset,
-                         file_.alignment);
+    if (offset % file_.alignment != 0)
+      file_.warnings.add("tensor {}: offset {} is not a multiple of {}", quoted(tensor.name), offset, file_.alignment);
   }
 
-  Result<Slice> range_of(const TensorEntry& entry, const TensorView& tensor) {
+  Result<Slice> range_of(uint64_t offset, const TensorView& tensor) {
     const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
     uint64_t begin = 0;
-    const bool overflows = __builtin_add_overflow(section_, entry.offset, &begin);
+    const bool overflows = __builtin_add_overflow(section_, offset, &begin);
     // Without the padding at its end, a file ends before a tensor of no bytes begins.
     if (!overflows && size == 0 && begin <= round_up(bytes_->size(), file_.alignment))
       begin = std::min(begin, bytes_->size());
     if (overflows || begin > bytes_->size())
-      return failure(Code::corrupt, fmt::format("offset {} is outside the file", entry.offset));
-    if (tensor.dtype == &kUnknownDType) return slice(bytes_, begin, up_to_the_next(entry.offset));
+      return failure(Code::corrupt, fmt::format("offset {} is outside the file", offset));
+    if (tensor.dtype == &kUnknownDType) return slice(bytes_, begin, up_to_the_next(offset));
     if (!size) return failure(Code::corrupt, why_no_size(*tensor.dtype, tensor.shape));
     if (*size > bytes_->size() - begin)
       return failure(Code::corrupt, fmt::format("{} bytes left, {} needed", bytes_->size() - begin, *size));
     return slice(bytes_, begin, *size);
   }
 
+  // The offsets of all tensors from `first` on, if one of them has an unknown type and so no size of its own.
+  void collect_offsets(size_t first) {
+    const TensorList& tensors = model_.tensors;
+    bool has_unknown = false;
+    for (size_t i = first; i < tensors.size(); ++i) has_unknown |= tensors[i].dtype == &kUnknownDType;
+    if (!has_unknown) return;
+    for (size_t i = first; i < tensors.size(); ++i) offsets_.push_back(tensors.offset(i));
+    std::sort(offsets_.begin(), offsets_.end());
+  }
+
   // The bytes from `offset`, which is inside the file, to the tensor that comes next in it or to the file's end.
-  uint64_t up_to_the_next(uint64_t offset) {
-    if (offsets_.empty()) {
-      for (const TensorEntry& entry : file_.entries) offsets_.push_back(entry.offset);
-      std::sort(offsets_.begin(), offsets_.end());
-    }
+  uint64_t up_to_the_next(uint64_t offset) const {
     const uint64_t end = bytes_->size() - section_;
     const auto next = std::upper_bound(offsets_.begin(), offsets_.end(), offset);
     return (next == offsets_.end() ? end : std::min(*next, end)) - offset;
@@ -187,7 +193,7 @@ class TensorPlacer {
   const SourcePtr& bytes_;
   Model& model_;
   uint64_t section_;
-  std::vector<uint64_t> offsets_;            // sorted; built for the first tensor of unknown type
+  std::vector<uint64_t> offsets_;            // sorted; see collect_offsets()
   std::map<uint32_t, UnknownType> strange_;  // the types with a note
   UnknownType others_{"ggml-unknown"};       // those beyond kMaxUnknownTypes
 };
