@@ -8,7 +8,8 @@ GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both
 the fuzzers for a short time. If `../shared/conform.py` exists, it checks the plain build against its samples.
 
 Each file of Python tests, and each shard of a GoogleTest binary, is a job in a separate process. Jobs run in parallel, except
-those of EXCLUSIVE and ALONE. A job that takes longer than TIME_LIMIT is ended with all its processes, and fails.
+those of EXCLUSIVE and ALONE. A job that takes longer than TIME_LIMIT is ended with all its processes, and fails. The processor
+time of a job is that of the processes that it waits for, so not of the servers of mounts.
 
 A job whose tests fail is run once more at the end, when no other runs: tests of mounts wait for servers, with limits of
 time. Tests that fail twice fail the run. Jobs that pass then are listed before the total. A crash, a leak or a finding of a
@@ -63,7 +64,7 @@ TOO_LONG = ":".join(("All/HostileValues.StayWithinBudget/cache_*", "ArchiveBudge
                      "TvmParams.BoundsMemoryOfNamesAndHeaders"))
 
 # May be run once more: not after a crash or a finding of a sanitizer.
-Result = collections.namedtuple("Result", "passed failed skipped output times repeatable", defaults=("", {}, False))
+Result = collections.namedtuple("Result", "passed failed skipped output times repeatable spent", defaults=("", {}, False, 0))
 Job = collections.namedtuple("Job", "title run")
 
 
@@ -93,19 +94,30 @@ def end(process):
         pass  # it waits for the kernel, which a signal cannot end
 
 
+def processor_seconds(pid):
+    """The processor time of a process that has ended and was not waited for, and of its children."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def run_to_end(argv, environment=None):
-    """Runs a program; returns its status and output, which goes to a file: a process that a test leaves behind would keep a pipe
-    open."""
+    """Runs a program; returns its status, its output and its processor time. The output goes to a file: a process that a test
+    leaves behind would keep a pipe open."""
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment)
-        late = ""
-        try:
-            process.wait(TIME_LIMIT)
-        except subprocess.TimeoutExpired:
+        limit = time.monotonic() + TIME_LIMIT
+        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None and time.monotonic() < limit:
+            time.sleep(0.05)
+        late, spent = "", 0
+        if time.monotonic() < limit:
+            spent = processor_seconds(process.pid)
+            process.wait()
+        else:
             end(process)
             late = f"ended after {TIME_LIMIT} s: {' '.join(argv)}\n"
         output.seek(0)
-        return process.returncode, output.read() + late
+        return process.returncode, output.read() + late, spent
 
 
 def environment_of(weightfs, logs):
@@ -121,7 +133,7 @@ def run_googletest(binary, kind, shard, shards):
                            UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
                            GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard),
                            GTEST_FILTER=f"-{TOO_LONG}" if kind == "sanitized" else "*")
-        status, output = run_to_end([binary, "--gtest_brief=1", f"--gtest_output=json:{report}"], environment)
+        status, output, spent = run_to_end([binary, "--gtest_brief=1", f"--gtest_output=json:{report}"], environment)
         if not os.path.exists(report):
             return Result(0, 1, 0, f"{output}{binary} ended with status {status} and no report\n")
         with open(report) as file:
@@ -134,7 +146,7 @@ def run_googletest(binary, kind, shard, shards):
     failed += leaks
     output = output if failed or skipped else ""
     times = {f"{suite}.{test['name']}": float(test["time"].rstrip("s")) for suite, test in tests}
-    return Result(len(tests) - failed - skipped, failed, skipped, output, times, not leaks)
+    return Result(len(tests) - failed - skipped, failed, skipped, output, times, not leaks, spent)
 
 
 class Timed(unittest.TextTestResult):
@@ -172,7 +184,7 @@ def run_unittests(file, weightfs):
         os.mkdir(logs)
         os.chmod(logs, 0o777)  # servers of other users write there, too
         argv = [sys.executable, os.path.abspath(__file__), "--file", file, "--report", report]
-        status, output = run_to_end(argv, environment_of(weightfs, logs))
+        status, output, spent = run_to_end(argv, environment_of(weightfs, logs))
         if not os.path.exists(report):
             return Result(0, 1, 0, f"{output}{file} ended with status {status} and no report\n")
         with open(report) as found:
@@ -185,11 +197,11 @@ def run_unittests(file, weightfs):
         found_by_sanitizers = bool(os.listdir(logs))
         skipped = len(counts["skipped"])
         return Result(counts["run"] - counts["failed"] - skipped, counts["failed"] + found_by_sanitizers, skipped, output, counts["times"],
-                      not found_by_sanitizers)
+                      not found_by_sanitizers, spent)
 
 
 def run_conform(weightfs, name):
-    _, printed = run_to_end([sys.executable, CONFORM, weightfs, SAMPLES, "--only", name])
+    _, printed, spent = run_to_end([sys.executable, CONFORM, weightfs, SAMPLES, "--only", name])
     *failures, last = printed.strip().splitlines() or ["no output"]
     linked = {line: "has files behind links to a server that does not run" for line in failures
               if line.removeprefix("FAIL ").startswith(LINKED) and ": unreadable: " in line}
@@ -199,7 +211,7 @@ def run_conform(weightfs, name):
     output += "".join(f"skipped: {line.split()[1].rstrip(':')} {reason}\n" for line, reason in linked.items())
     words = last.split()
     if len(words) == 4 and words[1] == "passed,":
-        return Result(int(words[0]), int(words[2]) - len(linked), len(linked), output)
+        return Result(int(words[0]), int(words[2]) - len(linked), len(linked), output, spent=spent)
     return Result(0, 1, 0, f"{output}{last}\n")
 
 
@@ -208,11 +220,11 @@ def run_fuzzers(sanitized):
     if not glob.glob("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"):
         return Result(0, 0, 1, "skipped: fuzzing needs clang's libFuzzer (libclang-rt-14-dev)\n")
     fuzz = [os.path.join(HOME, "scripts", "fuzz"), "--no-install", "--sanitized", "--build", sanitized, "--seconds", str(FUZZING)]
-    _, output = run_to_end([*fuzz, "--seed", "1"])
+    _, output, spent = run_to_end([*fuzz, "--seed", "1"])
     words = output.splitlines()[-1].split() if output else []
     if len(words) != 6 or words[5] != "findings":
         return Result(0, 1, 0, output)
-    return Result(int(words[0]) - int(words[4]), int(words[4]), 0, output)
+    return Result(int(words[0]) - int(words[4]), int(words[4]), 0, output, spent=spent)
 
 
 def conform_jobs(weightfs):
@@ -299,8 +311,8 @@ class Report:
         self.skipped += result.skipped
         kind = job.title.rpartition(", ")[2]
         self.times.update({f"{name} ({kind})": taken for name, taken in result.times.items()})
-        print(f"{result.output}== {job.title}: {result.passed} passed, {result.failed} failed, {result.skipped} skipped, {seconds:.0f} s, "
-              f"at {minutes(time.monotonic() - self.begun)}", flush=True)
+        print(f"{result.output}== {job.title}: {result.passed} passed, {result.failed} failed, {result.skipped} skipped, {seconds:.0f} s "
+              f"({result.spent:.0f} s of processor time), at {minutes(time.monotonic() - self.begun)}", flush=True)
 
     def put_off(self, job, result, seconds):
         print(f"{result.output}== {job.title}: {result.failed} failed in {seconds:.0f} s; it is run once more at the end", flush=True)
