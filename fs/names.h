@@ -10,7 +10,7 @@
 
 #include "base/budget.h"
 #include "base/string_arena.h"
-#include "formats/tensor_list.h"
+#include "formats/model.h"
 
 namespace weightfs {
 
