@@ -89,6 +89,7 @@ void TreeBuilder::set_container_bytes(uint64_t bytes) { contents().container_byt
 
 void TreeBuilder::add(std::string_view path, NodeKind kind, size_t first) {
   sorted_ = false;
+  nodes_.reset();
   leaves_.push_back({path, kind, static_cast<uint32_t>(first)});
 }
 
@@ -190,7 +191,8 @@ void TreeBuilder::sort_leaves() {
 
 // The number of nodes of the sorted leaves, without the root: for each leaf, the components that the previous leaf
 // lacks. A directory that was added explicitly and is not empty counts twice.
-uint64_t TreeBuilder::count_nodes() const {
+uint64_t TreeBuilder::count_nodes() {
+  if (nodes_) return *nodes_;
   uint64_t nodes = 0;
   std::string_view before;
   for (size_t i = 0; i < leaf_count(); ++i) {
@@ -203,6 +205,7 @@ uint64_t TreeBuilder::count_nodes() const {
     nodes += 1 + static_cast<uint64_t>(std::count(begin, leaf.path.end(), '/'));
     before = leaf.path;
   }
+  nodes_ = nodes;
   return nodes;
 }
 

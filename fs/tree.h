@@ -190,7 +190,7 @@ class TreeBuilder {
   size_t leaf_count() const { return tensors_.empty() ? leaves_.size() : tensors_.size(); }
   Leaf leaf(size_t i) const;
   void sort_leaves();
-  uint64_t count_nodes() const;
+  uint64_t count_nodes();
   void build_nodes();
 
   std::shared_ptr<Tree> tree_;
@@ -198,7 +198,8 @@ class TreeBuilder {
   std::vector<NamedPath> tensors_;  // sorted; a million take less memory than their leaves
   StringArena texts_;               // of the tree
   uint64_t kept_ = 0;               // bytes of kept paths that have not been charged yet
-  bool sorted_ = false;
+  bool sorted_ = false;             // the leaves
+  std::optional<uint64_t> nodes_;   // of count_nodes(); reset by add()
 };
 
 }  // namespace weightfs

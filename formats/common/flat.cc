@@ -107,20 +107,20 @@ std::vector<size_t> repeated_names(const TensorList& tensors) {
   };
   std::vector<Key> keys;
   keys.reserve(tensors.size());
-  for (const TensorView& tensor : tensors) {
-    const size_t hash = std::hash<std::string_view>{}(tensor.name);
-    keys.push_back({static_cast<uint32_t>(hash), static_cast<uint32_t>(keys.size())});
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const size_t hash = std::hash<std::string_view>{}(tensors.name(i));
+    keys.push_back({static_cast<uint32_t>(hash), static_cast<uint32_t>(i)});
   }
   // Sorted, not put into a hash table: names that were made to collide cost little more than others.
   std::sort(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
     if (a.hash != b.hash) return a.hash < b.hash;
-    const int by_name = tensors[a.place].name.compare(tensors[b.place].name);
+    const int by_name = tensors.name(a.place).compare(tensors.name(b.place));
     return by_name != 0 ? by_name < 0 : a.place < b.place;
   });
   std::vector<size_t> places;
   for (size_t i = 1; i < keys.size(); ++i) {
     const Key &one = keys[i - 1], &next = keys[i];
-    if (one.hash == next.hash && tensors[one.place].name == tensors[next.place].name) places.push_back(one.place);
+    if (one.hash == next.hash && tensors.name(one.place) == tensors.name(next.place)) places.push_back(one.place);
   }
   std::sort(places.begin(), places.end());
   return places;

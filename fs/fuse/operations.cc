@@ -4,12 +4,16 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <semaphore>
+#include <thread>
 #include <vector>
 
 #include "base/text.h"
@@ -26,6 +30,9 @@ class Server::Handle {
       : source_(std::move(source)), inode_(std::move(inode)), reads_(reads) {
     hold();
   }
+
+  /// Whether reads wait for nothing but the disk. Opens the file, as they do.
+  bool is_local() const { return source_->extent().has_value(); }
 
   Tier tier() const { return inode_ == nullptr ? Tier{} : Passthrough::tier(*inode_); }
 
@@ -74,6 +81,9 @@ constexpr double kForever = std::numeric_limits<int32_t>::max();
 // The maximum size of a READ (FUSE_MAX_MAX_PAGES pages).
 constexpr size_t kMaxRead = size_t{1} << 20;
 
+// The maximum size of a READ that needs little memory.
+constexpr size_t kSmallRead = size_t{128} << 10;
+
 // The only place where an error becomes an errno. Corrupt data is EIO, because programs do not expect EBADMSG. Nor do
 // they expect EAGAIN from a regular file: Python's read() would return None. Network errors are EHOSTUNREACH, so that
 // readers can retry.
@@ -94,6 +104,25 @@ timespec timespec_of(Time time) {
   const Time nanoseconds = (time % kSecond + kSecond) % kSecond;
   return {(time - nanoseconds) / kSecond, nanoseconds};
 }
+
+// Large local reads take turns, so that the read-ahead of many readers does not need a megabyte for each request in
+// flight.
+class LocalTurn {
+ public:
+  explicit LocalTurn(bool is_needed) : is_taken_(is_needed && turns.try_acquire_for(kLongestWait)) {}
+  ~LocalTurn() {
+    if (is_taken_) turns.release();
+  }
+  LocalTurn(const LocalTurn&) = delete;
+  LocalTurn& operator=(const LocalTurn&) = delete;
+
+ private:
+  // Not longer: a disk that does not respond must not delay the reads of others.
+  static constexpr std::chrono::milliseconds kLongestWait{50};
+  static inline std::counting_semaphore<> turns{std::max<ptrdiff_t>(8, std::thread::hardware_concurrency())};
+
+  const bool is_taken_;
+};
 
 // The memory for the bytes of a READ. It is used again, because the kernel would zero a new megabyte for each request.
 // The memory that was used last is taken first, as it is in the processor's cache; so idle threads need none.
@@ -256,11 +285,12 @@ void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
 
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* file) {
   respond(request, Operation::read, [&]() -> Result<void> {
-    const ReadBuffer buffer;
-    const auto out = buffer.first(size);
     Server::Handle& handle = *reinterpret_cast<Server::Handle*>(file->fh);
     KilledReader killed(fuse_req_ctx(request)->pid);
     const CancelScope scope(std::ref(killed));
+    const LocalTurn turn(size > kSmallRead && handle.is_local());
+    const ReadBuffer buffer;
+    const auto out = buffer.first(size);
     Prefetch* prefetch = handle.is_counted() ? server(request).prefetch() : nullptr;
     const auto from = static_cast<uint64_t>(offset);
     const auto got = prefetch == nullptr ? handle.read(from, out) : handle.read(ino, from, out, *prefetch);

@@ -161,6 +161,28 @@ class ManyModels(MountTestCase):
             self.assertEqual(self.read("mnt", "tensors", f"tensor.{i}"), b"%04d" % i)
 
 
+class ParallelReaders(MountTestCase):
+    """The read-ahead of many readers does not need memory for each request in flight."""
+
+    READERS = 8
+    MEGABYTES = 1024
+    LIMIT = 30_000_000
+
+    def test_eight_readers_of_a_large_tensor_stay_below_30_mb(self):
+        with open(self.write("model.safetensors", safetensors(size=self.MEGABYTES << 20)), "r+b") as file:
+            file.truncate(os.path.getsize(file.name) + (self.MEGABYTES << 20))
+        point = self.mount(self.path("model.safetensors"))
+        share = self.MEGABYTES // self.READERS
+        readers = [subprocess.Popen(["dd", f"if={point}/tensors/w", "of=/dev/null", "bs=1M", f"skip={i * share}", f"count={share}"],
+                                    stderr=subprocess.DEVNULL) for i in range(self.READERS)]
+        for reader in readers:
+            self.assertEqual(reader.wait(), 0)
+        with open(f"/proc/{self.server(point)}/status") as file:
+            peak = next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+        turns = max(8, os.cpu_count())
+        self.assertLess(peak, self.LIMIT + ((turns - 8) << 20))
+
+
 @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory than the cgroup has")
 @unittest.skipUnless(os.getuid() == 0, "only root can make a cgroup")
 class MemoryCgroup(MountTestCase):
