@@ -1,4 +1,5 @@
-// The entry points of libFuzzer. `fuzzer --target=NAME` fuzzes one target: libFuzzer ignores options that start with `--`.
+// The entry points of libFuzzer. `fuzzer --target=NAME` fuzzes one target: libFuzzer ignores options that start with
+// `--`.
 #include <fmt/core.h>
 
 #include <algorithm>
