@@ -120,7 +120,7 @@ TEST_F(DigestBlobTest, IsDownloadedOnceForManyReadersAndStores) {
   EXPECT_THAT(results, testing::Each(describe(bytes)));
   EXPECT_EQ(server.count("GET"), 1U);
   EXPECT_THAT(blobs(), ElementsAre(test::blob_path(bytes).substr(9)));
-  EXPECT_THAT(making_files(), IsEmpty());
+  EXPECT_THAT(remaining_making_files(), IsEmpty());
   EXPECT_EQ(read_blob(offline_store(), blob_ref()), describe(bytes));
 }
 
