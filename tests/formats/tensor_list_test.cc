@@ -47,6 +47,25 @@ TEST(TensorList, ReturnsWhatWasAdded) {
   EXPECT_THROW((void)list.at(2), std::out_of_range);
 }
 
+TEST(TensorList, KeepsRangesUntilTensorsGetTheirBytes) {
+  const SourcePtr bytes = in_memory("0123456789");
+  TensorList list;
+  list.push_back(tensor_of("a", {3}), 4, 3);
+  list.push_back(tensor_of("b", {2}), 1, 2);
+  TensorList copy;
+  copy.append(list);
+  EXPECT_TRUE(copy[0].source.refused());
+  for (const TensorList* each : {&list, &copy}) {
+    EXPECT_EQ(each->offset(0), 4U);
+    EXPECT_EQ(each->nbytes(0), 3U);
+    EXPECT_EQ(each->offset(1), 1U);
+    EXPECT_EQ(each->nbytes(1), 2U);
+  }
+  for (size_t i = 0; i < copy.size(); ++i) copy.set_source(i, slice(bytes, copy.offset(i), copy.nbytes(i)).value());
+  EXPECT_EQ(copy[0].source.offset(), 4U);
+  EXPECT_EQ(copy[1].nbytes(), 2U);
+}
+
 // More kinds and sources than are remembered, so that some are stored again.
 TEST(TensorList, MixesKindsAndSources) {
   std::vector<SourcePtr> sources;

@@ -166,6 +166,20 @@ TEST(Names, LongMemberNameIsNotCutInsideEscape) {
   EXPECT_EQ(component(std::string(255, '%'), "", Percent::kept), std::string(255, '%'));
 }
 
+// More names than are sorted by comparison, in no order.
+TEST(Names, RepeatedNamesAmongManyAreNumberedInTheirOrder) {
+  constexpr size_t kNames = 5000;
+  std::vector<std::string> raw;
+  for (size_t i = 0; i < kNames; ++i) raw.push_back(i % 5 == 0 ? "same" : "layer." + std::to_string(i * 7919 % kNames));
+  std::vector<TensorName> names;
+  for (const std::string& name : raw) names.push_back({"", name});
+  const auto found = paths(names);
+  for (size_t i = 0; i < kNames; ++i) {
+    const std::string numbered = i == 0 ? "same" : "same%~" + std::to_string(i / 5 + 1);
+    EXPECT_EQ(found[i], i % 5 == 0 ? numbered : raw[i]);
+  }
+}
+
 // Paths are unique, sorted, without invalid components, and no path is a parent of another.
 void hold_promises(const std::vector<TensorName>& names, std::string_view suffix, Percent percent) {
   StringArena texts;
