@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -258,6 +259,12 @@ void end_connection(fuse_session* session, const SessionParams& params) {
   ::close(null);
 }
 
+WorkerLimits worker_limits() {
+  WorkerLimits limits{.threads = kMaxThreads};
+  limits.prompt = std::max<size_t>(limits.prompt, std::thread::hardware_concurrency());
+  return limits;
+}
+
 }  // namespace
 
 // The kernel's default is 128 KiB.
@@ -283,7 +290,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& 
   bool never_answered = false;
   try {
     const MountMonitor monitor(params, session.get());
-    ended = serve_requests(session.get(), {.threads = kMaxThreads});
+    ended = serve_requests(session.get(), worker_limits());
     if (ended == kNoThread) {
       end_connection(session.get(), params);
     } else {

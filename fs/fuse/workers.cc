@@ -3,11 +3,13 @@
 #include <pthread.h>
 #include <semaphore.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <list>
 #include <mutex>
@@ -27,12 +29,15 @@ constexpr size_t kWaiting = 2;
 
 constexpr std::chrono::milliseconds kInterruptInterval{10};
 
+// The checks for requests that take long end after so many without a reason.
+constexpr int kQuietChecks = 500;
+
 class Workers {
  public:
   Workers(fuse_session* session, const WorkerLimits& limits) : session_(session), limits_(limits) {
-    ::sem_init(&ended_, 0, 0);
+    ::sem_init(&event_, 0, 0);
   }
-  ~Workers() { ::sem_destroy(&ended_); }
+  ~Workers() { ::sem_destroy(&event_); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
@@ -42,8 +47,7 @@ class Workers {
       start();
       if (threads_.empty()) return -EAGAIN;
     }
-    // A signal interrupts it.
-    while (fuse_session_exited(session_) == 0) ::sem_wait(&ended_);
+    while (fuse_session_exited(session_) == 0) wait_for_event(check_progress());
     stop();
     return error_;
   }
@@ -93,8 +97,45 @@ class Workers {
     const int got = fuse_session_receive_buf(session_, &request);
     self->is_receiving = false;
     const std::scoped_lock lock(mutex_);
-    if (--waiting_ == 0 && !stopped_) add_waiting();
+    ++received_;
+    if (--waiting_ > 0 || stopped_) return got;
+    if (threads_.size() - parked_ < prompt_) {
+      add_waiting();
+    } else if (!is_checked_) {
+      is_checked_ = true;
+      ::sem_post(&event_);
+    }
     return got;
+  }
+
+  // A signal interrupts it.
+  void wait_for_event(bool checks_again) {
+    if (!checks_again) {
+      ::sem_wait(&event_);
+      return;
+    }
+    using Seconds = std::chrono::seconds;
+    const auto at = std::chrono::steady_clock::now().time_since_epoch() + limits_.stuck;
+    const auto seconds = std::chrono::floor<Seconds>(at);
+    const timespec until{.tv_sec = seconds.count(), .tv_nsec = std::chrono::nanoseconds(at - seconds).count()};
+    ::sem_clockwait(&event_, CLOCK_MONOTONIC, &until);
+  }
+
+  // Adds a thread if none waits and all have served the same requests since the last call; as many more may begin at
+  // once. Returns whether it is to be called again.
+  bool check_progress() {
+    const std::scoped_lock lock(mutex_);
+    if (!is_checked_) return false;
+    const bool is_stuck = waiting_ == 0 && received_ == received_before_;
+    if (is_stuck) {
+      prompt_ = std::max(prompt_, 2 * (threads_.size() - parked_));
+      add_waiting();
+    }
+    quiet_checks_ = waiting_ == 0 || is_stuck ? 0 : quiet_checks_ + 1;
+    received_before_ = received_;
+    is_checked_ = quiet_checks_ < kQuietChecks;
+    if (!is_checked_) prompt_ = limits_.prompt;
+    return is_checked_;
   }
 
   // Lets a parked thread wait for a request, or a new one. Needs the lock.
@@ -127,7 +168,7 @@ class Workers {
   void end(int error) {
     if (error < 0) error_ = error;
     fuse_session_exit(session_);
-    ::sem_post(&ended_);
+    ::sem_post(&event_);
   }
 
   // Interrupts the threads that wait for a request, again and again, as they may be about to wait. Lets the others
@@ -147,7 +188,7 @@ class Workers {
 
   fuse_session* session_;
   const WorkerLimits limits_;
-  sem_t ended_{};  // posted by a thread that found the end of the session
+  sem_t event_{};  // posted by a thread that found the end of the session, or that left none waiting
   std::atomic<int> error_ = 0;
   std::atomic<bool> is_cancelled_ = false;  // the requests that are being served
 
@@ -158,7 +199,12 @@ class Workers {
   std::list<Worker> finished_;  // to be joined
   size_t waiting_ = 0;          // threads that receive a request, or are about to
   size_t parked_ = 0;
-  size_t called_ = 0;  // parked threads that are counted as waiting, but have not woken yet
+  size_t prompt_ = limits_.prompt;  // up to so many threads begin at once
+  size_t called_ = 0;               // parked threads that are counted as waiting, but have not woken yet
+  uint64_t received_ = 0;           // requests
+  uint64_t received_before_ = 0;    // at the last check
+  bool is_checked_ = false;         // whether check_progress() is called again and again
+  int quiet_checks_ = 0;            // in a row
   bool stopped_ = false;
 };
 

@@ -11,6 +11,8 @@ namespace weightfs::fuse {
 
 struct WorkerLimits {
   size_t threads;                           ///< the maximum number
+  size_t prompt = 10;                       ///< up to so many threads, another one begins at once when none waits
+  std::chrono::milliseconds stuck{2};       ///< threads that serve the same requests for so long are not waited for
   std::chrono::milliseconds unused{2'000};  ///< a thread that is not needed for so long ends
   std::chrono::milliseconds grace{1'000};   ///< requests that take longer after the end of the session are cancelled
 };
@@ -22,8 +24,10 @@ inline constexpr int kWake = 23;  // SIGURG, otherwise unused
 /// calling thread then receives kWake. Returns 0, or a negative errno value: -EAGAIN if no thread can be started, else
 /// that of reading from the device.
 ///
-/// Few threads wait for requests at a time. Whenever none waits, another one begins to, so that requests that take long
-/// (a read from the network) do not delay others.
+/// Few threads wait for requests at a time. When none waits, another one begins to: at once up to limits.prompt
+/// threads, then when all of them have served the same requests for limits.stuck. So requests that take long (a read
+/// from the network) do not delay others for longer, and short ones, which many threads would serve more slowly, need
+/// few.
 int serve_requests(fuse_session* session, const WorkerLimits& limits);
 
 }  // namespace weightfs::fuse

@@ -160,6 +160,26 @@ TEST_F(WorkersTest, RequestsOneAfterTheOtherNeedFewThreads) {
   EXPECT_LE(threads_used(), 100U);  // one more is started whenever the others have answered, but do not wait again yet
 }
 
+TEST_F(WorkersTest, ShortRequestsOfManyReadersNeedOnlyThePromptThreads) {
+  serve({.threads = 1000, .prompt = 3, .stuck = std::chrono::hours(1)});
+  constexpr uint64_t kReaders = 32;
+  for (uint64_t i = 0; i < kReaders; ++i) get_attributes(1);
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_NE(answered(), 0U);
+    get_attributes(1);
+  }
+  for (uint64_t i = 0; i < kReaders; ++i) ASSERT_NE(answered(), 0U);
+  EXPECT_LE(threads_used(), 3U);
+}
+
+TEST_F(WorkersTest, ThreadsAreAddedWhenAllAreStuck) {
+  serve({.threads = 1000, .prompt = 3});
+  for (int i = 0; i < 40; ++i) get_attributes(kBlocked);
+  while (threads_used() < 40) std::this_thread::yield();
+  get_attributes(1);
+  EXPECT_EQ(answered(), last_request_);
+}
+
 TEST_F(WorkersTest, ThreadsAreLimited) {
   serve({.threads = 3});
   for (int i = 0; i < 3; ++i) get_attributes(kBlocked);
