@@ -26,10 +26,12 @@
 namespace weightfs {
 namespace {
 
-// The number of bytes of `out` before the end; 0 at and after the end.
-size_t clamp(uint64_t size, uint64_t offset, std::span<std::byte> out) {
-  return offset >= size ? 0 : static_cast<size_t>(std::min<uint64_t>(out.size(), size - offset));
+// The number of bytes of `wanted` before the end; 0 at and after the end.
+size_t clamp(uint64_t size, uint64_t offset, size_t wanted) {
+  return offset >= size ? 0 : static_cast<size_t>(std::min<uint64_t>(wanted, size - offset));
 }
+
+size_t clamp(uint64_t size, uint64_t offset, std::span<std::byte> out) { return clamp(size, offset, out.size()); }
 
 // pread until `out` is full or the file ends.
 Result<size_t> pread_fully(int fd, uint64_t offset, std::span<std::byte> out) {
@@ -121,8 +123,8 @@ std::chrono::nanoseconds coarse_clock() {
 
 bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
 
-// A file that is watched for change. Nothing is mapped: a mapping of a file that is cut kills the process, pread does
-// not.
+// A file that is watched for change. Its bytes are read by pread(2): access to a mapping of a file that was cut would
+// end the process. Mapped bytes are only for system calls.
 class FileSource final : public Source {
  public:
   FileSource(Descriptor fd, const struct stat& opened, ConfinedDirectoryPtr directory, std::string name,
@@ -156,14 +158,19 @@ class FileSource final : public Source {
   Result<Descriptor> open_whole_file() const override {
     if (changed_.load(std::memory_order_relaxed)) return has_changed();
     const OpenFilePtr file = TRY(open());
-    if (!is_as_opened(*file)) {
-      changed_ = true;
-      return has_changed();
-    }
-    struct stat now {};
-    if (::fstat(file->number(), &now) != 0) return failure(io_error(path()));
-    if (!is_write_protected(file->number(), now)) return failure(Code::unsupported, "file is writable");
+    const auto now = status_if_unchanged(*file);
+    if (!now) return has_changed();
+    if (!is_write_protected(file->number(), *now)) return failure(Code::unsupported, "file is writable");
     return duplicate(file->number());
+  }
+
+  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
+    if (changed_.load(std::memory_order_relaxed)) return has_changed();
+    const OpenFilePtr file = TRY(open());
+    const auto now = status_if_unchanged(*file);
+    if (!now) return has_changed();
+    if (!is_write_protected(file->number(), *now)) return std::nullopt;
+    return mapped_files().map(*file, {offset, offset + clamp(opened_.size, offset, size)}, opened_.size);
   }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
@@ -191,8 +198,9 @@ class FileSource final : public Source {
     if (is_cancelled()) return failure(Code::resource, fmt::format("{}: cancelled", path()));
     const OpenFilePtr file = TRY(open());
     const auto whole = pread_all(file->number(), pieces);
-    if (whole && *whole && is_as_opened(*file)) return {};
-    if (!whole && is_as_opened(*file)) return failure(Code::io, fmt::format("{}: {}", path(), whole.error().message));
+    const bool is_unchanged = status_if_unchanged(*file).has_value();
+    if (whole && *whole && is_unchanged) return {};
+    if (!whole && is_unchanged) return failure(Code::io, fmt::format("{}: {}", path(), whole.error().message));
     changed_ = true;
     return has_changed();
   }
@@ -239,12 +247,19 @@ class FileSource final : public Source {
            static_cast<uint64_t>(now.st_size) == opened_.size && is_same_time(now.st_mtim, opened_.modified);
   }
 
+  // The status of the open file. Remembers a change.
+  std::optional<struct stat> status_if_unchanged(const OpenFile& file) const {
+    struct stat open {};
+    if (::fstat(file.number(), &open) == 0 && is_as_opened(open)) return open;
+    changed_ = true;
+    return std::nullopt;
+  }
+
   // A removed path is not a change: the open file still has the bytes that were opened. Any write, rename and removal
   // of the file changes its times. Only another directory, link or mount on the path does not, and cannot change the
   // bytes of the open file, so the path is resolved less often than the file is examined.
-  bool is_as_opened(const OpenFile& file) const {
-    struct stat open {};
-    if (::fstat(file.number(), &open) != 0 || !is_same_file(open)) return false;
+  bool is_as_opened(const struct stat& open) const {
+    if (!is_same_file(open)) return false;
     const auto now = coarse_clock();
     if (now < next_path_check_.load(std::memory_order_relaxed) && is_same_time(open.st_ctim, opened_.changed))
       return true;
@@ -405,6 +420,9 @@ class LazySource final : public Source {
     const auto source = made_.peek();
     return source && (*source)->size() == size_ ? (*source)->extent() : std::nullopt;
   }
+  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
+    return TRY(made())->map(offset, size);
+  }
   std::string identity() const override {
     const auto source = made_.peek();
     return source ? (*source)->identity() : "";
@@ -446,11 +464,10 @@ Result<void> Source::read_pieces(std::span<const Piece> pieces) const {
 Result<Descriptor> Source::open_whole_file() const { return failure(Code::unsupported, "not a local file"); }
 
 bool is_write_protected(int fd, const struct stat& file) {
+  if ((file.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0 && is_private_file(file)) return true;
   constexpr uint64_t kImmutable = STATX_ATTR_IMMUTABLE | STATX_ATTR_VERITY;
   struct statx status {};
-  if (::statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &status) == 0 && (status.stx_attributes & kImmutable) != 0)
-    return true;
-  return is_private_file(file) && (file.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
+  return ::statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &status) == 0 && (status.stx_attributes & kImmutable) != 0;
 }
 
 bool is_private_file(const struct stat& file) { return is_private(file.st_mode, file.st_uid, file.st_gid); }
@@ -539,6 +556,11 @@ std::optional<Extent> Slice::extent() const {
   const auto outer = refused() ? std::nullopt : whole_->extent();
   if (!outer) return std::nullopt;
   return Extent{outer->fd, outer->offset + offset_, size_, outer->open};
+}
+
+Result<std::optional<MappedBytes>> Slice::map(uint64_t offset, size_t size) const {
+  if (refused()) return failure(Code::corrupt, "refused when the container was read");
+  return whole_->map(offset_ + std::min(offset, size_), clamp(size_, offset, size));
 }
 
 std::string Slice::identity() const {

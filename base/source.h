@@ -29,6 +29,13 @@ struct Extent {
   std::shared_ptr<const void> open = nullptr;  ///< keeps the file open, unless it is null
 };
 
+/// Bytes of a file in memory that is mapped, for system calls to copy: they fail with EFAULT if the file was cut. A
+/// process that touches the bytes itself gets SIGBUS then.
+struct MappedBytes {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> mapping;  ///< keeps them mapped
+};
+
 /// The bytes [from, to) of a source.
 struct ByteRange {
   uint64_t from;
@@ -75,6 +82,11 @@ class Source {
 
   /// Set if the bytes are a plain range of a local file, as zero-copy replies need.
   virtual std::optional<Extent> extent() const { return std::nullopt; }
+
+  /// The bytes that read() would copy, at most `size`, without a copy. They are checked before, not after they are
+  /// used, so only a file that is never changed is mapped (as open_whole_file()), and only if the bytes are in the page
+  /// cache: nothing otherwise, and read() is to be called. Fails as reads do.
+  virtual Result<std::optional<MappedBytes>> map(uint64_t /*offset*/, size_t /*size*/) const { return std::nullopt; }
 
   /// Keeps the cached bytes of this source cached, and its file open, while the returned object exists; null if they
   /// are never evicted or closed. An open file holds its source.
@@ -133,6 +145,7 @@ class Slice final : public Source {
   Result<Descriptor> open_whole_file() const override;
   uint64_t occupied() const override { return whole_ == nullptr ? 0 : std::min(size_, whole_->occupied()); }
   std::optional<Extent> extent() const override;
+  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override;
   std::string identity() const override;
   std::shared_ptr<const void> hold() const override { return whole_ == nullptr ? nullptr : whole_->hold(); }
   std::string_view verification() const override { return whole_ == nullptr ? "" : whole_->verification(); }

@@ -40,6 +40,9 @@ class ListedFile final : public Source {
     const auto opened = opened_.peek();
     return opened ? (*opened)->extent() : std::nullopt;
   }
+  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
+    return TRY(opened_.get())->map(offset, size);
+  }
 
  private:
   static Result<SourcePtr> open_as_listed(const Location& location, off_t size) {

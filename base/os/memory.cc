@@ -101,17 +101,54 @@ void lower(std::optional<uint64_t>& least, std::optional<uint64_t> number) {
   if (number) least = std::min(*number, least.value_or(std::numeric_limits<uint64_t>::max()));
 }
 
+std::optional<uint64_t> limit_of_cgroups() {
+  return cgroup_memory_limit(text_of("/proc/self/cgroup"), text_of("/proc/self/mountinfo"));
+}
+
 uint64_t read_limit() {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   uint64_t limit = std::numeric_limits<uint64_t>::max();
   if (pages > 0) limit = static_cast<uint64_t>(pages) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 4;
-  if (const auto group = cgroup_memory_limit(text_of("/proc/self/cgroup"), text_of("/proc/self/mountinfo")))
-    limit = std::min(limit, *group / 2);
+  if (const auto group = limit_of_cgroups()) limit = std::min(limit, *group / 2);
   rlimit space{};
   if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
     limit = std::min<uint64_t>(limit, space.rlim_cur / 2);
   return limit;
 }
+
+// proc_meminfo(5): "MemAvailable:   12345 kB".
+uint64_t read_available() {
+  std::ifstream lines("/proc/meminfo");
+  uint64_t available = std::numeric_limits<uint64_t>::max();
+  for (std::string line; std::getline(lines, line);) {
+    const auto words = words_of(line);
+    if (words.size() < 2 || words[0] != "MemAvailable:") continue;
+    uint64_t kilobytes = 0;
+    const auto [end, error] = std::from_chars(words[1].data(), words[1].data() + words[1].size(), kilobytes);
+    if (error == std::errc()) available = kilobytes * 1024;
+    break;
+  }
+  return std::min(available, limit_of_cgroups().value_or(available));
+}
+
+// A number of bytes that is read at most once a second. Thread-safe.
+class RecentNumber {
+ public:
+  uint64_t get(uint64_t (*read)()) {
+    const Clock::rep now = Clock::now().time_since_epoch().count();
+    const auto age = Clock::duration(now - read_at_);
+    if (number_ != 0 && age < std::chrono::seconds(1)) return number_;
+    const uint64_t fresh = read();
+    number_ = fresh;
+    read_at_ = now;
+    return fresh;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::atomic<uint64_t> number_ = 0;
+  std::atomic<Clock::rep> read_at_ = 0;
+};
 
 }  // namespace
 
@@ -130,17 +167,13 @@ std::optional<uint64_t> cgroup_memory_limit(std::string_view cgroup, std::string
 }
 
 uint64_t process_memory_limit() {
-  using Clock = std::chrono::steady_clock;
-  static std::atomic<uint64_t> limit = 0;
-  static std::atomic<Clock::rep> read_at = 0;
-  const Clock::rep now = Clock::now().time_since_epoch().count();
-  Clock::rep before = read_at;
-  const auto age = Clock::duration(now - before);
-  if (limit != 0 && age < std::chrono::seconds(1)) return limit;
-  const uint64_t fresh = read_limit();
-  limit = fresh;
-  read_at = now;
-  return fresh;
+  static RecentNumber limit;
+  return limit.get(read_limit);
+}
+
+uint64_t available_memory() {
+  static RecentNumber available;
+  return available.get(read_available);
 }
 
 uint64_t process_memory_used() {

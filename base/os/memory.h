@@ -13,6 +13,10 @@ namespace weightfs {
 /// address space (RLIMIT_AS). Read at most once a second.
 uint64_t process_memory_limit();
 
+/// The number of bytes that programs and the page cache can use without swapping (MemAvailable in /proc/meminfo), or
+/// the limit of the process's cgroups if that is lower. Read at most once a second.
+uint64_t available_memory();
+
 /// Bytes that are allocated at the moment (mallinfo(3)).
 uint64_t process_memory_used();
 

@@ -1,21 +1,27 @@
 // The open descriptors of files that can be opened again: those of the files that were used last stay open, so that ten
-// thousand models need few descriptors.
+// thousand models need few descriptors. Those that are read most are mapped.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/os/descriptor.h"
+#include "base/source.h"
 
 namespace weightfs {
 
 /// An open file. It is in use, and stays open, as long as its OpenFilePtr is held outside of RecentFiles.
 struct OpenFile {
   explicit OpenFile(Descriptor file) : descriptor(std::move(file)) {}
+  ~OpenFile();  ///< unmaps it
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
 
   int number() const { return descriptor.number(); }
 
@@ -47,6 +53,34 @@ class RecentFiles {
 
 /// How many files that are not in use stay open.
 inline constexpr size_t kMaxIdleFiles = 64;
+
+/// Maps files, for system calls that copy from them. A mapping costs the more memory the more of it was copied (its
+/// pages count as memory of the process, and page tables are allocated), so it is replaced after kReplaced bytes.
+/// Callable from any thread.
+class MappedFiles {
+ public:
+  static constexpr size_t kMax = 4;
+  static constexpr uint64_t kReplaced = 2 << 20;
+
+  /// The bytes of a file of this size. Nothing if they are not in the page cache: a page fault would read them in small
+  /// pieces; or if it cannot be mapped. An empty range is in the page cache.
+  std::optional<MappedBytes> map(const OpenFile& file, ByteRange range, uint64_t size);
+
+  /// Unmaps the file.
+  void remove(const OpenFile& file);
+
+ private:
+  struct Mapping {
+    const OpenFile* file;
+    std::shared_ptr<const std::byte> bytes;  // of the whole file
+    uint64_t left;                           // bytes to copy until it is replaced
+  };
+
+  std::mutex mutex_;               // guards mappings_
+  std::vector<Mapping> mappings_;  // that was created first is the first one
+};
+
+MappedFiles& mapped_files();
 
 /// Those of this process, as the limit of descriptors is one of the process: at most kMaxIdleFiles.
 RecentFiles& recent_files();

@@ -70,6 +70,9 @@ class Member final : public Source {
     const auto source = opened();
     return source ? (*source)->extent() : std::nullopt;
   }
+  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
+    return TRY(opened())->map(offset, size);
+  }
   std::string identity() const override {
     const auto source = opened();
     return source ? (*source)->identity() : "";

@@ -1,5 +1,7 @@
 #include "fs/fuse/operations.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -41,7 +43,30 @@ class Server::Handle {
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
     auto got = source_->read_ahead(offset, out, {0, source_->size()});
     if (!is_held_) hold();  // the source may have become available since
+    if (mappable_ == Mappable::unknown && got) {
+      const auto mapped = source_->map(0, 0);
+      mappable_ = mapped && *mapped ? Mappable::yes : Mappable::no;
+    }
     return got;
+  }
+
+  /// The same bytes, without a copy; nothing if they are to be read. The first bytes are read.
+  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const {
+    if (mappable_ != Mappable::yes) return std::nullopt;
+    return source_->map(offset, size);
+  }
+
+  /// Releases the pages of the local file that has these bytes, after the kernel has copied them into those of the
+  /// mount. Pages that other programs have mapped are kept.
+  void release_pages(uint64_t offset, size_t count) const {
+    const auto file = source_->extent();
+    if (!file) return;
+    // The kernel releases only whole folios: the one that this range shares with the previous one is released with it.
+    constexpr uint64_t kMaxFolio = 2 << 20;
+    const uint64_t begin = file->offset + offset;
+    const uint64_t before = std::min(begin, kMaxFolio);
+    ::posix_fadvise(file->fd, static_cast<off_t>(begin - before), static_cast<off_t>(before + count),
+                    POSIX_FADV_DONTNEED);
   }
 
   /// The same; tells `prefetch` about the first read of the file, and about that of its last byte.
@@ -62,9 +87,12 @@ class Server::Handle {
     held_ = std::move(held);
   }
 
+  enum class Mappable { unknown, yes, no };
+
   SourcePtr source_;
   const Passthrough::OpenInodePtr inode_;
   const Reads reads_;
+  std::atomic<Mappable> mappable_ = Mappable::unknown;
   std::atomic<bool> has_begun_ = false;
   std::atomic<bool> is_held_ = false;
   std::mutex mutex_;  // guards held_
@@ -83,6 +111,10 @@ constexpr size_t kMaxRead = size_t{1} << 20;
 
 // The maximum size of a READ that needs little memory.
 constexpr size_t kSmallRead = size_t{128} << 10;
+
+// The minimum size of a READ that is answered from a mapping, and whose pages are released. Read-ahead requests so
+// much. Fewer bytes are copied sooner than they are mapped.
+constexpr size_t kLargeRead = size_t{128} << 10;
 
 // The only place where an error becomes an errno. Corrupt data is EIO, because programs do not expect EBADMSG. Nor do
 // they expect EAGAIN from a regular file: Python's read() would return None. Network errors are EHOSTUNREACH, so that
@@ -283,16 +315,32 @@ void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
   });
 }
 
+// Replies with bytes of a mapping, if there is one. Returns whether it has replied.
+Result<bool> reply_mapped(fuse_req_t request, const Server::Handle& handle, uint64_t offset, size_t size) {
+  const auto mapped = TRY(handle.map(offset, size));
+  if (!mapped) return false;
+  Server& s = server(request);
+  const auto bytes = mapped->bytes;
+  s.statistics().add_bytes_read(bytes.size());
+  if (fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size()) != -EFAULT) return true;
+  // The file was cut; the kernel has failed the request with EIO.
+  if (const auto changed = handle.map(offset, size); !changed) s.log(changed.error());
+  return true;
+}
+
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* file) {
   respond(request, Operation::read, [&]() -> Result<void> {
     Server::Handle& handle = *reinterpret_cast<Server::Handle*>(file->fh);
+    const auto from = static_cast<uint64_t>(offset);
+    const bool is_large = size >= kLargeRead;
+    const bool is_memory_short = is_large && server(request).is_memory_short();
+    if (is_large && !is_memory_short && TRY(reply_mapped(request, handle, from, size))) return {};
     KilledReader killed(fuse_req_ctx(request)->pid);
     const CancelScope scope(std::ref(killed));
     const LocalTurn turn(size > kSmallRead && handle.is_local());
     const ReadBuffer buffer;
     const auto out = buffer.first(size);
     Prefetch* prefetch = handle.is_counted() ? server(request).prefetch() : nullptr;
-    const auto from = static_cast<uint64_t>(offset);
     const auto got = prefetch == nullptr ? handle.read(from, out) : handle.read(ino, from, out, *prefetch);
     if (!got && is_cancelled()) {
       fuse_reply_err(request, EINTR);
@@ -301,6 +349,7 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
     const size_t count = TRY(got);
     if (handle.is_counted()) server(request).statistics().add_bytes_read(count);
     fuse_reply_buf(request, reinterpret_cast<const char*>(out.data()), count);
+    if (is_memory_short) handle.release_pages(from, count);
     return {};
   });
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/os/memory.h"
 #include "fs/fuse/interrupts.h"
 #include "fs/fuse/session.h"
 
@@ -35,6 +36,9 @@ class Server {
   Forest& forest() { return forest_; }
   Statistics& statistics() { return statistics_; }
   PageCache page_cache() const { return params_.drop_pages ? PageCache::dropped : PageCache::kept; }
+  /// Whether the containers do not fit into memory twice, as pages of their files and of the mount. Then one of the two
+  /// is not kept.
+  bool is_memory_short() const { return forest_.container_bytes() > available_memory() / 2; }
   Passthrough& passthrough() { return *params_.passthrough; }
   Prefetch* prefetch() { return params_.prefetch; }
   struct stat stat_of(Ino ino, const Attributes& attributes) const;

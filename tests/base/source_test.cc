@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
@@ -428,6 +429,66 @@ TEST(Cancel, EndsReadsOfAFile) {
 TEST_F(ChangedFile, UnlinkKeepsReadsWorking) {
   std::filesystem::remove(path);
   EXPECT_EQ(text(*source), "0123456789");
+}
+
+// The mapped bytes, as a system call copies them; "not mapped", or the error.
+std::string mapped_text(const Source& whole, uint64_t offset, size_t size) {
+  const auto mapped = whole.map(offset, size);
+  if (!mapped) return "error: " + mapped.error().message;
+  if (!*mapped) return "not mapped";
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return "no pipe";
+  const Descriptor from(ends[0]);
+  const Descriptor to(ends[1]);
+  const auto bytes = (*mapped)->bytes;
+  std::string out(20, '?');
+  const bool copied = ::write(to.number(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  out.resize(copied && !bytes.empty() ? static_cast<size_t>(::read(from.number(), out.data(), out.size())) : 0);
+  return out;
+}
+
+// A file that can be mapped: the file system tells which pages are in the page cache.
+class MappedFile : public ChangedFile {
+ protected:
+  void SetUp() override {
+    ChangedFile::SetUp();
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    std::byte byte;
+    const iovec to{&byte, 1};
+    if (::preadv2(file.number(), &to, 1, 0, RWF_NOWAIT) != 1) GTEST_SKIP() << "the file system has no RWF_NOWAIT";
+  }
+  void permit(mode_t mode) const { ASSERT_EQ(::chmod(path.c_str(), mode), 0); }
+};
+
+// semantics 6.6
+TEST_F(MappedFile, IsWriteProtected) {
+  EXPECT_EQ(mapped_text(*source, 0, 20), "not mapped");
+  permit(0400);
+  EXPECT_EQ(mapped_text(*source, 0, 20), "0123456789");
+  EXPECT_EQ(mapped_text(*source, 8, 20), "89");
+  EXPECT_EQ(mapped_text(*source, 10, 20), "");
+  permit(0600);
+  EXPECT_EQ(mapped_text(*source, 0, 20), "not mapped");
+}
+
+// semantics 6.6
+TEST_F(MappedFile, IsNotMappedAfterAChange) {
+  permit(0400);
+  EXPECT_EQ(mapped_text(*source, 0, 20), "0123456789");
+  permit(0600);
+  write_in_place();
+  permit(0400);
+  EXPECT_THAT(mapped_text(*source, 0, 20), HasSubstr("changed or replaced"));
+  EXPECT_THAT(text(*source), HasSubstr("changed or replaced"));
+}
+
+TEST_F(MappedFile, SliceMapsItsOwnBytes) {
+  permit(0400);
+  EXPECT_EQ(mapped_text(*slice(source, 2, 5), 1, 20), "3456");
+  EXPECT_EQ(mapped_text(*slice(source, 2, 5), 5, 20), "");
+  EXPECT_EQ(mapped_text(*lazy(10, Later<SourcePtr>([&]() -> Result<SourcePtr> { return source; })), 4, 3), "456");
+  EXPECT_EQ(mapped_text(*in_memory("bytes"), 0, 5), "not mapped");
+  EXPECT_THAT(mapped_text(Slice(), 0, 1), HasSubstr("refused"));
 }
 
 // The bytes of a whole file, or the reason why there is none.

@@ -1,8 +1,10 @@
 """The memory and the descriptors of a server. In a memory cgroup of 256 MB it drops the least recently used models, refuses requests beyond that, and is never killed by the kernel."""
 import contextlib
+import ctypes
 import errno
 import io
 import json
+import mmap
 import resource
 import struct
 import zipfile
@@ -169,8 +171,15 @@ class ParallelReaders(MountTestCase):
     LIMIT = 30_000_000
 
     def test_eight_readers_of_a_large_tensor_stay_below_30_mb(self):
+        self.check_peak(0o644)
+
+    def test_eight_readers_of_a_mapped_tensor_stay_below_30_mb(self):
+        self.check_peak(0o444)
+
+    def check_peak(self, mode):
         with open(self.write("model.safetensors", safetensors(size=self.MEGABYTES << 20)), "r+b") as file:
             file.truncate(os.path.getsize(file.name) + (self.MEGABYTES << 20))
+            os.fchmod(file.fileno(), mode)
         point = self.mount(self.path("model.safetensors"))
         share = self.MEGABYTES // self.READERS
         readers = [subprocess.Popen(["dd", f"if={point}/tensors/w", "of=/dev/null", "bs=1M", f"skip={i * share}", f"count={share}"],
@@ -257,6 +266,35 @@ class MemoryCgroup(MountTestCase):
         self.assertEqual(self.read("mnt", "00000.safetensors", "tensors", "tensor.0"), b"0000")
         self.assertEqual(self.read("mnt", "00000.safetensors", "npy", "tensor.0.npy")[-4:], b"0000")
         self.assertLess(self.peak(), LIMIT // 2 + (32 << 20))
+
+    def cached_share(self, path):
+        """The share of the file that is in the page cache."""
+        size = os.path.getsize(path)
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE) as mapping:
+            pages = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
+            address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+            self.assertEqual(ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(len(pages) * mmap.PAGESIZE), pages), 0)
+        return sum(page & 1 for page in pages) / len(pages)
+
+    def share_after_read(self, megabytes):
+        """Mounts a model that is not in the page cache, and reads its tensor; the share of its file that is cached then."""
+        block = os.urandom(1 << 20)
+        source = self.write("models/big.safetensors", safetensors("big", megabytes << 20) + block * megabytes)
+        os.sync()
+        point = self.serve(self.path("models"))
+        with open(source, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        self.assertLess(self.cached_share(source), 0.1)
+        with open(os.path.join(point, "big.safetensors", "tensors", "big"), "rb", buffering=0) as file:
+            for _ in range(megabytes):
+                self.assertEqual(file.read(1 << 20), block)
+        return self.cached_share(source)
+
+    def test_pages_of_a_container_that_does_not_fit_twice_are_released(self):
+        self.assertLess(self.share_after_read(160), 0.1)
+
+    def test_pages_of_a_container_that_fits_twice_are_kept(self):
+        self.assertGreater(self.share_after_read(100), 0.9)
 
     def test_reading_ten_gigabytes_stays_within_memory_limit(self):
         size = 10 << 30

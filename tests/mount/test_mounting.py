@@ -3,6 +3,8 @@ import errno
 import fcntl
 import glob
 import json
+import mmap
+import random
 import select
 import threading
 
@@ -523,6 +525,93 @@ class ChangedContainer(MountTestCase):
                 os.pread(file, 4096, offset)
             self.assertEqual(raised.exception.errno, errno.EIO)
         self.assertEqual(os.pread(file, len(data), 0), data)
+
+
+class MappedContainer(ChangedContainer):
+    """semantics 6.6: replies come from a mapping of a write-protected container, with the same results."""
+
+    def sample(self, *arguments, **options):
+        source = super().sample(*arguments, **options)
+        os.chmod(source, 0o444)
+        return source
+
+    def setUp(self):
+        super().setUp()
+        if os.getuid() != 0:
+            self.skipTest("only root can write to a write-protected container")
+
+    def is_mapped(self):
+        with open(f"/proc/{self.server(self.mnt)}/maps") as file:
+            return any(line.rstrip("\n").endswith(self.source) for line in file)
+
+    def read_all(self, advice=os.POSIX_FADV_NORMAL):
+        file = os.open(f"{self.mnt}/tensors/w", os.O_RDONLY)
+        try:
+            os.posix_fadvise(file, 0, 0, advice)
+            data = b""
+            while part := os.read(file, 1 << 20):
+                data += part
+            return data
+        finally:
+            os.close(file)
+
+    def test_bytes_are_copied_from_a_mapping(self):
+        self.assertFalse(self.is_mapped())
+        self.assertEqual(self.read_all(), b"1" * self.SIZE)
+        self.assertTrue(self.is_mapped())
+
+    def test_writable_container_is_not_mapped(self):
+        os.chmod(self.source, 0o644)
+        self.assertEqual(self.read_all(), b"1" * self.SIZE)
+        self.assertFalse(self.is_mapped())
+
+    def test_readers_get_right_bytes_or_errors_while_the_container_is_cut(self):
+        """By read and splice, through a mapping in write(2), and from several threads."""
+        wrong, reads, stop = [], [0] * 8, threading.Event()
+
+        def read(number):
+            order = random.Random(number)
+            reader, writer = os.pipe()
+            while not stop.is_set():
+                offset, file = order.randrange(self.SIZE >> 12) << 12, os.open(f"{self.mnt}/tensors/w", os.O_RDONLY)
+                try:
+                    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+                    kind = order.choice(("read", "splice", "map"))
+                    if kind == "read":
+                        got = os.pread(file, 1 << 20, offset)
+                    elif kind == "splice":
+                        got = os.read(reader, os.splice(file, writer, 1 << 16, offset_src=offset))
+                    else:
+                        with mmap.mmap(file, 0, mmap.MAP_SHARED, mmap.PROT_READ) as mapping, memoryview(mapping) as view:
+                            got = os.read(reader, os.write(writer, view[offset:offset + 4096]))
+                    if got.strip(b"1"):
+                        wrong.append((kind, offset))
+                except OSError as error:
+                    if not cut.is_set():
+                        wrong.append(error)
+                finally:
+                    os.close(file)
+                reads[number] += 1
+            os.close(reader)
+            os.close(writer)
+
+        cut = threading.Event()
+        threads = [threading.Thread(target=read, args=(number,)) for number in range(len(reads))]
+        for thread in threads:
+            thread.start()
+        try:
+            for cut_to in (None, self.SIZE // 2, 4096):
+                if cut_to is not None:
+                    cut.set()
+                    os.truncate(self.source, cut_to)
+                had = list(reads)
+                until(lambda: all(now > then + 5 for now, then in zip(reads, had)), "no reads")
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(wrong, [])
+        self.assertIsNone(self.process.poll(), "the server is still running")
 
 
 class Urls(MountTestCase):

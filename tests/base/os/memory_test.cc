@@ -217,5 +217,12 @@ TEST(ProcessMemoryDeathTest, LimitIsHalfOfTheAddressSpaceLimit) {
   EXPECT_EXIT(check_address_space(), testing::ExitedWithCode(0), "");
 }
 
+TEST(AvailableMemory, IsPartOfTheMemoryOfTheMachine) {
+  const auto machine =
+      static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  EXPECT_GT(available_memory(), 0U);
+  EXPECT_LT(available_memory(), machine);
+}
+
 }  // namespace
 }  // namespace weightfs::memory_test

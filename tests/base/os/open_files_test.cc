@@ -4,11 +4,22 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/os/confined_directory.h"
@@ -54,6 +65,111 @@ TEST(RecentFiles, RemovedAndClearedFilesAreClosed) {
   EXPECT_TRUE(files.clear());
   EXPECT_TRUE(second.expired());
   EXPECT_FALSE(files.clear());
+}
+
+// Files of some pages that are in the page cache, with the number of the page in each byte.
+class MappedFilesTest : public testing::Test {
+ protected:
+  static constexpr size_t kPage = 4096;
+  static constexpr uint64_t kSize = 4 * kPage;
+
+  void SetUp() override {
+    if (!is_cached(file("probe"))) GTEST_SKIP() << "the file system has no RWF_NOWAIT";
+  }
+
+  OpenFilePtr file(const std::string& name, uint64_t size = kSize) {
+    std::string bytes;
+    for (uint64_t at = 0; at < size; at += kPage) bytes.append(kPage, static_cast<char>('0' + at / kPage % 10));
+    const std::string path = here.write(name, bytes);
+    return std::make_shared<const OpenFile>(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+  }
+  // The bytes, as a system call copies them; empty if they are not mapped.
+  std::string text(const OpenFilePtr& file, uint64_t offset, uint64_t size) {
+    const auto mapped = files.map(*file, {offset, offset + size}, kSize);
+    return mapped ? copied(mapped->bytes) : "";
+  }
+  static std::string copied(std::span<const std::byte> bytes) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return "error";
+    const Descriptor from(ends[0]);
+    const Descriptor to(ends[1]);
+    if (::write(to.number(), bytes.data(), bytes.size()) < 0) return ::strerrorname_np(errno);
+    std::string out(bytes.size(), '?');
+    out.resize(static_cast<size_t>(std::max<ssize_t>(::read(from.number(), out.data(), out.size()), 0)));
+    return out;
+  }
+  static bool is_cached(const OpenFilePtr& file) {
+    std::byte byte;
+    const iovec to{&byte, 1};
+    return ::preadv2(file->number(), &to, 1, 0, RWF_NOWAIT) == 1;
+  }
+  // How often the file is mapped in this process.
+  size_t mappings(const std::string& name) const {
+    std::ifstream maps("/proc/self/maps");
+    size_t count = 0;
+    for (std::string line; std::getline(maps, line);) count += line.ends_with(here.path(name)) ? 1U : 0U;
+    return count;
+  }
+
+  TemporaryDirectory here;
+  MappedFiles files;
+};
+
+TEST_F(MappedFilesTest, BytesInThePageCacheAreMappedOnce) {
+  const OpenFilePtr model = file("model");
+  EXPECT_EQ(text(model, kPage - 2, 4), "0011");
+  EXPECT_EQ(text(model, kSize - 1, 1), "3");
+  EXPECT_EQ(mappings("model"), 1U);
+  files.remove(*model);
+  EXPECT_EQ(mappings("model"), 0U);
+}
+
+TEST_F(MappedFilesTest, BytesThatAreNotInThePageCacheAreNotMapped) {
+  const OpenFilePtr model = file("model");
+  ASSERT_EQ(::fsync(model->number()), 0);
+  ASSERT_EQ(::posix_fadvise(model->number(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  struct statfs there {};
+  ASSERT_EQ(::fstatfs(model->number(), &there), 0);
+  if (there.f_type == TMPFS_MAGIC) GTEST_SKIP() << "tmpfs keeps all pages";
+  EXPECT_EQ(text(model, 0, 1), "");
+  EXPECT_EQ(mappings("model"), 0U);
+}
+
+TEST_F(MappedFilesTest, MappingIsReplacedAfterManyBytesAndKeptForThoseInUse) {
+  const OpenFilePtr model = file("model");
+  const auto used = files.map(*model, {0, kPage}, kSize);
+  ASSERT_TRUE(used);
+  for (uint64_t copied = kPage; copied + kPage <= MappedFiles::kReplaced; copied += kPage)
+    ASSERT_EQ(files.map(*model, {0, kPage}, kSize)->mapping, used->mapping);
+  EXPECT_NE(files.map(*model, {0, kPage}, kSize)->mapping, used->mapping);
+  EXPECT_EQ(mappings("model"), 2U);
+  EXPECT_EQ(copied(used->bytes), std::string(kPage, '0'));
+}
+
+TEST_F(MappedFilesTest, FewFilesAreMapped) {
+  std::vector<OpenFilePtr> models;
+  for (size_t i = 0; i <= MappedFiles::kMax; ++i) {
+    models.push_back(file(std::to_string(i)));
+    EXPECT_EQ(text(models.back(), 0, 1), "0");
+  }
+  EXPECT_EQ(mappings("0"), 0U);
+  for (size_t i = 1; i <= MappedFiles::kMax; ++i) EXPECT_EQ(mappings(std::to_string(i)), 1U);
+}
+
+TEST_F(MappedFilesTest, CopyOfACutFileFails) {
+  const OpenFilePtr model = file("model");
+  const auto mapped = files.map(*model, {2 * kPage, 3 * kPage}, kSize);
+  ASSERT_TRUE(mapped);
+  std::filesystem::resize_file(here.path("model"), kPage);
+  EXPECT_EQ(copied(mapped->bytes), "EFAULT");
+}
+
+TEST_F(MappedFilesTest, ClosedFileIsUnmapped) {
+  OpenFilePtr model = file("model");
+  ASSERT_TRUE(mapped_files().map(*model, {0, 1}, kSize));
+  EXPECT_EQ(mappings("model"), 1U);
+  model = nullptr;
+  EXPECT_EQ(mappings("model"), 0U);
 }
 
 // A shared directory, whose files are closed while others are used.
