@@ -70,9 +70,10 @@ void print_facts(const Model& model, const std::string& source) {
 }
 
 void print_metadata(const Model& model) {
-  if (model.metadata.empty()) return;
+  const Map metadata = metadata_with_facts(model);
+  if (metadata.empty()) return;
   Table table({{""}, {""}});
-  for (const auto& [key, value] : model.metadata) table.add({cell(key), one_line(value)});
+  for (const auto& [key, value] : metadata) table.add({cell(key), one_line(value)});
   std::printf("\nmetadata\n");
   table.print(TableStyle::embedded());
 }

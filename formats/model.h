@@ -18,6 +18,7 @@
 #include "base/source.h"
 #include "base/values/value.h"
 #include "formats/dtype.h"
+#include "formats/rare.h"
 #include "formats/tensor_list.h"
 
 namespace weightfs {
@@ -64,7 +65,10 @@ struct Model {
   std::string format;   ///< the format's name: "gguf"
   std::string version;  ///< of the format, in its users' terms: "3", "V2", "release layout"
   Map common;    ///< the fields that models have in common, if the container has them: name, description, license, …
-  Map metadata;  ///< every container-specific field
+  Map metadata;  ///< every container-specific field, but for those of add_facts
+  /// Adds the facts about the container to a copy of its metadata. They are made when they are shown, because a
+  /// directory of ten thousand models would keep them. Null if the metadata has them.
+  std::function<void(Map& metadata)> add_facts;
   TensorList tensors;                  ///< in container order
   std::vector<Part> parts;             ///< the files of the container
   std::vector<Document> documents;     ///< rendered on first read
@@ -73,23 +77,31 @@ struct Model {
   BudgetPtr budget;                    ///< of the outermost container; renderings are charged to it. May be null.
 
   // Only for containers of files.
-  std::vector<std::string> directories;  ///< directories with an entry of their own, even if empty; spelled as in parts
-  std::optional<uint64_t> stored_bytes;  ///< size of the container in storage; else the sum of its parts
-  std::map<size_t, Digest> digests;      ///< of tensors (by their index), if known without reading
+  /// Directories with an entry of their own, even if empty; spelled as in parts.
+  Rare<std::vector<std::string>> directories;
+  std::optional<uint64_t> stored_bytes;    ///< size of the container in storage; else the sum of its parts
+  Rare<std::map<size_t, Digest>> digests;  ///< of tensors (by their index), if known without reading
   /// The elements of tensors of type string (by their index), in C order, UTF-8.
-  std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>> strings;
+  Rare<std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>>> strings;
   /// Set for a GGUF of version 2 or 3, and for a model whose first file is one.
   std::shared_ptr<const GgufKeys> gguf_keys;
   /// The whole .npy files of tensors that are stored as such and have a type without a row of DType (by their index).
-  std::map<size_t, Slice> npy_files;
-  std::vector<std::string> missing;   ///< files that the container lists but lacks
-  std::vector<std::string> unlisted;  ///< files that the container has but does not list
+  Rare<std::map<size_t, Slice>> npy_files;
+  Rare<std::vector<std::string>> missing;   ///< files that the container lists but lacks
+  Rare<std::vector<std::string>> unlisted;  ///< files that the container has but does not list
   /// Finds the parts of `itself` that are containers; null if there cannot be any.
   std::function<Result<std::vector<Nested>>(const ModelPtr& itself)> nested;
 
   /// Set if blobs must be fetched to know the tensors, the metadata and all warnings. This model then has only the
   /// format, the parts and the nested containers; complete_model has everything, with the same parts.
-  std::optional<Later<ModelPtr>> complete_model;
+  std::unique_ptr<const Later<ModelPtr>> complete_model;
 };
+
+/// Every container-specific field, with the facts about the container.
+inline Map metadata_with_facts(const Model& model) {
+  Map metadata = model.metadata;
+  if (model.add_facts) model.add_facts(metadata);
+  return metadata;
+}
 
 }  // namespace weightfs

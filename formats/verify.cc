@@ -117,8 +117,8 @@ class Verifier {
       else
         ++out_.unchecked;
     }
-    for (const std::string& path : model_.missing) out_.add_wrong(fmt::format("{}: missing", quoted(path)));
-    for (const std::string& path : model_.unlisted)
+    for (const std::string& path : *model_.missing) out_.add_wrong(fmt::format("{}: missing", quoted(path)));
+    for (const std::string& path : *model_.unlisted)
       out_.add_wrong(fmt::format("{}: not in the container's list of its files", quoted(path)));
     return std::move(out_);
   }

@@ -145,8 +145,8 @@ Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
                                {"user.weightfs.shape", shape_text(tensor.shape)},
                                {"user.weightfs.nbytes", std::to_string(tensor.nbytes())},
                                {"user.weightfs.format", model.format}};
-  const auto digest = model.digests.find(at.node().first);
-  if (digest != model.digests.end()) xattrs.emplace_back("user.weightfs.sha256", digest->second.hex());
+  const auto digest = model.digests->find(at.node().first);
+  if (digest != model.digests->end()) xattrs.emplace_back("user.weightfs.sha256", digest->second.hex());
   add_verification(xattrs, tensor.source);
   return xattrs;
 }

@@ -99,7 +99,7 @@ void add_parts(TreeBuilder& builder, const Model& model, std::string_view direct
 
 // files/: its own tree, unless it has one file. Most models of a large directory have one.
 void add_files_directory(TreeBuilder& builder, const ModelPtr& model, Time modified) {
-  if (model->parts.size() == 1 && model->directories.empty()) return add_parts(builder, *model, "files/");
+  if (model->parts.size() == 1 && model->directories->empty()) return add_parts(builder, *model, "files/");
   builder.add_tree("files", modified, Later<TreePtr>([=]() -> Result<TreePtr> {
                      TreeBuilder files(model);
                      files.set_modified(modified);

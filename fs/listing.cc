@@ -149,8 +149,8 @@ class TensorIndex final : public Source {
       append(out, t.source.offset());
       out += '}';
     }
-    const auto digest = model().digests.find(i);
-    if (digest != model().digests.end()) out += ", \"sha256\": \"" + digest->second.hex() + '"';
+    const auto digest = model().digests->find(i);
+    if (digest != model().digests->end()) out += ", \"sha256\": \"" + digest->second.hex() + '"';
   }
 
   TreePtr tree_;
@@ -202,7 +202,7 @@ Map metadata_of(const Model& model, const std::string& source) {
   out.append("source", source);
   for (const auto& [key, value] : model.common) out.set(key, value);
   out.set("tensors", std::move(tensors));
-  out.set("metadata", model.metadata);
+  out.set("metadata", metadata_with_facts(model));
   return out;
 }
 
@@ -216,11 +216,11 @@ std::vector<std::string> part_paths(const Model& model) {
 }
 
 std::vector<std::string> directory_paths(const Model& model, const std::vector<std::string>& part_paths) {
-  if (model.directories.empty()) return {};
+  if (model.directories->empty()) return {};
   std::vector<std::string> parts = part_paths;
   std::sort(parts.begin(), parts.end());
   std::vector<std::string> out;
-  for (const std::string& directory : model.directories) {
+  for (const std::string& directory : *model.directories) {
     if (std::count(directory.begin(), directory.end(), '/') >= static_cast<std::ptrdiff_t>(kMaxComponents)) continue;
     std::string path;
     bool clashes = false;

@@ -34,15 +34,16 @@ std::vector<Field> fields_of(const Model& model, const Map& own) {
   std::vector<Field> out;
   add_fields(out, "", own);
   add_fields(out, "", model.common);
-  add_fields(out, "metadata", model.metadata);
   std::stable_sort(out.begin(), out.end(), [](const Field& x, const Field& y) { return x.path < y.path; });
   return out;
 }
 
-Map format_of(const Model& model) {
+// The fields that are not the model's common ones.
+Map own_fields(const Model& model) {
   Map out;
   out.append("format", model.format);
   out.append("version", model.version);
+  if (Map metadata = metadata_with_facts(model); !metadata.empty()) out.append("metadata", std::move(metadata));
   return out;
 }
 
@@ -122,10 +123,10 @@ bool is_equal(const Value& a, const Value& b) {
 
 MetadataComparison compare_metadata(const Model& a, const Model& b) {
   MetadataComparison out;
-  const Map format_a = format_of(a);
-  const Map format_b = format_of(b);
-  const std::vector<Field> fields_a = fields_of(a, format_a);
-  const std::vector<Field> fields_b = fields_of(b, format_b);
+  const Map own_a = own_fields(a);
+  const Map own_b = own_fields(b);
+  const std::vector<Field> fields_a = fields_of(a, own_a);
+  const std::vector<Field> fields_b = fields_of(b, own_b);
   auto x = fields_a.begin();
   auto y = fields_b.begin();
   while (x != fields_a.end() || y != fields_b.end()) {

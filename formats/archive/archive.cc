@@ -186,7 +186,7 @@ Result<Archive> folder_members(const Container& container) {
 
 void add_members(Model& model, Archive archive, const Container& container) {
   model.parts = std::move(archive.parts);
-  model.directories = std::move(archive.directories);
+  model.directories.edit() = std::move(archive.directories);
   auto warnings = std::move(archive.warnings).take();
   std::move(warnings.begin(), warnings.end(), std::back_inserter(model.warnings));
   if (container.depth < kMaxNestingDepth)

@@ -52,7 +52,7 @@ Result<void> add_linked(Model& model, archive::Archive& archive, const Container
                          urls == links.urls.end() ? std::vector<std::string>{} : urls->second};
     if (wanted.urls.empty() && !is_local(wanted)) {
       missing.add("{}: in MANIFEST, but neither in the carton nor in LINKS", quoted(path));
-      model.missing.push_back(path);
+      model.missing.edit().push_back(path);
       continue;
     }
     TRY_VOID(charge_linked(wanted, *container.budget));
@@ -76,7 +76,7 @@ Result<void> set_digests(Model& model, archive::Archive& archive, const Manifest
     const auto entry = manifest.digests.find(part.path);
     if (entry == manifest.digests.end()) {
       warnings.add("{}: in the carton, but not in MANIFEST", quoted(part.path));
-      model.unlisted.push_back(part.path);
+      model.unlisted.edit().push_back(part.path);
       continue;
     }
     part.digest = entry->second;
@@ -130,7 +130,7 @@ Result<Model> read_carton(archive::Archive archive, const Container& container) 
     TRY_VOID(set_digests(model, archive, *manifest, warnings, *container.budget));
   }
   Map toml = TRY(toml_of(archive, warnings, *container.budget));
-  if (!manifest) model.missing.emplace_back("MANIFEST");
+  if (!manifest) model.missing.edit().emplace_back("MANIFEST");
   if (const Value* version = toml.find("spec_version")) model.version = to_json_line(*version);
   model.common = common_fields(toml, warnings, *container.budget);
   TRY_VOID(add_tensors(model, archive, manifest.value_or(Manifest{}), warnings, container.budget));

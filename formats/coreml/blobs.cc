@@ -73,7 +73,7 @@ void BlobFiles::finish(Model& model) const {
     if (file)
       model.parts.push_back({path, Later<SourcePtr>::of(*file)});
     else if (file.error().code == Code::not_found)
-      model.missing.push_back(path);
+      model.missing.edit().push_back(path);
   }
 }
 

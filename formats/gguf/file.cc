@@ -98,11 +98,7 @@ class FileReader {
     if (key == "general.alignment" && stored.type != ValueType::uint32)
       file_.warnings.add("general.alignment is of type {}, not uint32", name_of(stored.type));
     if (!stored.value) TRY_VOID(charges_.charge(Cost::member));
-    Value value = stored.value ? std::move(*stored.value) : set_apart(key, position, stored);
-    if (key == "gguf")
-      file_.gguf_key = std::move(value);
-    else
-      file_.metadata.append(key, std::move(value));
+    file_.metadata.append(key, stored.value ? std::move(*stored.value) : set_apart(key, position, stored));
     return {};
   }
 

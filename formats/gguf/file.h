@@ -35,7 +35,6 @@ struct File {
   Map metadata;                            ///< unique keys; of equal ones the first is kept
   std::vector<ByteRange> copied;  ///< the entries of metadata that another file of the same model has, as stored
   uint64_t copied_keys = 0;       ///< their number
-  std::optional<Value> gguf_key;  ///< the value of a key "gguf", which conflicts with the key of the container's facts
   std::vector<Document> documents;
   TensorList tensors;  ///< without their bytes, which place_tensors() adds when it moves them; offset() is that from
                        ///< the beginning of the data section

@@ -58,18 +58,33 @@ std::shared_ptr<const GgufKeys> keys_of(const File& file, const SourcePtr& bytes
   return keys;
 }
 
-// The facts about the container, apart from its keys.
-Map facts_of(const File& file, uint64_t tensors, uint64_t section) {
-  Map facts;
-  facts.append("version", file.dialect.version);
-  facts.append("byte_order", file.dialect.order == std::endian::big ? "big" : "little");
-  facts.append("alignment", file.alignment);
-  facts.append("data_offset", section);
-  facts.append("tensor_count", tensors);
-  facts.append("kv_count", file.keys);
-  if (file.gguf_key) facts.append("value", *file.gguf_key);
-  return facts;
-}
+// The facts about the container, apart from its keys. In a split model, those of the first file that was read.
+struct Facts {
+  Dialect dialect;
+  uint64_t alignment = 0;
+  uint64_t section = 0;  // where the data begins
+  uint64_t tensors = 0;
+  uint64_t keys = 0;
+  uint32_t shards = 0;  // of a split model
+  uint32_t present = 0;
+
+  void add_to(Map& metadata) const {
+    Map facts;
+    facts.append("version", dialect.version);
+    facts.append("byte_order", dialect.order == std::endian::big ? "big" : "little");
+    facts.append("alignment", alignment);
+    facts.append("data_offset", section);
+    facts.append("tensor_count", tensors);
+    facts.append("kv_count", keys);
+    if (shards > 0) {
+      Map split;
+      split.append("count", shards);
+      split.append("present", present);
+      facts.append("split", std::move(split));
+    }
+    flat::add_facts(metadata, "gguf", std::move(facts));
+  }
+};
 
 // The Model under construction, of one file or several.
 // The header of a further shard has few keys; the number of its bytes is not stored.
@@ -78,7 +93,7 @@ constexpr uint64_t kUsualHeader = 16 * 1024;
 struct ModelAssembly {
   Model model;
   std::map<std::string, std::string> files;  // by identity: the name under which each was read
-  Map facts;
+  Facts facts;
   Warnings warnings;
   uint32_t missing = 0;  // shards
   bool full = false;     // a file was omitted, for the tensors that the model has
@@ -106,15 +121,14 @@ void add_file(ModelAssembly& assembly, const std::string& name, const SourcePtr&
   assembly.model.common = common_of(file);
   assembly.model.metadata = std::move(file.metadata);
   assembly.model.documents = std::move(file.documents);
-  assembly.facts = facts_of(file, tensors, section);
+  assembly.facts = {file.dialect, file.alignment, section, tensors, file.keys};
 }
 
 Model finish(ModelAssembly assembly) {
   for (const size_t place : flat::repeated_names(assembly.model.tensors))
     assembly.warnings.add("tensor {}: duplicate name", quoted(assembly.model.tensors[place].name));
   assembly.model.format = "gguf";
-  // A copy: it has no spare room, which counts in a directory of many models.
-  assembly.model.metadata.append("gguf", Map(assembly.facts));
+  assembly.model.add_facts = [facts = assembly.facts](Map& metadata) { facts.add_to(metadata); };
   assembly.model.warnings = std::move(assembly.warnings).take();
   return std::move(assembly.model);
 }
@@ -190,10 +204,8 @@ Result<Model> read_shards(const Container& container, File own, const ShardName&
   const uint64_t tensors = assembly.model.tensors.size();
   if (total != tensors && assembly.missing == 0 && !assembly.full)
     assembly.warnings.add("split.tensors.count is {}, found {}", total ? std::to_string(*total) : "missing", tensors);
-  Map split;
-  split.append("count", shard.count);
-  split.append("present", assembly.model.parts.size());
-  assembly.facts.append("split", std::move(split));
+  assembly.facts.shards = shard.count;
+  assembly.facts.present = static_cast<uint32_t>(assembly.model.parts.size());
   return finish(std::move(assembly));
 }
 

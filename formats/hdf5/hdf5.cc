@@ -167,7 +167,7 @@ class ModelReader {
       GlobalHeap heap(metadata);
       return std::make_shared<const std::vector<std::string>>(TRY(texts_of(heap, type, contents)));
     };
-    model_.strings.emplace(model_.tensors.size(), Later<std::shared_ptr<const std::vector<std::string>>>(read));
+    model_.strings.edit().emplace(model_.tensors.size(), Later<std::shared_ptr<const std::vector<std::string>>>(read));
     return {};
   }
 
@@ -278,8 +278,8 @@ class ModelReader {
       if (found == by_name.end() || !metadata_.charge(Cost::tensor)) continue;
       TensorView tensor = model_.tensors[found->second];
       tensor.name = path;
-      if (const auto texts = model_.strings.find(found->second); texts != model_.strings.end())
-        model_.strings.emplace(model_.tensors.size(), texts->second);
+      if (const auto texts = model_.strings->find(found->second); texts != model_.strings->end())
+        model_.strings.edit().emplace(model_.tensors.size(), texts->second);
       model_.tensors.push_back(tensor);
     }
     links_ = std::move(links);

@@ -153,7 +153,7 @@ Model outline_of(const PackagePtr& package) {
   model.version = schema == 0 ? "document layout" : fmt::format("schemaVersion {}", schema);
   model.metadata.append("manifest", facts_of(package, model));
   model.parts = package->parts;
-  model.missing = package->missing;
+  model.missing.edit() = package->missing;
   model.stored_bytes = package->stored_bytes;
   const auto places = beside_model(*package);
   if (package->container.depth < kMaxNestingDepth && !places.empty())
@@ -174,7 +174,7 @@ Result<Model> read(const Container& container) {
   if (std::none_of(package->items.begin(), package->items.end(), needs_fetch)) return complete_model_of(package);
   Model model = outline_of(package);
   model.warnings = Warnings(package->warnings).take();
-  model.complete_model = Later<ModelPtr>(
+  model.complete_model = std::make_unique<const Later<ModelPtr>>(
       [package]() -> Result<ModelPtr> { return std::make_shared<const Model>(TRY(complete_model_of(package))); });
   return model;
 }

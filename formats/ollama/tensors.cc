@@ -196,6 +196,7 @@ Result<void> Tensors::add_model(const Item& item) {
   if (first) {
     model_.common = std::move(read->common);
     model_.gguf_keys = std::move(read->gguf_keys);
+    if (read->add_facts) read->add_facts(read->metadata);
     model_.metadata.append(read->format, std::move(read->metadata));
     for (Document& document : read->documents) model_.documents.push_back(std::move(document));
   }
@@ -240,7 +241,7 @@ Result<void> Tensors::add_bare(const Item& item) {
   } else {
     tensor.dtype = dtype;
   }
-  model_.digests.emplace(model_.tensors.size(), *layer.descriptor.digest);
+  model_.digests.edit().emplace(model_.tensors.size(), *layer.descriptor.digest);
   model_.tensors.push_back(tensor);
   return {};
 }

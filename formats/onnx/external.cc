@@ -87,7 +87,7 @@ void ExternalFiles::finish(Model& model, Warnings& warnings) const {
   for (const std::string& path : order_) {
     const File& file = files_.at(path);
     if (file.bytes == nullptr) {
-      model.missing.push_back(path);
+      model.missing.edit().push_back(path);
       warnings.add("external data {}: {}; {} tensors are refused", quoted(path), file.reason, file.lost);
     } else if (path != container_.name) {
       model.parts.push_back({path, Later<SourcePtr>::of(file.bytes)});

@@ -144,7 +144,7 @@ class ModelAssembly {
     model_.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
     for (const Shard* const shard : order_) {
       if (shard->bytes == nullptr) {
-        model_.missing.push_back(shard->name);
+        model_.missing.edit().push_back(shard->name);
         continue;
       }
       Part part{shard->name, Later<SourcePtr>::of(shard->bytes)};

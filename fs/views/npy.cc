@@ -117,7 +117,7 @@ bool has_float32_npy(const TensorView& tensor) {
 }
 
 bool has_string_npy(const Model& model, size_t tensor) {
-  return model.strings.contains(tensor) && model.tensors[tensor].shape.size() <= kMaxNumpyDimensions;
+  return model.strings->contains(tensor) && model.tensors[tensor].shape.size() <= kMaxNumpyDimensions;
 }
 
 Result<SourcePtr> string_npy(ShapeView shape, std::shared_ptr<const std::vector<std::string>> texts) {
@@ -154,22 +154,22 @@ SourcePtr values_of(const TensorView& tensor) {
 }
 
 bool has_either(const Model& model, size_t tensor) {
-  return has_npy(model.tensors[tensor]) || has_string_npy(model, tensor) || model.npy_files.contains(tensor);
+  return has_npy(model.tensors[tensor]) || has_string_npy(model, tensor) || model.npy_files->contains(tensor);
 }
 
 std::optional<uint64_t> npy_size(const Model& model, size_t tensor) {
-  if (model.strings.contains(tensor)) return std::nullopt;
-  if (const auto file = model.npy_files.find(tensor); file != model.npy_files.end()) return file->second.size();
+  if (model.strings->contains(tensor)) return std::nullopt;
+  if (const auto file = model.npy_files->find(tensor); file != model.npy_files->end()) return file->second.size();
   const TensorView& its = model.tensors[tensor];
   return npy_header(its).size() + size_of_values(its);
 }
 
 Result<SourcePtr> open_npy(const Model& model, size_t index) {
-  if (const auto file = model.npy_files.find(index); file != model.npy_files.end())
+  if (const auto file = model.npy_files->find(index); file != model.npy_files->end())
     return std::make_shared<Slice>(file->second);
   const TensorView& tensor = model.tensors[index];
-  const auto texts = model.strings.find(index);
-  if (texts == model.strings.end()) return concat({in_memory(npy_header(tensor)), values_of(tensor)});
+  const auto texts = model.strings->find(index);
+  if (texts == model.strings->end()) return concat({in_memory(npy_header(tensor)), values_of(tensor)});
   // The longest string is searched in each of them, and many tensors may share one list.
   const auto all = TRY(texts->second.get());
   if (model.budget != nullptr) TRY_VOID(model.budget->charge(Cost::step, all->size()));

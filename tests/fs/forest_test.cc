@@ -246,7 +246,7 @@ class ArchiveForest : public testing::Test {
     model->parts = {file("d/in.gguf", "bytes"), link("d/link", "in.gguf"), file("100%", "x"), file("taken", "y")};
     model->parts.push_back(
         {"far", Later<SourcePtr>([]() -> Result<SourcePtr> { return failure(Code::unsupported, "behind a link"); })});
-    model->directories = {"empty/inside", "d", "taken", "taken/below"};
+    model->directories.edit() = {"empty/inside", "d", "taken", "taken/below"};
     model->nested = [this](const ModelPtr& itself) -> Result<std::vector<Nested>> {
       EXPECT_EQ(itself->format, "zip");
       ++looked;
@@ -344,10 +344,10 @@ TEST(Forest, TextsAreRenderedOnFirstUse) {
   tensor.shape = {1};
   model->tensors.push_back(tensor);
   int made = 0;
-  model->strings.emplace(0, Later<Strings>([&made]() -> Result<Strings> {
-                           if (made++ == 0) return failure(Code::corrupt, "no array `data`");
-                           return std::make_shared<const std::vector<std::string>>(1, "ab");
-                         }));
+  model->strings.edit().emplace(0, Later<Strings>([&made]() -> Result<Strings> {
+                                  if (made++ == 0) return failure(Code::corrupt, "no array `data`");
+                                  return std::make_shared<const std::vector<std::string>>(1, "ab");
+                                }));
   Forest forest(lay_out(model, "m", 0));
   const Ino view = forest.resolve("npy/s.npy").value();
   EXPECT_EQ(forest.known_attributes(view), std::nullopt);
@@ -361,7 +361,7 @@ TEST(Forest, TextsAreRenderedOnFirstUse) {
 TEST(Forest, KnownDigestIsInXattrs) {
   auto model = std::make_shared<Model>();
   for (const char* name : {"a", "b"}) model->tensors.push_back(make_tensor(name, "uint8", {1}));
-  model->digests.emplace(1, sha256("x"));
+  model->digests.edit().emplace(1, sha256("x"));
   Forest forest(lay_out(model, "m", 0));
   EXPECT_THAT(forest.xattrs(forest.resolve("tensors/b").value()).value(),
               testing::Contains(Xattr("user.weightfs.sha256", sha256("x").hex())));

@@ -342,7 +342,7 @@ TEST_P(HostileValues, StayWithinBudget) {
       TreeBuilder tree(model);
       tree.add_tensors(views::kTensorsView);
       read_through(tensor_index(std::move(tree).freeze()));
-      for (const auto& [place, strings] : model->strings) (void)strings.get();
+      for (const auto& [place, strings] : *model->strings) (void)strings.get();
     } else {
       EXPECT_NE(read.error().code, Code::io);
     }

@@ -32,7 +32,7 @@ void check_digest(const std::string& name, const Source& bytes, const Digest& di
 void check_digests(const Model& model) {
   for (const Part& part : model.parts)
     if (const auto bytes = part.source.get(); bytes && part.digest) check_digest(part.path, **bytes, *part.digest);
-  for (const auto& [place, digest] : model.digests)
+  for (const auto& [place, digest] : *model.digests)
     check_digest(std::string(model.tensors[place].name), model.tensors[place].source, digest);
 }
 

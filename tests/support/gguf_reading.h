@@ -25,7 +25,8 @@ inline Model read_well(std::string bytes) { return well(read(std::move(bytes)));
 inline std::string error_of(std::string bytes) { return error_in(read(std::move(bytes))); }
 
 inline std::string json_of(const Model& model, std::string_view key) {
-  const Value* value = model.metadata.find(key);
+  const Map metadata = metadata_with_facts(model);
+  const Value* value = metadata.find(key);
   return value == nullptr ? "missing" : to_json(*value);
 }
 

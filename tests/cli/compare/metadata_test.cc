@@ -57,6 +57,14 @@ TEST(CompareMetadata, FormatsAndCommonFieldsAreCompared) {
   EXPECT_THAT(changes(a, b), ElementsAre(R"(format: "gguf" -> "safetensors")", R"(name: "Tiny" -> -)"));
 }
 
+TEST(CompareMetadata, FactsAreCompared) {
+  Model a = model_with({});
+  Model b = model_with({});
+  a.add_facts = [](Map& metadata) { metadata.append("version", 2); };
+  b.add_facts = [](Map& metadata) { metadata.append("version", 3); };
+  EXPECT_THAT(changes(a, b), ElementsAre("metadata.version: 2 -> 3"));
+}
+
 TEST(CompareMetadata, BytesThatAreNotTextAreComparedExactly) {
   EXPECT_EQ(changes(model_with(map_of({{"k", "\xFE"}})), model_with(map_of({{"k", "\xFF"}}))).size(), 1u);
 }

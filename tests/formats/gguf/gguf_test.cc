@@ -34,7 +34,7 @@ TEST(Gguf, IsReadAsModel) {
 }
 
 TEST(Gguf, MetadataKeepsKeys) {
-  EXPECT_EQ(to_json(read_well(small_gguf()).metadata), R"({
+  EXPECT_EQ(to_json(metadata_with_facts(read_well(small_gguf()))), R"({
   "general.architecture": "llama",
   "general.name": "Tiny",
   "general.file_type": 15,
@@ -211,6 +211,13 @@ TEST(Gguf, KeepsFirstOfDuplicateKeys) {
   EXPECT_THAT(model.warnings, ElementsAre("duplicate key \"k\"; the first value is used"));
 }
 
+// A directory of many models keeps none of them.
+TEST(Gguf, FactsAreMadeWhenShown) {
+  const Model model = read_well(GgufBuilder().build());
+  EXPECT_TRUE(model.metadata.empty());
+  EXPECT_THAT(json_of(model, "gguf"), HasSubstr("\"data_offset\": 24"));
+}
+
 TEST(Gguf, MetadataKeyGgufIsKept) {
   const Model model = read_well(GgufBuilder().u32("gguf", 42).build());
   EXPECT_EQ(json_of(model, "gguf"),
@@ -237,7 +244,7 @@ void use(const Result<Model>& model) {
     }
   }
   for (const Document& document : model->documents) (void)document.source.get();
-  EXPECT_FALSE(to_json(model->metadata).empty());
+  EXPECT_FALSE(to_json(metadata_with_facts(*model)).empty());
 }
 
 TEST(Gguf, SurvivesEveryTruncation) {

@@ -87,7 +87,7 @@ TEST(Hdf5Attributes, TextsOfADatasetAreRead) {
   B b;
   const auto texts = b.dataset(Hdf5Type::text(2), {2}, b.contiguous(std::string("abc\0", 4)));
   const Model model = read_h5_well(one_dataset(b, texts));
-  EXPECT_THAT(*model.strings.at(0).get().value(), ElementsAre("ab", "c"));
+  EXPECT_THAT(*model.strings->at(0).get().value(), ElementsAre("ab", "c"));
 }
 
 TEST(Hdf5Attributes, TypeOfOpaqueElementsMustHaveTheirSize) {

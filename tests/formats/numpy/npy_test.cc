@@ -94,18 +94,18 @@ TEST(NpyFile, TypesWithoutDTypeAreShownAsStored) {
   const std::string file = npy_of(npy_dict(descr, "(2,)"), "abcdefgh");
   const Model model = read_well(file + "more");
   EXPECT_THAT(listing(model), ElementsAre("dir.weight unknown " + descr + " [2] abcdefgh"));
-  ASSERT_TRUE(model.npy_files.contains(0));
-  EXPECT_EQ(text_of(model.npy_files.at(0)), file);
+  ASSERT_TRUE(model.npy_files->contains(0));
+  EXPECT_EQ(text_of(model.npy_files->at(0)), file);
   EXPECT_THAT(model.warnings, ElementsAre("4 bytes after the array are not shown"));
 }
 
-TEST(NpyFile, NumbersHaveNoNpyFileOfTheirOwn) { EXPECT_THAT(read_well(small_npy()).npy_files, IsEmpty()); }
+TEST(NpyFile, NumbersHaveNoNpyFileOfTheirOwn) { EXPECT_THAT(*read_well(small_npy()).npy_files, IsEmpty()); }
 
 TEST(NpyFile, PickledObjectsAreRefused) {
   for (const char* descr : {"'|O'", "[('a', '<f4'), ('b', '|O')]"}) {
     const Model model = read_well(npy_of(npy_dict(descr, "(3,)"), "\x80\x04."));
     EXPECT_TRUE(model.tensors.at(0).source.refused());
-    EXPECT_THAT(model.npy_files, IsEmpty());
+    EXPECT_THAT(*model.npy_files, IsEmpty());
     EXPECT_THAT(model.warnings, ElementsAre("tensor \"dir.weight\": pickled objects, which are never opened: refused"));
   }
 }

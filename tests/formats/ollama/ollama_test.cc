@@ -283,6 +283,12 @@ TEST(Ollama, ShowsManifestFields) {
                         R"(,"from":"llama3:latest","path":"model.gguf"}])"));
 }
 
+TEST(Ollama, ShowsFactsOfGguf) {
+  OllamaBuilder b;
+  b.config("{}").layer("model", gguf("w"));
+  EXPECT_EQ(json_at(read(b), {"gguf", "gguf", "tensor_count"}), "1");
+}
+
 TEST(Ollama, LongListOfLayersBecomesDocument) {
   OllamaBuilder b;
   for (size_t i = 0; i <= kMaxInlineList; ++i) b.layer("license", "l");
@@ -341,8 +347,8 @@ TEST(Ollama, LayersMayBeBareTensorBytes) {
   const Model model = read(b.document(), b.blobs());
   EXPECT_THAT(listing(model), ElementsAre("w float32 F32 [1x2] wwwwWWWW", "s int32 I32 [] ssss",
                                           "a; b bfloat16 bf16 [1x1] bb", "q q8_0 q8_0 [32] " + std::string(34, 'q')));
-  EXPECT_EQ(model.digests.at(0), sha256("wwwwWWWW"));
-  EXPECT_EQ(model.digests.size(), 4U);
+  EXPECT_EQ(model.digests->at(0), sha256("wwwwWWWW"));
+  EXPECT_EQ(model.digests->size(), 4U);
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
@@ -382,7 +388,7 @@ TEST(Ollama, InvalidLayerIsSkippedWithWarning) {
   EXPECT_THAT(model.warnings, Contains("\"tensors/t.safetensors\": not a safetensors file; its tensors are missing"));
   EXPECT_THAT(model.warnings, Contains(HasSubstr("media type: repeated: \"name\"")));
   EXPECT_THAT(model.warnings, Contains(HasSubstr("media type: not a name of a parameter: \"[name\"")));
-  EXPECT_THAT(model.missing, IsEmpty());
+  EXPECT_THAT(*model.missing, IsEmpty());
 }
 
 // Only hand-written manifests lack it.
@@ -427,7 +433,7 @@ TEST(Ollama, FindsBlobsByCurrentAndFormerNames) {
     for (const auto& [name, bytes] : b.blobs()) renamed[before + name.substr(7)] = bytes;
     const Model model = read(b.manifest(), renamed);
     EXPECT_EQ(listing(model), listing(read(b))) << before;
-    EXPECT_THAT(model.missing, IsEmpty()) << before;
+    EXPECT_THAT(*model.missing, IsEmpty()) << before;
   }
 }
 
@@ -450,7 +456,7 @@ TEST(Ollama, MissingBlobLeavesOthersReadable) {
   const Model model = read(b.manifest(), blobs);
   EXPECT_THAT(paths(model), ElementsAre("manifest.json", "system", "tensors/t.safetensors"));
   EXPECT_THAT(listing(model), ElementsAre("t uint8 U8 [1] x"));
-  EXPECT_THAT(model.missing, ElementsAre("model.gguf"));
+  EXPECT_THAT(*model.missing, ElementsAre("model.gguf"));
   EXPECT_THAT(model.warnings,
               ElementsAre("\"model.gguf\": model: no local copy, and downloads are disabled; it is missing"));
 }
@@ -474,7 +480,7 @@ TEST(Ollama, BlobOfWrongSizeIsRefused) {
     blobs["sha256-" + sha256("system").hex()] = bytes;
     const Model model = read(b.manifest(), blobs);
     EXPECT_THAT(paths(model), ElementsAre("manifest.json", "template"));
-    EXPECT_THAT(model.missing, ElementsAre("system"));
+    EXPECT_THAT(*model.missing, ElementsAre("system"));
     EXPECT_THAT(model.warnings, ElementsAre(fmt::format("\"system\": system: has {} bytes, not 6; it is missing",
                                                         std::string_view(bytes).size())));
   }
@@ -501,7 +507,7 @@ TEST(Ollama, EmptyBlobNeedsDigestOfNoBytes) {
       {"sha256-" + sha256("x").hex(), ""}, {"sha256-" + sha256("y").hex(), ""}, {"sha256-" + sha256("").hex(), ""}};
   const Model model = read(b.manifest(), blobs);
   EXPECT_THAT(paths(model), ElementsAre("manifest.json", "license-3"));
-  EXPECT_THAT(model.missing, ElementsAre("license", "license-2"));
+  EXPECT_THAT(*model.missing, ElementsAre("license", "license-2"));
   ASSERT_EQ(model.warnings.size(), 2U);
   EXPECT_THAT(model.warnings[1], HasSubstr("license: size is 0, but "));
 }
@@ -510,7 +516,7 @@ TEST(Ollama, DirectoryIsNotABlob) {
   OllamaBuilder b;
   b.layer("system", "s");
   const Model model = well(read_ollama({"latest", in_memory(b.manifest()), std::make_shared<Directories>()}));
-  EXPECT_THAT(model.missing, ElementsAre("system"));
+  EXPECT_THAT(*model.missing, ElementsAre("system"));
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("not a regular file; it is missing")));
 }
 
@@ -518,7 +524,7 @@ TEST(Ollama, InvalidLayersAreOmittedWithWarnings) {
   const Model model =
       read(R"({"layers":[{"mediaType":"application/vnd.ollama.image.model"},null,{"digest":"md5:1"}]})", {});
   EXPECT_THAT(paths(model), ElementsAre("manifest.json"));
-  EXPECT_THAT(model.missing, IsEmpty());
+  EXPECT_THAT(*model.missing, IsEmpty());
   EXPECT_EQ(model.warnings.size(), 3U);
 }
 
@@ -635,7 +641,7 @@ TEST(OllamaRegistry, MakesNoRequestBeforeFirstRead) {
   EXPECT_NE(json_at(model, {"manifest", "layers"}), "\"none\"");
   EXPECT_THAT(model.tensors, IsEmpty());
   ASSERT_TRUE(model.complete_model);
-  EXPECT_THAT(model.missing, IsEmpty());
+  EXPECT_THAT(*model.missing, IsEmpty());
   EXPECT_THAT(registry.far->requested, IsEmpty());
 }
 
@@ -705,7 +711,7 @@ TEST(OllamaRegistry, EvictedBlobIsFetchedAgain) {
   registry.far->offline = true;
   const Model model = registry.read();
   EXPECT_EQ(model.parts.size(), 9U);
-  EXPECT_THAT(model.missing, IsEmpty());
+  EXPECT_THAT(*model.missing, IsEmpty());
   registry.far->offline = false;
   EXPECT_EQ(text_of_part(model, "template"), "{{ .Prompt }}");
 }
