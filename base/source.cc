@@ -350,6 +350,16 @@ class ConcatSource final : public Source {
     }
     return {};
   }
+  // Of one part: an empty range at the end is that of the last one.
+  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
+    if (parts_.empty()) return std::nullopt;
+    const auto after = std::upper_bound(ends_.begin(), ends_.end(), offset);
+    const auto end = std::min(after, std::prev(ends_.end()));
+    const SourcePtr& part = parts_[static_cast<size_t>(end - ends_.begin())];
+    const size_t count = clamp(this->size(), offset, size);
+    if (count > 0 && offset + count > *end) return std::nullopt;
+    return part->map(offset - (*end - part->size()), count);
+  }
   std::shared_ptr<const void> hold() const override {
     auto held = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     for (const auto& part : parts_)

@@ -110,10 +110,11 @@ class Mount:
 
 
 class Weightfs(Mount):
-    """A weightfs mount. `seconds`: duration of `weightfs mount`, including the start of the process."""
+    """A weightfs mount, in a cgroup if one is given. `seconds`: duration of `weightfs mount`, including the start of the process."""
 
-    def __init__(self, binary, source, folder, cache, *options):
+    def __init__(self, binary, source, folder, cache, *options, cgroup=None):
         super().__init__(folder)
+        self.cgroup = cgroup
         self.command = [binary, "mount", *options, source, self.path]
         self.environment = dict(os.environ, WEIGHTFS_CACHE=cache)
         self.seconds = None
@@ -122,8 +123,8 @@ class Weightfs(Mount):
         # A file, not a pipe: the server may keep it open.
         with tempfile.TemporaryFile() as errors:
             start = time.perf_counter()
-            status = run_to_its_end(self.command, stdout=subprocess.DEVNULL, stderr=errors,
-                                    env=self.environment)
+            status = run_to_its_end(self.command, stdout=subprocess.DEVNULL, stderr=errors, env=self.environment,
+                                    preexec_fn=self.cgroup and self.cgroup.add_this_process)
             self.seconds = time.perf_counter() - start
             errors.seek(0)
             if status != 0:

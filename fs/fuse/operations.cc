@@ -44,7 +44,7 @@ class Server::Handle {
     auto got = source_->read_ahead(offset, out, {0, source_->size()});
     if (!is_held_) hold();  // the source may have become available since
     if (mappable_ == Mappable::unknown && got) {
-      const auto mapped = source_->map(0, 0);
+      const auto mapped = source_->map(source_->size(), 0);  // in a .npy file, the header precedes mapped bytes
       mappable_ = mapped && *mapped ? Mappable::yes : Mappable::no;
     }
     return got;

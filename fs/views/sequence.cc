@@ -44,6 +44,17 @@ class Sequence final : public Source {
     return {};
   }
 
+  // Of one piece: an empty range at the end is that of the last one.
+  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
+    if (layout_->ends.empty()) return std::nullopt;
+    const size_t i = std::min(first_piece(offset), layout_->ends.size() - 1);
+    const SourcePtr piece = TRY(opened(i));
+    const uint64_t within = offset - layout_->begin(i);
+    const uint64_t count = std::min<uint64_t>(size, this->size() - std::min(offset, this->size()));
+    if (count > piece->size() - std::min(within, piece->size())) return std::nullopt;
+    return piece->map(within, static_cast<size_t>(count));
+  }
+
   std::shared_ptr<const void> hold() const override {
     auto held = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     const std::set<SourcePtr> all = sources();

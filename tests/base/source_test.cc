@@ -482,12 +482,18 @@ TEST_F(MappedFile, IsNotMappedAfterAChange) {
   EXPECT_THAT(text(*source), HasSubstr("changed or replaced"));
 }
 
-TEST_F(MappedFile, SliceMapsItsOwnBytes) {
+TEST_F(MappedFile, SliceAndConcatenationMapTheirOwnBytes) {
   permit(0400);
   EXPECT_EQ(mapped_text(*slice(source, 2, 5), 1, 20), "3456");
   EXPECT_EQ(mapped_text(*slice(source, 2, 5), 5, 20), "");
   EXPECT_EQ(mapped_text(*lazy(10, Later<SourcePtr>([&]() -> Result<SourcePtr> { return source; })), 4, 3), "456");
   EXPECT_EQ(mapped_text(*in_memory("bytes"), 0, 5), "not mapped");
+  const SourcePtr parts = concat({in_memory("head"), source});
+  EXPECT_EQ(mapped_text(*parts, 0, 4), "not mapped");
+  EXPECT_EQ(mapped_text(*parts, 2, 4), "not mapped") << "of both parts";
+  EXPECT_EQ(mapped_text(*parts, 4, 3), "012");
+  EXPECT_EQ(mapped_text(*parts, 12, 20), "89");
+  EXPECT_EQ(mapped_text(*parts, 14, 20), "");
   EXPECT_THAT(mapped_text(Slice(), 0, 1), HasSubstr("refused"));
 }
 
