@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -280,22 +281,56 @@ Result<std::vector<NamedPath>> paths_before_clashes(const Names& names, std::str
   return paths;
 }
 
+// The paths of a sorted list that have to change, each with its number: the k-th of equal paths, and a path that is a
+// parent of another.
+std::vector<std::pair<size_t, size_t>> clashes_in(const std::vector<NamedPath>& paths) {
+  std::vector<std::pair<size_t, size_t>> losers;
+  for (size_t i = 1, copy = 1; i < paths.size(); ++i) {
+    copy = paths[i - 1].path() == paths[i].path() ? copy + 1 : 1;
+    if (copy > 1) {
+      losers.emplace_back(i, copy);
+    } else if (is_parent_of(paths[i - 1].path(), paths[i].path())) {
+      losers.emplace_back(i - 1, 1);
+    }
+  }
+  return losers;
+}
+
+// Whether the components of the name, as separated by `/`, need no change.
+bool is_path(std::string_view name) {
+  size_t components = 0;
+  for (size_t begin = 0; begin <= name.size(); ++components) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    if (!needs_no_change(name.substr(begin, end - begin))) return false;
+    begin = end + 1;
+  }
+  return components <= kMaxComponents;
+}
+
+// The names, sorted, if all of them are paths that do not clash, as in most archives. Nothing if one is not.
+std::optional<std::vector<NamedPath>> names_as_paths(const Names& names) {
+  std::vector<NamedPath> paths;
+  paths.reserve(names.count);
+  for (uint32_t i = 0; i < names.count; ++i) {
+    const auto [scope, name] = names.at(i);
+    if (!scope.empty() || !is_path(name)) return std::nullopt;
+    paths.emplace_back(name, i);
+  }
+  sort(paths);
+  if (!clashes_in(paths).empty()) return std::nullopt;
+  return paths;
+}
+
 Result<std::vector<NamedPath>> paths_within(Budget* budget, const Names& names, std::string_view suffix,
                                             StringArena& texts, Percent percent) {
+  if (auto paths = suffix.empty() ? names_as_paths(names) : std::nullopt) return std::move(*paths);
   ChargedStrings kept(budget, texts);
   std::vector<NamedPath> paths = TRY(paths_before_clashes(names, suffix, percent, kept));
   // Clashes are rare: a repeated name, or equal components after truncation. The first keeps its path, the k-th gets
   // `%~k`, and a tensor whose path is a parent of another gets `%~1`. Repeated until nothing clashes.
-  for (std::vector<std::pair<size_t, size_t>> losers;; losers.clear()) {
+  while (true) {
     sort(paths);
-    for (size_t i = 1, copy = 1; i < paths.size(); ++i) {
-      copy = paths[i - 1].path() == paths[i].path() ? copy + 1 : 1;
-      if (copy > 1) {
-        losers.emplace_back(i, copy);
-      } else if (is_parent_of(paths[i - 1].path(), paths[i].path())) {
-        losers.emplace_back(i - 1, 1);
-      }
-    }
+    const auto losers = clashes_in(paths);
     if (losers.empty()) {
       TRY_VOID(kept.finish());
       return paths;

@@ -39,6 +39,36 @@ TEST(Names, OrdinaryNamesAreUnchanged) {
   EXPECT_EQ(path("h\u00e9llo \u4e2d"), "h\u00e9llo \u4e2d");
 }
 
+// Names that all are paths are not split into components. An irregular name, which ends that, is the last one here.
+TEST(Names, IrregularNameChangesNoOtherPath) {
+  const auto deep = [](size_t components) {
+    std::string name = "c";
+    for (size_t i = 1; i < components; ++i) name += "/c";
+    return name;
+  };
+  const std::string deepest = deep(kMaxComponents), deeper = deep(kMaxComponents + 1);
+  const std::string longest(kMaxComponentLength, 'n'), inside = "d/" + longest, longer(kMaxComponentLength + 1, 'n');
+  const std::vector<std::vector<std::string_view>> lists = {{"b/x", "a/y", "c", "a/x"},
+                                                            {"a", "a/b", "c/d"},
+                                                            {"a/b/c", "a/b", "a/b"},
+                                                            {"a/", "/b", "c//d", ""},
+                                                            {"./a", "b/.."},
+                                                            {deepest},
+                                                            {deeper},
+                                                            {longest, inside},
+                                                            {longer}};
+  for (const auto& names : lists) {
+    std::vector<TensorName> tensors;
+    for (const std::string_view name : names) tensors.push_back({"", name});
+    const std::vector<std::string> expected = paths(tensors);
+    tensors.push_back({"", "%"});
+    std::vector<std::string> found = paths(tensors);
+    EXPECT_EQ(found.back(), "%25");
+    found.pop_back();
+    EXPECT_EQ(found, expected);
+  }
+}
+
 // semantics 3.2
 TEST(Names, SpecialBytesAreEscaped) {
   using namespace std::string_view_literals;
