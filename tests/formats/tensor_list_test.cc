@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/os/memory.h"
+#include "tests/support/sanitized.h"
 
 namespace weightfs::tensor_list_test {
 namespace {
@@ -131,9 +132,7 @@ TEST(TensorList, MovesToAnotherSource) {
 
 // As a header of a million tensors is read: with names, shapes of a few kinds, and one source.
 TEST(TensorList, NeedsFortyBytesAndTheNamePerTensor) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
-#endif
+  if (test::sanitized()) GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
   constexpr uint64_t kTensors = 100'000;
   constexpr uint64_t kName = 20;
   const SourcePtr file = in_memory(std::string(kTensors, 'x'));

@@ -7,6 +7,7 @@
 #include "fs/forest.h"
 #include "fs/layout.h"
 #include "tests/support/models.h"
+#include "tests/support/sanitized.h"
 
 namespace weightfs::shared_tree_test {
 namespace {
@@ -91,9 +92,7 @@ ModelPtr large_model(size_t tensors) {
 }
 
 TEST(SharedTree, ModelAndAllItsViewsNeedHundredBytesPerTensor) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
-#endif
+  if (test::sanitized()) GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
   constexpr size_t kTensors = 100'000;
   const uint64_t start = process_memory_used();
   const ModelPtr model = large_model(kTensors);
