@@ -54,16 +54,15 @@ class RecentFiles {
 /// How many files that are not in use stay open.
 inline constexpr size_t kMaxIdleFiles = 64;
 
-/// Maps files, for system calls that copy from them. A mapping costs the more memory the more of it was copied (its
-/// pages count as memory of the process, and page tables are allocated), so it is replaced after kReplaced bytes.
-/// Callable from any thread.
+/// Maps files, for system calls that copy from them. Pages that were copied count as memory of the process, and need
+/// page tables, so a mapping is replaced after kReplaced bytes. Callable from any thread.
 class MappedFiles {
  public:
   static constexpr size_t kMax = 4;
   static constexpr uint64_t kReplaced = 2 << 20;
 
-  /// The bytes of a file of this size. Nothing if they are not in the page cache: a page fault would read them in small
-  /// pieces; or if it cannot be mapped. An empty range is in the page cache.
+  /// The bytes of a file of this size. Nothing if the last one is not in the page cache, since page faults would read
+  /// them in small pieces, or if the file cannot be mapped. No bytes for an empty range.
   std::optional<MappedBytes> map(const OpenFile& file, ByteRange range, uint64_t size);
 
   /// Unmaps the file.
@@ -77,7 +76,7 @@ class MappedFiles {
   };
 
   std::mutex mutex_;               // guards mappings_
-  std::vector<Mapping> mappings_;  // that was created first is the first one
+  std::vector<Mapping> mappings_;  // the oldest first
 };
 
 MappedFiles& mapped_files();

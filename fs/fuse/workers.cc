@@ -29,7 +29,7 @@ constexpr size_t kWaiting = 2;
 
 constexpr std::chrono::milliseconds kInterruptInterval{10};
 
-// The checks for requests that take long end after so many without a reason.
+// The checks for stuck threads end after so many in a row that found a waiting thread.
 constexpr int kQuietChecks = 500;
 
 class Workers {

@@ -24,10 +24,10 @@ inline constexpr int kWake = 23;  // SIGURG, otherwise unused
 /// calling thread then receives kWake. Returns 0, or a negative errno value: -EAGAIN if no thread can be started, else
 /// that of reading from the device.
 ///
-/// Few threads wait for requests at a time. When none waits, another one begins to: at once up to limits.prompt
-/// threads, then when all of them have served the same requests for limits.stuck. So requests that take long (a read
-/// from the network) do not delay others for longer, and short ones, which many threads would serve more slowly, need
-/// few.
+/// Few threads wait for requests at a time. When none waits, another one begins to: at once while there are fewer than
+/// limits.prompt threads, otherwise when all of them have served the same requests for limits.stuck. So a request that
+/// takes long (a read from the network) delays others by limits.stuck at most. Short requests need few threads; many
+/// would serve them more slowly.
 int serve_requests(fuse_session* session, const WorkerLimits& limits);
 
 }  // namespace weightfs::fuse
