@@ -34,9 +34,12 @@ class Server::Handle {
   }
 
   /// Whether reads wait for nothing but the disk. Opens the file, as they do.
-  bool is_local() const { return source_->extent().has_value(); }
+  bool is_local() const { return extent().has_value(); }
 
   Tier tier() const { return inode_ == nullptr ? Tier{} : Passthrough::tier(*inode_); }
+
+  /// The range of a local file that has the bytes.
+  std::optional<Extent> extent() const { return source_->extent(); }
 
   bool is_counted() const { return reads_ == Reads::counted; }
 
@@ -54,19 +57,6 @@ class Server::Handle {
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const {
     if (mappable_ != Mappable::yes) return std::nullopt;
     return source_->map(offset, size);
-  }
-
-  /// Releases the pages of the local file that has these bytes, after the kernel has copied them into those of the
-  /// mount. Pages that other programs have mapped are kept.
-  void release_pages(uint64_t offset, size_t count) const {
-    const auto file = source_->extent();
-    if (!file) return;
-    // The kernel releases only whole folios: the one that this range shares with the previous one is released with it.
-    constexpr uint64_t kMaxFolio = 2 << 20;
-    const uint64_t begin = file->offset + offset;
-    const uint64_t before = std::min(begin, kMaxFolio);
-    ::posix_fadvise(file->fd, static_cast<off_t>(begin - before), static_cast<off_t>(before + count),
-                    POSIX_FADV_DONTNEED);
   }
 
   /// The same; tells `prefetch` about the first read of the file, and about that of its last byte.
@@ -324,8 +314,22 @@ Result<bool> reply_mapped(fuse_req_t request, const Server::Handle& handle, uint
   s.statistics().add_bytes_read(bytes.size());
   if (fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size()) != -EFAULT) return true;
   // The file was cut; the kernel has failed the request with EIO.
-  if (const auto changed = handle.map(offset, size); !changed) s.log(changed.error());
+  try {
+    if (const auto changed = handle.map(offset, size); !changed) s.log(changed.error());
+  } catch (const std::bad_alloc&) {
+    // The next read logs it. The request has its reply, so respond() must not send another one.
+  }
   return true;
+}
+
+// Releases the pages of a local file from which the kernel has copied these bytes into those of the mount. Pages that
+// other programs have mapped are kept.
+void release_pages(const Extent& file, uint64_t offset, size_t count) {
+  // The kernel releases only whole folios: the one that this range shares with the previous one is released with it.
+  constexpr uint64_t kMaxFolio = 2 << 20;
+  const uint64_t begin = file.offset + offset;
+  const uint64_t before = std::min(begin, kMaxFolio);
+  ::posix_fadvise(file.fd, static_cast<off_t>(begin - before), static_cast<off_t>(before + count), POSIX_FADV_DONTNEED);
 }
 
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* file) {
@@ -347,9 +351,10 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
       return {};
     }
     const size_t count = TRY(got);
+    const auto released = is_memory_short ? handle.extent() : std::nullopt;
     if (handle.is_counted()) server(request).statistics().add_bytes_read(count);
     fuse_reply_buf(request, reinterpret_cast<const char*>(out.data()), count);
-    if (is_memory_short) handle.release_pages(from, count);
+    if (released) release_pages(*released, from, count);
     return {};
   });
 }
