@@ -9,8 +9,8 @@ import resource
 import struct
 import zipfile
 
-from memory_cgroup import Cgroup
 from mounting import MountTestCase, Tensor, is_sanitized, os, subprocess, unittest, until, WEIGHTFS
+from memory_cgroup import Cgroup
 
 LIMIT = 256 << 20
 
