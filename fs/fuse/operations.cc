@@ -306,16 +306,17 @@ void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
 }
 
 // Replies with bytes of a mapping, if there is one. Returns whether it has replied.
-Result<bool> reply_mapped(fuse_req_t request, const Server::Handle& handle, uint64_t offset, size_t size) {
+Result<bool> reply_mapped(fuse_req_t request, Server::Handle& handle, uint64_t offset, size_t size) {
   const auto mapped = TRY(handle.map(offset, size));
   if (!mapped) return false;
   Server& s = server(request);
   const auto bytes = mapped->bytes;
   s.statistics().add_bytes_read(bytes.size());
   if (fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size()) != -EFAULT) return true;
-  // The file was cut; the kernel has failed the request with EIO.
+  // The file was cut, or its disk failed; the kernel has failed the request with EIO. A read finds the reason.
   try {
-    if (const auto changed = handle.map(offset, size); !changed) s.log(changed.error());
+    const ReadBuffer buffer;
+    if (const auto got = handle.read(offset, buffer.first(size)); !got) s.log(got.error());
   } catch (const std::bad_alloc&) {
     // The next read logs it. The request has its reply, so respond() must not send another one.
   }
