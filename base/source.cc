@@ -173,6 +173,12 @@ class FileSource final : public Source {
     return mapped_files().map(*file, {offset, offset + clamp(opened_.size, offset, size)}, opened_.size);
   }
 
+  void advise(ByteRange range, Advice advice) const override {
+    const ByteRange inside = {std::min(range.from, size()), std::min(range.to, size())};
+    if (inside.from >= inside.to || changed_.load(std::memory_order_relaxed)) return;
+    if (const auto file = open()) advise_about(**file, inside, advice);
+  }
+
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const Piece piece{offset, out.first(clamp(size(), offset, out))};
     TRY_VOID(read_inside({&piece, 1}));
@@ -360,6 +366,12 @@ class ConcatSource final : public Source {
     if (count > 0 && offset + count > *end) return std::nullopt;
     return part->map(offset - (*end - part->size()), count);
   }
+  void advise(ByteRange range, Advice advice) const override {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const ByteRange inside = in_part(*parts_[i], ends_[i] - parts_[i]->size(), range);
+      if (inside.from < inside.to) parts_[i]->advise(inside, advice);
+    }
+  }
   std::shared_ptr<const void> hold() const override {
     auto held = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     for (const auto& part : parts_)
@@ -432,6 +444,9 @@ class LazySource final : public Source {
   }
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     return TRY(made())->map(offset, size);
+  }
+  void advise(ByteRange range, Advice advice) const override {
+    if (const auto source = made_.peek()) (*source)->advise(range, advice);
   }
   std::string identity() const override {
     const auto source = made_.peek();
@@ -571,6 +586,10 @@ std::optional<Extent> Slice::extent() const {
 Result<std::optional<MappedBytes>> Slice::map(uint64_t offset, size_t size) const {
   if (refused()) return failure(Code::corrupt, "refused when the container was read");
   return whole_->map(offset_ + std::min(offset, size_), clamp(size_, offset, size));
+}
+
+void Slice::advise(ByteRange range, Advice advice) const {
+  if (!refused()) whole_->advise(in_whole(range), advice);
 }
 
 std::string Slice::identity() const {

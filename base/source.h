@@ -42,6 +42,12 @@ struct ByteRange {
   uint64_t to;
 };
 
+/// What a reader does with bytes.
+enum class Advice {
+  reads_soon,  ///< they are requested from the disk, if they are few (128 KiB) and not in the page cache
+  has_read     ///< their pages are released, unless other programs have mapped them
+};
+
 /// Bytes of a source that are read: those from `offset` on, as many as fit into `out`.
 struct Piece {
   uint64_t offset;
@@ -87,6 +93,9 @@ class Source {
   /// used, so only a file that is never changed is mapped (as open_whole_file()), and only if the bytes are in the page
   /// cache: nothing otherwise, and read() is to be called. Fails as reads do.
   virtual Result<std::optional<MappedBytes>> map(uint64_t /*offset*/, size_t /*size*/) const { return std::nullopt; }
+
+  /// Advises about the pages of local files that have these bytes. Waits for no disk, and does not fail.
+  virtual void advise(ByteRange /*range*/, Advice /*advice*/) const {}
 
   /// Keeps the cached bytes of this source cached, and its file open, while the returned object exists; null if they
   /// are never evicted or closed. An open file holds its source.
@@ -146,6 +155,7 @@ class Slice final : public Source {
   uint64_t occupied() const override { return whole_ == nullptr ? 0 : std::min(size_, whole_->occupied()); }
   std::optional<Extent> extent() const override;
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override;
+  void advise(ByteRange range, Advice advice) const override;
   std::string identity() const override;
   std::shared_ptr<const void> hold() const override { return whole_ == nullptr ? nullptr : whole_->hold(); }
   std::string_view verification() const override { return whole_ == nullptr ? "" : whole_->verification(); }

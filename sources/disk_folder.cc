@@ -43,6 +43,9 @@ class ListedFile final : public Source {
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     return TRY(opened_.get())->map(offset, size);
   }
+  void advise(ByteRange range, Advice advice) const override {
+    if (const auto opened = opened_.peek()) (*opened)->advise(range, advice);
+  }
 
  private:
   static Result<SourcePtr> open_as_listed(const Location& location, off_t size) {

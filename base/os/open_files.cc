@@ -1,5 +1,6 @@
 #include "base/os/open_files.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
@@ -22,6 +23,19 @@ std::shared_ptr<const std::byte> mapping_of(int fd, uint64_t size) {
   if (mapped == MAP_FAILED) return nullptr;
   return {static_cast<const std::byte*>(mapped),
           [size](const std::byte* bytes) { ::munmap(const_cast<std::byte*>(bytes), size); }};
+}
+
+// The kernel releases only whole folios. A folio that these bytes share with the ones before is released with them.
+void release_pages(int fd, ByteRange range) {
+  constexpr uint64_t kMaxFolio = 2 << 20;
+  const uint64_t from = range.from - std::min(range.from, kMaxFolio);
+  ::posix_fadvise(fd, static_cast<off_t>(from), static_cast<off_t>(range.to - from), POSIX_FADV_DONTNEED);
+}
+
+// At most the read-ahead of the disk: the kernel ignores what exceeds it.
+void request_pages(int fd, ByteRange range) {
+  if (is_cached(fd, range.to - 1)) return;
+  ::posix_fadvise(fd, static_cast<off_t>(range.from), static_cast<off_t>(range.to - range.from), POSIX_FADV_WILLNEED);
 }
 
 }  // namespace
@@ -95,6 +109,15 @@ void MappedFiles::remove(const OpenFile& file) {
 MappedFiles& mapped_files() {
   static auto& files = *new MappedFiles;
   return files;
+}
+
+void advise_about(const OpenFile& file, ByteRange range, Advice advice) {
+  switch (advice) {
+    case Advice::reads_soon:
+      return request_pages(file.number(), range);
+    case Advice::has_read:
+      return release_pages(file.number(), range);
+  }
 }
 
 RecentFiles& recent_files() {

@@ -81,6 +81,9 @@ class MappedFiles {
 
 MappedFiles& mapped_files();
 
+/// See Source::advise(). The range is in the file.
+void advise_about(const OpenFile& file, ByteRange range, Advice advice);
+
 /// Those of this process, as the limit of descriptors is one of the process: at most kMaxIdleFiles.
 RecentFiles& recent_files();
 

@@ -73,6 +73,10 @@ class Member final : public Source {
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     return TRY(opened())->map(offset, size);
   }
+  void advise(ByteRange range, Advice advice) const override {
+    const Source* const source = opened_.load(std::memory_order_acquire);
+    if (source != nullptr) source->advise(range, advice);
+  }
   std::string identity() const override {
     const auto source = opened();
     return source ? (*source)->identity() : "";

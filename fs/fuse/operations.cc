@@ -19,10 +19,11 @@
 #include <vector>
 
 #include "base/text.h"
+#include "fs/fuse/access_pattern.h"
 
 namespace weightfs::fuse {
 
-class Server::Handle {
+class Server::Handle : public std::enable_shared_from_this<Handle> {
  public:
   /// Whether reads count as use of the mount; reads of .weightfs/ do not.
   enum class Reads { counted, uncounted };
@@ -34,14 +35,19 @@ class Server::Handle {
   }
 
   /// Whether reads wait for nothing but the disk. Opens the file, as they do.
-  bool is_local() const { return extent().has_value(); }
+  bool is_local() const { return source_->extent().has_value(); }
 
   Tier tier() const { return inode_ == nullptr ? Tier{} : Passthrough::tier(*inode_); }
 
-  /// The range of a local file that has the bytes.
-  std::optional<Extent> extent() const { return source_->extent(); }
-
   bool is_counted() const { return reads_ == Reads::counted; }
+
+  /// Requests the bytes from the disk that the reader will probably read after these, if the kernel does not.
+  void read_ahead(ByteRange read) {
+    for (const ByteRange& next : pattern_.next_after(read, source_->size())) source_->advise(next, Advice::reads_soon);
+  }
+
+  /// Releases the pages of the container from which the kernel has copied bytes into those of the mount.
+  void release_pages(ByteRange read) const { source_->advise(read, Advice::has_read); }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
     auto got = source_->read_ahead(offset, out, {0, source_->size()});
@@ -82,6 +88,7 @@ class Server::Handle {
   SourcePtr source_;
   const Passthrough::OpenInodePtr inode_;
   const Reads reads_;
+  AccessPattern pattern_;
   std::atomic<Mappable> mappable_ = Mappable::unknown;
   std::atomic<bool> has_begun_ = false;
   std::atomic<bool> is_held_ = false;
@@ -323,26 +330,19 @@ Result<bool> reply_mapped(fuse_req_t request, Server::Handle& handle, uint64_t o
   return true;
 }
 
-// Releases the pages of a local file from which the kernel has copied these bytes into those of the mount. Pages that
-// other programs have mapped are kept.
-void release_pages(const Extent& file, uint64_t offset, size_t count) {
-  // The kernel releases only whole folios: the one that this range shares with the previous one is released with it.
-  constexpr uint64_t kMaxFolio = 2 << 20;
-  const uint64_t begin = file.offset + offset;
-  const uint64_t before = std::min(begin, kMaxFolio);
-  ::posix_fadvise(file.fd, static_cast<off_t>(begin - before), static_cast<off_t>(before + count), POSIX_FADV_DONTNEED);
-}
-
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* file) {
   respond(request, Operation::read, [&]() -> Result<void> {
     Server::Handle& handle = *reinterpret_cast<Server::Handle*>(file->fh);
     const auto from = static_cast<uint64_t>(offset);
     const bool is_large = size >= kLargeRead;
+    // The kernel may release the file after the reply, which is not the end of a large read.
+    const Server::HandlePtr kept = is_large ? handle.shared_from_this() : nullptr;
     const bool is_memory_short = is_large && server(request).is_memory_short();
+    handle.read_ahead({from, from + size});
+    const LocalTurn turn(size > kSmallRead && handle.is_local());
     if (is_large && !is_memory_short && TRY(reply_mapped(request, handle, from, size))) return {};
     KilledReader killed(fuse_req_ctx(request)->pid);
     const CancelScope scope(std::ref(killed));
-    const LocalTurn turn(size > kSmallRead && handle.is_local());
     const ReadBuffer buffer;
     const auto out = buffer.first(size);
     Prefetch* prefetch = handle.is_counted() ? server(request).prefetch() : nullptr;
@@ -352,10 +352,9 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
       return {};
     }
     const size_t count = TRY(got);
-    const auto released = is_memory_short ? handle.extent() : std::nullopt;
     if (handle.is_counted()) server(request).statistics().add_bytes_read(count);
     fuse_reply_buf(request, reinterpret_cast<const char*>(out.data()), count);
-    if (released) release_pages(*released, from, count);
+    if (is_memory_short) handle.release_pages({from, from + count});
     return {};
   });
 }

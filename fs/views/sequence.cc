@@ -55,6 +55,14 @@ class Sequence final : public Source {
     return piece->map(within, static_cast<size_t>(count));
   }
 
+  void advise(ByteRange range, Advice advice) const override {
+    const uint64_t to = std::min(range.to, size());
+    for (size_t i = first_piece(range.from); i < layout_->ends.size() && layout_->begin(i) < to; ++i) {
+      const auto piece = opened(i);
+      if (piece) (*piece)->advise(in_piece(**piece, layout_->begin(i), {range.from, to}), advice);
+    }
+  }
+
   std::shared_ptr<const void> hold() const override {
     auto held = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     const std::set<SourcePtr> all = sources();

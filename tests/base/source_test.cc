@@ -416,6 +416,36 @@ TEST(Verification, OfAConcatenationIsTheWorstOfItsParts) {
   EXPECT_EQ(concat({verified("transport"), verified("mismatch")})->verification(), "mismatch");
   EXPECT_EQ(concat({in_memory("a"), in_memory("b")})->verification(), "");
 }
+// Ten bytes, and the ranges that it got advice about.
+class AdvisedBytes final : public Source {
+ public:
+  uint64_t size() const override { return 10; }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    return in_memory("0123456789")->read(offset, out);
+  }
+  void advise(ByteRange range, Advice) const override { ranges.emplace_back(range.from, range.to); }
+
+  mutable std::vector<std::pair<uint64_t, uint64_t>> ranges;
+};
+TEST(Advice, ReachesTheSourcesThatHaveTheBytes) {
+  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+  const auto first = std::make_shared<AdvisedBytes>();
+  const auto second = std::make_shared<AdvisedBytes>();
+  const SourcePtr both = concat({in_memory("head"), first, second});
+  const auto part = std::make_shared<Slice>(slice(both, 2, 20).value());
+  part->advise({0, 100}, Advice::reads_soon);
+  EXPECT_EQ(first->ranges, (Ranges{{0, 10}}));
+  EXPECT_EQ(second->ranges, (Ranges{{0, 8}}));
+  part->advise({5, 6}, Advice::reads_soon);
+  EXPECT_EQ(first->ranges, (Ranges{{0, 10}, {3, 4}}));
+  const Later<SourcePtr> later([=]() -> Result<SourcePtr> { return second; });
+  const SourcePtr lazily = lazy(10, later);
+  lazily->advise({1, 2}, Advice::has_read);
+  EXPECT_EQ(second->ranges.size(), 1u) << "it must not be computed for this";
+  ASSERT_TRUE(later.get());
+  lazily->advise({1, 2}, Advice::has_read);
+  EXPECT_EQ(second->ranges.back(), std::pair(uint64_t{1}, uint64_t{2}));
+}
 TEST(Cancel, EndsReadsOfAFile) {
   const TemporaryDirectory directory;
   const SourcePtr source = file(directory, "0123456789");

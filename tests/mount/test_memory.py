@@ -1,16 +1,16 @@
 """The memory and the descriptors of a server. In a memory cgroup of 256 MB it drops the least recently used models, refuses requests beyond that, and is never killed by the kernel."""
 import contextlib
-import ctypes
 import errno
 import io
 import json
-import mmap
 import resource
+import statistics
 import struct
 import zipfile
 
 from mounting import MountTestCase, Tensor, is_sanitized, os, subprocess, unittest, until, WEIGHTFS
 from memory_cgroup import Cgroup
+import page_cache
 
 LIMIT = 256 << 20
 
@@ -219,28 +219,17 @@ class MemoryCgroup(MountTestCase):
         self.assertEqual(self.read("mnt", "00000.safetensors", "npy", "tensor.0.npy")[-4:], b"0000")
         self.assertLess(self.peak(), LIMIT // 2 + (32 << 20))
 
-    def cached_share(self, path):
-        """The share of the file that is in the page cache."""
-        size = os.path.getsize(path)
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE) as mapping:
-            pages = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
-            address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
-            self.assertEqual(ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(len(pages) * mmap.PAGESIZE), pages), 0)
-        return sum(page & 1 for page in pages) / len(pages)
-
     def share_after_read(self, megabytes):
         """Mounts a model that is not in the page cache, and reads its tensor; the share of its file that is cached then."""
         block = os.urandom(1 << 20)
         source = self.write("models/big.safetensors", safetensors("big", megabytes << 20) + block * megabytes)
-        os.sync()
         point = self.serve(self.path("models"))
-        with open(source, "rb") as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        self.assertLess(self.cached_share(source), 0.1)
+        page_cache.drop(source)
+        self.assertLess(statistics.mean(page_cache.cached_pages(source)), 0.1)
         with open(os.path.join(point, "big.safetensors", "tensors", "big"), "rb", buffering=0) as file:
             for _ in range(megabytes):
                 self.assertEqual(file.read(1 << 20), block)
-        return self.cached_share(source)
+        return statistics.mean(page_cache.cached_pages(source))
 
     def test_pages_of_a_container_that_does_not_fit_twice_are_released(self):
         self.assertLess(self.share_after_read(160), 0.1)
