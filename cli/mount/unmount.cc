@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -22,6 +23,9 @@ namespace weightfs {
 namespace {
 
 constexpr const char* kUnresponsive = "path not responding";
+
+// Longer than for reports: on a busy machine the kernel can take seconds to unmount.
+constexpr std::chrono::seconds kTimeout{10};
 
 // A resolved path and its mount. Resolving with O_PATH sends no request to a server and triggers no automount
 // (O_DIRECTORY would).
@@ -74,7 +78,7 @@ Map find_mount_root(const std::string& path) {
 }  // namespace
 
 Result<Mount> weightfs_at(const std::string& path) {
-  const auto result = run_isolated_or_here([&] { return find_mount_root(path); });
+  const auto result = run_isolated_or_here([&] { return find_mount_root(path); }, kTimeout);
   if (!result) return failure(Code::io, fmt::format("{}: {}", path, kUnresponsive));
   if (const auto error = find_number(*result, "error").value_or(0); error != 0)
     return failure(io_error(path, static_cast<int>(error)));
@@ -106,13 +110,14 @@ UnmountResult unmount_here(const Mount& mount, Detach detach) {
 }
 
 UnmountResult unmount(const Mount& mount, Detach detach) {
-  const auto result = run_isolated_or_here([&] {
+  const auto unmount = [&] {
     const UnmountResult unmounted = unmount_here(mount, detach);
     Map out;
     out.append("end", static_cast<uint64_t>(unmounted.status));
     out.append("why", unmounted.why);
     return out;
-  });
+  };
+  const auto result = run_isolated_or_here(unmount, kTimeout);
   if (!result) return {UnmountResult::unresponsive, kUnresponsive};
   return {static_cast<UnmountResult::Status>(find_number(*result, "end").value_or(UnmountResult::refused)),
           find_text(*result, "why").value_or("")};

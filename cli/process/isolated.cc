@@ -162,8 +162,8 @@ std::vector<IsolatedResult> run_isolated(const std::vector<IsolatedTask>& tasks,
   return results;
 }
 
-IsolatedResult run_isolated_or_here(const IsolatedTask& task) {
-  IsolatedResult result = run_isolated({task}).front();
+IsolatedResult run_isolated_or_here(const IsolatedTask& task, std::chrono::milliseconds timeout) {
+  IsolatedResult result = run_isolated({task}, timeout).front();
   return result || result.error() == IsolationError::timed_out ? result : task();
 }
 

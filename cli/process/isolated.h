@@ -30,7 +30,7 @@ std::vector<IsolatedResult> run_isolated(const std::vector<IsolatedTask>& tasks,
                                          std::chrono::milliseconds timeout = kIsolatedTimeout);
 
 /// Runs one task. If no process can be started, it runs in this process, and may block.
-IsolatedResult run_isolated_or_here(const IsolatedTask& task);
+IsolatedResult run_isolated_or_here(const IsolatedTask& task, std::chrono::milliseconds timeout = kIsolatedTimeout);
 
 /// Ends this child when its parent exits. A task that changes its ids must call it again, because the kernel resets the
 /// setting.

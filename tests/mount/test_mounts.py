@@ -365,7 +365,7 @@ class Unmounting(Case):
         others = self.path("others", "mnt")
         subprocess.run(["mount", "-t", "tmpfs", "none", others], check=True)
         self.addCleanup(lambda: is_mounted(others) and subprocess.run(["umount", others], check=True))
-        umount = subprocess.Popen(["strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=umount2", "-e", "inject=umount2:delay_enter=1000000",
+        umount = subprocess.Popen(["strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=umount2", "-e", "inject=umount2:delay_enter=3000000",
                                    WEIGHTFS, "umount", self.path("his", "mnt")], env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
 
         def is_about_to_unmount(pid):
