@@ -25,6 +25,7 @@ if os.environ.get("ATTACKS") == "ci":
     ATTACKS = {name: attack for name, attack in ATTACKS.items() if name in kept}
 WORKERS = int(os.environ.get("ATTACKS_WORKERS", "2"))  # as many as CI has cores
 MISMATCH = 7
+RUNS = 3  # of an attack that takes too long: a busy host of virtual machines adds to the CPU time
 SLOWDOWN = limits.DEBUG_SLOWDOWN if limits.is_debug_build(WEIGHTFS) else 1
 
 
@@ -50,8 +51,27 @@ class Results:
         self.started[name] = None  # its text may be long
         return result
 
+    def repeat(self, name):
+        """Measures an attack once more, when no other runs."""
+        for other in self.started.values():
+            if other is not None:
+                other.exception()
+        return self.pool.submit(runner.measure, WEIGHTFS, name, SLOWDOWN).result()
+
     def close(self):
         self.pool.shutdown(cancel_futures=True)
+
+
+def cpu_limit(attack, result, verb, empty):
+    run = result["runs"][verb]
+    requests = (run.get("walk") or {}).get("requests", 0)
+    return (limits.cpu_limit(result["bytes"], attack, SLOWDOWN) + empty[verb]["cpu"] +
+            (requests * limits.CPU_PER_REQUEST_S + run.get("lines", 0) * limits.CPU_PER_LINE_S) * SLOWDOWN)
+
+
+def takes_too_long(attack, result, empty):
+    return any(run["status"] in ("timeout", "SIGXCPU") or run["cpu"] > cpu_limit(attack, result, verb, empty)
+               for verb, run in result.get("runs", {}).items())
 
 
 def problems(attack, result, empty):
@@ -70,9 +90,7 @@ def problems(attack, result, empty):
         memory = limits.memory_limit(result["bytes"], attack) + empty[verb]["memory"]
         if run["memory"] > memory:
             found.append(f"{verb}: {run['memory'] / 1e6:.0f} MB of memory, limit {memory / 1e6:.0f} MB")
-        requests = (run.get("walk") or {}).get("requests", 0)
-        cpu = limits.cpu_limit(result["bytes"], attack, SLOWDOWN) + empty[verb]["cpu"] + requests * limits.CPU_PER_REQUEST_S * SLOWDOWN
-        cpu += run.get("lines", 0) * limits.CPU_PER_LINE_S * SLOWDOWN
+        cpu = cpu_limit(attack, result, verb, empty)
         if run["cpu"] > cpu:
             found.append(f"{verb}: {run['cpu']:.1f} s of CPU, limit {cpu:.1f} s")
     walk = result["runs"].get("walk")
@@ -94,8 +112,12 @@ class Attacks(unittest.TestCase):
 
 def make_test(name):
     def test(self):
-        found = problems(ATTACKS[name], self.results.get(name), self.results.empty)
-        self.assertEqual(found, [], f"{ATTACKS[name].format}: {ATTACKS[name].what}")
+        attack, empty = ATTACKS[name], self.results.empty
+        result = self.results.get(name)
+        for _ in range(1, RUNS):
+            if takes_too_long(attack, result, empty):
+                result = self.results.repeat(name)
+        self.assertEqual(problems(attack, result, empty), [], f"{attack.format}: {attack.what}")
     test.__doc__ = ATTACKS[name].what
     return test
 

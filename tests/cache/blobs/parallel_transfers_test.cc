@@ -14,7 +14,6 @@ namespace weightfs::test::parallel_transfers_test {
 namespace {
 
 using fetch_fixture::quick_retries;
-using fetch_fixture::short_patience;
 
 constexpr size_t kSize = 33'333'333;
 const std::string& body() {
@@ -71,7 +70,7 @@ std::map<uint64_t, uint64_t> ranges_of(const HttpServer& server) {
 // The blob as a reader gets it: downloaded from these URLs, and verified.
 class ParallelTransfers : public testing::Test {
  protected:
-  std::string downloaded(const std::vector<std::string>& urls, http::Options http = short_patience()) const {
+  std::string downloaded(const std::vector<std::string>& urls, http::Options http = {}) const {
     StoreOptions options{.directory = temporary.path("cache"), .quota = 1 << 30};
     options.fetching.http = std::make_shared<http::Client>(http);
     options.fetching.options = quick_retries();

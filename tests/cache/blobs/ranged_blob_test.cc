@@ -16,7 +16,6 @@ namespace weightfs::test::ranged_blob_test {
 namespace {
 
 using fetch_fixture::quick_retries;
-using fetch_fixture::short_patience;
 using testing::HasSubstr;
 
 constexpr uint64_t kMiB = 1024 * 1024;
@@ -33,7 +32,7 @@ class RangedBlobTest : public testing::Test {
     options.directory = directory;
     options.quota = 1 << 30;
     options.fetching.options = quick_retries();
-    options.fetching.http = std::make_shared<http::Client>(short_patience());
+    options.fetching.http = std::make_shared<http::Client>(http::Options());
     options.fetching.verify_whole = verify_whole;
     options.fetching.wait_for_ranges = wait_for_ranges;
     return blob_store(std::move(options));
@@ -295,7 +294,7 @@ TEST_F(RangedBlobTest, BlobAtAUrlOfAContainerIsVerifiedFirst) {
   StoreOptions options;
   options.directory = directory;
   options.fetching.options = quick_retries();
-  http::Options http = short_patience();
+  http::Options http;
   http.allow_private_urls = true;
   options.fetching.http = std::make_shared<http::Client>(http);
   const auto cache = blob_store(std::move(options));

@@ -22,7 +22,6 @@ namespace {
 
 using blobs::ReadAhead;
 using fetch_fixture::quick_retries;
-using fetch_fixture::short_patience;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -45,7 +44,7 @@ class RemoteSourceTest : public testing::Test {
     options.directory = directory;
     options.quota = quota;
     options.fetching.options = quick_retries();
-    if (!offline) options.fetching.http = std::make_shared<http::Client>(short_patience());
+    if (!offline) options.fetching.http = std::make_shared<http::Client>(http::Options());
     return blob_store(std::move(options));
   }
   Result<SourcePtr> open(const BlobStorePtr& in, const std::string& path = "/model.gguf") const {

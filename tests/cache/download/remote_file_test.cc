@@ -343,7 +343,7 @@ TEST(RemoteFile, CredentialsAreSentOnlyToTheirOrigin) {
     wire.send(answer("307 Temporary", "", {"Location: " + other.url("/link")}));
   });
   const std::vector<Origin> origins = {{server.url("/m"), http::Trust::user, std::make_shared<Secret>()}};
-  const auto http = std::make_shared<http::Client>(short_patience());
+  const auto http = std::make_shared<http::Client>(http::Options());
   RemoteFile file(http, "model", origins, kSize, quick_retries());
   EXPECT_EQ(fetched(file).text(), describe(kBody));
   EXPECT_EQ(fetched(file, 1000).text(), describe(kBody.substr(1000)));

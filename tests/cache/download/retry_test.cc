@@ -31,7 +31,8 @@ TEST(RemoteFileRetries, ResumesAfterResetAndStall) {
       wire.send(head(kSize) + kBody.substr(0, 5000));
       stalls ? wire.stall() : wire.reset();
     });
-    EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(kBody));
+    const auto file = file_at(kSize, {server.url("/m")}, quick_retries(), short_patience());
+    EXPECT_EQ(fetched(*file).text(), describe(kBody));
     EXPECT_EQ(server.requests().size(), 2u);
     EXPECT_EQ(server.requests()[1].header("if-match"), "");
   }
@@ -246,7 +247,7 @@ TEST(RemoteFileRetries, DeniedRequestNamesCredentials) {
   });
   const auto error_from = [&](const std::string& url) {
     const std::vector<Origin> origins = {{url, http::Trust::user, std::make_shared<Refused>()}};
-    const auto http = std::make_shared<http::Client>(short_patience());
+    const auto http = std::make_shared<http::Client>(http::Options());
     RemoteFile file(http, "model", origins, std::nullopt, quick_retries());
     const std::string message = fetched(file).error->message;
     EXPECT_EQ(file.query_size(kNeverStop).error().message, message);

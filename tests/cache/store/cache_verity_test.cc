@@ -22,7 +22,6 @@ namespace weightfs::test::cache_verity_test {
 namespace {
 
 using fetch_fixture::quick_retries;
-using fetch_fixture::short_patience;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -80,7 +79,7 @@ class CacheVerityTest : public StoreDirectory {
   }
   std::shared_ptr<blobs::StoreCore> core(const store::BlobBackendPtr& in) const {
     StoreOptions options;
-    options.fetching.http = std::make_shared<http::Client>(short_patience());
+    options.fetching.http = std::make_shared<http::Client>(http::Options());
     options.fetching.options = quick_retries();
     return std::make_shared<blobs::StoreCore>(in, std::move(options));
   }

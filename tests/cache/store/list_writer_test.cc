@@ -24,7 +24,6 @@ namespace weightfs::test::list_writer_test {
 namespace {
 
 using fetch_fixture::quick_retries;
-using fetch_fixture::short_patience;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -86,7 +85,7 @@ class BlockListsTest : public StoreDirectory {
                            const std::scoped_lock lock(mutex);
                            log.push_back(line);
                          }};
-    options.fetching.http = std::make_shared<http::Client>(short_patience());
+    options.fetching.http = std::make_shared<http::Client>(http::Options());
     options.fetching.options = quick_retries();
     return blob_store(std::move(options));
   }
