@@ -53,15 +53,26 @@ EXCLUSIVE = ("test_mounts", "test_system", "package_test", "conform")
 # Jobs that measure CPU time and memory. They run last, one at a time.
 ALONE = ("test_attacks", "test_changes", "test_memory")
 
-# Mount tests that are not repeated with sanitizers. They test processes, units, limits and the sandbox, which sanitizers
-# change (no address limit, no seccomp), or system calls (test_nothing_runs, test_pickles), and read containers only through
-# code that the others run, too. The lists and signatures of test_s3 are tested in cache_test, its downloads in test_urls.
-NOT_SANITIZED = ("test_doctor", "test_fleet", "test_kubernetes", "test_memory", "test_mounts", "test_nothing_runs", "test_pickles",
-                 "test_real_servers", "test_s3", "test_sandbox", "test_service", "test_starting", "test_system", "test_systemd", "test_views_gguf")
-# Unit tests that are not repeated with sanitizers: they repeat a few operations a million times.
-TOO_LONG = ":".join(("All/HostileValues.StayWithinBudget/cache_*", "ArchiveBudget.HostileArchivesStayWithinTheBudget",
-                     "PytorchZip.SharedValuesExhaustTheBudget", "SafetensorsIndex.ShardsShareOneBudget",
-                     "TvmParams.BoundsMemoryOfNamesAndHeaders"))
+# Mount tests that are not repeated with sanitizers: each start of a sanitized program takes half a second. The others run all code
+# of the mount: the session, the tree, the views, nested archives, downloads during reads.
+NOT_SANITIZED = (
+    # Processes, units, limits and the sandbox, which sanitizers change: no address limit, no seccomp.
+    "test_confinement", "test_doctor", "test_fleet", "test_kubernetes", "test_memory", "test_mounts", "test_sandbox", "test_service",
+    "test_starting", "test_system", "test_systemd",
+    # System calls: nothing is run.
+    "test_nothing_runs", "test_pickles",
+    # The code of these verbs is tested in cli_test, that of the values in formats_test, that of the views in fs_test.
+    "test_compare", "test_dequantised", "test_export", "test_views_gguf",
+    # Names, lists, credentials, retries and crashes of the cache are tested in cache_test and sources_test; test_urls, test_url_ranges
+    # and test_fetch_and_cache download through the mount.
+    "test_fetching", "test_fetching_crashes", "test_hub", "test_oci", "test_ollama", "test_real_servers", "test_registry", "test_s3",
+    "test_url_names")
+# Unit tests that are not repeated with sanitizers: they repeat a few operations a hundred thousand times or more.
+TOO_LONG = ":".join(("All/HostileValues.StayWithinBudget/cache_*", "All/HostileValues.StayWithinBudget/mlf_*",
+                     "ArchiveBudget.HostileArchivesStayWithinTheBudget", "Deviation.OfLargeTensorsDoesNotDependOnTheThreads",
+                     "HuggingfaceFiles.TooManyValuesAreRefused", "PytorchZip.SharedValuesExhaustTheBudget",
+                     "SafetensorsIndex.ShardsShareOneBudget", "Statistics.OfLargeTensorsDoNotDependOnTheThreads",
+                     "TvmParams.BoundsMemoryOfNamesAndHeaders", "Zip.ListsHundredThousandMembers*"))
 
 # May be run once more: not after a crash or a finding of a sanitizer.
 Result = collections.namedtuple("Result", "passed failed skipped output times repeatable spent", defaults=("", {}, False, 0))
