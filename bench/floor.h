@@ -39,9 +39,13 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
+/// Whether the threads have one descriptor of the device, or one each.
+enum class Device { shared, cloned };
+
 /// Mounts, serves with libfuse's own threads until the mount is gone or a signal asks to end; the process's exit
 /// status. `user` is what fuse_req_userdata gives.
-inline int serve(const fuse_lowlevel_ops& operations, void* user, const char* mountpoint) {
+inline int serve(const fuse_lowlevel_ops& operations, void* user, const char* mountpoint,
+                 Device device = Device::shared) {
   fuse_args args{};
   for (const char* arg : {"floor", "-oro,fsname=floor,subtype=floor"})
     if (fuse_opt_add_arg(&args, arg) != 0) return 1;
@@ -49,7 +53,10 @@ inline int serve(const fuse_lowlevel_ops& operations, void* user, const char* mo
   if (fuse_session* session = fuse_session_new(&args, &operations, sizeof operations, user)) {
     if (fuse_set_signal_handlers(session) == 0) {
       if (fuse_session_mount(session, mountpoint) == 0) {
-        status = fuse_session_loop_mt(session, nullptr) < 0 ? 1 : 0;
+        fuse_loop_config* const threads = fuse_loop_cfg_create();
+        fuse_loop_cfg_set_clone_fd(threads, device == Device::cloned ? 1 : 0);
+        status = fuse_session_loop_mt(session, threads) < 0 ? 1 : 0;
+        fuse_loop_cfg_destroy(threads);
         fuse_session_unmount(session);
       }
       fuse_remove_signal_handlers(session);

@@ -1,6 +1,7 @@
 // floor_read: the fastest plain way to show a range of a local file as a file. One file, `data`, is answered by pread
 // into a buffer that each thread keeps; with --splice by passing the descriptor to libfuse, with --map out of a mapping
-// of the file. The kernel caches it for as long as it is mounted.
+// of the file. With --clone-fd each thread has its own descriptor of /dev/fuse. The kernel caches the file for as long
+// as it is mounted.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -101,16 +102,21 @@ void read_data(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_f
 }
 
 int usage() {
-  std::fputs("usage: floor_read [--splice|--map] FILE OFFSET SIZE MOUNTPOINT\n", stderr);
+  std::fputs("usage: floor_read [--splice|--map] [--clone-fd] FILE OFFSET SIZE MOUNTPOINT\n", stderr);
   return 2;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto has_option = [&](const char* option) { return argc > 1 && std::strcmp(argv[1], option) == 0; };
+  char** operands = argv + 1;
+  const auto has_option = [&](const char* option) {
+    const bool has = operands < argv + argc && std::strcmp(*operands, option) == 0;
+    operands += has ? 1 : 0;
+    return has;
+  };
   const Reply reply = has_option("--splice") ? Reply::splice : has_option("--map") ? Reply::map : Reply::buffer;
-  char** const operands = argv + (reply == Reply::buffer ? 1 : 2);
+  const Device device = has_option("--clone-fd") ? Device::cloned : Device::shared;
   if (argv + argc - operands != 4) return usage();
   const auto offset = number<off_t>(operands[1]);
   const auto size = number<off_t>(operands[2]);
@@ -135,5 +141,5 @@ int main(int argc, char** argv) {
   operations.getattr = getattr;
   operations.open = open_data;
   operations.read = read_data;
-  return serve(operations, &range, operands[3]);
+  return serve(operations, &range, operands[3], device);
 }
