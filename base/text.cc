@@ -40,6 +40,10 @@ bool is_control(std::string_view text) {
 }
 
 bool is_utf8(std::string_view text) {
+  // No early exit from the loop, so that the compiler can vectorise it.
+  uint8_t bits = 0;
+  for (const char c : text) bits |= static_cast<uint8_t>(c);
+  if (bits < 0x80) return true;
   while (!text.empty()) {
     const size_t length = utf8_sequence(text);
     if (length == 0) return false;

@@ -81,8 +81,12 @@ class TensorList {
   bool empty() const { return entries_.empty(); }
   const TensorView operator[](size_t i) const;
   const TensorView at(size_t i) const;  ///< throws std::out_of_range
+  // Each cheaper than operator[], which makes a Slice.
   std::string_view name(size_t i) const { return {entries_[i].name, entries_[i].name_size}; }
   std::string_view scope(size_t i) const { return kinds_[entries_[i].kind].scope; }
+  const DType* dtype(size_t i) const { return kinds_[entries_[i].kind].dtype; }
+  ShapeView shape(size_t i) const { return kinds_[entries_[i].kind].shape; }
+  bool is_refused(size_t i) const { return entries_[i].source == kRefused; }
   uint64_t nbytes(size_t i) const { return entries_[i].size; }
   uint64_t offset(size_t i) const { return entries_[i].offset; }  ///< of its bytes in their source
   const TensorView front() const { return (*this)[0]; }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -21,18 +22,21 @@ constexpr int kEnd = -1;
 class ByteStream {
  public:
   ByteStream(const Source& source, uint64_t offset, uint64_t size) : source_(source), offset_(offset), left_(size) {}
+  ByteStream(const ByteStream&) = delete;
+  ByteStream& operator=(const ByteStream&) = delete;
 
   // The next byte, which is not consumed; kEnd at the end of the range or on an error.
-  int peek() { return at_ < count_ || fill() ? static_cast<uint8_t>(buffer_[at_]) : kEnd; }
+  int peek() { return next_ != end_ || fill() ? static_cast<uint8_t>(*next_) : kEnd; }
   // The bytes that are in the buffer, at least one after a peek() that was not kEnd.
-  std::string_view buffered() const { return {buffer_.data() + at_, count_ - at_}; }
-  void consume(size_t count = 1) { at_ += count; }
+  std::string_view buffered() const { return {next_, static_cast<size_t>(end_ - next_)}; }
+  void consume(size_t count = 1) { next_ += count; }
 
-  uint64_t consumed() const { return before_ + at_; }
+  uint64_t consumed() const { return before_ + static_cast<uint64_t>(next_ - buffer_.data()); }
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  bool fill() {
+  // Out of line, so that peek() is inlined.
+  [[gnu::noinline]] bool fill() {
     const size_t wanted = static_cast<size_t>(std::min<uint64_t>(buffer_.size(), left_));
     if (wanted == 0 || error_) return false;
     const auto got = read_exact(source_, offset_, std::as_writable_bytes(std::span(buffer_).first(wanted)));
@@ -42,9 +46,9 @@ class ByteStream {
     }
     offset_ += wanted;
     left_ -= wanted;
-    before_ += count_;
-    at_ = 0;
-    count_ = wanted;
+    before_ = consumed();
+    next_ = buffer_.data();
+    end_ = next_ + wanted;
     return true;
   }
 
@@ -53,8 +57,8 @@ class ByteStream {
   uint64_t left_;
   uint64_t before_ = 0;  // bytes before the buffer
   std::vector<char> buffer_ = std::vector<char>(size_t{64} * 1024);
-  size_t at_ = 0;
-  size_t count_ = 0;
+  const char* next_ = buffer_.data();
+  const char* end_ = next_;
   std::optional<Error> error_;
 };
 
@@ -64,6 +68,25 @@ bool is_digit(int c) { return c >= '0' && c <= '9'; }
 bool is_literal(char c) {
   const auto byte = static_cast<uint8_t>(c);
   return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\';
+}
+
+// The same for eight bytes at once.
+bool are_literal(const char* bytes) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  constexpr uint64_t kHighBits = 0x80 * kOnes;
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  const auto has_zero = [](uint64_t w) { return (w - kOnes) & ~w; };  // in the high bit of the byte, or of a later one
+  const uint64_t is_control = (word - 0x20 * kOnes) & ~word;
+  return ((word | is_control | has_zero(word ^ '"' * kOnes) | has_zero(word ^ '\\' * kOnes)) & kHighBits) == 0;
+}
+
+// The number of literal bytes at the beginning.
+size_t literal_run(std::string_view bytes) {
+  size_t run = 0;
+  while (run + sizeof(uint64_t) <= bytes.size() && are_literal(bytes.data() + run)) run += sizeof(uint64_t);
+  while (run < bytes.size() && is_literal(bytes[run])) ++run;
+  return run;
 }
 
 int hex_digit(int c) {
@@ -214,7 +237,7 @@ class JsonParser {
     in_.consume();
     for (int c = in_.peek(); c != kEnd; c = in_.peek()) {
       const std::string_view bytes = in_.buffered();
-      const auto run = static_cast<size_t>(std::find_if_not(bytes.begin(), bytes.end(), is_literal) - bytes.begin());
+      const size_t run = literal_run(bytes);
       text_.append(bytes, 0, run);
       in_.consume(run);
       if (run == bytes.size()) continue;
@@ -282,9 +305,12 @@ class JsonParser {
   // Appends a run of digits to text_; false if there is none.
   bool digits() {
     const size_t before = text_.size();
-    for (int c = in_.peek(); is_digit(c); c = in_.peek()) {
-      text_ += static_cast<char>(c);
-      in_.consume();
+    while (is_digit(in_.peek())) {
+      const std::string_view bytes = in_.buffered();
+      size_t run = 1;
+      while (run < bytes.size() && is_digit(bytes[run])) ++run;
+      text_.append(bytes, 0, run);
+      in_.consume(run);
     }
     return text_.size() > before;
   }

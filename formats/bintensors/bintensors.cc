@@ -27,8 +27,9 @@ Result<LayoutAttempt> read_as(Layout layout, const Container& container, uint64_
 bool has_control_names(const LayoutAttempt& reading) {
   const auto is_control = [](char c) { return (c >= 0 && c < ' ') || c == 0x7F; };
   const auto& tensors = reading.metadata.header.tensors;
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [&](const TensorView& t) { return std::any_of(t.name.begin(), t.name.end(), is_control); });
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (const std::string_view name = tensors.name(i); std::any_of(name.begin(), name.end(), is_control)) return true;
+  return false;
 }
 
 bool is_strict(const Result<LayoutAttempt>& reading) { return reading && reading->metadata.padded_as_written; }

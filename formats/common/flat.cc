@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <functional>
 #include <numeric>
 #include <tuple>
@@ -19,15 +20,16 @@ Error wrong(const TensorView& tensor, const std::string& why) {
   return Error{Code::corrupt, fmt::format("tensor {}: {}", quoted(tensor.name), why)};
 }
 
-Result<void> check_size(const TensorView& tensor, Range range) {
-  if (tensor.dtype == &kUnknownDType) return {};
-  const auto needed = size_in_bytes(*tensor.dtype, tensor.shape);
+Result<void> check_size(const TensorList& tensors, size_t i, Range range) {
+  if (tensors.dtype(i) == &kUnknownDType) return {};
+  const auto needed = size_in_bytes(*tensors.dtype(i), tensors.shape(i));
   const uint64_t size = range.end - range.begin;
+  if (size == needed) return {};
+  const TensorView tensor = tensors[i];
   if (!needed) {
     const char* const why = " that overflows 64 bits or does not fill whole bytes";
     return tl::unexpected(wrong(tensor, fmt::format("a shape of {}{}", tensor.stored_dtype, why)));
   }
-  if (size == *needed) return {};
   return tl::unexpected(
       wrong(tensor, fmt::format("{} bytes, but its shape and dtype {} need {}", size, tensor.stored_dtype, *needed)));
 }
@@ -105,12 +107,22 @@ std::vector<size_t> repeated_names(const TensorList& tensors) {
     uint32_t hash;
     uint32_t place;
   };
-  std::vector<Key> keys;
-  keys.reserve(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const size_t hash = std::hash<std::string_view>{}(tensors.name(i));
-    keys.push_back({static_cast<uint32_t>(hash), static_cast<uint32_t>(i)});
+  std::vector<uint32_t> hashes(tensors.size());
+  for (size_t i = 0; i < hashes.size(); ++i)
+    hashes[i] = static_cast<uint32_t>(std::hash<std::string_view>{}(tensors.name(i)));
+  // Few names share a bucket, so few are compared.
+  const size_t buckets = std::bit_ceil(8 * (hashes.size() + 1));
+  std::vector<bool> used(buckets), shared(buckets);
+  for (const uint32_t hash : hashes) {
+    const size_t bucket = hash % buckets;
+    if (used[bucket])
+      shared[bucket] = true;
+    else
+      used[bucket] = true;
   }
+  std::vector<Key> keys;
+  for (size_t i = 0; i < hashes.size(); ++i)
+    if (shared[hashes[i] % buckets]) keys.push_back({hashes[i], static_cast<uint32_t>(i)});
   // Sorted, not put into a hash table: names that were made to collide cost little more than others.
   std::sort(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
     if (a.hash != b.hash) return a.hash < b.hash;
@@ -127,24 +139,26 @@ std::vector<size_t> repeated_names(const TensorList& tensors) {
 }
 
 Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order) {
-  std::vector<size_t> places(header.tensors.size());
-  std::iota(places.begin(), places.end(), size_t{0});
+  std::vector<uint32_t> places(header.tensors.size());
+  std::iota(places.begin(), places.end(), uint32_t{0});
   // An empty tensor may begin where another one does: the end orders them.
-  if (order == Order::any)
-    std::sort(places.begin(), places.end(), [&](size_t a, size_t b) {
-      const Range one = header.range(a), other = header.range(b);
-      return std::tie(one.begin, one.end, a) < std::tie(other.begin, other.end, b);
-    });
+  const auto is_before = [&](uint32_t a, uint32_t b) {
+    const Range one = header.range(a), other = header.range(b);
+    return std::tie(one.begin, one.end, a) < std::tie(other.begin, other.end, b);
+  };
+  if (order == Order::any && !std::is_sorted(places.begin(), places.end(), is_before))
+    std::sort(places.begin(), places.end(), is_before);
   uint64_t end = 0;
-  for (const size_t i : places) {
+  for (const uint32_t i : places) {
     const auto [begin, next] = header.range(i);
-    const TensorView& tensor = header.tensors[i];
-    if (tensor.name.size() > kMaxNameLength)
+    const size_t length_of_name = header.tensors.name(i).size();
+    if (length_of_name > kMaxNameLength)
       return tl::unexpected(
-          wrong(tensor, fmt::format("a name of {} bytes, more than {}", tensor.name.size(), kMaxNameLength)));
+          wrong(header.tensors[i], fmt::format("a name of {} bytes, more than {}", length_of_name, kMaxNameLength)));
     if (begin != end || next < begin)
-      return tl::unexpected(wrong(tensor, fmt::format("bytes [{}, {}) where byte {} is next", begin, next, end)));
-    TRY_VOID(check_size(tensor, {begin, next}));
+      return tl::unexpected(
+          wrong(header.tensors[i], fmt::format("bytes [{}, {}) where byte {} is next", begin, next, end)));
+    TRY_VOID(check_size(header.tensors, i, {begin, next}));
     end = next;
   }
   if (const uint64_t there = file->size() - kPrefix - length; end != there)

@@ -126,7 +126,7 @@ void add_file(ModelAssembly& assembly, const std::string& name, const SourcePtr&
 
 Model finish(ModelAssembly assembly) {
   for (const size_t place : flat::repeated_names(assembly.model.tensors))
-    assembly.warnings.add("tensor {}: duplicate name", quoted(assembly.model.tensors[place].name));
+    assembly.warnings.add("tensor {}: duplicate name", quoted(assembly.model.tensors.name(place)));
   assembly.model.format = "gguf";
   assembly.model.add_facts = [facts = assembly.facts](Map& metadata) { facts.add_to(metadata); };
   assembly.model.warnings = std::move(assembly.warnings).take();

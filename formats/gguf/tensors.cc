@@ -16,7 +16,7 @@ namespace {
 std::optional<uint64_t> laid_out(const File& file, uint64_t alignment) {
   uint64_t end = 0;
   for (size_t i = 0; i < file.tensors.size(); ++i) {
-    const auto size = size_in_bytes(*tensor_type(file.types[i]).dtype, file.tensors[i].shape);
+    const auto size = size_in_bytes(*tensor_type(file.types[i]).dtype, file.tensors.shape(i));
     if (!size || file.tensors.offset(i) != end || __builtin_add_overflow(end, *size, &end)) return std::nullopt;
     const auto padded = round_up(end, alignment);
     if (!padded) return std::nullopt;
@@ -67,11 +67,7 @@ class TensorPlacer {
     else
       model_.tensors.append(listed);
     collect_offsets(first);
-    for (size_t i = 0; i < file_.types.size(); ++i) {
-      TensorView tensor = model_.tensors[first + i];
-      place(file_.types[i], model_.tensors.offset(first + i), tensor);
-      model_.tensors.replace(first + i, tensor);
-    }
+    for (size_t i = 0; i < file_.types.size(); ++i) place(file_.types[i], first + i);
     for (const auto& [id, strange] : strange_)
       file_.warnings.add("{}{} of type {}: {}", strange.count, strange.count == 1 ? " tensor" : " tensors", id,
                          tensor_type(id).note);
@@ -87,21 +83,28 @@ class TensorPlacer {
     uint64_t count = 0;  // of its tensors
   };
 
-  void place(uint32_t id, uint64_t offset, TensorView& tensor) {
-    const TensorType type = tensor_type(id);
-    UnknownType* strange = type.note.empty() ? nullptr : &strange_type(id, type);
-    if (strange != nullptr) ++strange->count;
-    if (strange != nullptr) tensor.stored_dtype = strange->spelling;
-    if (auto range = range_of(offset, tensor))
-      tensor.source = std::move(*range);
-    else
-      file_.warnings.add("tensor {}: {}", quoted(tensor.name), range.error().message);
+  void place(uint32_t id, size_t tensor) {
+    TensorList& tensors = model_.tensors;
+    const uint64_t offset = tensors.offset(tensor);
+    if (const TensorType type = tensor_type(id); !type.note.empty()) {
+      UnknownType& strange = strange_type(id, type);
+      ++strange.count;
+      TensorView spelled = tensors[tensor];
+      spelled.stored_dtype = strange.spelling;
+      tensors.replace(tensor, spelled);
+    }
+    const auto range = range_of(offset, tensor);
+    tensors.set_source(tensor, range.value_or(Slice()));
+    if (!range) file_.warnings.add("tensor {}: {}", quoted(tensors.name(tensor)), range.error().message);
     if (offset % file_.alignment != 0)
-      file_.warnings.add("tensor {}: offset {} is not a multiple of {}", quoted(tensor.name), offset, file_.alignment);
+      file_.warnings.add("tensor {}: offset {} is not a multiple of {}", quoted(tensors.name(tensor)), offset,
+                         file_.alignment);
   }
 
-  Result<Slice> range_of(uint64_t offset, const TensorView& tensor) {
-    const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
+  Result<Slice> range_of(uint64_t offset, size_t tensor) {
+    const DType& dtype = *model_.tensors.dtype(tensor);
+    const ShapeView shape = model_.tensors.shape(tensor);
+    const auto size = size_in_bytes(dtype, shape);
     uint64_t begin = 0;
     const bool overflows = __builtin_add_overflow(section_, offset, &begin);
     // Without the padding at its end, a file ends before a tensor of no bytes begins.
@@ -109,8 +112,8 @@ class TensorPlacer {
       begin = std::min(begin, bytes_->size());
     if (overflows || begin > bytes_->size())
       return failure(Code::corrupt, fmt::format("offset {} is outside the file", offset));
-    if (tensor.dtype == &kUnknownDType) return slice(bytes_, begin, up_to_the_next(offset));
-    if (!size) return failure(Code::corrupt, why_no_size(*tensor.dtype, tensor.shape));
+    if (&dtype == &kUnknownDType) return slice(bytes_, begin, up_to_the_next(offset));
+    if (!size) return failure(Code::corrupt, why_no_size(dtype, shape));
     if (*size > bytes_->size() - begin)
       return failure(Code::corrupt, fmt::format("{} bytes left, {} needed", bytes_->size() - begin, *size));
     return slice(bytes_, begin, *size);
@@ -120,7 +123,7 @@ class TensorPlacer {
   void collect_offsets(size_t first) {
     const TensorList& tensors = model_.tensors;
     bool has_unknown = false;
-    for (size_t i = first; i < tensors.size(); ++i) has_unknown |= tensors[i].dtype == &kUnknownDType;
+    for (size_t i = first; i < tensors.size(); ++i) has_unknown |= tensors.dtype(i) == &kUnknownDType;
     if (!has_unknown) return;
     for (size_t i = first; i < tensors.size(); ++i) offsets_.push_back(tensors.offset(i));
     std::sort(offsets_.begin(), offsets_.end());
@@ -150,9 +153,9 @@ class TensorPlacer {
       uint64_t size;
     };
     const auto each_placed = [&](const auto& use) {
-      for (size_t i = first; i < model_.tensors.size(); ++i)
-        if (const Slice bytes = model_.tensors[i].source; !bytes.refused())
-          use(Placed{i, bytes.offset(), bytes.size()});
+      const TensorList& tensors = model_.tensors;
+      for (size_t i = first; i < tensors.size(); ++i)
+        if (!tensors.is_refused(i)) use(Placed{i, tensors.offset(i), tensors.nbytes(i)});
     };
     // A tensor without bytes begins where the next one does.
     const auto before = [](const Placed& a, const Placed& b) {
@@ -160,7 +163,7 @@ class TensorPlacer {
     };
     uint64_t count = 0;
     uint64_t end = std::min(section_, bytes_->size());
-    const auto name = [&](size_t tensor) { return quoted(model_.tensors[tensor].name); };
+    const auto name = [&](size_t tensor) { return quoted(model_.tensors.name(tensor)); };
     const auto check_next = [&](const Placed& next) {
       const auto [tensor, begin, size] = next;
       const uint64_t padded = round_up(end, file_.alignment).value_or(end);

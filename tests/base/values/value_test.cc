@@ -155,6 +155,21 @@ TEST(ParseJson, RefusesInvalidJson) {
     EXPECT_TRUE(parsed(bad).starts_with("error: ")) << bad;
 }
 
+TEST(ParseJson, AcceptsTheSameBytesAtEveryPlaceOfAString) {
+  for (size_t length = 1; length <= 10; ++length)
+    for (size_t place = 0; place < length; ++place)
+      for (int byte = 0; byte < 256; ++byte) {
+        std::string text(length, 'a');
+        text[place] = static_cast<char>(byte);
+        const bool is_literal = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+        const std::string json = '"' + text + '"';
+        if (is_literal)
+          EXPECT_EQ(parsed(json), json);
+        else
+          EXPECT_TRUE(parsed(json).starts_with("error: ")) << byte << " at " << place << " of " << length;
+      }
+}
+
 TEST(ParseJson, BoundsTheNesting) {
   const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_EQ(parsed(nested(kMaxDepth)), nested(kMaxDepth));
