@@ -44,7 +44,8 @@ struct ByteRange {
 
 /// What a reader does with bytes.
 enum class Advice {
-  reads_soon,  ///< they are requested from the disk, if they are few (128 KiB) and not in the page cache
+  reads_soon,  ///< they are requested from the disk, at most its read-ahead (by default 128 KiB), unless they are
+               ///< cached
   has_read     ///< their pages are released, unless other programs have mapped them
 };
 
@@ -94,7 +95,7 @@ class Source {
   /// cache: nothing otherwise, and read() is to be called. Fails as reads do.
   virtual Result<std::optional<MappedBytes>> map(uint64_t /*offset*/, size_t /*size*/) const { return std::nullopt; }
 
-  /// Advises about the pages of local files that have these bytes. Waits for no disk, and does not fail.
+  /// Advises about the pages of local files that have these bytes. Does not wait for them; errors are ignored.
   virtual void advise(ByteRange /*range*/, Advice /*advice*/) const {}
 
   /// Keeps the cached bytes of this source cached, and its file open, while the returned object exists; null if they

@@ -118,7 +118,7 @@ class Unmounter {
     constexpr std::chrono::milliseconds kBusyRetryTime{500};
     const auto limit = std::chrono::steady_clock::now() + kBusyRetryTime;
     for (;;) {
-      UnmountResult unmounted = unmount(mount, detach_);
+      UnmountResult unmounted = unmount(mount, detach_, kUnmountTimeout);
       if (unmounted.status != UnmountResult::busy || std::chrono::steady_clock::now() >= limit) return unmounted;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -163,7 +163,7 @@ Exit umount(const UmountArguments& arguments) {
   Exit status = Exit::ok;
   if (arguments.all) targets = mounts_of_user();
   for (const std::string& path : arguments.paths) {
-    const auto mount = weightfs_at(path);
+    const auto mount = weightfs_at(path, kUnmountTimeout);
     if (mount) {
       targets.push_back({path, *mount});
     } else {

@@ -34,7 +34,6 @@ void release_pages(int fd, ByteRange range) {
 
 // At most the read-ahead of the disk: the kernel ignores what exceeds it.
 void request_pages(int fd, ByteRange range) {
-  if (is_cached(fd, range.to - 1)) return;
   ::posix_fadvise(fd, static_cast<off_t>(range.from), static_cast<off_t>(range.to - range.from), POSIX_FADV_WILLNEED);
 }
 

@@ -26,13 +26,13 @@ Check check_certificates() {
 }
 
 Check check_descriptors() {
-  constexpr rlim_t kMinDescriptors = 4096;  // a model may have a thousand files, a mount many models
+  constexpr rlim_t kMinDescriptors = 4096;  // a model may have a thousand files, which may be read at once
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {"open files", Verdict::warning, "limit unknown"};
   if (limit.rlim_max == RLIM_INFINITY) return {"open files", Verdict::ok, "no limit"};
   const std::string found = fmt::format("at most {}", limit.rlim_max);
   if (limit.rlim_max >= kMinDescriptors) return {"open files", Verdict::ok, found};
-  return {"open files", Verdict::warning, fmt::format("{}: a mount keeps every file of its models open", found),
+  return {"open files", Verdict::warning, fmt::format("{}: each file that is read needs one", found),
           "raise the hard limit (`ulimit -Hn`, LimitNOFILE=)"};
 }
 

@@ -105,9 +105,10 @@ std::string metrics_of(const MountState& state) {
   page.add("weightfs_read_bytes_total", "counter", "Bytes returned to readers.", state.statistics.bytes());
   page.add("weightfs_open_files", "gauge", "Open files.", state.statistics.open_files());
   page.describe("weightfs_opened_files_total", "counter",
-                "Opened files, by tier: passed through by the kernel, or read by the server.");
+                "Opened files, by tier: passed through by the kernel, or read by the server, by reason.");
   page.add(state.passthrough.passthrough_opens(), label("tier", "passthrough"));
-  page.add(state.passthrough.server_opens(), label("tier", "server"));
+  for (const auto& [reason, count] : state.passthrough.server_opens())
+    page.add(count, fmt::format("{},{}", label("tier", "server"), label("reason", reason)));
   const StoreStatus status = state.store->in_progress_status();
   page.add("weightfs_cache_hits_total", "counter", "Blobs that were cached or local at their first read.", status.hits);
   page.add("weightfs_cache_misses_total", "counter", "Blobs that were downloaded.", status.misses);

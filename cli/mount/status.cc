@@ -52,9 +52,11 @@ Map passthrough_of(const MountState& state) {
   constexpr size_t kMaxListed = 1000;
   const fuse::Passthrough& passthrough = state.passthrough;
   const std::string reason = passthrough.unavailable();
+  uint64_t server_opens = 0;
+  for (const auto& [why, count] : passthrough.server_opens()) server_opens += count;
   Map opened;
   opened.append("passthrough", passthrough.passthrough_opens());
-  opened.append("server", passthrough.server_opens());
+  opened.append("server", server_opens);
   List files;
   for (const auto& [ino, tier] : passthrough.open_files(kMaxListed)) {
     Map file;

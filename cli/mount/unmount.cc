@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -17,15 +16,11 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/process/child_process.h"
-#include "cli/process/isolated.h"
 
 namespace weightfs {
 namespace {
 
 constexpr const char* kUnresponsive = "path not responding";
-
-// Longer than for reports: on a busy machine the kernel can take seconds to unmount.
-constexpr std::chrono::seconds kTimeout{10};
 
 // A resolved path and its mount. Resolving with O_PATH sends no request to a server and triggers no automount
 // (O_DIRECTORY would).
@@ -77,8 +72,8 @@ Map find_mount_root(const std::string& path) {
 
 }  // namespace
 
-Result<Mount> weightfs_at(const std::string& path) {
-  const auto result = run_isolated_or_here([&] { return find_mount_root(path); }, kTimeout);
+Result<Mount> weightfs_at(const std::string& path, std::chrono::milliseconds timeout) {
+  const auto result = run_isolated_or_here([&] { return find_mount_root(path); }, timeout);
   if (!result) return failure(Code::io, fmt::format("{}: {}", path, kUnresponsive));
   if (const auto error = find_number(*result, "error").value_or(0); error != 0)
     return failure(io_error(path, static_cast<int>(error)));
@@ -109,7 +104,7 @@ UnmountResult unmount_here(const Mount& mount, Detach detach) {
   return {errno == EBUSY ? UnmountResult::busy : UnmountResult::refused, errno_text(errno)};
 }
 
-UnmountResult unmount(const Mount& mount, Detach detach) {
+UnmountResult unmount(const Mount& mount, Detach detach, std::chrono::milliseconds timeout) {
   const auto unmount = [&] {
     const UnmountResult unmounted = unmount_here(mount, detach);
     Map out;
@@ -117,7 +112,7 @@ UnmountResult unmount(const Mount& mount, Detach detach) {
     out.append("why", unmounted.why);
     return out;
   };
-  const auto result = run_isolated_or_here(unmount, kTimeout);
+  const auto result = run_isolated_or_here(unmount, timeout);
   if (!result) return {UnmountResult::unresponsive, kUnresponsive};
   return {static_cast<UnmountResult::Status>(find_number(*result, "end").value_or(UnmountResult::refused)),
           find_text(*result, "why").value_or("")};

@@ -16,8 +16,8 @@ class AccessPattern {
   /// How many reads are requested ahead.
   static constexpr uint64_t kAhead = 8;
 
-  /// Records a read of a file of `size` bytes. After three equal distances to reads that are not adjacent, returns the
-  /// next ones, each once; empty otherwise.
+  /// Records a read of a file of `size` bytes. After three equal distances between ascending reads that are not
+  /// adjacent, returns the next ones, each once; empty otherwise.
   std::vector<ByteRange> next_after(ByteRange read, uint64_t size);
 
  private:

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -41,13 +42,22 @@ class Server::Handle : public std::enable_shared_from_this<Handle> {
 
   bool is_counted() const { return reads_ == Reads::counted; }
 
-  /// Requests the bytes from the disk that the reader will probably read after these, if the kernel does not.
-  void read_ahead(ByteRange read) {
-    for (const ByteRange& next : pattern_.next_after(read, source_->size())) source_->advise(next, Advice::reads_soon);
-  }
+  /// Whether the pages of the container are released from which the kernel has copied bytes into those of the mount.
+  enum class Pages { kept, released };
 
-  /// Releases the pages of the container from which the kernel has copied bytes into those of the mount.
-  void release_pages(ByteRange read) const { source_->advise(read, Advice::has_read); }
+  /// The bytes that will probably be read after these, if the kernel does not read them ahead. In the order of the
+  /// reads, so it is called before the reply.
+  std::vector<ByteRange> next_after(ByteRange read) { return pattern_.next_after(read, source_->size()); }
+
+  /// After the reply: requests the next bytes from the disk.
+  void finish_read(ByteRange read, std::span<const ByteRange> next, Pages pages) const noexcept {
+    try {
+      for (const ByteRange& range : next) source_->advise(range, Advice::reads_soon);
+      if (pages == Pages::released) source_->advise(read, Advice::has_read);
+    } catch (const std::exception&) {
+      // Out of memory. The bytes were right, and the next read gives advice again.
+    }
+  }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
     auto got = source_->read_ahead(offset, out, {0, source_->size()});
@@ -135,7 +145,7 @@ timespec timespec_of(Time time) {
 }
 
 // Large local reads take turns, so that the read-ahead of many readers does not need a megabyte for each request in
-// flight.
+// flight: in a buffer, or of pages that are mapped for the reply.
 class LocalTurn {
  public:
   explicit LocalTurn(bool is_needed) : is_taken_(is_needed && turns.try_acquire_for(kLongestWait)) {}
@@ -153,8 +163,9 @@ class LocalTurn {
   const bool is_taken_;
 };
 
-// The memory for the bytes of a READ. It is used again, because the kernel would zero a new megabyte for each request.
-// The memory that was used last is taken first, as it is in the processor's cache; so idle threads need none.
+// The memory for the bytes of a READ, whole pages: the kernel copies page by page. It is used again, because the kernel
+// would zero a new megabyte for each request. The memory that was used last is taken first, as it is in the processor's
+// cache; so idle threads need none.
 class ReadBuffer {
  public:
   ReadBuffer() {
@@ -162,7 +173,8 @@ class ReadBuffer {
       const std::scoped_lock lock(mutex);
       if (unused_count > 0) bytes_ = std::move(unused[--unused_count]);
     }
-    if (bytes_ == nullptr) bytes_ = std::make_unique_for_overwrite<std::byte[]>(kMaxRead);
+    if (bytes_ == nullptr) bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, kMaxRead)));
+    if (bytes_ == nullptr) throw std::bad_alloc();
   }
   ~ReadBuffer() {
     const std::scoped_lock lock(mutex);
@@ -174,7 +186,11 @@ class ReadBuffer {
   std::span<std::byte> first(size_t size) const { return {bytes_.get(), std::min(size, kMaxRead)}; }
 
  private:
-  using Bytes = std::unique_ptr<std::byte[]>;
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  using Bytes = std::unique_ptr<std::byte[], Free>;
+  static constexpr size_t kPage = 4096;
   static inline std::mutex mutex;  // guards the next two
   static inline std::array<Bytes, 12> unused;
   static inline size_t unused_count = 0;
@@ -332,29 +348,32 @@ Result<bool> reply_mapped(fuse_req_t request, Server::Handle& handle, uint64_t o
 
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* file) {
   respond(request, Operation::read, [&]() -> Result<void> {
-    Server::Handle& handle = *reinterpret_cast<Server::Handle*>(file->fh);
+    // The kernel may release the file after the reply, which is not the end of the work.
+    const Server::HandlePtr handle = reinterpret_cast<Server::Handle*>(file->fh)->shared_from_this();
     const auto from = static_cast<uint64_t>(offset);
     const bool is_large = size >= kLargeRead;
-    // The kernel may release the file after the reply, which is not the end of a large read.
-    const Server::HandlePtr kept = is_large ? handle.shared_from_this() : nullptr;
     const bool is_memory_short = is_large && server(request).is_memory_short();
-    handle.read_ahead({from, from + size});
-    const LocalTurn turn(size > kSmallRead && handle.is_local());
-    if (is_large && !is_memory_short && TRY(reply_mapped(request, handle, from, size))) return {};
+    const std::vector<ByteRange> next = handle->next_after({from, from + size});
     KilledReader killed(fuse_req_ctx(request)->pid);
     const CancelScope scope(std::ref(killed));
+    const LocalTurn turn(size > kSmallRead && handle->is_local());
+    if (is_large && !is_memory_short && TRY(reply_mapped(request, *handle, from, size))) {
+      handle->finish_read({from, from + size}, next, Server::Handle::Pages::kept);
+      return {};
+    }
     const ReadBuffer buffer;
     const auto out = buffer.first(size);
-    Prefetch* prefetch = handle.is_counted() ? server(request).prefetch() : nullptr;
-    const auto got = prefetch == nullptr ? handle.read(from, out) : handle.read(ino, from, out, *prefetch);
+    Prefetch* prefetch = handle->is_counted() ? server(request).prefetch() : nullptr;
+    const auto got = prefetch == nullptr ? handle->read(from, out) : handle->read(ino, from, out, *prefetch);
     if (!got && is_cancelled()) {
       fuse_reply_err(request, EINTR);
       return {};
     }
     const size_t count = TRY(got);
-    if (handle.is_counted()) server(request).statistics().add_bytes_read(count);
+    if (handle->is_counted()) server(request).statistics().add_bytes_read(count);
     fuse_reply_buf(request, reinterpret_cast<const char*>(out.data()), count);
-    if (is_memory_short) handle.release_pages({from, from + count});
+    handle->finish_read({from, from + count}, next,
+                        is_memory_short ? Server::Handle::Pages::released : Server::Handle::Pages::kept);
     return {};
   });
 }

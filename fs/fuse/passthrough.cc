@@ -131,8 +131,23 @@ Result<Passthrough::OpenInodePtr> Passthrough::open(Ino ino, const Source& sourc
     if (inode == nullptr) known = inode = std::make_shared<OpenInode>(*this, ino);
   }
   TRY_VOID(inode->open(source));
-  ++(inode->tier().backing_id != 0 ? passthrough_opens_ : server_opens_);
+  count(inode->tier());
   return inode;
+}
+
+void Passthrough::count(const Tier& tier) {
+  if (tier.backing_id != 0) {
+    ++passthrough_opens_;
+    return;
+  }
+  const std::scoped_lock lock(mutex_);
+  const bool has_space = server_opens_.size() < kMaxReasons || server_opens_.contains(tier.reason);
+  ++server_opens_[has_space ? tier.reason : "other"];
+}
+
+std::map<std::string, uint64_t> Passthrough::server_opens() const {
+  const std::scoped_lock lock(mutex_);
+  return server_opens_;
 }
 
 const Tier& Passthrough::tier(const OpenInode& inode) { return inode.tier(); }

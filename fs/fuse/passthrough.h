@@ -102,7 +102,9 @@ class Passthrough {
   std::string unavailable() const;
 
   uint64_t passthrough_opens() const { return passthrough_opens_; }  ///< files opened so far
-  uint64_t server_opens() const { return server_opens_; }
+  /// Files opened so far that the server reads, by reason; beyond kMaxReasons under "other".
+  std::map<std::string, uint64_t> server_opens() const;
+  static constexpr size_t kMaxReasons = 32;
 
   struct OpenFile {
     Ino ino;
@@ -113,16 +115,17 @@ class Passthrough {
 
  private:
   Tier choose(const Source& source);
+  void count(const Tier& tier);
   void set_unavailable(std::string reason);
   void forget(Ino ino, uint32_t backing_id);
 
   const BackingFilesPtr files_;
   std::atomic<uint64_t> passthrough_opens_ = 0;
-  std::atomic<uint64_t> server_opens_ = 0;
   std::atomic<bool> expects_init_ = false;
   std::atomic<uint64_t> init_ = 0;  // the number of the request INIT
   mutable std::mutex mutex_;        // guards the rest
   std::string unavailable_;
+  std::map<std::string, uint64_t> server_opens_;
   std::map<Ino, std::weak_ptr<OpenInode>> inodes_;
 };
 

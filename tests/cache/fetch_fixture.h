@@ -22,7 +22,7 @@ using test::some_bytes;
 
 inline const std::stop_token kNeverStop;
 
-/// For servers that send nothing: a busy machine delays the bytes of others.
+/// For servers that stall. On a busy machine, transfers from other servers would time out, too.
 inline http::Options short_patience() {
   http::Options options;
   options.stall_timeout = std::chrono::milliseconds(300);
@@ -34,8 +34,7 @@ inline download::RetryPolicy quick_retries() {
 }
 
 inline download::RemoteFilePtr file_at(std::optional<uint64_t> size, const std::vector<std::string>& urls,
-                                       download::RetryPolicy retries = quick_retries(),
-                                       http::Options http = {}) {
+                                       download::RetryPolicy retries = quick_retries(), http::Options http = {}) {
   std::vector<download::Origin> origins;
   for (const std::string& url : urls) origins.push_back({url});
   return std::make_shared<download::RemoteFile>(std::make_shared<http::Client>(http), "model", origins, size, retries);

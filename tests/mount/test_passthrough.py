@@ -50,6 +50,27 @@ class Case(MountTestCase):
             os.close(fd)
         return int(re.search(rf'^{series}{{mountpoint="[^"]*",{label}}} (\d+)$', text, re.MULTILINE)[1])
 
+    def check_at(self, path, order, wrong):
+        """One read of a random kind at a random place; mapped pages are read by write(2), which fails instead of raising SIGBUS."""
+        offset, size = order.randrange(SIZE - 70_000), order.randrange(1, 65_536)
+        fd = os.open(path, os.O_RDONLY)
+        reader, writer = os.pipe()
+        try:
+            kind = order.choice(("read", "mmap", "splice"))
+            if kind == "read":
+                got = os.pread(fd, size, offset)
+            elif kind == "splice":
+                got = os.read(reader, os.splice(fd, writer, size, offset_src=offset))
+            else:
+                with mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ) as mapping, memoryview(mapping) as view:
+                    got = os.read(reader, os.write(writer, view[offset:offset + min(size, PAGE)]))
+            if got != self.data[offset:offset + len(got)]:
+                wrong.append((kind, offset, len(got)))
+        finally:
+            for number in (fd, reader, writer):
+                os.close(number)
+        return 1
+
     def read_requests(self, point):
         return self.metric(point, "weightfs_request_duration_seconds_count", 'operation="read"')
 
@@ -162,6 +183,7 @@ class Container(Case):
             fd = self.open(self.point, path)
             os.read(fd, 100)
             self.assertEqual(self.tier(self.point, path), ("server", reason))
+            self.assertEqual(self.metric(self.point, "weightfs_opened_files_total", f'tier="server",reason="{reason}"'), 1)
 
     def test_descriptors_are_closed_with_the_last_open_file(self):
         broker, = self.processes("weightfs-pass")
@@ -252,6 +274,34 @@ class ChangedContainer(Case):
         self.assertEqual((reader.returncode, out), (-signal.SIGBUS, ""))
         self.assert_unreadable(point)
         self.assertTrue(self.status(point)["passthrough"]["available"], "the server is alive")
+
+    def test_threads_read_right_bytes_while_the_container_is_cut(self):
+        source, self.data = self.protected()
+        path = os.path.join(self.mount_or_skip(source), "files", "m.gguf")
+        stop, cut, wrong, reads = threading.Event(), threading.Event(), [], [0] * THREADS
+
+        def read(number):
+            order = random.Random(number)
+            while not stop.is_set():
+                try:
+                    reads[number] += self.check_at(path, order, wrong)
+                except OSError as error:
+                    reads[number] += 1
+                    if not cut.is_set():
+                        wrong.append(error)
+        threads = start_threads(read)
+        try:
+            for size in (SIZE, SIZE // 2, PAGE):
+                if size < SIZE:
+                    cut.set()
+                    os.truncate(source, size)
+                had = list(reads)
+                until(lambda: all(now > then + 5 for now, then in zip(reads, had)), "no reads")
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(wrong, [])
 
     def assert_not_opened(self, point):
         with self.assertRaises(OSError) as caught:
@@ -382,27 +432,6 @@ class CachedBlob(BlobCase):
         except OSError:
             return False
         return True
-
-    def check_at(self, path, order, wrong):
-        """One read of a random kind at a random place; mapped pages are read by write(2), which fails instead of raising SIGBUS."""
-        offset, size = order.randrange(SIZE - 70_000), order.randrange(1, 65_536)
-        fd = os.open(path, os.O_RDONLY)
-        reader, writer = os.pipe()
-        try:
-            kind = order.choice(("read", "mmap", "splice"))
-            if kind == "read":
-                got = os.pread(fd, size, offset)
-            elif kind == "splice":
-                got = os.read(reader, os.splice(fd, writer, size, offset_src=offset))
-            else:
-                with mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ) as mapping, memoryview(mapping) as view:
-                    got = os.read(reader, os.write(writer, view[offset:offset + min(size, PAGE)]))
-            if got != self.data[offset:offset + len(got)]:
-                wrong.append((kind, offset, len(got)))
-        finally:
-            for number in (fd, reader, writer):
-                os.close(number)
-        return 1
 
 
 class ExternalBlob(Case):

@@ -5,7 +5,7 @@ import mmap
 import random
 import stat
 
-from mounting import Hole, MountTestCase, Tensor, containers, descriptors_of, numbers, os, requests_of, run, sample_tensors, subprocess, until
+from mounting import Hole, MountTestCase, Tensor, containers, descriptors_of, numbers, os, requests_of, run, sample_tensors, shutil, subprocess, until
 import reading
 import stores
 
@@ -181,6 +181,38 @@ class FileSystemBehavior(MountTestCase):
         self.assertLessEqual(added.pop("open"), 102)
         self.assertLessEqual(added.pop("release"), 102)
         self.assertLessEqual(max(added.values()), 4, added)
+
+    def requests_during(self, mnt, *command):
+        """How many requests of each operation a command causes; a few more for the statistics themselves."""
+        def requests():
+            with open(f"{mnt}/.weightfs/stats.json") as file:
+                return {name: operation["requests"] for name, operation in json.load(file)["operations"].items()}
+        before = requests()
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        return {name: count - before[name] for name, count in requests().items()}
+
+    def test_walks_and_small_files_cost_few_requests(self):
+        count, own = 500, 8
+        tensors = [Tensor(f"t{i}", "float32", [1024], numbers("f", 1024)) for i in range(count)]
+        for command in (("du", "-a"), ("find", "-ls"), ("grep", "-rc", ""), ("rsync", "-a")):
+            if shutil.which(command[0]) is None:
+                continue
+            mnt = self.mount(self.sample(tensors=tensors), at=command[0])
+            tool, *options = command
+            argv = [tool, f"{mnt}/tensors", *options] if tool == "find" else [tool, *options, f"{mnt}/tensors"]
+            if tool == "rsync":
+                argv.append(self.path("copy"))
+            with self.subTest(tool=tool):
+                reads_files = tool in ("grep", "rsync")
+                first = self.requests_during(mnt, *argv)
+                self.assertLessEqual(first["read"], (count if reads_files else 0) + own, "one READ of a small file")
+                self.assertLessEqual(first["open"], (count if reads_files else 0) + own)
+                # READDIRPLUS lists attributes, after the kernel has seen that they are wanted.
+                self.assertLessEqual(first["lookup"] + first["getattr"], count + own)
+                again = self.requests_during(mnt, *argv)
+                opens = count if tool == "grep" else 0  # the second rsync compares sizes and times
+                self.assertLessEqual(again["open"], opens + own)
+                self.assertLessEqual(sum(again.values()), 2 * opens + own, again)
 
     def test_common_tools_work(self):
         mnt = self.mount(self.sample())

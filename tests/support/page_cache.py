@@ -2,6 +2,7 @@
 import ctypes
 import mmap
 import os
+import subprocess
 
 
 def cached_pages(path):
@@ -20,3 +21,9 @@ def drop(path):
     with open(path, "rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def is_in_memory(path):
+    """Whether the file system has no disk."""
+    done = subprocess.run(["stat", "--file-system", "--format=%T", path], capture_output=True, text=True, check=True)
+    return done.stdout.strip() in ("tmpfs", "ramfs")
