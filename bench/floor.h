@@ -39,10 +39,13 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
+/// Sets what weightfs sets: with the kernel's default, 12, queued read-ahead waits.
+inline void use_background_of_weightfs(fuse_conn_info* connection) { connection->max_background = 1024; }
+
 /// Whether the threads have one descriptor of the device, or one each.
 enum class Device { shared, cloned };
 
-/// Mounts, serves with libfuse's own threads until the mount is gone or a signal asks to end; the process's exit
+/// Mounts, serves with libfuse's own threads (at most ten, as many as weightfs has while requests are short) until the mount is gone or a signal asks to end; the process's exit
 /// status. `user` is what fuse_req_userdata gives.
 inline int serve(const fuse_lowlevel_ops& operations, void* user, const char* mountpoint,
                  Device device = Device::shared) {

@@ -33,6 +33,7 @@ const Range& range_of(fuse_req_t request) { return *static_cast<const Range*>(fu
 
 // Without asking, an fd reply is copied twice.
 void init(void* user, fuse_conn_info* connection) {
+  use_background_of_weightfs(connection);
   if (static_cast<const Range*>(user)->reply == Reply::splice)
     connection->want |= connection->capable & (FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
 }

@@ -4,8 +4,8 @@
                                   --build: build the second first, while the tests of the first run
                                   TEXT: only the jobs whose title contains it
 
-GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both builds; so do the mount tests, and
-the fuzzers for a short time. If `../shared/conform.py` exists, it checks the plain build against its samples.
+GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both builds; so do the mount tests that are not in
+NOT_SANITIZED, and the fuzzers for a short time. If `../shared/conform.py` exists, it checks the plain build against its samples.
 
 Each file of Python tests, and each shard of a GoogleTest binary, is a job in a separate process. Jobs run in parallel, except
 those of EXCLUSIVE and ALONE. A job that takes longer than TIME_LIMIT is ended with all its processes, and fails. The processor
@@ -53,8 +53,8 @@ EXCLUSIVE = ("test_mounts", "test_system", "package_test", "conform")
 # Jobs that measure CPU time and memory. They run last, one at a time.
 ALONE = ("test_attacks", "test_changes", "test_memory")
 
-# Mount tests that are not repeated with sanitizers: each start of a sanitized program takes half a second. The others run all code
-# of the mount: the session, the tree, the views, nested archives, downloads during reads.
+# Mount tests that are not repeated with sanitizers: each start of a sanitized program takes half a second. The others run
+# the session, the tree, the views, nested archives, and downloads during reads.
 NOT_SANITIZED = (
     # Processes, units, limits and the sandbox, which sanitizers change: no address limit, no seccomp.
     "test_confinement", "test_doctor", "test_fleet", "test_kubernetes", "test_memory", "test_mounts", "test_sandbox", "test_service",
