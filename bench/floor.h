@@ -45,8 +45,8 @@ inline void use_background_of_weightfs(fuse_conn_info* connection) { connection-
 /// Whether the threads have one descriptor of the device, or one each.
 enum class Device { shared, cloned };
 
-/// Mounts, serves with libfuse's own threads (at most ten, as many as weightfs has while requests are short) until the mount is gone or a signal asks to end; the process's exit
-/// status. `user` is what fuse_req_userdata gives.
+/// Mounts, serves with libfuse's own threads (at most ten, as many as weightfs has while requests are short) until the
+/// mount is gone or a signal asks to end; the process's exit status. `user` is what fuse_req_userdata gives.
 inline int serve(const fuse_lowlevel_ops& operations, void* user, const char* mountpoint,
                  Device device = Device::shared) {
   fuse_args args{};
