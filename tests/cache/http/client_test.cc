@@ -199,12 +199,13 @@ void drip(Wire& wire, const std::string& head) {
 
 TEST(HttpClient, TrickleAboveMinSpeedIsNotStall) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
-    wire.send("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n");
-    for (int i = 0; i < 30 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(std::to_string(i % 10));
+    wire.send("HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n");
+    for (int i = 0; i < 50 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(std::to_string(i % 10));
   });
   Options options = quick();
+  options.stall_timeout = std::chrono::seconds(1);
   options.min_speed = 1;
-  EXPECT_EQ(send(get(server.url("/")), options), "200 012345678901234567890123456789");
+  EXPECT_EQ(send(get(server.url("/")), options), "200 01234567890123456789012345678901234567890123456789");
 }
 
 TEST(HttpClient, SlowTrickleTimesOut) {
