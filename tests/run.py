@@ -134,7 +134,9 @@ def run_to_end(argv, environment=None):
 def environment_of(weightfs, logs):
     """Environment of sanitized servers, which run in the background: findings and leaks are written to a log."""
     options = f"log_path={logs}/log"
-    return dict(os.environ, WEIGHTFS=weightfs, ASAN_OPTIONS=options, UBSAN_OPTIONS=f"{options}:print_stacktrace=1:halt_on_error=1")
+    leaks = f"suppressions={HOME}/tests/support/leaks.txt:print_suppressions=0"
+    return dict(os.environ, WEIGHTFS=weightfs, ASAN_OPTIONS=options, LSAN_OPTIONS=leaks,
+                UBSAN_OPTIONS=f"{options}:print_stacktrace=1:halt_on_error=1")
 
 
 def run_googletest(binary, kind, shard, shards):
