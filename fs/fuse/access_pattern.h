@@ -22,7 +22,7 @@ class AccessPattern {
 
  private:
   std::mutex mutex_;        // guards the rest
-  uint64_t last_ = 0;       // the offset of the last read
+  uint64_t last_ = 0;       // the offset of the last read; at first the beginning of the file
   uint64_t distance_ = 0;   // to the one before it; 0 if that was not before it
   uint64_t repeats_ = 0;    // of the distance
   uint64_t requested_ = 0;  // the offset of the last read that was requested ahead

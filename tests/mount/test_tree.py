@@ -195,10 +195,12 @@ class FileSystemBehavior(MountTestCase):
         count, own = 500, 8
         tensors = [Tensor(f"t{i}", "float32", [1024], numbers("f", 1024)) for i in range(count)]
         for command in (("du", "-a"), ("find", "-ls"), ("grep", "-rc", ""), ("rsync", "-a")):
-            if shutil.which(command[0]) is None:
-                continue
-            mnt = self.mount(self.sample(tensors=tensors), at=command[0])
             tool, *options = command
+            if shutil.which(tool) is None:
+                with self.subTest(tool=tool):
+                    self.skipTest(f"{tool} is missing")
+                continue
+            mnt = self.mount(self.sample(tensors=tensors), at=tool)
             argv = [tool, f"{mnt}/tensors", *options] if tool == "find" else [tool, *options, f"{mnt}/tensors"]
             if tool == "rsync":
                 argv.append(self.path("copy"))
