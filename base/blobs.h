@@ -15,6 +15,8 @@
 
 namespace weightfs {
 
+class BlockList;  // base/verity/block_list.h
+
 /// A stream of bytes that is read once, in order, by one thread at a time.
 class Stream {
  public:
@@ -58,6 +60,8 @@ struct BlobRef {
   /// Opens a file beside the container that should hold the blob; it is read in place after verification. Fails with
   /// not_found.
   std::function<Result<SourcePtr>()> local_copy = {};
+  /// With which ranges of a large blob are verified before they are served; null for none. Of a file of that size.
+  std::shared_ptr<const BlockList> block_list = nullptr;
 };
 
 /// While it exists, the calling thread queries sizes only: Blobs::resolve() downloads at most kMaxDownloadForSize to
@@ -113,6 +117,9 @@ class Blobs {
 
 /// Blobs up to this many bytes are produced for each read and not cached: that is faster than a file of their own.
 inline constexpr uint64_t kSmallBlob = 64 * 1024;
+
+/// Blobs of known digest up to this many bytes are verified before their first byte is served.
+inline constexpr uint64_t kMaxVerifiedFirst = uint64_t{8} << 20;
 
 /// Opens `ref.local_copy`. Fails with not_found when there is none, with mismatch when its size differs.
 Result<SourcePtr> open_local_copy(const BlobRef& ref);

@@ -34,6 +34,9 @@ struct IndexedModel {
 /// The manifests in an index of several models, which ModelIndex::whole resolves to; empty if it is a manifest.
 std::vector<IndexedModel> models_in_index(const std::string& manifest);
 
+/// The layers of a manifest, by digest and size; empty if it is none.
+std::vector<BlobRef> layers_of(const std::string& manifest);
+
 /// A manifest, and the store for its layers.
 struct ResolvedManifest {
   std::string manifest;  ///< as sent by the registry

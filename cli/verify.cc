@@ -115,7 +115,7 @@ Result<SourcePtr> open_single_file(const SourceInput& input, const Forest& fores
   SourcePtr file = TRY(open_source_file(input.source, input.open_options).map_error([&](const Error& error) {
     return error.code == Code::unsupported ? refused(error.message) : error;
   }));
-  if (file->size() != forest.container_bytes())
+  if (!is_registry_name(input.source) && file->size() != forest.container_bytes())
     return failure(refused(fmt::format("{}: is one of several files of a model, with {} of {} bytes",
                                        printable_source(input.source), file->size(), forest.container_bytes())));
   return file;

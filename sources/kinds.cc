@@ -16,13 +16,13 @@ namespace {
 struct SourceKind {
   std::string_view prefix;
   Result<SourceEntry> (*find)(const std::string& rest, const OpenOptions& options, Check check);
-  Result<SourcePtr> (*open_file)(const std::string& rest, const OpenOptions& options);  // null: never one file
+  Result<SourcePtr> (*open_file)(const std::string& rest, const OpenOptions& options);
 };
 
 // The first matching prefix applies. An argument without a prefix is a path, so `./ollama:x` is a file.
 constexpr auto kKinds = std::to_array<SourceKind>({
-    {"ollama:", find_ollama_name, nullptr},
-    {"oci:", find_oci_name, nullptr},
+    {"ollama:", find_ollama_name, open_ollama_layer},
+    {"oci:", find_oci_name, open_oci_layer},
     {"hf:", find_huggingface, open_huggingface_file},
     {"https:", find_https_url, open_https_file},
     {"http:", find_http_url, open_http_file},
@@ -55,8 +55,9 @@ bool is_url(const std::string& source) {
 
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, Check check) {
   const SourceKind& kind = kind_of(source);
-  if (options.registries.has_block_list() && !is_url(source))
-    return failure(Code::unsupported, fmt::format("{}: --tree needs the URL of a file", source));
+  if (options.registries.has_block_list() && !is_url(source) && !is_registry_name(source))
+    return failure(Code::unsupported,
+                   fmt::format("{}: --tree needs the URL of a file, or a name in a registry", source));
   if (options.require_digest && kind.find != find_path && !options.registries.has_block_list() &&
       !names_its_bytes(source))
     return failure(Code::unsupported,
@@ -66,8 +67,6 @@ Result<SourceEntry> find_source(const std::string& source, const OpenOptions& op
 
 Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions& options) {
   const SourceKind& kind = kind_of(source);
-  if (kind.open_file == nullptr)
-    return failure(Code::unsupported, fmt::format("{}: names a model of several files", source));
   return kind.open_file(source.substr(kind.prefix.size()), options);
 }
 
@@ -86,6 +85,11 @@ bool is_offline_by_environment(const std::vector<std::string>& sources) {
   return huggingface::is_offline() && !sources.empty() && std::ranges::all_of(sources, [](const std::string& source) {
            return kind_of(source).find == find_huggingface;
          });
+}
+
+bool is_registry_name(const std::string& source) {
+  const auto find = kind_of(source).find;
+  return find == find_ollama_name || find == find_oci_name;
 }
 
 bool is_path(const std::string& source) { return kind_of(source).find == find_path; }

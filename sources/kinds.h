@@ -18,6 +18,10 @@ Result<SourceEntry> find_ollama_name(const std::string& name, const OpenOptions&
 /// `oci://HOST/REPOSITORY[:TAG|@DIGEST]`; `text` follows the colon (sources/oci_name.cc).
 Result<SourceEntry> find_oci_name(const std::string& text, const OpenOptions& options, Check check);
 
+/// The only layer above 8 MiB of such a model.
+Result<SourcePtr> open_ollama_layer(const std::string& name, const OpenOptions& options);
+Result<SourcePtr> open_oci_layer(const std::string& text, const OpenOptions& options);
+
 /// The mirrors of a repository: of the command line and the user's files. None offline, where nothing is requested.
 std::vector<Mirror> mirrors_of(const Reference& reference, const OpenOptions& options);
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cache/address_policy.h"
 #include "cache/registry.h"
+#include "sources/block_list.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -59,6 +60,15 @@ struct Registry {
   }
 };
 
+Result<Registry> registry_of(const std::string& text, const OpenOptions& options) {
+  Registry registry{TRY(parse_reference(text)), options};
+  if (options.registries.store == nullptr)
+    return failure(Code::unsupported, fmt::format("oci:{}: registries are not available here", text));
+  Reference& reference = registry.reference;
+  if (options.registries.plain_http || is_loopback_host(reference.host)) reference.scheme = "http";
+  return registry;
+}
+
 // A manifest of Ollama is read as such. Others need no known media type: the user says that it is an artifact.
 const Format* format_of(const std::string& manifest, const OpenOptions& options) {
   if (options.forced != nullptr) return options.forced;
@@ -100,17 +110,19 @@ std::vector<Mirror> mirrors_of(const Reference& reference, const OpenOptions& op
 }
 
 Result<SourceEntry> find_oci_name(const std::string& text, const OpenOptions& options, Check /*check*/) {
-  Registry registry{TRY(parse_reference(text)), options};
-  if (options.registries.store == nullptr)
-    return failure(Code::unsupported, fmt::format("oci:{}: registries are not available here", text));
-  Reference& reference = registry.reference;
-  if (options.registries.plain_http || is_loopback_host(reference.host)) reference.scheme = "http";
-  const ResolvedManifest found = TRY(registry.resolved(ModelIndex::whole));
+  const Registry registry = TRY(registry_of(text, options));
+  ResolvedManifest found = TRY(registry.resolved(ModelIndex::whole));
   const Time time = time_now();
   const bool is_index = !models_in_index(found.manifest).empty();
+  found.blobs = TRY(with_block_list(registry.reference, found, options.registries));
   return SourceEntry{registry.name(), time, 0, [=] {
                        return is_index ? open_index(registry, found, time) : open_artifact(registry, found, time);
                      }};
+}
+
+Result<SourcePtr> open_oci_layer(const std::string& text, const OpenOptions& options) {
+  const Registry registry = TRY(registry_of(text, options));
+  return open_large_layer("oci:" + text, TRY(registry.resolved(ModelIndex::selected)));
 }
 
 }  // namespace weightfs

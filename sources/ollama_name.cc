@@ -12,6 +12,7 @@
 #include "cache/address_policy.h"
 #include "cache/registry.h"
 #include "formats/ollama/name.h"
+#include "sources/block_list.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -30,6 +31,37 @@ std::string local_manifest(const ollama::Name& name, const Access& access) {
   return {};
 }
 
+// A name, and where it is. A name without a scheme, a digest or `//` is searched in the local stores first, then in its
+// registry.
+struct Found {
+  ollama::Name name;
+  std::string path = {};  // of the manifest in a local store; empty: in the registry
+  Reference reference = {};
+};
+
+Result<Found> find_name(const std::string& text, const OpenOptions& options) {
+  const bool in_registry = text.starts_with("//");
+  const std::string_view named = std::string_view(text).substr(in_registry ? 2 : 0);
+  const bool has_scheme = named.starts_with("http://") || named.starts_with("https://");
+  Found found{.name = TRY(ollama::parse_name(named))};
+  ollama::Name& name = found.name;
+  if (!in_registry && !has_scheme && !name.digest) found.path = local_manifest(name, options.access);
+  if (!found.path.empty()) return found;
+  const RegistryOptions& registries = options.registries;
+  if (registries.store == nullptr)
+    return failure(Code::unsupported, fmt::format("ollama:{}: registries are not available here", text));
+  if (!has_scheme && (registries.plain_http || is_loopback_host(name.host))) name.scheme = "http";
+  found.reference = {name.scheme, name.host, fmt::format("{}/{}", name.name_space, name.model),
+                     name.digest ? "sha256:" + name.digest->hex() : name.tag};
+  return found;
+}
+
+Result<ResolvedManifest> resolved_in_registry(const Reference& reference, const OpenOptions& options) {
+  const RegistryOptions& registries = options.registries;
+  return resolve(reference, registries.store, registries.http, CredentialPaths::of_user(), ModelIndex::selected,
+                 mirrors_of(reference, options));
+}
+
 }  // namespace
 
 std::vector<std::string> local_ollama_stores() {
@@ -44,24 +76,15 @@ std::vector<std::string> local_ollama_stores() {
   return stores;
 }
 
-// A name without a scheme, a digest or `//` is searched in the local stores first, then in its registry.
 Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions& options, Check check) {
-  const bool in_registry = text.starts_with("//");
-  const std::string_view named = std::string_view(text).substr(in_registry ? 2 : 0);
-  const bool has_scheme = named.starts_with("http://") || named.starts_with("https://");
-  ollama::Name name = TRY(ollama::parse_name(named));
-  if (!in_registry && !has_scheme && !name.digest)
-    if (const std::string path = local_manifest(name, options.access); !path.empty())
-      return find_path(path, options, check);
-  const RegistryOptions& registries = options.registries;
-  if (registries.store == nullptr)
-    return failure(Code::unsupported, fmt::format("ollama:{}: registries are not available here", text));
-  if (!has_scheme && (registries.plain_http || is_loopback_host(name.host))) name.scheme = "http";
-  const Reference reference{name.scheme, name.host, fmt::format("{}/{}", name.name_space, name.model),
-                            name.digest ? "sha256:" + name.digest->hex() : name.tag};
-  const ResolvedManifest resolved =
-      TRY(resolve(reference, registries.store, registries.http, CredentialPaths::of_user(), ModelIndex::selected,
-                  mirrors_of(reference, options)));
+  const auto [name, path, reference] = TRY(find_name(text, options));
+  if (!path.empty() && !options.registries.has_block_list()) return find_path(path, options, check);
+  if (!path.empty())
+    return failure(Code::unsupported, fmt::format("ollama:{}: is in a local store, but --tree is for names in "
+                                                  "registries; write ollama://",
+                                                  text));
+  ResolvedManifest resolved = TRY(resolved_in_registry(reference, options));
+  resolved.blobs = TRY(with_block_list(reference, resolved, options.registries));
   const Container container{name.shortest(), in_memory(resolved.manifest), nullptr, resolved.blobs};
   const std::string source = fmt::format("ollama://{}/{}/{}:{}@sha256:{}", name.host, name.name_space, name.model,
                                          name.tag, resolved.digest.hex());
@@ -69,6 +92,14 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
   return SourceEntry{container.name, time, 0, [=, forced = options.forced]() -> Result<Opened> {
                        return OpenedModel{std::make_shared<Model>(TRY(read_model(container, forced))), source, time};
                      }};
+}
+
+Result<SourcePtr> open_ollama_layer(const std::string& text, const OpenOptions& options) {
+  const auto [name, path, reference] = TRY(find_name(text, options));
+  if (!path.empty())
+    return failure(Code::unsupported,
+                   fmt::format("ollama:{}: is in a local store; write ollama:// for the registry", text));
+  return open_large_layer("ollama:" + text, TRY(resolved_in_registry(reference, options)));
 }
 
 }  // namespace weightfs

@@ -23,8 +23,8 @@ struct RegistryOptions {
   http::ClientPtr http = nullptr;    ///< null: offline
   std::vector<Mirror> mirrors = {};  ///< of the command line; the user's files are read besides
   bool plain_http = false;           ///< use http for registries whose name has no scheme
-  /// With which the ranges of the file at SOURCE, a URL, are verified: a block list, or the fs-verity digest of the one
-  /// at SOURCE.fsverity.
+  /// With which ranges of the file at SOURCE, a URL, or of the layer of its size of a model in a registry are verified:
+  /// a block list, or its fs-verity digest (sources/block_list.h says where that list is).
   BlockListPtr block_list = nullptr;
   std::optional<Digest> block_list_digest = {};
 
@@ -88,9 +88,12 @@ Result<void> read_credentials(const std::vector<std::string>& sources, OpenOptio
 /// named file is not a model.
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, Check check = Check::model);
 
-/// Opens the file that a SOURCE argument names, whatever it contains. Fails with unsupported if the argument names a
-/// directory or a manifest's model, and as find_source() does.
+/// Opens the file that a SOURCE argument names, whatever it contains: of a model in a registry its only layer above
+/// 8 MiB. Fails with unsupported if the argument names a directory or several such layers, and as find_source() does.
 Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions& options);
+
+/// Whether a SOURCE argument names a model in a registry: a manifest and its layers.
+bool is_registry_name(const std::string& source);
 
 /// Whether a SOURCE argument is a path, not a name with the prefix of another kind.
 bool is_path(const std::string& source);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "sources/block_list.h"
 #include "sources/kinds.h"
 #include "sources/unlisted_folder.h"
 
@@ -56,18 +57,6 @@ std::shared_ptr<const Folder> folder_of(const std::string& url, const OpenOption
   return std::make_shared<UnlistedFolder>(open, options.on_opened);
 }
 
-// Null if none is required. That of a digest is the file beside the model with the suffix .fsverity.
-Result<BlockListPtr> block_list_for(const std::string& url, const RegistryOptions& registries) {
-  if (!registries.block_list_digest) return registries.block_list;
-  const size_t query = std::min(url.find_first_of("?#"), url.size());
-  const std::string beside = url.substr(0, query) + ".fsverity" + url.substr(query);
-  const SourcePtr file = TRY(registries.store->open_url(beside));
-  BlockListPtr list = TRY(BlockList::open(file));
-  if (list->digest() == *registries.block_list_digest) return list;
-  return failure(Code::mismatch, fmt::format("{}: is the block list of another file: {}", http::printable_url(beside),
-                                             list->digest().hex()));
-}
-
 // The file that a URL names. That of a directory is the first of kEntryFiles that the server has.
 Result<Container> find_file(const std::string& url, const OpenOptions& options) {
   const BlobStorePtr& store = options.registries.store;
@@ -76,7 +65,7 @@ Result<Container> find_file(const std::string& url, const OpenOptions& options) 
     return Container{std::move(name), std::move(bytes), folder, options.blobs};
   };
   if (!http::printable_url(url).ends_with('/')) {
-    const BlockListPtr list = TRY(block_list_for(url, options.registries));
+    const BlockListPtr list = TRY(block_list_of_url(url, options.registries));
     return container(file_name_of(url), TRY(store->open_url(url, list)));
   }
   if (options.registries.has_block_list())

@@ -69,6 +69,23 @@ std::vector<std::pair<std::string, Digest>> manifests_in(const std::string& body
   return found;
 }
 
+std::vector<BlobRef> layers_in(const std::string& body) {
+  constexpr size_t kMaxLayers = 10'000;
+  std::vector<BlobRef> found;
+  const auto value = parsed(body);
+  const auto* manifest = value ? std::get_if<Map>(&*value) : nullptr;
+  const List* layers = manifest == nullptr ? nullptr : manifest->find_as<List>("layers");
+  if (layers == nullptr) return found;
+  for (const Value& each : *layers) {
+    const auto* layer = std::get_if<Map>(&each);
+    const auto digest = layer == nullptr ? std::nullopt : parse_digest(text_in(*layer, "digest"));
+    const auto* size = digest ? layer->find_as<int64_t>("size") : nullptr;
+    if (size == nullptr || *size < 0 || found.size() == kMaxLayers) continue;
+    found.push_back({"sha256:" + digest->hex(), *digest, static_cast<uint64_t>(*size)});
+  }
+  return found;
+}
+
 std::vector<std::pair<std::string, std::string>> referrers_in(const std::string& body) {
   constexpr size_t kMaxReferrers = 100;
   std::vector<std::pair<std::string, std::string>> found;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/blobs.h"
 #include "base/digest.h"
 #include "base/result.h"
 
@@ -21,6 +22,10 @@ bool is_index_of_models(const std::string& body);
 
 /// The names and digests of the manifests in an index; at most 10,000.
 std::vector<std::pair<std::string, Digest>> manifests_in(const std::string& body);
+
+/// The layers of a manifest that have a SHA-256 digest and a size, named by their digests; empty if it is none. At most
+/// 10,000.
+std::vector<BlobRef> layers_in(const std::string& body);
 
 /// The digests and artifact types of an index of referrers (distribution-spec, "Listing Referrers"); nothing if it is
 /// not an index. At most 100.

@@ -285,6 +285,8 @@ std::vector<IndexedModel> models_in_index(const std::string& manifest) {
   return models;
 }
 
+std::vector<BlobRef> layers_of(const std::string& manifest) { return registry::layers_in(manifest); }
+
 std::vector<Referrer> referrers(const Reference& requested, const Digest& digest, const BlobStorePtr& store,
                                 const http::ClientPtr& http, const CredentialPaths& paths) {
   const auto reference = normalize(requested);

@@ -139,8 +139,9 @@ Options store_options(StoreFlags& store_flags) {
        "the first read) (default: ranges)",
        take_verify},
       {"tree", "FILE",
-       "verify each range of a model at a URL before it is read, with the block list in FILE, or with the one at the "
-       "URL with the suffix .fsverity that has the digest sha256:HEX (default: no block list)",
+       "verify each range of a model at a URL or in a registry before it is read, with the block list in FILE, or with "
+       "the one that has the digest sha256:HEX: at the URL with the suffix .fsverity, or attached to the model in the "
+       "registry (default: no block list)",
        [&store_flags](const std::string& value) -> Result<void> {
          store_flags.tree = value;
          return {};

@@ -104,9 +104,10 @@ class LargeLayers(LayerTestCase):
         with contextlib.suppress(OSError):  # its last bytes may be read after the comparison
             self.read_whole(point, "files", "model.gguf")
         until(lambda: self.verifications(point) == {"mismatch"}, lambda: self.verifications(point))
-        with self.assertRaises(OSError) as caught:
-            self.read_whole(point, "tensors", "blk.5")
-        self.assertEqual(caught.exception.errno, errno.EIO)
+        for name in ("blk.5", "blk.3"):  # the kernel has had pages of blk.3
+            with self.assertRaises(OSError, msg=name) as caught:
+                self.read_whole(point, "tensors", name)
+            self.assertEqual(caught.exception.errno, errno.EIO)
 
     def verifications(self, point):
         """user.weightfs.verified of files whose bytes are in the layer."""
@@ -138,6 +139,97 @@ class LargeLayers(LayerTestCase):
         done = run("fetch", self.url)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (7, 1), done.stderr)
         self.assertNotIn(digest, map(os.path.basename, blobs_in(self.cache())))
+
+
+# semantics 21.7, 21.8
+@needs("docker-registry")
+class BlockLists(LayerTestCase):
+    """Ranges of a layer are verified with a block list that `weightfs verify --tree` wrote."""
+    TYPE = "application/vnd.weightfs.block-list.v1"
+
+    def setUp(self):
+        super().setUp()
+        self.list = self.path("model.fsverity")
+        done = run("verify", "--tree", self.list, self.url)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.digest = done.stdout.splitlines()[-1].split()[0]
+        done = run("cache", "rm", "--all")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def attach(self, data):
+        """Attaches an artifact to the model, under the tag that clients keep for registries without an index of referrers."""
+        config = b"{}"
+        self.registry.push_blob(self.NAME, config)
+        self.registry.push_blob(self.NAME, data)
+
+        def described(kind, content, **more):
+            return {"mediaType": kind, "digest": "sha256:" + stores.sha256(content), "size": len(content), **more}
+        manifest_kind = "application/vnd.oci.image.manifest.v1+json"
+        model = self.package.manifest()
+        artifact = json.dumps({"schemaVersion": 2, "mediaType": manifest_kind, "artifactType": self.TYPE,
+                               "config": described("application/vnd.oci.empty.v1+json", config),
+                               "layers": [described("application/octet-stream", data)],
+                               "subject": described(json.loads(model)["mediaType"], model)}).encode()
+        self.registry.push_manifest(self.NAME, "sha256:" + stores.sha256(artifact), artifact)
+        self.artifacts = getattr(self, "artifacts", []) + [described(manifest_kind, artifact, artifactType=self.TYPE)]
+        index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": self.artifacts}
+        self.registry.push_manifest(self.NAME, "sha256-" + stores.sha256(model), json.dumps(index).encode())
+
+    def remote(self, point):
+        remote, = json.loads(self.read_whole(point, ".weightfs", "status.json"))["remotes"]
+        return remote["verified"]
+
+    def assert_only_the_last_tensor_is_refused(self, point):
+        for tensor in self.tensors[:-1]:
+            self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
+        with self.assertRaises(OSError) as caught:
+            self.read_whole(point, "tensors", self.tensors[-1].name)
+        self.assertEqual(caught.exception.errno, errno.EIO)
+
+    def damage_last_tensor(self):
+        digest = stores.sha256(self.model)
+        data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", digest[:2], digest, "data")
+        with open(data, "r+b") as file:
+            file.seek(-self.SIZE // 2, os.SEEK_END)
+            file.write(bytes([self.model[-self.SIZE // 2] ^ 1]))
+
+    def test_list_is_that_of_the_layer(self):
+        layer = self.path("layer")
+        with open(layer, "wb") as file:
+            file.write(self.model)
+        done = run("verify", "--tree", self.path("local.fsverity"), layer)
+        self.assertEqual(done.stdout.splitlines()[-1].split()[0], self.digest, done.stderr)
+
+    def test_list_in_a_file(self):
+        self.damage_last_tensor()
+        point = self.mount("--tree", self.list, self.url)
+        self.assert_only_the_last_tensor_is_refused(point)
+        self.assertEqual(self.remote(point), "blocks")
+
+    def test_list_attached_to_the_model(self):
+        self.attach(b"another artifact")
+        with open(self.list, "rb") as file:
+            self.attach(file.read())
+        self.damage_last_tensor()
+        self.assert_only_the_last_tensor_is_refused(self.mount("--tree", self.digest, self.url))
+        by_oci = self.mount("--tree", self.digest, self.url.replace("ollama:", "oci:"), at="oci")
+        self.assert_only_the_last_tensor_is_refused(by_oci)
+
+    def test_all_blocks_become_the_verified_blob(self):
+        point = self.mount("--tree", self.list, self.url)
+        self.assertEqual(self.read_whole(point, "files", "model.gguf"), self.model)
+        until(lambda: stores.sha256(self.model) in map(os.path.basename, blobs_in(self.cache())), "it is not published")
+        self.assertEqual(self.read_whole(point, "files", "model.gguf"), self.model)
+
+    def test_list_that_does_not_fit_is_refused(self):
+        local = self.sample("small.safetensors")
+        self.assertEqual(run("verify", "--tree", self.path("other.fsverity"), local).returncode, 0)
+        for arguments, status, message in ((("--tree", self.path("other.fsverity"), self.url), 7, "has 0 layers of"),
+                                           (("--tree", "sha256:" + "0" * 64, self.url), 3, "no artifact of type")):
+            with self.subTest(arguments):
+                done = run("ls", *arguments)
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (status, 1), done.stderr)
+                self.assertIn(message, done.stderr)
 
 
 @needs("docker-registry")
