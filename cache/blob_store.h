@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -70,7 +71,7 @@ struct StoreStatus {
     uint64_t bytes_read = 0;     ///< returned to readers and parsers
     /// How its bytes are verified: "transport", "blocks" (each by a block list), "whole" (the digest of all bytes
     /// matched), or "mismatch".
-    const char* verified = "transport";
+    std::string_view verified = "transport";
     uint64_t blocks = 0;  ///< of 16 KiB, the last one may be shorter
     /// Blocks that were cached when the file was opened, or were received since. Those that other processes write
     /// meanwhile are missing.
@@ -82,7 +83,8 @@ struct StoreStatus {
   uint64_t hits = 0;            ///< blobs that were local at their first read
   uint64_t misses = 0;          ///< blobs that had to be downloaded
   uint64_t bytes_fetched = 0;
-  uint64_t errors = 0;  ///< failed downloads
+  uint64_t errors = 0;                       ///< failed downloads
+  std::map<std::string, uint64_t> requests;  ///< as http::Client::requests()
 };
 
 /// Caches blobs in files named by their digest. When it cannot (read-only or full disk, quota too small), each reader

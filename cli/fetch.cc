@@ -166,8 +166,13 @@ class Reporter {
   }
 
   static void print_ranges(const StoreStatus::Remote& remote) {
-    std::printf("%s: %s of %s fetched\n", printable(remote.url).c_str(), human_size(remote.bytes_fetched).c_str(),
-                human_size(remote.size).c_str());
+    const std::string verified =
+        remote.verified_blocks ? fmt::format(", {} verified", *remote.verified_blocks) : std::string();
+    std::fputs(fmt::format("{}: {} of {} fetched in {} {}, {} of {} blocks cached{}\n", printable(remote.url),
+                           human_size(remote.bytes_fetched), human_size(remote.size), remote.requests,
+                           remote.requests == 1 ? "request" : "requests", remote.present, remote.blocks, verified)
+                   .c_str(),
+               stdout);
   }
 
   void print_done(const StoreStatus::Blob& blob) {

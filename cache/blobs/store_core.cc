@@ -300,17 +300,9 @@ std::vector<std::shared_ptr<Download>> StoreCore::live_downloads() {
   return live;
 }
 
-StoreStatus StoreCore::status() {
-  StoreStatus status = stats_.status(downloads());
-  add_remotes(status);
-  return status;
-}
+StoreStatus StoreCore::status() { return with_remotes(stats_.status(downloads())); }
 
-StoreStatus StoreCore::in_progress_status() {
-  StoreStatus status = stats_.in_progress(downloads());
-  add_remotes(status);
-  return status;
-}
+StoreStatus StoreCore::in_progress_status() { return with_remotes(stats_.in_progress(downloads())); }
 
 std::vector<DownloadProgress> StoreCore::downloads() {
   std::vector<DownloadProgress> running;
@@ -325,7 +317,7 @@ void StoreCore::add_remote(const std::shared_ptr<const RemoteSource>& source) {
   if (remotes_.size() < kMaxRemotes) remotes_.push_back(source);
 }
 
-void StoreCore::add_remotes(StoreStatus& status) {
+StoreStatus StoreCore::with_remotes(StoreStatus status) {
   std::vector<std::shared_ptr<const RemoteSource>> in_use;  // a source must not be destroyed with the lock
   {
     const std::scoped_lock lock(mutex_);
@@ -333,6 +325,8 @@ void StoreCore::add_remotes(StoreStatus& status) {
   }
   for (const auto& source : in_use)
     if (source != nullptr) status.remotes.push_back(source->status());
+  if (fetching_.http != nullptr) status.requests = fetching_.http->requests();
+  return status;
 }
 
 void StoreCore::log_once(const std::string& line) {

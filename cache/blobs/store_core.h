@@ -102,7 +102,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   using Jobs = std::list<Job>;
   using Queue = std::list<std::thread::id>;
 
-  void add_remotes(StoreStatus& status);
+  StoreStatus with_remotes(StoreStatus status);
   std::vector<std::shared_ptr<Download>> live_downloads();
   std::vector<DownloadProgress> downloads();
   InFlightBlobPtr find(const store::BlobName& name);

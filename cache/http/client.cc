@@ -82,9 +82,12 @@ struct Client::Pool {
   Options options;
   std::mutex mutex;  // guards the rest
   std::vector<std::pair<std::string, CurlHandlePtr>> idle;
+  std::map<std::string, uint64_t> requests;
 
+  // For one request, which is counted.
   CurlHandlePtr take(const std::string& origin) {
     const std::scoped_lock lock(mutex);
+    ++requests[requests.size() < kMaxOrigins || requests.contains(origin) ? origin : "other"];
     auto found = std::find_if(idle.begin(), idle.end(), [&](const auto& handle) { return handle.first == origin; });
     if (found == idle.end() && idle.size() < kMaxIdle) return new_curl_handle();
     if (found == idle.end()) found = idle.begin();
@@ -104,6 +107,11 @@ Client::Client(Options options) : pool_(std::make_unique<Pool>()) { pool_->optio
 Client::~Client() = default;
 
 const Options& Client::options() const { return pool_->options; }
+
+std::map<std::string, uint64_t> Client::requests() const {
+  const std::scoped_lock lock(pool_->mutex);
+  return pool_->requests;
+}
 
 Result<void> Client::perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop) try {
   Url first = TRY(parse_url(request.url));

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -118,6 +119,11 @@ class Client {
   Result<void> perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop);
 
   const Options& options() const;
+
+  /// The requests sent so far, redirects and challenges included, by origin ("https://example.com:443"). Beyond
+  /// kMaxOrigins they are counted under "other".
+  std::map<std::string, uint64_t> requests() const;
+  static constexpr size_t kMaxOrigins = 32;
 
  private:
   struct Pool;

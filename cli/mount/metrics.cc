@@ -114,6 +114,8 @@ std::string metrics_of(const MountState& state) {
   page.add("weightfs_cache_misses_total", "counter", "Blobs that were downloaded.", status.misses);
   page.add("weightfs_fetched_bytes_total", "counter", "Bytes downloaded.", status.bytes_fetched);
   page.add("weightfs_fetch_errors_total", "counter", "Failed downloads.", status.errors);
+  page.describe("weightfs_http_requests_total", "counter", "Requests sent to servers, by origin.");
+  for (const auto& [origin, count] : status.requests) page.add(count, label("origin", origin));
   add_remotes(page, status.remotes);
   add_requests(page, state.statistics);
   return std::move(page).text();

@@ -120,6 +120,9 @@ std::string status_text(const MountState& state) {
   List remotes;
   for (const StoreStatus::Remote& remote : status.remotes) remotes.emplace_back(as_value(remote));
   out.append("remotes", std::move(remotes));
+  Map requests;
+  for (const auto& [origin, count] : status.requests) requests.append(to_utf8(origin), count);
+  out.append("requests", std::move(requests));
   return to_json(std::move(out));
 }
 
