@@ -380,14 +380,20 @@ class ConcatSource final : public Source {
       if (auto one = part->hold()) held->push_back(std::move(one));
     return held->empty() ? nullptr : held;
   }
-  // The worst of the parts that have one.
-  std::string_view verification() const override {
-    const auto has_part = [&](std::string_view verification) {
-      return std::any_of(parts_.begin(), parts_.end(),
-                         [&](const SourcePtr& part) { return part->verification() == verification; });
-    };
-    const auto worst = std::find_if(kVerifications.begin(), kVerifications.end(), has_part);
-    return worst == kVerifications.end() ? "" : *worst;
+  VerifiedBy verification() const override {
+    auto worst = VerifiedBy::unknown;
+    for (const SourcePtr& part : parts_) worst = worse(worst, part->verification());
+    return worst;
+  }
+  SourcePtr direct() const override {
+    std::vector<SourcePtr> direct;  // empty until there is one
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      SourcePtr part = parts_[i]->direct();
+      if (part == nullptr) continue;
+      if (direct.empty()) direct = parts_;
+      direct[i] = std::move(part);
+    }
+    return direct.empty() ? nullptr : concat(std::move(direct));
   }
 
  private:
@@ -458,9 +464,13 @@ class LazySource final : public Source {
     const auto source = made_.peek();
     return source ? (*source)->hold() : nullptr;
   }
-  std::string_view verification() const override {
+  VerifiedBy verification() const override {
     const auto source = made_.peek();
-    return source ? (*source)->verification() : "";
+    return source ? (*source)->verification() : VerifiedBy::unknown;
+  }
+  SourcePtr direct() const override {
+    const auto source = made_.peek();
+    return source && (*source)->size() == size_ ? (*source)->direct() : nullptr;
   }
 
  private:
@@ -476,6 +486,28 @@ class LazySource final : public Source {
 };
 
 }  // namespace
+
+std::string_view to_text(VerifiedBy verification) {
+  switch (verification) {
+    case VerifiedBy::mismatch:
+      return "mismatch";
+    case VerifiedBy::unpinned:
+    case VerifiedBy::transport:
+      return "transport";
+    case VerifiedBy::blocks:
+      return "blocks";
+    case VerifiedBy::whole:
+      return "whole";
+    case VerifiedBy::unknown:
+      break;
+  }
+  return "";
+}
+
+VerifiedBy worse(VerifiedBy a, VerifiedBy b) {
+  if (a == VerifiedBy::unknown || b == VerifiedBy::unknown) return std::max(a, b);
+  return std::min(a, b);
+}
 
 Result<void> Source::fetch(ByteRange range) const {
   std::byte last;
@@ -597,6 +629,13 @@ void Slice::advise(ByteRange range, Advice advice) const {
 std::string Slice::identity() const {
   const std::string outer = refused() ? "" : whole_->identity();
   return outer.empty() ? "" : fmt::format("{} [{}+{}]", outer, offset_, size_);
+}
+
+VerifiedBy Slice::verification() const { return refused() ? VerifiedBy::unknown : whole_->verification(); }
+
+SourcePtr Slice::direct() const {
+  SourcePtr whole = refused() ? nullptr : whole_->direct();
+  return whole == nullptr ? nullptr : SourcePtr(new Slice(std::move(whole), offset_, size_));
 }
 
 SourcePtr concat(std::vector<SourcePtr> parts) { return std::make_shared<ConcatSource>(std::move(parts)); }

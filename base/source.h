@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -54,6 +53,23 @@ struct Piece {
   uint64_t offset;
   std::span<std::byte> out;
 };
+
+/// How the bytes that reads return are verified, from the worst; `unknown` for bytes that are neither of a server nor
+/// of a blob, and before anything is known.
+enum class VerifiedBy {
+  unknown,
+  mismatch,   ///< the digest differs
+  unpinned,   ///< only the connection (TLS, or none) protects them, and nothing strong names their version
+  transport,  ///< the same, but a strong validator names their version
+  blocks,     ///< the hash of each block matched
+  whole       ///< the digest of all bytes matched
+};
+
+/// For users: "mismatch", "transport" (of unpinned bytes, too), "blocks", "whole"; empty for unknown.
+std::string_view to_text(VerifiedBy verification);
+
+/// The worse of two, if both are known; else the known one.
+VerifiedBy worse(VerifiedBy a, VerifiedBy b);
 
 /// An immutable run of bytes. All methods may be called from any thread.
 class Source {
@@ -112,14 +128,13 @@ class Source {
   /// is cached under it. Empty if there is none.
   virtual std::string identity() const { return {}; }
 
-  /// How the bytes that reads return now are verified: one of kVerifications for bytes of a server or of a blob; empty
-  /// for others, and before anything is known. Cheap: reads and downloads nothing.
-  virtual std::string_view verification() const { return {}; }
-};
+  /// How the bytes that reads return now are verified. Cheap: reads and downloads nothing.
+  virtual VerifiedBy verification() const { return VerifiedBy::unknown; }
 
-/// From the worst: the digest differs; only the connection (TLS, or none) protects them; the hash of each block
-/// matched; the digest of all bytes matched.
-inline constexpr std::array<std::string_view, 4> kVerifications = {"mismatch", "transport", "blocks", "whole"};
+  /// The same bytes for a reader that reads them often: they are local and verified, and their file is open as long as
+  /// the returned source exists, so its reads search nothing and take no lock. Null if there are none, or none yet.
+  virtual std::shared_ptr<const Source> direct() const { return nullptr; }
+};
 
 using SourcePtr = std::shared_ptr<const Source>;
 
@@ -159,7 +174,8 @@ class Slice final : public Source {
   void advise(ByteRange range, Advice advice) const override;
   std::string identity() const override;
   std::shared_ptr<const void> hold() const override { return whole_ == nullptr ? nullptr : whole_->hold(); }
-  std::string_view verification() const override { return whole_ == nullptr ? "" : whole_->verification(); }
+  VerifiedBy verification() const override;
+  std::shared_ptr<const Source> direct() const override;
 
   bool refused() const { return whole_ == nullptr; }
   const SourcePtr& whole() const { return whole_; }  ///< the source that it is a slice of

@@ -51,6 +51,18 @@ std::string one_line(const Value& value) {
   return cell(to_json_line(value));
 }
 
+// The worst of the tensors' files.
+VerifiedBy verification_of(const Model& model) {
+  auto worst = VerifiedBy::unknown;
+  const Source* last = nullptr;
+  for (const TensorView& tensor : model.tensors) {
+    const Source* const file = tensor.source.whole().get();
+    if (file != nullptr && file != last) worst = worse(worst, file->verification());
+    last = file;
+  }
+  return worst;
+}
+
 void print_facts(const Model& model, const std::string& source) {
   Table facts({{""}, {""}});
   facts.add({"format", model.version.empty() ? model.format : fmt::format("{} {}", model.format, model.version)});
@@ -64,6 +76,8 @@ void print_facts(const Model& model, const std::string& source) {
   for (const TensorView& tensor : model.tensors) bytes += tensor.nbytes();
   facts.add({"files", fmt::format("{}, {}", model.parts.size(), human_size(file_bytes(model)))});
   facts.add({"tensors", fmt::format("{}, {}", model.tensors.size(), human_size(bytes))});
+  const std::string_view verified = to_text(verification_of(model));
+  if (!verified.empty()) facts.add({"verified", std::string(verified)});
   if (!model.warnings.empty()) facts.add({"warnings", fmt::format("{}, see warnings.txt", model.warnings.size())});
   std::printf("%s\n\n", cell(source, kMaxPath).c_str());
   facts.print(TableStyle::embedded());

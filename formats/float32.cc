@@ -36,7 +36,7 @@ class Float32Values final : public Source {
   }
   Result<void> fetch(ByteRange range) const override { return stored_.fetch(stored_range(range)); }
   std::shared_ptr<const void> hold() const override { return stored_.hold(); }
-  std::string_view verification() const override { return stored_.verification(); }
+  VerifiedBy verification() const override { return stored_.verification(); }
 
  private:
   uint64_t block_size() const { return conversion_.block * sizeof(float); }  // of a converted block

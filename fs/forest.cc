@@ -20,7 +20,7 @@ Result<T> absent_is_io(Result<T> made) {
 }
 
 void add_verification(std::vector<Xattr>& xattrs, const Source& source) {
-  const std::string_view verification = source.verification();
+  const std::string_view verification = to_text(source.verification());
   if (!verification.empty()) xattrs.emplace_back("user.weightfs.verified", verification);
 }
 

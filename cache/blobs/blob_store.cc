@@ -14,6 +14,7 @@
 #include "base/digest_verifier.h"
 #include "base/text.h"
 #include "cache/blobs/digest_blob.h"
+#include "cache/blobs/direct_blob.h"
 #include "cache/blobs/remote_source.h"
 #include "cache/blobs/saved_texts.h"
 #include "cache/blobs/store_core.h"
@@ -109,7 +110,7 @@ BlobProducer stop_with_store(const StoreCorePtr& store, const BlobProducer& prod
   return out;
 }
 
-class ProducedBlob final : public Source {
+class ProducedBlob final : public Source, public std::enable_shared_from_this<ProducedBlob> {
  public:
   ProducedBlob(StoreCorePtr store, BlobProducer producer, uint64_t size)
       : store_(std::move(store)), producer_(std::move(producer)), size_(size), name_(store_->name_of(producer_)) {}
@@ -125,6 +126,12 @@ class ProducedBlob final : public Source {
   }
   // A declared digest identifies the bytes only after verification.
   std::string identity() const override { return is_verified() ? "sha256 " + producer_.digest->hex() : producer_.key; }
+
+  SourcePtr direct() const override {
+    if (size_ <= kSmallBlob) return nullptr;
+    const store::BlobHandle handle = store_->backend().find_open(name_);
+    return handle ? std::make_shared<DirectBlob>(handle.range, shared_from_this()) : nullptr;
+  }
 
   Result<Descriptor> open_whole_file() const override {
     const store::BlobName name = known_name();
@@ -314,9 +321,7 @@ class CachingBlobStore final : public BlobStore {
     if (list != nullptr && list->size() != remote->size())
       return failure(Code::mismatch, fmt::format("{}: has {} bytes, but the block list is of a file of {}",
                                                  http::printable_url(url), remote->size(), list->size()));
-    auto identity = RemoteSource::identity_of(url, remote->version());
-    // Blocks that were cached without the list are not verified.
-    if (identity && list != nullptr) *identity += fmt::format(" fs-verity {}", list->digest().hex());
+    const auto identity = RemoteSource::identity_of(url, remote->version(), list);
     return share(key, std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list));
   }
 

@@ -11,6 +11,7 @@
 #include "base/cancel.h"
 #include "base/download_scope.h"
 #include "base/text.h"
+#include "cache/blobs/direct_blob.h"
 #include "cache/blobs/download.h"
 #include "cache/blobs/local_copies.h"
 #include "cache/blobs/remote_source.h"
@@ -29,9 +30,6 @@ enum class ReadMode { verified, served, unverified };
 bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
 }
-
-// Blobs up to this size are verified before their first byte is served.
-constexpr uint64_t kMaxVerifiedFirst = 8 << 20;
 
 // The first origin that is not a mirror; null if there is none.
 const download::Origin* server_in(const std::vector<download::Origin>& origins) {
@@ -84,11 +82,19 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         copy().peek() || store_->backend().find_open(name_) || store_->backend().find(name_, size_);
     return is_verified ? "sha256 " + ref_.digest.hex() : "";
   }
-  std::string_view verification() const override {
-    if (!check_consistent()) return "mismatch";
-    if (!identity().empty()) return "whole";
+  VerifiedBy verification() const override {
+    if (!check_consistent()) return VerifiedBy::mismatch;
+    if (!identity().empty()) return VerifiedBy::whole;
     if (const auto ranges = ranges_.peek(); ranges && *ranges != nullptr) return (*ranges)->verification();
-    return is_streamed() ? "transport" : "";
+    return is_streamed() ? VerifiedBy::unpinned : VerifiedBy::unknown;
+  }
+  SourcePtr direct() const override {
+    if (!check_consistent() || has_read_before_verification()) return nullptr;
+    if (const store::BlobHandle handle = store_->backend().find_open(name_))
+      return std::make_shared<DirectBlob>(handle.range, shared_from_this());
+    const auto external = copy().peek();
+    if (!external || external->is_cached || external->bytes->size() != size_) return nullptr;
+    return std::make_shared<DirectBlob>(external->bytes, shared_from_this());
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return read(offset, out, ReadMode::served);
@@ -149,13 +155,13 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   };
 
   // Whether bytes were verified before they were read.
-  enum class Verification { verified, unverified };
+  enum class Served { verified, unverified };
 
   Result<void> read_served(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
     TRY_VOID(check_consistent());
     if (TRY(fill_from_local(offset, out))) return check_unverified_reads();
     if (const auto ranges = this->ranges()) return read_range(ranges, offset, out, expected);
-    if (TRY(fill_from_download(offset, out, ReadMode::served)) == Verification::verified)
+    if (TRY(fill_from_download(offset, out, ReadMode::served)) == Served::verified)
       return check_unverified_reads();
     return {};
   }
@@ -203,17 +209,19 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
     }
     store_->stats().record_miss(ref_.digest);
-    const auto identity = RemoteSource::identity_of(remote->url(), remote->version());
-    const auto ranges = std::make_shared<const RemoteSource>(std::move(remote), store_, identity, name_);
+    const auto identity = RemoteSource::identity_of(remote->url(), remote->version(), ref_.block_list);
+    const auto ranges =
+        std::make_shared<const RemoteSource>(std::move(remote), store_, identity, name_, ref_.block_list);
     store_->add_remote(ranges);
     return ranges;
   }
 
-  // The bytes are as trustworthy as the connection. Once all are cached, their digest is compared.
+  // Without a block list, the bytes are as trustworthy as the connection. Once all are cached, their digest is
+  // compared.
   Result<void> read_range(const RemoteSourcePtr& ranges, uint64_t offset, std::span<std::byte> out,
                           const std::optional<ByteRange>& expected) const {
     const auto read = expected ? ranges->read_ahead(offset, out, *expected) : ranges->read(offset, out);
-    if (!read && read.error().code == Code::mismatch) return set_mismatch(*ranges, read.error());
+    if (!read && ranges->is_refused()) return set_mismatch(*ranges, read.error());
     TRY(read);
     if (!ranges->is_complete()) return {};
     const std::scoped_lock lock(mutex_);
@@ -345,7 +353,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return download_ != nullptr && download_->is_running();
   }
 
-  Result<Verification> fill_from_download(uint64_t offset, std::span<std::byte> out, ReadMode mode) const {
+  Result<Served> fill_from_download(uint64_t offset, std::span<std::byte> out, ReadMode mode) const {
     if (!is_fetchable(*store_, origins_)) return tl::unexpected(not_available(*store_, ref_, {Code::not_found, ""}));
     store_->stats().record_miss(ref_.digest);
     const DownloadPtr download = this->download();
@@ -360,7 +368,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!verified) return refused(verified.error());
     TRY_VOID(verified->range->read(offset, out));
     set_held(verified->range);
-    return Verification::verified;
+    return Served::verified;
   }
 
   // If wrong bytes were served with --stream, reads fail from now on: they are not mixed with correct ones.
@@ -371,7 +379,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   }
 
   // As the server sends them.
-  Result<Verification> fill_before_verification(Download& download, uint64_t offset, std::span<std::byte> out) const {
+  Result<Served> fill_before_verification(Download& download, uint64_t offset, std::span<std::byte> out) const {
     const RemoteSource& source = *download.source();
     const bool in_order = store_->fetching().stream;
     if (!in_order) source.accept();                                      // a parser may find corrected bytes
@@ -384,7 +392,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     }
     const bool is_of_one = before == source.generation();
     record_unverified_read(offset, out, is_of_one ? std::optional(before) : std::nullopt);
-    return Verification::unverified;
+    return Served::unverified;
   }
 
   bool has_read_before_verification() const {

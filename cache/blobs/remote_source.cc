@@ -18,11 +18,6 @@ namespace {
 
 using namespace store;
 
-constexpr const char* kBlocks = "blocks";
-constexpr const char* kMismatch = "mismatch";
-constexpr const char* kTransport = "transport";
-constexpr const char* kWhole = "whole";
-
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
@@ -142,7 +137,7 @@ RemoteSource::RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<Store
       blob_(std::move(blob)),
       list_(std::move(list)),
       bytes_fetched_(remote_->head().size()),
-      verified_(list_ == nullptr ? kTransport : kBlocks) {
+      verified_(verification_by_server()) {
   store_->stats().record_received(bytes_fetched_);
 }
 
@@ -152,11 +147,13 @@ RemoteSource::~RemoteSource() {
     if (transfer->thread.joinable()) transfer->thread.join();
 }
 
-std::optional<std::string> RemoteSource::identity_of(const std::string& url, const download::FileVersion& version) {
+std::optional<std::string> RemoteSource::identity_of(const std::string& url, const download::FileVersion& version,
+                                                     const BlockListPtr& list) {
   if (!version.is_pinned()) return std::nullopt;
   const std::string shown = http::printable_url(url);
   const std::string query = shown == url ? "" : " " + sha256(url).hex();  // it may be secret
-  return fmt::format("{} {} {}{}", shown, download::unquoted(version.etag), version.size, query);
+  const std::string verified = list == nullptr ? "" : " fs-verity " + list->digest().hex();
+  return fmt::format("{} {} {}{}{}", shown, download::unquoted(version.etag), version.size, query, verified);
 }
 
 Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> out,
@@ -177,8 +174,8 @@ Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> o
 }
 
 StoreStatus::Remote RemoteSource::status() const {
-  const char* const verified = verified_;
-  const bool is_whole = std::string_view(verified) == kWhole;
+  const VerifiedBy verified = verified_;
+  const bool is_whole = verified == VerifiedBy::whole;
   const uint64_t present = std::min(present_.load(), block_count());
   std::optional<uint64_t> verified_blocks;
   if (list_ != nullptr) verified_blocks = present;
@@ -188,13 +185,19 @@ StoreStatus::Remote RemoteSource::status() const {
           .requests = remote_->requests(),
           .bytes_fetched = bytes_fetched_,
           .bytes_read = bytes_read_,
-          .verified = verified,
+          .verified = to_text(verified),
           .blocks = block_count(),
           .present = present,
           .verified_blocks = verified_blocks};
 }
 
 uint64_t RemoteSource::block_count() const { return blocks_in(size()); }
+
+// Of blocks that were not hashed as a whole.
+VerifiedBy RemoteSource::verification_by_server() const {
+  if (list_ != nullptr) return VerifiedBy::blocks;
+  return identity_ ? VerifiedBy::transport : VerifiedBy::unpinned;
+}
 
 // Called with the lock. The blocks of a stream may have been present before. A transfer delivers many times what a
 // reader waits for, so it wakes the readers only when one of them can continue.
@@ -286,7 +289,7 @@ Result<BlobHandle> RemoteSource::verify(const std::function<bool()>& may_repeat)
       drop_blocks(repeats ? std::nullopt : std::optional(mismatch));
       return tl::unexpected(std::move(mismatch));
     }
-    verified_ = kWhole;
+    verified_ = VerifiedBy::whole;
     verified_generation_ = generation;
     auto published = publish(file, digest, std::move(sums));
     file->release();
@@ -378,7 +381,7 @@ void RemoteSource::remove_if_empty() const {
 }
 
 void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
-  verified_ = kMismatch;
+  verified_ = VerifiedBy::mismatch;
   const std::scoped_lock lock(mutex_);
   refused_ = refused;
   if (blocks_ != nullptr) blocks_->release();
@@ -405,7 +408,7 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   for (int attempts = 0; blob_ && attempts < kMaxNamingChecks; ++attempts) {
     if (BlobHandle handle = store_->backend().find(*blob_, size())) {
       present_ = block_count();
-      if (blob_->digest) verified_ = kWhole;
+      if (blob_->digest) verified_ = VerifiedBy::whole;
       return Opened{nullptr, std::move(handle.range)};
     }
     if (blocks_ == nullptr || !blocks_->is_published()) break;
@@ -424,7 +427,7 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   }
   fetched_before_ = bytes_fetched_.load();
   present_ = blocks_in(resumed_);
-  if (verification() == kWhole) verified_ = list_ == nullptr ? kTransport : kBlocks;
+  if (verification() == VerifiedBy::whole) verified_ = verification_by_server();
   const std::string& head = remote_->head();
   const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;
   const auto head_blocks = std::as_bytes(std::span(head)).first(whole);

@@ -61,14 +61,16 @@ class RemoteSource final : public Source {
                std::optional<store::BlobName> blob = {}, BlockListPtr list = nullptr);
   ~RemoteSource() override;
 
-  /// Identifies the bytes across processes: the URL and its version. Nothing without a strong ETag.
-  static std::optional<std::string> identity_of(const std::string& url, const download::FileVersion& version);
+  /// Identifies the bytes across processes: the URL and its version. Nothing without a strong ETag. Bytes that a block
+  /// list verified are kept apart.
+  static std::optional<std::string> identity_of(const std::string& url, const download::FileVersion& version,
+                                                const BlockListPtr& list = nullptr);
 
   uint64_t size() const override { return remote_->size(); }
   /// Limited, because the server states the size: it extends the budget of a container.
   uint64_t occupied() const override { return std::min(size(), kMaxOccupied); }
   std::string identity() const override { return identity_.value_or(""); }
-  std::string_view verification() const override { return verified_.load(); }
+  VerifiedBy verification() const override { return verified_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return read_blocks(offset, out, std::nullopt);
   }
@@ -129,6 +131,7 @@ class RemoteSource final : public Source {
   };
 
   uint64_t block_count() const;
+  VerifiedBy verification_by_server() const;
   void record_written(Transfer& transfer, store::Blocks blocks) const;
 
   Result<Opened> open() const;
@@ -164,7 +167,7 @@ class RemoteSource final : public Source {
   const BlockListPtr list_;  // may be null
   mutable std::atomic<uint64_t> bytes_fetched_ = 0;
   mutable std::atomic<uint64_t> bytes_read_ = 0;
-  mutable std::atomic<const char*> verified_;
+  mutable std::atomic<VerifiedBy> verified_;
   mutable std::atomic<uint64_t> max_ahead_ = kMaxWindow;
   mutable std::atomic<uint64_t> generation_ = 0;
   mutable std::atomic<uint64_t> verified_generation_ = 0;

@@ -126,7 +126,9 @@ class Bucket::ListedObject final : public Source {
   std::string identity() const override {
     return blobs::RemoteSource::identity_of(bucket_->place()->object_url(key_), {size_, etag_}).value_or("");
   }
-  std::string_view verification() const override { return "transport"; }
+  VerifiedBy verification() const override {
+    return identity().empty() ? VerifiedBy::unpinned : VerifiedBy::transport;
+  }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return TRY(open())->read(offset, out);
   }

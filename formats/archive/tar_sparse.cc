@@ -18,7 +18,7 @@ class SparseSource final : public Source {
   }
   std::string identity() const override { return identity_; }
   std::shared_ptr<const void> hold() const override { return tar_->hold(); }
-  std::string_view verification() const override { return tar_->verification(); }
+  VerifiedBy verification() const override { return tar_->verification(); }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_) return size_t{0};

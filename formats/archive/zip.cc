@@ -81,9 +81,13 @@ class Member final : public Source {
     const auto source = opened();
     return source ? (*source)->identity() : "";
   }
-  std::string_view verification() const override {
+  VerifiedBy verification() const override {
     const Source* const source = opened_.load(std::memory_order_acquire);
-    return source == nullptr ? "" : source->verification();
+    return source == nullptr ? VerifiedBy::unknown : source->verification();
+  }
+  SourcePtr direct() const override {
+    const Source* const source = opened_.load(std::memory_order_acquire);
+    return source == nullptr ? nullptr : source->direct();
   }
 
   void expect(const Digest& digest) const;

@@ -98,6 +98,7 @@ class Gathered final : public Source {
     return wanted;
   }
 
+  VerifiedBy verification() const override { return storage_.verification(); }
   std::shared_ptr<const void> hold() const override {
     return std::make_shared<const std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(storage_.hold(),
                                                                                                        blocks_.hold());

@@ -42,6 +42,12 @@ class Server::Handle : public std::enable_shared_from_this<Handle> {
 
   bool is_counted() const { return reads_ == Reads::counted; }
 
+  /// Whether the kernel may keep the pages of earlier opens: reads return the same bytes.
+  bool keeps_pages() const {
+    const VerifiedBy now = source_->verification();
+    return now == VerifiedBy::unknown || now >= VerifiedBy::transport;
+  }
+
   /// Whether the pages of the container are released from which the kernel has copied bytes into those of the mount.
   enum class Pages { kept, released };
 
@@ -60,8 +66,10 @@ class Server::Handle : public std::enable_shared_from_this<Handle> {
   }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
+    if (const Source* const direct = direct_.load(std::memory_order_acquire)) return direct->read(offset, out);
     auto got = source_->read_ahead(offset, out, {0, source_->size()});
     if (!is_held_) hold();  // the source may have become available since
+    if (got) use_direct();
     if (mappable_ == Mappable::unknown && got) {
       const auto mapped = source_->map(source_->size(), 0);  // in a .npy file, the header precedes mapped bytes
       mappable_ = mapped && *mapped ? Mappable::yes : Mappable::no;
@@ -93,6 +101,15 @@ class Server::Handle : public std::enable_shared_from_this<Handle> {
     held_ = std::move(held);
   }
 
+  void use_direct() {
+    auto direct = source_->direct();
+    if (direct == nullptr) return;
+    const std::scoped_lock lock(mutex_);
+    if (direct_ != nullptr) return;
+    direct_bytes_ = std::move(direct);
+    direct_.store(direct_bytes_.get(), std::memory_order_release);
+  }
+
   enum class Mappable { unknown, yes, no };
 
   SourcePtr source_;
@@ -102,8 +119,10 @@ class Server::Handle : public std::enable_shared_from_this<Handle> {
   std::atomic<Mappable> mappable_ = Mappable::unknown;
   std::atomic<bool> has_begun_ = false;
   std::atomic<bool> is_held_ = false;
-  std::mutex mutex_;  // guards held_
+  std::atomic<const Source*> direct_ = nullptr;  // Source::direct(), once there is one
+  std::mutex mutex_;                             // guards the next two
   std::shared_ptr<const void> held_;
+  SourcePtr direct_bytes_;  // owns direct_; set once
 };
 
 namespace {
@@ -308,11 +327,12 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
     if (!opened) return {};
     auto handle = TRY(std::move(*opened));
     const Tier tier = handle->tier();
+    const bool keeps_pages = handle->keeps_pages();
     file->fh = s.add(std::move(handle));
     // Dynamic files bypass the page cache.
     const bool live = s.forest().is_dynamic(ino);
     file->direct_io = live ? 1 : 0;
-    file->keep_cache = !live && s.page_cache() == Server::PageCache::kept ? 1 : 0;
+    file->keep_cache = !live && keeps_pages ? 1 : 0;
     file->noflush = 1;
     // An open that was interrupted is never released.
     if (reply_open(request, *file, tier) != 0) s.close(file->fh);

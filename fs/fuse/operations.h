@@ -27,15 +27,11 @@ inline constexpr unsigned kMaxThreads = 1024;
 /// The user data of a session. Callable from any thread.
 class Server {
  public:
-  /// Whether the kernel keeps cached pages when a file is opened again.
-  enum class PageCache { kept, dropped };
-
   Server(Forest& forest, Statistics& statistics, const SessionParams& params);
   ~Server();
 
   Forest& forest() { return forest_; }
   Statistics& statistics() { return statistics_; }
-  PageCache page_cache() const { return params_.drop_pages ? PageCache::dropped : PageCache::kept; }
   /// Whether the containers do not fit into memory twice, as pages of their files and of the mount. Then one of the two
   /// is not kept.
   bool is_memory_short() const { return forest_.container_bytes() > available_memory() / 2; }

@@ -72,13 +72,10 @@ class Sequence final : public Source {
     return held->empty() ? nullptr : held;
   }
 
-  // The worst of the tensors that have one.
-  std::string_view verification() const override {
-    std::set<std::string_view> found;
-    for (const SourcePtr& source : sources()) found.insert(source->verification());
-    const auto worst = std::find_if(kVerifications.begin(), kVerifications.end(),
-                                    [&](std::string_view each) { return found.contains(each); });
-    return worst == kVerifications.end() ? "" : *worst;
+  VerifiedBy verification() const override {
+    auto worst = VerifiedBy::unknown;
+    for (const SourcePtr& source : sources()) worst = worse(worst, source->verification());
+    return worst;
   }
 
  private:

@@ -30,6 +30,7 @@ class Unpacked final : public Source {
   }
 
   std::shared_ptr<const void> hold() const override { return packed_->hold(); }
+  VerifiedBy verification() const override { return packed_->verification(); }
 
  private:
   Result<void> unpack(uint64_t first, std::span<std::byte> out) const {

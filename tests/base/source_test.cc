@@ -389,32 +389,36 @@ TEST_F(ChangedFile, RewriteWithTheTimePutBackAndAChangeOfModeIsDetectedIfOthersM
 // semantics 16.8
 class VerifiedBytes final : public Source {
  public:
-  explicit VerifiedBytes(std::string_view verification) : verification_(verification) {}
+  explicit VerifiedBytes(VerifiedBy verification) : verification_(verification) {}
   uint64_t size() const override { return 10; }
   Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "not read"); }
-  std::string_view verification() const override { return verification_; }
+  VerifiedBy verification() const override { return verification_; }
 
  private:
-  std::string_view verification_;
+  VerifiedBy verification_;
 };
-SourcePtr verified(std::string_view verification) { return std::make_shared<VerifiedBytes>(verification); }
+SourcePtr verified(VerifiedBy verification) { return std::make_shared<VerifiedBytes>(verification); }
 TEST(Verification, IsThatOfTheSourceThatHasTheBytes) {
-  EXPECT_EQ(in_memory("bytes")->verification(), "");
-  EXPECT_EQ(Slice().verification(), "");
-  for (const std::string_view verification : kVerifications) {
+  EXPECT_EQ(in_memory("bytes")->verification(), VerifiedBy::unknown);
+  EXPECT_EQ(Slice().verification(), VerifiedBy::unknown);
+  for (const auto verification : {VerifiedBy::mismatch, VerifiedBy::unpinned, VerifiedBy::transport,
+                                  VerifiedBy::blocks, VerifiedBy::whole}) {
     EXPECT_EQ(slice(verified(verification), 2, 5)->verification(), verification);
     const Later<SourcePtr> later([=]() -> Result<SourcePtr> { return verified(verification); });
     const SourcePtr lazily = lazy(10, later);
-    EXPECT_EQ(lazily->verification(), "") << "it must not be computed for this";
+    EXPECT_EQ(lazily->verification(), VerifiedBy::unknown) << "it must not be computed for this";
     ASSERT_TRUE(later.get());
     EXPECT_EQ(lazily->verification(), verification);
   }
 }
 TEST(Verification, OfAConcatenationIsTheWorstOfItsParts) {
-  EXPECT_EQ(concat({in_memory("head"), verified("whole")})->verification(), "whole");
-  EXPECT_EQ(concat({verified("whole"), verified("transport"), verified("blocks")})->verification(), "transport");
-  EXPECT_EQ(concat({verified("transport"), verified("mismatch")})->verification(), "mismatch");
-  EXPECT_EQ(concat({in_memory("a"), in_memory("b")})->verification(), "");
+  EXPECT_EQ(concat({in_memory("head"), verified(VerifiedBy::whole)})->verification(), VerifiedBy::whole);
+  EXPECT_EQ(concat({verified(VerifiedBy::whole), verified(VerifiedBy::transport), verified(VerifiedBy::blocks)})
+                ->verification(),
+            VerifiedBy::transport);
+  EXPECT_EQ(concat({verified(VerifiedBy::transport), verified(VerifiedBy::mismatch)})->verification(),
+            VerifiedBy::mismatch);
+  EXPECT_EQ(concat({in_memory("a"), in_memory("b")})->verification(), VerifiedBy::unknown);
 }
 // Ten bytes, and the ranges that it got advice about.
 class AdvisedBytes final : public Source {

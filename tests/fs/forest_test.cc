@@ -148,7 +148,7 @@ TEST_F(ForestTest, FilesHaveTheVerificationOfTheirBytes) {
    public:
     uint64_t size() const override { return 100; }
     Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "not read"); }
-    std::string_view verification() const override { return "transport"; }
+    VerifiedBy verification() const override { return VerifiedBy::transport; }
   };
   const SourcePtr bytes = std::make_shared<Remote>();
   const auto its = std::make_shared<Model>();

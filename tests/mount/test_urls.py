@@ -199,7 +199,7 @@ class BlockLists(UrlTestCase):
         for arguments, message in ((("--tree", self.path("none"), self.url), "No such file"),
                                    (("--tree", "sha256:12", self.url), "not a digest"),
                                    (("--tree", self.list, self.web.url("")), "needs the URL of a file"),
-                                   (("--tree", self.list, self.list), "needs the URL of a file")):
+                                   (("--tree", self.list, self.list), "needs the URL of a file, or a name in a registry")):
             with self.subTest(arguments):
                 done = run("ls", *arguments)
                 self.assertNotEqual(done.returncode, 0)
@@ -372,13 +372,38 @@ location /signed/ {{
                 self.assertEqual(self.statuses(), [[302, 302], [206, 206, status, 206, 206]])
 
 
+# semantics 7.9
+@needs("nginx")
+class PageCache(UrlTestCase):
+    def reads_of_second_open(self):
+        """How many READ requests a tensor costs that was read before."""
+        url, written = self.publish_safetensors()
+        point = self.mount(url)
+
+        def requests():
+            return json.loads(self.read_whole(point, ".weightfs", "stats.json"))["operations"]["read"]["requests"]
+        self.assertEqual(self.read_whole(point, "tensors", "layer.1"), written[1].data)
+        own = requests()
+        own = requests() - own
+        before = requests()
+        self.assertEqual(self.read_whole(point, "tensors", "layer.1"), written[1].data)
+        return requests() - before - own
+
+    def test_pages_of_a_version_with_a_strong_tag_are_kept(self):
+        self.assertEqual(self.reads_of_second_open(), 0)
+
+    def test_pages_of_a_file_without_a_tag_are_dropped(self):
+        self.web = Nginx(self, "etag off;", name="without-tags")
+        self.assertGreater(self.reads_of_second_open(), 0)
+
+
 @needs("nginx")
 class Commands(UrlTestCase):
     def test_fetch_of_a_path_downloads_that_tensor_for_offline_use(self):
         url, written = self.publish_safetensors()
         done = run("fetch", url, "tensors/layer.2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"^http://\S+: 1\.0 MiB of 4\.0 MiB fetched\n$")
+        self.assertRegex(done.stdout, r"^http://\S+: 1\.0 MiB of 4\.0 MiB fetched in \d+ requests, 6[5-9] of 257 blocks cached\n$")
         self.assertLessEqual(self.transferred(), 1.02 * MIB + 128 * KIB)
         self.web.stop()
         point = self.mount("--offline", url)
@@ -403,6 +428,7 @@ class Commands(UrlTestCase):
         self.assertEqual(remote["bytes_fetched"], self.transferred())
         self.assertEqual(status["counters"]["bytes_fetched"], remote["bytes_fetched"])
         self.assertEqual(remote["requests"], self.web.count("GET"))
+        self.assertEqual(status["requests"], {url[:url.index("/model")]: self.web.count("GET")})
         self.assertGreaterEqual(remote["bytes_read"], MIB)
 
     # semantics 16.7
@@ -430,12 +456,17 @@ class Commands(UrlTestCase):
                 self.assertEqual(os.getxattr(os.path.join(point, path), "user.weightfs.verified"), b"transport")
                 self.assertIn("user.weightfs.verified", os.listxattr(os.path.join(point, path)))
         self.assertEqual(os.listxattr(os.path.join(point, "metadata.json")), [])
+        self.assertRegex(run("info", url).stdout, r"(?m)^ *verified +transport$")
+        self.assertNotIn("verified", run("info", self.sample("other.safetensors")).stdout)
         local = self.mount(self.sample("local.safetensors"), at="local")
         self.assertEqual(os.listxattr(os.path.join(local, "files", "local.safetensors")), [])
 
     def metrics(self, point):
         """The metrics of remote files, without their common prefix."""
         lines = self.read_whole(point, ".weightfs", "metrics").decode().splitlines()
+        requests, = [line for line in lines if line.startswith("weightfs_http_requests_total")]
+        self.assertIn(f'origin="{self.web.url("")[:-1]}"', requests)
+        self.assertEqual(int(requests.split()[-1]), self.web.count("GET"))
         prefix = "weightfs_remote_"
         return {line[len(prefix):line.index("{")]: int(line.split()[-1]) for line in lines if line.startswith(prefix)}
 

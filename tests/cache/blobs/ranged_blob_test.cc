@@ -125,7 +125,7 @@ TEST_F(RangedBlobTest, OfflineReadsCachedRangesOnly) {
   const auto offline = offline_store();
   const ResolvedBlob blob = resolved(offline);
   EXPECT_EQ(describe(read(*blob.verified, 5 * kMiB, 1000)), describe(all.substr(5 * kMiB, 1000)));
-  EXPECT_EQ(blob.verified->verification(), "transport");
+  EXPECT_EQ(blob.verified->verification(), VerifiedBy::transport);
   EXPECT_THAT(read(*blob.verified, 2 * kMiB, 1000), HasSubstr("not cached, and downloads are disabled by --offline"));
   EXPECT_FALSE(blob.verified->fetch({0, all.size()}));
   EXPECT_EQ(sent, before);
@@ -141,21 +141,21 @@ TEST_F(RangedBlobTest, ClaimedSizeExtendsABudgetByALimitedSize) {
 TEST_F(RangedBlobTest, VerificationIsOfTheTransportUntilAllBytesMatch) {
   const auto cache = store();
   const ResolvedBlob blob = resolved(cache);
-  EXPECT_EQ(blob.verified->verification(), "");
+  EXPECT_EQ(blob.verified->verification(), VerifiedBy::unknown);
   read(*blob.verified, 5 * kMiB, 1000);
-  EXPECT_EQ(blob.verified->verification(), "transport");
+  EXPECT_EQ(blob.verified->verification(), VerifiedBy::transport);
   const auto remotes = cache->status().remotes;
   ASSERT_EQ(remotes.size(), 1u);
   EXPECT_EQ(remotes[0].blocks, 577u);
   EXPECT_EQ(remotes[0].present, 2u) << "the head, and that of the read";
   EXPECT_EQ(remotes[0].verified_blocks, 0u);
   ASSERT_TRUE(blob.verified->fetch({0, all.size()}));
-  EXPECT_EQ(blob.verified->verification(), "whole");
+  EXPECT_EQ(blob.verified->verification(), VerifiedBy::whole);
   const auto verified = cache->in_progress_status().remotes;
   ASSERT_EQ(verified.size(), 1u);
   EXPECT_EQ(verified[0].present, 577u);
   EXPECT_EQ(verified[0].verified_blocks, 577u);
-  EXPECT_EQ(resolved(store(true)).verified->verification(), "whole") << "cached";
+  EXPECT_EQ(resolved(store(true)).verified->verification(), VerifiedBy::whole) << "cached";
 }
 
 // semantics 16.8
@@ -164,9 +164,9 @@ TEST_F(RangedBlobTest, VerificationReportsAMismatch) {
   const auto cache = store();
   const ResolvedBlob blob = resolved(cache);
   read(*blob.verified, 0, 1000);
-  EXPECT_EQ(blob.verified->verification(), "transport");
+  EXPECT_EQ(blob.verified->verification(), VerifiedBy::transport);
   EXPECT_FALSE(blob.verified->fetch({0, all.size()}));
-  EXPECT_EQ(blob.verified->verification(), "mismatch");
+  EXPECT_EQ(blob.verified->verification(), VerifiedBy::mismatch);
   const auto remotes = cache->status().remotes;
   ASSERT_EQ(remotes.size(), 1u);
   EXPECT_EQ(remotes[0].present, 0u) << "dropped";
@@ -177,9 +177,9 @@ TEST_F(RangedBlobTest, VerificationReportsAMismatch) {
 TEST_F(RangedBlobTest, VerificationOfABlobThatIsDownloadedFirstIsKnownAfterARead) {
   const auto cache = store(true);
   const ResolvedBlob blob = resolved(cache);
-  EXPECT_EQ(blob.verified->verification(), "");
+  EXPECT_EQ(blob.verified->verification(), VerifiedBy::unknown);
   read(*blob.verified, 0, 1000);
-  EXPECT_EQ(blob.verified->verification(), "whole");
+  EXPECT_EQ(blob.verified->verification(), VerifiedBy::whole);
 }
 
 TEST_F(RangedBlobTest, FetchOfTheBlobVerifiesIt) {

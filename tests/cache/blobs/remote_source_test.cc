@@ -110,7 +110,7 @@ TEST_F(RemoteSourceTest, StatusCountsCachedBlocks) {
   {
     const auto cache = store();
     const SourcePtr source = open(cache).value();
-    EXPECT_EQ(source->verification(), "transport");
+    EXPECT_EQ(source->verification(), VerifiedBy::transport);
     read(*source, 5 * kMiB - 1, 2);
     EXPECT_EQ(present(cache), 3u);
     read(*source, 5 * kMiB - 1, 2);
@@ -545,7 +545,7 @@ TEST_F(RemoteSourceTest, BlockListVerifiesRangesBeforeTheyAreRead) {
   EXPECT_THAT(read(*source, 5 * kMiB + 100, 100), HasSubstr("/model.gguf: "));
   const auto wrong = source->read(5 * kMiB + 100, std::as_writable_bytes(std::span(all)).first(10));
   EXPECT_EQ(wrong.error().code, Code::mismatch);
-  EXPECT_STREQ(cache->status().remotes.at(0).verified, "blocks");
+  EXPECT_EQ(cache->status().remotes.at(0).verified, "blocks");
 }
 
 TEST_F(RemoteSourceTest, BlocksBeforeOneThatDoesNotMatchAreKept) {

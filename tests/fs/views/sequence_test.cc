@@ -105,7 +105,7 @@ class Told final : public Source {
     return {};
   }
   std::shared_ptr<const void> hold() const override { return std::make_shared<int>(++held); }
-  std::string_view verification() const override { return "blocks"; }
+  VerifiedBy verification() const override { return VerifiedBy::blocks; }
 
   using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
   mutable Ranges told;
@@ -136,7 +136,7 @@ TEST(Sequence, PassesHintsToTheSourcesOfTheTensors) {
   EXPECT_EQ(told->fetched, (Told::Ranges{{50, 70}, {10, 15}}));
   EXPECT_NE(whole->hold(), nullptr);
   EXPECT_EQ(told->held, 1);  // one source, held once
-  EXPECT_EQ(whole->verification(), "blocks");
+  EXPECT_EQ(whole->verification(), VerifiedBy::blocks);
 }
 
 // The memory of the file of a large model, beside the model: its lists, and the offsets of blocks of its header.
