@@ -50,7 +50,7 @@ FUZZING = 20  # seconds
 
 # Jobs that run one at a time: they unmount or count what other tests mount.
 EXCLUSIVE = ("test_mounts", "test_system", "package_test", "conform")
-# Jobs that measure CPU time and memory. They run last, one at a time.
+# Jobs that measure CPU time and memory. They run last, as many as there are processors.
 ALONE = ("test_attacks", "test_changes", "test_memory")
 
 # Mount tests that are not repeated with sanitizers: each start of a sanitized program takes half a second. The others run
@@ -389,7 +389,7 @@ def main():
     if build:
         build.wait()
     run_group(sanitized_jobs(os.path.abspath(args.sanitized)), WORKERS)
-    run_group(alone, 1)
+    run_group(alone, CORES)
     repeat_failed()
     print("not run with sanitizers:", ", ".join(NOT_SANITIZED), "and", TOO_LONG)
     return report.close()
