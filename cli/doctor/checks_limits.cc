@@ -43,6 +43,16 @@ std::string mountpoints_with(const std::vector<MountReport>& reports, MountCondi
   return out;
 }
 
+// A line for the person who asks why a mount is not faster; nothing is wrong.
+Check tiers_of(const std::string& mountpoint, const MountReport::Tiers& tiers) {
+  constexpr size_t kMaxReason = 200;  // of the server, which is not trusted
+  const std::string passes =
+      tiers.reason.empty() ? "files can pass through" : "no file passes through: " + tiers.reason.substr(0, kMaxReason);
+  return {fmt::format("tiers of {}", printable(mountpoint)), Verdict::ok,
+          fmt::format("{}; opened so far: {} by passthrough, {} by the server", printable(passes), tiers.passthrough,
+                      tiers.server)};
+}
+
 Checks check_mounts() {
   const auto reports = probe_mounts(Mounts::now().of_weightfs());
   const std::string dead = mountpoints_with(reports, MountCondition::dead);
@@ -56,6 +66,8 @@ Checks check_mounts() {
                       "see its log; detach them with `weightfs umount --lazy`"});
   if (checks.empty())
     checks.push_back({"mounts", Verdict::ok, reports.empty() ? "none" : std::to_string(reports.size())});
+  for (const MountReport& each : reports)
+    if (each.tiers) checks.push_back(tiers_of(each.mount.point, *each.tiers));
   return checks;
 }
 

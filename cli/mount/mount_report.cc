@@ -101,6 +101,7 @@ void copy_status(Map& result) {
   const Map* counts = counters == nullptr ? nullptr : std::get_if<Map>(counters);
   if (const Value* fetched = counts == nullptr ? nullptr : counts->find("bytes_fetched"))
     result.set("bytes_fetched", *fetched);
+  if (const Map* passthrough = status->find_as<Map>("passthrough")) result.set("passthrough", *passthrough);
 }
 
 // Whether the pid that a server reports is plausible: the process has /dev/fuse open, and belongs to the mounting user
@@ -150,6 +151,15 @@ MountCondition parse_condition(const Map& result) {
   return MountCondition::unknown;
 }
 
+std::optional<MountReport::Tiers> parse_tiers(const Map& result) {
+  const Map* const passthrough = result.find_as<Map>("passthrough");
+  const Map* const opened = passthrough == nullptr ? nullptr : passthrough->find_as<Map>("opened");
+  if (opened == nullptr) return std::nullopt;
+  return MountReport::Tiers{.passthrough = find_number(*opened, "passthrough").value_or(0),
+                            .server = find_number(*opened, "server").value_or(0),
+                            .reason = find_text(*passthrough, "reason").value_or("")};
+}
+
 MountReport parse_report(const Mount& mount, const IsolatedResult& result) {
   MountReport report{.mount = mount, .state = MountCondition::unresponsive, .source = mount.source};
   if (!result && result.error() == IsolationError::failed) report.state = MountCondition::unknown;
@@ -163,6 +173,7 @@ MountReport parse_report(const Mount& mount, const IsolatedResult& result) {
   if (const auto since = find_text(*result, "since")) report.since = parse_utc_time(*since);
   report.served_bytes = find_number(*result, "served_bytes");
   report.fetched_bytes = find_number(*result, "bytes_fetched");
+  report.tiers = parse_tiers(*result);
   return report;
 }
 

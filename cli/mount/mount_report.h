@@ -31,6 +31,13 @@ struct MountReport {
   std::optional<timespec> since = {};
   std::optional<uint64_t> served_bytes = {};
   std::optional<uint64_t> fetched_bytes = {};
+  /// How many files were opened by tier (fs/fuse/passthrough.h), and why none can pass through; empty if they can.
+  struct Tiers {
+    uint64_t passthrough;
+    uint64_t server;
+    std::string reason;
+  };
+  std::optional<Tiers> tiers = {};
 };
 
 /// Probes all mounts at once, for two seconds at most. Root probes each mount as its user, because FUSE denies access

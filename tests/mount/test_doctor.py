@@ -74,6 +74,17 @@ class WorkingMachine(Case, MountTestCase):
         self.assertIn(hung, found["server not responding"]["found"])
         self.assertEqual({check["verdict"] for check in found.values()}, {"warning"})
 
+    # semantics 17.9
+    def test_tiers_of_running_mounts_are_reported(self):
+        passing, off = self.mount(self.sample(), at="passing"), self.mount("--passthrough=off", self.sample("b.safetensors"), at="off")
+        for point in (passing, off):
+            with open(os.path.join(point, "tensors", "bias"), "rb") as file:
+                file.read()
+        checks = self.examine()
+        self.assertRegex(checks[f"tiers of {off}"]["found"], r"^no file passes through: .+; opened so far: 0 by passthrough, [1-9]\d* by the server$")
+        self.assertRegex(checks[f"tiers of {passing}"]["found"], r"; opened so far: \d+ by passthrough, [1-9]\d* by the server$")
+        self.assertEqual(self.verdict(checks, f"tiers of {off}"), "ok")
+
     def test_hung_fusermount3_is_killed(self):
         program = self.write("bin/fusermount3", b"#!/bin/sh\nexec sleep 1000\n")
         os.chmod(program, 0o755)
