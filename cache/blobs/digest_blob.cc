@@ -161,8 +161,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     TRY_VOID(check_consistent());
     if (TRY(fill_from_local(offset, out))) return check_unverified_reads();
     if (const auto ranges = this->ranges()) return read_range(ranges, offset, out, expected);
-    if (TRY(fill_from_download(offset, out, ReadMode::served)) == Served::verified)
-      return check_unverified_reads();
+    if (TRY(fill_from_download(offset, out, ReadMode::served)) == Served::verified) return check_unverified_reads();
     return {};
   }
 

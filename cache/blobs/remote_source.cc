@@ -21,10 +21,12 @@ using namespace store;
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
-constexpr uint64_t kFirstWindow = 1 * kMiB;
+constexpr uint64_t kFirstRead = 1 * kMiB;  // requested for the first bytes of a file: perhaps no others are read
+constexpr uint64_t kFirstWindow =
+    8 * kMiB;                            // requested ahead of the second read in order, and twice as much of each next
 constexpr uint64_t kSmall = 256 * kKiB;  // requested whole
 constexpr uint64_t kNear = 2 * kMiB;     // parallel reads of one reader arrive out of order by less
-constexpr uint64_t kRequest = 8 * kMiB;  // bytes per request
+constexpr uint64_t kRequest = 8 * kMiB;  // bytes per request: the largest window is eight requests in parallel
 constexpr uint64_t kRequestBlocks = kRequest / BlockFile::kBlock;
 
 // A waiting reader checks at this interval whether it was cancelled, and whether another process has written its
@@ -123,7 +125,10 @@ uint64_t ReadAhead::end_for(uint64_t from, uint64_t to, const std::optional<Byte
   if (!expected) return to + (from - stream.begin) / 10 / BlockFile::kBlock * BlockFile::kBlock;
   if (expected->to - expected->from <= kSmall) return std::max(to, expected->to);
   if (is_first && from != expected->from) return to;
-  if (is_new) stream.window = std::clamp(2 * stream.window, kFirstWindow, RemoteSource::kMaxWindow);
+  if (is_first)
+    stream.window = kFirstRead;
+  else if (is_new)
+    stream.window = std::clamp(2 * stream.window, kFirstWindow, RemoteSource::kMaxWindow);
   if (stream.requested > stream.next + stream.window / 2) return to;
   stream.requested = std::max(to, std::min(expected->to, stream.next + stream.window));
   return stream.requested;
@@ -240,7 +245,7 @@ Result<void> RemoteSource::fetch(ByteRange range) const {
   range.to = std::min(range.to, size());
   if (range.from >= range.to) return {};
   TRY_VOID(DownloadScope::charge(range.to - range.from));
-  std::vector<std::byte> ignored(static_cast<size_t>(std::min(range.to - range.from, kFirstWindow)));
+  std::vector<std::byte> ignored(static_cast<size_t>(std::min(range.to - range.from, kFirstRead)));
   for (uint64_t at = range.from; at < range.to;) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) return {};

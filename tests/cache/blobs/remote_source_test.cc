@@ -584,12 +584,14 @@ TEST(ReadAhead, RandomReadsRequestNothingAhead) {
 
 TEST(ReadAhead, SequentialReaderGetsAGrowingWindowWithinTheTensor) {
   ReadAhead reads;
-  const ByteRange tensor{kMiB, 20 * kMiB};
-  EXPECT_EQ(reads.end_for(kMiB, 2 * kMiB, tensor), 3 * kMiB);
-  EXPECT_EQ(reads.end_for(2 * kMiB, 3 * kMiB, tensor), 5 * kMiB);
-  EXPECT_EQ(reads.end_for(3 * kMiB, 4 * kMiB, tensor), 8 * kMiB);
-  EXPECT_EQ(reads.end_for(4 * kMiB, 5 * kMiB, tensor), 13 * kMiB);
-  EXPECT_EQ(reads.end_for(5 * kMiB, 6 * kMiB, tensor), 20 * kMiB);
+  const ByteRange tensor{kMiB, 100 * kMiB};
+  EXPECT_EQ(reads.end_for(kMiB, 2 * kMiB, tensor), 3 * kMiB) << "perhaps no other bytes are read";
+  EXPECT_EQ(reads.end_for(2 * kMiB, 3 * kMiB, tensor), 11 * kMiB);
+  EXPECT_EQ(reads.end_for(3 * kMiB, 4 * kMiB, tensor), 20 * kMiB);
+  EXPECT_EQ(reads.end_for(4 * kMiB, 5 * kMiB, tensor), 37 * kMiB);
+  EXPECT_EQ(reads.end_for(5 * kMiB, 6 * kMiB, tensor), 70 * kMiB);
+  EXPECT_EQ(reads.end_for(6 * kMiB, 7 * kMiB, tensor), 7 * kMiB) << "more than half of the window was requested";
+  EXPECT_EQ(reads.end_for(40 * kMiB, 41 * kMiB, tensor), 41 * kMiB) << "out of order";
 }
 
 TEST(ReadAhead, ParserGetsATenthAhead) {
