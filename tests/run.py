@@ -8,8 +8,8 @@ GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both
 NOT_SANITIZED, and the fuzzers for a short time. If `../shared/conform.py` exists, it checks the plain build against its samples.
 
 Each file of Python tests, and each shard of a GoogleTest binary, is a job in a separate process. Jobs run in parallel, except
-those of EXCLUSIVE and ALONE. A job that takes longer than TIME_LIMIT is ended with all its processes, and fails. The processor
-time of a job is that of the processes that it waits for, so not of the servers of mounts.
+those of EXCLUSIVE; those of ALONE run without the others. A job that takes longer than TIME_LIMIT is ended with all its
+processes, and fails. The processor time of a job is that of the processes that it waits for, so not of the servers of mounts.
 
 A job whose tests fail is run once more at the end, when no other runs: tests of mounts wait for servers, with limits of
 time. Tests that fail twice fail the run. Jobs that pass then are listed before the total. A crash, a leak or a finding of a
