@@ -10,6 +10,7 @@ from fetching import FAR, LinkTestCase
 from hostile import Server, stalls, correct
 from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, halt, is_mounted, is_sanitized, numbers, os, processes_of, run, shutil, signal, subprocess,
                       unittest, until)
+from servers import Nginx, needs
 from service_manager import ServiceManager
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -267,6 +268,18 @@ class DownloadStatus(ServiceTestCase, LinkTestCase):
         self.addCleanup(reader.wait)
         self.addCleanup(reader.kill)
         self.manager.wait_for(lambda notification: notification.get("STATUS", "").endswith("; fetching model/far, 50 %"))
+        self.stop(process)
+
+
+@needs("nginx")
+@unittest.skipUnless(os.geteuid() == 0, "needs root: only root mounts")
+class Urls(ServiceTestCase, LinkTestCase):
+    def test_service_reads_a_model_at_a_url(self):
+        with open(self.sample(), "rb") as file:
+            url = Nginx(self).publish("model.safetensors", file.read())
+        process = self.serve(self.config(SOURCE=url))
+        with open(os.path.join(self.point, "tensors", "bias"), "rb") as file:
+            self.assertEqual(file.read(), BIAS)
         self.stop(process)
 
 

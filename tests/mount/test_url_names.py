@@ -113,11 +113,12 @@ class Tags(UrlNamesTestCase):
                     self.assert_readable(point, tensor)
 
 
-if __name__ == "__main__":
-    unittest.main()
-
     def test_blocks_are_used_again_with_and_without_quotes(self):
         self.assert_readable(self.mount(self.quoting(False), at="one"))
         self.web.received.clear()
         self.assert_readable(self.mount(self.quoting(True), at="two"))
         self.assertEqual(len(self.web.received), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

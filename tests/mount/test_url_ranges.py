@@ -244,10 +244,6 @@ class Redirects(RangeTestCase):
         self.assertEqual(public.count("GET", "there"), 1)
 
 
-if __name__ == "__main__":
-    unittest.main()
-
-
 class WrongServers(RangeTestCase):
     def read_one(self, *scripts):
         expected, (url,) = self.publish({"m": Case(*scripts)})
@@ -329,3 +325,7 @@ class WrongServers(RangeTestCase):
         url = self.web.serve("m.safetensors", weak(data, 'W/"1"'), weak(data, 'W/"1"', 100_000), weak(other, 'W/"2"'))
         done = run("cat", url, f"tensors/layer.{TARGET}", encoding="latin-1")
         self.assertNotEqual(done.returncode, 0, "bytes of two versions")
+
+
+if __name__ == "__main__":
+    unittest.main()

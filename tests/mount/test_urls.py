@@ -12,10 +12,11 @@ import threading
 import unittest
 
 from fetching import FetchTestCase
-from mounting import WEIGHTFS, on_terminal, run
+from mounting import LIMIT_S, WEIGHTFS, is_sanitized, on_terminal, run
 from servers import Caddy, Nginx, needs, self_signed_certificate
-from test_archives import noise
+from test_archives import index_of, noise
 import archives
+import artifacts
 import containers
 import stores
 from tensors import Tensor
@@ -148,8 +149,53 @@ class WithEveryServer:
         self.assertEqual(self.read_whole(point, "files", "2.bin"), files["2.bin"])
         self.assertLessEqual(self.transferred(), MIB + 256 * KIB)
 
+    def test_tensors_of_a_remote_carton_are_slices(self):
+        data = [noise(MIB, seed=i + 1) for i in range(4)]
+        files = {f"tensor_data/t{i}.bin": bytes for i, bytes in enumerate(data)}
+        files["tensor_data/index.toml"] = index_of([(f"layer.{i}", "uint8", [MIB], f"t{i}.bin") for i in range(4)])
+        archives.write_carton(self.path("m.carton"), files, method=archives.STORED)
+        with open(self.path("m.carton"), "rb") as file:
+            url = self.web.publish("m.carton", file.read())
+        point = self.mount(url)
+        self.assertEqual(json.loads(self.read_whole(point, "metadata.json"))["format"], "carton")
+        self.assertEqual(self.read_whole(point, "tensors", "layer.2"), data[2])
+        self.assertLessEqual(self.transferred(), MIB + 384 * KIB)
 
-@needs("nginx")
+    def test_carton_in_a_directory_has_the_files_of_its_manifest(self):
+        files = {"model/weights": noise(MIB), "model/other": noise(MIB, seed=2)}
+        archives.write_carton_directory(self.path("unpacked"), files)
+        for base, _, names in os.walk(self.path("unpacked")):
+            for name in names:
+                path = os.path.join(base, name)
+                with open(path, "rb") as file:
+                    self.web.publish(os.path.join("unpacked", os.path.relpath(path, self.path("unpacked"))), file.read())
+        point = self.mount(self.web.url("unpacked/"))
+        self.assertEqual(sorted(os.listdir(os.path.join(point, "files", "model"))), ["other", "weights"])
+        self.assertEqual(self.read_whole(point, "files", "model", "weights"), files["model/weights"])
+        self.assertLessEqual(self.transferred(), MIB + 384 * KIB)
+
+    def test_members_of_a_remote_tar_are_slices(self):
+        files = {f"{i}.bin": noise(MIB, seed=i + 1) for i in range(4)}
+        point = self.mount(self.web.publish("m.tar", artifacts.tar(files)))
+        self.assertEqual(self.read_whole(point, "files", "2.bin"), files["2.bin"])
+        self.assertLessEqual(self.transferred(), MIB + 384 * KIB)
+
+    def test_tensor_cache_in_a_directory_opens_its_shards(self):
+        shards = [noise(2 * MIB, seed=i + 1) for i in range(3)]
+        records = []
+        for i, shard in enumerate(shards):
+            self.web.publish(f"mlc/params_shard_{i}.bin", shard)
+            tensors = [{"name": f"layer.{i}.{half}", "shape": [MIB // 4], "dtype": "float32", "format": "raw", "nbytes": MIB,
+                        "byteOffset": half * MIB} for half in (0, 1)]
+            records.append({"dataPath": f"params_shard_{i}.bin", "format": "raw-shard", "nbytes": len(shard), "records": tensors,
+                            "md5sum": hashlib.md5(shard).hexdigest()})
+        self.web.publish("mlc/tensor-cache.json", json.dumps({"metadata": {"ParamSize": 6}, "records": records}).encode())
+        point = self.mount(self.web.url("mlc/"))
+        self.assertEqual(len(os.listdir(os.path.join(point, "tensors"))), 6)
+        self.assertEqual(self.read_whole(point, "tensors", "layer.1.1"), shards[1][MIB:])
+        self.assertLessEqual(self.transferred(), MIB + 384 * KIB)
+
+
 @needs("nginx")
 class BlockLists(UrlTestCase):
     """Ranges are verified with a block list that `weightfs verify --tree` wrote."""
@@ -216,6 +262,21 @@ class FromCaddyByHttps(WithEveryServer, UrlTestCase):
         certificate, key = self_signed_certificate(self.path("."))
         os.environ["CURL_CA_BUNDLE"] = certificate  # restored by setUp()'s patch
         return Caddy(self, (certificate, key))
+
+    def test_ranges_are_requested_by_http2(self):
+        url, written = self.publish_safetensors()
+        self.assertEqual(self.read_whole(self.mount(url), "tensors", "layer.2"), written[2].data)
+        self.assertEqual(self.web.protocols(), {"HTTP/2.0"})
+
+    def test_fstab_names_a_url(self):
+        url, written = self.publish_safetensors()
+        os.symlink(WEIGHTFS, self.path("mount.weightfs"))
+        os.mkdir(self.path("mnt"))
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        done = subprocess.run([self.path("mount.weightfs"), url, self.path("mnt"), "-o", "rw,_netdev,cache_size=1G"],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.read_whole(self.path("mnt"), "tensors", "layer.1"), written[1].data)
 
 
 @needs("nginx")
@@ -480,6 +541,33 @@ class Commands(UrlTestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1 file read by ranges", done.stdout)
         self.assertEqual(json.loads(run("cache", "du", "--json").stdout)["ranges"], 0)
+
+
+@needs("nginx")
+@unittest.skipIf(is_sanitized(), "a sanitizer needs more memory")
+class Memory(UrlTestCase):
+    FILES = 32
+    SIZE = 16 * MIB
+    LIMIT = 64 << 20
+
+    def test_readers_of_many_files_at_once_stay_below_64_mb(self):
+        names = {f"layer.{i}": f"model-{i + 1:05}-of-{self.FILES:05}.safetensors" for i in range(self.FILES)}
+        header = {"metadata": {"total_size": self.FILES * self.SIZE}, "weight_map": names}
+        for tensor, name in names.items():
+            entry = json.dumps({tensor: {"dtype": "U8", "shape": [self.SIZE], "data_offsets": [0, self.SIZE]}}).encode()
+            self.web.publish(f"many/{name}", len(entry).to_bytes(8, "little") + entry)
+            with open(os.path.join(self.web.content, "many", name), "r+b") as file:
+                file.truncate(8 + len(entry) + self.SIZE)
+        self.web.publish("many/model.safetensors.index.json", json.dumps(header).encode())
+        point = self.mount(self.web.url("many/"))
+        readers = [subprocess.Popen(["dd", f"if={point}/tensors/{tensor}", "of=/dev/null", "bs=1M"], stderr=subprocess.DEVNULL)
+                   for tensor in names]
+        for reader in readers:
+            self.assertEqual(reader.wait(), 0)
+        self.assertGreaterEqual(self.transferred(), self.FILES * self.SIZE)
+        with open(f"/proc/{self.server(point)}/status") as file:
+            peak = next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+        self.assertLess(peak, self.LIMIT)
 
 
 @needs("nginx")

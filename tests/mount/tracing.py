@@ -17,24 +17,29 @@ class TracedTestCase(MountTestCase):
         if shutil.which("strace") is None:
             self.skipTest("strace is missing, which lists system calls")
 
-    def traced(self, models):
-        """Mounts a directory, reads all of it, and returns the system calls of that, and the bytes by path."""
+    def mount_traced(self, source, kinds=CALLS):
+        """Mounts a source. Returns the server, the mount point, and where calls_in() finds the system calls of these kinds."""
         mount = tempfile.mkdtemp(prefix="mnt-", dir=self.tmp)
         trace = os.path.join(tempfile.mkdtemp(prefix="trace-", dir=self.tmp), "calls")
         # The search for leaks would trace the process, too.
         options = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"]))
-        server = subprocess.Popen(["strace", "-ff", "--seccomp-bpf", "-qq", "-s", "4096", "-e", f"trace={CALLS}", "-o", trace,
-                                   WEIGHTFS, "mount", "-f", models, mount],
+        server = subprocess.Popen(["strace", "-ff", "--seccomp-bpf", "-qq", "-s", "4096", "-e", f"trace={kinds}", "-o", trace,
+                                   WEIGHTFS, "mount", "-f", source, mount],
                                   stderr=subprocess.PIPE, text=True, env=dict(os.environ, ASAN_OPTIONS=options))
         self.addCleanup(server.stderr.close)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
         self.addCleanup(self.force_unmount, mount)
         self.wait_for_mount(server, mount)
+        return server, mount, trace
+
+    def traced(self, models):
+        """Mounts a directory, reads all of it, and returns the system calls of that, and the bytes by path."""
+        server, mount, trace = self.mount_traced(models)
         before = calls_in(trace)
         self.assertTrue(any(call.startswith("execve(") for calls in before.values() for call in calls), "strace recorded nothing")
         contents = read_all(mount)
-        after = [call for file, calls in calls_in(trace).items() for call in calls[len(before.get(file, [])):]]
+        after = calls_since(before, trace)
         self.unmount(mount)
         server.wait(LIMIT_S)
         return after, contents
@@ -67,6 +72,11 @@ def calls_in(trace):
         with open(file, errors="replace") as text:
             calls[file] = text.read().splitlines()
     return calls
+
+
+def calls_since(before, trace):
+    """The system calls after those of an earlier calls_in(), of all threads."""
+    return [call for file, calls in calls_in(trace).items() for call in calls[len(before.get(file, [])):]]
 
 
 def read_all(mount, most=1 << 20):
