@@ -7,6 +7,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "base/parallel.h"
 #include "base/text.h"
 #include "formats/archive/nested.h"
 #include "formats/archive/symlink.h"
@@ -180,6 +181,32 @@ Result<Archive> folder_members(const Container& container) {
       builder.add_link(part.path, part.link_target);
     else
       builder.add_file(part.path, TRY(part.source.get()));
+  }
+  return std::move(builder).finish();
+}
+
+Result<Archive> members_at(const Container& container, const std::vector<std::string>& paths) {
+  constexpr size_t kMaxPaths = 10'000;
+  constexpr size_t kParallel = 8;
+  if (paths.size() > kMaxPaths)
+    return failure(Code::unsupported, fmt::format("{} files, each of which is requested; at most {} are supported",
+                                                  paths.size(), kMaxPaths));
+  std::vector<SourcePtr> files(paths.size());  // null: the server does not have it, or it is not below the directory
+  const auto open = [&](uint64_t i) -> Result<void> {
+    auto file = container.folder->open_below(paths[i], container.name);
+    if (file)
+      files[i] = std::move(*file);
+    else if (file.error().code != Code::not_found && file.error().code != Code::unsupported)
+      return tl::unexpected(file.error());
+    return {};
+  };
+  TRY_VOID(in_parallel(paths.size(), kParallel, open));
+  Builder builder(DuplicatePolicy::first_wins, container.budget);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (files[i] == nullptr) continue;
+    if (container.folder->is_storage()) container.budget->add_file(*files[i]);
+    TRY_VOID(builder.charge_member(paths[i]));
+    builder.add_file(paths[i], files[i]);
   }
   return std::move(builder).finish();
 }

@@ -36,6 +36,10 @@ Result<bool> is_entry_file(const UnpackedForm& form, const Container& container)
 Result<Model> read_archive_format(const ArchiveFormat& format, const Container& container) {
   if (TRY(is_entry_file(format.unpacked, container))) {
     Archive directory = TRY(folder_members(container));
+    if (directory.parts.empty() && format.unpacked.files != nullptr) {
+      const auto paths = TRY(format.unpacked.files(container));
+      directory = TRY(members_at(container, paths));
+    }
     const std::string_view companion = format.unpacked.companion;
     if (!companion.empty() && directory.find(companion) == nullptr)
       return failure(Code::unsupported, fmt::format("no {} in the same directory", companion));

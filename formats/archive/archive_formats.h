@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/archive/archive.h"
 
@@ -19,6 +21,9 @@ struct UnpackedForm {
   Match (*matches)(const Probe& entry) = [](const Probe&) { return Match::no; };
   /// Whether the entry file's content identifies the format; null when its name is enough. Fails with io.
   Result<bool> (*identifies)(const SourcePtr& entry) = nullptr;
+  /// The paths of files that the directory may have, for a directory on a server that is not asked for a listing; null:
+  /// the format is not read there. Empty if the companion is missing. Fails as reading does.
+  Result<std::vector<std::string>> (*files)(const Container& entry) = nullptr;
 };
 
 /// A format that lives in an archive.
@@ -38,6 +43,7 @@ namespace weightfs {
 // The functions of the rows, each format's in its file.
 Result<bool> matches_carton(const archive::Archive& archive);
 Match matches_carton_toml(const Probe& entry);
+Result<std::vector<std::string>> files_of_unpacked_carton(const Container& entry);
 Result<Model> read_carton(archive::Archive archive, const Container& container);
 
 Result<bool> matches_keras(const archive::Archive& archive);
@@ -74,7 +80,7 @@ inline constexpr std::array kArchiveFormats = {
                   .packing = Packing::zip,
                   .matches = matches_carton,
                   .read = read_carton,
-                  .unpacked = {"carton.toml", "MANIFEST", matches_carton_toml, nullptr}},
+                  .unpacked = {"carton.toml", "MANIFEST", matches_carton_toml, nullptr, files_of_unpacked_carton}},
     ArchiveFormat{.name = "keras",
                   .packing = Packing::zip,
                   .matches = matches_keras,

@@ -117,6 +117,18 @@ Result<bool> matches_carton(const archive::Archive& archive) {
          (archive.find("MANIFEST") != nullptr && archive.find("LINKS") != nullptr);
 }
 
+Result<std::vector<std::string>> files_of_unpacked_carton(const Container& entry) {
+  const auto file = open_beside(entry, "MANIFEST");
+  if (!file && file.error().code == Code::not_found) return std::vector<std::string>{};
+  const SourcePtr bytes = TRY(file);
+  if (bytes->size() > kMaxManifestSize) return failure(Code::unsupported, "MANIFEST: too large");
+  Warnings ignored;  // given again when it is read as a member
+  const Manifest manifest = read_manifest(TRY(read_text(*bytes, 0, bytes->size())), ignored, *entry.budget);
+  std::vector<std::string> paths = {"MANIFEST", "LINKS"};
+  for (const auto& [path, digest] : manifest.digests) paths.push_back(path);
+  return paths;
+}
+
 Result<Model> read_carton(archive::Archive archive, const Container& container) {
   Model model;
   model.format = "carton";
