@@ -12,7 +12,9 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <semaphore>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "base/os/mounts.h"
@@ -184,6 +186,25 @@ uint64_t process_memory_used() {
 void save_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
   ::mallopt(M_ARENA_MAX, 2);
+}
+
+namespace {
+
+std::counting_semaphore<>& turns() {
+  static std::counting_semaphore<> all{std::max<ptrdiff_t>(8, std::thread::hardware_concurrency())};
+  return all;
+}
+
+}  // namespace
+
+MemoryTurn::~MemoryTurn() {
+  if (is_taken_) turns().release();
+  current_ = outer_;
+}
+
+void MemoryTurn::take() {
+  constexpr std::chrono::milliseconds kLongestWait{50};
+  if (current_ != nullptr && !current_->is_taken_) current_->is_taken_ = turns().try_acquire_for(kLongestWait);
 }
 
 }  // namespace weightfs

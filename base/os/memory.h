@@ -1,10 +1,12 @@
-// The memory limit of this process for containers, and its current use.
+// The memory limit of this process for containers, its current use, and turns of threads that need much.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace weightfs {
 
@@ -28,5 +30,28 @@ void save_memory();
 /// /proc/PID/cgroup and `mountinfo` that of /proc/PID/mountinfo (cgroups(7)). Both hierarchies are searched, from the
 /// process's own group up to the mounted root.
 std::optional<uint64_t> cgroup_memory_limit(std::string_view cgroup, std::string_view mountinfo);
+
+/// The turn of a thread that needs a megabyte for a moment, in a buffer or of mapped pages: so the read-ahead of many
+/// readers does not need one for each request in flight. Taken before the memory is touched, at the latest by the
+/// source that fills it, and released by the destructor.
+class MemoryTurn {
+ public:
+  MemoryTurn() : outer_(std::exchange(current_, this)) {}
+  ~MemoryTurn();
+  MemoryTurn(const MemoryTurn&) = delete;
+  MemoryTurn& operator=(const MemoryTurn&) = delete;
+
+  /// Waits for the turn of the innermost object in the calling thread, but not long: a disk that does not respond must
+  /// not delay the reads of others. Does nothing if there is no such object, or if it has its turn.
+  static void take();
+
+  /// The bytes from which on a read takes turns.
+  static constexpr size_t kLarge = size_t{128} << 10;
+
+ private:
+  static inline thread_local MemoryTurn* current_ = nullptr;
+  MemoryTurn* const outer_;
+  bool is_taken_ = false;
+};
 
 }  // namespace weightfs

@@ -123,6 +123,11 @@ class RemoteSource final : public Source {
   using TransferPtr = std::shared_ptr<Transfer>;
 
   Result<size_t> read_blocks(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const;
+  struct PresentBytes {
+    size_t bytes;     // that were read
+    uint64_t absent;  // the first absent block, if it was looked for
+  };
+  static Result<PresentBytes> read_present(store::BlockFile& file, uint64_t offset, std::span<std::byte> target);
   Result<size_t> read_with(uint64_t offset, std::span<std::byte> target, uint64_t ahead_end) const;
   // Blocks, or the published blob.
   struct Opened {

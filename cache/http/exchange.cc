@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <charconv>
 #include <chrono>
@@ -60,7 +61,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxHeaders = 256 * 1024;
 constexpr size_t kMaxUnread = 64 * 1024;  // of the body of a redirect or challenge, to reuse the connection
+
+// The buffer of an exchange, in bytes. Many at a time get smaller ones.
 constexpr long kBuffer = 512 * 1024;
+constexpr long kSmallBuffer = 64 * 1024;
+constexpr int kManyExchanges = 8;
 constexpr int kStopPollMs = 100;  // ms
 
 std::string_view trimmed(std::string_view text) {
@@ -146,6 +151,16 @@ class HttpExchange {
 
   using Kind = ExchangeResult::Kind;
 
+  // All exchanges of the process.
+  struct Running {
+    static inline std::atomic<int> count = 0;
+    Running() { ++count; }
+    ~Running() { --count; }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+  };
+
+  const Running running_;
   const ExchangeRequest& request_;
   const Url& url_;
   const AddressPolicy& policy_;
@@ -287,7 +302,7 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_QUICK_EXIT, 1L);  // do not wait for a DNS timeout after cancellation
   set(CURLOPT_CONNECTTIMEOUT_MS, connect_timeout);
-  set(CURLOPT_BUFFERSIZE, kBuffer);
+  set(CURLOPT_BUFFERSIZE, Running::count > kManyExchanges ? kSmallBuffer : kBuffer);
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_USERAGENT, request_.options.user_agent.c_str());
   // Any value makes libcurl decode the body; "" requests all supported encodings.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <iterator>
 
+#include "base/os/memory.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
 
@@ -43,6 +44,7 @@ uint64_t FileRange::size() const {
 }
 
 Result<void> FileRange::read(uint64_t offset, std::span<std::byte> out) const {
+  if (out.size() > MemoryTurn::kLarge) MemoryTurn::take();
   if (check_ != nullptr) return check_->read(file_->number(), offset, out);
   for (const Segment& segment : segments_) {
     if (out.empty()) break;

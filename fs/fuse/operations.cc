@@ -1,6 +1,7 @@
 #include "fs/fuse/operations.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -15,10 +16,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <semaphore>
-#include <thread>
 #include <vector>
 
+#include "base/os/memory.h"
 #include "base/text.h"
 #include "fs/fuse/access_pattern.h"
 
@@ -135,9 +135,6 @@ constexpr double kForever = std::numeric_limits<int32_t>::max();
 // The maximum size of a READ (FUSE_MAX_MAX_PAGES pages).
 constexpr size_t kMaxRead = size_t{1} << 20;
 
-// The maximum size of a READ that needs little memory.
-constexpr size_t kSmallRead = size_t{128} << 10;
-
 // The minimum size of a READ that is answered from a mapping, and whose pages are released. Read-ahead requests so
 // much. Fewer bytes are copied sooner than they are mapped.
 constexpr size_t kLargeRead = size_t{128} << 10;
@@ -163,28 +160,10 @@ timespec timespec_of(Time time) {
   return {(time - nanoseconds) / kSecond, nanoseconds};
 }
 
-// Large local reads take turns, so that the read-ahead of many readers does not need a megabyte for each request in
-// flight: in a buffer, or of pages that are mapped for the reply.
-class LocalTurn {
- public:
-  explicit LocalTurn(bool is_needed) : is_taken_(is_needed && turns.try_acquire_for(kLongestWait)) {}
-  ~LocalTurn() {
-    if (is_taken_) turns.release();
-  }
-  LocalTurn(const LocalTurn&) = delete;
-  LocalTurn& operator=(const LocalTurn&) = delete;
-
- private:
-  // Not longer: a disk that does not respond must not delay the reads of others.
-  static constexpr std::chrono::milliseconds kLongestWait{50};
-  static inline std::counting_semaphore<> turns{std::max<ptrdiff_t>(8, std::thread::hardware_concurrency())};
-
-  const bool is_taken_;
-};
-
 // The memory for the bytes of a READ, whole pages: the kernel copies page by page. It is used again, because the kernel
 // would zero a new megabyte for each request. The memory that was used last is taken first, as it is in the processor's
-// cache; so idle threads need none.
+// cache; so idle threads need none. Only the first few are used again: the threads that wait for a server, each with a
+// buffer, do not touch the others before they have a turn. They are mapped, so they return to the system.
 class ReadBuffer {
  public:
   ReadBuffer() {
@@ -192,12 +171,18 @@ class ReadBuffer {
       const std::scoped_lock lock(mutex);
       if (unused_count > 0) bytes_ = std::move(unused[--unused_count]);
     }
-    if (bytes_ == nullptr) bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, kMaxRead)));
-    if (bytes_ == nullptr) throw std::bad_alloc();
+    if (bytes_ != nullptr) return;
+    void* const pages = ::mmap(nullptr, kMaxRead, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    bytes_.reset(static_cast<std::byte*>(pages));
+    const std::scoped_lock lock(mutex);
+    is_kept_ = kept_count < unused.size();
+    if (is_kept_) ++kept_count;
   }
   ~ReadBuffer() {
+    if (!is_kept_) return;
     const std::scoped_lock lock(mutex);
-    if (unused_count < unused.size()) unused[unused_count++] = std::move(bytes_);
+    unused[unused_count++] = std::move(bytes_);
   }
   ReadBuffer(const ReadBuffer&) = delete;
   ReadBuffer& operator=(const ReadBuffer&) = delete;
@@ -206,15 +191,16 @@ class ReadBuffer {
 
  private:
   struct Free {
-    void operator()(std::byte* bytes) const { std::free(bytes); }
+    void operator()(std::byte* bytes) const { ::munmap(bytes, kMaxRead); }
   };
   using Bytes = std::unique_ptr<std::byte[], Free>;
-  static constexpr size_t kPage = 4096;
-  static inline std::mutex mutex;  // guards the next two
+  static inline std::mutex mutex;  // guards the next three
   static inline std::array<Bytes, 12> unused;
   static inline size_t unused_count = 0;
+  static inline size_t kept_count = 0;  // unused, or in use
 
   Bytes bytes_;
+  bool is_kept_ = true;
 };
 
 Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userdata(request)); }
@@ -376,7 +362,8 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
     const std::vector<ByteRange> next = handle->next_after({from, from + size});
     KilledReader killed(fuse_req_ctx(request)->pid);
     const CancelScope scope(std::ref(killed));
-    const LocalTurn turn(size > kSmallRead && handle->is_local());
+    const MemoryTurn turn;
+    if (size > MemoryTurn::kLarge && handle->is_local()) MemoryTurn::take();  // others take it when they have the bytes
     if (is_large && !is_memory_short && TRY(reply_mapped(request, *handle, from, size))) {
       handle->finish_read({from, from + size}, next, Server::Handle::Pages::kept);
       return {};

@@ -546,9 +546,9 @@ class Commands(UrlTestCase):
 @needs("nginx")
 @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory")
 class Memory(UrlTestCase):
-    FILES = 32
-    SIZE = 16 * MIB
-    LIMIT = 64 << 20
+    FILES = 64
+    SIZE = 8 * MIB
+    LIMIT = 64_000_000
 
     def test_readers_of_many_files_at_once_stay_below_64_mb(self):
         names = {f"layer.{i}": f"model-{i + 1:05}-of-{self.FILES:05}.safetensors" for i in range(self.FILES)}
