@@ -185,7 +185,9 @@ TreeBuilder::Leaf TreeBuilder::leaf(size_t i) const {
 
 void TreeBuilder::sort_leaves() {
   const auto less = [](const Leaf& a, const Leaf& b) { return path_less(a.path, b.path); };
-  if (!sorted_) std::stable_sort(leaves_.begin(), leaves_.end(), less);
+  // Members of an archive are sorted already, which a sort would not notice.
+  if (!sorted_ && !std::is_sorted(leaves_.begin(), leaves_.end(), less))
+    std::stable_sort(leaves_.begin(), leaves_.end(), less);
   sorted_ = true;
 }
 
