@@ -33,19 +33,23 @@ class BlobsWithList final : public Blobs {
   const BlockListPtr list_;
 };
 
-// The list in an artifact; null if it has another digest.
-Result<BlockListPtr> list_in_artifact(const Reference& artifact, const Digest& wanted,
-                                      const RegistryOptions& registries) {
+// The list in an artifact; null if it is none of these layers, or has another digest.
+Result<BlockListPtr> list_in_artifact(const Reference& artifact, const std::vector<BlobRef>& described,
+                                      const Digest& wanted, const RegistryOptions& registries) {
   const ResolvedManifest found = TRY(resolve(artifact, registries.store, registries.http, CredentialPaths::of_user()));
   const auto layers = layers_of(found.manifest);
-  if (layers.size() != 1) return BlockListPtr();
+  const auto has_list_of = [&](const BlobRef& layer) {
+    return BlockListLayout(*layer.size).list_size() == layers.front().size;
+  };
+  if (layers.size() != 1 || !std::ranges::any_of(described, has_list_of)) return BlockListPtr();
   const ResolvedBlob blob = TRY(found.blobs->resolve(layers.front()));
   BlockListPtr list = TRY(BlockList::open(blob.verified));
   return list->digest() == wanted ? list : nullptr;
 }
 
-Result<BlockListPtr> list_in_registry(const Reference& reference, const Digest& manifest,
+Result<BlockListPtr> list_in_registry(const Reference& reference, const ResolvedManifest& model,
                                       const RegistryOptions& registries) {
+  const Digest& manifest = model.digest;
   const Digest& wanted = *registries.block_list_digest;
   Error reason{Code::not_found,
                fmt::format("{}/{}@sha256:{}: no artifact of type {} has the block list sha256:{}", reference.host,
@@ -55,7 +59,7 @@ Result<BlockListPtr> list_in_registry(const Reference& reference, const Digest& 
     if (each.type != kBlockListType || each.digest.empty()) continue;
     Reference artifact = reference;
     artifact.tag = each.digest;
-    auto list = list_in_artifact(artifact, wanted, registries);
+    auto list = list_in_artifact(artifact, layers_of(model.manifest), wanted, registries);
     if (list && *list != nullptr) return std::move(*list);
     if (!list) reason = list.error();
   }
@@ -78,14 +82,16 @@ Result<BlockListPtr> block_list_of_url(const std::string& url, const RegistryOpt
 Result<BlobsPtr> with_block_list(const Reference& reference, const ResolvedManifest& found,
                                  const RegistryOptions& registries) {
   if (!registries.has_block_list()) return found.blobs;
-  const BlockListPtr list = registries.block_list != nullptr
-                                ? registries.block_list
-                                : TRY(list_in_registry(reference, found.digest, registries));
+  const BlockListPtr list =
+      registries.block_list != nullptr ? registries.block_list : TRY(list_in_registry(reference, found, registries));
   std::vector<BlobRef> layers = layers_of(found.manifest);
   std::erase_if(layers, [&](const BlobRef& layer) { return layer.size != list->size(); });
-  if (layers.size() == 1) return std::make_shared<BlobsWithList>(found.blobs, layers.front().digest, list);
-  return failure(Code::mismatch, fmt::format("{}/{}: has {} layers of {} bytes, as the file of the block list has",
-                                             reference.host, reference.repository, layers.size(), list->size()));
+  const auto is_first = [&](const BlobRef& layer) { return layer.digest == layers.front().digest; };
+  if (!layers.empty() && std::ranges::all_of(layers, is_first))
+    return std::make_shared<BlobsWithList>(found.blobs, layers.front().digest, list);
+  return failure(Code::mismatch, fmt::format("{}/{}: {} the size of the file of the block list ({} bytes)",
+                                             reference.host, reference.repository,
+                                             layers.empty() ? "no layer has" : "several layers have", list->size()));
 }
 
 Result<SourcePtr> open_large_layer(const std::string& name, const ResolvedManifest& found) {

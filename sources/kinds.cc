@@ -58,8 +58,9 @@ Result<SourceEntry> find_source(const std::string& source, const OpenOptions& op
   if (options.registries.has_block_list() && !is_url(source) && !is_registry_name(source))
     return failure(Code::unsupported,
                    fmt::format("{}: --tree needs the URL of a file, or a name in a registry", source));
-  if (options.require_digest && kind.find != find_path && !options.registries.has_block_list() &&
-      !names_its_bytes(source))
+  // Of a model in a registry, a block list describes one layer only.
+  const bool is_listed = options.registries.has_block_list() && is_url(source);
+  if (options.require_digest && kind.find != find_path && !is_listed && !names_its_bytes(source))
     return failure(Code::unsupported,
                    fmt::format("{}: names no digest, which --require-digest asks for", printable_source(source)));
   return kind.find(source.substr(kind.prefix.size()), options, check);

@@ -204,7 +204,8 @@ MemoryTurn::~MemoryTurn() {
 
 void MemoryTurn::take() {
   constexpr std::chrono::milliseconds kLongestWait{50};
-  if (current_ != nullptr && !current_->is_taken_) current_->is_taken_ = turns().try_acquire_for(kLongestWait);
+  if (current_ == nullptr || std::exchange(current_->has_waited_, true)) return;
+  current_->is_taken_ = turns().try_acquire_for(kLongestWait);
 }
 
 }  // namespace weightfs

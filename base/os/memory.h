@@ -52,6 +52,7 @@ class MemoryTurn {
   static inline thread_local MemoryTurn* current_ = nullptr;
   MemoryTurn* const outer_;
   bool is_taken_ = false;
+  bool has_waited_ = false;
 };
 
 }  // namespace weightfs

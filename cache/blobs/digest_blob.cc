@@ -38,16 +38,18 @@ const download::Origin* server_in(const std::vector<download::Origin>& origins) 
 }
 
 // Whether a blob is read by ranges, if its server sends any.
-bool may_be_ranged(const StoreCore& store, uint64_t size, const std::vector<download::Origin>& origins) {
+bool may_be_ranged(const StoreCore& store, const BlobRef& ref, uint64_t size,
+                   const std::vector<download::Origin>& origins) {
   const FetchSettings& fetching = store.fetching();
   const download::Origin* const server = server_in(origins);
-  return size > kMaxVerifiedFirst && !fetching.verify_whole && !fetching.stream && server != nullptr &&
+  const bool is_streamed = fetching.stream && ref.block_list == nullptr;
+  return size > kMaxVerifiedFirst && !fetching.verify_whole && !is_streamed && server != nullptr &&
          server->trust == http::Trust::user;
 }
 
 // Whether ranges of a blob may be cached: its server is known, and is not needed to read them.
 bool has_known_ranges(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
-  return ref.size && may_be_ranged(store, *ref.size, origins) &&
+  return ref.size && may_be_ranged(store, ref, *ref.size, origins) &&
          is_version_saved(store, *server_in(origins), *ref.size);
 }
 
@@ -170,7 +172,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   // The ranges of a large blob on a server of the user; null if it is downloaded as a whole: a mirror has it, whose
   // bytes must be verified first; the server sends no ranges, or has a file of another size.
   RemoteSourcePtr ranges() const {
-    if (!may_be_ranged(*store_, size_, origins_) || has_mirror_copy_.get().value_or(false)) return nullptr;
+    if (!may_be_ranged(*store_, ref_, size_, origins_) || has_mirror_copy_.get().value_or(false)) return nullptr;
     const auto opened = ranges_.get();
     return opened ? *opened : nullptr;
   }
@@ -237,7 +239,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (find_cached()) return {};
     const auto verified = ranges->verify();
     if (verified) store_->backend().enable_verity(ref_.digest);
-    if (verified || verified.error().code != Code::mismatch) return verified.map([](const auto&) {});
+    if (verified || !ranges->is_refused()) return verified.map([](const auto&) {});
     return set_mismatch(*ranges, verified.error());
   }
 

@@ -18,13 +18,22 @@ class DirectBlob final : public Source {
 
   uint64_t size() const override { return blob_->size(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    if (offset >= size() || out.empty()) return size_t{0};
-    const auto target = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size() - offset)));
-    const auto read = cached_ != nullptr ? cached_->read(offset, target) : read_exact(*external_, offset, target);
-    return read ? target.size() : blob_->read(offset, out);
+    const auto read = read_file(offset, out);
+    return read ? *read : blob_->read(offset, out);
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    const auto read = read_file(offset, out);
+    return read ? *read : blob_->read_ahead(offset, out, expected);
   }
 
  private:
+  Result<size_t> read_file(uint64_t offset, std::span<std::byte> out) const {
+    if (offset >= size() || out.empty()) return size_t{0};
+    const auto target = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size() - offset)));
+    TRY_VOID(cached_ != nullptr ? cached_->read(offset, target) : read_exact(*external_, offset, target));
+    return target.size();
+  }
+
   const store::FileRangePtr cached_;  // null for an external file
   const SourcePtr external_;
   const SourcePtr blob_;

@@ -202,8 +202,8 @@ StoreStatus::Remote RemoteSource::status() const {
   const bool is_whole = verified == VerifiedBy::whole;
   const uint64_t present = std::min(present_.load(), block_count());
   std::optional<uint64_t> verified_blocks;
-  if (list_ != nullptr) verified_blocks = present;
   if (blob_ && blob_->digest) verified_blocks = is_whole ? block_count() : 0;
+  if (list_ != nullptr) verified_blocks = present;
   return {.url = remote_->printable(),
           .size = size(),
           .requests = remote_->requests(),
@@ -250,7 +250,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     const auto got = read_present(*file, offset + done, target.subspan(done));
     if (!got && file->is_evicted()) continue;
     if (TRY(got).bytes > 0 || got->absent > absent) attempts = 0;
-    absent = got->absent;
+    absent = std::max(absent, got->absent);
     done += got->bytes;
     if (done == target.size() && ahead_end <= end) return done;
     const auto started = request(file, file->blocks_of(offset + done, end), file->blocks_of(offset + done, ahead_end));
@@ -522,7 +522,8 @@ Result<bool> RemoteSource::wait(const TransferPtr& transfer, uint64_t wanted_end
   changed_.wait_for(lock, kWaitInterval, can_continue);
   if (transfer != nullptr && !has_ended()) abandon_if_stalled(*transfer);
   if (!has_ended()) return false;
-  TRY_VOID(Result<void>(*transfer->result));
+  // It may have failed after the wanted blocks.
+  if (transfer->written < std::min(wanted_end, transfer->blocks.last)) TRY_VOID(Result<void>(*transfer->result));
   return true;
 }
 

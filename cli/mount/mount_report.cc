@@ -101,7 +101,12 @@ void copy_status(Map& result) {
   const Map* counts = counters == nullptr ? nullptr : std::get_if<Map>(counters);
   if (const Value* fetched = counts == nullptr ? nullptr : counts->find("bytes_fetched"))
     result.set("bytes_fetched", *fetched);
-  if (const Map* passthrough = status->find_as<Map>("passthrough")) result.set("passthrough", *passthrough);
+  const Map* const passthrough = status->find_as<Map>("passthrough");
+  if (passthrough == nullptr) return;
+  Map tiers;  // without its list of files
+  for (const char* key : {"opened", "reason"})
+    if (const Value* found = passthrough->find(key)) tiers.append(key, *found);
+  result.set("passthrough", std::move(tiers));
 }
 
 // Whether the pid that a server reports is plausible: the process has /dev/fuse open, and belongs to the mounting user

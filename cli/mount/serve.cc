@@ -230,6 +230,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
                         .ownership = options.ownership,
                         .passthrough = &passthrough,
                         .prefetch = &prefetch,
+                        .drop_pages = options.store_flags.stream,
                         .log = warn,
                         .on_open = log_open,
                         .callbacks = controller.callbacks()});

@@ -95,7 +95,7 @@ Result<Archive> tar_members(const Container& container);
 Result<Archive> folder_members(const Container& container);
 
 /// Those of the files at these paths in the directory of the container's file that it has. Requests them from a server,
-/// several at a time. Fails with unsupported for more than 10,000 paths, and as opening a file does.
+/// several at a time. Fails with unsupported for more than 2,000 paths, and as opening a file does.
 Result<Archive> members_at(const Container& container, const std::vector<std::string>& paths);
 
 /// Moves the archive's members into the model, as files/ and nested/, and its warnings.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "formats/archive/archive_formats.h"
@@ -124,9 +125,9 @@ Result<std::vector<std::string>> files_of_unpacked_carton(const Container& entry
   if (bytes->size() > kMaxManifestSize) return failure(Code::unsupported, "MANIFEST: too large");
   Warnings ignored;  // given again when it is read as a member
   const Manifest manifest = read_manifest(TRY(read_text(*bytes, 0, bytes->size())), ignored, *entry.budget);
-  std::vector<std::string> paths = {"MANIFEST", "LINKS"};
-  for (const auto& [path, digest] : manifest.digests) paths.push_back(path);
-  return paths;
+  std::set<std::string> paths = {"MANIFEST", "LINKS", "carton.toml"};
+  for (const auto& [path, digest] : manifest.digests) paths.insert(path);
+  return std::vector<std::string>(paths.begin(), paths.end());
 }
 
 Result<Model> read_carton(archive::Archive archive, const Container& container) {

@@ -66,7 +66,8 @@ class Server::Handle : public std::enable_shared_from_this<Handle> {
   }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
-    if (const Source* const direct = direct_.load(std::memory_order_acquire)) return direct->read(offset, out);
+    if (const Source* const direct = direct_.load(std::memory_order_acquire))
+      return direct->read_ahead(offset, out, {0, source_->size()});
     auto got = source_->read_ahead(offset, out, {0, source_->size()});
     if (!is_held_) hold();  // the source may have become available since
     if (got) use_direct();
@@ -318,7 +319,7 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
     // Dynamic files bypass the page cache.
     const bool live = s.forest().is_dynamic(ino);
     file->direct_io = live ? 1 : 0;
-    file->keep_cache = !live && keeps_pages ? 1 : 0;
+    file->keep_cache = !live && keeps_pages && !s.drops_pages() ? 1 : 0;
     file->noflush = 1;
     // An open that was interrupted is never released.
     if (reply_open(request, *file, tier) != 0) s.close(file->fh);

@@ -32,6 +32,7 @@ class Server {
 
   Forest& forest() { return forest_; }
   Statistics& statistics() { return statistics_; }
+  bool drops_pages() const { return params_.drop_pages; }
   /// Whether the containers do not fit into memory twice, as pages of their files and of the mount. Then one of the two
   /// is not kept.
   bool is_memory_short() const { return forest_.container_bytes() > available_memory() / 2; }

@@ -59,7 +59,9 @@ class WorkingMachine(Case, MountTestCase):
         self.assertIn("\x1b[32mok\x1b[0m", coloured)
         lines = run("doctor").stdout.splitlines()
         self.assertEqual({line.count("\t") for line in lines}, {3})
-        self.assertEqual([line.split("\t")[0] for line in lines], list(self.examine()))
+        def without_mounts(names):  # of other tests, which come and go
+            return [name for name in names if not name.startswith("tiers of ")]
+        self.assertEqual(without_mounts(line.split("\t")[0] for line in lines), without_mounts(self.examine()))
 
     def test_dead_and_hung_mounts_are_reported(self):
         dead, hung = self.mount(self.sample(), at="dead"), self.mount(self.sample(), at="hung")

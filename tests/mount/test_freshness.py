@@ -1,4 +1,6 @@
 """How often a server examines a container for changes while tensors of it are read."""
+import time
+
 from mounting import Tensor, os, unittest
 from tracing import TracedTestCase, calls_in, calls_since
 
@@ -17,6 +19,7 @@ class Freshness(TracedTestCase):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
             self.read(file, data, 0)
             before = calls_in(trace)
+            begun = time.monotonic()
             # Descending, so that nothing is read ahead.
             for i in range(READS, 0, -1):
                 self.read(file, data, i * 512 * KIB)
@@ -25,7 +28,7 @@ class Freshness(TracedTestCase):
         by_path = [call for call in calls if call not in of_the_file]
         self.assertGreaterEqual(len(of_the_file), READS, "strace recorded nothing")
         self.assertLessEqual(len(of_the_file), READS + 10)
-        self.assertLessEqual(len(by_path), READS // 2, "the path is resolved every 0.1 s")
+        self.assertLessEqual(len(by_path), (time.monotonic() - begun) / 0.1 + 5, "the path is resolved every 0.1 s")
 
     def read(self, file, data, offset):
         self.assertEqual(os.pread(file.fileno(), 4 * KIB, offset), data[offset:offset + 4 * KIB])

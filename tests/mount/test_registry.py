@@ -177,7 +177,7 @@ class BlockLists(LayerTestCase):
 
     def remote(self, point):
         remote, = json.loads(self.read_whole(point, ".weightfs", "status.json"))["remotes"]
-        return remote["verified"]
+        return remote
 
     def assert_only_the_last_tensor_is_refused(self, point):
         for tensor in self.tensors[:-1]:
@@ -204,7 +204,18 @@ class BlockLists(LayerTestCase):
         self.damage_last_tensor()
         point = self.mount("--tree", self.list, self.url)
         self.assert_only_the_last_tensor_is_refused(point)
-        self.assertEqual(self.remote(point), "blocks")
+        remote = self.remote(point)
+        self.assertEqual((remote["verified"], remote["verified_blocks"]), ("blocks", remote["present"]))
+        self.assertGreater(remote["present"], 0)
+
+    def test_streaming_verifies_the_ranges_too(self):
+        self.damage_last_tensor()
+        self.assert_only_the_last_tensor_is_refused(self.mount("--stream", "--tree", self.list, self.url))
+
+    def test_list_of_one_layer_does_not_replace_the_digest_of_a_model(self):
+        done = run("ls", "--require-digest", "--tree", self.list, self.url)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("names no digest", done.stderr)
 
     def test_list_attached_to_the_model(self):
         self.attach(b"another artifact")
@@ -224,7 +235,7 @@ class BlockLists(LayerTestCase):
     def test_list_that_does_not_fit_is_refused(self):
         local = self.sample("small.safetensors")
         self.assertEqual(run("verify", "--tree", self.path("other.fsverity"), local).returncode, 0)
-        for arguments, status, message in ((("--tree", self.path("other.fsverity"), self.url), 7, "has 0 layers of"),
+        for arguments, status, message in ((("--tree", self.path("other.fsverity"), self.url), 7, "no layer has the size of the file of the block list"),
                                            (("--tree", "sha256:" + "0" * 64, self.url), 3, "no artifact of type")):
             with self.subTest(arguments):
                 done = run("ls", *arguments)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -59,7 +60,11 @@ class DirectBlobTest : public test::StoreDirectory {
   }
 
   std::vector<BlobStorePtr> stores;  // as long as their blobs are read
-  HttpServer server{[this](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); }};
+  std::atomic<int> requests = 0;
+  HttpServer server{[this](const SeenRequest& request, Wire& wire) {
+    ++requests;
+    serve_file(request, wire, bytes);
+  }};
 };
 
 // The locks that a read of a few bytes takes.
@@ -140,8 +145,11 @@ TEST_F(DirectBlobTest, BlobThatIsFoundDamagedIsDownloadedAgain) {
     std::fstream file(directory + "/" + test::blob_path(bytes), std::ios::binary | std::ios::in | std::ios::out);
     file.seekp(kLarge - 1);
     file.put(static_cast<char>(bytes.back() ^ 1));
+    ASSERT_TRUE(file.flush());
   }
+  const int before = requests;
   EXPECT_EQ(read(*direct), describe(bytes));
+  EXPECT_GT(requests, before) << "it was not downloaded again";
 }
 
 }  // namespace
