@@ -42,6 +42,8 @@ constexpr int kMaxAttempts = 4;  // transfers that end without the wanted blocks
 // Publishing waits this long for the last transfers of other processes.
 constexpr std::chrono::seconds kMaxClaimWait{10};
 
+constexpr int kFewReads = 8;  // large ones at a time, of all files
+
 constexpr std::chrono::milliseconds kNamingCheck{2};
 constexpr int kMaxNamingChecks = 100;
 
@@ -50,8 +52,7 @@ constexpr uint64_t kWritten = 256 * kKiB;  // bytes at a time, if so many have a
 
 uint64_t blocks_in(uint64_t bytes) { return (bytes + BlockFile::kBlock - 1) / BlockFile::kBlock; }
 
-// Combines received bytes to whole blocks, and writes many blocks at a time: libcurl passes 16 KiB of https, more of
-// http.
+// Combines received bytes to whole blocks, and writes many blocks at a time: libcurl passes 16 KiB.
 class BlockWriter {
  public:
   using OnWritten = std::function<void(Blocks)>;
@@ -68,50 +69,33 @@ class BlockWriter {
       begin_ = offset + skipped;
       bytes = bytes.subspan(static_cast<size_t>(skipped));
     }
-    if (bytes.size() >= kWritten) {  // not copied, but for the block that has begun
-      const size_t begun = (BlockFile::kBlock - pending_.size() % BlockFile::kBlock) % BlockFile::kBlock;
-      append(bytes.first(begun));
-      TRY_VOID(write());
-      bytes = bytes.subspan(begun);
-      TRY_VOID(write_blocks(bytes));
-    }
-    append(bytes);
+    pending_.insert(pending_.end(), bytes.begin(), bytes.end());
     return pending_.size() < kWritten ? Result<void>() : write();
   }
 
   // Writes the complete blocks; with a block list those before the first that does not match.
   Result<void> write() {
-    auto rest = std::span<const std::byte>(pending_);
-    const auto written = write_blocks(rest);
-    pending_.erase(pending_.begin(), pending_.end() - static_cast<std::ptrdiff_t>(rest.size()));
-    return written;
-  }
-
- private:
-  void append(std::span<const std::byte> bytes) {
-    if (pending_.capacity() == 0) pending_.reserve(kWritten + BlockFile::kBlock);
-    pending_.insert(pending_.end(), bytes.begin(), bytes.end());
-  }
-
-  // Writes the complete blocks of the next bytes, and removes them from `bytes`.
-  Result<void> write_blocks(std::span<const std::byte>& bytes) {
-    const bool is_end = begin_ + bytes.size() == file_.size();
-    const size_t whole = is_end ? bytes.size() : bytes.size() / BlockFile::kBlock * BlockFile::kBlock;
+    const bool is_end = begin_ + pending_.size() == file_.size();
+    const size_t whole = is_end ? pending_.size() : pending_.size() / BlockFile::kBlock * BlockFile::kBlock;
     Result<void> verified;
     size_t matching = list_ == nullptr ? whole : 0;
     while (matching < whole) {
-      const auto block = bytes.subspan(matching, std::min<size_t>(BlockFile::kBlock, whole - matching));
+      const auto block = std::span(pending_).subspan(matching, std::min<size_t>(BlockFile::kBlock, whole - matching));
       if (verified = list_->verify(begin_ + matching, block); !verified) break;
       matching += block.size();
     }
-    if (matching > 0) {
-      const Blocks written = {begin_ / BlockFile::kBlock, blocks_in(begin_ + matching)};
-      TRY_VOID(file_.write(written.first, bytes.first(matching)));
-      begin_ += matching;
-      bytes = bytes.subspan(matching);
-      on_written_(written);
-    }
+    if (matching > 0) TRY_VOID(write_first(matching));
     return verified;
+  }
+
+ private:
+  Result<void> write_first(size_t size) {
+    const Blocks written = {begin_ / BlockFile::kBlock, blocks_in(begin_ + size)};
+    TRY_VOID(file_.write(written.first, std::span(pending_).first(size)));
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(size));
+    begin_ += size;
+    on_written_(written);
+    return {};
   }
 
   BlockFile& file_;
@@ -235,11 +219,24 @@ void RemoteSource::record_written(Transfer& transfer, Blocks blocks) const {
   changed_.notify_all();
 }
 
+// Counts the reads of more than kSmall bytes that are in progress.
+class RemoteSource::LargeRead {
+ public:
+  explicit LargeRead(size_t size) : by_(size > kSmall ? 1 : 0) { large_reads_ += by_; }
+  ~LargeRead() { large_reads_ -= by_; }
+  LargeRead(const LargeRead&) = delete;
+  LargeRead& operator=(const LargeRead&) = delete;
+
+ private:
+  const int by_;
+};
+
 // Reads all of `target`, and requests the bytes up to `ahead_end`.
 Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> target, uint64_t ahead_end) const {
   const uint64_t end = offset + target.size();
   size_t done = 0;
   uint64_t absent = 0;  // the first absent block that was found
+  const LargeRead counted(target.size());
   for (int attempts = 0; attempts < kMaxAttempts;) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) {
@@ -262,10 +259,10 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
   return failure(Code::io, fmt::format("{}: the cache does not return what was written", remote_->printable()));
 }
 
-// Reads the present bytes; many only if all of them are: so the memory of readers that wait is not used yet.
+// Reads the present bytes. If many readers wait, only if all of them are present: their memory is not used before.
 Result<RemoteSource::PresentBytes> RemoteSource::read_present(BlockFile& file, uint64_t offset,
                                                               std::span<std::byte> target) {
-  if (target.size() <= kSmall) return PresentBytes{TRY(file.read(offset, target)), 0};
+  if (target.size() <= kSmall || large_reads_ <= kFewReads) return PresentBytes{TRY(file.read(offset, target)), 0};
   const Blocks absent = TRY(file.first_absent(file.blocks_of(offset, offset + target.size())));
   if (!absent.empty()) return PresentBytes{0, absent.first};
   MemoryTurn::take();
