@@ -132,7 +132,8 @@ class Source {
   virtual VerifiedBy verification() const { return VerifiedBy::unknown; }
 
   /// The same bytes for a reader that reads them often: they are local and verified, and their file is open as long as
-  /// the returned source exists, so its reads search nothing and take no lock. Null if there are none, or none yet.
+  /// the returned source exists, so its reads search nothing, and those of a cached blob take no lock. Null if there
+  /// are none, or none yet.
   virtual std::shared_ptr<const Source> direct() const { return nullptr; }
 };
 

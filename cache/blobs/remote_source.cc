@@ -22,12 +22,11 @@ using namespace store;
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
-constexpr uint64_t kFirstRead = 1 * kMiB;  // requested for the first bytes of a file: perhaps no others are read
-constexpr uint64_t kFirstWindow =
-    8 * kMiB;                            // requested ahead of the second read in order, and twice as much of each next
-constexpr uint64_t kSmall = 256 * kKiB;  // requested whole
-constexpr uint64_t kNear = 2 * kMiB;     // parallel reads of one reader arrive out of order by less
-constexpr uint64_t kRequest = 8 * kMiB;  // bytes per request: the largest window is eight requests in parallel
+constexpr uint64_t kFirstRead = 1 * kMiB;    // ahead of the first bytes of a file: perhaps no others are read
+constexpr uint64_t kFirstWindow = 8 * kMiB;  // ahead of the second read in order; twice as much ahead of each next
+constexpr uint64_t kSmall = 256 * kKiB;      // requested whole
+constexpr uint64_t kNear = 2 * kMiB;         // parallel reads of one reader arrive out of order by less
+constexpr uint64_t kRequest = 8 * kMiB;      // bytes per request: the largest window is eight requests in parallel
 constexpr uint64_t kRequestBlocks = kRequest / BlockFile::kBlock;
 
 // A waiting reader checks at this interval whether it was cancelled, and whether another process has written its

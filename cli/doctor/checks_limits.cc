@@ -43,7 +43,7 @@ std::string mountpoints_with(const std::vector<MountReport>& reports, MountCondi
   return out;
 }
 
-// A line for the person who asks why a mount is not faster; nothing is wrong.
+// How the files of a mount are read. Always ok: a slower tier is not a problem of the machine.
 Check tiers_of(const std::string& mountpoint, const MountReport::Tiers& tiers) {
   constexpr size_t kMaxReason = 200;  // of the server, which is not trusted
   const std::string passes =
