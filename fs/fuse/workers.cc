@@ -1,5 +1,6 @@
 #include "fs/fuse/workers.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -15,6 +16,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/cancel.h"
 #include "fs/fuse/interrupts.h"
@@ -28,6 +30,11 @@ static_assert(kWake == SIGURG);
 constexpr size_t kWaiting = 2;
 
 constexpr std::chrono::milliseconds kInterruptInterval{10};
+
+// After a request that came so soon after the one before, the next one is polled for: to wake a sleeping thread takes
+// longer than to serve a short request. Requests that come later than that cost no processor time.
+constexpr std::chrono::microseconds kSoon{200};
+constexpr std::chrono::microseconds kPolled{50};
 
 // The checks for stuck threads end after so many in a row that found a waiting thread.
 constexpr int kQuietChecks = 500;
@@ -53,9 +60,12 @@ class Workers {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   struct Worker {
     std::thread thread = {};
     std::atomic<bool> is_receiving = false;
+    bool polls = false;  // before it waits
   };
   using Position = std::list<Worker>::iterator;
 
@@ -77,7 +87,7 @@ class Workers {
   void serve(Position self) {
     const CancelScope scope([this] { return is_cancelled_.load(); });
     fuse_buf request{};
-    for (bool waits = true; waits; waits = wait_again()) {
+    for (bool waits = true; waits; waits = wait_again(*self)) {
       const int got = receive(self, request);
       if (got == -EINTR) continue;
       if (got <= 0) {
@@ -94,10 +104,13 @@ class Workers {
 
   int receive(Position self, fuse_buf& request) {
     self->is_receiving = true;
+    if (self->polls) poll();
     const int got = fuse_session_receive_buf(session_, &request);
     self->is_receiving = false;
     const std::scoped_lock lock(mutex_);
     ++received_;
+    const auto now = Clock::now();
+    comes_soon_ = now - std::exchange(last_received_, now) < kSoon;
     if (--waiting_ > 0 || stopped_) return got;
     if (threads_.size() - parked_ < prompt_) {
       add_waiting();
@@ -108,6 +121,15 @@ class Workers {
     return got;
   }
 
+  // Waits a little for a request without sleeping, unless another thread does. A signal interrupts it.
+  void poll() {
+    if (is_polled_.exchange(true)) return;
+    pollfd device{.fd = fuse_session_fd(session_), .events = POLLIN, .revents = 0};
+    const auto end = Clock::now() + kPolled;
+    while (::poll(&device, 1, 0) == 0 && Clock::now() < end) continue;
+    is_polled_ = false;
+  }
+
   // A signal interrupts it.
   void wait_for_event(bool checks_again) {
     if (!checks_again) {
@@ -115,7 +137,7 @@ class Workers {
       return;
     }
     using Seconds = std::chrono::seconds;
-    const auto at = std::chrono::steady_clock::now().time_since_epoch() + limits_.stuck;
+    const auto at = Clock::now().time_since_epoch() + limits_.stuck;
     const auto seconds = std::chrono::floor<Seconds>(at);
     const timespec until{.tv_sec = seconds.count(), .tv_nsec = std::chrono::nanoseconds(at - seconds).count()};
     ::sem_clockwait(&event_, CLOCK_MONOTONIC, &until);
@@ -148,11 +170,14 @@ class Workers {
   }
 
   // Waits until this thread is to receive a request; false if it is to end.
-  bool wait_again() {
+  bool wait_again(Worker& self) {
     std::unique_lock lock(mutex_);
+    self.polls = false;
     if (stopped_) return false;
     if (waiting_ < kWaiting) {
       ++waiting_;
+      // Not while other requests are served: their threads will receive the next one.
+      self.polls = may_poll_ && comes_soon_ && waiting_ == threads_.size() - parked_;
       return true;
     }
     ++parked_;
@@ -174,14 +199,14 @@ class Workers {
   // Interrupts the threads that wait for a request, again and again, as they may be about to wait. Lets the others
   // finish, and cancels their requests after a while.
   void stop() {
-    const auto cancelled_at = std::chrono::steady_clock::now() + limits_.grace;
+    const auto cancelled_at = Clock::now() + limits_.grace;
     std::unique_lock lock(mutex_);
     stopped_ = true;
     call_.notify_all();
     do {
       for (Worker& worker : threads_)
         if (worker.is_receiving) ::pthread_kill(worker.thread.native_handle(), kWake);
-      if (std::chrono::steady_clock::now() >= cancelled_at) is_cancelled_ = true;
+      if (Clock::now() >= cancelled_at) is_cancelled_ = true;
     } while (!all_finished_.wait_for(lock, kInterruptInterval, [this] { return threads_.empty(); }));
     for (Worker& worker : finished_) worker.thread.join();
   }
@@ -191,6 +216,8 @@ class Workers {
   sem_t event_{};  // posted by a thread that found the end of the session, or that left none waiting
   std::atomic<int> error_ = 0;
   std::atomic<bool> is_cancelled_ = false;  // the requests that are being served
+  std::atomic<bool> is_polled_ = false;
+  const bool may_poll_ = std::thread::hardware_concurrency() > 1;  // else it would delay the readers
 
   std::mutex mutex_;
   std::condition_variable call_;          // for parked threads
@@ -203,8 +230,10 @@ class Workers {
   size_t called_ = 0;               // parked threads that are counted as waiting, but have not woken yet
   uint64_t received_ = 0;           // requests
   uint64_t received_before_ = 0;    // at the last check
-  bool is_checked_ = false;         // whether check_progress() is called again and again
-  int quiet_checks_ = 0;            // in a row
+  Clock::time_point last_received_;
+  bool comes_soon_ = false;  // the next request, probably
+  bool is_checked_ = false;  // whether check_progress() is called again and again
+  int quiet_checks_ = 0;     // in a row
   bool stopped_ = false;
 };
 
