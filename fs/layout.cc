@@ -82,15 +82,16 @@ Later<TreePtr> metadata_tree(const LaterModel& model, Time modified) {
 
 // Adds the files of the container at their paths below `directory`, which is empty or ends in `/`.
 void add_parts(TreeBuilder& builder, const Model& model, std::string_view directory) {
-  const auto paths = part_paths(model);
-  for (const std::string& path : directory_paths(model, paths))
+  StringArena texts;
+  const auto parts = part_paths(model, texts);
+  for (const std::string& path : directory_paths(model, parts))
     builder.add_directory(builder.keep(fmt::format("{}{}", directory, path)));
-  for (size_t i = 0; i < paths.size(); ++i) {
-    const Part& part = model.parts[i];
-    const bool is_same = directory.empty() && paths[i] == part.path;
-    const std::string_view path = is_same ? part.path : builder.keep(fmt::format("{}{}", directory, paths[i]));
+  for (const NamedPath& named : parts) {
+    const Part& part = model.parts[named.name()];
+    const bool is_same = directory.empty() && named.path() == part.path;
+    const std::string_view path = is_same ? part.path : builder.keep(fmt::format("{}{}", directory, named.path()));
     // A link is resolved from its path here, which can differ from its path in the container.
-    if (!part.link_target.empty() && archive::stays_inside(paths[i], part.link_target))
+    if (!part.link_target.empty() && archive::stays_inside(named.path(), part.link_target))
       builder.add_link(path, part.link_target);
     else
       builder.add_file(path, part.source);
@@ -117,9 +118,11 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
     TreeBuilder builder(nullptr);
     builder.set_modified(modified);
     if (model->budget != nullptr) TRY_VOID(model->budget->charge(Cost::step, model->parts.size()));
-    const auto paths = part_paths(*model);
+    StringArena texts;
+    std::vector<std::string_view> paths(model->parts.size());
+    for (const NamedPath& part : part_paths(*model, texts)) paths[part.name()] = part.path();
     for (const Nested& nested : TRY(model->nested(model))) {
-      const std::string& path = paths[nested.part];
+      const std::string path(paths[nested.part]);
       builder.add_tree(builder.keep(path), modified, Later<TreePtr>([=, read = nested.model]() -> Result<TreePtr> {
                          if (model->budget != nullptr) {
                            TRY_VOID(model->budget->charge(Cost::step, kModelSteps));

@@ -87,14 +87,14 @@ class TensorIndex final : public Source {
   Result<void> find_parts() {
     std::unordered_set<const Source*> used;
     for (const TensorView& tensor : model().tensors) used.insert(tensor.source.whole().get());
-    const auto paths = part_paths(model());
-    for (size_t i = 0; i < paths.size(); ++i) {
-      const auto source = model().parts[i].source.peek();
+    StringArena texts;
+    for (const NamedPath& part : part_paths(model(), texts)) {
+      const auto source = model().parts[part.name()].source.peek();
       if (!source || !used.contains(source->get())) continue;
-      const uint64_t bytes = 128 + paths[i].size();
+      const uint64_t bytes = 128 + part.path().size();
       TRY_VOID(budget_->charge(Cost::kept, bytes));
       kept_ += bytes;
-      part_of_[source->get()] = paths[i];
+      part_of_[source->get()] = part.path();
     }
     return {};
   }
@@ -206,19 +206,19 @@ Map metadata_of(const Model& model, const std::string& source) {
   return out;
 }
 
-std::vector<std::string> part_paths(const Model& model) {
-  StringArena texts;
+std::vector<NamedPath> part_paths(const Model& model, StringArena& texts) {
   std::vector<TensorName> names;
+  names.reserve(model.parts.size());
   for (const Part& part : model.parts) names.push_back({"", part.path});
-  std::vector<std::string> out(names.size());
-  for (const NamedPath& part : paths_of(names, "", texts, Percent::kept)) out[part.name()] = part.path();
-  return out;
+  return paths_of(names, "", texts, Percent::kept);
 }
 
-std::vector<std::string> directory_paths(const Model& model, const std::vector<std::string>& part_paths) {
-  if (model.directories->empty()) return {};
-  std::vector<std::string> parts = part_paths;
-  std::sort(parts.begin(), parts.end());
+std::vector<std::string> directory_paths(const Model& model, const std::vector<NamedPath>& part_paths) {
+  const auto is_part = [&](std::string_view path) {
+    const auto less = [](const NamedPath& part, std::string_view p) { return path_less(part.path(), p); };
+    const auto found = std::lower_bound(part_paths.begin(), part_paths.end(), path, less);
+    return found != part_paths.end() && found->path() == path;
+  };
   std::vector<std::string> out;
   for (const std::string& directory : *model.directories) {
     if (std::count(directory.begin(), directory.end(), '/') >= static_cast<std::ptrdiff_t>(kMaxComponents)) continue;
@@ -228,7 +228,7 @@ std::vector<std::string> directory_paths(const Model& model, const std::vector<s
       const size_t end = std::min(directory.find('/', begin), directory.size());
       path += (path.empty() ? "" : "/") +
               component(std::string_view(directory).substr(begin, end - begin), "", Percent::kept);
-      clashes = clashes || std::binary_search(parts.begin(), parts.end(), path);
+      clashes = clashes || is_part(path);
       begin = end + 1;
     }
     if (!clashes) out.push_back(std::move(path));

@@ -13,12 +13,12 @@ namespace weightfs {
 /// all container-specific fields under "metadata".
 Map metadata_of(const Model& model, const std::string& source);
 
-/// The path of each part below files/, in the order of the parts, escaped like tensor names.
-std::vector<std::string> part_paths(const Model& model);
+/// The path of each part below files/, escaped like tensor names, and the index of the part: as paths_of(names.h).
+std::vector<NamedPath> part_paths(const Model& model, StringArena& texts);
 
 /// The directories that the model lists explicitly, escaped in the same way; without those that clash with the path of
 /// a part.
-std::vector<std::string> directory_paths(const Model& model, const std::vector<std::string>& part_paths);
+std::vector<std::string> directory_paths(const Model& model, const std::vector<NamedPath>& part_paths);
 
 /// The stored size of the container in bytes.
 uint64_t file_bytes(const Model& model);

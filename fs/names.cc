@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -167,8 +168,17 @@ uint8_t rank(char c) { return c == '/' ? 1 : static_cast<uint8_t>(c); }
 // The ranks of eight bytes from `at` on, as one number of the same order.
 uint64_t ranks(std::string_view path, size_t at) {
   uint64_t key = 0;
-  for (size_t i = at; i < at + 8; ++i) key = key << 8 | (i < path.size() ? rank(path[i]) : uint8_t{0});
-  return key;
+  if (at + sizeof key > path.size()) {
+    for (size_t i = at; i < at + sizeof key; ++i) key = key << 8 | (i < path.size() ? rank(path[i]) : uint8_t{0});
+    return key;
+  }
+  std::memcpy(&key, path.data() + at, sizeof key);
+  if constexpr (std::endian::native == std::endian::little) key = __builtin_bswap64(key);
+  // All `/` at once: a byte of `others` has its highest bit set, unless it is one.
+  constexpr uint64_t kEach = 0x0101'0101'0101'0101;
+  const uint64_t different = key ^ kEach * '/';
+  const uint64_t others = ((different & kEach * 0x7F) + kEach * 0x7F) | different;
+  return key ^ (~others >> 7 & kEach) * ('/' ^ rank('/'));
 }
 
 struct SortKey {
@@ -176,13 +186,15 @@ struct SortKey {
   uint32_t at;  // index in the sorted run
 };
 
-// Sorts by key, in place: moves each key to the others that have the same byte at `shift`, then sorts those by the
-// bytes after it.
-void sort_by_key(std::span<SortKey> keyed, int shift = 56) {
+// Sorts by key, in place: moves each key to the others that have the same first byte that differs, then sorts those.
+void sort_by_key(std::span<SortKey> keyed) {
   constexpr size_t kSmall = 256;
   const auto less = [](const SortKey& a, const SortKey& b) { return a.key < b.key; };
   if (std::is_sorted(keyed.begin(), keyed.end(), less)) return;
   if (keyed.size() < kSmall) return std::sort(keyed.begin(), keyed.end(), less);
+  uint64_t different = 0;
+  for (const SortKey& k : keyed) different |= k.key ^ keyed.front().key;
+  const auto shift = (std::bit_width(different) - 1) / 8 * 8;
   const auto byte = [&](const SortKey& k) { return k.key >> shift & 0xFF; };
   std::array<size_t, 257> begins{};
   for (const SortKey& k : keyed) ++begins[byte(k) + 1];
@@ -197,7 +209,7 @@ void sort_by_key(std::span<SortKey> keyed, int shift = 56) {
         std::swap(k, keyed[next[byte(k)]++]);
     }
   for (size_t group = 0; group < 256; ++group)
-    sort_by_key(keyed.subspan(begins[group], begins[group + 1] - begins[group]), shift - 8);
+    sort_by_key(keyed.subspan(begins[group], begins[group + 1] - begins[group]));
 }
 
 // Moves the path at keyed[i].at to i, for each i: along the cycles, without a copy of all paths.

@@ -31,11 +31,6 @@ constexpr size_t kWaiting = 2;
 
 constexpr std::chrono::milliseconds kInterruptInterval{10};
 
-// After a request that came so soon after the one before, the next one is polled for: to wake a sleeping thread takes
-// longer than to serve a short request. Requests that come later than that cost no processor time.
-constexpr std::chrono::microseconds kSoon{200};
-constexpr std::chrono::microseconds kPolled{50};
-
 // The checks for stuck threads end after so many in a row that found a waiting thread.
 constexpr int kQuietChecks = 500;
 
@@ -110,7 +105,7 @@ class Workers {
     const std::scoped_lock lock(mutex_);
     ++received_;
     const auto now = Clock::now();
-    comes_soon_ = now - std::exchange(last_received_, now) < kSoon;
+    comes_soon_ = now - std::exchange(last_received_, now) < limits_.soon;
     if (--waiting_ > 0 || stopped_) return got;
     if (threads_.size() - parked_ < prompt_) {
       add_waiting();
@@ -125,7 +120,7 @@ class Workers {
   void poll() {
     if (is_polled_.exchange(true)) return;
     pollfd device{.fd = fuse_session_fd(session_), .events = POLLIN, .revents = 0};
-    const auto end = Clock::now() + kPolled;
+    const auto end = Clock::now() + limits_.polled;
     while (::poll(&device, 1, 0) == 0 && Clock::now() < end) continue;
     is_polled_ = false;
   }

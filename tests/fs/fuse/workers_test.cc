@@ -1,13 +1,16 @@
 // The threads of a session against a fake kernel: requests and replies of fuse(4) over a socket.
 #include "fs/fuse/workers.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -19,6 +22,20 @@
 #include "base/cancel.h"
 #include "base/os/descriptor.h"
 #include "fs/fuse/interrupts.h"
+
+namespace {
+
+std::atomic<int> polls = 0;
+
+}  // namespace
+
+// Counts the calls of the function of the C library.
+extern "C" int poll(pollfd* files, nfds_t count, int timeout) {
+  using Poll = int(pollfd*, nfds_t, int);
+  static const auto poll_of_library = reinterpret_cast<Poll*>(::dlsym(RTLD_NEXT, "poll"));
+  ++polls;
+  return poll_of_library(files, count, timeout);
+}
 
 namespace weightfs::workers_test {
 namespace {
@@ -201,6 +218,30 @@ TEST_F(WorkersTest, ThreadsThatAreNotNeededEnd) {
   wait_for_threads(2);
   get_attributes(1);
   EXPECT_EQ(answered(), last_request_);
+}
+
+TEST_F(WorkersTest, NextOfRequestsThatFollowSoonIsPolledFor) {
+  if (std::thread::hardware_concurrency() == 1) GTEST_SKIP() << "a single processor";
+  serve({.threads = 1000, .soon = std::chrono::hours(1), .polled = std::chrono::hours(1)});
+  for (polls = 0; polls == 0;) {
+    get_attributes(1);
+    ASSERT_EQ(answered(), last_request_);
+  }
+  get_attributes(1);
+  EXPECT_EQ(answered(), last_request_) << "while a thread polls";
+  for (int i = 0; i < 20; ++i) get_attributes(kBlocked);
+  get_attributes(1);
+  EXPECT_EQ(answered(), last_request_) << "while others are blocked";
+}
+
+TEST_F(WorkersTest, RareRequestsAreNotPolledFor) {
+  serve({.threads = 1000, .soon = std::chrono::microseconds(0), .polled = std::chrono::hours(1)});
+  polls = 0;
+  for (int i = 0; i < 100; ++i) {
+    get_attributes(1);
+    ASSERT_EQ(answered(), last_request_);
+  }
+  EXPECT_EQ(polls, 0);
 }
 
 TEST_F(WorkersTest, EndsWhenKernelHasUnmounted) {
