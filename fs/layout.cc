@@ -84,11 +84,12 @@ Later<TreePtr> metadata_tree(const LaterModel& model, Time modified) {
 void add_parts(TreeBuilder& builder, const Model& model, std::string_view directory) {
   StringArena texts;
   const auto parts = part_paths(model, texts);
+  builder.reserve_files(parts.size());
   for (const std::string& path : directory_paths(model, parts))
     builder.add_directory(builder.keep(fmt::format("{}{}", directory, path)));
   for (const NamedPath& named : parts) {
     const Part& part = model.parts[named.name()];
-    const bool is_same = directory.empty() && named.path() == part.path;
+    const bool is_same = directory.empty() && named.path().data() == part.path.data();
     const std::string_view path = is_same ? part.path : builder.keep(fmt::format("{}{}", directory, named.path()));
     // A link is resolved from its path here, which can differ from its path in the container.
     if (!part.link_target.empty() && archive::stays_inside(named.path(), part.link_target))

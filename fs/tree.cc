@@ -98,6 +98,11 @@ Tree::Contents& TreeBuilder::contents() {
   return *tree_->contents_;
 }
 
+void TreeBuilder::reserve_files(size_t count) {
+  leaves_.reserve(leaves_.size() + count);
+  contents().files.reserve(contents().files.size() + count);
+}
+
 void TreeBuilder::add_directory(std::string_view path) { add(path, NodeKind::directory, 0); }
 
 void TreeBuilder::add_file(std::string_view path, Later<SourcePtr> source) {

@@ -155,6 +155,7 @@ class TreeBuilder {
   std::string_view keep(std::string_view path);  ///< a copy of the path, which the tree owns
   void set_modified(Time modified);
   void set_container_bytes(uint64_t bytes);
+  void reserve_files(size_t count);           ///< makes room for so many calls of add_file()
   void add_directory(std::string_view path);  ///< a directory that may be empty
   void add_file(std::string_view path, Later<SourcePtr> source);
   /// Adds files whose list is made when the first of them is used: one for each path. Call it at most once, after
