@@ -1,7 +1,7 @@
 // floor_read: the fastest plain way to show a range of a local file as a file. One file, `data`, is answered by pread
 // into a buffer that each thread keeps; with --splice by passing the descriptor to libfuse, with --map out of a mapping
-// of the file. With --clone-fd each thread has its own descriptor of /dev/fuse. The kernel caches the file for as long
-// as it is mounted.
+// of the file. With --clone-fd each thread has its own descriptor of /dev/fuse. With --parts there are N files of equal
+// size, `0` to `N-1`, which share the range. The kernel caches the files for as long as they are mounted.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "bench/floor.h"
@@ -22,12 +23,13 @@ enum class Reply { buffer, splice, map };
 struct Range {
   int fd;
   off_t offset;
-  off_t size;
+  off_t size;  // of each part
   Reply reply;
   const char* mapped;  // the file, for Reply::map
+  fuse_ino_t parts;    // 0: the file `data`
 };
 
-constexpr fuse_ino_t kData = 2;
+constexpr fuse_ino_t kData = 2;  // and the next ones, of further parts
 
 const Range& range_of(fuse_req_t request) { return *static_cast<const Range*>(fuse_req_userdata(request)); }
 
@@ -39,19 +41,23 @@ void init(void* user, fuse_conn_info* connection) {
 }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  if (parent != FUSE_ROOT_ID || std::strcmp(name, "data") != 0) {
+  const Range& range = range_of(request);
+  const auto part = range.parts > 0                  ? number<fuse_ino_t>(name)
+                    : std::strcmp(name, "data") == 0 ? std::optional(0UL)
+                                                     : std::nullopt;
+  if (parent != FUSE_ROOT_ID || !part || *part >= std::max<fuse_ino_t>(range.parts, 1)) {
     fuse_reply_err(request, ENOENT);
     return;
   }
   fuse_entry_param entry{};
-  entry.ino = kData;
-  entry.attr = attributes(kData, kFile, range_of(request).size);
+  entry.ino = kData + *part;
+  entry.attr = attributes(entry.ino, kFile, range.size);
   entry.attr_timeout = entry.entry_timeout = kForEver;
   fuse_reply_entry(request, &entry);
 }
 
 void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-  const bool data = ino == kData;
+  const bool data = ino >= kData;
   const struct stat attr = attributes(ino, data ? kFile : kDirectory, data ? range_of(request).size : 0);
   fuse_reply_attr(request, &attr, kForEver);
 }
@@ -87,11 +93,11 @@ void reply_mapped(fuse_req_t request, size_t size, off_t offset) {
   fuse_reply_buf(request, range_of(request).mapped + offset, size);
 }
 
-void read_data(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info*) {
+void read_data(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
   const Range& range = range_of(request);
   const off_t left = std::max<off_t>(range.size - offset, 0);
   const size_t wanted = std::min(size, static_cast<size_t>(left));
-  const off_t begin = range.offset + offset;
+  const off_t begin = range.offset + static_cast<off_t>(ino - kData) * range.size + offset;
   switch (range.reply) {
     case Reply::buffer:
       return reply_buffer(request, range.fd, wanted, begin);
@@ -103,7 +109,7 @@ void read_data(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_f
 }
 
 int usage() {
-  std::fputs("usage: floor_read [--splice|--map] [--clone-fd] FILE OFFSET SIZE MOUNTPOINT\n", stderr);
+  std::fputs("usage: floor_read [--splice|--map] [--clone-fd] [--parts N] FILE OFFSET SIZE MOUNTPOINT\n", stderr);
   return 2;
 }
 
@@ -118,7 +124,9 @@ int main(int argc, char** argv) {
   };
   const Reply reply = has_option("--splice") ? Reply::splice : has_option("--map") ? Reply::map : Reply::buffer;
   const Device device = has_option("--clone-fd") ? Device::cloned : Device::shared;
-  if (argv + argc - operands != 4) return usage();
+  std::optional<fuse_ino_t> parts = 0;
+  if (has_option("--parts") && operands < argv + argc) parts = number<fuse_ino_t>(*operands++);
+  if (argv + argc - operands != 4 || !parts) return usage();
   const auto offset = number<off_t>(operands[1]);
   const auto size = number<off_t>(operands[2]);
   if (!offset || !size) return usage();
@@ -127,7 +135,7 @@ int main(int argc, char** argv) {
     std::perror(operands[0]);
     return 1;
   }
-  Range range{fd, *offset, *size, reply, nullptr};
+  Range range{fd, *offset, *size / static_cast<off_t>(std::max<fuse_ino_t>(*parts, 1)), reply, nullptr, *parts};
   if (reply == Reply::map) {
     void* const mapped = ::mmap(nullptr, static_cast<size_t>(*offset + *size), PROT_READ, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED) {
