@@ -31,6 +31,9 @@ constexpr size_t kWaiting = 2;
 
 constexpr std::chrono::milliseconds kInterruptInterval{10};
 
+// Polls in vain are followed by longer and longer pauses: on a busy machine they take the processor from the readers.
+constexpr int kLongestPause = 1023;
+
 // The checks for stuck threads end after so many in a row that found a waiting thread.
 constexpr int kQuietChecks = 500;
 
@@ -99,13 +102,15 @@ class Workers {
 
   int receive(Position self, fuse_buf& request) {
     self->is_receiving = true;
-    if (self->polls) poll();
+    const bool polled_in_vain = self->polls && !poll();
     const int got = fuse_session_receive_buf(session_, &request);
     self->is_receiving = false;
     const std::scoped_lock lock(mutex_);
     ++received_;
     const auto now = Clock::now();
     comes_soon_ = now - std::exchange(last_received_, now) < limits_.soon;
+    if (self->polls) pause_ = polled_in_vain ? std::min(2 * pause_ + 1, kLongestPause) : 0;
+    if (polled_in_vain) unpolled_ = pause_;
     if (--waiting_ > 0 || stopped_) return got;
     if (threads_.size() - parked_ < prompt_) {
       add_waiting();
@@ -116,13 +121,16 @@ class Workers {
     return got;
   }
 
-  // Waits a little for a request without sleeping, unless another thread does. A signal interrupts it.
-  void poll() {
-    if (is_polled_.exchange(true)) return;
+  // Waits a little for a request without sleeping, unless another thread does. Returns whether there is one. A signal
+  // interrupts it.
+  bool poll() {
+    if (is_polled_.exchange(true)) return true;
     pollfd device{.fd = fuse_session_fd(session_), .events = POLLIN, .revents = 0};
     const auto end = Clock::now() + limits_.polled;
-    while (::poll(&device, 1, 0) == 0 && Clock::now() < end) continue;
+    int found = 0;
+    while (found == 0 && Clock::now() < end) found = ::poll(&device, 1, 0);
     is_polled_ = false;
+    return found != 0;
   }
 
   // A signal interrupts it.
@@ -172,7 +180,8 @@ class Workers {
     if (waiting_ < kWaiting) {
       ++waiting_;
       // Not while other requests are served: their threads will receive the next one.
-      self.polls = may_poll_ && comes_soon_ && waiting_ == threads_.size() - parked_;
+      self.polls = may_poll_ && comes_soon_ && waiting_ == threads_.size() - parked_ && unpolled_ == 0;
+      if (unpolled_ > 0) --unpolled_;
       return true;
     }
     ++parked_;
@@ -227,6 +236,8 @@ class Workers {
   uint64_t received_before_ = 0;    // at the last check
   Clock::time_point last_received_;
   bool comes_soon_ = false;  // the next request, probably
+  int pause_ = 0;            // after a poll in vain, so many requests are not polled for
+  int unpolled_ = 0;         // of them are left
   bool is_checked_ = false;  // whether check_progress() is called again and again
   int quiet_checks_ = 0;     // in a row
   bool stopped_ = false;

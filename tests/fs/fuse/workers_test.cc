@@ -244,6 +244,17 @@ TEST_F(WorkersTest, RareRequestsAreNotPolledFor) {
   EXPECT_EQ(polls, 0);
 }
 
+TEST_F(WorkersTest, PollsInVainBecomeRare) {
+  serve({.threads = 1000, .soon = std::chrono::hours(1), .polled = std::chrono::microseconds(1)});
+  polls = 0;
+  for (int i = 0; i < 200; ++i) {
+    get_attributes(1);
+    ASSERT_EQ(answered(), last_request_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // longer than a poll
+  }
+  EXPECT_LT(polls, 100);
+}
+
 TEST_F(WorkersTest, EndsWhenKernelHasUnmounted) {
   serve({.threads = 1000});
   kernel_ = Descriptor();
