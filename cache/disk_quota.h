@@ -37,14 +37,6 @@ bool allocate(int fd, uint64_t from, uint64_t to);
 /// Whether the errno means a full disk or an exceeded user quota.
 bool is_full(int error);
 
-/// What eviction removed.
-struct EvictResult {
-  uint64_t blobs = 0;
-  uint64_t parts = 0;
-  uint64_t remotes = 0;  ///< files with blocks of a remote file
-  uint64_t bytes = 0;    ///< on disk
-};
-
 /// Thread-safe.
 class DiskQuota {
  public:
@@ -70,14 +62,14 @@ class DiskQuota {
   bool free_up(const Folders& folders, uint64_t size, const std::stop_token& stop);
 
   /// Corrects the ledger, and evicts until at most `max_bytes` are in use or nothing more can be evicted.
-  Result<EvictResult> shrink(const Folders& folders, uint64_t max_bytes, const std::stop_token& stop);
+  Result<GcResult> shrink(const Folders& folders, uint64_t max_bytes, const std::stop_token& stop);
 
  private:
   uint64_t quota(const Folders& folders);
   Result<void> record(const Folders& folders, const store::QuotaLedger& ledger, uint64_t needed,
                       store::Eviction eviction);
   Result<uint64_t> evict_for(const Folders& folders, uint64_t quota, uint64_t needed, store::Eviction eviction);
-  EvictResult evict(const Folders& folders, store::Inventory& inventory, uint64_t needed);
+  GcResult evict(const Folders& folders, store::Inventory& inventory, uint64_t needed);
 
   std::mutex mutex_;  // guards quota_
   std::optional<uint64_t> quota_;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/os/descriptor.h"
@@ -94,15 +95,29 @@ Result<void> create_directories(const std::string& path);
 void for_each_in(const Descriptor& folder, const std::string& name,
                  const std::function<void(const std::string&)>& each);
 
-/// What a sweep removed.
-struct SweepResult {
-  uint64_t files = 0;
-  uint64_t bytes = 0;  ///< on disk
+/// The items of a store: a blob, an active or abandoned download, blocks of a remote file that is read by ranges, and a
+/// pin without a blob.
+enum class ItemKind { blob, part, remote, absent };
+
+/// What was removed, and what could not be removed.
+struct GcResult {
+  uint64_t blobs = 0;
+  uint64_t partial = 0;
+  uint64_t remotes = 0;
+  uint64_t leftovers = 0;                ///< files of killed processes, and dead links
+  uint64_t bytes = 0;                    ///< on disk
+  std::vector<std::string> not_removed;  ///< a line for each item that could not be removed
+
+  /// Counts a removed item.
+  void add(ItemKind kind, uint64_t freed) {
+    ++(kind == ItemKind::blob ? blobs : kind == ItemKind::part ? partial : remotes);
+    bytes += freed;
+  }
 };
 
 /// Removes files of killed processes: files in making/ whose lock is free, and partial downloads that are older than a
 /// week.
-SweepResult sweep(const Folders& folders);
+GcResult sweep(const Folders& folders);
 
 /// The disk space of the file.
 inline uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }

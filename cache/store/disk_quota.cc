@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <stop_token>
 #include <utility>
-#include <variant>
 
 #include "base/os/system_error.h"
 #include "base/text.h"
@@ -30,7 +29,7 @@ uint64_t counted_bytes(const Inventory& inventory) { return inventory.on_disk + 
 
 Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed) {
   uint64_t pinned = 0;
-  for (const Inventory::Blob& blob : inventory.blobs) pinned += blob.pinned ? blob.on_disk : 0;
+  for (const Item& item : inventory.items) pinned += item.pinned ? item.on_disk : 0;
   const char* reason = "cache full: active writes use all of it";
   if (pinned > 0) reason = "cache full: pinned blobs and active writes leave no space";
   if (pinned > quota - needed) reason = "cache full: pinned blobs leave no space";
@@ -39,20 +38,6 @@ Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed
 
 // The header of a new file with blocks: it is recorded with them.
 constexpr uint64_t kUnrecorded = 2 * kBlock;
-
-// A blob, or the blocks of a remote file.
-struct Evictable {
-  timespec last_used;
-  std::variant<Inventory::Blob, Inventory::Remote> item;
-};
-
-// Returns the freed disk space; nothing if the item is pinned or could not be removed.
-std::optional<uint64_t> remove_evictable(const Folders& folders, const Evictable& each) {
-  const auto* const blob = std::get_if<Inventory::Blob>(&each.item);
-  if (blob == nullptr)
-    return remove_blocks(folders, std::get<Inventory::Remote>(each.item).name, BlockFile::Held::keep);
-  return !blob->pinned && unlink_blob(folders, blob->digest) ? std::optional(blob->on_disk) : std::nullopt;
-}
 
 }  // namespace
 
@@ -104,7 +89,7 @@ Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t size, E
   sweep(folders);
   auto inventory = scan_inventory(folders);
   if (!inventory) return tl::unexpected(error);
-  const EvictResult evicted = evict(folders, *inventory, needed);
+  const GcResult evicted = evict(folders, *inventory, needed);
   ledger.write(counted_bytes(*inventory) + needed);
   if (evicted.bytes > 0 && allocate(fd, 0, size)) return {};
   return tl::unexpected(error);
@@ -149,17 +134,17 @@ bool DiskQuota::free_up(const Folders& folders, uint64_t size, const std::stop_t
   sweep(folders);
   auto inventory = scan_inventory(folders);
   if (!inventory) return false;
-  const EvictResult evicted = evict(folders, *inventory, size);
+  const GcResult evicted = evict(folders, *inventory, size);
   ledger->write(counted_bytes(*inventory));
   return evicted.bytes > 0;
 }
 
-Result<EvictResult> DiskQuota::shrink(const Folders& folders, uint64_t max_bytes, const std::stop_token& stop) {
+Result<GcResult> DiskQuota::shrink(const Folders& folders, uint64_t max_bytes, const std::stop_token& stop) {
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
   sweep(folders);
   Inventory inventory = TRY(scan_inventory(folders));
   const uint64_t used = inventory.on_disk;
-  const EvictResult evicted = used > max_bytes ? evict(folders, inventory, used - max_bytes) : EvictResult{};
+  const GcResult evicted = used > max_bytes ? evict(folders, inventory, used - max_bytes) : GcResult{};
   ledger.write(counted_bytes(inventory));
   return evicted;
 }
@@ -176,40 +161,23 @@ Result<uint64_t> DiskQuota::evict_for(const Folders& folders, uint64_t quota, ui
   return counted_bytes(inventory);
 }
 
-// Items that could not be removed stay in `inventory`.
-EvictResult DiskQuota::evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
-  EvictResult evicted;
-  std::vector<Inventory::Part> parts = std::exchange(inventory.parts, {});
-  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return is_older(a.written, b.written); });
-  for (const Inventory::Part& part : parts) {
-    const auto removed =
-        evicted.bytes < needed ? remove_blocks(folders, part.name, BlockFile::Held::keep) : std::nullopt;
-    if (!removed) {
-      inventory.parts.push_back(part);
+// Downloads before all others. Items that are pinned, or could not be removed, stay in `inventory`.
+GcResult DiskQuota::evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
+  GcResult evicted;
+  std::vector<Item> candidates = std::exchange(inventory.items, {});
+  std::sort(candidates.begin(), candidates.end(), [](const Item& a, const Item& b) {
+    const bool is_part = a.kind == ItemKind::part;
+    return is_part != (b.kind == ItemKind::part) ? is_part : is_older(a.last_used, b.last_used);
+  });
+  std::set<std::string> gone;
+  for (Item& item : candidates) {
+    const auto freed = evicted.bytes < needed && !item.pinned ? remove_item(folders, item) : std::nullopt;
+    if (!freed) {
+      inventory.items.push_back(std::move(item));
       continue;
     }
-    evicted.bytes += *removed;
-    ++evicted.parts;
-  }
-  std::vector<Evictable> candidates;
-  for (Inventory::Blob& blob : std::exchange(inventory.blobs, {})) candidates.push_back({blob.last_used, blob});
-  for (Inventory::Remote& remote : std::exchange(inventory.remotes, {}))
-    candidates.push_back({remote.last_used, remote});
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Evictable& a, const Evictable& b) { return is_older(a.last_used, b.last_used); });
-  std::set<std::string> gone;
-  for (const Evictable& each : candidates) {
-    const auto freed = evicted.bytes < needed ? remove_evictable(folders, each) : std::nullopt;
-    const auto* const blob = std::get_if<Inventory::Blob>(&each.item);
-    if (freed) {
-      evicted.bytes += *freed;
-      ++(blob == nullptr ? evicted.remotes : evicted.blobs);
-      if (blob != nullptr) gone.insert(blob->digest.hex());
-    } else if (blob != nullptr) {
-      inventory.blobs.push_back(*blob);
-    } else {
-      inventory.remotes.push_back(std::get<Inventory::Remote>(each.item));
-    }
+    evicted.add(item.kind, *freed);
+    if (item.kind == ItemKind::blob) gone.insert(item.digest.hex());
   }
   on_evict_();
   if (!gone.empty()) unlink_links_to(folders, gone);

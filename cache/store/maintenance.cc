@@ -100,68 +100,15 @@ class Verifier {
   std::set<std::string> removed_digests_;
 };
 
-// Removes items, and records the result.
-class Removal {
- public:
-  Removal(const Folders& folders, PinnedBlobs pinned) : folders_(folders), pinned_(pinned) {}
-
-  void remove(const Inventory::Blob& blob) {
-    if (blob.pinned && pinned_ == PinnedBlobs::keep) return keep(blob.digest, "is pinned");
-    const auto unpinned = blob.pinned ? remove_pin(folders_, blob.digest) : false;
-    if (!unpinned) return keep(blob.digest, unpinned.error().message);
-    if (unlink_blob(folders_, blob.digest)) {
-      removed_digests_.insert(blob.digest.hex());
-      result_.bytes += blob.on_disk;
-      ++result_.blobs;
-    } else if (errno != ENOENT) {
-      keep(blob.digest, io_error("cannot be removed").message);
-    }
-  }
-
-  void remove(const Inventory::Part& part) {
-    const auto bytes = remove_blocks(folders_, part.name, BlockFile::Held::keep);
-    if (!bytes)
-      return keep(part.digest, errno == EBUSY ? "is being downloaded" : io_error("cannot be removed").message);
-    result_.bytes += *bytes;
-    ++result_.partial;
-  }
-
-  void remove(const Inventory::Remote& remote) {
-    const auto bytes = remove_blocks(folders_, remote.name, BlockFile::Held::keep);
-    if (!bytes) return keep(remote.name, io_error("cannot be removed").message);
-    result_.bytes += *bytes;
-    ++result_.remotes;
-  }
-
-  GcResult finish() {
-    unlink_links_to(folders_, removed_digests_);
-    return std::move(result_);
-  }
-
- private:
-  void keep(const Digest& digest, const std::string& why) {
-    result_.not_removed.push_back(fmt::format("{}: {}", digest.hex(), why));
-  }
-
-  const Folders& folders_;
-  const PinnedBlobs pinned_;
-  GcResult result_;
-  std::set<std::string> removed_digests_;
-};
-
-// Holds the lock, so that nothing is pinned meanwhile.
-Result<GcResult> remove_if(const Folders& folders, PinnedBlobs pinned,
-                           const std::function<bool(const Digest&)>& selects) {
-  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, {}));
-  const Inventory inventory = TRY(scan_inventory(folders));
-  Removal removal(folders, pinned);
-  for (const Inventory::Blob& blob : inventory.blobs)
-    if (selects(blob.digest)) removal.remove(blob);
-  for (const Inventory::Part& part : inventory.parts)
-    if (selects(part.digest)) removal.remove(part);
-  for (const Inventory::Remote& remote : inventory.remotes)
-    if (selects(remote.name)) removal.remove(remote);
-  return removal.finish();
+// Removes an item and its pin, and returns the freed disk space. Fails with the reason why it is kept; with not_found
+// if a blob is gone already.
+Result<uint64_t> try_remove(const Folders& folders, const Item& item, PinnedBlobs pinned) {
+  if (item.pinned && pinned == PinnedBlobs::keep) return failure(Code::unsupported, "is pinned");
+  if (item.pinned) TRY(remove_pin(folders, item.digest));
+  if (const auto freed = remove_item(folders, item)) return *freed;
+  if (errno == EBUSY) return failure(Code::resource, "is being downloaded");
+  if (errno == ENOENT && item.kind == ItemKind::blob) return failure(Code::not_found, "evicted");
+  return failure(io_error("cannot be removed"));
 }
 
 // Removes links to blobs that do not exist. If a writer uses such a link now, its blob is only produced once more.
@@ -182,17 +129,16 @@ uint64_t unlink_dead_links(const Folders& folders) {
 
 Usage usage_of(const Inventory& inventory) {
   Usage usage;
-  for (const Inventory::Blob& blob : inventory.blobs) {
-    usage.blob_bytes += blob.on_disk;
-    usage.pinned += blob.pinned;
-    usage.pinned_bytes += blob.pinned ? blob.on_disk : 0;
+  const auto add = [](uint64_t& count, uint64_t& bytes, const Item& item) {
+    ++count;
+    bytes += item.on_disk;
+  };
+  for (const Item& item : inventory.items) {
+    if (item.kind == ItemKind::blob) add(usage.blobs, usage.blob_bytes, item);
+    if (item.kind == ItemKind::blob && item.pinned) add(usage.pinned, usage.pinned_bytes, item);
+    if (item.kind == ItemKind::part) add(usage.partial, usage.partial_bytes, item);
+    if (item.kind == ItemKind::remote) add(usage.remotes, usage.remote_bytes, item);
   }
-  for (const Inventory::Part& part : inventory.parts) usage.partial_bytes += part.on_disk;
-  usage.blobs = inventory.blobs.size();
-  for (const Inventory::Remote& remote : inventory.remotes) usage.remote_bytes += remote.on_disk;
-  usage.partial = inventory.parts.size();
-  usage.remotes = inventory.remotes.size();
-  usage.temporary_files = inventory.temporary_files;
   usage.all_bytes = inventory.on_disk;
   return usage;
 }
@@ -204,13 +150,8 @@ Result<Digest> resolve_digest_prefix(const Inventory& inventory, const std::stri
   if (prefix.empty())
     return failure(Code::not_found, fmt::format("{} is not a digest: 6 to 64 hex digits expected", quoted(text)));
   std::set<std::string> matches;
-  const auto add = [&](const Digest& digest) {
-    if (digest.hex().starts_with(prefix)) matches.insert(digest.hex());
-  };
-  for (const Inventory::Blob& blob : inventory.blobs) add(blob.digest);
-  for (const Inventory::Part& part : inventory.parts) add(part.digest);
-  for (const Inventory::Remote& remote : inventory.remotes) add(remote.name);
-  for (const Digest& digest : inventory.absent) add(digest);
+  for (const Item& item : inventory.items)
+    if (item.digest.hex().starts_with(prefix)) matches.insert(item.digest.hex());
   if (matches.empty()) return failure(Code::not_found, fmt::format("{}: not in the cache", prefix));
   if (matches.size() > 1)
     return failure(Code::not_found, fmt::format("{}: {} digests have this prefix", prefix, matches.size()));
@@ -228,11 +169,17 @@ Result<Inventory> CacheMaintenance::inventory() const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return Inventory{};
   Inventory inventory = TRY(scan_inventory(*folders));
-  inspect_downloads(*folders, inventory);
-  std::sort(inventory.blobs.begin(), inventory.blobs.end(),
-            [](const auto& a, const auto& b) { return is_older(b.last_used, a.last_used); });
-  std::sort(inventory.parts.begin(), inventory.parts.end(),
-            [](const auto& a, const auto& b) { return is_older(b.written, a.written); });
+  for (Item& item : inventory.items) {
+    if (item.kind != ItemKind::part) continue;
+    const Descriptor file(::openat(folders->root->number(), blocks_file(item.name).c_str(),
+                                   O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file) continue;
+    item.size = BlockFile::present_bytes(file.number());
+    item.is_active = BlockFile::is_held(file.number());
+  }
+  std::stable_sort(inventory.items.begin(), inventory.items.end(), [](const Item& a, const Item& b) {
+    return a.kind != b.kind ? a.kind < b.kind : is_older(b.last_used, a.last_used);
+  });
   return inventory;
 }
 
@@ -241,9 +188,10 @@ Result<VerifyResult> CacheMaintenance::verify(const std::function<void(const Ver
   if (!folders) return VerifyResult{};
   const Inventory inventory = TRY(this->inventory());
   uint64_t total = 0;
-  for (const Inventory::Blob& blob : inventory.blobs) total += blob.size;
+  for (const Item& item : inventory.items) total += item.kind == ItemKind::blob ? item.size : 0;
   Verifier verifier(*folders, total, report);
-  for (const Inventory::Blob& blob : inventory.blobs) verifier.verify(blob.digest);
+  for (const Item& item : inventory.items)
+    if (item.kind == ItemKind::blob) verifier.verify(item.digest);
   unlink_links_to(*folders, verifier.removed_digests());
   if (!verifier.removed_digests().empty()) recount(*folders);
   return verifier.result();
@@ -254,15 +202,14 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
   if (!folders) return GcResult{};
   GcResult result;
   const Inventory before = TRY(scan_inventory(*folders));
-  for (const Inventory::Part& part : before.parts) {
-    const auto bytes = remove_blocks(*folders, part.name, BlockFile::Held::keep);
-    result.partial += bytes.has_value();
-    result.bytes += bytes.value_or(0);
-  }
-  const SweepResult swept = sweep(*folders);
-  result.leftovers = swept.files + unlink_dead_links(*folders);
-  const EvictResult evicted = TRY(DiskQuota(std::nullopt, [] {}).shrink(*folders, max_bytes.value_or(UINT64_MAX), {}));
+  for (const Item& item : before.items)
+    if (const auto freed = item.kind == ItemKind::part ? remove_item(*folders, item) : std::nullopt)
+      result.add(item.kind, *freed);
+  const GcResult swept = sweep(*folders);
+  result.leftovers = swept.leftovers + unlink_dead_links(*folders);
+  const GcResult evicted = TRY(DiskQuota(std::nullopt, [] {}).shrink(*folders, max_bytes.value_or(UINT64_MAX), {}));
   result.blobs = evicted.blobs;
+  result.partial += evicted.partial;
   result.remotes = evicted.remotes;
   result.bytes += swept.bytes + evicted.bytes;
   const Inventory after = TRY(scan_inventory(*folders));
@@ -275,7 +222,23 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
 Result<GcResult> CacheMaintenance::remove(const std::function<bool(const Digest&)>& selects, PinnedBlobs pinned) const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return GcResult{};
-  const GcResult result = TRY(remove_if(*folders, pinned, selects));
+  GcResult result;
+  {
+    const QuotaLedger ledger = TRY(QuotaLedger::lock(*folders, {}));  // so that nothing is pinned meanwhile
+    const Inventory inventory = TRY(scan_inventory(*folders));
+    std::set<std::string> gone;
+    for (const Item& item : inventory.items) {
+      if (item.kind == ItemKind::absent || !selects(item.digest)) continue;
+      const auto freed = try_remove(*folders, item, pinned);
+      if (freed) {
+        result.add(item.kind, *freed);
+        if (item.kind == ItemKind::blob) gone.insert(item.digest.hex());
+      } else if (freed.error().code != Code::not_found) {
+        result.not_removed.push_back(fmt::format("{}: {}", item.digest.hex(), freed.error().message));
+      }
+    }
+    unlink_links_to(*folders, gone);
+  }
   recount(*folders);
   return result;
 }

@@ -242,21 +242,16 @@ void for_each_in(const Descriptor& folder, const std::string& name,
   std::ignore = read_folder(folder, name, each);
 }
 
-SweepResult sweep(const Folders& folders) {
-  const Descriptor& making = *folders.making;
-  SweepResult swept;
-  for_each_in(making, ".", [&](const std::string& name) {
-    const auto removed = remove_unlocked(folders, name);
-    swept.files += removed.has_value();
-    swept.bytes += removed.value_or(0);
-  });
+GcResult sweep(const Folders& folders) {
+  GcResult swept;
+  const auto add = [&](const std::optional<uint64_t>& freed) {
+    swept.leftovers += freed.has_value();
+    swept.bytes += freed.value_or(0);
+  };
+  for_each_in(*folders.making, ".", [&](const std::string& name) { add(remove_unlocked(folders, name)); });
   for_each_in(*folders.root, kBlocksFolder, [&](const std::string& hex) {
     const auto name = digest_of_hex(hex);
-    const auto removed = name && is_expired_download(folders, *name)
-                             ? remove_blocks(folders, *name, BlockFile::Held::keep)
-                             : std::nullopt;
-    swept.files += removed.has_value();
-    swept.bytes += removed.value_or(0);
+    if (name && is_expired_download(folders, *name)) add(remove_blocks(folders, *name, BlockFile::Held::keep));
   });
   for (const char* const folder : {kSumsFolder, kListsFolder}) {
     for_each_in(*folders.root, folder, [&](const std::string& name) {
