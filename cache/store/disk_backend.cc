@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <stop_token>
@@ -102,6 +103,11 @@ bool is_same_directory(const Descriptor& one, const Descriptor& other) {
          first.st_ino == second.st_ino;
 }
 
+bool is_deleted(const BlobHandle& blob) {
+  struct stat status {};
+  return ::fstat(blob.range->file()->number(), &status) == 0 && status.st_nlink == 0;
+}
+
 BlobName digest_name(const std::string& key) { return {"", key, {}}; }
 
 // Symbolic links are created atomically with their target (symlink(2)).
@@ -119,8 +125,7 @@ Result<void> link(const Folders& folders, const BlobName& name, const Digest& di
 DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck,
                          std::function<void(const std::string&)> log, EnableVerity enable)
     : top_(directory),
-      open_blobs_(kMaxOpen),
-      disk_quota_(quota, [this] { open_blobs_.drop_deleted(); }),
+      disk_quota_(quota, [this] { drop_deleted(); }),
       suffix_(boot_id().empty() ? random_hex(8) : boot_id()),
       enable_(std::move(enable)),
       recheck_(recheck),
@@ -145,6 +150,28 @@ FoldersPtr DiskBackend::share(FoldersPtr opened) {
   return opened;
 }
 
+BlobHandle DiskBackend::find_open(const BlobName& name) {
+  const std::scoped_lock lock(mutex_);
+  const auto found =
+      std::find_if(open_blobs_.begin(), open_blobs_.end(), [&](const auto& each) { return each.first == name.text; });
+  if (found == open_blobs_.end()) return {};
+  open_blobs_.splice(open_blobs_.begin(), open_blobs_, found);
+  return found->second;
+}
+
+// Closes deleted blobs too, because that frees their disk space.
+void DiskBackend::keep_open(const BlobName& name, const BlobHandle& blob) {
+  const std::scoped_lock lock(mutex_);
+  open_blobs_.remove_if([&](const auto& each) { return each.first == name.text || is_deleted(each.second); });
+  open_blobs_.emplace_front(name.text, blob);
+  if (open_blobs_.size() > kMaxOpen) open_blobs_.pop_back();
+}
+
+void DiskBackend::drop_deleted() {
+  const std::scoped_lock lock(mutex_);
+  open_blobs_.remove_if([](const auto& each) { return is_deleted(each.second); });
+}
+
 BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size) {
   const auto folders = this->folders(Missing::fail);
   return folders ? find_in(**folders, name, size) : BlobHandle{};
@@ -165,7 +192,7 @@ BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, st
   const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
   ::futimens(fd, times);
   const BlobHandle handle{with_recheck(std::move(file), status, *digest), *digest};
-  open_blobs_.add(name.text, handle);
+  keep_open(name, handle);
   return handle;
 }
 
@@ -364,7 +391,7 @@ Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const Blo
                             is_same_file(*folders.blobs, path, file->number());
   SharedDescriptor opened = is_published ? std::move(reader) : file;  // another process may have replaced it
   const BlobHandle handle{with_recheck(std::move(opened), status, digest, std::move(sums)), digest};
-  open_blobs_.add(name.text, handle);
+  keep_open(name, handle);
   return handle;
 }
 
@@ -422,7 +449,7 @@ void DiskBackend::remove_damaged(const Digest& digest, ino_t inode, const std::s
     if (!removed && !damaged_.insert(digest.hex()).second) return;
     checks_.erase(digest.hex());
   }
-  open_blobs_.drop_deleted();
+  drop_deleted();
   if (log_) log_(fmt::format("cached blob {}: {}; {}", digest.hex(), what, removed ? "removed" : error.message));
 }
 

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <stop_token>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "base/os/descriptor.h"
 #include "base/os/fs_verity.h"
@@ -32,7 +34,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck = Recheck::read,
               std::function<void(const std::string&)> log = {}, EnableVerity enable = enable_fs_verity);
 
-  BlobHandle find_open(const BlobName& name) override { return open_blobs_.find(name.text); }
+  BlobHandle find_open(const BlobName& name) override;
   BlobHandle find(const BlobName& name, std::optional<uint64_t> size) override;
   Result<AcquireResult> acquire(const BlobName& name, std::optional<uint64_t> size,
                                 const std::stop_token& stop) override;
@@ -59,6 +61,8 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
  private:
   Result<FoldersPtr> folders(Missing missing);
   FoldersPtr share(FoldersPtr opened);
+  void keep_open(const BlobName& name, const BlobHandle& blob);
+  void drop_deleted();
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
   Result<std::optional<AcquireResult>> try_acquire(const BlobName& name, std::optional<uint64_t> size,
                                                    const std::stop_token& stop);
@@ -73,7 +77,6 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
 
   std::string top_;
-  OpenBlobs open_blobs_;
   DiskQuota disk_quota_;
   std::string suffix_;  // of names in making/
   std::once_flag swept_;
@@ -88,10 +91,11 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
     ino_t inode;
     std::shared_ptr<RecheckedFile> file;
   };
-  std::mutex mutex_;                               // guards the rest
-  std::unordered_map<std::string, Check> checks_;  // by digest, of blobs that were opened
-  std::set<std::string> damaged_;                  // damaged blobs that could not be removed, and were reported
-  std::weak_ptr<const Folders> shared_folders_;    // of open block files
+  std::mutex mutex_;  // guards the rest; it is not held while disk_quota_ is used
+  std::list<std::pair<std::string, BlobHandle>> open_blobs_;  // by name, most recently used first
+  std::unordered_map<std::string, Check> checks_;             // by digest, of blobs that were opened
+  std::set<std::string> damaged_;                // damaged blobs that could not be removed, and were reported
+  std::weak_ptr<const Folders> shared_folders_;  // of open block files
 };
 
 }  // namespace weightfs::store

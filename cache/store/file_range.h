@@ -1,13 +1,10 @@
-// Byte ranges in the store's files, and the cache of open files.
+// Byte ranges in the store's files.
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/digest.h"
@@ -77,32 +74,6 @@ struct BlobHandle {
   Digest digest;
 
   explicit operator bool() const { return range != nullptr; }
-};
-
-/// An LRU cache of at most `capacity` open blobs. Deleted ones are dropped when another is opened, since closing frees
-/// their blocks. Thread-safe.
-class OpenBlobs {
- public:
-  explicit OpenBlobs(size_t capacity) : capacity_(capacity) {}
-
-  BlobHandle find(const std::string& name);
-  void add(const std::string& name, BlobHandle blob);
-  void drop_deleted();
-
- private:
-  struct Entry {
-    std::string name;
-    BlobHandle blob;
-  };
-  using Entries = std::list<Entry>;  // most recently used first
-
-  void remove(Entries::iterator entry);
-  void remove_deleted();
-
-  size_t capacity_;
-  std::mutex mutex_;  // guards the next two
-  Entries entries_;
-  std::unordered_map<std::string, Entries::iterator> by_name_;
 };
 
 }  // namespace weightfs::store
