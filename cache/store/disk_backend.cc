@@ -96,13 +96,6 @@ class DiskPartialBlob final : public PartialBlob {
 // The prefix of saved digests of external files, so that none leads to a blob.
 constexpr std::string_view kExternal = "elsewhere ";
 
-bool is_same_directory(const Descriptor& one, const Descriptor& other) {
-  struct stat first {};
-  struct stat second {};
-  return ::fstat(one.number(), &first) == 0 && ::fstat(other.number(), &second) == 0 && first.st_dev == second.st_dev &&
-         first.st_ino == second.st_ino;
-}
-
 bool is_deleted(const BlobHandle& blob) {
   struct stat status {};
   return ::fstat(blob.range->file()->number(), &status) == 0 && status.st_nlink == 0;
@@ -136,18 +129,6 @@ Result<FoldersPtr> DiskBackend::folders(Missing missing) {
   FoldersPtr folders = TRY(open_folders(top_, missing));
   std::call_once(swept_, [&] { sweep(*folders); });
   return folders;
-}
-
-// The same directories as far as block files have them open: each of those keeps them, and there may be many.
-FoldersPtr DiskBackend::share(FoldersPtr opened) {
-  const std::scoped_lock lock(mutex_);
-  const FoldersPtr known = shared_folders_.lock();
-  if (known != nullptr && is_same_directory(*known->root, *opened->root) &&
-      is_same_directory(*known->blobs, *opened->blobs) && is_same_directory(*known->index, *opened->index) &&
-      is_same_directory(*known->making, *opened->making))
-    return known;
-  shared_folders_ = opened;
-  return opened;
 }
 
 BlobHandle DiskBackend::find_open(const BlobName& name) {
@@ -221,20 +202,16 @@ Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const
 }
 
 Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& identity, uint64_t size) {
-  const FoldersPtr folders = share(TRY(this->folders(Missing::create)));
-  const auto with_quota = [self = weak_from_this(), folders](auto reserve) -> Result<void> {
-    const auto backend = self.lock();
-    if (backend == nullptr) return failure(Code::resource, "the cache is closed");
-    return reserve(backend->disk_quota_, *folders);
-  };
   BlockFile::Space space;
-  space.reserve = [with_quota](uint64_t bytes) {
-    return with_quota([&](DiskQuota& quota, const Folders& in) { return quota.reserve_space(in, bytes, {}); });
+  space.reserve = [self = shared_from_this()](uint64_t bytes) -> Result<void> {
+    const FoldersPtr folders = TRY(self->folders(Missing::create));
+    return self->disk_quota_.reserve_space(*folders, bytes, {});
   };
-  space.allocate_first = [with_quota](int fd, uint64_t bytes) {
-    return with_quota(
-        [&](DiskQuota& quota, const Folders& in) { return quota.reserve(in, fd, bytes, Eviction::allowed, {}); });
+  space.allocate_first = [self = shared_from_this()](int fd, uint64_t bytes) -> Result<void> {
+    const FoldersPtr folders = TRY(self->folders(Missing::create));
+    return self->disk_quota_.reserve(*folders, fd, bytes, Eviction::allowed, {});
   };
+  const FoldersPtr folders = TRY(this->folders(Missing::create));
   if (!identity) {
     const int fd = ::openat(folders->making->number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) return failure(io_error(top_));

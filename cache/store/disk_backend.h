@@ -60,7 +60,6 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
  private:
   Result<FoldersPtr> folders(Missing missing);
-  FoldersPtr share(FoldersPtr opened);
   void keep_open(const BlobName& name, const BlobHandle& blob);
   void drop_deleted();
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
@@ -94,8 +93,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   std::mutex mutex_;  // guards the rest; it is not held while disk_quota_ is used
   std::list<std::pair<std::string, BlobHandle>> open_blobs_;  // by name, most recently used first
   std::unordered_map<std::string, Check> checks_;             // by digest, of blobs that were opened
-  std::set<std::string> damaged_;                // damaged blobs that could not be removed, and were reported
-  std::weak_ptr<const Folders> shared_folders_;  // of open block files
+  std::set<std::string> damaged_;  // damaged blobs that could not be removed, and were reported
 };
 
 }  // namespace weightfs::store
