@@ -26,10 +26,6 @@ constexpr size_t kMaxChecks = 1024;
 // acquire() repeats only when another process interfered.
 constexpr int kMaxAttempts = 1000;
 
-FileRangePtr whole_file(SharedDescriptor file, uint64_t size) {
-  return std::make_shared<FileRange>(std::move(file), std::vector<FileRange::Segment>{{0, size}});
-}
-
 class DiskPartialBlob final : public PartialBlob {
  public:
   DiskPartialBlob(std::shared_ptr<DiskBackend> directory, FoldersPtr folders, BlobName name,
@@ -69,7 +65,7 @@ class DiskPartialBlob final : public PartialBlob {
     return tl::unexpected(error);
   }
 
-  FileRangePtr range() const override { return whole_file(file_, INT64_MAX); }
+  FileRangePtr range() const override { return std::make_shared<FileRange>(file_, INT64_MAX); }
 
   Result<BlobHandle> publish(const Digest& digest, uint64_t size, BlockSums sums) override {
     // frees blocks beyond the end
@@ -302,7 +298,8 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   struct stat status {};
   if (::fstat(fd, &status) != 0) return failure(io_error(top_));
   const auto current_size = static_cast<uint64_t>(status.st_size);
-  if (!locked) return AcquireResult{{}, nullptr, whole_file(std::move(file), current_size), current_size};
+  if (!locked)
+    return AcquireResult{{}, nullptr, std::make_shared<FileRange>(std::move(file), current_size), current_size};
   if (!is_same_file(making, file_name, fd)) return std::nullopt;
   if (current_size > 0) {
     ::unlinkat(making.number(), file_name.c_str(), 0);
@@ -376,7 +373,7 @@ Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const Blo
 FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, const struct stat& status, const Digest& digest,
                                        std::optional<BlockSums> sums) {
   const auto size = static_cast<uint64_t>(status.st_size);
-  if (recheck_ == Recheck::off) return whole_file(std::move(file), size);
+  if (recheck_ == Recheck::off) return std::make_shared<FileRange>(std::move(file), size);
   const std::scoped_lock lock(mutex_);
   if (checks_.size() >= kMaxChecks) checks_.clear();
   Check& check = checks_[digest.hex()];

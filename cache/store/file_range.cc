@@ -11,6 +11,7 @@
 #include "base/os/memory.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cache/store/recheck.h"
 
 namespace weightfs::store {
 Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out) {

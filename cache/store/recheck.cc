@@ -11,6 +11,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
+#include "cache/store/file_range.h"
 
 namespace weightfs::store {
 namespace {

@@ -199,8 +199,7 @@ Result<BlobHandle> TempFileBackend::publish_blocks(const BlockFilePtr& blocks, c
                                                    const BlobName& name, const Digest& digest, BlockSums) {
   if (::ftruncate(blocks->descriptor()->number(), static_cast<off_t>(blocks->size())) != 0)
     return failure(io_error("the temporary file"));
-  const std::vector<FileRange::Segment> all = {{0, blocks->size()}};
-  return add(name.text, BlobHandle{std::make_shared<FileRange>(blocks->descriptor(), all), digest});
+  return add(name.text, BlobHandle{std::make_shared<FileRange>(blocks->descriptor(), blocks->size()), digest});
 }
 
 std::unique_ptr<ListWriter> TempFileBackend::start_list(uint64_t) { return nullptr; }
