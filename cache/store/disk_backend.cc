@@ -114,7 +114,7 @@ Result<void> link(const Folders& folders, const BlobName& name, const Digest& di
 DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck,
                          std::function<void(const std::string&)> log, EnableVerity enable)
     : top_(directory),
-      disk_quota_(quota, [this] { drop_deleted(); }),
+      disk_quota_(quota ? *quota : default_quota(directory), [this] { drop_deleted(); }),
       suffix_(boot_id().empty() ? random_hex(8) : boot_id()),
       enable_(std::move(enable)),
       recheck_(recheck),

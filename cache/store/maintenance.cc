@@ -36,9 +36,7 @@ std::string digest_prefix(std::string_view text) {
 }
 
 // Corrects the ledger after removals. If another process holds the lock, the next reservation corrects it.
-void recount(const Folders& folders) {
-  std::ignore = DiskQuota(std::nullopt, [] {}).shrink(folders, UINT64_MAX, {});
-}
+void recount(const Folders& folders) { std::ignore = shrink(folders, UINT64_MAX); }
 
 // Hashes blobs and compares them with their names.
 class Verifier {
@@ -207,7 +205,7 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
       result.add(item.kind, *freed);
   const GcResult swept = sweep(*folders);
   result.leftovers = swept.leftovers + unlink_dead_links(*folders);
-  const GcResult evicted = TRY(DiskQuota(std::nullopt, [] {}).shrink(*folders, max_bytes.value_or(UINT64_MAX), {}));
+  const GcResult evicted = TRY(shrink(*folders, max_bytes.value_or(UINT64_MAX)));
   result.blobs = evicted.blobs;
   result.partial += evicted.partial;
   result.remotes = evicted.remotes;

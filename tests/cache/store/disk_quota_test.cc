@@ -480,11 +480,10 @@ TEST_F(DownloadQuotaTest, IndexLinkIsCountedBeforeItExists) {
 TEST_F(DownloadQuotaTest, ShrinkEvictsLeastRecentlyUsedUnpinnedBlobs) {
   const Digest first = add_blob(1, 3000);
   const Digest second = add_blob(2, 1000);
-  DiskQuota quota(10 << 20, [] {});
-  const GcResult nothing = quota.shrink(*folders(), UINT64_MAX, {}).value();
+  const GcResult nothing = shrink(*folders(), UINT64_MAX).value();
   EXPECT_EQ(nothing.bytes, 0U);
   EXPECT_EQ(ledger_bytes(), disk_usage());
-  const GcResult freed = quota.shrink(*folders(), disk_usage() - 1, {}).value();
+  const GcResult freed = shrink(*folders(), disk_usage() - 1).value();
   EXPECT_EQ(freed.blobs, 1U);
   EXPECT_GE(freed.bytes, kBlobSize);
   EXPECT_TRUE(has_blob(first));
