@@ -1,7 +1,6 @@
 // The layout of a store: its directories, the names of its files, and the system calls that all parts of it share.
 #pragma once
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include <cstdint>
@@ -53,6 +52,9 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest);
 /// Whether the blob's file exists.
 bool has_blob(const Folders& folders, const Digest& digest);
 
+/// Opens the blob's file for reading; false with errno set on failure.
+Descriptor open_blob(const Folders& folders, const Digest& digest);
+
 /// Removes a blob, its checksums and its block list; false with errno set on failure, ENOENT when there is no such
 /// blob.
 bool unlink_blob(const Folders& folders, const Digest& digest);
@@ -73,6 +75,8 @@ inline constexpr const char* kListsFolder = "lists";
 /// identity. The directory is created with the first of them.
 std::string blocks_file(const Digest& name);
 inline constexpr const char* kBlocksFolder = "blocks";
+/// Opens such a file, O_RDONLY or O_RDWR; false with errno set on failure.
+Descriptor open_blocks_file(const Folders& folders, const Digest& name, int mode);
 /// Removes such a file, unless a process holds it and `held` is keep; its readers lose the blocks. Returns the freed
 /// disk space, or nothing.
 std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, store::BlockFile::Held held);
@@ -84,8 +88,8 @@ uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& go
 /// /proc/sys/kernel/random/boot_id.)
 const std::string& boot_id();
 
-/// `size` random bytes in hex.
-std::string random_hex(size_t size);
+/// 16 random hex digits; empty if the system does not provide them.
+std::string random_hex();
 
 /// Creates the directory and its missing parents with mode 0700.
 Result<void> create_directories(const std::string& path);
@@ -121,9 +125,6 @@ GcResult sweep(const Folders& folders);
 
 /// The disk space of the file.
 inline uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }
-
-/// Removes a file in making/, unless it is locked. Returns the freed disk space, or nothing.
-std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name);
 
 /// Locks the file if it is free. Closing the descriptor or unlock() releases it.
 bool try_lock(int fd);

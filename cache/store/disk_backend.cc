@@ -115,7 +115,7 @@ DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> q
                          std::function<void(const std::string&)> log, EnableVerity enable)
     : top_(directory),
       disk_quota_(quota ? *quota : default_quota(directory), [this] { drop_deleted(); }),
-      suffix_(boot_id().empty() ? random_hex(8) : boot_id()),
+      suffix_(boot_id().empty() ? random_hex() : boot_id()),
       enable_(std::move(enable)),
       recheck_(recheck),
       log_(std::move(log)) {}
@@ -159,15 +159,13 @@ BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size)
 BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size) {
   const auto digest = name.digest || name.key.empty() ? name.digest : digest_in_link(*folders.index, index_link(name));
   if (!digest) return {};
-  const int fd = ::openat(folders.blobs->number(), blob_file(*digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return {};
-  auto file = std::make_shared<Descriptor>(fd);
+  auto file = std::make_shared<Descriptor>(open_blob(folders, *digest));
   struct stat status {};
-  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (!*file || ::fstat(file->number(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   if (size && static_cast<uint64_t>(status.st_size) != *size) return {};
   // Updates the time of last use for eviction. Has no effect on a read-only file system.
   const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-  ::futimens(fd, times);
+  ::futimens(file->number(), times);
   const BlobHandle handle{with_recheck(std::move(file), status, *digest), *digest};
   keep_open(name, handle);
   return handle;
@@ -251,7 +249,7 @@ void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held hel
 std::unique_ptr<ListWriter> DiskBackend::start_list(uint64_t size) {
   const auto folders = size > ListWriter::kWorthAFile ? this->folders(Missing::fail) : Result<FoldersPtr>();
   if (!folders || *folders == nullptr) return nullptr;
-  return ListWriter::create(*folders, disk_quota_, fmt::format("list-{}.{}", random_hex(8), suffix_), size);
+  return ListWriter::create(*folders, disk_quota_, fmt::format("list-{}.{}", random_hex(), suffix_), size);
 }
 
 Result<std::optional<Digest>> DiskBackend::copy_list(const Digest& blob, uint64_t size,
@@ -334,8 +332,7 @@ void DiskBackend::enable_verity(const Digest& blob) {
   if (!folders) return;
   std::call_once(probed_, [&] { has_verity_ = has_fs_verity(**folders, enable_); });
   if (!has_verity_) return;
-  const Descriptor file(
-      ::openat((*folders)->blobs->number(), blob_file(blob).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Descriptor file = open_blob(**folders, blob);
   struct stat status {};
   if (!file || ::fstat(file.number(), &status) != 0) return;
   const auto size = static_cast<uint64_t>(status.st_size);
@@ -359,8 +356,7 @@ Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const Blo
   if (::fstat(file->number(), &status) != 0) return failure(io_error(top_));
   status.st_size = static_cast<off_t>(size);
   const std::string path = blob_file(digest);
-  auto reader = std::make_shared<const Descriptor>(
-      ::openat(folders.blobs->number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  auto reader = std::make_shared<const Descriptor>(open_blob(folders, digest));
   const bool is_published = *reader && is_same_file(*folders.blobs, path, reader->number()) &&
                             is_same_file(*folders.blobs, path, file->number());
   SharedDescriptor opened = is_published ? std::move(reader) : file;  // another process may have replaced it

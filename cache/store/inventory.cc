@@ -82,8 +82,7 @@ class Scanner {
   void blocks(const std::string& name) {
     const auto digest = digest_of_hex(name);
     if (!digest || !count(*folders_.root, blocks_file(*digest)) || !S_ISREG(file_.st_mode)) return;
-    const Descriptor file(::openat(folders_.root->number(), blocks_file(*digest).c_str(),
-                                   O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const Descriptor file = open_blocks_file(folders_, *digest, O_RDONLY);
     counted_.emplace(file_.st_ino, Counted{on_disk(file_), digest});
     const std::string identity = BlockFile::identity_of(file.number()).value_or("");
     const uint64_t bytes = on_disk(file_);

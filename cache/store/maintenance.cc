@@ -45,8 +45,7 @@ class Verifier {
       : folders_(folders), total_(total), report_(report), buffer_(1 << 20) {}
 
   void verify(const Digest& digest) {
-    const std::string path = blob_file(digest);
-    const Descriptor file(::openat(folders_.blobs->number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    const Descriptor file = open_blob(folders_, digest);
     if (file.number() < 0 && errno == ENOENT) return;  // evicted meanwhile
     const auto found = file.number() < 0 ? failure(io_error(digest.hex())) : digest_of(file.number(), digest);
     if (!found) {
@@ -169,8 +168,7 @@ Result<Inventory> CacheMaintenance::inventory() const {
   Inventory inventory = TRY(scan_inventory(*folders));
   for (Item& item : inventory.items) {
     if (item.kind != ItemKind::part) continue;
-    const Descriptor file(::openat(folders->root->number(), blocks_file(item.name).c_str(),
-                                   O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const Descriptor file = open_blocks_file(*folders, item.name, O_RDWR);
     if (!file) continue;
     item.size = BlockFile::present_bytes(file.number());
     item.is_active = BlockFile::is_held(file.number());
