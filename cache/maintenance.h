@@ -35,12 +35,8 @@ struct VerifyResult {
   std::vector<Error> unreadable;        ///< one for each unreadable blob, which is kept
 };
 
-/// The progress of verify().
-struct VerifyProgress {
-  Digest digest;   ///< of the current blob
-  uint64_t bytes;  ///< read so far
-  uint64_t total;  ///< to read in total
-};
+/// Gets the digest of the current blob, the bytes read so far, and those to read in total.
+using VerifyProgress = std::function<void(const Digest& digest, uint64_t bytes, uint64_t total)>;
 
 enum class PinnedBlobs { keep, remove };
 
@@ -61,7 +57,7 @@ class CacheMaintenance {
   Result<store::Inventory> inventory() const;
 
   /// Hashes every blob, and removes each that does not match its name, pinned or not. Calls `report` regularly.
-  Result<VerifyResult> verify(const std::function<void(const VerifyProgress&)>& report) const;
+  Result<VerifyResult> verify(const VerifyProgress& report) const;
 
   /// Removes abandoned downloads, files of killed processes, and dead links; then evicts blobs until at most
   /// `max_bytes` are in use.

@@ -141,8 +141,9 @@ Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& argumen
 
 Result<Exit> verify_cache(const CacheMaintenance& cache) {
   ProgressBar bar;
-  const VerifyResult checked = TRY(cache.verify(
-      [&](const VerifyProgress& now) { bar.show(now.bytes, now.total, now.digest.hex().substr(0, kShortDigest)); }));
+  const VerifyResult checked = TRY(cache.verify([&](const Digest& digest, uint64_t bytes, uint64_t total) {
+    bar.show(bytes, total, digest.hex().substr(0, kShortDigest));
+  }));
   bar.clear();
   for (const std::string& line : checked.mismatched) report_error({Code::mismatch, line});
   for (const Error& error : checked.unreadable) report_error(error);

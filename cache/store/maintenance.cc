@@ -38,64 +38,28 @@ std::string digest_prefix(std::string_view text) {
 // Corrects the ledger after removals. If another process holds the lock, the next reservation corrects it.
 void recount(const Folders& folders) { std::ignore = shrink(folders, UINT64_MAX); }
 
-// Hashes blobs and compares them with their names.
-class Verifier {
- public:
-  Verifier(const Folders& folders, uint64_t total, const std::function<void(const VerifyProgress&)>& report)
-      : folders_(folders), total_(total), report_(report), buffer_(1 << 20) {}
-
-  void verify(const Digest& digest) {
-    const Descriptor file = open_blob(folders_, digest);
-    if (file.number() < 0 && errno == ENOENT) return;  // evicted meanwhile
-    const auto found = file.number() < 0 ? failure(io_error(digest.hex())) : digest_of(file.number(), digest);
-    if (!found) {
-      result_.unreadable.push_back(found.error());
-    } else if (*found == digest) {
-      ++result_.valid;
-    } else {
-      remove(digest, file.number(), *found);
-    }
+// Hashes a file, and calls `report` with the number of bytes of each piece.
+Result<Digest> digest_of_file(int fd, const std::string& name, const std::function<void(uint64_t)>& report) {
+  std::vector<std::byte> buffer(1 << 20);
+  Sha256 hash;
+  for (uint64_t offset = 0;;) {
+    const ssize_t got = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failure(io_error(name));
+    if (got == 0) return hash.finish();
+    hash.update(std::span(buffer).first(static_cast<size_t>(got)));
+    offset += static_cast<uint64_t>(got);
+    report(static_cast<uint64_t>(got));
   }
+}
 
-  VerifyResult result() { return std::move(result_); }
-  const std::set<std::string>& removed_digests() const { return removed_digests_; }
-
- private:
-  Result<Digest> digest_of(int fd, const Digest& name) {
-    Sha256 hash;
-    for (uint64_t offset = 0;;) {
-      if (report_) report_({name, result_.bytes, total_});
-      const ssize_t got = ::pread(fd, buffer_.data(), buffer_.size(), static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return failure(io_error(name.hex()));
-      if (got == 0) return hash.finish();
-      hash.update(std::span(buffer_).first(static_cast<size_t>(got)));
-      offset += static_cast<size_t>(got);
-      result_.bytes += static_cast<size_t>(got);
-    }
-  }
-
-  // The blob may have been replaced meanwhile, which is another file. If it is removed in spite of that (a race), it is
-  // only produced again.
-  void remove(const Digest& digest, int fd, const Digest& found) {
-    const std::string line = fmt::format("{}: digest mismatch: found {}", digest.hex(), found.hex());
-    if (!is_same_file(*folders_.blobs, blob_file(digest), fd)) {
-      result_.mismatched.push_back(line + "; already removed");
-    } else if (unlink_blob(folders_, digest) || errno == ENOENT) {
-      removed_digests_.insert(digest.hex());
-      result_.mismatched.push_back(line + "; removed");
-    } else {
-      result_.mismatched.push_back(fmt::format("{}; {}", line, io_error("cannot be removed").message));
-    }
-  }
-
-  const Folders& folders_;
-  const uint64_t total_;
-  const std::function<void(const VerifyProgress&)>& report_;
-  std::vector<std::byte> buffer_;
-  VerifyResult result_;
-  std::set<std::string> removed_digests_;
-};
+// Removes a blob whose file, open as `fd`, does not match its name; returns what was done. The blob may have been
+// replaced meanwhile, which is another file. If it is removed in spite of that (a race), it is only produced again.
+std::string remove_mismatched(const Folders& folders, const Digest& digest, int fd) {
+  if (!is_same_file(*folders.blobs, blob_file(digest), fd)) return "already removed";
+  if (unlink_blob(folders, digest) || errno == ENOENT) return "removed";
+  return io_error("cannot be removed").message;
+}
 
 // Removes an item and its pin, and returns the freed disk space. Fails with the reason why it is kept; with not_found
 // if a blob is gone already.
@@ -179,18 +143,37 @@ Result<Inventory> CacheMaintenance::inventory() const {
   return inventory;
 }
 
-Result<VerifyResult> CacheMaintenance::verify(const std::function<void(const VerifyProgress&)>& report) const {
+Result<VerifyResult> CacheMaintenance::verify(const VerifyProgress& report) const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return VerifyResult{};
-  const Inventory inventory = TRY(this->inventory());
+  std::vector<Item> items = TRY(this->inventory()).items;
+  std::erase_if(items, [](const Item& item) { return item.kind != ItemKind::blob; });
   uint64_t total = 0;
-  for (const Item& item : inventory.items) total += item.kind == ItemKind::blob ? item.size : 0;
-  Verifier verifier(*folders, total, report);
-  for (const Item& item : inventory.items)
-    if (item.kind == ItemKind::blob) verifier.verify(item.digest);
-  unlink_links_to(*folders, verifier.removed_digests());
-  if (!verifier.removed_digests().empty()) recount(*folders);
-  return verifier.result();
+  for (const Item& item : items) total += item.size;
+  VerifyResult result;
+  std::set<std::string> mismatched;
+  for (const Item& item : items) {
+    const std::string name = item.digest.hex();
+    const auto advance = [&](uint64_t bytes) {
+      result.bytes += bytes;
+      if (report) report(item.digest, result.bytes, total);
+    };
+    const Descriptor file = open_blob(*folders, item.digest);
+    if (!file && errno == ENOENT) continue;  // evicted meanwhile
+    const auto found = file ? digest_of_file(file.number(), name, advance) : failure(io_error(name));
+    if (!found) {
+      result.unreadable.push_back(found.error());
+    } else if (*found == item.digest) {
+      ++result.valid;
+    } else {
+      const std::string done = remove_mismatched(*folders, item.digest, file.number());
+      result.mismatched.push_back(fmt::format("{}: digest mismatch: found {}; {}", name, found->hex(), done));
+      mismatched.insert(name);
+    }
+  }
+  unlink_links_to(*folders, mismatched);
+  if (!mismatched.empty()) recount(*folders);
+  return result;
 }
 
 Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) const {

@@ -187,9 +187,9 @@ TEST_F(CacheMaintenanceTest, VerifyReportsProgress) {
   add_blob(2);
   std::vector<uint64_t> reported;
   uint64_t total = 0;
-  ASSERT_TRUE(maintenance.verify([&](const VerifyProgress& now) {
-    reported.push_back(now.bytes);
-    total = now.total;
+  ASSERT_TRUE(maintenance.verify([&](const Digest&, uint64_t bytes, uint64_t all) {
+    reported.push_back(bytes);
+    total = all;
   }));
   EXPECT_EQ(total, 2 * kBlobSize);
   ASSERT_FALSE(reported.empty());
@@ -202,7 +202,7 @@ TEST_F(CacheMaintenanceTest, VerifyKeepsReplacementOfMismatchedBlob) {
   const Digest digest = add_blob(1);
   corrupt(digest);
   bool replaced = false;
-  ASSERT_TRUE(maintenance.verify([&](const VerifyProgress&) {
+  ASSERT_TRUE(maintenance.verify([&](const Digest&, uint64_t, uint64_t) {
     if (std::exchange(replaced, true)) return;
     const std::string anew = write("making/anew", some_bytes(kBlobSize, 1));
     std::filesystem::rename(anew, blob_at(digest));
@@ -216,8 +216,8 @@ TEST_F(CacheMaintenanceTest, BlobEvictedDuringVerifyIsNotMismatch) {
   const Digest first = add_blob(1, 2000);
   const Digest second = add_blob(2, 1000);
   const VerifyResult checked = maintenance
-                                   .verify([&](const VerifyProgress& now) {
-                                     if (now.digest == first) std::filesystem::remove(blob_at(second));
+                                   .verify([&](const Digest& digest, uint64_t, uint64_t) {
+                                     if (digest == first) std::filesystem::remove(blob_at(second));
                                    })
                                    .value();
   EXPECT_EQ(checked.valid, 1U);
