@@ -70,7 +70,15 @@ class DiskPartialBlob final : public PartialBlob {
   Result<BlobHandle> publish(const Digest& digest, uint64_t size, BlockSums sums) override {
     // frees blocks beyond the end
     if (reserved_ > size) std::ignore = ::ftruncate(file_->number(), static_cast<off_t>(size));
-    BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, file_name_, digest, size, std::move(sums)));
+    if (::fsync(file_->number()) != 0) return failure(io_error(folders_->top));
+    const auto move = [&](const std::string& to) {
+      const Descriptor& making = *folders_->making;
+      if (is_same_file(making, file_name_, file_->number()))
+        return ::renameat(making.number(), file_name_.c_str(), folders_->blobs->number(), to.c_str()) == 0;
+      errno = ENOENT;
+      return false;
+    };
+    BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, digest, size, std::move(sums), move));
     is_published_ = true;
     if (list_ != nullptr) list_->publish(digest);
     return handle;
@@ -231,14 +239,10 @@ Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const
                                                const BlobName& name, const Digest& digest, BlockSums sums) {
   if (!identity) return failure(Code::unsupported, "the server does not identify the version of the file");
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  TRY_VOID(make_blob_folder(*folders, digest));
-  // The link first: a dead link is harmless, an unreachable blob is not.
-  if (!name.key.empty()) TRY_VOID(link(*folders, name, digest));
-  if (!blocks->publish_as(*folders->root, blocks_file(sha256(*identity)), *folders->blobs, blob_file(digest))) {
-    if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
-    return failure(io_error(top_));
-  }
-  return open_published(*folders, name, blocks->descriptor(), digest, blocks->size(), std::move(sums));
+  const auto move = [&](const std::string& to) {
+    return blocks->publish_as(*folders->root, blocks_file(sha256(*identity)), *folders->blobs, to);
+  };
+  return publish(*folders, name, blocks->descriptor(), digest, blocks->size(), std::move(sums), move);
 }
 
 void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held held) {
@@ -311,18 +315,17 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
 }
 
 Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                                        const std::string& file_name, const Digest& digest, uint64_t size,
-                                        BlockSums sums) {
-  if (::fsync(file->number()) != 0) return failure(io_error(top_));
-  TRY_VOID(make_blob_folder(folders, digest));
+                                        const Digest& digest, uint64_t size, BlockSums sums, const Move& move) {
+  const std::string path = blob_file(digest);
+  if (::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
+    return failure(io_error(top_));
   // The link first: a dead link is harmless, an unreachable blob is not.
   if (!name.key.empty()) TRY_VOID(link(folders, name, digest));
   // Another process may have removed the directory, and may be writing the same blob.
-  const Descriptor& making = *folders.making;
-  if (!is_same_file(making, file_name, file->number()))
-    return failure(Code::resource, fmt::format("{}: removed by another process", top_));
-  if (::renameat(making.number(), file_name.c_str(), folders.blobs->number(), blob_file(digest).c_str()) != 0)
+  if (!move(path)) {
+    if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
     return failure(io_error(top_));
+  }
   return open_published(folders, name, file, digest, size, std::move(sums));
 }
 
@@ -338,12 +341,6 @@ void DiskBackend::enable_verity(const Digest& blob) {
   const auto size = static_cast<uint64_t>(status.st_size);
   if (size <= ListWriter::kWorthAFile || !disk_quota_.try_reserve(**folders, BlockListLayout(size).list_size())) return;
   enable_(file.number());
-}
-
-Result<void> DiskBackend::make_blob_folder(const Folders& folders, const Digest& digest) const {
-  const std::string path = blob_file(digest);
-  const bool is_made = ::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) == 0;
-  return is_made || errno == EEXIST ? Result<void>() : failure(io_error(top_));
 }
 
 // The blob that this process has just published. It is opened for reading only: fs-verity needs a file that nothing has

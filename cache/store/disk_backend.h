@@ -50,9 +50,11 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   void enable_verity(const Digest& blob) override;
 
-  /// Publishes `file_name` in making/, locked by the caller, as the blob of that digest.
+  /// Moves a file to this path in `blobs`; false with errno set on failure, ENOENT if its name is another file's.
+  using Move = std::function<bool(const std::string& path)>;
+  /// Publishes `file`, which is on the disk, as the blob of that digest.
   Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                             const std::string& file_name, const Digest& digest, uint64_t size, BlockSums sums);
+                             const Digest& digest, uint64_t size, BlockSums sums, const Move& move);
 
   void stop() override { stopped_ = true; }
 
@@ -66,7 +68,6 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   Result<std::optional<AcquireResult>> try_acquire(const BlobName& name, std::optional<uint64_t> size,
                                                    const std::stop_token& stop);
 
-  Result<void> make_blob_folder(const Folders& folders, const Digest& digest) const;
   Result<BlobHandle> open_published(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
                                     const Digest& digest, uint64_t size, BlockSums sums);
   std::string file_name_of(const BlobName& name) const;
