@@ -38,9 +38,9 @@ enum class Missing { fail, create };
 /// `missing` is `fail`.
 Result<FoldersPtr> open_folders(const std::string& top, Missing missing);
 
-/// The path of a blob in `blobs`, and of its link in `index`.
+/// The path of a blob in `blobs`, and of the link of a key in `index`.
 std::string blob_file(const Digest& digest);
-std::string index_link(const store::BlobName& name);
+std::string index_link(const std::string& key);
 
 /// The digests in hex that the user pinned: names of empty files in v1/pins, which is created with the first pin. Fails
 /// when that directory is untrusted or unreadable.
@@ -139,6 +139,8 @@ bool has_fs_verity(const Folders& folders, const EnableVerity& enable);
 /// Whether `name` in `folder` is the file open as `fd`.
 bool is_same_file(const Descriptor& folder, const std::string& name, int fd);
 
+/// The target of a symbolic link, at most 128 bytes of it.
+std::optional<std::string> link_target(const Descriptor& folder, const std::string& name);
 /// The digest that is the target of a symbolic link.
 std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name);
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <stop_token>
 
@@ -97,23 +96,21 @@ class DiskPartialBlob final : public PartialBlob {
   bool is_published_ = false;
 };
 
-// The prefix of saved digests of external files, so that none leads to a blob.
-constexpr std::string_view kExternal = "elsewhere ";
+// The links of digests of external files have a prefix, so that none leads to a blob.
+std::string_view prefix_of(DigestOf of) { return of == DigestOf::external ? "elsewhere " : ""; }
 
 bool is_deleted(const BlobHandle& blob) {
   struct stat status {};
   return ::fstat(blob.range->file()->number(), &status) == 0 && status.st_nlink == 0;
 }
 
-BlobName digest_name(const std::string& key) { return {"", key, {}}; }
-
 // Symbolic links are created atomically with their target (symlink(2)).
-Result<void> link(const Folders& folders, const BlobName& name, const Digest& digest) {
+Result<void> link(const Folders& folders, const std::string& key, const std::string& text) {
   const Descriptor& index = *folders.index;
-  const std::string path = index_link(name);
-  if (digest_in_link(index, path) == digest) return {};
+  const std::string path = index_link(key);
+  if (link_target(index, path) == text) return {};
   ::unlinkat(index.number(), path.c_str(), 0);
-  if (::symlinkat(digest.hex().c_str(), index.number(), path.c_str()) == 0 || errno == EEXIST) return {};
+  if (::symlinkat(text.c_str(), index.number(), path.c_str()) == 0 || errno == EEXIST) return {};
   return failure(io_error("cannot write the cache's index"));
 }
 
@@ -165,7 +162,8 @@ BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size)
 // A different size means a different blob, because any container may declare a digest. A truncated file is replaced
 // when its blob is produced again.
 BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size) {
-  const auto digest = name.digest || name.key.empty() ? name.digest : digest_in_link(*folders.index, index_link(name));
+  const auto digest =
+      name.digest || name.key.empty() ? name.digest : digest_in_link(*folders.index, index_link(name.key));
   if (!digest) return {};
   auto file = std::make_shared<Descriptor>(open_blob(folders, *digest));
   struct stat status {};
@@ -183,24 +181,15 @@ std::string DiskBackend::file_name_of(const BlobName& name) const { return fmt::
 
 std::optional<Digest> DiskBackend::find_digest(DigestOf of, const std::string& key) {
   const auto folders = this->folders(Missing::fail);
-  if (!folders) return std::nullopt;
-  const Descriptor& index = *(*folders)->index;
-  if (of == DigestOf::cached) return digest_in_link(index, index_link(digest_name(key)));
-  std::array<char, 128> text{};
-  const ssize_t got = ::readlinkat(index.number(), index_link(digest_name(key)).c_str(), text.data(), text.size());
-  const std::string_view note(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
-  return note.starts_with(kExternal) ? digest_of_hex(note.substr(kExternal.size())) : std::nullopt;
+  const auto text = folders ? link_target(*(*folders)->index, index_link(key)) : std::nullopt;
+  const std::string_view prefix = prefix_of(of);
+  return text && text->starts_with(prefix) ? digest_of_hex(text->substr(prefix.size())) : std::nullopt;
 }
 
 Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const Digest& digest) {
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   TRY_VOID(disk_quota_.reserve_link(*folders));
-  if (of == DigestOf::cached) return link(*folders, digest_name(key), digest);
-  const std::string path = index_link(digest_name(key));
-  const std::string text = fmt::format("{}{}", kExternal, digest.hex());
-  ::unlinkat(folders->index->number(), path.c_str(), 0);
-  if (::symlinkat(text.c_str(), folders->index->number(), path.c_str()) == 0 || errno == EEXIST) return {};
-  return failure(io_error("cannot write the cache's index"));
+  return link(*folders, key, fmt::format("{}{}", prefix_of(of), digest.hex()));
 }
 
 Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& identity, uint64_t size) {
@@ -320,7 +309,7 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
   if (::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
     return failure(io_error(top_));
   // The link first: a dead link is harmless, an unreachable blob is not.
-  if (!name.key.empty()) TRY_VOID(link(folders, name, digest));
+  if (!name.key.empty()) TRY_VOID(link(folders, name.key, digest.hex()));
   // Another process may have removed the directory, and may be writing the same blob.
   if (!move(path)) {
     if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));

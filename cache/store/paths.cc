@@ -124,7 +124,7 @@ std::string blob_file(const Digest& digest) {
   return fmt::format("{}/{}", hex.substr(0, 2), hex);
 }
 
-std::string index_link(const BlobName& name) { return sha256(name.key).hex(); }
+std::string index_link(const std::string& key) { return sha256(key).hex(); }
 
 Result<std::set<std::string>> pins(const Folders& folders) {
   const auto folder = open_pins(folders);
@@ -278,10 +278,15 @@ bool is_same_file(const Descriptor& folder, const std::string& name, int fd) {
          there.st_ino == open.st_ino && there.st_dev == open.st_dev;
 }
 
-std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name) {
-  std::array<char, 65> text{};
+std::optional<std::string> link_target(const Descriptor& folder, const std::string& name) {
+  std::array<char, 128> text{};
   const ssize_t got = ::readlinkat(folder.number(), name.c_str(), text.data(), text.size());
-  return got < 0 ? std::nullopt : digest_of_hex(std::string_view(text.data(), static_cast<size_t>(got)));
+  return got < 0 ? std::nullopt : std::optional(std::string(text.data(), static_cast<size_t>(got)));
+}
+
+std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name) {
+  const auto target = link_target(folder, name);
+  return target ? digest_of_hex(*target) : std::nullopt;
 }
 
 }  // namespace weightfs
