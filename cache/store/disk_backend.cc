@@ -240,8 +240,9 @@ void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held hel
 }
 
 std::unique_ptr<ListWriter> DiskBackend::start_list(uint64_t size) {
-  const auto folders = size > ListWriter::kWorthAFile ? this->folders(Missing::fail) : Result<FoldersPtr>();
-  if (!folders || *folders == nullptr) return nullptr;
+  if (size <= BlockSums::kWorthAFile) return nullptr;
+  const auto folders = this->folders(Missing::fail);
+  if (!folders) return nullptr;
   return ListWriter::create(*folders, disk_quota_, fmt::format("list-{}.{}", random_hex(), suffix_), size);
 }
 
@@ -278,7 +279,7 @@ Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<u
 Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& name, std::optional<uint64_t> size,
                                                               const std::stop_token& stop) {
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
+  if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
   const Descriptor& making = *folders->making;
   const std::string file_name = file_name_of(name);
   const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -289,8 +290,7 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   struct stat status {};
   if (::fstat(fd, &status) != 0) return failure(io_error(top_));
   const auto current_size = static_cast<uint64_t>(status.st_size);
-  if (!locked)
-    return AcquireResult{{}, nullptr, std::make_shared<FileRange>(std::move(file), current_size), current_size};
+  if (!locked) return AcquireResult{{}, nullptr, std::make_shared<FileRange>(std::move(file), current_size)};
   if (!is_same_file(making, file_name, fd)) return std::nullopt;
   if (current_size > 0) {
     ::unlinkat(making.number(), file_name.c_str(), 0);
@@ -299,8 +299,8 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   auto partial =
       std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, size, std::move(file), file_name, stop);
   // The previous holder of the lock may have published it.
-  if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
-  return AcquireResult{{}, std::move(partial), nullptr, 0};
+  if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
+  return AcquireResult{{}, std::move(partial), nullptr};
 }
 
 Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
@@ -328,7 +328,7 @@ void DiskBackend::enable_verity(const Digest& blob) {
   struct stat status {};
   if (!file || ::fstat(file.number(), &status) != 0) return;
   const auto size = static_cast<uint64_t>(status.st_size);
-  if (size <= ListWriter::kWorthAFile || !disk_quota_.try_reserve(**folders, BlockListLayout(size).list_size())) return;
+  if (size <= BlockSums::kWorthAFile || !disk_quota_.try_reserve(**folders, BlockListLayout(size).list_size())) return;
   enable_(file.number());
 }
 
@@ -373,10 +373,7 @@ FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, const struct stat&
     hooks.report_damage = [weak, digest, inode = status.st_ino](const std::string& what) {
       if (const auto self = weak.lock()) self->remove_damaged(digest, inode, what);
     };
-    hooks.stopped = [weak] {
-      const auto self = weak.lock();
-      return self != nullptr && self->stopped_;
-    };
+    hooks.stop = stop_.get_token();
     check = {status.st_ino, std::make_shared<RecheckedFile>(digest, size, recheck_, std::move(hooks), std::move(sums))};
   }
   return std::make_shared<FileRange>(std::move(file), size, check.file);

@@ -7,7 +7,6 @@
 
 #include <sys/stat.h>
 
-#include <atomic>
 #include <functional>
 #include <list>
 #include <memory>
@@ -56,7 +55,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
                              const Digest& digest, uint64_t size, BlockSums sums, const Move& move);
 
-  void stop() override { stopped_ = true; }
+  void stop() override { stop_.request_stop(); }
 
   DiskQuota& disk_quota() { return disk_quota_; }
 
@@ -85,7 +84,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   bool has_verity_ = false;  // set by the first enable_verity()
   const Recheck recheck_;
   const std::function<void(const std::string&)> log_;
-  std::atomic<bool> stopped_ = false;
+  std::stop_source stop_;
 
   struct Check {
     ino_t inode;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "base/result.h"
@@ -23,7 +24,7 @@ class RecheckedFile {
     std::function<std::optional<BlockSums>()> load;              ///< the saved checksums; nothing if there are none
     std::function<void(const BlockSums&)> save;                  ///< saves missing checksums
     std::function<void(const std::string& what)> report_damage;  ///< the blob is damaged and must be removed
-    std::function<bool()> stopped;                               ///< whether long computations must end
+    std::stop_token stop;                                        ///< ends long computations
   };
 
   RecheckedFile(const Digest& digest, uint64_t size, Recheck policy, Hooks hooks, std::optional<BlockSums> sums = {});

@@ -165,9 +165,9 @@ BlobHandle TempFileBackend::find(const BlobName& name, std::optional<uint64_t> s
 
 Result<AcquireResult> TempFileBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
                                                const std::stop_token&) {
-  if (auto handle = find(name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
+  if (auto handle = find(name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
   auto partial = std::make_unique<TempFilePartialBlob>(shared_from_this(), TRY(file()), name.text);
-  return AcquireResult{{}, std::move(partial), nullptr, 0};
+  return AcquireResult{{}, std::move(partial), nullptr};
 }
 
 std::optional<Digest> TempFileBackend::find_digest(DigestOf, const std::string& key) {
