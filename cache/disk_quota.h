@@ -3,8 +3,7 @@
 // space only increases that number; when it reaches the quota, all files are scanned and the number is corrected. A
 // partial download stays recorded, so resuming it reserves only the remaining bytes.
 // Eviction order: abandoned partial downloads (oldest first), then the least recently used blobs and blocks of remote
-// files. Pinned blobs and files
-// that are being written are never evicted.
+// files. Pinned blobs and files that are being written are never evicted.
 // Not recorded: directories, the lock file, and deleted blobs that a process has open; their blocks are freed when that
 // process closes them (at its next open or eviction).
 #pragma once
