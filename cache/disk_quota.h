@@ -3,16 +3,13 @@
 // space only increases that number; when it reaches the quota, all files are scanned and the number is corrected. A
 // partial download stays recorded, so resuming it reserves only the remaining bytes.
 // Eviction order: abandoned partial downloads (oldest first), then the least recently used blobs and blocks of remote
-// files. Pinned blobs and files
-// that are being written are never evicted.
+// files. Pinned blobs and files that are being written are never evicted.
 // Not recorded: directories, the lock file, and deleted blobs that a process has open; their blocks are freed when that
 // process closes them (at its next open or eviction).
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
-#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -37,20 +34,14 @@ bool allocate(int fd, uint64_t from, uint64_t to);
 /// Whether the errno means a full disk or an exceeded user quota.
 bool is_full(int error);
 
-/// What eviction removed.
-struct EvictResult {
-  uint64_t blobs = 0;
-  uint64_t parts = 0;
-  uint64_t remotes = 0;  ///< files with blocks of a remote file
-  uint64_t bytes = 0;    ///< on disk
-};
+/// Corrects the ledger, and evicts until at most `max_bytes` are in use or nothing more can be evicted.
+Result<GcResult> shrink(const Folders& folders, uint64_t max_bytes);
 
 /// Thread-safe.
 class DiskQuota {
  public:
   /// `on_evict` is called after every eviction.
-  DiskQuota(std::optional<uint64_t> quota, std::function<void()> on_evict)
-      : quota_(quota), on_evict_(std::move(on_evict)) {}
+  DiskQuota(uint64_t quota, std::function<void()> on_evict) : quota_(quota), on_evict_(std::move(on_evict)) {}
 
   /// Allocates the first `size` bytes of a file, and evicts others if necessary and `eviction` permits it. What the
   /// file has on disk already is recorded. Fails when the store's lock is busy for two seconds, and when `stop` is set.
@@ -69,19 +60,14 @@ class DiskQuota {
   /// For a full disk: evicts `size` bytes regardless of the quota. False when nothing could be evicted.
   bool free_up(const Folders& folders, uint64_t size, const std::stop_token& stop);
 
-  /// Corrects the ledger, and evicts until at most `max_bytes` are in use or nothing more can be evicted.
-  Result<EvictResult> shrink(const Folders& folders, uint64_t max_bytes, const std::stop_token& stop);
-
  private:
-  uint64_t quota(const Folders& folders);
   Result<void> record(const Folders& folders, const store::QuotaLedger& ledger, uint64_t needed,
                       store::Eviction eviction);
-  Result<uint64_t> evict_for(const Folders& folders, uint64_t quota, uint64_t needed, store::Eviction eviction);
-  EvictResult evict(const Folders& folders, store::Inventory& inventory, uint64_t needed);
+  Result<uint64_t> evict_for(const Folders& folders, uint64_t needed, store::Eviction eviction);
+  bool make_room(const Folders& folders, const store::QuotaLedger& ledger, uint64_t needed, uint64_t reserved);
 
-  std::mutex mutex_;  // guards quota_
-  std::optional<uint64_t> quota_;
-  std::function<void()> on_evict_;
+  const uint64_t quota_;
+  const std::function<void()> on_evict_;
 };
 
 }  // namespace weightfs

@@ -47,9 +47,6 @@ class ExternalStores {
   /// Makes the next find() rescan, because a file was found to have changed.
   void invalidate() const;
 
-  /// The number of directories listed so far, for tests.
-  uint64_t listing_count() const;
-
  private:
   // The relevant names in a directory at one time: blobs, and subdirectories that may hold blobs.
   struct Listing {
@@ -70,7 +67,6 @@ class ExternalStores {
   mutable std::mutex mutex_;  // guards the rest
   mutable std::map<std::string, Listing> listings_;
   mutable std::shared_ptr<const Table> table_;
-  mutable uint64_t listing_count_ = 0;
 };
 
 /// The well-known stores of this user.

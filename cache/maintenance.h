@@ -22,21 +22,10 @@ struct Usage {
   uint64_t partial_bytes = 0;
   uint64_t remotes = 0;  ///< remote files that are read by ranges
   uint64_t remote_bytes = 0;
-  uint64_t temporary_files = 0;  ///< blobs being decoded, or left by a killed process
-  uint64_t all_bytes = 0;        ///< the sum, and the index
+  uint64_t all_bytes = 0;  ///< the sum, files being written or left by a killed process, and the index
 };
 
 Usage usage_of(const store::Inventory& inventory);
-
-/// The removed files, and those that could not be removed.
-struct GcResult {
-  uint64_t blobs = 0;
-  uint64_t partial = 0;
-  uint64_t remotes = 0;                  ///< files with blocks of a remote file
-  uint64_t leftovers = 0;                ///< files of killed processes, and dead links
-  uint64_t bytes = 0;                    ///< on disk
-  std::vector<std::string> not_removed;  ///< a line for each item that could not be removed
-};
 
 /// The result of comparing every blob with its digest.
 struct VerifyResult {
@@ -46,12 +35,8 @@ struct VerifyResult {
   std::vector<Error> unreadable;        ///< one for each unreadable blob, which is kept
 };
 
-/// The progress of verify().
-struct VerifyProgress {
-  Digest digest;   ///< of the current blob
-  uint64_t bytes;  ///< read so far
-  uint64_t total;  ///< to read in total
-};
+/// Gets the digest of the current blob, the bytes read so far, and those to read in total.
+using VerifyProgress = std::function<void(const Digest& digest, uint64_t bytes, uint64_t total)>;
 
 enum class PinnedBlobs { keep, remove };
 
@@ -68,11 +53,11 @@ class CacheMaintenance {
  public:
   explicit CacheMaintenance(std::string directory) : directory_(std::move(directory)) {}
 
-  /// Blobs and downloads, most recently used first, with the active downloads marked.
+  /// The items by kind, most recently used first, with the active downloads marked.
   Result<store::Inventory> inventory() const;
 
   /// Hashes every blob, and removes each that does not match its name, pinned or not. Calls `report` regularly.
-  Result<VerifyResult> verify(const std::function<void(const VerifyProgress&)>& report) const;
+  Result<VerifyResult> verify(const VerifyProgress& report) const;
 
   /// Removes abandoned downloads, files of killed processes, and dead links; then evicts blobs until at most
   /// `max_bytes` are in use.

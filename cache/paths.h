@@ -1,7 +1,6 @@
 // The layout of a store: its directories, the names of its files, and the system calls that all parts of it share.
 #pragma once
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/os/descriptor.h"
@@ -38,9 +38,9 @@ enum class Missing { fail, create };
 /// `missing` is `fail`.
 Result<FoldersPtr> open_folders(const std::string& top, Missing missing);
 
-/// The path of a blob in `blobs`, and of its link in `index`.
+/// The path of a blob in `blobs`, and of the link of a key in `index`.
 std::string blob_file(const Digest& digest);
-std::string index_link(const store::BlobName& name);
+std::string index_link(const std::string& key);
 
 /// The digests in hex that the user pinned: names of empty files in v1/pins, which is created with the first pin. Fails
 /// when that directory is untrusted or unreadable.
@@ -51,6 +51,9 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest);
 
 /// Whether the blob's file exists.
 bool has_blob(const Folders& folders, const Digest& digest);
+
+/// Opens the blob's file for reading; false with errno set on failure.
+Descriptor open_blob(const Folders& folders, const Digest& digest);
 
 /// Removes a blob, its checksums and its block list; false with errno set on failure, ENOENT when there is no such
 /// blob.
@@ -72,6 +75,8 @@ inline constexpr const char* kListsFolder = "lists";
 /// identity. The directory is created with the first of them.
 std::string blocks_file(const Digest& name);
 inline constexpr const char* kBlocksFolder = "blocks";
+/// Opens such a file, O_RDONLY or O_RDWR; false with errno set on failure.
+Descriptor open_blocks_file(const Folders& folders, const Digest& name, int mode);
 /// Removes such a file, unless a process holds it and `held` is keep; its readers lose the blocks. Returns the freed
 /// disk space, or nothing.
 std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, store::BlockFile::Held held);
@@ -83,8 +88,8 @@ uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& go
 /// /proc/sys/kernel/random/boot_id.)
 const std::string& boot_id();
 
-/// `size` random bytes in hex.
-std::string random_hex(size_t size);
+/// 16 random hex digits; empty if the system does not provide them.
+std::string random_hex();
 
 /// Creates the directory and its missing parents with mode 0700.
 Result<void> create_directories(const std::string& path);
@@ -94,21 +99,32 @@ Result<void> create_directories(const std::string& path);
 void for_each_in(const Descriptor& folder, const std::string& name,
                  const std::function<void(const std::string&)>& each);
 
-/// What a sweep removed.
-struct SweepResult {
-  uint64_t files = 0;
-  uint64_t bytes = 0;  ///< on disk
+/// The items of a store: a blob, an active or abandoned download, blocks of a remote file that is read by ranges, and a
+/// pin without a blob.
+enum class ItemKind { blob, part, remote, absent };
+
+/// What was removed, and what could not be removed.
+struct GcResult {
+  uint64_t blobs = 0;
+  uint64_t partial = 0;
+  uint64_t remotes = 0;
+  uint64_t leftovers = 0;                ///< files of killed processes, and dead links
+  uint64_t bytes = 0;                    ///< on disk
+  std::vector<std::string> not_removed;  ///< a line for each item that could not be removed
+
+  /// Counts a removed item.
+  void add(ItemKind kind, uint64_t freed) {
+    ++(kind == ItemKind::blob ? blobs : kind == ItemKind::part ? partial : remotes);
+    bytes += freed;
+  }
 };
 
 /// Removes files of killed processes: files in making/ whose lock is free, and partial downloads that are older than a
 /// week.
-SweepResult sweep(const Folders& folders);
+GcResult sweep(const Folders& folders);
 
 /// The disk space of the file.
 inline uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }
-
-/// Removes a file in making/, unless it is locked. Returns the freed disk space, or nothing.
-std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name);
 
 /// Locks the file if it is free. Closing the descriptor or unlock() releases it.
 bool try_lock(int fd);
@@ -123,6 +139,8 @@ bool has_fs_verity(const Folders& folders, const EnableVerity& enable);
 /// Whether `name` in `folder` is the file open as `fd`.
 bool is_same_file(const Descriptor& folder, const std::string& name, int fd);
 
+/// The target of a symbolic link, at most 128 bytes of it.
+std::optional<std::string> link_target(const Descriptor& folder, const std::string& name);
 /// The digest that is the target of a symbolic link.
 std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name);
 

@@ -50,61 +50,55 @@ std::string enumerated(std::vector<std::string> things) {
   return out;
 }
 
-// A line of `cache ls`: a blob, a partial download, ranges of a file on a server, or a pin without a blob.
-struct Entry {
-  Digest digest;
-  uint64_t size = 0;
-  uint64_t on_disk = 0;
-  std::optional<timespec> used;
-  bool pinned = false;
-  std::string state;
-};
-
-std::vector<Entry> entries_of(const store::Inventory& contents) {
-  std::vector<Entry> entries;
-  for (const store::Inventory::Blob& b : contents.blobs)
-    entries.push_back({b.digest, b.size, b.on_disk, b.last_used, b.pinned, "complete"});
-  for (const store::Inventory::Part& p : contents.parts)
-    entries.push_back({p.digest, p.size, p.on_disk, p.written, false, p.is_active ? "downloading" : "partial"});
-  for (const store::Inventory::Remote& r : contents.remotes)
-    entries.push_back({r.name, r.on_disk, r.on_disk, r.last_used, false, "ranges of " + printable(r.source)});
-  for (const Digest& digest : contents.absent) entries.push_back({digest, 0, 0, {}, true, "absent"});
-  return entries;
+std::string state_of(const store::Item& item) {
+  switch (item.kind) {
+    case ItemKind::blob:
+      return "complete";
+    case ItemKind::part:
+      return item.is_active ? "downloading" : "partial";
+    case ItemKind::remote:
+      return "ranges of " + printable(item.source);
+    case ItemKind::absent:
+      return "absent";
+  }
+  return {};
 }
 
-Value as_value(const Entry& entry) {
+Value as_value(const store::Item& item) {
   Map out;
-  out.append("digest", "sha256:" + entry.digest.hex());
-  out.append("size", entry.size);
-  out.append("on_disk", entry.on_disk);
-  out.append("used", entry.used ? Value(utc_time(*entry.used)) : Value());
-  out.append("pinned", entry.pinned);
-  out.append("state", entry.state);
+  out.append("digest", "sha256:" + item.digest.hex());
+  out.append("size", item.size);
+  out.append("on_disk", item.on_disk);
+  out.append("used", item.kind == ItemKind::absent ? Value() : Value(utc_time(item.last_used)));
+  out.append("pinned", item.pinned);
+  out.append("state", state_of(item));
   return out;
 }
 
 enum class Digits { few, all };
 
-std::vector<Cell> as_row(const Entry& entry, Digits digits) {
-  const std::string digest = entry.digest.hex();
-  const auto used = [&](std::string (*written)(const timespec&)) { return entry.used ? written(*entry.used) : "-"; };
+std::vector<Cell> as_row(const store::Item& item, Digits digits) {
+  const std::string digest = item.digest.hex();
+  const Cell used =
+      item.kind == ItemKind::absent ? Cell("-") : Cell(local_time(item.last_used), utc_time(item.last_used));
   return {{digits == Digits::all ? digest : digest.substr(0, kShortDigest), digest},
-          bytes_cell(entry.size),
-          {used(local_time), used(utc_time)},
-          {entry.pinned ? "yes" : "-", entry.pinned ? "yes" : "no"},
-          entry.state};
+          bytes_cell(item.size),
+          used,
+          {item.pinned ? "yes" : "-", item.pinned ? "yes" : "no"},
+          state_of(item)};
 }
 
 Result<Exit> list(const CacheMaintenance& cache, const CacheArguments& arguments) {
-  const std::vector<Entry> entries = entries_of(TRY(cache.inventory()));
+  const store::Inventory contents = TRY(cache.inventory());
   if (arguments.json) {
     List all;
-    for (const Entry& entry : entries) all.push_back(as_value(entry));
+    for (const store::Item& item : contents.items) all.push_back(as_value(item));
     std::fputs(to_json(std::move(all)).c_str(), stdout);
     return Exit::ok;
   }
   Table table({{"digest"}, {"size", Align::right}, {"last used"}, {"pinned"}, {"state"}});
-  for (const Entry& entry : entries) table.add(as_row(entry, arguments.long_form ? Digits::all : Digits::few));
+  for (const store::Item& item : contents.items)
+    table.add(as_row(item, arguments.long_form ? Digits::all : Digits::few));
   if (table.empty() && TableStyle::for_stdout().form == TableStyle::aligned)
     std::printf("the cache is empty\n");
   else
@@ -147,8 +141,9 @@ Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& argumen
 
 Result<Exit> verify_cache(const CacheMaintenance& cache) {
   ProgressBar bar;
-  const VerifyResult checked = TRY(cache.verify(
-      [&](const VerifyProgress& now) { bar.show(now.bytes, now.total, now.digest.hex().substr(0, kShortDigest)); }));
+  const VerifyResult checked = TRY(cache.verify([&](const Digest& digest, uint64_t bytes, uint64_t total) {
+    bar.show(bytes, total, digest.hex().substr(0, kShortDigest));
+  }));
   bar.clear();
   for (const std::string& line : checked.mismatched) report_error({Code::mismatch, line});
   for (const Error& error : checked.unreadable) report_error(error);

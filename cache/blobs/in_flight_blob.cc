@@ -68,7 +68,8 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::step() {
     const std::unique_ptr<store::PartialBlob> partial = std::move(acquired->partial);
     return produce(*partial);
   }
-  return follow(std::move(acquired->other_range), acquired->other_size);
+  const uint64_t written = acquired->other_range->size();
+  return follow(std::move(acquired->other_range), written);
 }
 
 void InFlightBlob::set_range(store::FileRangePtr range) {

@@ -40,7 +40,7 @@ StoreCore::StoreCore(store::BlobBackendPtr backend, StoreOptions options)
       external_stores_(std::move(options.blob_directories)),
       backend_(std::move(backend)),
       log_(std::move(options.log)),
-      name_prefix_(random_hex(16)),
+      name_prefix_(random_hex()),
       max_decodings_(options.max_decodings) {}
 
 FetchSettings StoreCore::with_mirror_reports(FetchSettings fetching) {

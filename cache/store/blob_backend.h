@@ -59,7 +59,6 @@ struct AcquireResult {
   BlobHandle cached;                     ///< already cached
   std::unique_ptr<PartialBlob> partial;  ///< the caller writes it
   FileRangePtr other_range;              ///< another writer is active: its bytes so far
-  uint64_t other_size = 0;               ///< the number of those bytes
 };
 
 /// Stores blobs. Thread-safe.

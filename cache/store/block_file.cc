@@ -24,6 +24,7 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr std::string_view kBlocksMagic = "weightfs blocks 2\n";
 constexpr uint64_t kEntriesPerRead = 4096;
+constexpr size_t kMaxIdentity = 3000;  // bytes of the identifying text
 
 using Entry = std::array<uint32_t, 2>;  // the bytes of a block's entry in the map
 
@@ -185,30 +186,19 @@ void BlockFile::release() {
 }
 
 void BlockFile::free_absent_blocks() {
-  for (uint64_t first = 0; first < block_count();) {
-    const uint64_t present = end_of_run_in_map({first, block_count()}, true);
-    const uint64_t end = end_of_run_in_map({present, block_count()}, false);
-    first = end;
-    if (present == end || !set_lock(F_WRLCK, {present, end})) continue;
-    const uint64_t to = std::min(end * kBlock, size_);
-    if (end_of_run_in_map({present, end}, false) == end)  // no other process has written them
-      ::fallocate(file_->number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(present * kBlock),
-                  static_cast<off_t>(to - present * kBlock));
-    set_lock(F_UNLCK, {present, end});
+  for (uint64_t first = 0;;) {
+    const auto absent = first_absent({first, block_count()}, 0);
+    if (!absent || absent->empty()) return;
+    first = absent->last;
+    if (!set_lock(F_WRLCK, *absent)) continue;
+    const uint64_t from = absent->first * kBlock;
+    const uint64_t to = std::min(absent->last * kBlock, size_);
+    const auto still = first_absent(*absent, 0);
+    if (still && still->first == absent->first && still->last == absent->last)  // no other process has written them
+      ::fallocate(file_->number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
+                  static_cast<off_t>(to - from));
+    set_lock(F_UNLCK, *absent);
   }
-}
-
-// The end of the blocks that the map has, or does not have; their bytes are not compared.
-uint64_t BlockFile::end_of_run_in_map(Blocks within, bool of_present) const {
-  std::vector<Entry> entries;
-  for (uint64_t at = within.first; at < within.last; at += entries.size()) {
-    entries.resize(static_cast<size_t>(std::min(within.last - at, kEntriesPerRead)));
-    if (!read_fully(file_->number(), entry_offset(at), std::as_writable_bytes(std::span(entries)))) return within.last;
-    const auto other = std::find_if(entries.begin(), entries.end(),
-                                    [&](const Entry& entry) { return is_present(entry) != of_present; });
-    if (other != entries.end()) return at + static_cast<uint64_t>(other - entries.begin());
-  }
-  return within.last;
 }
 
 Result<void> BlockFile::reserve(Blocks blocks) {
@@ -298,16 +288,9 @@ Result<void> BlockFile::write(uint64_t first, std::span<const std::byte> bytes) 
 }
 
 Result<bool> BlockFile::is_complete() {
-  const std::scoped_lock lock(mutex_);
-  std::vector<Entry> entries;
-  while (complete_until_ < block_count()) {
-    entries.resize(static_cast<size_t>(std::min(block_count() - complete_until_, kEntriesPerRead)));
-    TRY_VOID(read_fully(file_->number(), entry_offset(complete_until_), std::as_writable_bytes(std::span(entries))));
-    const auto absent = std::find_if_not(entries.begin(), entries.end(), is_present);
-    complete_until_ += static_cast<uint64_t>(absent - entries.begin());
-    if (absent != entries.end()) return false;
-  }
-  return true;
+  const uint64_t end = TRY(end_of_run({complete_until_, block_count()}, true, 0));
+  complete_until_ = end;
+  return end == block_count();
 }
 
 Result<void> BlockFile::flush() {

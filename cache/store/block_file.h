@@ -48,7 +48,6 @@ class BlockFile {
  public:
   static constexpr uint64_t kBlock = 16 * 1024;  ///< bytes per block; the last one may be shorter
   static constexpr uint64_t kMaxSize = uint64_t{4} << 40;
-  static constexpr size_t kMaxIdentity = 3000;  ///< bytes of the identifying text
 
   /// Reserves disk space; fails with resource.
   struct Space {
@@ -147,7 +146,6 @@ class BlockFile {
   uint64_t entry_offset(uint64_t block) const;
   bool set_lock(short type, Blocks blocks) const;
   Result<uint64_t> end_of_run(Blocks within, bool of_present, uint64_t compared_end);
-  uint64_t end_of_run_in_map(Blocks within, bool of_present) const;
   Result<uint64_t> compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
                            std::span<const std::byte> bytes);
   Result<bool> check(uint64_t block, uint32_t crc);
@@ -162,9 +160,9 @@ class BlockFile {
   const Space space_;
   const bool is_linked_;  // not a temporary file
   std::atomic<bool> is_held_ = false;
+  std::atomic<uint64_t> complete_until_ = 0;         // the map has all blocks before this one
   std::mutex mutex_;                                 // guards the rest
   std::map<uint64_t, std::bitset<kGroup>> checked_;  // blocks whose checksum was compared, by group
-  uint64_t complete_until_ = 0;                      // the map has all blocks before this one
 };
 
 using BlockFilePtr = std::shared_ptr<BlockFile>;

@@ -20,7 +20,7 @@ class BlockSums {
  public:
   static constexpr uint64_t kBlock = 64 * 1024;  ///< bytes per block; the last one may be shorter
 
-  /// Blobs up to this size have no checksum file: hashing them is fast enough.
+  /// Blobs up to this size have no checksum file and no block list: hashing them is fast enough.
   static constexpr uint64_t kWorthAFile = 1 << 20;
 
   /// Adds the next bytes of the blob.

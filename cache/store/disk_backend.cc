@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <stop_token>
 
@@ -24,10 +24,6 @@ constexpr size_t kMaxChecks = 1024;
 
 // acquire() repeats only when another process interfered.
 constexpr int kMaxAttempts = 1000;
-
-FileRangePtr whole_file(SharedDescriptor file, uint64_t size) {
-  return std::make_shared<FileRange>(std::move(file), std::vector<FileRange::Segment>{{0, size}});
-}
 
 class DiskPartialBlob final : public PartialBlob {
  public:
@@ -68,12 +64,20 @@ class DiskPartialBlob final : public PartialBlob {
     return tl::unexpected(error);
   }
 
-  FileRangePtr range() const override { return whole_file(file_, INT64_MAX); }
+  FileRangePtr range() const override { return std::make_shared<FileRange>(file_, INT64_MAX); }
 
   Result<BlobHandle> publish(const Digest& digest, uint64_t size, BlockSums sums) override {
     // frees blocks beyond the end
     if (reserved_ > size) std::ignore = ::ftruncate(file_->number(), static_cast<off_t>(size));
-    BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, file_name_, digest, size, std::move(sums)));
+    if (::fsync(file_->number()) != 0) return failure(io_error(folders_->top));
+    const auto move = [&](const std::string& to) {
+      const Descriptor& making = *folders_->making;
+      if (is_same_file(making, file_name_, file_->number()))
+        return ::renameat(making.number(), file_name_.c_str(), folders_->blobs->number(), to.c_str()) == 0;
+      errno = ENOENT;
+      return false;
+    };
+    BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, digest, size, std::move(sums), move));
     is_published_ = true;
     if (list_ != nullptr) list_->publish(digest);
     return handle;
@@ -92,25 +96,21 @@ class DiskPartialBlob final : public PartialBlob {
   bool is_published_ = false;
 };
 
-// The prefix of saved digests of external files, so that none leads to a blob.
-constexpr std::string_view kExternal = "elsewhere ";
+// The links of digests of external files have a prefix, so that none leads to a blob.
+std::string_view prefix_of(DigestOf of) { return of == DigestOf::external ? "elsewhere " : ""; }
 
-bool is_same_directory(const Descriptor& one, const Descriptor& other) {
-  struct stat first {};
-  struct stat second {};
-  return ::fstat(one.number(), &first) == 0 && ::fstat(other.number(), &second) == 0 && first.st_dev == second.st_dev &&
-         first.st_ino == second.st_ino;
+bool is_deleted(const BlobHandle& blob) {
+  struct stat status {};
+  return ::fstat(blob.range->file()->number(), &status) == 0 && status.st_nlink == 0;
 }
 
-BlobName digest_name(const std::string& key) { return {"", key, {}}; }
-
 // Symbolic links are created atomically with their target (symlink(2)).
-Result<void> link(const Folders& folders, const BlobName& name, const Digest& digest) {
+Result<void> link(const Folders& folders, const std::string& key, const std::string& text) {
   const Descriptor& index = *folders.index;
-  const std::string path = index_link(name);
-  if (digest_in_link(index, path) == digest) return {};
+  const std::string path = index_link(key);
+  if (link_target(index, path) == text) return {};
   ::unlinkat(index.number(), path.c_str(), 0);
-  if (::symlinkat(digest.hex().c_str(), index.number(), path.c_str()) == 0 || errno == EEXIST) return {};
+  if (::symlinkat(text.c_str(), index.number(), path.c_str()) == 0 || errno == EEXIST) return {};
   return failure(io_error("cannot write the cache's index"));
 }
 
@@ -119,9 +119,8 @@ Result<void> link(const Folders& folders, const BlobName& name, const Digest& di
 DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck,
                          std::function<void(const std::string&)> log, EnableVerity enable)
     : top_(directory),
-      open_blobs_(kMaxOpen),
-      disk_quota_(quota, [this] { open_blobs_.drop_deleted(); }),
-      suffix_(boot_id().empty() ? random_hex(8) : boot_id()),
+      disk_quota_(quota ? *quota : default_quota(directory), [this] { drop_deleted(); }),
+      suffix_(boot_id().empty() ? random_hex() : boot_id()),
       enable_(std::move(enable)),
       recheck_(recheck),
       log_(std::move(log)) {}
@@ -133,16 +132,26 @@ Result<FoldersPtr> DiskBackend::folders(Missing missing) {
   return folders;
 }
 
-// The same directories as far as block files have them open: each of those keeps them, and there may be many.
-FoldersPtr DiskBackend::share(FoldersPtr opened) {
+BlobHandle DiskBackend::find_open(const BlobName& name) {
   const std::scoped_lock lock(mutex_);
-  const FoldersPtr known = shared_folders_.lock();
-  if (known != nullptr && is_same_directory(*known->root, *opened->root) &&
-      is_same_directory(*known->blobs, *opened->blobs) && is_same_directory(*known->index, *opened->index) &&
-      is_same_directory(*known->making, *opened->making))
-    return known;
-  shared_folders_ = opened;
-  return opened;
+  const auto found =
+      std::find_if(open_blobs_.begin(), open_blobs_.end(), [&](const auto& each) { return each.first == name.text; });
+  if (found == open_blobs_.end()) return {};
+  open_blobs_.splice(open_blobs_.begin(), open_blobs_, found);
+  return found->second;
+}
+
+// Closes deleted blobs too, because that frees their disk space.
+void DiskBackend::keep_open(const BlobName& name, const BlobHandle& blob) {
+  const std::scoped_lock lock(mutex_);
+  open_blobs_.remove_if([&](const auto& each) { return each.first == name.text || is_deleted(each.second); });
+  open_blobs_.emplace_front(name.text, blob);
+  if (open_blobs_.size() > kMaxOpen) open_blobs_.pop_back();
+}
+
+void DiskBackend::drop_deleted() {
+  const std::scoped_lock lock(mutex_);
+  open_blobs_.remove_if([](const auto& each) { return is_deleted(each.second); });
 }
 
 BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size) {
@@ -153,19 +162,18 @@ BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size)
 // A different size means a different blob, because any container may declare a digest. A truncated file is replaced
 // when its blob is produced again.
 BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size) {
-  const auto digest = name.digest || name.key.empty() ? name.digest : digest_in_link(*folders.index, index_link(name));
+  const auto digest =
+      name.digest || name.key.empty() ? name.digest : digest_in_link(*folders.index, index_link(name.key));
   if (!digest) return {};
-  const int fd = ::openat(folders.blobs->number(), blob_file(*digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return {};
-  auto file = std::make_shared<Descriptor>(fd);
+  auto file = std::make_shared<Descriptor>(open_blob(folders, *digest));
   struct stat status {};
-  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (!*file || ::fstat(file->number(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   if (size && static_cast<uint64_t>(status.st_size) != *size) return {};
   // Updates the time of last use for eviction. Has no effect on a read-only file system.
   const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-  ::futimens(fd, times);
+  ::futimens(file->number(), times);
   const BlobHandle handle{with_recheck(std::move(file), status, *digest), *digest};
-  open_blobs_.add(name.text, handle);
+  keep_open(name, handle);
   return handle;
 }
 
@@ -173,41 +181,28 @@ std::string DiskBackend::file_name_of(const BlobName& name) const { return fmt::
 
 std::optional<Digest> DiskBackend::find_digest(DigestOf of, const std::string& key) {
   const auto folders = this->folders(Missing::fail);
-  if (!folders) return std::nullopt;
-  const Descriptor& index = *(*folders)->index;
-  if (of == DigestOf::cached) return digest_in_link(index, index_link(digest_name(key)));
-  std::array<char, 128> text{};
-  const ssize_t got = ::readlinkat(index.number(), index_link(digest_name(key)).c_str(), text.data(), text.size());
-  const std::string_view note(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
-  return note.starts_with(kExternal) ? digest_of_hex(note.substr(kExternal.size())) : std::nullopt;
+  const auto text = folders ? link_target(*(*folders)->index, index_link(key)) : std::nullopt;
+  const std::string_view prefix = prefix_of(of);
+  return text && text->starts_with(prefix) ? digest_of_hex(text->substr(prefix.size())) : std::nullopt;
 }
 
 Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const Digest& digest) {
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   TRY_VOID(disk_quota_.reserve_link(*folders));
-  if (of == DigestOf::cached) return link(*folders, digest_name(key), digest);
-  const std::string path = index_link(digest_name(key));
-  const std::string text = fmt::format("{}{}", kExternal, digest.hex());
-  ::unlinkat(folders->index->number(), path.c_str(), 0);
-  if (::symlinkat(text.c_str(), folders->index->number(), path.c_str()) == 0 || errno == EEXIST) return {};
-  return failure(io_error("cannot write the cache's index"));
+  return link(*folders, key, fmt::format("{}{}", prefix_of(of), digest.hex()));
 }
 
 Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& identity, uint64_t size) {
-  const FoldersPtr folders = share(TRY(this->folders(Missing::create)));
-  const auto with_quota = [self = weak_from_this(), folders](auto reserve) -> Result<void> {
-    const auto backend = self.lock();
-    if (backend == nullptr) return failure(Code::resource, "the cache is closed");
-    return reserve(backend->disk_quota_, *folders);
-  };
   BlockFile::Space space;
-  space.reserve = [with_quota](uint64_t bytes) {
-    return with_quota([&](DiskQuota& quota, const Folders& in) { return quota.reserve_space(in, bytes, {}); });
+  space.reserve = [self = shared_from_this()](uint64_t bytes) -> Result<void> {
+    const FoldersPtr folders = TRY(self->folders(Missing::create));
+    return self->disk_quota_.reserve_space(*folders, bytes, {});
   };
-  space.allocate_first = [with_quota](int fd, uint64_t bytes) {
-    return with_quota(
-        [&](DiskQuota& quota, const Folders& in) { return quota.reserve(in, fd, bytes, Eviction::allowed, {}); });
+  space.allocate_first = [self = shared_from_this()](int fd, uint64_t bytes) -> Result<void> {
+    const FoldersPtr folders = TRY(self->folders(Missing::create));
+    return self->disk_quota_.reserve(*folders, fd, bytes, Eviction::allowed, {});
   };
+  const FoldersPtr folders = TRY(this->folders(Missing::create));
   if (!identity) {
     const int fd = ::openat(folders->making->number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) return failure(io_error(top_));
@@ -233,14 +228,10 @@ Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const
                                                const BlobName& name, const Digest& digest, BlockSums sums) {
   if (!identity) return failure(Code::unsupported, "the server does not identify the version of the file");
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  TRY_VOID(make_blob_folder(*folders, digest));
-  // The link first: a dead link is harmless, an unreachable blob is not.
-  if (!name.key.empty()) TRY_VOID(link(*folders, name, digest));
-  if (!blocks->publish_as(*folders->root, blocks_file(sha256(*identity)), *folders->blobs, blob_file(digest))) {
-    if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
-    return failure(io_error(top_));
-  }
-  return open_published(*folders, name, blocks->descriptor(), digest, blocks->size(), std::move(sums));
+  const auto move = [&](const std::string& to) {
+    return blocks->publish_as(*folders->root, blocks_file(sha256(*identity)), *folders->blobs, to);
+  };
+  return publish(*folders, name, blocks->descriptor(), digest, blocks->size(), std::move(sums), move);
 }
 
 void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held held) {
@@ -249,9 +240,10 @@ void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held hel
 }
 
 std::unique_ptr<ListWriter> DiskBackend::start_list(uint64_t size) {
-  const auto folders = size > ListWriter::kWorthAFile ? this->folders(Missing::fail) : Result<FoldersPtr>();
-  if (!folders || *folders == nullptr) return nullptr;
-  return ListWriter::create(*folders, disk_quota_, fmt::format("list-{}.{}", random_hex(8), suffix_), size);
+  if (size <= BlockSums::kWorthAFile) return nullptr;
+  const auto folders = this->folders(Missing::fail);
+  if (!folders) return nullptr;
+  return ListWriter::create(*folders, disk_quota_, fmt::format("list-{}.{}", random_hex(), suffix_), size);
 }
 
 Result<std::optional<Digest>> DiskBackend::copy_list(const Digest& blob, uint64_t size,
@@ -287,7 +279,7 @@ Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<u
 Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& name, std::optional<uint64_t> size,
                                                               const std::stop_token& stop) {
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
+  if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
   const Descriptor& making = *folders->making;
   const std::string file_name = file_name_of(name);
   const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -298,7 +290,7 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   struct stat status {};
   if (::fstat(fd, &status) != 0) return failure(io_error(top_));
   const auto current_size = static_cast<uint64_t>(status.st_size);
-  if (!locked) return AcquireResult{{}, nullptr, whole_file(std::move(file), current_size), current_size};
+  if (!locked) return AcquireResult{{}, nullptr, std::make_shared<FileRange>(std::move(file), current_size)};
   if (!is_same_file(making, file_name, fd)) return std::nullopt;
   if (current_size > 0) {
     ::unlinkat(making.number(), file_name.c_str(), 0);
@@ -307,23 +299,22 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   auto partial =
       std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, size, std::move(file), file_name, stop);
   // The previous holder of the lock may have published it.
-  if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
-  return AcquireResult{{}, std::move(partial), nullptr, 0};
+  if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
+  return AcquireResult{{}, std::move(partial), nullptr};
 }
 
 Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                                        const std::string& file_name, const Digest& digest, uint64_t size,
-                                        BlockSums sums) {
-  if (::fsync(file->number()) != 0) return failure(io_error(top_));
-  TRY_VOID(make_blob_folder(folders, digest));
-  // The link first: a dead link is harmless, an unreachable blob is not.
-  if (!name.key.empty()) TRY_VOID(link(folders, name, digest));
-  // Another process may have removed the directory, and may be writing the same blob.
-  const Descriptor& making = *folders.making;
-  if (!is_same_file(making, file_name, file->number()))
-    return failure(Code::resource, fmt::format("{}: removed by another process", top_));
-  if (::renameat(making.number(), file_name.c_str(), folders.blobs->number(), blob_file(digest).c_str()) != 0)
+                                        const Digest& digest, uint64_t size, BlockSums sums, const Move& move) {
+  const std::string path = blob_file(digest);
+  if (::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
     return failure(io_error(top_));
+  // The link first: a dead link is harmless, an unreachable blob is not.
+  if (!name.key.empty()) TRY_VOID(link(folders, name.key, digest.hex()));
+  // Another process may have removed the directory, and may be writing the same blob.
+  if (!move(path)) {
+    if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
+    return failure(io_error(top_));
+  }
   return open_published(folders, name, file, digest, size, std::move(sums));
 }
 
@@ -333,19 +324,12 @@ void DiskBackend::enable_verity(const Digest& blob) {
   if (!folders) return;
   std::call_once(probed_, [&] { has_verity_ = has_fs_verity(**folders, enable_); });
   if (!has_verity_) return;
-  const Descriptor file(
-      ::openat((*folders)->blobs->number(), blob_file(blob).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Descriptor file = open_blob(**folders, blob);
   struct stat status {};
   if (!file || ::fstat(file.number(), &status) != 0) return;
   const auto size = static_cast<uint64_t>(status.st_size);
-  if (size <= ListWriter::kWorthAFile || !disk_quota_.try_reserve(**folders, BlockListLayout(size).list_size())) return;
+  if (size <= BlockSums::kWorthAFile || !disk_quota_.try_reserve(**folders, BlockListLayout(size).list_size())) return;
   enable_(file.number());
-}
-
-Result<void> DiskBackend::make_blob_folder(const Folders& folders, const Digest& digest) const {
-  const std::string path = blob_file(digest);
-  const bool is_made = ::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) == 0;
-  return is_made || errno == EEXIST ? Result<void>() : failure(io_error(top_));
 }
 
 // The blob that this process has just published. It is opened for reading only: fs-verity needs a file that nothing has
@@ -358,13 +342,12 @@ Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const Blo
   if (::fstat(file->number(), &status) != 0) return failure(io_error(top_));
   status.st_size = static_cast<off_t>(size);
   const std::string path = blob_file(digest);
-  auto reader = std::make_shared<const Descriptor>(
-      ::openat(folders.blobs->number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  auto reader = std::make_shared<const Descriptor>(open_blob(folders, digest));
   const bool is_published = *reader && is_same_file(*folders.blobs, path, reader->number()) &&
                             is_same_file(*folders.blobs, path, file->number());
   SharedDescriptor opened = is_published ? std::move(reader) : file;  // another process may have replaced it
   const BlobHandle handle{with_recheck(std::move(opened), status, digest, std::move(sums)), digest};
-  open_blobs_.add(name.text, handle);
+  keep_open(name, handle);
   return handle;
 }
 
@@ -372,7 +355,7 @@ Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const Blo
 FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, const struct stat& status, const Digest& digest,
                                        std::optional<BlockSums> sums) {
   const auto size = static_cast<uint64_t>(status.st_size);
-  if (recheck_ == Recheck::off) return whole_file(std::move(file), size);
+  if (recheck_ == Recheck::off) return std::make_shared<FileRange>(std::move(file), size);
   const std::scoped_lock lock(mutex_);
   if (checks_.size() >= kMaxChecks) checks_.clear();
   Check& check = checks_[digest.hex()];
@@ -390,10 +373,7 @@ FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, const struct stat&
     hooks.report_damage = [weak, digest, inode = status.st_ino](const std::string& what) {
       if (const auto self = weak.lock()) self->remove_damaged(digest, inode, what);
     };
-    hooks.stopped = [weak] {
-      const auto self = weak.lock();
-      return self != nullptr && self->stopped_;
-    };
+    hooks.stop = stop_.get_token();
     check = {status.st_ino, std::make_shared<RecheckedFile>(digest, size, recheck_, std::move(hooks), std::move(sums))};
   }
   return std::make_shared<FileRange>(std::move(file), size, check.file);
@@ -422,7 +402,7 @@ void DiskBackend::remove_damaged(const Digest& digest, ino_t inode, const std::s
     if (!removed && !damaged_.insert(digest.hex()).second) return;
     checks_.erase(digest.hex());
   }
-  open_blobs_.drop_deleted();
+  drop_deleted();
   if (log_) log_(fmt::format("cached blob {}: {}; {}", digest.hex(), what, removed ? "removed" : error.message));
 }
 

@@ -7,8 +7,8 @@
 
 #include <sys/stat.h>
 
-#include <atomic>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +16,7 @@
 #include <stop_token>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "base/os/descriptor.h"
 #include "base/os/fs_verity.h"
@@ -32,7 +33,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck = Recheck::read,
               std::function<void(const std::string&)> log = {}, EnableVerity enable = enable_fs_verity);
 
-  BlobHandle find_open(const BlobName& name) override { return open_blobs_.find(name.text); }
+  BlobHandle find_open(const BlobName& name) override;
   BlobHandle find(const BlobName& name, std::optional<uint64_t> size) override;
   Result<AcquireResult> acquire(const BlobName& name, std::optional<uint64_t> size,
                                 const std::stop_token& stop) override;
@@ -48,22 +49,24 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   void enable_verity(const Digest& blob) override;
 
-  /// Publishes `file_name` in making/, locked by the caller, as the blob of that digest.
+  /// Moves a file to this path in `blobs`; false with errno set on failure, ENOENT if its name is another file's.
+  using Move = std::function<bool(const std::string& path)>;
+  /// Publishes `file`, which is on the disk, as the blob of that digest.
   Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                             const std::string& file_name, const Digest& digest, uint64_t size, BlockSums sums);
+                             const Digest& digest, uint64_t size, BlockSums sums, const Move& move);
 
-  void stop() override { stopped_ = true; }
+  void stop() override { stop_.request_stop(); }
 
   DiskQuota& disk_quota() { return disk_quota_; }
 
  private:
   Result<FoldersPtr> folders(Missing missing);
-  FoldersPtr share(FoldersPtr opened);
+  void keep_open(const BlobName& name, const BlobHandle& blob);
+  void drop_deleted();
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
   Result<std::optional<AcquireResult>> try_acquire(const BlobName& name, std::optional<uint64_t> size,
                                                    const std::stop_token& stop);
 
-  Result<void> make_blob_folder(const Folders& folders, const Digest& digest) const;
   Result<BlobHandle> open_published(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
                                     const Digest& digest, uint64_t size, BlockSums sums);
   std::string file_name_of(const BlobName& name) const;
@@ -73,7 +76,6 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
 
   std::string top_;
-  OpenBlobs open_blobs_;
   DiskQuota disk_quota_;
   std::string suffix_;  // of names in making/
   std::once_flag swept_;
@@ -82,16 +84,16 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   bool has_verity_ = false;  // set by the first enable_verity()
   const Recheck recheck_;
   const std::function<void(const std::string&)> log_;
-  std::atomic<bool> stopped_ = false;
+  std::stop_source stop_;
 
   struct Check {
     ino_t inode;
     std::shared_ptr<RecheckedFile> file;
   };
-  std::mutex mutex_;                               // guards the rest
-  std::unordered_map<std::string, Check> checks_;  // by digest, of blobs that were opened
-  std::set<std::string> damaged_;                  // damaged blobs that could not be removed, and were reported
-  std::weak_ptr<const Folders> shared_folders_;    // of open block files
+  std::mutex mutex_;  // guards the rest; it is not held while disk_quota_ is used
+  std::list<std::pair<std::string, BlobHandle>> open_blobs_;  // by name, most recently used first
+  std::unordered_map<std::string, Check> checks_;             // by digest, of blobs that were opened
+  std::set<std::string> damaged_;  // damaged blobs that could not be removed, and were reported
 };
 
 }  // namespace weightfs::store

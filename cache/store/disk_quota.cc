@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <stop_token>
 #include <utility>
-#include <variant>
 
 #include "base/os/system_error.h"
 #include "base/text.h"
@@ -30,7 +29,7 @@ uint64_t counted_bytes(const Inventory& inventory) { return inventory.on_disk + 
 
 Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed) {
   uint64_t pinned = 0;
-  for (const Inventory::Blob& blob : inventory.blobs) pinned += blob.pinned ? blob.on_disk : 0;
+  for (const Item& item : inventory.items) pinned += item.pinned ? item.on_disk : 0;
   const char* reason = "cache full: active writes use all of it";
   if (pinned > 0) reason = "cache full: pinned blobs and active writes leave no space";
   if (pinned > quota - needed) reason = "cache full: pinned blobs leave no space";
@@ -40,18 +39,27 @@ Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed
 // The header of a new file with blocks: it is recorded with them.
 constexpr uint64_t kUnrecorded = 2 * kBlock;
 
-// A blob, or the blocks of a remote file.
-struct Evictable {
-  timespec last_used;
-  std::variant<Inventory::Blob, Inventory::Remote> item;
-};
-
-// Returns the freed disk space; nothing if the item is pinned or could not be removed.
-std::optional<uint64_t> remove_evictable(const Folders& folders, const Evictable& each) {
-  const auto* const blob = std::get_if<Inventory::Blob>(&each.item);
-  if (blob == nullptr)
-    return remove_blocks(folders, std::get<Inventory::Remote>(each.item).name, BlockFile::Held::keep);
-  return !blob->pinned && unlink_blob(folders, blob->digest) ? std::optional(blob->on_disk) : std::nullopt;
+// Downloads before all others. Items that are pinned, or could not be removed, stay in `inventory`.
+GcResult evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
+  GcResult evicted;
+  std::vector<Item> candidates = std::exchange(inventory.items, {});
+  std::sort(candidates.begin(), candidates.end(), [](const Item& a, const Item& b) {
+    const bool is_part = a.kind == ItemKind::part;
+    return is_part != (b.kind == ItemKind::part) ? is_part : is_older(a.last_used, b.last_used);
+  });
+  std::set<std::string> gone;
+  for (Item& item : candidates) {
+    const auto freed = evicted.bytes < needed && !item.pinned ? remove_item(folders, item) : std::nullopt;
+    if (!freed) {
+      inventory.items.push_back(std::move(item));
+      continue;
+    }
+    evicted.add(item.kind, *freed);
+    if (item.kind == ItemKind::blob) gone.insert(item.digest.hex());
+  }
+  if (!gone.empty()) unlink_links_to(folders, gone);
+  inventory.on_disk -= std::min(inventory.on_disk, evicted.bytes);
+  return evicted;
 }
 
 }  // namespace
@@ -80,17 +88,20 @@ bool allocate(int fd, uint64_t from, uint64_t to) {
 
 bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
 
-uint64_t DiskQuota::quota(const Folders& folders) {
-  const std::scoped_lock lock(mutex_);
-  if (!quota_) quota_ = default_quota(folders.top);
-  return *quota_;
+Result<GcResult> shrink(const Folders& folders, uint64_t max_bytes) {
+  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, {}));
+  sweep(folders);
+  Inventory inventory = TRY(scan_inventory(folders));
+  const uint64_t used = inventory.on_disk;
+  const GcResult evicted = used > max_bytes ? evict(folders, inventory, used - max_bytes) : GcResult{};
+  ledger.write(counted_bytes(inventory));
+  return evicted;
 }
 
 Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t size, Eviction eviction,
                                 const std::stop_token& stop) {
-  const uint64_t quota = this->quota(folders);
-  if (size > INT64_MAX || allocated(size) + kBlock > quota)
-    return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota)));
+  if (size > INT64_MAX || allocated(size) + kBlock > quota_)
+    return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota_)));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
   struct stat status {};
   uint64_t present = ::fstat(fd, &status) == 0 ? on_disk(status) : 0;
@@ -101,29 +112,22 @@ Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t size, E
   const bool full = is_full(errno);
   const Error error = io_error(folders.top);
   if (!full || eviction == Eviction::forbidden) return tl::unexpected(error);
-  sweep(folders);
-  auto inventory = scan_inventory(folders);
-  if (!inventory) return tl::unexpected(error);
-  const EvictResult evicted = evict(folders, *inventory, needed);
-  ledger.write(counted_bytes(*inventory) + needed);
-  if (evicted.bytes > 0 && allocate(fd, 0, size)) return {};
+  if (make_room(folders, ledger, needed, needed) && allocate(fd, 0, size)) return {};
   return tl::unexpected(error);
 }
 
 Result<void> DiskQuota::reserve_space(const Folders& folders, uint64_t bytes, const std::stop_token& stop) {
-  const uint64_t quota = this->quota(folders);
-  if (allocated(bytes) > quota)
-    return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota)));
+  if (allocated(bytes) > quota_)
+    return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota_)));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
   return record(folders, ledger, allocated(bytes), Eviction::allowed);
 }
 
 // Records `needed` more bytes; evicts others for them.
 Result<void> DiskQuota::record(const Folders& folders, const QuotaLedger& ledger, uint64_t needed, Eviction eviction) {
-  const uint64_t quota = this->quota(folders);
   const auto recorded = ledger.read();
-  const bool fits = recorded && *recorded <= quota && needed <= quota - *recorded;
-  const uint64_t used = fits ? *recorded : TRY(evict_for(folders, quota, needed, eviction));
+  const bool fits = recorded && *recorded <= quota_ && needed <= quota_ - *recorded;
+  const uint64_t used = fits ? *recorded : TRY(evict_for(folders, needed, eviction));
   ledger.write(used + needed);
   return {};
 }
@@ -135,86 +139,43 @@ Result<void> DiskQuota::reserve_link(const Folders& folders) {
 }
 
 bool DiskQuota::try_reserve(const Folders& folders, uint64_t size) {
-  const uint64_t quota = this->quota(folders);
   const auto ledger = QuotaLedger::lock(folders, {});
   const auto used = ledger ? ledger->read() : std::nullopt;
-  if (!used || *used > quota || allocated(size) > quota - *used) return false;
+  if (!used || *used > quota_ || allocated(size) > quota_ - *used) return false;
   ledger->write(*used + allocated(size));
   return true;
 }
 
 bool DiskQuota::free_up(const Folders& folders, uint64_t size, const std::stop_token& stop) {
   const auto ledger = QuotaLedger::lock(folders, stop);
-  if (!ledger) return false;
+  return ledger && make_room(folders, *ledger, size, 0);
+}
+
+// For a full disk: evicts `needed` bytes, and records `reserved` bytes beside those in use. False when nothing could be
+// evicted.
+bool DiskQuota::make_room(const Folders& folders, const QuotaLedger& ledger, uint64_t needed, uint64_t reserved) {
   sweep(folders);
   auto inventory = scan_inventory(folders);
   if (!inventory) return false;
-  const EvictResult evicted = evict(folders, *inventory, size);
-  ledger->write(counted_bytes(*inventory));
+  const GcResult evicted = evict(folders, *inventory, needed);
+  on_evict_();
+  ledger.write(counted_bytes(*inventory) + reserved);
   return evicted.bytes > 0;
 }
 
-Result<EvictResult> DiskQuota::shrink(const Folders& folders, uint64_t max_bytes, const std::stop_token& stop) {
-  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
-  sweep(folders);
-  Inventory inventory = TRY(scan_inventory(folders));
-  const uint64_t used = inventory.on_disk;
-  const EvictResult evicted = used > max_bytes ? evict(folders, inventory, used - max_bytes) : EvictResult{};
-  ledger.write(counted_bytes(inventory));
-  return evicted;
-}
-
 // Evicts for `needed` more bytes; returns the bytes in use. Evicts some more, because scanning all files is expensive.
-Result<uint64_t> DiskQuota::evict_for(const Folders& folders, uint64_t quota, uint64_t needed, Eviction eviction) {
+Result<uint64_t> DiskQuota::evict_for(const Folders& folders, uint64_t needed, Eviction eviction) {
   sweep(folders);
   Inventory inventory = TRY(scan_inventory(folders));
-  const auto fits = [&] { return counted_bytes(inventory) <= quota && needed <= quota - counted_bytes(inventory); };
+  const auto fits = [&] { return counted_bytes(inventory) <= quota_ && needed <= quota_ - counted_bytes(inventory); };
   if (!fits() && eviction == Eviction::forbidden)
     return failure(Code::resource, "cache full; the size of the download is unknown, so nothing was evicted");
-  if (!fits()) evict(folders, inventory, counted_bytes(inventory) + needed - quota + quota / 32);
-  if (!fits()) return tl::unexpected(quota_exceeded(inventory, quota, needed));
+  if (!fits()) {
+    evict(folders, inventory, counted_bytes(inventory) + needed - quota_ + quota_ / 32);
+    on_evict_();
+  }
+  if (!fits()) return tl::unexpected(quota_exceeded(inventory, quota_, needed));
   return counted_bytes(inventory);
-}
-
-// Items that could not be removed stay in `inventory`.
-EvictResult DiskQuota::evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
-  EvictResult evicted;
-  std::vector<Inventory::Part> parts = std::exchange(inventory.parts, {});
-  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return is_older(a.written, b.written); });
-  for (const Inventory::Part& part : parts) {
-    const auto removed =
-        evicted.bytes < needed ? remove_blocks(folders, part.name, BlockFile::Held::keep) : std::nullopt;
-    if (!removed) {
-      inventory.parts.push_back(part);
-      continue;
-    }
-    evicted.bytes += *removed;
-    ++evicted.parts;
-  }
-  std::vector<Evictable> candidates;
-  for (Inventory::Blob& blob : std::exchange(inventory.blobs, {})) candidates.push_back({blob.last_used, blob});
-  for (Inventory::Remote& remote : std::exchange(inventory.remotes, {}))
-    candidates.push_back({remote.last_used, remote});
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Evictable& a, const Evictable& b) { return is_older(a.last_used, b.last_used); });
-  std::set<std::string> gone;
-  for (const Evictable& each : candidates) {
-    const auto freed = evicted.bytes < needed ? remove_evictable(folders, each) : std::nullopt;
-    const auto* const blob = std::get_if<Inventory::Blob>(&each.item);
-    if (freed) {
-      evicted.bytes += *freed;
-      ++(blob == nullptr ? evicted.remotes : evicted.blobs);
-      if (blob != nullptr) gone.insert(blob->digest.hex());
-    } else if (blob != nullptr) {
-      inventory.blobs.push_back(*blob);
-    } else {
-      inventory.remotes.push_back(std::get<Inventory::Remote>(each.item));
-    }
-  }
-  on_evict_();
-  if (!gone.empty()) unlink_links_to(folders, gone);
-  inventory.on_disk -= std::min(inventory.on_disk, evicted.bytes);
-  return evicted;
 }
 
 }  // namespace weightfs

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -30,13 +29,6 @@ constexpr std::chrono::seconds kRescanInterval{1};
 // has a resolution of two seconds.
 constexpr time_t kMtimeResolution = 3;
 
-// The path $name/suffix; nothing unless the variable is an absolute path.
-std::vector<std::string> from_environment(const char* name, const std::string& suffix) {
-  const char* value = std::getenv(name);
-  if (value == nullptr || value[0] != '/') return {};
-  return {fmt::format("{}{}", value, suffix)};
-}
-
 // The Hugging Face hub's cache: a directory for each repository, "models--" and its name.
 bool is_repository(std::string_view name) {
   return name.starts_with("models--") || name.starts_with("datasets--") || name.starts_with("spaces--");
@@ -59,58 +51,23 @@ bool is_directory(const std::string& path, struct stat& status) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// The state of one search.
-class Search {
- public:
-  Search(const Mounts& mounts, std::optional<uint64_t> size, std::vector<std::string>& rejected)
-      : mounts_(mounts), size_(size), rejected_(rejected) {}
-
-  // Opens only regular files: opening a device may have side effects.
-  void examine(const std::string& path) {
-    struct stat file {};
-    if (::stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode)) return;
-    if (mounts_.is_weightfs(file.st_dev) || !seen_.insert({file.st_dev, file.st_ino}).second) return;
-    if (!has_expected_size(path, static_cast<uint64_t>(file.st_size))) return;
-    auto bytes = open_file(path);
-    if (!bytes) {
-      rejected_.push_back(printable(bytes.error().message));
-    } else if (has_expected_size(path, (*bytes)->size())) {
-      found_.push_back({path, std::move(*bytes)});
-    }
-  }
-
-  std::vector<Candidate> found() { return std::move(found_); }
-
- private:
-  bool has_expected_size(const std::string& path, uint64_t size) {
-    if (!size_ || size == *size_) return true;
-    rejected_.push_back(fmt::format("{}: has {} bytes, not {}", printable(path), size, *size_));
-    return false;
-  }
-
-  const Mounts& mounts_;
-  const std::optional<uint64_t> size_;
-  std::vector<std::string>& rejected_;
-  std::set<std::pair<dev_t, ino_t>> seen_;
-  std::vector<Candidate> found_;
-};
-
 }  // namespace
 
 std::vector<std::string> well_known_stores() {
   std::vector<std::string> directories;
-  const auto add = [&](const std::vector<std::string>& more) {
-    directories.insert(directories.end(), more.begin(), more.end());
+  const auto add = [&](const char* variable, const std::string& suffix) {
+    const char* const value = std::getenv(variable);
+    if (value != nullptr && value[0] == '/') directories.push_back(value + suffix);
   };
-  add(from_environment("OLLAMA_MODELS", "/blobs"));
-  add(from_environment("HOME", "/.ollama/models/blobs"));
-  add({"/usr/share/ollama/.ollama/models/blobs"});
-  add(from_environment("CARTON_CACHE_DIR", "/files"));
-  add(from_environment("HOME", "/.carton/cache/files"));
-  add(from_environment("HF_HUB_CACHE", ""));
-  add(from_environment("HF_HOME", "/hub"));
-  add(from_environment("XDG_CACHE_HOME", "/huggingface/hub"));
-  add(from_environment("HOME", "/.cache/huggingface/hub"));
+  add("OLLAMA_MODELS", "/blobs");
+  add("HOME", "/.ollama/models/blobs");
+  directories.push_back("/usr/share/ollama/.ollama/models/blobs");
+  add("CARTON_CACHE_DIR", "/files");
+  add("HOME", "/.carton/cache/files");
+  add("HF_HUB_CACHE", "");
+  add("HF_HOME", "/hub");
+  add("XDG_CACHE_HOME", "/huggingface/hub");
+  add("HOME", "/.cache/huggingface/hub");
   return directories;
 }
 
@@ -141,18 +98,29 @@ std::vector<Candidate> ExternalStores::find(const Digest& digest, std::optional<
                                             std::vector<std::string>& rejected) const {
   const auto table = this->table();
   const std::string hex = digest.hex();
-  const auto paths = table->paths.find(hex);
-  if (paths == table->paths.end() && table->unlisted.empty()) return {};
-  const Mounts mounts = Mounts::now();
-  Search search(mounts, size, rejected);
-  const auto examine = [&](const std::string& path) {
-    if (!mounts.is_on_weightfs(path)) search.examine(path);
-  };
-  if (paths != table->paths.end()) std::for_each(paths->second.begin(), paths->second.end(), examine);
+  const auto listed = table->paths.find(hex);
+  std::vector<std::string> paths = listed == table->paths.end() ? std::vector<std::string>{} : listed->second;
   for (const std::string& directory : table->unlisted)
     for (const std::string& name : {"sha256-" + hex, "sha256:" + hex, hex, hex + "/file"})
-      examine(fmt::format("{}/{}", directory, name));
-  return search.found();
+      paths.push_back(fmt::format("{}/{}", directory, name));
+  if (paths.empty()) return {};
+  const Mounts mounts = Mounts::now();
+  std::set<std::pair<dev_t, ino_t>> seen;
+  std::vector<Candidate> found;
+  for (const std::string& path : paths) {
+    struct stat file {};
+    // Opening a device may have side effects.
+    if (mounts.is_on_weightfs(path) || ::stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
+    if (mounts.is_weightfs(file.st_dev) || !seen.insert({file.st_dev, file.st_ino}).second) continue;
+    auto bytes = open_file(path);
+    if (!bytes)
+      rejected.push_back(printable(bytes.error().message));
+    else if (size && (*bytes)->size() != *size)
+      rejected.push_back(fmt::format("{}: has {} bytes, not {}", printable(path), (*bytes)->size(), *size));
+    else
+      found.push_back({path, std::move(*bytes)});
+  }
+  return found;
 }
 
 std::shared_ptr<const ExternalStores::Table> ExternalStores::table() const {
@@ -182,7 +150,6 @@ const ExternalStores::Listing* ExternalStores::list(const std::string& directory
   if (known != listings_.end() && known->second.is_stable && is_unchanged(known->second.directory, status))
     return &known->second;
   Listing listing{.directory = status, .is_stable = ::time(nullptr) - status.st_mtim.tv_sec >= kMtimeResolution};
-  ++listing_count_;
   std::vector<std::string> names;
   std::error_code failed;
   for (std::filesystem::directory_iterator entry(directory, failed), end; !failed && entry != end;
@@ -210,11 +177,6 @@ const ExternalStores::Listing* ExternalStores::list(const std::string& directory
 void ExternalStores::invalidate() const {
   const std::scoped_lock lock(mutex_);
   table_ = nullptr;
-}
-
-uint64_t ExternalStores::listing_count() const {
-  const std::scoped_lock lock(mutex_);
-  return listing_count_;
 }
 
 }  // namespace weightfs

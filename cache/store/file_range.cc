@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 
 #include "base/os/memory.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cache/store/recheck.h"
 
 namespace weightfs::store {
 Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out) {
@@ -72,41 +72,6 @@ Result<Descriptor> FileRange::open_whole_file() const {
   Descriptor file(::open(fmt::format("/proc/self/fd/{}", file_->number()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return failure(io_error("a cached blob"));
   return file;
-}
-
-BlobHandle OpenBlobs::find(const std::string& name) {
-  const std::scoped_lock lock(mutex_);
-  const auto found = by_name_.find(name);
-  if (found == by_name_.end()) return {};
-  entries_.splice(entries_.begin(), entries_, found->second);
-  return found->second->blob;
-}
-
-void OpenBlobs::add(const std::string& name, BlobHandle blob) {
-  const std::scoped_lock lock(mutex_);
-  if (const auto found = by_name_.find(name); found != by_name_.end()) remove(found->second);
-  remove_deleted();
-  entries_.push_front(Entry{name, std::move(blob)});
-  by_name_[name] = entries_.begin();
-  if (entries_.size() > capacity_) remove(std::prev(entries_.end()));
-}
-
-void OpenBlobs::drop_deleted() {
-  const std::scoped_lock lock(mutex_);
-  remove_deleted();
-}
-
-void OpenBlobs::remove_deleted() {
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    const auto here = entry++;
-    struct stat status {};
-    if (::fstat(here->blob.range->file()->number(), &status) == 0 && status.st_nlink == 0) remove(here);
-  }
-}
-
-void OpenBlobs::remove(Entries::iterator entry) {
-  by_name_.erase(entry->name);
-  entries_.erase(entry);
 }
 
 }  // namespace weightfs::store

@@ -1,13 +1,10 @@
-// Byte ranges in the store's files, and the cache of open files.
+// Byte ranges in the store's files.
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/digest.h"
@@ -16,24 +13,10 @@
 
 namespace weightfs::store {
 
+class RecheckedFile;
+
 /// Writes all bytes at `offset`; false with errno set on failure.
 bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes);
-
-/// Compares bytes of a blob's file with the verified ones as they are read. Thread-safe.
-class CheckedFile {
- public:
-  virtual ~CheckedFile() = default;
-  CheckedFile() = default;
-  CheckedFile(const CheckedFile&) = delete;
-  CheckedFile& operator=(const CheckedFile&) = delete;
-
-  /// As FileRange::read(); also fails with io when the bytes differ from the verified ones.
-  virtual Result<void> read(int fd, uint64_t offset, std::span<std::byte> out) = 0;
-
-  /// Compares all bytes that were not compared yet, without waiting for a disk if the policy compares each block at its
-  /// first read. Fails with unsupported if some are left, and as read() does.
-  virtual Result<void> check_all(int fd) = 0;
-};
 
 /// Fills `out` from `offset` of the file; fails with io on an error or early end.
 Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out);
@@ -50,8 +33,8 @@ class FileRange {
 
   FileRange(SharedDescriptor file, std::vector<Segment> segments)
       : file_(std::move(file)), segments_(std::move(segments)) {}
-  /// A whole file of `size` bytes, compared as it is read.
-  FileRange(SharedDescriptor file, uint64_t size, std::shared_ptr<CheckedFile> check)
+  /// A whole file of `size` bytes, compared by `check` as it is read.
+  FileRange(SharedDescriptor file, uint64_t size, std::shared_ptr<RecheckedFile> check = nullptr)
       : file_(std::move(file)), segments_{{0, size}}, check_(std::move(check)) {}
 
   uint64_t size() const;
@@ -66,7 +49,7 @@ class FileRange {
  private:
   SharedDescriptor file_;
   std::vector<Segment> segments_;
-  std::shared_ptr<CheckedFile> check_;  // may be null
+  std::shared_ptr<RecheckedFile> check_;  // may be null
 };
 
 using FileRangePtr = std::shared_ptr<const FileRange>;
@@ -77,32 +60,6 @@ struct BlobHandle {
   Digest digest;
 
   explicit operator bool() const { return range != nullptr; }
-};
-
-/// An LRU cache of at most `capacity` open blobs. Deleted ones are dropped when another is opened, since closing frees
-/// their blocks. Thread-safe.
-class OpenBlobs {
- public:
-  explicit OpenBlobs(size_t capacity) : capacity_(capacity) {}
-
-  BlobHandle find(const std::string& name);
-  void add(const std::string& name, BlobHandle blob);
-  void drop_deleted();
-
- private:
-  struct Entry {
-    std::string name;
-    BlobHandle blob;
-  };
-  using Entries = std::list<Entry>;  // most recently used first
-
-  void remove(Entries::iterator entry);
-  void remove_deleted();
-
-  size_t capacity_;
-  std::mutex mutex_;  // guards the next two
-  Entries entries_;
-  std::unordered_map<std::string, Entries::iterator> by_name_;
 };
 
 }  // namespace weightfs::store

@@ -32,12 +32,14 @@ class Scanner {
     for_each_in(blobs, ".", [&](const std::string& two) {
       for_each_in(blobs, two, [&](const std::string& name) { blob(two, name); });
     });
-    for_each_in(*folders_.index, ".",
-                [&](const std::string& name) { inventory_.links += count(*folders_.index, name); });
+    for_each_in(*folders_.index, ".", [&](const std::string& name) { count(*folders_.index, name); });
     for (const char* const folder : {kSumsFolder, kListsFolder})
       for_each_in(*folders_.root, folder,
                   [&](const std::string& name) { count(*folders_.root, fmt::format("{}/{}", folder, name)); });
-    for (const std::string& hex : pins_) inventory_.absent.push_back(*digest_of_hex(hex));
+    for (const std::string& hex : pins_) {
+      const Digest digest = *digest_of_hex(hex);
+      inventory_.items.push_back({.kind = ItemKind::absent, .digest = digest, .name = digest, .pinned = true});
+    }
     return std::move(inventory_);
   }
 
@@ -55,8 +57,8 @@ class Scanner {
     if (!digest) return;
     forget_counted();
     const bool pinned = pins_.erase(name) > 0;
-    inventory_.blobs.push_back(
-        {*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_) + list_on_disk(*digest), file_.st_mtim, pinned});
+    inventory_.items.push_back({ItemKind::blob, *digest, *digest, static_cast<uint64_t>(file_.st_size),
+                                on_disk(file_) + list_on_disk(*digest), file_.st_mtim, pinned});
   }
 
   uint64_t list_on_disk(const Digest& digest) const {
@@ -74,21 +76,21 @@ class Scanner {
     if (!counted.mapped().blocks)
       --inventory_.temporary_files;
     else
-      std::erase_if(inventory_.parts,
-                    [&](const Inventory::Part& part) { return part.name == counted.mapped().blocks; });
+      std::erase_if(inventory_.items, [&](const Item& item) { return item.name == counted.mapped().blocks; });
   }
 
   void blocks(const std::string& name) {
     const auto digest = digest_of_hex(name);
     if (!digest || !count(*folders_.root, blocks_file(*digest)) || !S_ISREG(file_.st_mode)) return;
-    const Descriptor file(::openat(folders_.root->number(), blocks_file(*digest).c_str(),
-                                   O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const Descriptor file = open_blocks_file(folders_, *digest, O_RDONLY);
     counted_.emplace(file_.st_ino, Counted{on_disk(file_), digest});
     const std::string identity = BlockFile::identity_of(file.number()).value_or("");
+    const uint64_t bytes = on_disk(file_);
     if (const auto blob = digest_of_identity(identity))
-      inventory_.parts.push_back({*blob, *digest, on_disk(file_), file_.st_mtim});
+      inventory_.items.push_back({ItemKind::part, *blob, *digest, 0, bytes, file_.st_mtim});
     else
-      inventory_.remotes.push_back({*digest, identity, on_disk(file_), file_.st_mtim});
+      inventory_.items.push_back(
+          {ItemKind::remote, *digest, *digest, bytes, bytes, file_.st_mtim, false, false, identity});
   }
 
   void making(const std::string& name) {
@@ -117,14 +119,9 @@ Result<Inventory> scan_inventory(const Folders& folders) {
   return Scanner(folders, std::move(pinned)).scan();
 }
 
-void inspect_downloads(const Folders& folders, Inventory& inventory) {
-  for (Inventory::Part& part : inventory.parts) {
-    const Descriptor file(
-        ::openat(folders.root->number(), blocks_file(part.name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (!file) continue;
-    part.size = BlockFile::present_bytes(file.number());
-    part.is_active = BlockFile::is_held(file.number());
-  }
+std::optional<uint64_t> remove_item(const Folders& folders, const Item& item) {
+  if (item.kind != ItemKind::blob) return remove_blocks(folders, item.name, BlockFile::Held::keep);
+  return unlink_blob(folders, item.digest) ? std::optional(item.on_disk) : std::nullopt;
 }
 
 }  // namespace weightfs::store

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ctime>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,46 +10,30 @@
 
 namespace weightfs::store {
 
+struct Item {
+  ItemKind kind;
+  Digest digest;  ///< of the blob; for a remote file its name
+  Digest name;    ///< of the file
+  uint64_t size = 0;
+  uint64_t on_disk = 0;     ///< of a blob with its block list
+  timespec last_used = {};  ///< of a download: when it was last written
+  bool pinned = false;
+  bool is_active = false;   ///< being downloaded; set by CacheMaintenance::inventory(), with the size of a download
+  std::string source = {};  ///< the URL and validator of a remote file
+};
+
 struct Inventory {
-  struct Blob {
-    Digest digest;
-    uint64_t size;
-    uint64_t on_disk;  ///< with its block list
-    timespec last_used;
-    bool pinned;
-  };
-  /// An active or abandoned download.
-  struct Part {
-    Digest digest;
-    Digest name;  ///< of the file with the blocks
-    uint64_t on_disk;
-    timespec written;
-    uint64_t size = 0;       ///< bytes present; set by inspect_downloads()
-    bool is_active = false;  ///< being downloaded; set by inspect_downloads()
-  };
-
-  /// Blocks of a remote file that is read by ranges.
-  struct Remote {
-    Digest name;         ///< of the file with the blocks
-    std::string source;  ///< the URL and validator
-    uint64_t on_disk;
-    timespec last_used;
-  };
-
-  std::vector<Blob> blobs;
-  std::vector<Part> parts;
-  std::vector<Remote> remotes;
-  std::vector<Digest> absent;    ///< pinned but not cached
+  std::vector<Item> items;
   uint64_t temporary_files = 0;  ///< files in making/
-  uint64_t links = 0;            ///< in the index
   uint64_t on_disk = 0;          ///< total
 };
 
 /// Scans the store; other processes may change it meanwhile. Fails when the pins cannot be read.
 Result<Inventory> scan_inventory(const Folders& folders);
 
-/// Sets Part::size and Part::is_active.
-void inspect_downloads(const Folders& folders, Inventory& inventory);
+/// Removes the file of an item, unless it is being downloaded. Returns the freed disk space; nothing with errno set on
+/// failure.
+std::optional<uint64_t> remove_item(const Folders& folders, const Item& item);
 
 /// Whether `a` is before `b`.
 inline bool is_older(const timespec& a, const timespec& b) {

@@ -36,7 +36,6 @@ class StoredList final : public Source {
 
 std::unique_ptr<ListWriter> ListWriter::create(FoldersPtr folders, DiskQuota& quota, std::string file_name,
                                                uint64_t size) {
-  if (size <= kWorthAFile) return nullptr;
   const uint64_t list_size = BlockListLayout(size).list_size();
   if (!quota.try_reserve(*folders, list_size)) return nullptr;
   Descriptor file(

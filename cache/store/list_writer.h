@@ -19,11 +19,8 @@ namespace weightfs::store {
 /// For one thread. Destruction before publish() leaves no file.
 class ListWriter {
  public:
-  /// Blobs up to this size have no list: hashing them is fast enough.
-  static constexpr uint64_t kWorthAFile = 1 << 20;
-
-  /// Starts the list of a blob of `size` bytes, in `file_name` in making/. Null if such a blob has no list, or if the
-  /// quota or the disk has no space for it: nothing is evicted for a list.
+  /// Starts the list of a blob of `size` bytes, in `file_name` in making/. Null if the quota or the disk has no space
+  /// for it: nothing is evicted for a list.
   static std::unique_ptr<ListWriter> create(FoldersPtr folders, DiskQuota& quota, std::string file_name, uint64_t size);
   ~ListWriter();
   ListWriter(const ListWriter&) = delete;

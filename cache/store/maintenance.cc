@@ -36,132 +36,40 @@ std::string digest_prefix(std::string_view text) {
 }
 
 // Corrects the ledger after removals. If another process holds the lock, the next reservation corrects it.
-void recount(const Folders& folders) {
-  std::ignore = DiskQuota(std::nullopt, [] {}).shrink(folders, UINT64_MAX, {});
+void recount(const Folders& folders) { std::ignore = shrink(folders, UINT64_MAX); }
+
+// Hashes a file, and calls `report` with the number of bytes of each piece.
+Result<Digest> digest_of_file(int fd, const std::string& name, const std::function<void(uint64_t)>& report) {
+  std::vector<std::byte> buffer(1 << 20);
+  Sha256 hash;
+  for (uint64_t offset = 0;;) {
+    const ssize_t got = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failure(io_error(name));
+    if (got == 0) return hash.finish();
+    hash.update(std::span(buffer).first(static_cast<size_t>(got)));
+    offset += static_cast<uint64_t>(got);
+    report(static_cast<uint64_t>(got));
+  }
 }
 
-// Hashes blobs and compares them with their names.
-class Verifier {
- public:
-  Verifier(const Folders& folders, uint64_t total, const std::function<void(const VerifyProgress&)>& report)
-      : folders_(folders), total_(total), report_(report), buffer_(1 << 20) {}
+// Removes a blob whose file, open as `fd`, does not match its name; returns what was done. The blob may have been
+// replaced meanwhile, which is another file. If it is removed in spite of that (a race), it is only produced again.
+std::string remove_mismatched(const Folders& folders, const Digest& digest, int fd) {
+  if (!is_same_file(*folders.blobs, blob_file(digest), fd)) return "already removed";
+  if (unlink_blob(folders, digest) || errno == ENOENT) return "removed";
+  return io_error("cannot be removed").message;
+}
 
-  void verify(const Digest& digest) {
-    const std::string path = blob_file(digest);
-    const Descriptor file(::openat(folders_.blobs->number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (file.number() < 0 && errno == ENOENT) return;  // evicted meanwhile
-    const auto found = file.number() < 0 ? failure(io_error(digest.hex())) : digest_of(file.number(), digest);
-    if (!found) {
-      result_.unreadable.push_back(found.error());
-    } else if (*found == digest) {
-      ++result_.valid;
-    } else {
-      remove(digest, file.number(), *found);
-    }
-  }
-
-  VerifyResult result() { return std::move(result_); }
-  const std::set<std::string>& removed_digests() const { return removed_digests_; }
-
- private:
-  Result<Digest> digest_of(int fd, const Digest& name) {
-    Sha256 hash;
-    for (uint64_t offset = 0;;) {
-      if (report_) report_({name, result_.bytes, total_});
-      const ssize_t got = ::pread(fd, buffer_.data(), buffer_.size(), static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return failure(io_error(name.hex()));
-      if (got == 0) return hash.finish();
-      hash.update(std::span(buffer_).first(static_cast<size_t>(got)));
-      offset += static_cast<size_t>(got);
-      result_.bytes += static_cast<size_t>(got);
-    }
-  }
-
-  // The blob may have been replaced meanwhile, which is another file. If it is removed in spite of that (a race), it is
-  // only produced again.
-  void remove(const Digest& digest, int fd, const Digest& found) {
-    const std::string line = fmt::format("{}: digest mismatch: found {}", digest.hex(), found.hex());
-    if (!is_same_file(*folders_.blobs, blob_file(digest), fd)) {
-      result_.mismatched.push_back(line + "; already removed");
-    } else if (unlink_blob(folders_, digest) || errno == ENOENT) {
-      removed_digests_.insert(digest.hex());
-      result_.mismatched.push_back(line + "; removed");
-    } else {
-      result_.mismatched.push_back(fmt::format("{}; {}", line, io_error("cannot be removed").message));
-    }
-  }
-
-  const Folders& folders_;
-  const uint64_t total_;
-  const std::function<void(const VerifyProgress&)>& report_;
-  std::vector<std::byte> buffer_;
-  VerifyResult result_;
-  std::set<std::string> removed_digests_;
-};
-
-// Removes items, and records the result.
-class Removal {
- public:
-  Removal(const Folders& folders, PinnedBlobs pinned) : folders_(folders), pinned_(pinned) {}
-
-  void remove(const Inventory::Blob& blob) {
-    if (blob.pinned && pinned_ == PinnedBlobs::keep) return keep(blob.digest, "is pinned");
-    const auto unpinned = blob.pinned ? remove_pin(folders_, blob.digest) : false;
-    if (!unpinned) return keep(blob.digest, unpinned.error().message);
-    if (unlink_blob(folders_, blob.digest)) {
-      removed_digests_.insert(blob.digest.hex());
-      result_.bytes += blob.on_disk;
-      ++result_.blobs;
-    } else if (errno != ENOENT) {
-      keep(blob.digest, io_error("cannot be removed").message);
-    }
-  }
-
-  void remove(const Inventory::Part& part) {
-    const auto bytes = remove_blocks(folders_, part.name, BlockFile::Held::keep);
-    if (!bytes)
-      return keep(part.digest, errno == EBUSY ? "is being downloaded" : io_error("cannot be removed").message);
-    result_.bytes += *bytes;
-    ++result_.partial;
-  }
-
-  void remove(const Inventory::Remote& remote) {
-    const auto bytes = remove_blocks(folders_, remote.name, BlockFile::Held::keep);
-    if (!bytes) return keep(remote.name, io_error("cannot be removed").message);
-    result_.bytes += *bytes;
-    ++result_.remotes;
-  }
-
-  GcResult finish() {
-    unlink_links_to(folders_, removed_digests_);
-    return std::move(result_);
-  }
-
- private:
-  void keep(const Digest& digest, const std::string& why) {
-    result_.not_removed.push_back(fmt::format("{}: {}", digest.hex(), why));
-  }
-
-  const Folders& folders_;
-  const PinnedBlobs pinned_;
-  GcResult result_;
-  std::set<std::string> removed_digests_;
-};
-
-// Holds the lock, so that nothing is pinned meanwhile.
-Result<GcResult> remove_if(const Folders& folders, PinnedBlobs pinned,
-                           const std::function<bool(const Digest&)>& selects) {
-  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, {}));
-  const Inventory inventory = TRY(scan_inventory(folders));
-  Removal removal(folders, pinned);
-  for (const Inventory::Blob& blob : inventory.blobs)
-    if (selects(blob.digest)) removal.remove(blob);
-  for (const Inventory::Part& part : inventory.parts)
-    if (selects(part.digest)) removal.remove(part);
-  for (const Inventory::Remote& remote : inventory.remotes)
-    if (selects(remote.name)) removal.remove(remote);
-  return removal.finish();
+// Removes an item and its pin, and returns the freed disk space. Fails with the reason why it is kept; with not_found
+// if a blob is gone already.
+Result<uint64_t> try_remove(const Folders& folders, const Item& item, PinnedBlobs pinned) {
+  if (item.pinned && pinned == PinnedBlobs::keep) return failure(Code::unsupported, "is pinned");
+  if (item.pinned) TRY(remove_pin(folders, item.digest));
+  if (const auto freed = remove_item(folders, item)) return *freed;
+  if (errno == EBUSY) return failure(Code::resource, "is being downloaded");
+  if (errno == ENOENT && item.kind == ItemKind::blob) return failure(Code::not_found, "evicted");
+  return failure(io_error("cannot be removed"));
 }
 
 // Removes links to blobs that do not exist. If a writer uses such a link now, its blob is only produced once more.
@@ -182,17 +90,16 @@ uint64_t unlink_dead_links(const Folders& folders) {
 
 Usage usage_of(const Inventory& inventory) {
   Usage usage;
-  for (const Inventory::Blob& blob : inventory.blobs) {
-    usage.blob_bytes += blob.on_disk;
-    usage.pinned += blob.pinned;
-    usage.pinned_bytes += blob.pinned ? blob.on_disk : 0;
+  const auto add = [](uint64_t& count, uint64_t& bytes, const Item& item) {
+    ++count;
+    bytes += item.on_disk;
+  };
+  for (const Item& item : inventory.items) {
+    if (item.kind == ItemKind::blob) add(usage.blobs, usage.blob_bytes, item);
+    if (item.kind == ItemKind::blob && item.pinned) add(usage.pinned, usage.pinned_bytes, item);
+    if (item.kind == ItemKind::part) add(usage.partial, usage.partial_bytes, item);
+    if (item.kind == ItemKind::remote) add(usage.remotes, usage.remote_bytes, item);
   }
-  for (const Inventory::Part& part : inventory.parts) usage.partial_bytes += part.on_disk;
-  usage.blobs = inventory.blobs.size();
-  for (const Inventory::Remote& remote : inventory.remotes) usage.remote_bytes += remote.on_disk;
-  usage.partial = inventory.parts.size();
-  usage.remotes = inventory.remotes.size();
-  usage.temporary_files = inventory.temporary_files;
   usage.all_bytes = inventory.on_disk;
   return usage;
 }
@@ -204,13 +111,8 @@ Result<Digest> resolve_digest_prefix(const Inventory& inventory, const std::stri
   if (prefix.empty())
     return failure(Code::not_found, fmt::format("{} is not a digest: 6 to 64 hex digits expected", quoted(text)));
   std::set<std::string> matches;
-  const auto add = [&](const Digest& digest) {
-    if (digest.hex().starts_with(prefix)) matches.insert(digest.hex());
-  };
-  for (const Inventory::Blob& blob : inventory.blobs) add(blob.digest);
-  for (const Inventory::Part& part : inventory.parts) add(part.digest);
-  for (const Inventory::Remote& remote : inventory.remotes) add(remote.name);
-  for (const Digest& digest : inventory.absent) add(digest);
+  for (const Item& item : inventory.items)
+    if (item.digest.hex().starts_with(prefix)) matches.insert(item.digest.hex());
   if (matches.empty()) return failure(Code::not_found, fmt::format("{}: not in the cache", prefix));
   if (matches.size() > 1)
     return failure(Code::not_found, fmt::format("{}: {} digests have this prefix", prefix, matches.size()));
@@ -228,25 +130,50 @@ Result<Inventory> CacheMaintenance::inventory() const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return Inventory{};
   Inventory inventory = TRY(scan_inventory(*folders));
-  inspect_downloads(*folders, inventory);
-  std::sort(inventory.blobs.begin(), inventory.blobs.end(),
-            [](const auto& a, const auto& b) { return is_older(b.last_used, a.last_used); });
-  std::sort(inventory.parts.begin(), inventory.parts.end(),
-            [](const auto& a, const auto& b) { return is_older(b.written, a.written); });
+  for (Item& item : inventory.items) {
+    if (item.kind != ItemKind::part) continue;
+    const Descriptor file = open_blocks_file(*folders, item.name, O_RDWR);
+    if (!file) continue;
+    item.size = BlockFile::present_bytes(file.number());
+    item.is_active = BlockFile::is_held(file.number());
+  }
+  std::stable_sort(inventory.items.begin(), inventory.items.end(), [](const Item& a, const Item& b) {
+    return a.kind != b.kind ? a.kind < b.kind : is_older(b.last_used, a.last_used);
+  });
   return inventory;
 }
 
-Result<VerifyResult> CacheMaintenance::verify(const std::function<void(const VerifyProgress&)>& report) const {
+Result<VerifyResult> CacheMaintenance::verify(const VerifyProgress& report) const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return VerifyResult{};
-  const Inventory inventory = TRY(this->inventory());
+  std::vector<Item> items = TRY(this->inventory()).items;
+  std::erase_if(items, [](const Item& item) { return item.kind != ItemKind::blob; });
   uint64_t total = 0;
-  for (const Inventory::Blob& blob : inventory.blobs) total += blob.size;
-  Verifier verifier(*folders, total, report);
-  for (const Inventory::Blob& blob : inventory.blobs) verifier.verify(blob.digest);
-  unlink_links_to(*folders, verifier.removed_digests());
-  if (!verifier.removed_digests().empty()) recount(*folders);
-  return verifier.result();
+  for (const Item& item : items) total += item.size;
+  VerifyResult result;
+  std::set<std::string> mismatched;
+  for (const Item& item : items) {
+    const std::string name = item.digest.hex();
+    const auto advance = [&](uint64_t bytes) {
+      result.bytes += bytes;
+      if (report) report(item.digest, result.bytes, total);
+    };
+    const Descriptor file = open_blob(*folders, item.digest);
+    if (!file && errno == ENOENT) continue;  // evicted meanwhile
+    const auto found = file ? digest_of_file(file.number(), name, advance) : failure(io_error(name));
+    if (!found) {
+      result.unreadable.push_back(found.error());
+    } else if (*found == item.digest) {
+      ++result.valid;
+    } else {
+      const std::string done = remove_mismatched(*folders, item.digest, file.number());
+      result.mismatched.push_back(fmt::format("{}: digest mismatch: found {}; {}", name, found->hex(), done));
+      mismatched.insert(name);
+    }
+  }
+  unlink_links_to(*folders, mismatched);
+  if (!mismatched.empty()) recount(*folders);
+  return result;
 }
 
 Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) const {
@@ -254,15 +181,14 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
   if (!folders) return GcResult{};
   GcResult result;
   const Inventory before = TRY(scan_inventory(*folders));
-  for (const Inventory::Part& part : before.parts) {
-    const auto bytes = remove_blocks(*folders, part.name, BlockFile::Held::keep);
-    result.partial += bytes.has_value();
-    result.bytes += bytes.value_or(0);
-  }
-  const SweepResult swept = sweep(*folders);
-  result.leftovers = swept.files + unlink_dead_links(*folders);
-  const EvictResult evicted = TRY(DiskQuota(std::nullopt, [] {}).shrink(*folders, max_bytes.value_or(UINT64_MAX), {}));
+  for (const Item& item : before.items)
+    if (const auto freed = item.kind == ItemKind::part ? remove_item(*folders, item) : std::nullopt)
+      result.add(item.kind, *freed);
+  const GcResult swept = sweep(*folders);
+  result.leftovers = swept.leftovers + unlink_dead_links(*folders);
+  const GcResult evicted = TRY(shrink(*folders, max_bytes.value_or(UINT64_MAX)));
   result.blobs = evicted.blobs;
+  result.partial += evicted.partial;
   result.remotes = evicted.remotes;
   result.bytes += swept.bytes + evicted.bytes;
   const Inventory after = TRY(scan_inventory(*folders));
@@ -275,7 +201,23 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
 Result<GcResult> CacheMaintenance::remove(const std::function<bool(const Digest&)>& selects, PinnedBlobs pinned) const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return GcResult{};
-  const GcResult result = TRY(remove_if(*folders, pinned, selects));
+  GcResult result;
+  {
+    const QuotaLedger ledger = TRY(QuotaLedger::lock(*folders, {}));  // so that nothing is pinned meanwhile
+    const Inventory inventory = TRY(scan_inventory(*folders));
+    std::set<std::string> gone;
+    for (const Item& item : inventory.items) {
+      if (item.kind == ItemKind::absent || !selects(item.digest)) continue;
+      const auto freed = try_remove(*folders, item, pinned);
+      if (freed) {
+        result.add(item.kind, *freed);
+        if (item.kind == ItemKind::blob) gone.insert(item.digest.hex());
+      } else if (freed.error().code != Code::not_found) {
+        result.not_removed.push_back(fmt::format("{}: {}", item.digest.hex(), freed.error().message));
+      }
+    }
+    unlink_links_to(*folders, gone);
+  }
   recount(*folders);
   return result;
 }

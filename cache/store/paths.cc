@@ -9,9 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <ctime>
+#include <fstream>
 #include <memory>
 #include <string_view>
 
+#include "base/os/confined_directory.h"
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
@@ -26,12 +28,10 @@ using namespace store;
 constexpr time_t kMaxPartAge = 7 * 24 * 3600;
 
 std::string read_boot_id() {
-  const Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  std::array<char, 64> text{};
-  const ssize_t got = file.number() < 0 ? 0 : ::read(file.number(), text.data(), text.size());
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
-  for (const char c : std::string_view(text.data(), got > 0 ? static_cast<size_t>(got) : 0))
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')) id += c;
+  std::getline(file, id);
+  std::erase(id, '-');
   return id.size() < 16 ? "" : id.substr(0, 16);
 }
 
@@ -50,43 +50,32 @@ Result<SharedDescriptor> open_private(int at, const std::string& name, int flags
   return folder;
 }
 
-Result<void> read_folder(const Descriptor& folder, const std::string& name,
-                         const std::function<void(const std::string&)>& each) {
-  const int fd = ::openat(folder.number(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return failure(io_error(name));
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(fd), [](DIR* d) { return ::closedir(d); });
-  if (open == nullptr) {
-    const Error error = io_error(name);
-    ::close(fd);
-    return tl::unexpected(error);
-  }
-  while (const dirent* entry = ::readdir(open.get())) {
-    const std::string entry_name = entry->d_name;
-    if (entry_name != "." && entry_name != "..") each(entry_name);
-  }
-  return {};
-}
-
 Result<SharedDescriptor> open_pins(const Folders& folders) {
   return open_private(folders.root->number(), "pins", O_NOFOLLOW, folders.top + "/v1/pins");
-}
-
-bool exists(const Descriptor& folder, const std::string& name) {
-  struct stat status {};
-  return ::fstatat(folder.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
 // Whether it is a partial download that was not resumed for a week.
 bool is_expired_download(const Folders& folders, const Digest& name) {
   struct stat status {};
-  const int root = folders.root->number();
-  const std::string path = blocks_file(name);
-  if (::fstatat(root, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_mtim.tv_sec >= ::time(nullptr) - kMaxPartAge)
+  if (::fstatat(folders.root->number(), blocks_file(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISREG(status.st_mode) || status.st_mtim.tv_sec >= ::time(nullptr) - kMaxPartAge)
     return false;
-  const Descriptor file(::openat(root, path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const Descriptor file = open_blocks_file(folders, name, O_RDONLY);
   return file && digest_of_identity(BlockFile::identity_of(file.number()).value_or("")).has_value();
 }
+
+// Removes a file in making/, unless it is locked. Returns the freed disk space, or nothing.
+std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name) {
+  const Descriptor& making = *folders.making;
+  const Descriptor file(::openat(making.number(), file_name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!file || !try_lock(file.number()) || !is_same_file(making, file_name, file.number()) ||
+      ::fstat(file.number(), &status) != 0)
+    return std::nullopt;
+  return ::unlinkat(making.number(), file_name.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
+}
+
+std::string sums_file(const Digest& digest) { return fmt::format("{}/{}", kSumsFolder, digest.hex()); }
 
 }  // namespace
 
@@ -95,17 +84,10 @@ const std::string& boot_id() {
   return id;
 }
 
-std::string random_hex(size_t size) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string bytes(size, '\0');
-  // Up to 256 bytes are returned completely (getrandom(2)).
-  if (::getrandom(bytes.data(), size, 0) != static_cast<ssize_t>(size)) return {};
-  std::string hex;
-  for (const char c : bytes) {
-    hex += kHex[static_cast<unsigned char>(c) >> 4];
-    hex += kHex[static_cast<unsigned char>(c) & 15];
-  }
-  return hex;
+std::string random_hex() {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) return {};
+  return fmt::format("{:016x}", number);
 }
 
 Result<void> create_directories(const std::string& path) {
@@ -142,16 +124,18 @@ std::string blob_file(const Digest& digest) {
   return fmt::format("{}/{}", hex.substr(0, 2), hex);
 }
 
-std::string index_link(const BlobName& name) { return sha256(name.key).hex(); }
+std::string index_link(const std::string& key) { return sha256(key).hex(); }
 
 Result<std::set<std::string>> pins(const Folders& folders) {
   const auto folder = open_pins(folders);
   if (!folder && folder.error().code == Code::not_found) return std::set<std::string>{};
   if (!folder) return tl::unexpected(folder.error());
+  const auto entries = entries_of(**folder);
+  if (!entries)
+    return failure(entries.error().code, fmt::format("{}/v1/pins: {}", folders.top, entries.error().message));
   std::set<std::string> pins;
-  TRY_VOID(read_folder(**folder, ".", [&](const std::string& name) {
-    if (const auto digest = digest_of_hex(name); digest && digest->hex() == name) pins.insert(name);
-  }));
+  for (const DirectoryEntry& entry : *entries)
+    if (const auto digest = digest_of_hex(entry.name); digest && digest->hex() == entry.name) pins.insert(entry.name);
   return pins;
 }
 
@@ -173,13 +157,15 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest) {
   return failure(io_error(fmt::format("{}/v1/pins/{}", folders.top, digest.hex())));
 }
 
-bool has_blob(const Folders& folders, const Digest& digest) { return exists(*folders.blobs, blob_file(digest)); }
+bool has_blob(const Folders& folders, const Digest& digest) {
+  struct stat status {};
+  return ::fstatat(folders.blobs->number(), blob_file(digest).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ||
+         errno != ENOENT;
+}
 
-namespace {
-
-std::string sums_file(const Digest& digest) { return fmt::format("{}/{}", kSumsFolder, digest.hex()); }
-
-}  // namespace
+Descriptor open_blob(const Folders& folders, const Digest& digest) {
+  return Descriptor(::openat(folders.blobs->number(), blob_file(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+}
 
 bool unlink_blob(const Folders& folders, const Digest& digest) {
   const bool gone = ::unlinkat(folders.blobs->number(), blob_file(digest).c_str(), 0) == 0;
@@ -205,12 +191,17 @@ std::string list_file(const Digest& digest) { return fmt::format("{}/{}", kLists
 
 std::string blocks_file(const Digest& name) { return fmt::format("{}/{}", kBlocksFolder, name.hex()); }
 
+Descriptor open_blocks_file(const Folders& folders, const Digest& name, int mode) {
+  return Descriptor(
+      ::openat(folders.root->number(), blocks_file(name).c_str(), mode | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+}
+
 std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, BlockFile::Held held) {
-  const std::string path = blocks_file(name);
-  const Descriptor file(::openat(folders.root->number(), path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const Descriptor file = open_blocks_file(folders, name, O_RDWR);
   struct stat status {};
   if (!file || ::fstat(file.number(), &status) != 0) return std::nullopt;
-  return BlockFile::evict(*folders.root, path, file.number(), held) ? std::optional(on_disk(status)) : std::nullopt;
+  const bool is_removed = BlockFile::evict(*folders.root, blocks_file(name), file.number(), held);
+  return is_removed ? std::optional(on_disk(status)) : std::nullopt;
 }
 
 // Not written atomically: a partial file does not decode.
@@ -239,24 +230,22 @@ uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& go
 
 void for_each_in(const Descriptor& folder, const std::string& name,
                  const std::function<void(const std::string&)>& each) {
-  std::ignore = read_folder(folder, name, each);
+  const Descriptor opened(::openat(folder.number(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  const auto entries = opened ? entries_of(opened) : std::vector<DirectoryEntry>{};
+  if (!entries) return;
+  for (const DirectoryEntry& entry : *entries) each(entry.name);
 }
 
-SweepResult sweep(const Folders& folders) {
-  const Descriptor& making = *folders.making;
-  SweepResult swept;
-  for_each_in(making, ".", [&](const std::string& name) {
-    const auto removed = remove_unlocked(folders, name);
-    swept.files += removed.has_value();
-    swept.bytes += removed.value_or(0);
-  });
+GcResult sweep(const Folders& folders) {
+  GcResult swept;
+  const auto add = [&](const std::optional<uint64_t>& freed) {
+    swept.leftovers += freed.has_value();
+    swept.bytes += freed.value_or(0);
+  };
+  for_each_in(*folders.making, ".", [&](const std::string& name) { add(remove_unlocked(folders, name)); });
   for_each_in(*folders.root, kBlocksFolder, [&](const std::string& hex) {
     const auto name = digest_of_hex(hex);
-    const auto removed = name && is_expired_download(folders, *name)
-                             ? remove_blocks(folders, *name, BlockFile::Held::keep)
-                             : std::nullopt;
-    swept.files += removed.has_value();
-    swept.bytes += removed.value_or(0);
+    if (name && is_expired_download(folders, *name)) add(remove_blocks(folders, *name, BlockFile::Held::keep));
   });
   for (const char* const folder : {kSumsFolder, kListsFolder}) {
     for_each_in(*folders.root, folder, [&](const std::string& name) {
@@ -268,23 +257,13 @@ SweepResult sweep(const Folders& folders) {
   return swept;
 }
 
-std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name) {
-  const Descriptor& making = *folders.making;
-  const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return std::nullopt;
-  const Descriptor file(fd);
-  struct stat status {};
-  if (!try_lock(fd) || !is_same_file(making, file_name, fd) || ::fstat(fd, &status) != 0) return std::nullopt;
-  return ::unlinkat(making.number(), file_name.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
-}
-
 bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
 void unlock(int fd) { ::flock(fd, LOCK_UN); }
 
 bool has_fs_verity(const Folders& folders, const EnableVerity& enable) {
   const int making = folders.making->number();
-  const std::string name = fmt::format("verity-{}.{}", random_hex(8), boot_id());
+  const std::string name = fmt::format("verity-{}.{}", random_hex(), boot_id());
   const Descriptor file(::openat(making, name.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return false;
   const bool is_enabled = enable(file.number());
@@ -299,10 +278,15 @@ bool is_same_file(const Descriptor& folder, const std::string& name, int fd) {
          there.st_ino == open.st_ino && there.st_dev == open.st_dev;
 }
 
-std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name) {
-  std::array<char, 65> text{};
+std::optional<std::string> link_target(const Descriptor& folder, const std::string& name) {
+  std::array<char, 128> text{};
   const ssize_t got = ::readlinkat(folder.number(), name.c_str(), text.data(), text.size());
-  return got < 0 ? std::nullopt : digest_of_hex(std::string_view(text.data(), static_cast<size_t>(got)));
+  return got < 0 ? std::nullopt : std::optional(std::string(text.data(), static_cast<size_t>(got)));
+}
+
+std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name) {
+  const auto target = link_target(folder, name);
+  return target ? digest_of_hex(*target) : std::nullopt;
 }
 
 }  // namespace weightfs

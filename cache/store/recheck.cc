@@ -11,6 +11,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
+#include "cache/store/file_range.h"
 
 namespace weightfs::store {
 namespace {
@@ -62,7 +63,7 @@ Result<void> RecheckedFile::check_all(int fd) {
     const uint64_t begin = block * BlockSums::kBlock;
     const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min(size_ - begin, BlockSums::kBlock)));
     if (std::chrono::steady_clock::now() > end || !read_cached_pages(fd, begin, bytes)) return not_compared();
-    if (is_cancelled() || hooks_.stopped()) return failure(Code::resource, "cancelled");
+    if (is_cancelled() || hooks_.stop.stop_requested()) return failure(Code::resource, "cancelled");
     TRY_VOID(compare(block, bytes));
   }
   return {};
@@ -125,7 +126,7 @@ Result<BlockSums> RecheckedFile::verify_all(int fd) {
   Sha256 hash;
   BlockSums sums;
   while (sums.size() < size_) {
-    if (is_cancelled() || hooks_.stopped())
+    if (is_cancelled() || hooks_.stop.stop_requested())
       return failure(Code::resource, "cancelled while a cached blob was verified");
     const auto part =
         std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(kBufferSize, size_ - sums.size())));

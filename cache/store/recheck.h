@@ -7,27 +7,34 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
 
+#include "base/result.h"
 #include "cache/recheck_policy.h"
 #include "cache/store/block_sums.h"
-#include "cache/store/file_range.h"
 
 namespace weightfs::store {
 
-/// State per blob and process. Each block is compared once; later reads take no lock.
-class RecheckedFile final : public CheckedFile {
+/// State per blob and process. Each block is compared once; later reads take no lock. Thread-safe.
+class RecheckedFile {
  public:
   struct Hooks {
     std::function<std::optional<BlockSums>()> load;              ///< the saved checksums; nothing if there are none
     std::function<void(const BlockSums&)> save;                  ///< saves missing checksums
     std::function<void(const std::string& what)> report_damage;  ///< the blob is damaged and must be removed
-    std::function<bool()> stopped;                               ///< whether long computations must end
+    std::stop_token stop;                                        ///< ends long computations
   };
 
   RecheckedFile(const Digest& digest, uint64_t size, Recheck policy, Hooks hooks, std::optional<BlockSums> sums = {});
 
-  Result<void> read(int fd, uint64_t offset, std::span<std::byte> out) override;
-  Result<void> check_all(int fd) override;
+  /// As FileRange::read(); also fails with io when the bytes differ from the verified ones.
+  Result<void> read(int fd, uint64_t offset, std::span<std::byte> out);
+
+  /// Compares all bytes that were not compared yet, without waiting for a disk if the policy compares each block at its
+  /// first read. Fails with unsupported if some are left, and as read() does.
+  Result<void> check_all(int fd);
 
  private:
   bool is_checked(size_t block) const;

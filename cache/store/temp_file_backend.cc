@@ -165,9 +165,9 @@ BlobHandle TempFileBackend::find(const BlobName& name, std::optional<uint64_t> s
 
 Result<AcquireResult> TempFileBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
                                                const std::stop_token&) {
-  if (auto handle = find(name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
+  if (auto handle = find(name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
   auto partial = std::make_unique<TempFilePartialBlob>(shared_from_this(), TRY(file()), name.text);
-  return AcquireResult{{}, std::move(partial), nullptr, 0};
+  return AcquireResult{{}, std::move(partial), nullptr};
 }
 
 std::optional<Digest> TempFileBackend::find_digest(DigestOf, const std::string& key) {
@@ -199,8 +199,7 @@ Result<BlobHandle> TempFileBackend::publish_blocks(const BlockFilePtr& blocks, c
                                                    const BlobName& name, const Digest& digest, BlockSums) {
   if (::ftruncate(blocks->descriptor()->number(), static_cast<off_t>(blocks->size())) != 0)
     return failure(io_error("the temporary file"));
-  const std::vector<FileRange::Segment> all = {{0, blocks->size()}};
-  return add(name.text, BlobHandle{std::make_shared<FileRange>(blocks->descriptor(), all), digest});
+  return add(name.text, BlobHandle{std::make_shared<FileRange>(blocks->descriptor(), blocks->size()), digest});
 }
 
 std::unique_ptr<ListWriter> TempFileBackend::start_list(uint64_t) { return nullptr; }

@@ -92,10 +92,10 @@ Check check_space(const std::string& directory, uint64_t used) {
 Check check_partial_downloads(const store::Inventory& contents) {
   uint64_t count = 0;
   uint64_t bytes = 0;
-  for (const store::Inventory::Part& part : contents.parts) {
-    if (part.is_active) continue;
+  for (const store::Item& item : contents.items) {
+    if (item.kind != ItemKind::part || item.is_active) continue;
     ++count;
-    bytes += part.on_disk;
+    bytes += item.on_disk;
   }
   if (count == 0) return {"partial downloads", Verdict::ok, "none"};
   return {"partial downloads", Verdict::ok, fmt::format("{}, {}", count, human_size(bytes)),

@@ -70,9 +70,9 @@ class CacheFolders : public testing::Test {
 
   void link(const std::string& key, const Digest& digest) const {
     const FoldersPtr open = folders();
-    ASSERT_EQ(::symlinkat(digest.hex().c_str(), open->index->number(), index_link({"", key, {}}).c_str()), 0);
+    ASSERT_EQ(::symlinkat(digest.hex().c_str(), open->index->number(), index_link(key).c_str()), 0);
   }
-  std::string link_at(const std::string& key) const { return directory + "/v1/index/" + index_link({"", key, {}}); }
+  std::string link_at(const std::string& key) const { return directory + "/v1/index/" + index_link(key); }
 
   static void set_time(const std::string& path, time_t seconds) {
     const timespec times[2] = {at_second(seconds), at_second(seconds)};

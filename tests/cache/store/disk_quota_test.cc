@@ -17,6 +17,7 @@
 
 #include "base/os/descriptor.h"
 #include "cache/blob_store.h"
+#include "cache/maintenance.h"
 #include "cache/store/file_range.h"
 #include "cache/store/inventory.h"
 #include "tests/cache/cache_fixture.h"
@@ -479,11 +480,10 @@ TEST_F(DownloadQuotaTest, IndexLinkIsCountedBeforeItExists) {
 TEST_F(DownloadQuotaTest, ShrinkEvictsLeastRecentlyUsedUnpinnedBlobs) {
   const Digest first = add_blob(1, 3000);
   const Digest second = add_blob(2, 1000);
-  DiskQuota quota(10 << 20, [] {});
-  const EvictResult nothing = quota.shrink(*folders(), UINT64_MAX, {}).value();
+  const GcResult nothing = shrink(*folders(), UINT64_MAX).value();
   EXPECT_EQ(nothing.bytes, 0U);
   EXPECT_EQ(ledger_bytes(), disk_usage());
-  const EvictResult freed = quota.shrink(*folders(), disk_usage() - 1, {}).value();
+  const GcResult freed = shrink(*folders(), disk_usage() - 1).value();
   EXPECT_EQ(freed.blobs, 1U);
   EXPECT_GE(freed.bytes, kBlobSize);
   EXPECT_TRUE(has_blob(first));
@@ -513,11 +513,11 @@ TEST_F(InventoryTest, BlobPublishedDuringScanIsCountedOnce) {
   });
   while (!over) {
     const auto contents = scan_inventory(*open);
-    EXPECT_EQ(contents->blobs.size() + contents->parts.size() + contents->temporary_files, kBlobs);
+    EXPECT_EQ(contents->items.size() + contents->temporary_files, kBlobs);
     EXPECT_EQ(contents->on_disk, used);
   }
   publishing.join();
-  EXPECT_EQ(scan_inventory(*open)->blobs.size(), kBlobs);
+  EXPECT_EQ(usage_of(*scan_inventory(*open)).blobs, kBlobs);
 }
 
 }  // namespace

@@ -206,8 +206,8 @@ TEST_F(BlockListsTest, ListsCountTowardsTheQuotaAndEvictNothing) {
   ASSERT_EQ(decode(), describe(bytes));
   const auto inventory = CacheMaintenance(directory).inventory().value();
   const uint64_t list_size = content(list_at()).size();
-  ASSERT_EQ(inventory.blobs.size(), 1U);
-  EXPECT_GE(inventory.blobs[0].on_disk, bytes.size() + list_size);
+  ASSERT_EQ(inventory.items.size(), 1U);
+  EXPECT_GE(inventory.items[0].on_disk, bytes.size() + list_size);
   EXPECT_GE(inventory.on_disk, bytes.size() + list_size);
   std::filesystem::remove_all(directory);
   const uint64_t tight = allocated(bytes.size()) + list_size / 2 + 8192;

@@ -33,7 +33,8 @@ class CacheMaintenanceTest : public CacheFolders {
   std::vector<std::string> hexes() const {
     std::vector<std::string> hexes;
     const Inventory contents = maintenance.inventory().value();
-    for (const Inventory::Blob& blob : contents.blobs) hexes.push_back(blob.digest.hex());
+    for (const Item& item : contents.items)
+      if (item.kind == ItemKind::blob) hexes.push_back(item.digest.hex());
     return hexes;
   }
   VerifyResult verify() const { return maintenance.verify({}).value(); }
@@ -55,7 +56,7 @@ TEST_F(CacheMaintenanceTest, MissingCacheIsEmptyAndNotCreated) {
 // The process was killed while it created the cache.
 TEST_F(CacheMaintenanceTest, IncompleteCacheIsEmpty) {
   std::filesystem::create_directories(directory + "/v1/blobs");
-  EXPECT_THAT(maintenance.inventory().value().blobs, IsEmpty());
+  EXPECT_THAT(maintenance.inventory().value().items, IsEmpty());
 }
 
 TEST_F(CacheMaintenanceTest, DirectoryWritableByOthersIsRejected) {
@@ -88,28 +89,31 @@ TEST_F(CacheMaintenanceTest, InventoryListsEverything) {
   const BlockFilePtr fetching = open_held(fetched);
   const SharedDescriptor active = open_locked(write("making/key-1.0123456789abcdef", "bytes"));
   ASSERT_TRUE(maintenance.pin(older).value());
+  const Digest absent = sha256("evicted by an earlier version");
+  ASSERT_TRUE(add_pin(*folders(), absent).value());
   const Inventory contents = maintenance.inventory().value();
-  ASSERT_THAT(contents.blobs, SizeIs(2));
-  EXPECT_EQ(contents.blobs[0].digest, newer);
-  EXPECT_EQ(contents.blobs[0].last_used.tv_sec, 2000);
-  EXPECT_FALSE(contents.blobs[0].pinned);
-  EXPECT_EQ(contents.blobs[1].digest, older);
-  EXPECT_EQ(contents.blobs[1].size, kBlobSize);
-  EXPECT_GE(contents.blobs[1].on_disk, kBlobSize);
-  EXPECT_TRUE(contents.blobs[1].pinned);
-  ASSERT_THAT(contents.parts, SizeIs(2));
-  EXPECT_EQ(contents.parts[0].digest, fetched);
-  EXPECT_TRUE(contents.parts[0].is_active);
-  EXPECT_EQ(contents.parts[1].digest, left);
-  EXPECT_EQ(contents.parts[1].size, kBlobSize);
-  EXPECT_FALSE(contents.parts[1].is_active);
-  EXPECT_EQ(contents.links, 2U);
+  std::vector<ItemKind> kinds;
+  for (const Item& item : contents.items) kinds.push_back(item.kind);
+  ASSERT_THAT(kinds, ElementsAre(ItemKind::blob, ItemKind::blob, ItemKind::part, ItemKind::part, ItemKind::absent));
+  EXPECT_EQ(contents.items[0].digest, newer);
+  EXPECT_EQ(contents.items[0].last_used.tv_sec, 2000);
+  EXPECT_FALSE(contents.items[0].pinned);
+  EXPECT_EQ(contents.items[1].digest, older);
+  EXPECT_EQ(contents.items[1].size, kBlobSize);
+  EXPECT_GE(contents.items[1].on_disk, kBlobSize);
+  EXPECT_TRUE(contents.items[1].pinned);
+  EXPECT_EQ(contents.items[2].digest, fetched);
+  EXPECT_TRUE(contents.items[2].is_active);
+  EXPECT_EQ(contents.items[3].digest, left);
+  EXPECT_EQ(contents.items[3].size, kBlobSize);
+  EXPECT_FALSE(contents.items[3].is_active);
+  EXPECT_EQ(contents.items[4].digest, absent);
   EXPECT_EQ(contents.temporary_files, 1U);
   EXPECT_EQ(contents.on_disk, disk_usage());
   const Usage usage = usage_of(contents);
   EXPECT_EQ(usage.blobs, 2U);
   EXPECT_EQ(usage.pinned, 1U);
-  EXPECT_EQ(usage.pinned_bytes, contents.blobs[1].on_disk);
+  EXPECT_EQ(usage.pinned_bytes, contents.items[1].on_disk);
   EXPECT_EQ(usage.partial, 2U);
   EXPECT_EQ(usage.all_bytes, disk_usage());
 }
@@ -143,8 +147,7 @@ TEST_F(CacheMaintenanceTest, ForeignFilesAreIgnored) {
   write("pins/no digest", "");
   const auto before = files_in(directory);
   const Inventory contents = maintenance.inventory().value();
-  EXPECT_THAT(contents.blobs, IsEmpty());
-  EXPECT_THAT(contents.absent, IsEmpty());
+  EXPECT_THAT(contents.items, IsEmpty());
   const VerifyResult checked = verify();
   EXPECT_THAT(checked.mismatched, IsEmpty());
   EXPECT_EQ(maintenance.remove_all(PinnedBlobs::remove).value().blobs, 0U);
@@ -172,7 +175,9 @@ TEST_F(CacheMaintenanceTest, VerifyRemovesOnlyMismatchedBlobs) {
   EXPECT_THAT(hexes(), ElementsAre(right.hex()));
   EXPECT_THAT(links(), SizeIs(1));
   EXPECT_THAT(block_files(), SizeIs(1));
-  EXPECT_EQ(maintenance.inventory().value().absent, std::vector{wrong});  // still pinned for its next download
+  const Item last = maintenance.inventory().value().items.back();
+  EXPECT_EQ(last.kind, ItemKind::absent);  // still pinned for its next download
+  EXPECT_EQ(last.digest, wrong);
   EXPECT_THAT(verify().mismatched, IsEmpty());
   EXPECT_GE(ledger_bytes(), disk_usage());
 }
@@ -182,9 +187,9 @@ TEST_F(CacheMaintenanceTest, VerifyReportsProgress) {
   add_blob(2);
   std::vector<uint64_t> reported;
   uint64_t total = 0;
-  ASSERT_TRUE(maintenance.verify([&](const VerifyProgress& now) {
-    reported.push_back(now.bytes);
-    total = now.total;
+  ASSERT_TRUE(maintenance.verify([&](const Digest&, uint64_t bytes, uint64_t all) {
+    reported.push_back(bytes);
+    total = all;
   }));
   EXPECT_EQ(total, 2 * kBlobSize);
   ASSERT_FALSE(reported.empty());
@@ -197,7 +202,7 @@ TEST_F(CacheMaintenanceTest, VerifyKeepsReplacementOfMismatchedBlob) {
   const Digest digest = add_blob(1);
   corrupt(digest);
   bool replaced = false;
-  ASSERT_TRUE(maintenance.verify([&](const VerifyProgress&) {
+  ASSERT_TRUE(maintenance.verify([&](const Digest&, uint64_t, uint64_t) {
     if (std::exchange(replaced, true)) return;
     const std::string anew = write("making/anew", some_bytes(kBlobSize, 1));
     std::filesystem::rename(anew, blob_at(digest));
@@ -211,8 +216,8 @@ TEST_F(CacheMaintenanceTest, BlobEvictedDuringVerifyIsNotMismatch) {
   const Digest first = add_blob(1, 2000);
   const Digest second = add_blob(2, 1000);
   const VerifyResult checked = maintenance
-                                   .verify([&](const VerifyProgress& now) {
-                                     if (now.digest == first) std::filesystem::remove(blob_at(second));
+                                   .verify([&](const Digest& digest, uint64_t, uint64_t) {
+                                     if (digest == first) std::filesystem::remove(blob_at(second));
                                    })
                                    .value();
   EXPECT_EQ(checked.valid, 1U);
@@ -290,10 +295,10 @@ TEST_F(CacheMaintenanceTest, CollectAndRemoveSkipActiveWrites) {
   EXPECT_THAT(one.not_removed, SizeIs(1));
   EXPECT_EQ(making_files(), before);
   EXPECT_EQ(block_files(), blocks_before);
-  EXPECT_TRUE(maintenance.inventory().value().parts.at(0).is_active);
+  EXPECT_TRUE(maintenance.inventory().value().items.at(0).is_active);
   ::sem_post(&shared->second);
   EXPECT_EQ(maker.wait(), 0);
-  EXPECT_FALSE(maintenance.inventory().value().parts.at(0).is_active);
+  EXPECT_FALSE(maintenance.inventory().value().items.at(0).is_active);
   EXPECT_EQ(maintenance.collect({}).value().partial, 1U);
   EXPECT_THAT(making_files(), IsEmpty());
 }
@@ -369,11 +374,11 @@ TEST_F(CacheMaintenanceTest, DigestIsResolvedByUniquePrefix) {
   const auto digest = [](const std::string& begin) {
     return *digest_of_hex(begin + std::string(64 - begin.size(), '0'));
   };
-  contents.blobs.push_back({digest("abcdef1"), 0, 0, {}, false});
-  contents.blobs.push_back({digest("abcdef2"), 0, 0, {}, false});
-  contents.parts.push_back({digest("123456"), {}, 0, {}});
-  contents.parts.push_back({digest("abcdef1"), {}, 0, {}});  // the blob is being downloaded again
-  contents.absent.push_back(digest("777777"));
+  contents.items.push_back({ItemKind::blob, digest("abcdef1"), {}});
+  contents.items.push_back({ItemKind::blob, digest("abcdef2"), {}});
+  contents.items.push_back({ItemKind::part, digest("123456"), {}});
+  contents.items.push_back({ItemKind::part, digest("abcdef1"), {}});  // the blob is being downloaded again
+  contents.items.push_back({ItemKind::absent, digest("777777"), {}});
   for (const std::string text : {"abcdef1", "ABCDEF1", "sha256:abcdef1", "sha256-abcdef10", "abcdef10000000000000"})
     EXPECT_EQ(resolve_digest_prefix(contents, text).value(), digest("abcdef1")) << text;
   EXPECT_EQ(resolve_digest_prefix(contents, digest("abcdef1").hex()).value(), digest("abcdef1"));
@@ -421,8 +426,8 @@ TEST_F(SweepTest, PartialDownloadIsSweptAfterOneWeek) {
   add_partial(2, now - 8 * kDay);
   const Digest fetched = add_partial(3, now - 8 * kDay);
   const BlockFilePtr fetching = open_held(fetched);
-  const SweepResult swept = sweep(*folders());
-  EXPECT_EQ(swept.files, 1U);
+  const GcResult swept = sweep(*folders());
+  EXPECT_EQ(swept.leftovers, 1U);
   EXPECT_GE(swept.bytes, kBlobSize);
   EXPECT_TRUE(std::filesystem::exists(part_at(lately)));
   EXPECT_TRUE(std::filesystem::exists(part_at(fetched)));
@@ -433,7 +438,7 @@ TEST_F(SweepTest, PartialDownloadIsSweptAfterOneWeek) {
 TEST_F(SweepTest, UnlockedFilesOfOtherNamesAreSweptAtOnce) {
   write("making/not-a-digest.part", "bytes");
   write("making/" + std::string(64, 'a') + ".part", "bytes");
-  EXPECT_EQ(sweep(*folders()).files, 2U);
+  EXPECT_EQ(sweep(*folders()).leftovers, 2U);
   EXPECT_THAT(making_files(), IsEmpty());
 }
 
@@ -443,7 +448,7 @@ TEST_F(SweepTest, LinkToExistingBlobIsKept) {
   const Digest gone = add_blob(2);
   std::filesystem::remove(blob_at(gone));
   EXPECT_EQ(unlink_links_to(*folders(), {there.hex(), gone.hex()}), 1U);
-  EXPECT_THAT(links(), ElementsAre(index_link({"", "key 1", {}})));
+  EXPECT_THAT(links(), ElementsAre(index_link("key 1")));
 }
 
 }  // namespace

@@ -172,7 +172,6 @@ TEST(RecheckedFileTest, BlobThatCannotBeReadIsReportedAsDamaged) {
     hooks.load = [] { return std::nullopt; };
     hooks.save = [](const BlockSums&) {};
     hooks.report_damage = [&](const std::string& what) { reported += what; };
-    hooks.stopped = [] { return false; };
     RecheckedFile file(sha256("x"), kSize, policy, hooks);
     std::string out(kSize, '?');
     const auto read = file.read(unreadable.number(), 0, std::as_writable_bytes(std::span(out)));
