@@ -74,11 +74,13 @@ void Budget::add_file(const Source& file) {
 
 Result<void> Budget::charge(Cost cost, uint64_t count) {
   const Row& row = row_of(cost);
-  const uint64_t memory = saturating_multiply(row.memory, count);
-  const uint64_t time = saturating_multiply(row.time, count);
+  return charge(saturating_multiply(row.memory, count), saturating_multiply(row.time, count), row.name);
+}
+
+Result<void> Budget::charge(uint64_t memory, uint64_t time, std::string_view name) {
   const auto exceeded = [&](const char* limit, const std::string& size) {
     return failure(Code::unsupported, fmt::format("too many {}: the {} limit of {} for a container of {} is exceeded",
-                                                  row.name, limit, size, human_size(bytes_)));
+                                                  name, limit, size, human_size(bytes_)));
   };
   if (!take(memory_, memory, memory_limit())) return exceeded("memory", human_size(memory_limit()));
   if (!take(time_, time, time_limit())) {
@@ -102,15 +104,34 @@ Result<void> Budget::check_process() {
 
 void Budget::release(Cost cost, uint64_t count) { memory_ -= saturating_multiply(row_of(cost).memory, count); }
 
+Charges::Charges(Charges&& other) noexcept
+    : budget_(std::exchange(other.budget_, nullptr)), charged_(other.charged_), pending_(other.pending_) {}
+
 Result<void> Charges::charge(Cost cost, uint64_t count) {
-  TRY_VOID(budget_->charge(cost, count));
-  units_.at(static_cast<size_t>(cost)) += count;
+  constexpr uint64_t kMaxMemory = 16 << 10;
+  constexpr uint64_t kMaxTime = 100'000;  // nanoseconds
+  const Row& row = row_of(cost);
+  const uint64_t memory = saturating_add(pending_.memory, saturating_multiply(row.memory, count));
+  const uint64_t time = saturating_add(pending_.time, saturating_multiply(row.time, count));
+  if (memory <= kMaxMemory && time <= kMaxTime) {
+    pending_ = {memory, time};
+    return {};
+  }
+  TRY_VOID(budget_->charge(memory, time, row.name));
+  charged_ = saturating_add(charged_, memory);
+  pending_ = {};
   return {};
 }
 
+void Charges::keep() {
+  // What the budget has no room for is little.
+  budget_->memory_ += pending_.memory;
+  budget_->time_ += pending_.time;
+  budget_ = nullptr;
+}
+
 Charges::~Charges() {
-  if (budget_ == nullptr) return;
-  for (size_t i = 0; i < units_.size(); ++i) budget_->release(static_cast<Cost>(i), units_[i]);
+  if (budget_ != nullptr) budget_->memory_ -= charged_;
 }
 
 BudgetPtr budget_of(const SourcePtr& container) {

@@ -66,7 +66,10 @@ class Budget {
   uint64_t time_limit() const;                      ///< nanoseconds
 
  private:
+  friend class Charges;
+
   Result<void> check_process();
+  Result<void> charge(uint64_t memory, uint64_t time, std::string_view name);
 
   std::atomic<uint64_t> bytes_;
   std::atomic<uint64_t> memory_ = 0;
@@ -83,19 +86,26 @@ using BudgetPtr = std::shared_ptr<Budget>;
 class Charges {
  public:
   explicit Charges(Budget& budget) : budget_(&budget) {}
-  Charges(Charges&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)), units_(other.units_) {}
+  Charges(Charges&& other) noexcept;
   Charges& operator=(Charges&&) = delete;
   ~Charges();
 
-  /// As Budget::charge().
+  /// As Budget::charge(), except that small charges reach the budget together, before they exceed 16 KiB or 100 µs:
+  /// there may be a million.
   Result<void> charge(Cost cost, uint64_t count = 1);
 
   /// The attempt succeeded: its values and its charges stay.
-  void keep() { budget_ = nullptr; }
+  void keep();
 
  private:
-  Budget* budget_;  // null once the charges are kept
-  std::array<uint64_t, kCosts> units_{};
+  struct Amount {
+    uint64_t memory = 0;  // bytes
+    uint64_t time = 0;    // nanoseconds
+  };
+
+  Budget* budget_;        // null once the charges are kept
+  uint64_t charged_ = 0;  // bytes
+  Amount pending_;        // not charged yet
 };
 
 /// A new budget for this outermost container.

@@ -82,16 +82,19 @@ void TensorList::replace(size_t i, const TensorView& tensor) {
 }
 
 void TensorList::set_source(size_t i, const Slice& source) {
+  set_source(i, source.whole(), {source.offset(), source.offset() + source.size()});
+}
+
+void TensorList::set_source(size_t i, const SourcePtr& source, ByteRange range) {
   Entry& entry = entries_[i];
   entry.source = source_of(source);
-  entry.offset = source.offset();
-  entry.size = source.size();
+  entry.offset = range.from;
+  entry.size = range.to - range.from;
 }
 
 Result<void> TensorList::move_to(const SourcePtr& source) {
   for (size_t i = 0; i < size(); ++i)
-    if (const Slice bytes = (*this)[i].source; !bytes.refused())
-      set_source(i, TRY(slice(source, bytes.offset(), bytes.size())));
+    if (!is_refused(i)) set_source(i, TRY(slice(source, offset(i), nbytes(i))));
   return {};
 }
 
@@ -118,7 +121,7 @@ TensorList::Entry TensorList::entry_of(const TensorView& tensor) {
   return {.name = nullptr,
           .name_size = static_cast<uint32_t>(tensor.name.size()),
           .kind = kind_of(tensor),
-          .source = source_of(tensor.source),
+          .source = source_of(tensor.source.whole()),
           .offset = tensor.source.offset(),
           .size = tensor.nbytes()};
 }
@@ -134,12 +137,11 @@ uint32_t TensorList::kind_of(const TensorView& tensor) {
   return recent_kinds_.find_or_add(kinds_, hash, is_equal, make);
 }
 
-uint32_t TensorList::source_of(const Slice& slice) {
-  const SourcePtr& whole = slice.whole();
-  if (whole == nullptr) return kRefused;
-  const auto is_equal = [&](const SourcePtr& source) { return source == whole; };
-  return recent_sources_.find_or_add(sources_, mixed(0, std::hash<SourcePtr>()(whole)), is_equal,
-                                     [&] { return whole; });
+uint32_t TensorList::source_of(const SourcePtr& source) {
+  if (source == nullptr) return kRefused;
+  const auto is_equal = [&](const SourcePtr& known) { return known == source; };
+  return recent_sources_.find_or_add(sources_, mixed(0, std::hash<SourcePtr>()(source)), is_equal,
+                                     [&] { return source; });
 }
 
 }  // namespace weightfs

@@ -101,6 +101,7 @@ class TensorList {
   /// Replaces a tensor. The list keeps the memory of its former name if the name differs.
   void replace(size_t i, const TensorView& tensor);
   void set_source(size_t i, const Slice& source);
+  void set_source(size_t i, const SourcePtr& source, ByteRange range);  ///< which must be inside the source
   /// Makes every tensor the same range of another source. Fails with corrupt if it is too short for one.
   Result<void> move_to(const SourcePtr& source);
   /// Removes the tensors at these places, which ascend.
@@ -143,7 +144,7 @@ class TensorList {
   TensorView view(const Entry& entry) const;
   Entry entry_of(const TensorView& tensor);
   uint32_t kind_of(const TensorView& tensor);
-  uint32_t source_of(const Slice& slice);
+  uint32_t source_of(const SourcePtr& source);
 
   std::vector<Entry> entries_;
   std::vector<Kind> kinds_;

@@ -27,6 +27,15 @@ constexpr uint64_t kDimension = 8;    // usize
 constexpr std::array<std::string_view, 15> kDTypes = {"BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
                                                       "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64"};
 
+const flat::StoredDType& dtype_of(size_t discriminant) {
+  static const auto table = [] {
+    std::array<const flat::StoredDType*, kDTypes.size()> rows{};
+    std::transform(kDTypes.begin(), kDTypes.end(), rows.begin(), flat::find_dtype);
+    return rows;
+  }();
+  return *table.at(discriminant);
+}
+
 // Decodes bincode's primitives, each with its claim.
 class Decoder {
  public:
@@ -138,9 +147,9 @@ Result<flat::Range> decode_info(Decoder& in, Tensor& tensor) {
   const uint64_t discriminant = TRY(in.discriminant());
   if (discriminant >= kDTypes.size())
     return failure(Code::corrupt, fmt::format("dtype {}, {} at most", discriminant, kDTypes.size() - 1));
-  const auto* const dtype = flat::find_dtype(kDTypes[static_cast<size_t>(discriminant)]);
-  tensor.dtype = dtype->dtype;
-  tensor.stored_dtype = dtype->stored;
+  const flat::StoredDType& dtype = dtype_of(static_cast<size_t>(discriminant));
+  tensor.dtype = dtype.dtype;
+  tensor.stored_dtype = dtype.stored;
   const uint64_t dimensions = TRY(in.count(1, kDimension));
   if (dimensions > kMaxDimensions)
     return failure(Code::corrupt, fmt::format("shape: {} dimensions, {} at most", dimensions, kMaxDimensions));
@@ -161,9 +170,9 @@ Result<void> decode_release(Decoder& in, flat::Header& header) {
   // Reserved memory is charged when it is used: untouched pages take none.
   header.tensors.reserve(static_cast<size_t>(count));
   bool unnamed = false;
+  Tensor tensor;  // its memory is used again
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kNamedTensor);
-    Tensor tensor;
     tensor.name = TRY(about(decode_name(in, unnamed), "tensor {}: name", i));
     const auto range = decode_info(in, tensor);
     if (!range) return tl::unexpected(about(range, "tensor {} {}", i, quoted(tensor.name)).error());
@@ -216,9 +225,9 @@ Result<void> decode_legacy(Cursor& cursor, Decoder& in, flat::Header& header) {
   Decoder again(list);
   TRY_VOID(again.count(4, kTensorInfo));
   header.tensors.reserve(static_cast<size_t>(count));
+  Tensor tensor;  // its memory is used again
   for (std::string& name : names) {
     again.element(kTensorInfo);
-    Tensor tensor;
     tensor.name = std::move(name);
     const flat::Range range = TRY(decode_info(again, tensor));
     TRY_VOID(header.add(tensor, range));

@@ -164,8 +164,10 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
   if (const uint64_t there = file->size() - kPrefix - length; end != there)
     return failure(Code::corrupt, fmt::format("tensors of {} bytes in all, {} bytes after the header", end, there));
   TensorList& tensors = header.tensors;
-  for (size_t i = 0; i < tensors.size(); ++i)
-    tensors.set_source(i, TRY(slice(file, kPrefix + length + tensors.offset(i), tensors.nbytes(i))));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const uint64_t from = kPrefix + length + tensors.offset(i);
+    tensors.set_source(i, file, {from, from + tensors.nbytes(i)});
+  }
   return {};
 }
 

@@ -155,7 +155,7 @@ class FileReader {
     constexpr size_t kMaxGgmlDimensions = 4;  // GGML_MAX_DIMS
     auto name = read_string(cursor_, file_.dialect, kMaxNameLength);
     if (!name) return naming<void>(fmt::format("tensor {}", position), tl::unexpected(name.error()));
-    Tensor tensor;
+    Tensor& tensor = tensor_;
     tensor.name = std::move(*name);
     const auto offset = read_rest(tensor);
     if (!offset) return naming<void>(fmt::format("tensor {}", quoted(tensor.name)), tl::unexpected(offset.error()));
@@ -193,6 +193,7 @@ class FileReader {
   BudgetPtr budget_;
   File file_{};
   std::set<std::string> seen_;
+  Tensor tensor_;  // that was read last: its memory is used again
   uint64_t room_ = kMaxInlineBytes;
   uint64_t document_bytes_ = 0;
 };

@@ -93,15 +93,18 @@ class TensorPlacer {
       spelled.stored_dtype = strange.spelling;
       tensors.replace(tensor, spelled);
     }
-    const auto range = range_of(offset, tensor);
-    tensors.set_source(tensor, range.value_or(Slice()));
-    if (!range) file_.warnings.add("tensor {}: {}", quoted(tensors.name(tensor)), range.error().message);
+    if (const auto range = range_of(offset, tensor)) {
+      tensors.set_source(tensor, bytes_, *range);
+    } else {
+      tensors.set_source(tensor, Slice());
+      file_.warnings.add("tensor {}: {}", quoted(tensors.name(tensor)), range.error().message);
+    }
     if (offset % file_.alignment != 0)
       file_.warnings.add("tensor {}: offset {} is not a multiple of {}", quoted(tensors.name(tensor)), offset,
                          file_.alignment);
   }
 
-  Result<Slice> range_of(uint64_t offset, size_t tensor) {
+  Result<ByteRange> range_of(uint64_t offset, size_t tensor) {
     const DType& dtype = *model_.tensors.dtype(tensor);
     const ShapeView shape = model_.tensors.shape(tensor);
     const auto size = size_in_bytes(dtype, shape);
@@ -112,11 +115,11 @@ class TensorPlacer {
       begin = std::min(begin, bytes_->size());
     if (overflows || begin > bytes_->size())
       return failure(Code::corrupt, fmt::format("offset {} is outside the file", offset));
-    if (&dtype == &kUnknownDType) return slice(bytes_, begin, up_to_the_next(offset));
+    if (&dtype == &kUnknownDType) return ByteRange{begin, begin + up_to_the_next(offset)};
     if (!size) return failure(Code::corrupt, why_no_size(dtype, shape));
     if (*size > bytes_->size() - begin)
       return failure(Code::corrupt, fmt::format("{} bytes left, {} needed", bytes_->size() - begin, *size));
-    return slice(bytes_, begin, *size);
+    return ByteRange{begin, begin + *size};
   }
 
   // The offsets of all tensors from `first` on, if one of them has an unknown type and so no size of its own.
