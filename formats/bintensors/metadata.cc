@@ -61,12 +61,12 @@ class Decoder {
     return byte == 1;
   }
 
-  Result<std::string> text() {
+  Result<void> text(std::string& out) {
     const uint64_t size = TRY(number());
     TRY_VOID(claim(size, 1));
-    std::string text = TRY(cursor_.text(size));
-    if (!is_utf8(text)) return failure(Code::corrupt, fmt::format("{} is not UTF-8", quoted(text)));
-    return text;
+    TRY_VOID(cursor_.read_text(size, out));
+    if (!is_utf8(out)) return failure(Code::corrupt, fmt::format("{} is not UTF-8", quoted(out)));
+    return {};
   }
 
   /// The length of a list whose elements take at least `smallest` bytes in the file and claim `claimed`.
@@ -126,8 +126,9 @@ Result<Map> decode_map(Decoder& in, Charges& charges) {
     return failure(Code::corrupt, fmt::format("metadata of {} values, {} at most", count, flat::kMaxMetadataValues));
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kTextPair);
-    std::string key = TRY(about(in.text(), "key {}", i));
-    std::string value = TRY(about(in.text(), "the value of key {}", quoted(key)));
+    std::string key, value;
+    TRY_VOID(about(in.text(key), "key {}", i));
+    TRY_VOID(about(in.text(value), "the value of key {}", quoted(key)));
     TRY_VOID(charges.charge(Cost::value, 2));
     TRY_VOID(charges.charge(Cost::kept, key.size() + value.size()));
     map.append(std::move(key), std::move(value));
@@ -137,10 +138,10 @@ Result<Map> decode_map(Decoder& in, Charges& charges) {
 }
 
 // A tensor's name. The second empty one is refused at once: an entry without a name is much smaller than its Tensor.
-Result<std::string> decode_name(Decoder& in, bool& unnamed) {
-  std::string name = TRY(in.text());
+Result<void> decode_name(Decoder& in, bool& unnamed, std::string& name) {
+  TRY_VOID(in.text(name));
   if (name.empty() && std::exchange(unnamed, true)) return failure(Code::corrupt, "the second that is empty");
-  return name;
+  return {};
 }
 
 Result<flat::Range> decode_info(Decoder& in, Tensor& tensor) {
@@ -173,7 +174,7 @@ Result<void> decode_release(Decoder& in, flat::Header& header) {
   Tensor tensor;  // its memory is used again
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kNamedTensor);
-    tensor.name = TRY(about(decode_name(in, unnamed), "tensor {}: name", i));
+    if (const auto named = decode_name(in, unnamed, tensor.name); !named) return about(named, "tensor {}: name", i);
     const auto range = decode_info(in, tensor);
     if (!range) return tl::unexpected(about(range, "tensor {} {}", i, quoted(tensor.name)).error());
     TRY_VOID(header.add(tensor, *range));
@@ -203,7 +204,8 @@ Result<std::vector<std::string>> decode_index(Decoder& in, uint64_t tensors, Cha
   bool unnamed = false;
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kNamedIndex);
-    std::string name = TRY(about(decode_name(in, unnamed), "name {}", i));
+    std::string name;
+    TRY_VOID(about(decode_name(in, unnamed, name), "name {}", i));
     const uint64_t index = TRY(about(in.number(), "name {}: index", i));
     if (index >= tensors)
       return failure(Code::corrupt, fmt::format("name {}: index {} of {} tensors", quoted(name), index, tensors));

@@ -25,17 +25,23 @@ Result<void> Cursor::fill(size_t wanted) {
 }
 
 Result<std::string> Cursor::text(uint64_t size) {
+  std::string out;
+  TRY_VOID(read_text(size, out));
+  return out;
+}
+
+Result<void> Cursor::read_text(uint64_t size, std::string& out) {
   if (size > left())
     return failure(Code::corrupt, fmt::format("a string of {} bytes at {}, {} left", size, position(), left()));
   if (size > buffer_.size() - at_ && size <= kBufferSize) TRY_VOID(fill(static_cast<size_t>(size)));
   if (size <= buffer_.size() - at_) {
     const auto* begin = reinterpret_cast<const char*>(buffer_.data() + at_);
     at_ += static_cast<size_t>(size);
-    return std::string(begin, static_cast<size_t>(size));
+    out.assign(begin, static_cast<size_t>(size));
+    return {};
   }
-  std::string out = TRY(read_text(source_, position(), size));
-  TRY_VOID(skip(size));
-  return out;
+  out = TRY(weightfs::read_text(source_, position(), size));
+  return skip(size);
 }
 
 Result<void> Cursor::skip(uint64_t size) {
