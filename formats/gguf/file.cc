@@ -79,8 +79,8 @@ class FileReader {
 
   Result<void> read_entry(uint64_t position) {
     const uint64_t begin_of_entry = cursor_.position();
-    const std::string key =
-        TRY(naming(fmt::format("key {}", position), read_string(cursor_, file_.dialect, kMaxNameLength)));
+    std::string key;
+    TRY_VOID(naming(fmt::format("key {}", position), read_string(cursor_, file_.dialect, kMaxNameLength, key)));
     const uint64_t begin = cursor_.position();
     StoredValue stored =
         TRY(naming(fmt::format("key {}", quoted(key)), read_value(cursor_, file_.dialect, room_, *budget_)));
@@ -153,10 +153,9 @@ class FileReader {
   Result<void> read_tensor(uint64_t position) {
     constexpr size_t kMaxGgmlName = 63;       // GGML_MAX_NAME, less its NUL
     constexpr size_t kMaxGgmlDimensions = 4;  // GGML_MAX_DIMS
-    auto name = read_string(cursor_, file_.dialect, kMaxNameLength);
-    if (!name) return naming<void>(fmt::format("tensor {}", position), tl::unexpected(name.error()));
     Tensor& tensor = tensor_;
-    tensor.name = std::move(*name);
+    if (auto name = read_string(cursor_, file_.dialect, kMaxNameLength, tensor.name); !name)
+      return naming(fmt::format("tensor {}", position), std::move(name));
     const auto offset = read_rest(tensor);
     if (!offset) return naming<void>(fmt::format("tensor {}", quoted(tensor.name)), tl::unexpected(offset.error()));
     TRY_VOID(charges_.charge(Cost::tensor));

@@ -250,11 +250,11 @@ Result<uint64_t> read_count(Cursor& cursor, const Dialect& dialect) {
   return TRY(cursor.number<uint32_t>());
 }
 
-Result<std::string> read_string(Cursor& cursor, const Dialect& dialect, uint64_t longest) {
+Result<void> read_string(Cursor& cursor, const Dialect& dialect, uint64_t longest, std::string& out) {
   const uint64_t size = TRY(read_count(cursor, dialect));
   if (size > longest && size <= cursor.left())
     return failure(Code::corrupt, fmt::format("a name of {} bytes, at most {} are read", size, longest));
-  return cursor.text(size);
+  return cursor.read_text(size, out);
 }
 
 Result<StoredValue> read_value(Cursor& cursor, const Dialect& dialect, uint64_t& room, Budget& budget) {

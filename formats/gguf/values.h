@@ -48,8 +48,8 @@ struct Dialect {
 /// Reads a count or length.
 Result<uint64_t> read_count(Cursor& cursor, const Dialect& dialect);
 
-/// Reads a string: its length, then its bytes. Fails with corrupt if it is longer than `longest`.
-Result<std::string> read_string(Cursor& cursor, const Dialect& dialect, uint64_t longest);
+/// Reads a string into `out`: its length, then its bytes. Fails with corrupt if it is longer than `longest`.
+Result<void> read_string(Cursor& cursor, const Dialect& dialect, uint64_t longest, std::string& out);
 
 /// A value of the metadata: its place in the file and, if it is short, its content.
 struct StoredValue {
