@@ -13,14 +13,6 @@
 namespace weightfs::download {
 namespace {
 
-std::optional<uint64_t> number(std::string_view digits) {
-  uint64_t value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stopped, error] = std::from_chars(digits.data(), end, value);
-  if (digits.empty() || error != std::errc{} || stopped != end) return std::nullopt;
-  return value;
-}
-
 constexpr size_t kMaxTag = 500;
 constexpr size_t kMaxMessage = 300;  // of a server's error message
 
@@ -37,12 +29,12 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   const std::string_view span = text.substr(kUnit.size(), slash - kUnit.size());
   const std::string_view total = text.substr(slash + 1);
   ContentRange range;
-  range.total = number(total);
+  range.total = parse_number<uint64_t>(total);
   if (!range.total && total != "*") return std::nullopt;
   if (span == "*") return range.total ? std::optional(range) : std::nullopt;
   const size_t dash = std::min(span.find('-'), span.size());
-  range.first = number(span.substr(0, dash));
-  range.last = number(span.substr(std::min(dash + 1, span.size())));
+  range.first = parse_number<uint64_t>(span.substr(0, dash));
+  range.last = parse_number<uint64_t>(span.substr(std::min(dash + 1, span.size())));
   if (!range.first || !range.last || *range.first > *range.last || *range.last == UINT64_MAX) return std::nullopt;
   if (range.total && *range.last >= *range.total) return std::nullopt;
   return range;
@@ -51,7 +43,8 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
 std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
                                                            std::chrono::system_clock::time_point now) {
   constexpr int64_t kDay = 24 * 60 * 60;
-  if (const auto seconds = number(text)) return std::chrono::seconds(std::min<uint64_t>(*seconds, kDay));
+  if (const auto seconds = parse_number<uint64_t>(text))
+    return std::chrono::seconds(std::min<uint64_t>(*seconds, kDay));
   std::tm date{};
   const std::string date_text(text);
   const char* const end = ::strptime(date_text.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
@@ -67,7 +60,8 @@ std::optional<std::chrono::milliseconds> parse_rate_limit(std::string_view text)
     while (parameter.starts_with(' ')) parameter.remove_prefix(1);
     if (!parameter.starts_with("t=")) continue;
     parameter = parameter.substr(2, parameter.find_first_of(";, ", 2) - 2);
-    if (const auto seconds = number(parameter)) return std::chrono::seconds(std::min(*seconds, kDaySeconds));
+    if (const auto seconds = parse_number<uint64_t>(parameter))
+      return std::chrono::seconds(std::min(*seconds, kDaySeconds));
   }
   return std::nullopt;
 }
@@ -85,7 +79,7 @@ bool is_encoded(const http::Response& response) {
 std::optional<uint64_t> content_length(const http::Response& response) {
   // With a Transfer-Encoding a Content-Length means nothing (RFC 9112, section 6.3).
   if (is_encoded(response) || response.header("transfer-encoding")) return std::nullopt;
-  return number(response.header("content-length").value_or(""));
+  return parse_number<uint64_t>(response.header("content-length").value_or(""));
 }
 
 std::string_view unquoted(std::string_view etag) {

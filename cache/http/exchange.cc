@@ -9,8 +9,6 @@
 #include <cctype>
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
-#include <initializer_list>
 #include <new>
 #include <stop_token>
 #include <utility>
@@ -68,12 +66,6 @@ constexpr long kSmallBuffer = 64 * 1024;
 constexpr int kManyExchanges = 8;
 constexpr int kStopPollMs = 100;  // ms
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpace);
-  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
-
 // A message of a library or the system, to follow a colon.
 std::string uncapitalized(std::string text) {
   if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0)
@@ -83,13 +75,6 @@ std::string uncapitalized(std::string text) {
 
 std::string human_time(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
-}
-
-// The certificates to trust instead of the system's, from the environment like curl(1); null if there are none.
-const char* certificates(std::initializer_list<const char*> variables) {
-  for (const char* const variable : variables)
-    if (const char* const path = std::getenv(variable); path != nullptr && *path != '\0') return path;
-  return nullptr;
 }
 
 struct HeaderListDeleter {
@@ -297,8 +282,10 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   set(CURLOPT_SSLVERSION, long{CURL_SSLVERSION_TLSv1_2});
   set(CURLOPT_PROXY, proxy_.c_str());
   set(CURLOPT_NOPROXY, "");  // already applied
-  if (const char* const file = certificates({"CURL_CA_BUNDLE", "SSL_CERT_FILE"})) set(CURLOPT_CAINFO, file);
-  if (const char* const folder = certificates({"SSL_CERT_DIR"})) set(CURLOPT_CAPATH, folder);
+  // Certificates to trust instead of the system's, like curl(1).
+  const std::string file = environment({"CURL_CA_BUNDLE", "SSL_CERT_FILE"});
+  if (!file.empty()) set(CURLOPT_CAINFO, file.c_str());
+  if (const std::string folder = environment("SSL_CERT_DIR"); !folder.empty()) set(CURLOPT_CAPATH, folder.c_str());
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_QUICK_EXIT, 1L);  // do not wait for a DNS timeout after cancellation
   set(CURLOPT_CONNECTTIMEOUT_MS, connect_timeout);

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 #include <optional>
 #include <string_view>
 
@@ -14,12 +12,6 @@
 
 namespace weightfs::http {
 namespace {
-
-std::string first_set(std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
-  return "";
-}
 
 // A name in lower case, without leading and trailing dots.
 std::string normalized_name(std::string_view name) {
@@ -78,9 +70,9 @@ bool is_exempt(const std::string& host, const std::string& list) {
 }  // namespace
 
 std::string proxy_of(const std::string& scheme, const std::string& host) {
-  std::string proxy = scheme == "https" ? first_set({"https_proxy", "HTTPS_PROXY"}) : first_set({"http_proxy"});
-  if (proxy.empty()) proxy = first_set({"all_proxy", "ALL_PROXY"});
-  return proxy.empty() || is_exempt(host, first_set({"no_proxy", "NO_PROXY"})) ? "" : proxy;
+  std::string proxy = scheme == "https" ? environment({"https_proxy", "HTTPS_PROXY"}) : environment("http_proxy");
+  if (proxy.empty()) proxy = environment({"all_proxy", "ALL_PROXY"});
+  return proxy.empty() || is_exempt(host, environment({"no_proxy", "NO_PROXY"})) ? "" : proxy;
 }
 
 }  // namespace weightfs::http

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/text.h"
 #include "cache/address_policy.h"
@@ -14,11 +13,6 @@ namespace {
 constexpr const char* kDefaultEndpoint = "https://huggingface.co";
 
 constexpr size_t kMaxTokenSize = 8 * 1024;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // The values that huggingface_hub takes as true.
 bool is_true(const char* name) {
@@ -32,11 +26,6 @@ std::string home_path() {
   if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/huggingface";
   const std::string home = environment("HOME");
   return home.empty() ? "" : home + "/.cache/huggingface";
-}
-
-std::string trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  return begin == text.npos ? "" : std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin));
 }
 
 // A token in the Authorization header. It is never shown.
@@ -73,7 +62,7 @@ Result<Token> token_of_user() {
   if (is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return Token{};
   Token token;
   for (const char* const name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
-    if (token.text.empty()) token = {trimmed(environment(name)), fmt::format("${}", name)};
+    if (token.text.empty()) token = {std::string(trimmed(environment(name))), fmt::format("${}", name)};
   if (token.text.empty()) {
     token.from = token_path();
     const auto file = weightfs::open_file(token.from);

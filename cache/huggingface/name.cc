@@ -112,12 +112,7 @@ Result<std::string> checked_path(std::string_view path, std::string_view text) {
   if (path.starts_with('/')) return invalid_name(text, "not a path in the repository");
   if (path.ends_with('/')) path.remove_suffix(1);
   if (path.size() > kMaxPath) return invalid_name(text, "the path is too long");
-  for (std::string_view rest = path; !rest.empty();) {
-    const bool has_slash = rest.find('/') != rest.npos;
-    const std::string_view component = cut_component(rest);
-    if (component.empty() || component == "." || component == ".." || (has_slash && rest.empty()))
-      return invalid_name(text, "not a path in the repository");
-  }
+  if (!path.empty() && !is_plain_path(path)) return invalid_name(text, "not a path in the repository");
   return std::string(path);
 }
 

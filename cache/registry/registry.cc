@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "base/text.h"
@@ -217,8 +216,8 @@ std::optional<FetchedManifest> load_manifest(BlobStore& store, const std::string
 }
 
 std::string existing_path(const char* variable, const std::string& below) {
-  const char* directory = std::getenv(variable);
-  if (directory == nullptr || *directory == '\0') return {};
+  const std::string directory = environment(variable);
+  if (directory.empty()) return {};
   const std::string path = directory + below;
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 ? path : std::string();
@@ -227,10 +226,9 @@ std::string existing_path(const char* variable, const std::string& below) {
 }  // namespace
 
 CredentialPaths CredentialPaths::of_user() {
-  const char* docker = std::getenv("DOCKER_CONFIG");
-  const bool is_set = docker != nullptr && *docker != '\0';
-  return {existing_path("HOME", "/.ollama/id_ed25519"),
-          is_set ? existing_path("DOCKER_CONFIG", "/config.json") : existing_path("HOME", "/.docker/config.json")};
+  return {existing_path("HOME", "/.ollama/id_ed25519"), environment("DOCKER_CONFIG").empty()
+                                                            ? existing_path("HOME", "/.docker/config.json")
+                                                            : existing_path("DOCKER_CONFIG", "/config.json")};
 }
 
 Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr& store, const http::ClientPtr& http,

@@ -46,10 +46,8 @@ std::optional<std::string> referenced(std::string_view name) {
   name.remove_prefix(1);
   const bool is_hex = name.starts_with('x');
   if (is_hex) name.remove_prefix(1);
-  uint32_t code = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), code, is_hex ? 16 : 10);
-  if (name.empty() || error != std::errc{} || end != name.data() + name.size()) return std::nullopt;
-  return utf8_of(code);
+  const auto code = parse_number<uint32_t>(name, is_hex ? 16 : 10);
+  return code ? utf8_of(*code) : std::nullopt;
 }
 
 class XmlScanner {
@@ -207,12 +205,11 @@ struct ListedTexts {
 Result<Object> object_of(const ListedTexts& texts, bool is_encoded) {
   Object object;
   auto key = is_encoded ? url_decoded(texts.key) : texts.key;
-  const char* const end = texts.size.data() + texts.size.size();
-  const auto [stopped, error] = std::from_chars(texts.size.data(), end, object.size);
-  if (!key || key->empty() || texts.size.empty() || error != std::errc{} || stopped != end ||
-      object.size > uint64_t{INT64_MAX})
+  const auto size = parse_number<uint64_t>(texts.size);
+  if (!key || key->empty() || !size || *size > uint64_t{INT64_MAX})
     return failure(Code::corrupt, fmt::format("invalid entry {} in the listing", quoted(texts.key)));
   object.key = std::move(*key);
+  object.size = *size;
   object.etag = etag_of(texts.etag);
   object.modified = iso_time(texts.modified);
   return object;
