@@ -76,6 +76,28 @@ std::string printable_url(const std::string& url) {
   return printable(part(parts, CURLUPART_URL));
 }
 
+std::string url_encoded(std::string_view text, std::string_view kept) {
+  std::string out;
+  for (const char c : text) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                          std::string_view("-._~").find(c) != std::string_view::npos || kept.find(c) != kept.npos;
+    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+std::string url_decoded(std::string_view text, bool* is_valid) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view digits = text.substr(i + 1, 2);
+    const auto byte = text[i] == '%' && digits.size() == 2 ? parse_number<uint8_t>(digits, 16) : std::nullopt;
+    if (text[i] == '%' && !byte && is_valid != nullptr) *is_valid = false;
+    out += byte ? static_cast<char>(*byte) : text[i];
+    if (byte) i += digits.size();
+  }
+  return out;
+}
+
 bool may_redirect(const std::string& from, const std::string& to) {
   const auto is_https = [](const std::string& url) { return origin_of(url).substr(0, 8) == "https://"; };
   return is_https(to) || !is_https(from);

@@ -39,43 +39,9 @@ class FixedAuthorization final : public http::Credentials {
   const std::string what_;
 };
 
-std::string percent_encoded(std::string_view text) {
-  constexpr char kHex[] = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
-                       c == '_' || c == '.' || c == '~';
-    const auto byte = static_cast<uint8_t>(c);
-    if (plain)
-      out += c;
-    else if (c == ' ')
-      out += '+';
-    else
-      out += {'%', kHex[byte >> 4], kHex[byte & 15]};
-  }
-  return out;
-}
-
-// The value of a hex digit; negative for any other character.
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool escape =
-        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
-    if (escape) {
-      out += static_cast<char>(hex_digit(text[i + 1]) << 4 | hex_digit(text[i + 2]));
-      i += 2;
-    } else {
-      out += text[i] == '+' ? ' ' : text[i];
-    }
-  }
+std::string form_encoded(std::string_view text) {
+  std::string out = http::url_encoded(text, " ");
+  std::ranges::replace(out, ' ', '+');
   return out;
 }
 
@@ -89,12 +55,13 @@ void split(std::string_view text, char separator, Each each) {
   }
 }
 
-Parameters parse_query(std::string_view query) {
+Parameters parse_query(std::string query) {
+  std::ranges::replace(query, '+', ' ');
   Parameters out;
   split(query, '&', [&](std::string_view part) {
     const size_t equals = std::min(part.find('='), part.size());
-    out.emplace_back(percent_decoded(part.substr(0, equals)),
-                     percent_decoded(part.substr(std::min(equals + 1, part.size()))));
+    out.emplace_back(http::url_decoded(part.substr(0, equals)),
+                     http::url_decoded(part.substr(std::min(equals + 1, part.size()))));
   });
   return out;
 }
@@ -154,7 +121,7 @@ std::string query_of(Parameters parameters) {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string out;
   for (const auto& [name, value] : parameters)
-    out += (out.empty() ? "" : "&") + percent_encoded(name) + "=" + percent_encoded(value);
+    out += (out.empty() ? "" : "&") + form_encoded(name) + "=" + form_encoded(value);
   return out;
 }
 
@@ -162,7 +129,7 @@ std::string token_url(const AuthChallenge& bearer, Parameters more) {
   std::string_view realm = bearer.parameter("realm");
   realm = realm.substr(0, realm.find('#'));
   const size_t question = std::min(realm.find('?'), realm.size());
-  Parameters all = parse_query(realm.substr(std::min(question + 1, realm.size())));
+  Parameters all = parse_query(std::string(realm.substr(std::min(question + 1, realm.size()))));
   if (const auto service = bearer.parameter("service"); !service.empty()) all.emplace_back("service", service);
   split(bearer.parameter("scope"), ' ', [&](std::string_view scope) { all.emplace_back("scope", scope); });
   std::move(more.begin(), more.end(), std::back_inserter(all));

@@ -77,7 +77,7 @@ std::optional<uint64_t> take_number(std::string_view& line) {
 }
 
 std::string query_of(const ObjectName& name) {
-  return name.version.empty() ? "" : "?versionId=" + encoded(name.version);
+  return name.version.empty() ? "" : "?versionId=" + http::url_encoded(name.version);
 }
 
 // Whether the response is of the named version. A store without versions ignores the parameter.
@@ -103,7 +103,7 @@ struct Bucket::Place {
   std::string url;
   std::shared_ptr<Signer> signer;
 
-  std::string object_url(std::string_view key) const { return fmt::format("{}/{}", url, encoded(key, "/")); }
+  std::string object_url(std::string_view key) const { return fmt::format("{}/{}", url, http::url_encoded(key, "/")); }
   download::Origin origin(const ObjectName& name) const {
     return {.url = object_url(name.key) + query_of(name), .credentials = signer, .error_text = error_text};
   }
@@ -126,9 +126,7 @@ class Bucket::ListedObject final : public Source {
   std::string identity() const override {
     return blobs::RemoteSource::identity_of(bucket_->place()->object_url(key_), {size_, etag_}).value_or("");
   }
-  VerifiedBy verification() const override {
-    return identity().empty() ? VerifiedBy::unpinned : VerifiedBy::transport;
-  }
+  VerifiedBy verification() const override { return identity().empty() ? VerifiedBy::unpinned : VerifiedBy::transport; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return TRY(open())->read(offset, out);
   }
@@ -313,7 +311,7 @@ Result<std::vector<Object>> Bucket::list(const std::string& prefix) {
   std::string text = place()->region + "\n";
   for (const Object& object : TRY(objects))
     text += fmt::format("{} {} {} {}\n", object.size, object.modified, object.etag.empty() ? "-" : object.etag,
-                        encoded(object.key, "/"));
+                        http::url_encoded(object.key, "/"));
   store_->save_text(saved_as("listing", prefix), text);
   return objects;
 }
@@ -324,9 +322,9 @@ Result<std::vector<Object>> Bucket::list_online(const std::string& prefix) {
   std::string token;
   for (size_t pages = 0; pages < kMaxPages; ++pages) {
     // The parameters are sorted, as the signature needs them.
-    const std::string from = token.empty() ? "" : fmt::format("continuation-token={}&", encoded(token));
+    const std::string from = token.empty() ? "" : fmt::format("continuation-token={}&", http::url_encoded(token));
     const std::string query =
-        fmt::format("?{}encoding-type=url&list-type=2&max-keys=1000&prefix={}", from, encoded(prefix));
+        fmt::format("?{}encoding-type=url&list-type=2&max-keys=1000&prefix={}", from, http::url_encoded(prefix));
     const Answer answer = TRY(request("", query, {}, kMaxPage));
     if (answer.page.head.status != 200) return tl::unexpected(error_of(answer, prefix));
     auto page = parse_listing(answer.page.body);
@@ -366,7 +364,7 @@ Result<std::vector<Object>> Bucket::list_saved(const std::string& prefix) {
     const auto size = take_number(text);
     const auto modified = take_number(text);
     const size_t space = text.find(' ');
-    const auto key = space == text.npos ? std::nullopt : url_decoded(text.substr(space + 1));
+    const auto key = space == text.npos ? std::nullopt : key_decoded(std::string(text.substr(space + 1)));
     if (!size || !modified || !key)
       return failure(Code::corrupt, fmt::format("{}: invalid saved listing", shown(prefix)));
     const std::string_view etag = text.substr(0, space);

@@ -3,11 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <optional>
 
 #include "base/text.h"
+#include "cache/url.h"
 
 namespace weightfs::s3 {
 namespace {
@@ -204,7 +204,7 @@ struct ListedTexts {
 
 Result<Object> object_of(const ListedTexts& texts, bool is_encoded) {
   Object object;
-  auto key = is_encoded ? url_decoded(texts.key) : texts.key;
+  auto key = is_encoded ? key_decoded(texts.key) : texts.key;
   const auto size = parse_number<uint64_t>(texts.size);
   if (!key || key->empty() || !size || *size > uint64_t{INT64_MAX})
     return failure(Code::corrupt, fmt::format("invalid entry {} in the listing", quoted(texts.key)));
@@ -219,23 +219,11 @@ Result<Object> object_of(const ListedTexts& texts, bool is_encoded) {
 
 Result<void> read_xml(std::string_view text, const XmlScanner::OnEnd& on_end) { return XmlScanner(text, on_end).run(); }
 
-std::optional<std::string> url_decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
-    if (text[i] == '+') {
-      out += ' ';
-    } else if (text[i] != '%') {
-      out += text[i];
-    } else if (i + 2 < text.size() &&
-               std::from_chars(&text[i + 1], &text[i + 1] + 2, value, 16).ptr == &text[i + 1] + 2) {
-      out += static_cast<char>(value);
-      i += 2;
-    } else {
-      return std::nullopt;
-    }
-  }
-  return out;
+std::optional<std::string> key_decoded(std::string text) {
+  std::ranges::replace(text, '+', ' ');
+  bool is_valid = true;
+  std::string key = http::url_decoded(text, &is_valid);
+  return is_valid ? std::optional(std::move(key)) : std::nullopt;
 }
 
 Result<ListingPage> parse_listing(std::string_view text) {

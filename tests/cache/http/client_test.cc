@@ -289,6 +289,23 @@ TEST(Url, ReferenceIsResolvedAgainstBase) {
   EXPECT_EQ(resolve_url("no base", "g"), "");
 }
 
+TEST(Url, EncodingKeepsUnreservedBytesOnly) {
+  EXPECT_EQ(url_encoded("aZ09-._~"), "aZ09-._~");
+  EXPECT_EQ(url_encoded("a/b c+d=e@%é\n!*'()"), "a%2Fb%20c%2Bd%3De%40%25%C3%A9%0A%21%2A%27%28%29");
+  EXPECT_EQ(url_encoded("a/b c", "/"), "a/b%20c");
+}
+
+TEST(Url, InvalidEscapeIsKept) {
+  bool is_valid = true;
+  EXPECT_EQ(url_decoded("a%2fb%C3%A9+%00", &is_valid), std::string("a/b\xC3\xA9+\0", 7));
+  EXPECT_TRUE(is_valid);
+  for (const char* text : {"%", "a%2", "%zz%2", "%-1", "%+1", "% 1", "%1"}) {
+    is_valid = true;
+    EXPECT_EQ(url_decoded(text, &is_valid), text);
+    EXPECT_FALSE(is_valid) << text;
+  }
+}
+
 TEST(Url, IsPrintedWithoutSecrets) {
   EXPECT_EQ(printable_url("https://me:pw@example.com:1/a?token=x#y"), "https://example.com:1/a");
   EXPECT_EQ(printable_url("https://example.com/\xC2\x9B"), "https://example.com/%c2%9b");
