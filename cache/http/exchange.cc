@@ -43,13 +43,14 @@ CurlHandlePtr new_curl_handle() {
   return CurlHandlePtr(new CurlHandle());
 }
 
-std::string AddressPolicy::refusal(const sockaddr& address) const {
-  const std::string_view use = special_use(address);
+std::string AddressPolicy::refusal(const std::optional<in6_addr>& address) const {
+  if (!address) return "refused: unknown address";
+  const std::string_view use = special_use(*address);
   if (loopback_only && use != "loopback")
-    return fmt::format("plain http to {} refused; use https or --insecure", printable_address(address));
+    return fmt::format("plain http to {} refused; use https or --insecure", printable_address(*address));
   if (public_only && !use.empty())
     return fmt::format("refused: {} is a {} address; {} must have public addresses; use --allow-private-urls",
-                       printable_address(address), use, subject);
+                       printable_address(*address), use, subject);
   return "";
 }
 
@@ -120,7 +121,6 @@ class HttpExchange {
     return !failed_;
   }
 
-  std::string connection_refusal(const sockaddr* address) const;
   Result<void> check_literal_address();
   Result<void> configure(CurlHandle& handle);
   Result<void> on_header_line(std::string_view line);
@@ -184,7 +184,7 @@ curl_socket_t HttpExchange::on_socket(void* self, curlsocktype, curl_sockaddr* a
   HttpExchange& exchange = of(self);
   std::string forbidden;
   const bool known = exchange.run_callback([&]() -> Result<void> {
-    if (exchange.proxy_.empty()) forbidden = exchange.policy_.refusal(address->addr);
+    if (exchange.proxy_.empty()) forbidden = exchange.policy_.refusal(address_of(address->addr));
     if (!forbidden.empty()) exchange.refusal_ = forbidden;
     return {};
   });
@@ -198,18 +198,13 @@ int HttpExchange::on_connected(void* self, char* remote, char*, int, int) {
   exchange.connected_ = true;
   const bool allowed = exchange.run_callback([&]() -> Result<void> {
     const auto address = literal_address(exchange.proxy_.empty() ? remote : exchange.url_.host);
-    const auto* const any = address ? reinterpret_cast<const sockaddr*>(&*address) : nullptr;
-    exchange.is_public_ = any == nullptr ? !exchange.proxy_.empty() : special_use(*any).empty();
-    exchange.refusal_ = exchange.connection_refusal(any);
+    exchange.is_public_ = address ? special_use(*address).empty() : !exchange.proxy_.empty();
+    // Through a proxy, literals were checked before.
+    exchange.refusal_ = exchange.proxy_.empty() ? exchange.policy_.refusal(address) : "";
     if (!exchange.refusal_.empty()) return tl::unexpected(exchange.error(Code::unsupported, exchange.refusal_));
     return {};
   });
   return allowed ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
-}
-
-std::string HttpExchange::connection_refusal(const sockaddr* address) const {
-  if (!proxy_.empty()) return "";  // literals were checked before
-  return address == nullptr ? "refused: unknown address" : policy_.refusal(*address);
 }
 
 Result<void> HttpExchange::on_header_line(std::string_view line) {
@@ -261,7 +256,7 @@ Result<void> HttpExchange::check_literal_address() {
   const auto address = literal_address(url_.host);
   if (!address && policy_.loopback_only && !proxy_.empty())
     return tl::unexpected(error(Code::unsupported, "plain http through a proxy refused; use https or --insecure"));
-  const std::string forbidden = address ? policy_.refusal(reinterpret_cast<const sockaddr&>(*address)) : "";
+  const std::string forbidden = address ? policy_.refusal(address) : "";
   if (!forbidden.empty()) return tl::unexpected(error(Code::unsupported, forbidden));
   return {};
 }

@@ -2,9 +2,10 @@
 // connection is checked against the address policy of the URL.
 #pragma once
 
-#include <sys/socket.h>
+#include <netinet/in.h>
 
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -31,7 +32,7 @@ struct AddressPolicy {
   std::string_view subject = {};
 
   /// The reason why an address is refused; empty if it is allowed.
-  std::string refusal(const sockaddr& address) const;
+  std::string refusal(const std::optional<in6_addr>& address) const;
 };
 
 /// A libcurl handle with its open connections.

@@ -1,9 +1,6 @@
 #include "cache/http/proxy.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstring>
 #include <optional>
 #include <string_view>
 
@@ -20,34 +17,7 @@ std::string normalized_name(std::string_view name) {
   return lower_case(name);
 }
 
-std::string_view bytes_of(const sockaddr_storage& address) {
-  const auto* begin = reinterpret_cast<const char*>(&address);
-  return address.ss_family == AF_INET ? std::string_view(begin + offsetof(sockaddr_in, sin_addr), 4)
-                                      : std::string_view(begin + offsetof(sockaddr_in6, sin6_addr), 16);
-}
-
-bool have_common_prefix(std::string_view a, std::string_view b, size_t bits) {
-  for (size_t i = 0; i < bits; ++i)
-    if (((a[i / 8] ^ b[i / 8]) & (0x80 >> (i % 8))) != 0) return false;
-  return true;
-}
-
-// "10.0.0.0/8", "fd00::1".
-bool is_in(const sockaddr_storage& host, const std::string& network) {
-  const size_t slash = network.find('/');
-  const auto named = literal_address(network.substr(0, slash));
-  if (!named || named->ss_family != host.ss_family) return false;
-  size_t bits = bytes_of(host).size() * 8;
-  if (slash != std::string::npos) {
-    size_t given = 0;
-    const char* const end = network.data() + network.size();
-    if (std::from_chars(network.data() + slash + 1, end, given).ptr != end || given > bits) return false;
-    bits = given;
-  }
-  return have_common_prefix(bytes_of(host), bytes_of(*named), bits);
-}
-
-bool matches(const std::string& host, const std::optional<sockaddr_storage>& address, const std::string& entry) {
+bool matches(const std::string& host, const std::optional<in6_addr>& address, const std::string& entry) {
   if (entry == "*") return true;
   if (address && is_in(*address, entry)) return true;
   const std::string name = normalized_name(host);
