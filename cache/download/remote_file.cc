@@ -40,7 +40,7 @@ bool is_inconclusive(const http::Response& response) {
 
 std::optional<uint64_t> reported_size(const http::Response& response) {
   if (response.status == 200) return content_length(response);
-  const auto range = parse_content_range(response.header("content-range").value_or(""));
+  const auto range = parse_content_range(response.header("content-range"));
   const bool has_range = response.status == 206 || response.status == 416;  // 416: the file is empty
   return has_range && range && !is_encoded(response) ? range->total : std::nullopt;
 }
@@ -114,7 +114,7 @@ class RemoteFile::Get {
 
   Result<void> on_response(const http::Response& response) {
     // A Content-Range counts with status 200, too: some proxies send it.
-    const auto range = is_ranged_ ? parse_content_range(response.header("content-range").value_or("")) : std::nullopt;
+    const auto range = is_ranged_ ? parse_content_range(response.header("content-range")) : std::nullopt;
     if ((response.status == 206 && is_ranged_) || (response.status == 200 && range)) return on_part(response, range);
     if (response.status == 200) return on_whole(response);
     if (response.status == 412 || (response.status == 416 && file_.name_.empty()))
@@ -140,9 +140,10 @@ class RemoteFile::Get {
   Result<void> on_part(const http::Response& response, const std::optional<ContentRange>& range) {
     const bool fits = range && range->first && *range->first == range_.from && *range->last < range_.to;
     if (!fits) {
-      Outcome outcome = give_up(
-          Code::corrupt, fmt::format("{}: requested bytes from {}, got content-range {}", printable(), range_.from,
-                                     quoted(std::string(response.header("content-range").value_or("nothing")))));
+      const std::string_view sent = response.header("content-range");
+      Outcome outcome =
+          give_up(Code::corrupt, fmt::format("{}: requested bytes from {}, got content-range {}", printable(),
+                                             range_.from, quoted(sent.empty() ? "nothing" : sent)));
       // A server whose ranges were never right may send the whole file.
       if (!state_.has_ranges) outcome.next = Next::retry_now;
       if (!state_.has_ranges) file_.change_state(index_, [](OriginState& state) { state.has_ranges = false; });
@@ -455,7 +456,7 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
     return enough();
   };
   const auto on_response = [&](const http::Response& response) -> Result<void> {
-    const auto range = parse_content_range(response.header("content-range").value_or(""));
+    const auto range = parse_content_range(response.header("content-range"));
     const bool is_part = range && range->first == 0U && range->total && !is_encoded(response);
     const auto length = response.status == 200 ? content_length(response) : std::nullopt;
     if (response.status == 304 && known) {

@@ -67,19 +67,19 @@ std::optional<std::chrono::milliseconds> parse_rate_limit(std::string_view text)
 }
 
 std::optional<std::chrono::milliseconds> requested_delay(const http::Response& response) {
-  const auto delay = parse_retry_after(response.header("retry-after").value_or(""), std::chrono::system_clock::now());
-  return delay || response.status != 429 ? delay : parse_rate_limit(response.header("ratelimit").value_or(""));
+  const auto delay = parse_retry_after(response.header("retry-after"), std::chrono::system_clock::now());
+  return delay || response.status != 429 ? delay : parse_rate_limit(response.header("ratelimit"));
 }
 
 bool is_encoded(const http::Response& response) {
-  const std::string_view encoding = response.header("content-encoding").value_or("");
+  const std::string_view encoding = response.header("content-encoding");
   return !encoding.empty() && encoding != "identity";
 }
 
 std::optional<uint64_t> content_length(const http::Response& response) {
   // With a Transfer-Encoding a Content-Length means nothing (RFC 9112, section 6.3).
-  if (is_encoded(response) || response.header("transfer-encoding")) return std::nullopt;
-  return parse_number<uint64_t>(response.header("content-length").value_or(""));
+  if (is_encoded(response) || !response.header("transfer-encoding").empty()) return std::nullopt;
+  return parse_number<uint64_t>(response.header("content-length"));
 }
 
 std::string_view unquoted(std::string_view etag) {
@@ -88,8 +88,8 @@ std::string_view unquoted(std::string_view etag) {
 
 FileVersion version_of(const http::Response& response, uint64_t size) {
   FileVersion version{size};
-  const std::string_view etag = is_encoded(response) ? "" : response.header("etag").value_or("");
-  const std::string_view modified = response.header("last-modified").value_or("");
+  const std::string_view etag = is_encoded(response) ? "" : response.header("etag");
+  const std::string_view modified = response.header("last-modified");
   if (modified.size() <= kMaxTag) version.weak = modified;
   if (is_plain(etag) && etag.starts_with("W/"))
     version.weak = fmt::format("{} {}", etag, version.weak);
@@ -150,8 +150,8 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
     const std::string identity = credentials->description();
     outcome.error.message += fmt::format(" ({})", identity.empty() ? "tried anonymously" : identity);
   }
-  if (const auto reason = response.header("x-error-message"); reason && !reason->empty())
-    outcome.error.message += ", " + printable(reason->substr(0, kMaxMessage));
+  if (const std::string_view reason = response.header("x-error-message"); !reason.empty())
+    outcome.error.message += ", " + printable(reason.substr(0, kMaxMessage));
   if (status == 408 || status == 425 || status == 429 || status >= 500) {
     outcome.next = Outcome::Next::retry_later;
     outcome.retry_after = requested_delay(response);

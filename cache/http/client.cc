@@ -134,7 +134,7 @@ Result<void> Client::perform(const Request& request, const ResponseHandler& hand
     if (chain.redirects == 0) chain.began_public = result.response.from_public;
     if (result.kind == ExchangeResult::Kind::final) return {};
     if (result.kind == ExchangeResult::Kind::redirect) {
-      TRY_VOID(chain.follow(*result.response.header("location")));
+      TRY_VOID(chain.follow(result.response.header("location")));
     } else {
       chain.was_challenged = true;
       if (!TRY(answer_challenge(chain, result.response, authorization, stop))) return deliver(result, handler);
@@ -144,11 +144,10 @@ Result<void> Client::perform(const Request& request, const ResponseHandler& hand
   return failure(Code::resource, "out of memory");
 }
 
-std::optional<std::string_view> Response::header(std::string_view name) const {
+std::string_view Response::header(std::string_view name) const {
   const auto found =
       std::find_if(headers.begin(), headers.end(), [&](const auto& header) { return header.first == name; });
-  if (found == headers.end()) return std::nullopt;
-  return found->second;
+  return found == headers.end() ? std::string_view() : found->second;
 }
 
 }  // namespace weightfs::http

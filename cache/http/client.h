@@ -88,8 +88,8 @@ struct Response {
   std::string url;                                           ///< the final URL after redirects
   bool from_public = false;                                  ///< the server's address is known to be public
 
-  /// The first header of this name (in lower case).
-  std::optional<std::string_view> header(std::string_view name) const;
+  /// The first header of this name (in lower case); empty if there is none.
+  std::string_view header(std::string_view name) const;
 };
 
 /// Receives a response. The functions are called in the thread of perform(), and end the request by failing.

@@ -233,8 +233,8 @@ Result<void> HttpExchange::end_of_headers() {
   constexpr std::array kRedirects = {301, 302, 303, 307, 308};
   const bool moved = std::find(kRedirects.begin(), kRedirects.end(), response_.status) != kRedirects.end();
   kind_ = Kind::final;
-  if (moved && response_.header("location")) kind_ = Kind::redirect;
-  if (response_.status == 401 && request_.may_be_challenged && response_.header("www-authenticate"))
+  if (moved && !response_.header("location").empty()) kind_ = Kind::redirect;
+  if (response_.status == 401 && request_.may_be_challenged && !response_.header("www-authenticate").empty())
     kind_ = Kind::challenge;
   return kind_ == Kind::final ? request_.handler.on_response(response_) : Result<void>();
 }

@@ -177,7 +177,7 @@ class Repository {
     if (status != 200) return failure(Code::unsupported, name_ + error_detail(page));
     FetchedManifest found{std::move(page.body), {}};
     found.digest = sha256(found.body);
-    const auto claimed = page.head.header("docker-content-digest").value_or("");
+    const auto claimed = page.head.header("docker-content-digest");
     if (claimed.starts_with("sha256:") && parse_digest(claimed) != found.digest)
       return failure(Code::mismatch, fmt::format("{}: the manifest's SHA-256 is {}, the registry reports {}", name_,
                                                  found.digest.hex(), quoted(claimed)));

@@ -83,15 +83,16 @@ std::string query_of(const ObjectName& name) {
 // Whether the response is of the named version. A store without versions ignores the parameter.
 bool has_version(const http::Response& response, const ObjectName& name) {
   if (name.version.empty()) return true;
-  return response.header("x-amz-version-id").value_or("null") == name.version;
+  const std::string_view version = response.header("x-amz-version-id");
+  return (version.empty() ? "null" : version) == name.version;
 }
 
 // The region that a refusal names, if the request should be repeated there.
 std::string region_in(const registry::Response& page) {
   constexpr std::array kStatuses = {301, 307, 400, 403};
   if (std::ranges::find(kStatuses, page.head.status) == kStatuses.end()) return {};
-  const auto header = page.head.header("x-amz-bucket-region");
-  const std::string region = header ? std::string(*header) : parse_error(page.body).region;
+  const std::string_view header = page.head.header("x-amz-bucket-region");
+  const std::string region = header.empty() ? parse_error(page.body).region : std::string(header);
   return is_region(region) ? region : "";
 }
 
@@ -248,7 +249,7 @@ Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
   if (known && known->has_quoted_etag()) headers.push_back("If-None-Match: " + known->etag);
   Answer answer = TRY(request(name.key, query_of(name), std::move(headers), kHead));
   const http::Response& head = answer.page.head;
-  const auto range = download::parse_content_range(head.header("content-range").value_or(""));
+  const auto range = download::parse_content_range(head.header("content-range"));
   const auto length = download::content_length(head);
   download::FileVersion version;
   if (head.status == 304 && known) {
@@ -275,7 +276,7 @@ Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
   if (version.is_pinned() && known != version)
     store_->save_text(saved_as("version", key),
                       fmt::format("{}\n{}", answer.place->region, download::version_text(version)));
-  const Time modified = http_time(head.header("last-modified").value_or(""));
+  const Time modified = http_time(head.header("last-modified"));
   return OpenObject{TRY(store_->open_version(answer.place->origin(name), version, std::move(first))), modified};
 }
 
