@@ -52,22 +52,6 @@ struct RedirectChain {
   }
 };
 
-using Headers = std::vector<std::string>;
-
-Headers headers_for(const RedirectChain& chain) {
-  const bool is_head = chain.request.method == Request::Method::head;
-  return chain.request.credentials->headers(is_head ? "HEAD" : "GET", chain.url.text);
-}
-
-// Whether to repeat the request with other credentials.
-Result<bool> answer_challenge(const RedirectChain& chain, const Response& response, const std::string& sent,
-                              const std::stop_token& stop) {
-  UnauthorizedResponse rejected{{}, sent, response.from_public};
-  for (const auto& [name, value] : response.headers)
-    if (name == "www-authenticate") rejected.challenges.push_back(value);
-  return chain.request.credentials->on_unauthorized(rejected, stop);
-}
-
 // Delivers the response to a challenge that was not answered.
 Result<void> deliver(const ExchangeResult& result, const ResponseHandler& handler) {
   TRY_VOID(handler.on_response(result.response));
@@ -119,14 +103,20 @@ Result<void> Client::perform(const Request& request, const ResponseHandler& hand
   RedirectChain chain{options(), request, std::move(first), first_origin};
   for (;;) {
     const bool same_origin = request.credentials != nullptr && chain.is_same_origin();
-    const std::string authorization = same_origin ? request.credentials->authorization() : "";
+    std::string authorization;
+    std::vector<std::string> credential_headers;
+    if (same_origin) {
+      const bool is_head = request.method == Request::Method::head;
+      credential_headers = request.credentials->headers(is_head ? "HEAD" : "GET", chain.url.text);
+      authorization = request.credentials->authorization();
+      if (!authorization.empty()) credential_headers.push_back("Authorization: " + authorization);
+    }
     const ExchangeRequest exchange_request{.options = options(),
                                            .request = request,
                                            .handler = handler,
                                            .url = chain.url,
                                            .policy = chain.policy(),
-                                           .authorization = authorization,
-                                           .credential_headers = same_origin ? headers_for(chain) : Headers(),
+                                           .credential_headers = std::move(credential_headers),
                                            .may_be_challenged = same_origin && !chain.was_challenged};
     CurlHandlePtr handle = pool_->take(chain.url.origin);
     const ExchangeResult result = TRY(run_exchange(*handle, exchange_request, stop));
@@ -137,7 +127,8 @@ Result<void> Client::perform(const Request& request, const ResponseHandler& hand
       TRY_VOID(chain.follow(result.response.header("location")));
     } else {
       chain.was_challenged = true;
-      if (!TRY(answer_challenge(chain, result.response, authorization, stop))) return deliver(result, handler);
+      if (!TRY(request.credentials->on_unauthorized(result.response, authorization, stop)))
+        return deliver(result, handler);
     }
   }
 } catch (const std::bad_alloc&) {

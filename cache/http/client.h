@@ -36,12 +36,7 @@ struct Options {
   std::string user_agent = "weightfs";
 };
 
-/// A response 401.
-struct UnauthorizedResponse {
-  std::vector<std::string> challenges;  ///< the WWW-Authenticate headers
-  std::string sent;                     ///< the authorization() that was sent
-  bool from_public = false;             ///< as Response::from_public
-};
+struct Response;
 
 /// Authenticates requests to one host.
 class Credentials {
@@ -52,11 +47,14 @@ class Credentials {
   Credentials& operator=(const Credentials&) = delete;
 
   /// The value of the Authorization header; empty for none. Thread-safe.
-  virtual std::string authorization() = 0;
+  virtual std::string authorization() { return {}; }
 
-  /// Answers a challenge; returns whether authorization() differs now from the rejected value. Thread-safe; several
-  /// threads may report the same `sent`.
-  virtual Result<bool> on_unauthorized(const UnauthorizedResponse& rejected, const std::stop_token& stop) = 0;
+  /// Answers a challenge: a response 401 to a request with the value `sent`. Returns whether authorization() differs
+  /// from it now. Thread-safe; several threads may report the same `sent`.
+  virtual Result<bool> on_unauthorized(const Response& /*response*/, const std::string& /*sent*/,
+                                       const std::stop_token& /*stop*/) {
+    return false;
+  }
 
   /// Further headers for a request to `url` and for each redirect to the same scheme, host and port: a signature of
   /// this request. Thread-safe.
@@ -64,6 +62,19 @@ class Credentials {
 
   /// The credentials used last, for messages ("tried as alice"); empty if none were requested.
   virtual std::string description() { return {}; }
+};
+
+/// The same Authorization header for every request.
+class FixedCredentials final : public Credentials {
+ public:
+  explicit FixedCredentials(std::string authorization, std::string description = {})
+      : authorization_(std::move(authorization)), description_(std::move(description)) {}
+  std::string authorization() override { return authorization_; }
+  std::string description() override { return description_; }
+
+ private:
+  const std::string authorization_;
+  const std::string description_;
 };
 
 struct Request {

@@ -264,7 +264,6 @@ Result<void> HttpExchange::check_literal_address() {
 Result<void> HttpExchange::configure(CurlHandle& handle) {
   for (const std::string& header : request_.request.headers) TRY_VOID(add(headers_, header));
   for (const std::string& header : request_.credential_headers) TRY_VOID(add(headers_, header));
-  if (!request_.authorization.empty()) TRY_VOID(add(headers_, "Authorization: " + request_.authorization));
   bool ok = true;
   const auto set = [&](CURLoption option, auto value) {
     ok = ok && curl_easy_setopt(handle.easy, option, value) == CURLE_OK;

@@ -50,7 +50,6 @@ struct ExchangeRequest {
   const ResponseHandler& handler;
   Url url;
   AddressPolicy policy;
-  std::string authorization = {};
   std::vector<std::string> credential_headers = {};
   bool may_be_challenged = false;
 };

@@ -28,20 +28,6 @@ std::string home_path() {
   return home.empty() ? "" : home + "/.cache/huggingface";
 }
 
-// A token in the Authorization header. It is never shown.
-class BearerToken final : public http::Credentials {
- public:
-  explicit BearerToken(Token token) : token_(std::move(token)) {}
-  std::string authorization() override { return token_.text.empty() ? "" : "Bearer " + token_.text; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse& /*rejected*/, const std::stop_token&) override {
-    return false;
-  }
-  std::string description() override { return token_.text.empty() ? "" : "with the token of " + token_.from; }
-
- private:
-  Token token_;
-};
-
 }  // namespace
 
 std::string token_path() {
@@ -76,8 +62,7 @@ Result<Token> token_of_user() {
   return token;
 }
 
-Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, Insecure insecure) {
-  const bool is_insecure = insecure == Insecure::accepted;
+Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, bool is_insecure) {
   std::string configured = environment("HF_ENDPOINT");
   while (configured.ends_with('/')) configured.pop_back();
   if (configured.empty()) configured = kDefaultEndpoint;
@@ -98,7 +83,10 @@ Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, I
   const bool is_trusted = origin == http::origin_of(configured) || origin == http::origin_of(kDefaultEndpoint);
   Token token;
   if (is_trusted && http != nullptr) token = TRY(token_of_user());
-  return Hub{endpoint, std::move(http), std::move(store), std::make_shared<BearerToken>(std::move(token))};
+  auto credentials = token.text.empty() ? std::make_shared<http::FixedCredentials>("")
+                                        : std::make_shared<http::FixedCredentials>("Bearer " + token.text,
+                                                                                   "with the token of " + token.from);
+  return Hub{endpoint, std::move(http), std::move(store), std::move(credentials)};
 }
 
 }  // namespace weightfs::huggingface

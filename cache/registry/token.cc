@@ -28,17 +28,6 @@ constexpr uint64_t kMaxTokenValues = 1000;
 // Longer than any useful token lifetime.
 constexpr int64_t kMaxLifetime = 24 * 3600;
 
-// A fixed Authorization header.
-class FixedAuthorization final : public http::Credentials {
- public:
-  explicit FixedAuthorization(std::string what) : what_(std::move(what)) {}
-  std::string authorization() override { return what_; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
-
- private:
-  const std::string what_;
-};
-
 std::string form_encoded(std::string_view text) {
   std::string out = http::url_encoded(text, " ");
   std::ranges::replace(out, ' ', '+');
@@ -91,10 +80,9 @@ Result<Token> parse_token(const Response& page) {
 }
 
 Result<Token> request_token(http::Client& http, const std::string& url, const std::string& authorization,
-                            RealmPolicy policy, const std::stop_token& stop) {
-  http::Request request{.url = url, .headers = {"Accept: application/json"}};
-  request.public_only = policy == RealmPolicy::public_addresses;
-  if (!authorization.empty()) request.credentials = std::make_shared<FixedAuthorization>(authorization);
+                            bool public_only, const std::stop_token& stop) {
+  http::Request request{.url = url, .headers = {"Accept: application/json"}, .public_only = public_only};
+  if (!authorization.empty()) request.credentials = std::make_shared<http::FixedCredentials>(authorization);
   const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop));
   const bool is_denied = page.head.status == 401 || page.head.status == 403;
   const std::string prefix =
@@ -146,14 +134,14 @@ Result<std::string> signature(const SigningKey& key, const std::string& url) {
 }
 
 Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
-                           RealmPolicy policy, const std::stop_token& stop) {
-  return request_token(http, token_url(bearer), login ? basic_authorization(*login) : std::string(), policy, stop);
+                           bool public_only, const std::stop_token& stop) {
+  return request_token(http, token_url(bearer), login ? basic_authorization(*login) : std::string(), public_only, stop);
 }
 
 Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
-                           const ClockAndNonce& clock, RealmPolicy policy, const std::stop_token& stop) {
+                           const ClockAndNonce& clock, bool public_only, const std::stop_token& stop) {
   const std::string url = token_url(bearer, {{"ts", std::to_string(clock.seconds())}, {"nonce", clock.nonce()}});
-  return request_token(http, url, TRY(signature(key, url)), policy, stop);
+  return request_token(http, url, TRY(signature(key, url)), public_only, stop);
 }
 
 }  // namespace weightfs::registry

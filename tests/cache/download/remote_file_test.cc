@@ -331,18 +331,13 @@ TEST(RemoteFile, ErrorOfTheSinkIsNotAFailureOfTheOrigin) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-class Secret final : public http::Credentials {
- public:
-  std::string authorization() override { return "Bearer secret"; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
-};
-
 TEST(RemoteFile, CredentialsAreSentOnlyToTheirOrigin) {
   HttpServer other(serves(kBody));
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(answer("307 Temporary", "", {"Location: " + other.url("/link")}));
   });
-  const std::vector<Origin> origins = {{server.url("/m"), http::Trust::user, std::make_shared<Secret>()}};
+  const std::vector<Origin> origins = {
+      {server.url("/m"), http::Trust::user, std::make_shared<http::FixedCredentials>("Bearer secret")}};
   const auto http = std::make_shared<http::Client>(http::Options());
   RemoteFile file(http, "model", origins, kSize, quick_retries());
   EXPECT_EQ(fetched(file).text(), describe(kBody));

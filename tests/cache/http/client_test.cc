@@ -142,8 +142,6 @@ TEST(HttpClient, InvalidContentEncodingIsCorrupt) {
 // Adds a header to each request: its method and URL.
 class UrlHeader final : public Credentials {
  public:
-  std::string authorization() override { return {}; }
-  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::stop_token&) override { return false; }
   std::vector<std::string> headers(std::string_view method, const std::string& url) override {
     return {fmt::format("X-Signed: {} {}", method, url)};
   }
