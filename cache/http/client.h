@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -113,13 +114,14 @@ struct ResponseHandler {
   std::function<Result<void>()> on_wait = {};
 };
 
+/// A libcurl handle with its open connections.
+struct CurlHandle;
+using CurlHandlePtr = std::shared_ptr<CurlHandle>;
+
 /// Thread-safe; connections are reused.
 class Client {
  public:
-  explicit Client(Options options);
-  ~Client();
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
+  explicit Client(Options options) : options_(std::move(options)) {}
 
   /// Performs the request; returns after the last byte of the body. Follows at most 10 redirects, each checked like the
   /// first URL; never from https to http, and to a non-public address only if the first one was not public either. Uses
@@ -129,7 +131,7 @@ class Client {
   /// failure.
   Result<void> perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop);
 
-  const Options& options() const;
+  const Options& options() const { return options_; }
 
   /// The requests sent so far, redirects and challenges included, by origin ("https://example.com:443"). Beyond
   /// kMaxOrigins they are counted under "other".
@@ -137,8 +139,14 @@ class Client {
   static constexpr size_t kMaxOrigins = 32;
 
  private:
-  struct Pool;
-  std::unique_ptr<Pool> pool_;
+  // A handle for one request, which is counted.
+  CurlHandlePtr take(const std::string& origin);
+  void give_back(CurlHandlePtr handle, const std::string& origin);
+
+  const Options options_;
+  mutable std::mutex mutex_;                                 // guards the rest
+  std::vector<std::pair<std::string, CurlHandlePtr>> idle_;  // with the origin of the newest connection of each
+  std::map<std::string, uint64_t> requests_;
 };
 
 using ClientPtr = std::shared_ptr<Client>;

@@ -35,12 +35,10 @@ struct CurlHandle {
   CURLM* multi;
 };
 
-void CurlHandleDeleter::operator()(CurlHandle* handle) const { delete handle; }
-
 CurlHandlePtr new_curl_handle() {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   static_cast<void>(ready);
-  return CurlHandlePtr(new CurlHandle());
+  return std::make_shared<CurlHandle>();
 }
 
 std::string AddressPolicy::refusal(const std::optional<in6_addr>& address) const {

@@ -4,7 +4,6 @@
 
 #include <netinet/in.h>
 
-#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -35,12 +34,6 @@ struct AddressPolicy {
   std::string refusal(const std::optional<in6_addr>& address) const;
 };
 
-/// A libcurl handle with its open connections.
-struct CurlHandle;
-struct CurlHandleDeleter {
-  void operator()(CurlHandle* handle) const;
-};
-using CurlHandlePtr = std::unique_ptr<CurlHandle, CurlHandleDeleter>;
 CurlHandlePtr new_curl_handle();
 
 /// The parameters of an exchange.
