@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <ctime>
 #include <utility>
 
 #include "base/text.h"
@@ -40,16 +39,21 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   return range;
 }
 
+std::optional<std::time_t> http_date(std::string_view text) {
+  std::tm date{};
+  const std::string whole(text);
+  const char* const end = ::strptime(whole.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
+  return end == nullptr || *end != '\0' ? std::nullopt : std::optional(::timegm(&date));
+}
+
 std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
                                                            std::chrono::system_clock::time_point now) {
   constexpr int64_t kDay = 24 * 60 * 60;
   if (const auto seconds = parse_number<uint64_t>(text))
     return std::chrono::seconds(std::min<uint64_t>(*seconds, kDay));
-  std::tm date{};
-  const std::string date_text(text);
-  const char* const end = ::strptime(date_text.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
-  if (end == nullptr || *end != '\0') return std::nullopt;
-  const int64_t seconds_left = ::timegm(&date) - std::chrono::system_clock::to_time_t(now);
+  const auto date = http_date(text);
+  if (!date) return std::nullopt;
+  const int64_t seconds_left = *date - std::chrono::system_clock::to_time_t(now);
   return std::chrono::seconds(std::clamp<int64_t>(seconds_left, 0, kDay));
 }
 

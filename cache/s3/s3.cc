@@ -61,11 +61,11 @@ std::string url_of(const std::string& bucket, const std::string& endpoint, const
   return fmt::format("https://s3.{}.{}/{}", region, domain, bucket);
 }
 
-// A date of a header, as in RFC 9110, section 5.6.7; 0 if it is not one.
+// A date of a header; 0 if it is not one, or not from 1970 to 2200.
 Time http_time(std::string_view text) {
-  std::tm date{};
-  const char* const end = ::strptime(std::string(text).c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
-  return end == nullptr || date.tm_year < 70 || date.tm_year > 300 ? 0 : Time{::timegm(&date)} * 1'000'000'000;
+  constexpr std::time_t kEnd = 7'289'654'400;  // of 2200
+  const std::time_t date = download::http_date(text).value_or(0);
+  return date < 0 || date >= kEnd ? 0 : Time{date} * 1'000'000'000;
 }
 
 std::optional<uint64_t> take_number(std::string_view& line) {
