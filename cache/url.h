@@ -13,6 +13,9 @@ std::string origin_of(const std::string& url);
 /// Resolves `reference` against `base` (RFC 3986, section 5); empty when it is invalid.
 std::string resolve_url(const std::string& base, const std::string& reference);
 
+/// A URL as it is requested: encoded, without the fragment; unchanged if it is invalid.
+std::string normalized_url(const std::string& url);
+
 /// Whether a redirect between the URLs is allowed: never from https to http.
 bool may_redirect(const std::string& from, const std::string& to);
 

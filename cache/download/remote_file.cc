@@ -103,8 +103,8 @@ class RemoteFile::Get {
   http::Request request() const {
     http::Request request{
         .url = state_.url, .trust = origin().trust, .credentials = credentials_for(origin(), state_.url)};
-    if (state_.url == origin().url) request.headers = origin().headers;
-    request.public_only = state_.is_public && state_.url != origin().url;
+    if (!state_.is_redirected()) request.headers = origin().headers;
+    request.public_only = state_.is_public && state_.is_redirected();
     request.encoded = !is_ranged_ && range_.from == 0 && !state_.version && file_.size_.value_or(0) <= kMaxEncoded;
     const std::string last = range_.to == UINT64_MAX ? "" : std::to_string(range_.to - 1);
     if (is_ranged_) request.headers.push_back(fmt::format("Range: bytes={}-{}", range_.from, last));
@@ -125,7 +125,7 @@ class RemoteFile::Get {
                          fmt::format("{}: no data from byte {} on, but more is expected", printable(), range_.from)));
     Outcome outcome = outcome_of(response, credentials_for(origin(), response.url).get());
     // Redirect targets expire (signed URLs of object stores): resolve the redirect again.
-    if (outcome.next == Next::give_up && state_.url != origin().url) outcome.next = Next::retry_now;
+    if (outcome.next == Next::give_up && state_.is_redirected()) outcome.next = Next::retry_now;
     forget_redirect();
     if (origin().error_text == nullptr || response.status < 300) return end(std::move(outcome));
     outcome_ = std::move(outcome);  // the body describes it

@@ -96,6 +96,8 @@ class RemoteFile {
     std::optional<FileVersion> version = {};  // of the first response
     bool is_rejected = false;
     bool has_contributed = false;  // sent bytes since the last rejection
+
+    bool is_redirected() const { return url != origin.url && url != http::normalized_url(origin.url); }
   };
 
   template <class Attempt>

@@ -67,6 +67,11 @@ std::string resolve_url(const std::string& base, const std::string& reference) {
   return part(url, CURLUPART_URL);
 }
 
+std::string normalized_url(const std::string& url) {
+  const auto parsed = parse_url(url);
+  return parsed ? parsed->text : url;
+}
+
 std::string printable_url(const std::string& url) {
   const CurlUrl parts = parse(url, kLenient | CURLU_NON_SUPPORT_SCHEME);
   if (parts == nullptr) return "invalid URL";

@@ -347,5 +347,16 @@ TEST(RemoteFile, CredentialsAreSentOnlyToTheirOrigin) {
   for (const SeenRequest& request : other.requests()) EXPECT_EQ(request.header("authorization"), "");
 }
 
+TEST(RemoteFile, HeadersAreSentToTheirUrlInEverySpelling) {
+  HttpServer server(serves(kBody));
+  for (const char* target : {"/m", "/a b", "/a/../m", "/m#part", "/é"}) {
+    const Origin origin{.url = server.url(target), .headers = {"X-Key: 1"}};
+    RemoteFile file(std::make_shared<http::Client>(http::Options()), "model", {origin}, kSize, quick_retries());
+    for (const uint64_t from : {kSize - 1, kSize - 2}) EXPECT_FALSE(fetched(file, from).error) << target;
+  }
+  EXPECT_EQ(server.requests().size(), 10u);
+  for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.header("x-key"), "1") << request.target;
+}
+
 }  // namespace
 }  // namespace weightfs::remote_file_test
