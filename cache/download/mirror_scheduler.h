@@ -36,8 +36,7 @@ class MirrorScheduler {
 
   MirrorScheduler(size_t count, const RetryPolicy& policy, size_t first = 0);
 
-  /// Waits for the next origin; nothing when none is left, none is due before `until`, or as
-  /// interruptible_sleep().
+  /// Waits for the next origin; nothing when none is left, none is due before `until`, or the sleep ends early.
   std::optional<size_t> next(const std::stop_token& stop, Clock::time_point until = Clock::time_point::max());
   /// Schedules a retry after a delay, if the outcome asks for one and any attempts are left.
   void failed(size_t origin, const Outcome& outcome);
