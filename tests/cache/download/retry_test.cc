@@ -3,6 +3,8 @@
 
 #include <stop_token>
 
+#include "base/cancel.h"
+#include "cache/download/mirror_scheduler.h"
 #include "cache/download/remote_file.h"
 #include "tests/cache/fetch_fixture.h"
 
@@ -14,6 +16,18 @@ using namespace fetch_fixture;
 using ::testing::HasSubstr;
 
 // ---- retries
+
+TEST(RemoteFileRetries, CancelledThreadDoesNotWait) {
+  EXPECT_TRUE(interruptible_sleep(std::chrono::milliseconds(1), kNeverStop));
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_FALSE(interruptible_sleep(std::chrono::hours(1), stopped.get_token()));
+  HttpServer server(serves(kBody));
+  const auto file = file_at(kSize, {server.url("/m")});
+  const CancelScope scope([] { return true; });
+  EXPECT_FALSE(interruptible_sleep(std::chrono::hours(1), kNeverStop));
+  EXPECT_EQ(fetched(*file).text(), describe("") + ", then model: cancelled");
+}
 
 TEST(RemoteFileRetries, ResumesTruncatedBodyAtNextByteWithIfMatch) {
   HttpServer server(cut_once(100'000));
