@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 
 namespace weightfs {
 
@@ -138,6 +139,32 @@ std::string lower_case(std::string_view text) {
   for (char& c : out)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return out;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n\v\f";
+  const size_t begin = text.find_first_not_of(kSpace);
+  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+bool is_plain_path(std::string_view path) {
+  for (;;) {
+    const std::string_view component = path.substr(0, path.find('/'));
+    if (component.empty() || component == "." || component == "..") return false;
+    if (component.size() == path.size()) return true;
+    path.remove_prefix(component.size() + 1);
+  }
+}
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string environment(std::initializer_list<const char*> names) {
+  for (const char* const name : names)
+    if (std::string value = environment(name); !value.empty()) return value;
+  return {};
 }
 
 std::string human_size(uint64_t count) {

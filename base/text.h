@@ -1,9 +1,13 @@
-// Text from containers may hold any bytes. These functions make it safe to print.
+// Text: made safe to print, since that of containers may hold any bytes; parsed; from the environment.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace weightfs {
 
@@ -39,6 +43,25 @@ std::string percent_escaped(std::string_view text);
 
 /// `text` with A to Z in lower case; other bytes are unchanged.
 std::string lower_case(std::string_view text);
+
+/// `text` without white space at both ends.
+std::string_view trimmed(std::string_view text);
+
+/// Whether `path` has only components that are names: none is empty, `.` or `..`. False for the empty path.
+bool is_plain_path(std::string_view path);
+
+/// Parses the whole of `text`; nothing if it is not a number, or out of range. `base` may be that of an integer.
+template <class Number, class... Base>
+std::optional<Number> parse_number(std::string_view text, Base... base) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number, base...);
+  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
+/// The value of an environment variable, or of the first that is set and not empty; empty if there is none.
+std::string environment(const char* name);
+std::string environment(std::initializer_list<const char*> names);
 
 /// `count` bytes in readable form: "1.2 GiB", "512 B".
 std::string human_size(uint64_t count);

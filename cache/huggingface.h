@@ -49,13 +49,10 @@ struct Hub {
   std::shared_ptr<http::Credentials> credentials;  ///< without a token if there is none for this server
 };
 
-/// Whether http:// is accepted for other hosts than loopback.
-enum class Insecure { refused, accepted };
-
 /// The server that `name` or $HF_ENDPOINT names. The token is sent to the server of $HF_ENDPOINT and to the Hub only,
-/// not to one that only the name has. Fails with unsupported: no URL; http to another host than loopback, unless it is
-/// accepted; the token is not valid.
-Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, Insecure insecure);
+/// not to one that only the name has. Fails with unsupported: no URL; http to another host than loopback, unless
+/// `is_insecure`; the token is not valid.
+Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, bool is_insecure);
 
 /// A commit, and what the Hub says about the repository.
 struct Revision {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace weightfs::http {
 
@@ -12,10 +13,19 @@ std::string origin_of(const std::string& url);
 /// Resolves `reference` against `base` (RFC 3986, section 5); empty when it is invalid.
 std::string resolve_url(const std::string& base, const std::string& reference);
 
+/// A URL as it is requested: encoded, without the fragment; unchanged if it is invalid.
+std::string normalized_url(const std::string& url);
+
 /// Whether a redirect between the URLs is allowed: never from https to http.
 bool may_redirect(const std::string& from, const std::string& to);
 
 /// A URL for logs and files: without user, password and query.
 std::string printable_url(const std::string& url);
+
+/// Each byte but A-Z, a-z, 0-9, `-`, `.`, `_`, `~` and those of `kept` as %XX (RFC 3986, section 2).
+std::string url_encoded(std::string_view text, std::string_view kept = "");
+
+/// Decodes %XX. A `%` without two hex digits is kept, and sets `is_valid` to false.
+std::string url_decoded(std::string_view text, bool* is_valid = nullptr);
 
 }  // namespace weightfs::http

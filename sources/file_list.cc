@@ -14,19 +14,13 @@ namespace weightfs {
 namespace {
 
 constexpr size_t kMaxListWarnings = 100;
-constexpr size_t kMaxDirectoryDepth = 64;
+constexpr int kMaxDirectoryDepth = 64;
 
 // Null, or what is wrong.
 const char* problem_of(std::string_view path) {
   if (path.find('\0') != path.npos) return "contains a NUL byte";
-  size_t depth = 0;
-  while (true) {
-    const std::string_view component = path.substr(0, path.find('/'));
-    if (component.empty() || component == "." || component == "..") return "is not a path below the source";
-    if (++depth > kMaxDirectoryDepth) return "is in too many directories";
-    if (component.size() == path.size()) return nullptr;
-    path.remove_prefix(component.size() + 1);
-  }
+  if (!is_plain_path(path)) return "is not a path below the source";
+  return std::ranges::count(path, '/') < kMaxDirectoryDepth ? nullptr : "is in too many directories";
 }
 
 // The files below `prefix`, which is empty or ends with `/`.

@@ -42,8 +42,7 @@ Result<Named> open_repository(const std::string& text, const OpenOptions& option
   if (registries.store == nullptr)
     return failure(Code::unsupported, fmt::format("hf:{}: repositories are not available here", text));
   huggingface::Name name = TRY(huggingface::parse_name(text));
-  const auto insecure = registries.plain_http ? huggingface::Insecure::accepted : huggingface::Insecure::refused;
-  huggingface::Hub hub = TRY(huggingface::hub_of(name, registries.store, registries.http, insecure));
+  huggingface::Hub hub = TRY(huggingface::hub_of(name, registries.store, registries.http, registries.plain_http));
   huggingface::Revision revision = TRY(huggingface::find_revision(hub, name));
   name.id = revision.id;
   auto found = TRY(huggingface::list_files(hub, name, revision.commit));

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
@@ -65,13 +64,9 @@ Result<ResolvedManifest> resolved_in_registry(const Reference& reference, const 
 }  // namespace
 
 std::vector<std::string> local_ollama_stores() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (const std::string own = variable("OLLAMA_MODELS"); !own.empty()) return {own};
+  if (const std::string own = environment("OLLAMA_MODELS"); !own.empty()) return {own};
   std::vector<std::string> stores;
-  if (const std::string home = variable("HOME"); !home.empty()) stores.push_back(home + "/.ollama/models");
+  if (const std::string home = environment("HOME"); !home.empty()) stores.push_back(home + "/.ollama/models");
   stores.emplace_back("/usr/share/ollama/.ollama/models");
   return stores;
 }

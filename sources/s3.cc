@@ -51,12 +51,10 @@ Result<NamedObject> parse_object_name(const std::string& rest) {
   }
   if (name.key.size() > kMaxKey) return invalid("a key has at most 1024 bytes");
   // libcurl, proxies and servers remove such components from a URL's path.
-  for (std::string_view left = name.key; !left.empty();) {
-    const std::string_view component = left.substr(0, left.find('/'));
-    if (component.empty() || component == "." || component == "..")
-      return invalid("a key with an empty component, `.` or `..` is not supported");
-    left.remove_prefix(std::min(left.size(), component.size() + 1));
-  }
+  std::string_view path = name.key;
+  if (path.ends_with('/')) path.remove_suffix(1);
+  if (!name.key.empty() && !is_plain_path(path))
+    return invalid("a key with an empty component, `.` or `..` is not supported");
   return name;
 }
 

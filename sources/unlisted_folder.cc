@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <iterator>
 
 #include "base/text.h"
@@ -17,12 +16,8 @@ Result<SourcePtr> UnlistedFolder::open(std::string_view name) const {
 }
 
 Result<SourcePtr> UnlistedFolder::open_below(std::string_view path, std::string_view /*referrer*/) const {
-  for (std::string_view rest = path; !rest.empty();) {
-    const std::string_view component = rest.substr(0, rest.find('/'));
-    if (component.empty() || component == "." || component == "..")
-      return failure(Code::unsupported, fmt::format("{}: not a path below the model", quoted(path)));
-    rest.remove_prefix(std::min(rest.size(), component.size() + 1));
-  }
+  if (!is_plain_path(path))
+    return failure(Code::unsupported, fmt::format("{}: not a path below the model", quoted(path)));
   return open_(path);
 }
 

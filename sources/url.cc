@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string_view>
 
 #include "base/text.h"
@@ -22,37 +21,19 @@ constexpr auto kEntryFiles = std::to_array<std::string_view>({"model.safetensors
                                                               "pytorch_model.bin.index.json", "carton.toml",
                                                               "tensor-cache.json", "ndarray-cache.json"});
 
-// A path component as in a URL (RFC 3986, section 3.3); `/` separates components.
-std::string encoded(std::string_view path) {
-  std::string text;
-  for (const char c : path) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                          std::string_view("-._~/").find(c) != std::string_view::npos;
-    text += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return text;
-}
-
 // The decoded last component of the path: "model.gguf"; "model" if there is none.
 std::string file_name_of(const std::string& url) {
   const std::string path = http::printable_url(url);
   const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
-  std::string text;
-  for (size_t i = 0; i < name.size(); ++i) {
-    unsigned value = 0;
-    const bool is_escape = name[i] == '%' && i + 2 < name.size() &&
-                           std::from_chars(&name[i + 1], &name[i + 1] + 2, value, 16).ptr == &name[i + 1] + 2 &&
-                           value != 0;
-    text += is_escape ? static_cast<char>(value) : name[i];
-    if (is_escape) i += 2;
-  }
+  std::string text = http::url_decoded(name);
+  if (text.find('\0') != text.npos) text = name;
   return text.empty() || text.find('/') != text.npos || text == "." || text == ".." ? "model" : text;
 }
 
 // The directory of a URL.
 std::shared_ptr<const Folder> folder_of(const std::string& url, const OpenOptions& options) {
   const auto open = [url, store = options.registries.store](std::string_view path) {
-    return store->open_url(http::resolve_url(url, "./" + encoded(path)));
+    return store->open_url(http::resolve_url(url, "./" + http::url_encoded(path, "/")));
   };
   return std::make_shared<UnlistedFolder>(open, options.on_opened);
 }

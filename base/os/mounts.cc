@@ -3,9 +3,10 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <iterator>
+
+#include "base/text.h"
 
 namespace weightfs {
 namespace {
@@ -23,18 +24,12 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
-template <class Number>
-bool take_number(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // user_id=0 among the options of a FUSE file system.
 std::optional<uid_t> id_among(std::string_view options, std::string_view name) {
   while (!options.empty()) {
     const std::string_view option = options.substr(0, options.find(','));
-    uid_t id = 0;
-    if (option.starts_with(name) && take_number(option.substr(name.size()), id)) return id;
+    if (option.starts_with(name))
+      if (const auto id = parse_number<uid_t>(option.substr(name.size()))) return id;
     options.remove_prefix(std::min(option.size() + 1, options.size()));
   }
   return {};
@@ -59,13 +54,15 @@ std::optional<Mount> mount_in(std::string_view line) {
   const auto dash = std::find(fields.begin(), fields.end(), "-");
   if (dash - fields.begin() < 6 || fields.end() - dash < 4) return {};
   Mount mount{};
-  unsigned device_major = 0;
-  unsigned device_minor = 0;
   const size_t colon = std::min(fields[2].find(':'), fields[2].size() - 1);
-  if (!take_number(fields[0], mount.id) || !take_number(fields[1], mount.parent) ||
-      !take_number(fields[2].substr(0, colon), device_major) || !take_number(fields[2].substr(colon + 1), device_minor))
-    return {};
-  mount.device = makedev(device_major, device_minor);
+  const auto id = parse_number<uint64_t>(fields[0]);
+  const auto parent = parse_number<uint64_t>(fields[1]);
+  const auto device_major = parse_number<unsigned>(fields[2].substr(0, colon));
+  const auto device_minor = parse_number<unsigned>(fields[2].substr(colon + 1));
+  if (!id || !parent || !device_major || !device_minor) return {};
+  mount.id = *id;
+  mount.parent = *parent;
+  mount.device = makedev(*device_major, *device_minor);
   mount.point = unescaped(std::string(fields[4]));
   mount.type = unescaped(std::string(dash[1]));
   mount.source = unescaped(std::string(dash[2]));
@@ -120,10 +117,8 @@ std::vector<Mount> Mounts::of_weightfs() const {
 std::optional<uint64_t> mount_id_of(const std::string& process, const std::string& descriptor) {
   constexpr std::string_view kKey = "mnt_id:\t";
   std::ifstream about("/proc/" + process + "/fdinfo/" + descriptor);
-  for (std::string line; std::getline(about, line);) {
-    uint64_t id = 0;
-    if (line.starts_with(kKey) && take_number(std::string_view(line).substr(kKey.size()), id)) return id;
-  }
+  for (std::string line; std::getline(about, line);)
+    if (line.starts_with(kKey)) return parse_number<uint64_t>(std::string_view(line).substr(kKey.size()));
   return {};
 }
 

@@ -51,7 +51,7 @@ Result<download::RemoteFilePtr> open_remote_file(StoreCore& store, const downloa
   auto known = download::parse_version(load_text(store, key).value_or(""));
   if (known && size && known->size != *size) known.reset();
   if (fetching.http == nullptr) {
-    if (known) return download::RemoteFile::offline(origin, *known);
+    if (known) return download::RemoteFile::of_version(nullptr, origin, *known, "", {});
     return failure(Code::network, fmt::format("{}: not cached, and downloads are disabled by --offline",
                                               name.empty() ? http::printable_url(origin.url) : name));
   }

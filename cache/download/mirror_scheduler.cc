@@ -3,21 +3,25 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <random>
 #include <stop_token>
 #include <thread>
 #include <utility>
 
+#include "base/cancel.h"
 #include "base/text.h"
 
 namespace weightfs::download {
+
 bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable_any().wait_for(lock, stop, time, [&] { return stop.stop_requested(); });
-  return !stop.stop_requested();
+  constexpr MirrorScheduler::Clock::duration kCheckInterval = std::chrono::milliseconds(100);
+  const auto until = MirrorScheduler::Clock::now() + time;
+  for (;;) {
+    if (stop.stop_requested() || is_cancelled()) return false;
+    const auto left = until - MirrorScheduler::Clock::now();
+    if (left.count() <= 0) return true;
+    std::this_thread::sleep_for(std::min(left, kCheckInterval));
+  }
 }
 
 Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
@@ -51,17 +55,17 @@ std::optional<size_t> MirrorScheduler::next(const std::stop_token& stop, Clock::
   return static_cast<size_t>(first - mirrors_.begin());
 }
 
-void MirrorScheduler::retry_later(size_t origin, const Outcome& outcome) {
+void MirrorScheduler::failed(size_t origin, const Outcome& outcome) {
   Mirror& mirror = mirrors_[origin];
-  const auto pause = mirror.backoff.pause(outcome.error, outcome.retry_after);
-  if (!pause) return give_up(origin, pause.error());
-  mirror.at = Clock::now() + *pause;
   mirror.error = outcome.error;
-}
-
-void MirrorScheduler::give_up(size_t origin, Error error) {
-  mirrors_[origin].is_done = true;
-  mirrors_[origin].error = std::move(error);
+  mirror.is_done = true;
+  if (outcome.next != Outcome::Next::retry_later) return;
+  if (const auto pause = mirror.backoff.pause(outcome.error, outcome.retry_after)) {
+    mirror.at = Clock::now() + *pause;
+    mirror.is_done = false;
+  } else {
+    mirror.error = pause.error();
+  }
 }
 
 std::vector<Error> MirrorScheduler::errors() const {

@@ -12,7 +12,7 @@
 
 namespace weightfs::download {
 
-/// Sleeps; returns false early when `stop` is set.
+/// Sleeps; returns false early when `stop` is set or the work of the thread is cancelled (polled ten times a second).
 bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop);
 
 /// Retry delays: exponential with full jitter, or as requested by the server.
@@ -36,13 +36,12 @@ class MirrorScheduler {
 
   MirrorScheduler(size_t count, const RetryPolicy& policy, size_t first = 0);
 
-  /// Waits for the next origin; nothing when none is left, `stop` is set, or none is due before `until`.
+  /// Waits for the next origin; nothing when none is left, none is due before `until`, or the sleep ends early.
   std::optional<size_t> next(const std::stop_token& stop, Clock::time_point until = Clock::time_point::max());
-  /// Schedules a retry after a delay, if any attempts are left.
-  void retry_later(size_t origin, const Outcome& outcome);
+  /// Schedules a retry after a delay, if the outcome asks for one and any attempts are left.
+  void failed(size_t origin, const Outcome& outcome);
   /// Call after progress: forgets earlier failures.
   void reset_backoff(size_t origin) { mirrors_[origin].backoff.reset(); }
-  void give_up(size_t origin, Error error);
   void exclude(size_t origin) { mirrors_[origin].is_done = true; }
 
   /// The last error of each failed origin, in their order.

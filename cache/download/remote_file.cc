@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "cache/download/mirror_scheduler.h"
 
@@ -40,7 +41,7 @@ bool is_inconclusive(const http::Response& response) {
 
 std::optional<uint64_t> reported_size(const http::Response& response) {
   if (response.status == 200) return content_length(response);
-  const auto range = parse_content_range(response.header("content-range").value_or(""));
+  const auto range = parse_content_range(response.header("content-range"));
   const bool has_range = response.status == 206 || response.status == 416;  // 416: the file is empty
   return has_range && range && !is_encoded(response) ? range->total : std::nullopt;
 }
@@ -102,8 +103,8 @@ class RemoteFile::Get {
   http::Request request() const {
     http::Request request{
         .url = state_.url, .trust = origin().trust, .credentials = credentials_for(origin(), state_.url)};
-    if (state_.url == origin().url) request.headers = origin().headers;
-    request.public_only = state_.is_public && state_.url != origin().url;
+    if (!state_.is_redirected()) request.headers = origin().headers;
+    request.public_only = state_.is_public && state_.is_redirected();
     request.encoded = !is_ranged_ && range_.from == 0 && !state_.version && file_.size_.value_or(0) <= kMaxEncoded;
     const std::string last = range_.to == UINT64_MAX ? "" : std::to_string(range_.to - 1);
     if (is_ranged_) request.headers.push_back(fmt::format("Range: bytes={}-{}", range_.from, last));
@@ -114,7 +115,7 @@ class RemoteFile::Get {
 
   Result<void> on_response(const http::Response& response) {
     // A Content-Range counts with status 200, too: some proxies send it.
-    const auto range = is_ranged_ ? parse_content_range(response.header("content-range").value_or("")) : std::nullopt;
+    const auto range = is_ranged_ ? parse_content_range(response.header("content-range")) : std::nullopt;
     if ((response.status == 206 && is_ranged_) || (response.status == 200 && range)) return on_part(response, range);
     if (response.status == 200) return on_whole(response);
     if (response.status == 412 || (response.status == 416 && file_.name_.empty()))
@@ -124,7 +125,7 @@ class RemoteFile::Get {
                          fmt::format("{}: no data from byte {} on, but more is expected", printable(), range_.from)));
     Outcome outcome = outcome_of(response, credentials_for(origin(), response.url).get());
     // Redirect targets expire (signed URLs of object stores): resolve the redirect again.
-    if (outcome.next == Next::give_up && state_.url != origin().url) outcome.next = Next::retry_now;
+    if (outcome.next == Next::give_up && state_.is_redirected()) outcome.next = Next::retry_now;
     forget_redirect();
     if (origin().error_text == nullptr || response.status < 300) return end(std::move(outcome));
     outcome_ = std::move(outcome);  // the body describes it
@@ -140,9 +141,10 @@ class RemoteFile::Get {
   Result<void> on_part(const http::Response& response, const std::optional<ContentRange>& range) {
     const bool fits = range && range->first && *range->first == range_.from && *range->last < range_.to;
     if (!fits) {
-      Outcome outcome = give_up(
-          Code::corrupt, fmt::format("{}: requested bytes from {}, got content-range {}", printable(), range_.from,
-                                     quoted(std::string(response.header("content-range").value_or("nothing")))));
+      const std::string_view sent = response.header("content-range");
+      Outcome outcome =
+          give_up(Code::corrupt, fmt::format("{}: requested bytes from {}, got content-range {}", printable(),
+                                             range_.from, quoted(sent.empty() ? "nothing" : sent)));
       // A server whose ranges were never right may send the whole file.
       if (!state_.has_ranges) outcome.next = Next::retry_now;
       if (!state_.has_ranges) file_.change_state(index_, [](OriginState& state) { state.has_ranges = false; });
@@ -280,12 +282,6 @@ RemoteFile::RemoteFile(http::ClientPtr http, std::string name, std::vector<Origi
   }
 }
 
-RemoteFilePtr RemoteFile::offline(Origin origin, FileVersion version) {
-  auto file = std::make_shared<RemoteFile>(nullptr, "", std::vector{std::move(origin)}, version.size, RetryPolicy());
-  file->version_ = std::move(version);
-  return file;
-}
-
 RemoteFilePtr RemoteFile::of_version(http::ClientPtr http, Origin origin, FileVersion version, std::string head,
                                      RetryPolicy retries) {
   auto file = std::make_shared<RemoteFile>(std::move(http), "", std::vector{std::move(origin)}, version.size, retries);
@@ -323,32 +319,18 @@ Error RemoteFile::changed(const std::string& url) const {
 // `attempt` uses one origin until it has all bytes, or a request fails without progress.
 template <class Attempt>
 Result<void> RemoteFile::try_origins(const std::stop_token& stop, Attempt attempt) {
-  size_t count = 0;
-  size_t first = 0;
-  std::vector<size_t> rejected;
-  {
-    const std::scoped_lock lock(mutex_);
-    count = origins_.size();
-    first = current_;
-    for (size_t i = 0; i < count; ++i)
-      if (origins_[i].is_rejected) rejected.push_back(i);
-  }
-  MirrorScheduler mirrors(count, retries_, first);
-  for (const size_t i : rejected) mirrors.exclude(i);
+  MirrorScheduler mirrors(origins_.size(), retries_, current_);
+  for (size_t i = 0; i < origins_.size(); ++i)
+    if (state(i).is_rejected) mirrors.exclude(i);
   while (const auto next = mirrors.next(stop)) {
-    {
-      const std::scoped_lock lock(mutex_);
-      current_ = *next;
-    }
+    current_ = *next;
     const Outcome outcome = attempt(*next, mirrors);
     if (outcome.next == Next::done) return {};
     report_if_mirror(*next, outcome.error);
-    if (outcome.next == Next::retry_later)
-      mirrors.retry_later(*next, outcome);
-    else
-      mirrors.give_up(*next, outcome.error);
+    mirrors.failed(*next, outcome);
   }
-  if (stop.stop_requested()) return failure(Code::network, name_.empty() ? "cancelled" : name_ + ": cancelled");
+  if (stop.stop_requested() || is_cancelled())
+    return failure(Code::network, name_.empty() ? "cancelled" : name_ + ": cancelled");
   return tl::unexpected(combined_error(name_, mirrors.errors()));
 }
 
@@ -373,18 +355,20 @@ Result<void> RemoteFile::fetch(ByteRange range, const Sink& sink, const std::sto
 // Continues at `range.from`, which it moves, and at `passed` if the server sends the whole file.
 Outcome RemoteFile::fetch_from(size_t origin, ByteRange& range, uint64_t& passed, const Sink& sink,
                                MirrorScheduler& mirrors, const std::stop_token& stop) {
-  ProgressSample sample{Clock::now(), 0};
-  uint64_t received = 0;
+  auto since = Clock::now();
   for (int retries = 0; range.from < range.to;) {
     Get get(*this, origin, range, passed, sink);
     Outcome outcome = get.perform(stop);
-    received += get.received();
     if (outcome.next == Next::done && get.is_complete()) return outcome;
     range.from = std::clamp(get.at(), range.from, range.to);
     passed = std::max(passed, get.at());
     if (outcome.next == Next::done)  // a shorter answer is legal (RFC 9110, 15.3.7), but bytes must come
       outcome = {Next::retry_now, {Code::network, fmt::format("{}: sends less than requested", printable())}};
-    const bool progress = made_progress(sample, received);
+    // Delays included: one byte per request must not count as progress.
+    const auto now = Clock::now();
+    const std::chrono::duration<double> time = now - std::exchange(since, now);
+    const auto bytes = static_cast<double>(get.received());
+    const bool progress = bytes > 0 && bytes >= time.count() * static_cast<double>(http_->options().min_speed);
     if (progress) retries = 0;
     if (outcome.next == Next::retry_now && ++retries <= kMaxImmediateRetries) continue;
     if (outcome.next == Next::retry_now) outcome.next = Next::give_up;
@@ -396,16 +380,6 @@ Outcome RemoteFile::fetch_from(size_t origin, ByteRange& range, uint64_t& passed
     if (!pause || !interruptible_sleep(*pause, stop)) return outcome;
   }
   return {};
-}
-
-// Whether enough bytes were received since the sample, delays included: one byte per request must not count as
-// progress.
-bool RemoteFile::made_progress(ProgressSample& sample, uint64_t received) const {
-  const ProgressSample now{Clock::now(), received};
-  const double seconds = std::chrono::duration<double>(now.time - sample.time).count();
-  const auto more = static_cast<double>(now.received - sample.received);
-  sample = now;
-  return more > 0 && more >= seconds * static_cast<double>(http_->options().min_speed);
 }
 
 void RemoteFile::report_if_mirror(size_t origin, const Error& error) const {
@@ -455,7 +429,7 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
     return enough();
   };
   const auto on_response = [&](const http::Response& response) -> Result<void> {
-    const auto range = parse_content_range(response.header("content-range").value_or(""));
+    const auto range = parse_content_range(response.header("content-range"));
     const bool is_part = range && range->first == 0U && range->total && !is_encoded(response);
     const auto length = response.status == 200 ? content_length(response) : std::nullopt;
     if (response.status == 304 && known) {
@@ -503,12 +477,6 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
 
 // ---- the size
 
-// What one origin reported: the size, if known, or the error.
-struct RemoteFile::SizeReply {
-  Outcome outcome = {};
-  std::optional<uint64_t> size = {};
-};
-
 Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& stop) {
   if (size_) return size_;
   const http::Options& limits = http_->options();
@@ -518,28 +486,27 @@ Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& st
   MirrorScheduler mirrors(origins_.size(), once);
   std::optional<uint64_t> size;
   while (const auto next = mirrors.next(stop, until)) {
-    const SizeReply at = query_size(state(*next).origin, until, stop);
-    if (at.outcome.next != Next::done) report_if_mirror(*next, at.outcome.error);
-    if (at.outcome.next == Next::retry_later) {
-      mirrors.retry_later(*next, at.outcome);
-    } else if (at.outcome.next == Next::give_up) {
-      mirrors.give_up(*next, at.outcome.error);
-    } else {
-      // No size, or a different one than before: only a complete download determines it.
-      if (!at.size || (size && size != at.size)) return std::nullopt;
-      size = at.size;
-      mirrors.exclude(*next);
+    std::optional<uint64_t> reported;
+    const Outcome outcome = query_size(state(*next).origin, until, reported, stop);
+    if (outcome.next != Next::done) {
+      report_if_mirror(*next, outcome.error);
+      mirrors.failed(*next, outcome);
+      continue;
     }
+    // No size, or a different one than before: only a complete download determines it.
+    if (!reported || (size && size != reported)) return std::nullopt;
+    size = reported;
+    mirrors.exclude(*next);
   }
-  if (stop.stop_requested()) return failure(Code::network, fmt::format("{}: cancelled", name_));
+  if (stop.stop_requested() || is_cancelled()) return failure(Code::network, fmt::format("{}: cancelled", name_));
   if (size) return size;
   auto errors = mirrors.errors();
   if (errors.size() < origins_.size()) errors.push_back({Code::network, "timed out before all origins were tried"});
   return tl::unexpected(combined_error(name_, errors));
 }
 
-RemoteFile::SizeReply RemoteFile::query_size(const Origin& origin, Clock::time_point until,
-                                             const std::stop_token& stop) {
+Outcome RemoteFile::query_size(const Origin& origin, Clock::time_point until, std::optional<uint64_t>& size,
+                               const std::stop_token& stop) {
   http::Request request{.url = origin.url,
                         .trust = origin.trust,
                         .method = http::Request::Method::head,
@@ -552,10 +519,10 @@ RemoteFile::SizeReply RemoteFile::query_size(const Origin& origin, Clock::time_p
     request.headers.emplace_back("Range: bytes=0-0");
     response = response_head(*http_, request, stop);
   }
-  if (!response) return {outcome_of(response.error())};
-  if (const auto size = reported_size(*response)) return {{}, size};
-  if (response->status < 300) return {};
-  return {outcome_of(*response, credentials_for(origin, response->url).get())};
+  if (!response) return outcome_of(response.error());
+  size = reported_size(*response);
+  if (size || response->status < 300) return {};
+  return outcome_of(*response, credentials_for(origin, response->url).get());
 }
 
 }  // namespace weightfs::download

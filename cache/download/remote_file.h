@@ -37,11 +37,9 @@ class RemoteFile {
   RemoteFile(http::ClientPtr http, std::string name, std::vector<Origin> origins, std::optional<uint64_t> size,
              RetryPolicy retries);
 
-  /// A file of a known version whose server is not asked: fetch() fails with network.
-  static std::shared_ptr<RemoteFile> offline(Origin origin, FileVersion version);
-
   /// A file whose version is known from a listing or an earlier response, which had the bytes `head`, perhaps none. A
-  /// version without a strong ETag is that of the first response. Sends no request.
+  /// version without a strong ETag is that of the first response. Sends no request. Without `http` (--offline), fetch()
+  /// fails with network.
   static std::shared_ptr<RemoteFile> of_version(http::ClientPtr http, Origin origin, FileVersion version,
                                                 std::string head, RetryPolicy retries);
 
@@ -98,12 +96,8 @@ class RemoteFile {
     std::optional<FileVersion> version = {};  // of the first response
     bool is_rejected = false;
     bool has_contributed = false;  // sent bytes since the last rejection
-  };
-  struct SizeReply;
-  // The bytes received until a time.
-  struct ProgressSample {
-    std::chrono::steady_clock::time_point time;
-    uint64_t received;
+
+    bool is_redirected() const { return url != origin.url && url != http::normalized_url(origin.url); }
   };
 
   template <class Attempt>
@@ -111,11 +105,12 @@ class RemoteFile {
   Outcome fetch_from(size_t origin, ByteRange& range, uint64_t& passed, const Sink& sink, MirrorScheduler& mirrors,
                      const std::stop_token& stop);
   Outcome probe(size_t origin, const std::optional<FileVersion>& known, const std::stop_token& stop);
-  SizeReply query_size(const Origin& origin, std::chrono::steady_clock::time_point until, const std::stop_token& stop);
+  // Sets `size` to the one that the origin reports, if it does.
+  Outcome query_size(const Origin& origin, std::chrono::steady_clock::time_point until, std::optional<uint64_t>& size,
+                     const std::stop_token& stop);
   OriginState state(size_t origin) const;
   template <class Change>
   void change_state(size_t origin, Change change);
-  bool made_progress(ProgressSample& sample, uint64_t received) const;
   void report_if_mirror(size_t origin, const Error& error) const;
   Error changed(const std::string& url) const;
 
@@ -126,10 +121,10 @@ class RemoteFile {
   FileVersion version_;
   std::string head_;
   std::atomic<uint64_t> requests_ = 0;
-  mutable std::mutex mutex_;  // guards the rest
-  std::vector<OriginState> origins_;
-  size_t current_ = 0;    // the origin that was used last
-  int unattributed_ = 0;  // rejections without a single responsible origin
+  std::atomic<size_t> current_ = 0;   // the origin that was used last
+  mutable std::mutex mutex_;          // guards the rest
+  std::vector<OriginState> origins_;  // their number does not change
+  int unattributed_ = 0;              // rejections without a single responsible origin
 };
 
 using RemoteFilePtr = std::shared_ptr<RemoteFile>;

@@ -5,21 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <ctime>
 #include <utility>
 
 #include "base/text.h"
 
 namespace weightfs::download {
 namespace {
-
-std::optional<uint64_t> number(std::string_view digits) {
-  uint64_t value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stopped, error] = std::from_chars(digits.data(), end, value);
-  if (digits.empty() || error != std::errc{} || stopped != end) return std::nullopt;
-  return value;
-}
 
 constexpr size_t kMaxTag = 500;
 constexpr size_t kMaxMessage = 300;  // of a server's error message
@@ -37,26 +28,32 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   const std::string_view span = text.substr(kUnit.size(), slash - kUnit.size());
   const std::string_view total = text.substr(slash + 1);
   ContentRange range;
-  range.total = number(total);
+  range.total = parse_number<uint64_t>(total);
   if (!range.total && total != "*") return std::nullopt;
   if (span == "*") return range.total ? std::optional(range) : std::nullopt;
   const size_t dash = std::min(span.find('-'), span.size());
-  range.first = number(span.substr(0, dash));
-  range.last = number(span.substr(std::min(dash + 1, span.size())));
+  range.first = parse_number<uint64_t>(span.substr(0, dash));
+  range.last = parse_number<uint64_t>(span.substr(std::min(dash + 1, span.size())));
   if (!range.first || !range.last || *range.first > *range.last || *range.last == UINT64_MAX) return std::nullopt;
   if (range.total && *range.last >= *range.total) return std::nullopt;
   return range;
 }
 
+std::optional<std::time_t> http_date(std::string_view text) {
+  std::tm date{};
+  const std::string whole(text);
+  const char* const end = ::strptime(whole.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
+  return end == nullptr || *end != '\0' ? std::nullopt : std::optional(::timegm(&date));
+}
+
 std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
                                                            std::chrono::system_clock::time_point now) {
   constexpr int64_t kDay = 24 * 60 * 60;
-  if (const auto seconds = number(text)) return std::chrono::seconds(std::min<uint64_t>(*seconds, kDay));
-  std::tm date{};
-  const std::string date_text(text);
-  const char* const end = ::strptime(date_text.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
-  if (end == nullptr || *end != '\0') return std::nullopt;
-  const int64_t seconds_left = ::timegm(&date) - std::chrono::system_clock::to_time_t(now);
+  if (const auto seconds = parse_number<uint64_t>(text))
+    return std::chrono::seconds(std::min<uint64_t>(*seconds, kDay));
+  const auto date = http_date(text);
+  if (!date) return std::nullopt;
+  const int64_t seconds_left = *date - std::chrono::system_clock::to_time_t(now);
   return std::chrono::seconds(std::clamp<int64_t>(seconds_left, 0, kDay));
 }
 
@@ -67,25 +64,26 @@ std::optional<std::chrono::milliseconds> parse_rate_limit(std::string_view text)
     while (parameter.starts_with(' ')) parameter.remove_prefix(1);
     if (!parameter.starts_with("t=")) continue;
     parameter = parameter.substr(2, parameter.find_first_of(";, ", 2) - 2);
-    if (const auto seconds = number(parameter)) return std::chrono::seconds(std::min(*seconds, kDaySeconds));
+    if (const auto seconds = parse_number<uint64_t>(parameter))
+      return std::chrono::seconds(std::min(*seconds, kDaySeconds));
   }
   return std::nullopt;
 }
 
 std::optional<std::chrono::milliseconds> requested_delay(const http::Response& response) {
-  const auto delay = parse_retry_after(response.header("retry-after").value_or(""), std::chrono::system_clock::now());
-  return delay || response.status != 429 ? delay : parse_rate_limit(response.header("ratelimit").value_or(""));
+  const auto delay = parse_retry_after(response.header("retry-after"), std::chrono::system_clock::now());
+  return delay || response.status != 429 ? delay : parse_rate_limit(response.header("ratelimit"));
 }
 
 bool is_encoded(const http::Response& response) {
-  const std::string_view encoding = response.header("content-encoding").value_or("");
+  const std::string_view encoding = response.header("content-encoding");
   return !encoding.empty() && encoding != "identity";
 }
 
 std::optional<uint64_t> content_length(const http::Response& response) {
   // With a Transfer-Encoding a Content-Length means nothing (RFC 9112, section 6.3).
-  if (is_encoded(response) || response.header("transfer-encoding")) return std::nullopt;
-  return number(response.header("content-length").value_or(""));
+  if (is_encoded(response) || !response.header("transfer-encoding").empty()) return std::nullopt;
+  return parse_number<uint64_t>(response.header("content-length"));
 }
 
 std::string_view unquoted(std::string_view etag) {
@@ -94,8 +92,8 @@ std::string_view unquoted(std::string_view etag) {
 
 FileVersion version_of(const http::Response& response, uint64_t size) {
   FileVersion version{size};
-  const std::string_view etag = is_encoded(response) ? "" : response.header("etag").value_or("");
-  const std::string_view modified = response.header("last-modified").value_or("");
+  const std::string_view etag = is_encoded(response) ? "" : response.header("etag");
+  const std::string_view modified = response.header("last-modified");
   if (modified.size() <= kMaxTag) version.weak = modified;
   if (is_plain(etag) && etag.starts_with("W/"))
     version.weak = fmt::format("{} {}", etag, version.weak);
@@ -156,8 +154,8 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
     const std::string identity = credentials->description();
     outcome.error.message += fmt::format(" ({})", identity.empty() ? "tried anonymously" : identity);
   }
-  if (const auto reason = response.header("x-error-message"); reason && !reason->empty())
-    outcome.error.message += ", " + printable(reason->substr(0, kMaxMessage));
+  if (const std::string_view reason = response.header("x-error-message"); !reason.empty())
+    outcome.error.message += ", " + printable(reason.substr(0, kMaxMessage));
   if (status == 408 || status == 425 || status == 429 || status >= 500) {
     outcome.next = Outcome::Next::retry_later;
     outcome.retry_after = requested_delay(response);

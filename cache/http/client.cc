@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 #include <stop_token>
 
@@ -52,22 +51,6 @@ struct RedirectChain {
   }
 };
 
-using Headers = std::vector<std::string>;
-
-Headers headers_for(const RedirectChain& chain) {
-  const bool is_head = chain.request.method == Request::Method::head;
-  return chain.request.credentials->headers(is_head ? "HEAD" : "GET", chain.url.text);
-}
-
-// Whether to repeat the request with other credentials.
-Result<bool> answer_challenge(const RedirectChain& chain, const Response& response, const std::string& sent,
-                              const std::stop_token& stop) {
-  UnauthorizedResponse rejected{{}, sent, response.from_public};
-  for (const auto& [name, value] : response.headers)
-    if (name == "www-authenticate") rejected.challenges.push_back(value);
-  return chain.request.credentials->on_unauthorized(rejected, stop);
-}
-
 // Delivers the response to a challenge that was not answered.
 Result<void> deliver(const ExchangeResult& result, const ResponseHandler& handler) {
   TRY_VOID(handler.on_response(result.response));
@@ -77,78 +60,69 @@ Result<void> deliver(const ExchangeResult& result, const ResponseHandler& handle
 
 }  // namespace
 
-// Idle handles, with the origin of the newest connection of each.
-struct Client::Pool {
-  Options options;
-  std::mutex mutex;  // guards the rest
-  std::vector<std::pair<std::string, CurlHandlePtr>> idle;
-  std::map<std::string, uint64_t> requests;
+CurlHandlePtr Client::take(const std::string& origin) {
+  const std::scoped_lock lock(mutex_);
+  ++requests_[requests_.size() < kMaxOrigins || requests_.contains(origin) ? origin : "other"];
+  auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& handle) { return handle.first == origin; });
+  if (found == idle_.end() && idle_.size() < kMaxIdle) return new_curl_handle();
+  if (found == idle_.end()) found = idle_.begin();
+  CurlHandlePtr handle = std::move(found->second);
+  idle_.erase(found);
+  return handle;
+}
 
-  // For one request, which is counted.
-  CurlHandlePtr take(const std::string& origin) {
-    const std::scoped_lock lock(mutex);
-    ++requests[requests.size() < kMaxOrigins || requests.contains(origin) ? origin : "other"];
-    auto found = std::find_if(idle.begin(), idle.end(), [&](const auto& handle) { return handle.first == origin; });
-    if (found == idle.end() && idle.size() < kMaxIdle) return new_curl_handle();
-    if (found == idle.end()) found = idle.begin();
-    CurlHandlePtr handle = std::move(found->second);
-    idle.erase(found);
-    return handle;
-  }
-
-  void give_back(CurlHandlePtr handle, const std::string& origin) {
-    const std::scoped_lock lock(mutex);
-    if (idle.size() < kMaxIdle) idle.emplace_back(origin, std::move(handle));
-  }
-};
-
-Client::Client(Options options) : pool_(std::make_unique<Pool>()) { pool_->options = std::move(options); }
-
-Client::~Client() = default;
-
-const Options& Client::options() const { return pool_->options; }
+void Client::give_back(CurlHandlePtr handle, const std::string& origin) {
+  const std::scoped_lock lock(mutex_);
+  if (idle_.size() < kMaxIdle) idle_.emplace_back(origin, std::move(handle));
+}
 
 std::map<std::string, uint64_t> Client::requests() const {
-  const std::scoped_lock lock(pool_->mutex);
-  return pool_->requests;
+  const std::scoped_lock lock(mutex_);
+  return requests_;
 }
 
 Result<void> Client::perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop) try {
   Url first = TRY(parse_url(request.url));
   const std::string first_origin = first.origin;
-  RedirectChain chain{options(), request, std::move(first), first_origin};
+  RedirectChain chain{options_, request, std::move(first), first_origin};
   for (;;) {
     const bool same_origin = request.credentials != nullptr && chain.is_same_origin();
-    const std::string authorization = same_origin ? request.credentials->authorization() : "";
-    const ExchangeRequest exchange_request{.options = options(),
+    std::string authorization;
+    std::vector<std::string> credential_headers;
+    if (same_origin) {
+      const bool is_head = request.method == Request::Method::head;
+      credential_headers = request.credentials->headers(is_head ? "HEAD" : "GET", chain.url.text);
+      authorization = request.credentials->authorization();
+      if (!authorization.empty()) credential_headers.push_back("Authorization: " + authorization);
+    }
+    const ExchangeRequest exchange_request{.options = options_,
                                            .request = request,
                                            .handler = handler,
                                            .url = chain.url,
                                            .policy = chain.policy(),
-                                           .authorization = authorization,
-                                           .credential_headers = same_origin ? headers_for(chain) : Headers(),
+                                           .credential_headers = std::move(credential_headers),
                                            .may_be_challenged = same_origin && !chain.was_challenged};
-    CurlHandlePtr handle = pool_->take(chain.url.origin);
+    CurlHandlePtr handle = take(chain.url.origin);
     const ExchangeResult result = TRY(run_exchange(*handle, exchange_request, stop));
-    pool_->give_back(std::move(handle), chain.url.origin);
+    give_back(std::move(handle), chain.url.origin);
     if (chain.redirects == 0) chain.began_public = result.response.from_public;
     if (result.kind == ExchangeResult::Kind::final) return {};
     if (result.kind == ExchangeResult::Kind::redirect) {
-      TRY_VOID(chain.follow(*result.response.header("location")));
+      TRY_VOID(chain.follow(result.response.header("location")));
     } else {
       chain.was_challenged = true;
-      if (!TRY(answer_challenge(chain, result.response, authorization, stop))) return deliver(result, handler);
+      if (!TRY(request.credentials->on_unauthorized(result.response, authorization, stop)))
+        return deliver(result, handler);
     }
   }
 } catch (const std::bad_alloc&) {
   return failure(Code::resource, "out of memory");
 }
 
-std::optional<std::string_view> Response::header(std::string_view name) const {
+std::string_view Response::header(std::string_view name) const {
   const auto found =
       std::find_if(headers.begin(), headers.end(), [&](const auto& header) { return header.first == name; });
-  if (found == headers.end()) return std::nullopt;
-  return found->second;
+  return found == headers.end() ? std::string_view() : found->second;
 }
 
 }  // namespace weightfs::http

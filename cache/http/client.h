@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -36,12 +37,7 @@ struct Options {
   std::string user_agent = "weightfs";
 };
 
-/// A response 401.
-struct UnauthorizedResponse {
-  std::vector<std::string> challenges;  ///< the WWW-Authenticate headers
-  std::string sent;                     ///< the authorization() that was sent
-  bool from_public = false;             ///< as Response::from_public
-};
+struct Response;
 
 /// Authenticates requests to one host.
 class Credentials {
@@ -52,11 +48,14 @@ class Credentials {
   Credentials& operator=(const Credentials&) = delete;
 
   /// The value of the Authorization header; empty for none. Thread-safe.
-  virtual std::string authorization() = 0;
+  virtual std::string authorization() { return {}; }
 
-  /// Answers a challenge; returns whether authorization() differs now from the rejected value. Thread-safe; several
-  /// threads may report the same `sent`.
-  virtual Result<bool> on_unauthorized(const UnauthorizedResponse& rejected, const std::stop_token& stop) = 0;
+  /// Answers a challenge: a response 401 to a request with the value `sent`. Returns whether authorization() differs
+  /// from it now. Thread-safe; several threads may report the same `sent`.
+  virtual Result<bool> on_unauthorized(const Response& /*response*/, const std::string& /*sent*/,
+                                       const std::stop_token& /*stop*/) {
+    return false;
+  }
 
   /// Further headers for a request to `url` and for each redirect to the same scheme, host and port: a signature of
   /// this request. Thread-safe.
@@ -64,6 +63,19 @@ class Credentials {
 
   /// The credentials used last, for messages ("tried as alice"); empty if none were requested.
   virtual std::string description() { return {}; }
+};
+
+/// The same Authorization header for every request.
+class FixedCredentials final : public Credentials {
+ public:
+  explicit FixedCredentials(std::string authorization, std::string description = {})
+      : authorization_(std::move(authorization)), description_(std::move(description)) {}
+  std::string authorization() override { return authorization_; }
+  std::string description() override { return description_; }
+
+ private:
+  const std::string authorization_;
+  const std::string description_;
 };
 
 struct Request {
@@ -88,8 +100,8 @@ struct Response {
   std::string url;                                           ///< the final URL after redirects
   bool from_public = false;                                  ///< the server's address is known to be public
 
-  /// The first header of this name (in lower case).
-  std::optional<std::string_view> header(std::string_view name) const;
+  /// The first header of this name (in lower case); empty if there is none.
+  std::string_view header(std::string_view name) const;
 };
 
 /// Receives a response. The functions are called in the thread of perform(), and end the request by failing.
@@ -102,13 +114,14 @@ struct ResponseHandler {
   std::function<Result<void>()> on_wait = {};
 };
 
+/// A libcurl handle with its open connections.
+struct CurlHandle;
+using CurlHandlePtr = std::shared_ptr<CurlHandle>;
+
 /// Thread-safe; connections are reused.
 class Client {
  public:
-  explicit Client(Options options);
-  ~Client();
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
+  explicit Client(Options options) : options_(std::move(options)) {}
 
   /// Performs the request; returns after the last byte of the body. Follows at most 10 redirects, each checked like the
   /// first URL; never from https to http, and to a non-public address only if the first one was not public either. Uses
@@ -118,7 +131,7 @@ class Client {
   /// failure.
   Result<void> perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop);
 
-  const Options& options() const;
+  const Options& options() const { return options_; }
 
   /// The requests sent so far, redirects and challenges included, by origin ("https://example.com:443"). Beyond
   /// kMaxOrigins they are counted under "other".
@@ -126,8 +139,14 @@ class Client {
   static constexpr size_t kMaxOrigins = 32;
 
  private:
-  struct Pool;
-  std::unique_ptr<Pool> pool_;
+  // A handle for one request, which is counted.
+  CurlHandlePtr take(const std::string& origin);
+  void give_back(CurlHandlePtr handle, const std::string& origin);
+
+  const Options options_;
+  mutable std::mutex mutex_;                                 // guards the rest
+  std::vector<std::pair<std::string, CurlHandlePtr>> idle_;  // with the origin of the newest connection of each
+  std::map<std::string, uint64_t> requests_;
 };
 
 using ClientPtr = std::shared_ptr<Client>;

@@ -9,8 +9,6 @@
 #include <cctype>
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
-#include <initializer_list>
 #include <new>
 #include <stop_token>
 #include <utility>
@@ -37,21 +35,20 @@ struct CurlHandle {
   CURLM* multi;
 };
 
-void CurlHandleDeleter::operator()(CurlHandle* handle) const { delete handle; }
-
 CurlHandlePtr new_curl_handle() {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   static_cast<void>(ready);
-  return CurlHandlePtr(new CurlHandle());
+  return std::make_shared<CurlHandle>();
 }
 
-std::string AddressPolicy::refusal(const sockaddr& address) const {
-  const std::string_view use = special_use(address);
+std::string AddressPolicy::refusal(const std::optional<in6_addr>& address) const {
+  if (!address) return "refused: unknown address";
+  const std::string_view use = special_use(*address);
   if (loopback_only && use != "loopback")
-    return fmt::format("plain http to {} refused; use https or --insecure", printable_address(address));
+    return fmt::format("plain http to {} refused; use https or --insecure", printable_address(*address));
   if (public_only && !use.empty())
     return fmt::format("refused: {} is a {} address; {} must have public addresses; use --allow-private-urls",
-                       printable_address(address), use, subject);
+                       printable_address(*address), use, subject);
   return "";
 }
 
@@ -68,12 +65,6 @@ constexpr long kSmallBuffer = 64 * 1024;
 constexpr int kManyExchanges = 8;
 constexpr int kStopPollMs = 100;  // ms
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpace);
-  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
-
 // A message of a library or the system, to follow a colon.
 std::string uncapitalized(std::string text) {
   if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0)
@@ -83,13 +74,6 @@ std::string uncapitalized(std::string text) {
 
 std::string human_time(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
-}
-
-// The certificates to trust instead of the system's, from the environment like curl(1); null if there are none.
-const char* certificates(std::initializer_list<const char*> variables) {
-  for (const char* const variable : variables)
-    if (const char* const path = std::getenv(variable); path != nullptr && *path != '\0') return path;
-  return nullptr;
 }
 
 struct HeaderListDeleter {
@@ -135,7 +119,6 @@ class HttpExchange {
     return !failed_;
   }
 
-  std::string connection_refusal(const sockaddr* address) const;
   Result<void> check_literal_address();
   Result<void> configure(CurlHandle& handle);
   Result<void> on_header_line(std::string_view line);
@@ -199,7 +182,7 @@ curl_socket_t HttpExchange::on_socket(void* self, curlsocktype, curl_sockaddr* a
   HttpExchange& exchange = of(self);
   std::string forbidden;
   const bool known = exchange.run_callback([&]() -> Result<void> {
-    if (exchange.proxy_.empty()) forbidden = exchange.policy_.refusal(address->addr);
+    if (exchange.proxy_.empty()) forbidden = exchange.policy_.refusal(address_of(address->addr));
     if (!forbidden.empty()) exchange.refusal_ = forbidden;
     return {};
   });
@@ -213,18 +196,13 @@ int HttpExchange::on_connected(void* self, char* remote, char*, int, int) {
   exchange.connected_ = true;
   const bool allowed = exchange.run_callback([&]() -> Result<void> {
     const auto address = literal_address(exchange.proxy_.empty() ? remote : exchange.url_.host);
-    const auto* const any = address ? reinterpret_cast<const sockaddr*>(&*address) : nullptr;
-    exchange.is_public_ = any == nullptr ? !exchange.proxy_.empty() : special_use(*any).empty();
-    exchange.refusal_ = exchange.connection_refusal(any);
+    exchange.is_public_ = address ? special_use(*address).empty() : !exchange.proxy_.empty();
+    // Through a proxy, literals were checked before.
+    exchange.refusal_ = exchange.proxy_.empty() ? exchange.policy_.refusal(address) : "";
     if (!exchange.refusal_.empty()) return tl::unexpected(exchange.error(Code::unsupported, exchange.refusal_));
     return {};
   });
   return allowed ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
-}
-
-std::string HttpExchange::connection_refusal(const sockaddr* address) const {
-  if (!proxy_.empty()) return "";  // literals were checked before
-  return address == nullptr ? "refused: unknown address" : policy_.refusal(*address);
 }
 
 Result<void> HttpExchange::on_header_line(std::string_view line) {
@@ -253,8 +231,8 @@ Result<void> HttpExchange::end_of_headers() {
   constexpr std::array kRedirects = {301, 302, 303, 307, 308};
   const bool moved = std::find(kRedirects.begin(), kRedirects.end(), response_.status) != kRedirects.end();
   kind_ = Kind::final;
-  if (moved && response_.header("location")) kind_ = Kind::redirect;
-  if (response_.status == 401 && request_.may_be_challenged && response_.header("www-authenticate"))
+  if (moved && !response_.header("location").empty()) kind_ = Kind::redirect;
+  if (response_.status == 401 && request_.may_be_challenged && !response_.header("www-authenticate").empty())
     kind_ = Kind::challenge;
   return kind_ == Kind::final ? request_.handler.on_response(response_) : Result<void>();
 }
@@ -276,7 +254,7 @@ Result<void> HttpExchange::check_literal_address() {
   const auto address = literal_address(url_.host);
   if (!address && policy_.loopback_only && !proxy_.empty())
     return tl::unexpected(error(Code::unsupported, "plain http through a proxy refused; use https or --insecure"));
-  const std::string forbidden = address ? policy_.refusal(reinterpret_cast<const sockaddr&>(*address)) : "";
+  const std::string forbidden = address ? policy_.refusal(address) : "";
   if (!forbidden.empty()) return tl::unexpected(error(Code::unsupported, forbidden));
   return {};
 }
@@ -284,7 +262,6 @@ Result<void> HttpExchange::check_literal_address() {
 Result<void> HttpExchange::configure(CurlHandle& handle) {
   for (const std::string& header : request_.request.headers) TRY_VOID(add(headers_, header));
   for (const std::string& header : request_.credential_headers) TRY_VOID(add(headers_, header));
-  if (!request_.authorization.empty()) TRY_VOID(add(headers_, "Authorization: " + request_.authorization));
   bool ok = true;
   const auto set = [&](CURLoption option, auto value) {
     ok = ok && curl_easy_setopt(handle.easy, option, value) == CURLE_OK;
@@ -297,8 +274,10 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   set(CURLOPT_SSLVERSION, long{CURL_SSLVERSION_TLSv1_2});
   set(CURLOPT_PROXY, proxy_.c_str());
   set(CURLOPT_NOPROXY, "");  // already applied
-  if (const char* const file = certificates({"CURL_CA_BUNDLE", "SSL_CERT_FILE"})) set(CURLOPT_CAINFO, file);
-  if (const char* const folder = certificates({"SSL_CERT_DIR"})) set(CURLOPT_CAPATH, folder);
+  // Certificates to trust instead of the system's, like curl(1).
+  const std::string file = environment({"CURL_CA_BUNDLE", "SSL_CERT_FILE"});
+  if (!file.empty()) set(CURLOPT_CAINFO, file.c_str());
+  if (const std::string folder = environment("SSL_CERT_DIR"); !folder.empty()) set(CURLOPT_CAPATH, folder.c_str());
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_QUICK_EXIT, 1L);  // do not wait for a DNS timeout after cancellation
   set(CURLOPT_CONNECTTIMEOUT_MS, connect_timeout);

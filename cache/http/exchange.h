@@ -2,9 +2,9 @@
 // connection is checked against the address policy of the URL.
 #pragma once
 
-#include <sys/socket.h>
+#include <netinet/in.h>
 
-#include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -31,15 +31,9 @@ struct AddressPolicy {
   std::string_view subject = {};
 
   /// The reason why an address is refused; empty if it is allowed.
-  std::string refusal(const sockaddr& address) const;
+  std::string refusal(const std::optional<in6_addr>& address) const;
 };
 
-/// A libcurl handle with its open connections.
-struct CurlHandle;
-struct CurlHandleDeleter {
-  void operator()(CurlHandle* handle) const;
-};
-using CurlHandlePtr = std::unique_ptr<CurlHandle, CurlHandleDeleter>;
 CurlHandlePtr new_curl_handle();
 
 /// The parameters of an exchange.
@@ -49,7 +43,6 @@ struct ExchangeRequest {
   const ResponseHandler& handler;
   Url url;
   AddressPolicy policy;
-  std::string authorization = {};
   std::vector<std::string> credential_headers = {};
   bool may_be_challenged = false;
 };

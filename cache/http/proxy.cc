@@ -1,11 +1,6 @@
 #include "cache/http/proxy.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
-#include <initializer_list>
 #include <optional>
 #include <string_view>
 
@@ -15,12 +10,6 @@
 namespace weightfs::http {
 namespace {
 
-std::string first_set(std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
-  return "";
-}
-
 // A name in lower case, without leading and trailing dots.
 std::string normalized_name(std::string_view name) {
   if (!name.empty() && name.front() == '.') name.remove_prefix(1);
@@ -28,34 +17,7 @@ std::string normalized_name(std::string_view name) {
   return lower_case(name);
 }
 
-std::string_view bytes_of(const sockaddr_storage& address) {
-  const auto* begin = reinterpret_cast<const char*>(&address);
-  return address.ss_family == AF_INET ? std::string_view(begin + offsetof(sockaddr_in, sin_addr), 4)
-                                      : std::string_view(begin + offsetof(sockaddr_in6, sin6_addr), 16);
-}
-
-bool have_common_prefix(std::string_view a, std::string_view b, size_t bits) {
-  for (size_t i = 0; i < bits; ++i)
-    if (((a[i / 8] ^ b[i / 8]) & (0x80 >> (i % 8))) != 0) return false;
-  return true;
-}
-
-// "10.0.0.0/8", "fd00::1".
-bool is_in(const sockaddr_storage& host, const std::string& network) {
-  const size_t slash = network.find('/');
-  const auto named = literal_address(network.substr(0, slash));
-  if (!named || named->ss_family != host.ss_family) return false;
-  size_t bits = bytes_of(host).size() * 8;
-  if (slash != std::string::npos) {
-    size_t given = 0;
-    const char* const end = network.data() + network.size();
-    if (std::from_chars(network.data() + slash + 1, end, given).ptr != end || given > bits) return false;
-    bits = given;
-  }
-  return have_common_prefix(bytes_of(host), bytes_of(*named), bits);
-}
-
-bool matches(const std::string& host, const std::optional<sockaddr_storage>& address, const std::string& entry) {
+bool matches(const std::string& host, const std::optional<in6_addr>& address, const std::string& entry) {
   if (entry == "*") return true;
   if (address && is_in(*address, entry)) return true;
   const std::string name = normalized_name(host);
@@ -78,9 +40,9 @@ bool is_exempt(const std::string& host, const std::string& list) {
 }  // namespace
 
 std::string proxy_of(const std::string& scheme, const std::string& host) {
-  std::string proxy = scheme == "https" ? first_set({"https_proxy", "HTTPS_PROXY"}) : first_set({"http_proxy"});
-  if (proxy.empty()) proxy = first_set({"all_proxy", "ALL_PROXY"});
-  return proxy.empty() || is_exempt(host, first_set({"no_proxy", "NO_PROXY"})) ? "" : proxy;
+  std::string proxy = scheme == "https" ? environment({"https_proxy", "HTTPS_PROXY"}) : environment("http_proxy");
+  if (proxy.empty()) proxy = environment({"all_proxy", "ALL_PROXY"});
+  return proxy.empty() || is_exempt(host, environment({"no_proxy", "NO_PROXY"})) ? "" : proxy;
 }
 
 }  // namespace weightfs::http

@@ -67,6 +67,11 @@ std::string resolve_url(const std::string& base, const std::string& reference) {
   return part(url, CURLUPART_URL);
 }
 
+std::string normalized_url(const std::string& url) {
+  const auto parsed = parse_url(url);
+  return parsed ? parsed->text : url;
+}
+
 std::string printable_url(const std::string& url) {
   const CurlUrl parts = parse(url, kLenient | CURLU_NON_SUPPORT_SCHEME);
   if (parts == nullptr) return "invalid URL";
@@ -74,6 +79,28 @@ std::string printable_url(const std::string& url) {
        {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS, CURLUPART_QUERY, CURLUPART_FRAGMENT})
     curl_url_set(parts.get(), secret, nullptr, 0);
   return printable(part(parts, CURLUPART_URL));
+}
+
+std::string url_encoded(std::string_view text, std::string_view kept) {
+  std::string out;
+  for (const char c : text) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                          std::string_view("-._~").find(c) != std::string_view::npos || kept.find(c) != kept.npos;
+    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+std::string url_decoded(std::string_view text, bool* is_valid) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view digits = text.substr(i + 1, 2);
+    const auto byte = text[i] == '%' && digits.size() == 2 ? parse_number<uint8_t>(digits, 16) : std::nullopt;
+    if (text[i] == '%' && !byte && is_valid != nullptr) *is_valid = false;
+    out += byte ? static_cast<char>(*byte) : text[i];
+    if (byte) i += digits.size();
+  }
+  return out;
 }
 
 bool may_redirect(const std::string& from, const std::string& to) {

@@ -88,7 +88,7 @@ Value tagged(const Value& response, std::string_view beginning) {
 // ---- responses
 
 std::string header_text(const http::Response& response, std::string_view name) {
-  return std::string(response.header(name).value_or(""));
+  return std::string(response.header(name));
 }
 
 Result<registry::Response> get(const Hub& hub, const Name& name, const std::string& url, size_t limit) {

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/text.h"
 #include "cache/address_policy.h"
@@ -14,11 +13,6 @@ namespace {
 constexpr const char* kDefaultEndpoint = "https://huggingface.co";
 
 constexpr size_t kMaxTokenSize = 8 * 1024;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // The values that huggingface_hub takes as true.
 bool is_true(const char* name) {
@@ -33,25 +27,6 @@ std::string home_path() {
   const std::string home = environment("HOME");
   return home.empty() ? "" : home + "/.cache/huggingface";
 }
-
-std::string trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  return begin == text.npos ? "" : std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin));
-}
-
-// A token in the Authorization header. It is never shown.
-class BearerToken final : public http::Credentials {
- public:
-  explicit BearerToken(Token token) : token_(std::move(token)) {}
-  std::string authorization() override { return token_.text.empty() ? "" : "Bearer " + token_.text; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse& /*rejected*/, const std::stop_token&) override {
-    return false;
-  }
-  std::string description() override { return token_.text.empty() ? "" : "with the token of " + token_.from; }
-
- private:
-  Token token_;
-};
 
 }  // namespace
 
@@ -73,7 +48,7 @@ Result<Token> token_of_user() {
   if (is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return Token{};
   Token token;
   for (const char* const name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
-    if (token.text.empty()) token = {trimmed(environment(name)), fmt::format("${}", name)};
+    if (token.text.empty()) token = {std::string(trimmed(environment(name))), fmt::format("${}", name)};
   if (token.text.empty()) {
     token.from = token_path();
     const auto file = weightfs::open_file(token.from);
@@ -87,8 +62,7 @@ Result<Token> token_of_user() {
   return token;
 }
 
-Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, Insecure insecure) {
-  const bool is_insecure = insecure == Insecure::accepted;
+Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, bool is_insecure) {
   std::string configured = environment("HF_ENDPOINT");
   while (configured.ends_with('/')) configured.pop_back();
   if (configured.empty()) configured = kDefaultEndpoint;
@@ -109,7 +83,10 @@ Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, I
   const bool is_trusted = origin == http::origin_of(configured) || origin == http::origin_of(kDefaultEndpoint);
   Token token;
   if (is_trusted && http != nullptr) token = TRY(token_of_user());
-  return Hub{endpoint, std::move(http), std::move(store), std::make_shared<BearerToken>(std::move(token))};
+  auto credentials = token.text.empty() ? std::make_shared<http::FixedCredentials>("")
+                                        : std::make_shared<http::FixedCredentials>("Bearer " + token.text,
+                                                                                   "with the token of " + token.from);
+  return Hub{endpoint, std::move(http), std::move(store), std::move(credentials)};
 }
 
 }  // namespace weightfs::huggingface

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "base/text.h"
 #include "cache/huggingface/api.h"
@@ -27,18 +26,6 @@ bool is_id_part(std::string_view part) {
   return !part.empty() && part != "." && part != ".." && std::all_of(part.begin(), part.end(), [](char c) {
     return is_alphanumeric(c) || c == '-' || c == '_' || c == '.';
   });
-}
-
-// RFC 3986, section 3.3, with `/` only where it separates components.
-enum class Slash { kept, escaped };
-std::string escaped(std::string_view text, Slash slash) {
-  std::string out;
-  for (const char c : text) {
-    const bool is_plain = is_alphanumeric(c) || std::string_view("-._~").find(c) != std::string_view::npos ||
-                          (c == '/' && slash == Slash::kept);
-    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
 }
 
 // Removes and returns the text before the next `/`, and removes that.
@@ -74,23 +61,6 @@ Result<std::string> cut_kind(std::string_view& rest, std::string_view text) {
   return "models";
 }
 
-Result<std::string> unescaped(std::string_view revision, std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < revision.size(); ++i) {
-    if (revision[i] != '%') {
-      out += revision[i];
-      continue;
-    }
-    unsigned value = 0;
-    const char* const digits = revision.data() + i + 1;
-    if (i + 2 >= revision.size() || std::from_chars(digits, digits + 2, value, 16).ptr != digits + 2)
-      return invalid_name(text, "two hex digits expected after the %");
-    out += static_cast<char>(value);
-    i += 2;
-  }
-  return out;
-}
-
 // git-check-ref-format(1), as far as a name that breaks it could be mistaken for something else.
 bool is_revision(std::string_view text) {
   const bool has_bad_character = std::any_of(text.begin(), text.end(), [](char c) {
@@ -112,12 +82,7 @@ Result<std::string> checked_path(std::string_view path, std::string_view text) {
   if (path.starts_with('/')) return invalid_name(text, "not a path in the repository");
   if (path.ends_with('/')) path.remove_suffix(1);
   if (path.size() > kMaxPath) return invalid_name(text, "the path is too long");
-  for (std::string_view rest = path; !rest.empty();) {
-    const bool has_slash = rest.find('/') != rest.npos;
-    const std::string_view component = cut_component(rest);
-    if (component.empty() || component == "." || component == ".." || (has_slash && rest.empty()))
-      return invalid_name(text, "not a path in the repository");
-  }
+  if (!path.empty() && !is_plain_path(path)) return invalid_name(text, "not a path in the repository");
   return std::string(path);
 }
 
@@ -159,7 +124,9 @@ Result<Name> parse_name(std::string_view text) {
   if (rest.starts_with('@')) {
     rest.remove_prefix(1);
     const size_t size = revision_size(rest);
-    name.revision = TRY(unescaped(rest.substr(0, size), text));
+    bool is_valid = true;
+    name.revision = http::url_decoded(rest.substr(0, size), &is_valid);
+    if (!is_valid) return invalid_name(text, "two hex digits expected after the %");
     if (!is_revision(name.revision))
       return invalid_name(text, name.revision.empty() ? "a revision is expected after the @" : "not a valid revision");
     rest.remove_prefix(size);
@@ -170,13 +137,13 @@ Result<Name> parse_name(std::string_view text) {
 
 std::string api_url(const std::string& endpoint, const Name& name, std::string_view method,
                     const std::string& revision) {
-  return fmt::format("{}/api/{}/{}/{}/{}", endpoint, name.kind, name.id, method, escaped(revision, Slash::escaped));
+  return fmt::format("{}/api/{}/{}/{}/{}", endpoint, name.kind, name.id, method, http::url_encoded(revision));
 }
 
 std::string file_url(const std::string& endpoint, const Name& name, const std::string& commit,
                      const std::string& path) {
   return fmt::format("{}/{}{}/resolve/{}/{}", endpoint, prefix_of_kind(name), name.id, commit,
-                     escaped(path, Slash::kept));
+                     http::url_encoded(path, "/"));
 }
 
 std::string page_url(const std::string& endpoint, const Name& name) {

@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
+#include <iterator>
 #include <stop_token>
 #include <string_view>
 
@@ -15,9 +15,6 @@ namespace weightfs::registry {
 namespace {
 
 constexpr uint64_t kMaxKeyFile = 64 * 1024;
-
-// Poll interval for `stop` while another thread requests the token.
-constexpr std::chrono::milliseconds kStopCheckInterval{100};
 
 // Host and port, if present.
 std::string_view host_of(std::string_view url) {
@@ -95,30 +92,28 @@ std::string Credentials::description() {
   return authorization_.description;
 }
 
-Result<bool> Credentials::on_unauthorized(const http::UnauthorizedResponse& rejected, const std::stop_token& stop) {
+Result<bool> Credentials::on_unauthorized(const http::Response& response, const std::string& sent,
+                                          const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (true) {
-    if (is_current() && authorization_.authorization != rejected.sent) return true;
-    if (renewal_ == nullptr) return renew(rejected, stop, lock);
+    if (is_current() && authorization_.authorization != sent) return true;
+    if (renewal_ == nullptr) return renew(response, sent, stop, lock);
     const auto renewal = renewal_;
-    while (!renewal->ended) {
-      if (stop.stop_requested())
-        return failure(Code::network, fmt::format("{}: stopped while waiting for a token", origin_));
-      renewed_.wait_for(lock, kStopCheckInterval);
-    }
-    const bool is_renewed = is_current() && authorization_.authorization != rejected.sent;
+    if (!renewed_.wait(lock, stop, [&] { return renewal->ended; }))
+      return failure(Code::network, fmt::format("{}: stopped while waiting for a token", origin_));
+    const bool is_renewed = is_current() && authorization_.authorization != sent;
     if (!is_renewed && !renewal->stopped) return renewal->result;
   }
 }
 
-Result<bool> Credentials::renew(const http::UnauthorizedResponse& rejected, const std::stop_token& stop,
+Result<bool> Credentials::renew(const http::Response& response, const std::string& sent, const std::stop_token& stop,
                                 std::unique_lock<std::mutex>& lock) {
   const auto renewal = renewal_ = std::make_shared<Renewal>();
   lock.unlock();
-  auto value = exceptions_to_errors([&] { return authorize(rejected, stop); });
+  auto value = exceptions_to_errors([&] { return authorize(response, stop); });
   lock.lock();
   if (value) {
-    renewal->result = !value->authorization.empty() && value->authorization != rejected.sent;
+    renewal->result = !value->authorization.empty() && value->authorization != sent;
     authorization_ = std::move(*value);
     expires_ = clock_.seconds() + authorization_.lifetime;
   } else {
@@ -131,35 +126,33 @@ Result<bool> Credentials::renew(const http::UnauthorizedResponse& rejected, cons
   return renewal->result;
 }
 
-Result<Credentials::Authorization> Credentials::authorize(const http::UnauthorizedResponse& rejected,
-                                                          const std::stop_token& stop) {
+Result<Credentials::Authorization> Credentials::authorize(const http::Response& response, const std::stop_token& stop) {
   std::vector<AuthChallenge> challenges;
-  for (const std::string& header : rejected.challenges)
-    for (AuthChallenge& challenge : parse_challenges(header)) challenges.push_back(std::move(challenge));
-  const RealmPolicy policy = rejected.from_public ? RealmPolicy::public_addresses : RealmPolicy::any_address;
-  if (const AuthChallenge* bearer = find(challenges, "bearer")) return with_token(*bearer, policy, stop);
+  for (const auto& [name, value] : response.headers)
+    if (name == "www-authenticate") std::ranges::move(parse_challenges(value), std::back_inserter(challenges));
+  if (const AuthChallenge* bearer = find(challenges, "bearer")) return with_token(*bearer, response.from_public, stop);
   if (find(challenges, "basic") != nullptr) return with_basic_login();
   return Authorization{{}, 0, "unsupported authentication scheme; no credentials sent"};
 }
 
-Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& bearer, RealmPolicy policy,
+Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& bearer, bool public_only,
                                                            const std::stop_token& stop) {
   const std::string realm(bearer.parameter("realm"));
   const std::string server = TRY(check_token_server(realm, origin_));
   const bool may_sign = server == origin_ && !paths_.ollama_key.empty();
-  if (may_sign && bearer.parameter("service") == "ollama") return with_key(bearer, policy, stop);
+  if (may_sign && bearer.parameter("service") == "ollama") return with_key(bearer, public_only, stop);
   if (may_sign && is_ollama_realm(realm) && !TRY(entry_for(server)).login) {
-    auto value = with_key(bearer, policy, stop);
+    auto value = with_key(bearer, public_only, stop);
     if (value || value.error().code == Code::network) return value;
   }
-  return with_login(bearer, policy, stop);
+  return with_login(bearer, public_only, stop);
 }
 
-Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& bearer, RealmPolicy policy,
+Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& bearer, bool public_only,
                                                          const std::stop_token& stop) {
   const SigningKey key = TRY(read_key(paths_.ollama_key));
   const std::string description = "tried with the key " + printable(paths_.ollama_key);
-  const auto token = ollama_token(*http_, bearer, key, clock_, policy, stop);
+  const auto token = ollama_token(*http_, bearer, key, clock_, public_only, stop);
   if (!token) return failure(token.error().code, fmt::format("{} ({})", token.error().message, description));
   return Authorization{"Bearer " + token->value, token->lifetime, description};
 }
@@ -169,13 +162,13 @@ std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const Doc
   return fmt::format("tried anonymously: {}{}", wants_key ? "there is no ollama key, and " : "", entry.reason);
 }
 
-Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, RealmPolicy policy,
+Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, bool public_only,
                                                            const std::stop_token& stop) {
   const auto entry = TRY(entry_for(http::origin_of(std::string(bearer.parameter("realm")))));
   const std::string description =
       entry.login ? fmt::format("tried as {} of {}", quoted(entry.login->user), printable(paths_.docker_config))
                   : anonymous_reason(bearer, entry);
-  const auto token = docker_token(*http_, bearer, entry.login, policy, stop);
+  const auto token = docker_token(*http_, bearer, entry.login, public_only, stop);
   if (!token) return failure(token.error().code, fmt::format("{} ({})", token.error().message, description));
   return Authorization{"Bearer " + token->value, token->lifetime, description};
 }

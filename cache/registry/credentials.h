@@ -35,7 +35,8 @@ class Credentials final : public http::Credentials {
   /// docker login, by the same rule. Returns false when nothing is left to try. Fails with unsupported when a rule or
   /// the token server refuses, or when a required key or docker config cannot be read; otherwise as
   /// request_with_retry().
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse& rejected, const std::stop_token& stop) override;
+  Result<bool> on_unauthorized(const http::Response& response, const std::string& sent,
+                               const std::stop_token& stop) override;
 
   std::string description() override;
 
@@ -53,13 +54,13 @@ class Credentials final : public http::Credentials {
   };
 
   bool is_current() const;
-  Result<bool> renew(const http::UnauthorizedResponse& rejected, const std::stop_token& stop,
+  Result<bool> renew(const http::Response& response, const std::string& sent, const std::stop_token& stop,
                      std::unique_lock<std::mutex>& lock);
 
-  Result<Authorization> authorize(const http::UnauthorizedResponse& rejected, const std::stop_token& stop);
-  Result<Authorization> with_token(const AuthChallenge& bearer, RealmPolicy policy, const std::stop_token& stop);
-  Result<Authorization> with_key(const AuthChallenge& bearer, RealmPolicy policy, const std::stop_token& stop);
-  Result<Authorization> with_login(const AuthChallenge& bearer, RealmPolicy policy, const std::stop_token& stop);
+  Result<Authorization> authorize(const http::Response& response, const std::stop_token& stop);
+  Result<Authorization> with_token(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
+  Result<Authorization> with_key(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
+  Result<Authorization> with_login(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
   Result<Authorization> with_basic_login();
   std::string anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const;
   Result<DockerEntry> entry_for(const std::string& origin) const;
@@ -71,7 +72,7 @@ class Credentials final : public http::Credentials {
   const ClockAndNonce clock_;
 
   std::mutex mutex_;  // guards the rest
-  std::condition_variable renewed_;
+  std::condition_variable_any renewed_;
   std::shared_ptr<Renewal> renewal_;  // the active one
   Authorization authorization_;
   int64_t expires_ = 0;

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -196,13 +195,9 @@ Result<Mirror> parse_mirror(std::string_view text) {
 }
 
 MirrorFiles MirrorFiles::of_user() {
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  MirrorFiles files{"/etc/containerd/certs.d", variable("CONTAINERS_REGISTRIES_CONF")};
+  MirrorFiles files{"/etc/containerd/certs.d", environment("CONTAINERS_REGISTRIES_CONF")};
   if (!files.containers.empty()) return files;
-  files.containers = variable("HOME") + "/.config/containers/registries.conf";
+  files.containers = environment("HOME") + "/.config/containers/registries.conf";
   if (!std::ifstream(files.containers)) files.containers = "/etc/containers/registries.conf";
   return files;
 }

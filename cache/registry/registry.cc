@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "base/text.h"
@@ -178,7 +177,7 @@ class Repository {
     if (status != 200) return failure(Code::unsupported, name_ + error_detail(page));
     FetchedManifest found{std::move(page.body), {}};
     found.digest = sha256(found.body);
-    const auto claimed = page.head.header("docker-content-digest").value_or("");
+    const auto claimed = page.head.header("docker-content-digest");
     if (claimed.starts_with("sha256:") && parse_digest(claimed) != found.digest)
       return failure(Code::mismatch, fmt::format("{}: the manifest's SHA-256 is {}, the registry reports {}", name_,
                                                  found.digest.hex(), quoted(claimed)));
@@ -217,8 +216,8 @@ std::optional<FetchedManifest> load_manifest(BlobStore& store, const std::string
 }
 
 std::string existing_path(const char* variable, const std::string& below) {
-  const char* directory = std::getenv(variable);
-  if (directory == nullptr || *directory == '\0') return {};
+  const std::string directory = environment(variable);
+  if (directory.empty()) return {};
   const std::string path = directory + below;
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 ? path : std::string();
@@ -227,10 +226,9 @@ std::string existing_path(const char* variable, const std::string& below) {
 }  // namespace
 
 CredentialPaths CredentialPaths::of_user() {
-  const char* docker = std::getenv("DOCKER_CONFIG");
-  const bool is_set = docker != nullptr && *docker != '\0';
-  return {existing_path("HOME", "/.ollama/id_ed25519"),
-          is_set ? existing_path("DOCKER_CONFIG", "/config.json") : existing_path("HOME", "/.docker/config.json")};
+  return {existing_path("HOME", "/.ollama/id_ed25519"), environment("DOCKER_CONFIG").empty()
+                                                            ? existing_path("HOME", "/.docker/config.json")
+                                                            : existing_path("DOCKER_CONFIG", "/config.json")};
 }
 
 Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr& store, const http::ClientPtr& http,

@@ -28,54 +28,9 @@ constexpr uint64_t kMaxTokenValues = 1000;
 // Longer than any useful token lifetime.
 constexpr int64_t kMaxLifetime = 24 * 3600;
 
-// A fixed Authorization header.
-class FixedAuthorization final : public http::Credentials {
- public:
-  explicit FixedAuthorization(std::string what) : what_(std::move(what)) {}
-  std::string authorization() override { return what_; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
-
- private:
-  const std::string what_;
-};
-
-std::string percent_encoded(std::string_view text) {
-  constexpr char kHex[] = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
-                       c == '_' || c == '.' || c == '~';
-    const auto byte = static_cast<uint8_t>(c);
-    if (plain)
-      out += c;
-    else if (c == ' ')
-      out += '+';
-    else
-      out += {'%', kHex[byte >> 4], kHex[byte & 15]};
-  }
-  return out;
-}
-
-// The value of a hex digit; negative for any other character.
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool escape =
-        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
-    if (escape) {
-      out += static_cast<char>(hex_digit(text[i + 1]) << 4 | hex_digit(text[i + 2]));
-      i += 2;
-    } else {
-      out += text[i] == '+' ? ' ' : text[i];
-    }
-  }
+std::string form_encoded(std::string_view text) {
+  std::string out = http::url_encoded(text, " ");
+  std::ranges::replace(out, ' ', '+');
   return out;
 }
 
@@ -89,12 +44,13 @@ void split(std::string_view text, char separator, Each each) {
   }
 }
 
-Parameters parse_query(std::string_view query) {
+Parameters parse_query(std::string query) {
+  std::ranges::replace(query, '+', ' ');
   Parameters out;
   split(query, '&', [&](std::string_view part) {
     const size_t equals = std::min(part.find('='), part.size());
-    out.emplace_back(percent_decoded(part.substr(0, equals)),
-                     percent_decoded(part.substr(std::min(equals + 1, part.size()))));
+    out.emplace_back(http::url_decoded(part.substr(0, equals)),
+                     http::url_decoded(part.substr(std::min(equals + 1, part.size()))));
   });
   return out;
 }
@@ -124,10 +80,9 @@ Result<Token> parse_token(const Response& page) {
 }
 
 Result<Token> request_token(http::Client& http, const std::string& url, const std::string& authorization,
-                            RealmPolicy policy, const std::stop_token& stop) {
-  http::Request request{.url = url, .headers = {"Accept: application/json"}};
-  request.public_only = policy == RealmPolicy::public_addresses;
-  if (!authorization.empty()) request.credentials = std::make_shared<FixedAuthorization>(authorization);
+                            bool public_only, const std::stop_token& stop) {
+  http::Request request{.url = url, .headers = {"Accept: application/json"}, .public_only = public_only};
+  if (!authorization.empty()) request.credentials = std::make_shared<http::FixedCredentials>(authorization);
   const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop));
   const bool is_denied = page.head.status == 401 || page.head.status == 403;
   const std::string prefix =
@@ -154,7 +109,7 @@ std::string query_of(Parameters parameters) {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string out;
   for (const auto& [name, value] : parameters)
-    out += (out.empty() ? "" : "&") + percent_encoded(name) + "=" + percent_encoded(value);
+    out += (out.empty() ? "" : "&") + form_encoded(name) + "=" + form_encoded(value);
   return out;
 }
 
@@ -162,7 +117,7 @@ std::string token_url(const AuthChallenge& bearer, Parameters more) {
   std::string_view realm = bearer.parameter("realm");
   realm = realm.substr(0, realm.find('#'));
   const size_t question = std::min(realm.find('?'), realm.size());
-  Parameters all = parse_query(realm.substr(std::min(question + 1, realm.size())));
+  Parameters all = parse_query(std::string(realm.substr(std::min(question + 1, realm.size()))));
   if (const auto service = bearer.parameter("service"); !service.empty()) all.emplace_back("service", service);
   split(bearer.parameter("scope"), ' ', [&](std::string_view scope) { all.emplace_back("scope", scope); });
   std::move(more.begin(), more.end(), std::back_inserter(all));
@@ -179,14 +134,14 @@ Result<std::string> signature(const SigningKey& key, const std::string& url) {
 }
 
 Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
-                           RealmPolicy policy, const std::stop_token& stop) {
-  return request_token(http, token_url(bearer), login ? basic_authorization(*login) : std::string(), policy, stop);
+                           bool public_only, const std::stop_token& stop) {
+  return request_token(http, token_url(bearer), login ? basic_authorization(*login) : std::string(), public_only, stop);
 }
 
 Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
-                           const ClockAndNonce& clock, RealmPolicy policy, const std::stop_token& stop) {
+                           const ClockAndNonce& clock, bool public_only, const std::stop_token& stop) {
   const std::string url = token_url(bearer, {{"ts", std::to_string(clock.seconds())}, {"nonce", clock.nonce()}});
-  return request_token(http, url, TRY(signature(key, url)), policy, stop);
+  return request_token(http, url, TRY(signature(key, url)), public_only, stop);
 }
 
 }  // namespace weightfs::registry

@@ -42,17 +42,15 @@ std::string basic_authorization(const Login& login);
 /// signature in base64. The signed text includes the URL exactly as requested.
 Result<std::string> signature(const SigningKey& key, const std::string& url);
 
-/// Which addresses a realm may have. A realm named by a public registry must be public, so that the registry cannot
-/// send requests to the user's machine and network.
-enum class RealmPolicy { any_address, public_addresses };
-
 /// Requests a token as Docker does (distribution's "Token Authentication Specification"), with the login if there is
-/// one. Fails with network, and with unsupported when the response has no token or the realm is refused.
+/// one. Fails with network, and with unsupported when the response has no token or the realm is refused. `public_only`:
+/// a public registry named the realm, which must then be public too, so that the registry cannot send requests to the
+/// user's machine and network.
 Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
-                           RealmPolicy policy, const std::stop_token& stop);
+                           bool public_only, const std::stop_token& stop);
 
 /// Requests a token as Ollama does (server/auth.go): the URL with time and nonce is signed.
 Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
-                           const ClockAndNonce& clock, RealmPolicy policy, const std::stop_token& stop);
+                           const ClockAndNonce& clock, bool public_only, const std::stop_token& stop);
 
 }  // namespace weightfs::registry

@@ -61,11 +61,11 @@ std::string url_of(const std::string& bucket, const std::string& endpoint, const
   return fmt::format("https://s3.{}.{}/{}", region, domain, bucket);
 }
 
-// A date of a header, as in RFC 9110, section 5.6.7; 0 if it is not one.
+// A date of a header; 0 if it is not one, or not from 1970 to 2200.
 Time http_time(std::string_view text) {
-  std::tm date{};
-  const char* const end = ::strptime(std::string(text).c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
-  return end == nullptr || date.tm_year < 70 || date.tm_year > 300 ? 0 : Time{::timegm(&date)} * 1'000'000'000;
+  constexpr std::time_t kEnd = 7'289'654'400;  // of 2200
+  const std::time_t date = download::http_date(text).value_or(0);
+  return date < 0 || date >= kEnd ? 0 : Time{date} * 1'000'000'000;
 }
 
 std::optional<uint64_t> take_number(std::string_view& line) {
@@ -77,21 +77,22 @@ std::optional<uint64_t> take_number(std::string_view& line) {
 }
 
 std::string query_of(const ObjectName& name) {
-  return name.version.empty() ? "" : "?versionId=" + encoded(name.version);
+  return name.version.empty() ? "" : "?versionId=" + http::url_encoded(name.version);
 }
 
 // Whether the response is of the named version. A store without versions ignores the parameter.
 bool has_version(const http::Response& response, const ObjectName& name) {
   if (name.version.empty()) return true;
-  return response.header("x-amz-version-id").value_or("null") == name.version;
+  const std::string_view version = response.header("x-amz-version-id");
+  return (version.empty() ? "null" : version) == name.version;
 }
 
 // The region that a refusal names, if the request should be repeated there.
 std::string region_in(const registry::Response& page) {
   constexpr std::array kStatuses = {301, 307, 400, 403};
   if (std::ranges::find(kStatuses, page.head.status) == kStatuses.end()) return {};
-  const auto header = page.head.header("x-amz-bucket-region");
-  const std::string region = header ? std::string(*header) : parse_error(page.body).region;
+  const std::string_view header = page.head.header("x-amz-bucket-region");
+  const std::string region = header.empty() ? parse_error(page.body).region : std::string(header);
   return is_region(region) ? region : "";
 }
 
@@ -103,7 +104,7 @@ struct Bucket::Place {
   std::string url;
   std::shared_ptr<Signer> signer;
 
-  std::string object_url(std::string_view key) const { return fmt::format("{}/{}", url, encoded(key, "/")); }
+  std::string object_url(std::string_view key) const { return fmt::format("{}/{}", url, http::url_encoded(key, "/")); }
   download::Origin origin(const ObjectName& name) const {
     return {.url = object_url(name.key) + query_of(name), .credentials = signer, .error_text = error_text};
   }
@@ -126,9 +127,7 @@ class Bucket::ListedObject final : public Source {
   std::string identity() const override {
     return blobs::RemoteSource::identity_of(bucket_->place()->object_url(key_), {size_, etag_}).value_or("");
   }
-  VerifiedBy verification() const override {
-    return identity().empty() ? VerifiedBy::unpinned : VerifiedBy::transport;
-  }
+  VerifiedBy verification() const override { return identity().empty() ? VerifiedBy::unpinned : VerifiedBy::transport; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return TRY(open())->read(offset, out);
   }
@@ -250,7 +249,7 @@ Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
   if (known && known->has_quoted_etag()) headers.push_back("If-None-Match: " + known->etag);
   Answer answer = TRY(request(name.key, query_of(name), std::move(headers), kHead));
   const http::Response& head = answer.page.head;
-  const auto range = download::parse_content_range(head.header("content-range").value_or(""));
+  const auto range = download::parse_content_range(head.header("content-range"));
   const auto length = download::content_length(head);
   download::FileVersion version;
   if (head.status == 304 && known) {
@@ -277,7 +276,7 @@ Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
   if (version.is_pinned() && known != version)
     store_->save_text(saved_as("version", key),
                       fmt::format("{}\n{}", answer.place->region, download::version_text(version)));
-  const Time modified = http_time(head.header("last-modified").value_or(""));
+  const Time modified = http_time(head.header("last-modified"));
   return OpenObject{TRY(store_->open_version(answer.place->origin(name), version, std::move(first))), modified};
 }
 
@@ -313,7 +312,7 @@ Result<std::vector<Object>> Bucket::list(const std::string& prefix) {
   std::string text = place()->region + "\n";
   for (const Object& object : TRY(objects))
     text += fmt::format("{} {} {} {}\n", object.size, object.modified, object.etag.empty() ? "-" : object.etag,
-                        encoded(object.key, "/"));
+                        http::url_encoded(object.key, "/"));
   store_->save_text(saved_as("listing", prefix), text);
   return objects;
 }
@@ -324,9 +323,9 @@ Result<std::vector<Object>> Bucket::list_online(const std::string& prefix) {
   std::string token;
   for (size_t pages = 0; pages < kMaxPages; ++pages) {
     // The parameters are sorted, as the signature needs them.
-    const std::string from = token.empty() ? "" : fmt::format("continuation-token={}&", encoded(token));
+    const std::string from = token.empty() ? "" : fmt::format("continuation-token={}&", http::url_encoded(token));
     const std::string query =
-        fmt::format("?{}encoding-type=url&list-type=2&max-keys=1000&prefix={}", from, encoded(prefix));
+        fmt::format("?{}encoding-type=url&list-type=2&max-keys=1000&prefix={}", from, http::url_encoded(prefix));
     const Answer answer = TRY(request("", query, {}, kMaxPage));
     if (answer.page.head.status != 200) return tl::unexpected(error_of(answer, prefix));
     auto page = parse_listing(answer.page.body);
@@ -366,7 +365,7 @@ Result<std::vector<Object>> Bucket::list_saved(const std::string& prefix) {
     const auto size = take_number(text);
     const auto modified = take_number(text);
     const size_t space = text.find(' ');
-    const auto key = space == text.npos ? std::nullopt : url_decoded(text.substr(space + 1));
+    const auto key = space == text.npos ? std::nullopt : key_decoded(std::string(text.substr(space + 1)));
     if (!size || !modified || !key)
       return failure(Code::corrupt, fmt::format("{}: invalid saved listing", shown(prefix)));
     const std::string_view etag = text.substr(0, space);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <map>
 #include <tuple>
 
@@ -17,19 +16,9 @@ namespace {
 
 constexpr uint64_t kMaxFile = 1024 * 1024;
 
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 std::string first_of(std::initializer_list<std::string> values) {
   const auto* const found = std::ranges::find_if(values, [](const std::string& value) { return !value.empty(); });
   return found == values.end() ? "" : *found;
-}
-
-std::string_view without_space(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
 }
 
 // The settings of a file by section: "default", "profile x", "services y". A setting below another one, which is
@@ -44,18 +33,18 @@ Sections parse_sections(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    const std::string_view content = without_space(line);
+    const std::string_view content = trimmed(line);
     if (content.empty() || content.starts_with('#') || content.starts_with(';')) continue;
     if (content.starts_with('[')) {
-      section = &sections[std::string(without_space(content.substr(1, content.find(']') - 1)))];
+      section = &sections[std::string(trimmed(content.substr(1, content.find(']') - 1)))];
       outer.clear();
       continue;
     }
     const size_t equals = content.find('=');
     if (section == nullptr || equals == content.npos) continue;
-    const std::string name = lower_case(without_space(content.substr(0, equals)));
-    std::string_view value = without_space(content.substr(equals + 1));
-    for (const std::string_view comment : {" #", " ;"}) value = without_space(value.substr(0, value.find(comment)));
+    const std::string name = lower_case(trimmed(content.substr(0, equals)));
+    std::string_view value = trimmed(content.substr(equals + 1));
+    for (const std::string_view comment : {" #", " ;"}) value = trimmed(value.substr(0, value.find(comment)));
     const bool is_inner = line.starts_with(' ') || line.starts_with('\t');
     if (!is_inner) outer = value.empty() ? name : "";
     (*section)[is_inner && !outer.empty() ? fmt::format("{}.{}", outer, name) : name] = value;
@@ -96,7 +85,7 @@ struct Profile {
 
 Result<Profile> read_profile() {
   Profile profile;
-  profile.name = first_of({environment("AWS_PROFILE"), environment("AWS_DEFAULT_PROFILE"), "default"});
+  profile.name = first_of({environment({"AWS_PROFILE", "AWS_DEFAULT_PROFILE"}), "default"});
   const Sections credentials = TRY(read_sections(file_path("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials")));
   const Sections config = TRY(read_sections(file_path("AWS_CONFIG_FILE", "/.aws/config")));
   const auto take = [&](const Sections& sections, const std::string& section, Section& into) {
@@ -147,7 +136,7 @@ Result<Settings> Settings::of_user() {
   Settings settings;
   settings.keys =
       keys_of(environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"), environment("AWS_SESSION_TOKEN"));
-  const std::string required = first_of({environment("AWS_PROFILE"), environment("AWS_DEFAULT_PROFILE")});
+  const std::string required = environment({"AWS_PROFILE", "AWS_DEFAULT_PROFILE"});
   if (!profile.is_found && !settings.keys && !required.empty())
     return failure(Code::unsupported, fmt::format("AWS profile {} not found", quoted(required)));
   if (!settings.keys)
@@ -155,9 +144,9 @@ Result<Settings> Settings::of_user() {
                             profile.get("aws_session_token"));
   TRY_VOID(check_keys(settings.keys));
   if (!settings.keys) settings.note = unused_settings(profile);
-  settings.region = first_of({environment("AWS_REGION"), environment("AWS_DEFAULT_REGION"), profile.get("region")});
+  settings.region = first_of({environment({"AWS_REGION", "AWS_DEFAULT_REGION"}), profile.get("region")});
   const auto service = profile.services.find("s3.endpoint_url");
-  settings.endpoint = first_of({environment("AWS_ENDPOINT_URL_S3"), environment("AWS_ENDPOINT_URL"),
+  settings.endpoint = first_of({environment({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}),
                                 service == profile.services.end() ? "" : service->second, profile.get("endpoint_url")});
   return settings;
 }

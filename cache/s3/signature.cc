@@ -80,16 +80,6 @@ std::string names_of(const std::map<std::string, std::string>& headers) {
 
 }  // namespace
 
-std::string encoded(std::string_view text, std::string_view others) {
-  std::string out;
-  for (const char c : text) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                          std::string_view("-._~").find(c) != std::string_view::npos || others.find(c) != others.npos;
-    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
-
 std::string amz_date(std::time_t time) {
   std::tm date{};
   ::gmtime_r(&time, &date);

@@ -17,7 +17,7 @@ inline constexpr std::string_view kEmptyBody = "e3b0c44298fc1c149afbf4c8996fb924
 /// A request without a body.
 struct SignedRequest {
   std::string method;                          ///< "GET"
-  std::string url;                             ///< path and query in the canonical encoding (see encoded())
+  std::string url;                             ///< path and query in the canonical encoding (see http::url_encoded())
   std::map<std::string, std::string> headers;  ///< those to sign, without `host`; names in lower case; x-amz-date too
   std::string region;
   std::string service = "s3";
@@ -31,8 +31,5 @@ std::string authorization(const SignedRequest& request, const Keys& keys);
 
 /// The time as in x-amz-date: "20130524T000000Z".
 std::string amz_date(std::time_t time);
-
-/// Each byte but A-Z, a-z, 0-9, `-`, `.`, `_`, `~` and those of `others` as %XX.
-std::string encoded(std::string_view text, std::string_view others = "");
 
 }  // namespace weightfs::s3

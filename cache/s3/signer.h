@@ -15,8 +15,6 @@ class Signer final : public http::Credentials {
   Signer(std::optional<Keys> keys, std::string region, std::string note)
       : keys_(std::move(keys)), region_(std::move(region)), note_(std::move(note)) {}
 
-  std::string authorization() override { return {}; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
   std::vector<std::string> headers(std::string_view method, const std::string& url) override;
   /// At most the last four characters of the key's id.
   std::string description() override;

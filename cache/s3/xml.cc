@@ -3,11 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <optional>
 
 #include "base/text.h"
+#include "cache/url.h"
 
 namespace weightfs::s3 {
 namespace {
@@ -46,10 +46,8 @@ std::optional<std::string> referenced(std::string_view name) {
   name.remove_prefix(1);
   const bool is_hex = name.starts_with('x');
   if (is_hex) name.remove_prefix(1);
-  uint32_t code = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), code, is_hex ? 16 : 10);
-  if (name.empty() || error != std::errc{} || end != name.data() + name.size()) return std::nullopt;
-  return utf8_of(code);
+  const auto code = parse_number<uint32_t>(name, is_hex ? 16 : 10);
+  return code ? utf8_of(*code) : std::nullopt;
 }
 
 class XmlScanner {
@@ -206,13 +204,12 @@ struct ListedTexts {
 
 Result<Object> object_of(const ListedTexts& texts, bool is_encoded) {
   Object object;
-  auto key = is_encoded ? url_decoded(texts.key) : texts.key;
-  const char* const end = texts.size.data() + texts.size.size();
-  const auto [stopped, error] = std::from_chars(texts.size.data(), end, object.size);
-  if (!key || key->empty() || texts.size.empty() || error != std::errc{} || stopped != end ||
-      object.size > uint64_t{INT64_MAX})
+  auto key = is_encoded ? key_decoded(texts.key) : texts.key;
+  const auto size = parse_number<uint64_t>(texts.size);
+  if (!key || key->empty() || !size || *size > uint64_t{INT64_MAX})
     return failure(Code::corrupt, fmt::format("invalid entry {} in the listing", quoted(texts.key)));
   object.key = std::move(*key);
+  object.size = *size;
   object.etag = etag_of(texts.etag);
   object.modified = iso_time(texts.modified);
   return object;
@@ -222,23 +219,11 @@ Result<Object> object_of(const ListedTexts& texts, bool is_encoded) {
 
 Result<void> read_xml(std::string_view text, const XmlScanner::OnEnd& on_end) { return XmlScanner(text, on_end).run(); }
 
-std::optional<std::string> url_decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
-    if (text[i] == '+') {
-      out += ' ';
-    } else if (text[i] != '%') {
-      out += text[i];
-    } else if (i + 2 < text.size() &&
-               std::from_chars(&text[i + 1], &text[i + 1] + 2, value, 16).ptr == &text[i + 1] + 2) {
-      out += static_cast<char>(value);
-      i += 2;
-    } else {
-      return std::nullopt;
-    }
-  }
-  return out;
+std::optional<std::string> key_decoded(std::string text) {
+  std::ranges::replace(text, '+', ' ');
+  bool is_valid = true;
+  std::string key = http::url_decoded(text, &is_valid);
+  return is_valid ? std::optional(std::move(key)) : std::nullopt;
 }
 
 Result<ListingPage> parse_listing(std::string_view text) {

@@ -17,7 +17,7 @@ Result<void> read_xml(std::string_view text,
                       const std::function<void(std::string_view path, const std::string& text)>& on_end);
 
 /// Decodes %XX, and `+` as a space, as in `encoding-type=url`; nothing for an invalid text.
-std::optional<std::string> url_decoded(std::string_view text);
+std::optional<std::string> key_decoded(std::string text);
 
 /// A page of a listing (ListObjectsV2).
 struct ListingPage {

@@ -3,34 +3,26 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/os/mounts.h"
 #include "base/text.h"
 
 namespace weightfs {
-namespace {
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Result<std::string> cache_directory() {
   // Absolute, because a mount changes its working directory.
   std::error_code failed;
-  if (const std::string configured = variable("WEIGHTFS_CACHE"); !configured.empty()) {
+  if (const std::string configured = environment("WEIGHTFS_CACHE"); !configured.empty()) {
     const std::string path = std::filesystem::absolute(configured, failed);
     return failed ? configured : path;
   }
   // The XDG Base Directory Specification requires to ignore relative paths.
-  if (const std::string caches = variable("XDG_CACHE_HOME"); caches.starts_with('/')) return caches + "/weightfs";
+  if (const std::string caches = environment("XDG_CACHE_HOME"); caches.starts_with('/')) return caches + "/weightfs";
   // Under sudo, $HOME may be another user's.
   if (::geteuid() == 0) return "/var/cache/weightfs";
-  if (const std::string home = variable("HOME"); home.starts_with('/')) return home + "/.cache/weightfs";
+  if (const std::string home = environment("HOME"); home.starts_with('/')) return home + "/.cache/weightfs";
   return failure(Code::not_found, "no cache directory: none of WEIGHTFS_CACHE, XDG_CACHE_HOME and HOME is set");
 }
 

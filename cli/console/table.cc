@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -58,11 +57,7 @@ std::string for_tabs(std::string_view text) {
 Cell bytes_cell(uint64_t count) { return {human_size(count), std::to_string(count)}; }
 
 bool stdout_has_colors() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string_view(value == nullptr ? "" : value);
-  };
-  return ::isatty(STDOUT_FILENO) == 1 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
+  return ::isatty(STDOUT_FILENO) == 1 && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
 }
 
 TableStyle TableStyle::for_stdout() {

@@ -11,7 +11,6 @@
 
 #include "base/text.h"
 #include "cli/console/suggestions.h"
-#include "cli/options/number.h"
 #include "cli/verbs.h"
 
 namespace weightfs {

@@ -10,7 +10,6 @@
 
 #include "base/text.h"
 #include "cache/cache_directory.h"
-#include "cli/options/number.h"
 
 namespace weightfs {
 namespace {

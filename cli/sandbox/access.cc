@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <set>
@@ -32,18 +31,13 @@ using Paths = std::vector<std::string>;
 // Links beyond this number of entries are not resolved, so their targets cannot be read.
 constexpr size_t kMaxEntries = 200'000;
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // Directories of which a source file needs only its sibling files, not the whole subtree.
 bool is_shared_directory(const std::string& path) {
   constexpr std::array kShared = {"/",     "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/opt",    "/proc",
                                   "/root", "/run",  "/srv", "/sys", "/tmp",  "/usr",   "/var", "/var/tmp"};
   std::error_code failed;
   return std::find(kShared.begin(), kShared.end(), path) != kShared.end() ||
-         path == std::filesystem::canonical(variable("HOME"), failed);
+         path == std::filesystem::canonical(environment("HOME"), failed);
 }
 
 // The blobs/ directories of the stores that contain the path: beside manifests/ (Ollama) or snapshots/ (Hugging Face).
@@ -183,9 +177,9 @@ Paths network_files() {
                  "/etc/pki/tls/certs",
                  "/etc/pki/ca-trust/extracted/pem",
                  "/etc/ca-certificates/extracted",
-                 variable("SSL_CERT_FILE"),
-                 variable("SSL_CERT_DIR"),
-                 variable("CURL_CA_BUNDLE")};
+                 environment("SSL_CERT_FILE"),
+                 environment("SSL_CERT_DIR"),
+                 environment("CURL_CA_BUNDLE")};
   const CredentialPaths keys = CredentialPaths::of_user();
   const MirrorFiles mirrors = MirrorFiles::of_user();
   paths.insert(paths.end(), {keys.ollama_key, keys.docker_config, mirrors.containerd, mirrors.containers,

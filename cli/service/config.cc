@@ -14,7 +14,6 @@
 #include "base/source.h"
 #include "base/text.h"
 #include "cli/console/suggestions.h"
-#include "cli/options/number.h"
 #include "sources/source.h"
 
 namespace weightfs::service {

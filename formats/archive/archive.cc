@@ -185,20 +185,6 @@ Result<Archive> folder_members(const Container& container) {
   return std::move(builder).finish();
 }
 
-namespace {
-
-// Whether no component is empty, `.` or `..`.
-bool is_path_below(std::string_view path) {
-  for (;;) {
-    const std::string_view component = path.substr(0, path.find('/'));
-    if (component.empty() || component == "." || component == "..") return false;
-    if (component.size() == path.size()) return true;
-    path.remove_prefix(component.size() + 1);
-  }
-}
-
-}  // namespace
-
 Result<Archive> members_at(const Container& container, const std::vector<std::string>& paths) {
   constexpr size_t kMaxPaths = 2'000;
   constexpr size_t kParallel = 8;
@@ -208,7 +194,7 @@ Result<Archive> members_at(const Container& container, const std::vector<std::st
   TRY_VOID(container.budget->charge(Cost::kept, paths.size() * kHeadSize));  // which a file on a server keeps
   std::vector<SourcePtr> files(paths.size());  // null: the server does not have it, or it is not below the directory
   const auto open = [&](uint64_t i) -> Result<void> {
-    if (!is_path_below(paths[i])) return {};
+    if (!is_plain_path(paths[i])) return {};
     auto file = container.folder->open_below(paths[i], container.name);
     if (file)
       files[i] = std::move(*file);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include "base/text.h"
@@ -64,13 +63,6 @@ tl::unexpected<Error> unknown(std::string_view type) {
   return failure(Code::corrupt, fmt::format("descr {} is not a type of NumPy", quoted(type)));
 }
 
-std::optional<uint64_t> number_in(std::string_view text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // The unit of a date: "[D]", "[25s]", "[25s/4]"; "" has none.
 bool is_unit(std::string_view text) {
   if (text.empty()) return true;
@@ -79,7 +71,7 @@ bool is_unit(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
   text.remove_prefix(std::min(text.find_first_not_of(kDigits), text.size()));
   if (const size_t slash = text.find('/'); slash != text.npos) {
-    if (!number_in(text.substr(slash + 1))) return false;
+    if (!parse_number<uint64_t>(text.substr(slash + 1))) return false;
     text = text.substr(0, slash);
   }
   return std::find(kUnits.begin(), kUnits.end(), text) != kUnits.end();
@@ -111,7 +103,7 @@ Result<ElementType> plain_type(const std::string& text) {
     const DType* const dtype = dtype_named(number->dtype);
     if (dtype != nullptr) type.dtype = dtype;
     if (dtype != nullptr && order == '>') type.swap = number->swap;
-    type.bytes = *number_in(code.substr(1));
+    type.bytes = *parse_number<uint64_t>(code.substr(1));
     return type;
   }
   if (code.size() < 2) return unknown(text);
@@ -121,7 +113,7 @@ Result<ElementType> plain_type(const std::string& text) {
     type.bytes = 8;
     return type;
   }
-  const auto size = number_in(rest);
+  const auto size = parse_number<uint64_t>(rest);
   if (!size || std::string_view("SaUVO").find(kind) == std::string_view::npos) return unknown(text);
   type.has_objects = kind == 'O';
   type.bytes = TRY(times(*size, kind == 'U' ? 4 : 1, text));

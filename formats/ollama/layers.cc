@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "formats/archive/symlink.h"
 #include "formats/ollama/media_type.h"
 
 namespace weightfs::ollama {
@@ -154,13 +153,6 @@ class Paths {
   std::unordered_map<std::string, uint64_t> copies_;
 };
 
-bool is_plain(std::string_view path) {
-  bool plain = true;
-  archive::for_each_component(
-      path, [&](std::string_view part) { plain = plain && !part.empty() && part != "." && part != ".."; });
-  return plain;
-}
-
 bool keeps_its_name(const Layer& layer) {
   return !layer.name.empty() && (layer.kind == LayerKind::json || layer.kind == LayerKind::other);
 }
@@ -193,7 +185,7 @@ std::string name_layers(const std::vector<Layer*>& layers, Warnings& warnings) {
   for (Layer* const layer : layers) {
     if (!keeps_its_name(*layer)) continue;
     layer->path = paths.take(named(*layer));
-    if (!is_plain(layer->name)) warnings.add("layer {}: not a path below files/; changed", quoted(layer->name));
+    if (!is_plain_path(layer->name)) warnings.add("layer {}: not a path below files/; changed", quoted(layer->name));
   }
   // The model's own files keep their names.
   const bool has_config = paths.is_taken("config.json");

@@ -10,7 +10,6 @@
 namespace weightfs::ollama {
 namespace {
 
-constexpr std::string_view kHeaderSpaces = " \t\r\n\v\f";
 constexpr std::string_view kSpecials = "()<>@,;:\\\"/[]?=";
 
 bool is_special(char c) { return kSpecials.find(c) != kSpecials.npos; }
@@ -19,12 +18,6 @@ bool is_special(char c) { return kSpecials.find(c) != kSpecials.npos; }
 bool is_token(std::string_view text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7F && !is_special(c); });
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kHeaderSpaces);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kHeaderSpaces) + 1 - begin);
 }
 
 // Parses the parameters one by one.

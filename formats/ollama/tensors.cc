@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -48,11 +47,9 @@ std::optional<Shape> shape_of(std::string_view text) {
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view part = trim(text.substr(begin, end - begin));
-    uint64_t size = 0;
-    const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), size);
-    if (error != std::errc() || rest != part.data() + part.size() || shape.size() == kMaxDimensions)
-      return std::nullopt;
-    shape.push_back(size);
+    const auto size = parse_number<uint64_t>(part);
+    if (!size || shape.size() == kMaxDimensions) return std::nullopt;
+    shape.push_back(*size);
     begin = end + 1;
   }
   return shape;
@@ -114,9 +111,8 @@ class Quantized {
   }
 
   static Value number_or_text(const std::string& text) {
-    uint64_t number = 0;
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc() && rest == text.data() + text.size() ? Value(number) : Value(text);
+    const auto number = parse_number<uint64_t>(text);
+    return number ? Value(*number) : Value(text);
   }
 
   static void add_shape(Map& facts, ShapeView stored, uint64_t per_word) {

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
-
 #include "base/text.h"
 #include "formats/common/relative_path.h"
 #include "formats/onnx/fields.h"
@@ -18,10 +16,7 @@ constexpr size_t kMaxFiles = 10'000;
 constexpr uint64_t kMaxEntry = 4096;
 
 Result<uint64_t> decimal(std::string_view key, const std::string& text) {
-  uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && stopped == end) return number;
+  if (const auto number = parse_number<uint64_t>(text)) return *number;
   return failure(Code::corrupt, fmt::format("{} {} of its external data is not a number of bytes", key, quoted(text)));
 }
 

@@ -6,16 +6,10 @@
 #include <charconv>
 #include <vector>
 
+#include "base/text.h"
+
 namespace weightfs::pytorch {
 namespace {
-
-template <class T>
-std::optional<T> parse(std::string_view text) {
-  T value{};
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
-}
 
 void append_utf8(std::string& out, uint32_t code) {
   const auto rest = [&](int shift) { out += static_cast<char>(0x80 | (code >> shift & 0x3F)); };
@@ -49,9 +43,9 @@ size_t escape(std::string_view text, uint32_t& code) {
 
 }  // namespace
 
-std::optional<int64_t> parse_integer(std::string_view digits) { return parse<int64_t>(digits); }
+std::optional<int64_t> parse_integer(std::string_view digits) { return parse_number<int64_t>(digits); }
 
-std::optional<double> parse_real(std::string_view digits) { return parse<double>(digits); }
+std::optional<double> parse_real(std::string_view digits) { return parse_number<double>(digits); }
 
 bool is_decimal(std::string_view digits) {
   if (digits.starts_with('-')) digits.remove_prefix(1);

@@ -49,6 +49,27 @@ TEST(HumanSize, UsesBinaryUnits) {
   EXPECT_EQ(human_size(UINT64_MAX), "16.0 EiB");
 }
 
+TEST(Text, NumberIsTheWholeText) {
+  EXPECT_EQ(parse_number<uint8_t>("255"), 255);
+  EXPECT_EQ(parse_number<int>("-7"), -7);
+  EXPECT_EQ(parse_number<unsigned>("fF", 16), 255U);
+  EXPECT_EQ(parse_number<double>("1.5e3"), 1500.0);
+  for (const char* text : {"", "256", "-1", "+1", " 1", "1 ", "1x"})
+    EXPECT_EQ(parse_number<uint8_t>(text), std::nullopt) << text;
+}
+
+TEST(Text, PlainPathHasOnlyNames) {
+  for (const char* path : {"a", "a/b", "...", ".a/b.", "a b/\n"}) EXPECT_TRUE(is_plain_path(path)) << path;
+  for (const char* path : {"", "/", "/a", "a/", "a//b", ".", "..", "./a", "a/../b", "a/."})
+    EXPECT_FALSE(is_plain_path(path)) << path;
+}
+
+TEST(Text, WhiteSpaceAtBothEndsIsTrimmed) {
+  EXPECT_EQ(trimmed(" \t\r\n\v\fa b\n "), "a b");
+  EXPECT_EQ(trimmed(" \t"), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
 TEST(Text, LowerCaseChangesOnlyAscii) { EXPECT_EQ(lower_case("AZaz@[0-\xC3\x84"), "azaz@[0-\xC3\x84"); }
 
 }  // namespace

@@ -331,18 +331,13 @@ TEST(RemoteFile, ErrorOfTheSinkIsNotAFailureOfTheOrigin) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-class Secret final : public http::Credentials {
- public:
-  std::string authorization() override { return "Bearer secret"; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
-};
-
 TEST(RemoteFile, CredentialsAreSentOnlyToTheirOrigin) {
   HttpServer other(serves(kBody));
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(answer("307 Temporary", "", {"Location: " + other.url("/link")}));
   });
-  const std::vector<Origin> origins = {{server.url("/m"), http::Trust::user, std::make_shared<Secret>()}};
+  const std::vector<Origin> origins = {
+      {server.url("/m"), http::Trust::user, std::make_shared<http::FixedCredentials>("Bearer secret")}};
   const auto http = std::make_shared<http::Client>(http::Options());
   RemoteFile file(http, "model", origins, kSize, quick_retries());
   EXPECT_EQ(fetched(file).text(), describe(kBody));
@@ -350,6 +345,17 @@ TEST(RemoteFile, CredentialsAreSentOnlyToTheirOrigin) {
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(server.requests()[0].header("authorization"), "Bearer secret");
   for (const SeenRequest& request : other.requests()) EXPECT_EQ(request.header("authorization"), "");
+}
+
+TEST(RemoteFile, HeadersAreSentToTheirUrlInEverySpelling) {
+  HttpServer server(serves(kBody));
+  for (const char* target : {"/m", "/a b", "/a/../m", "/m#part", "/é"}) {
+    const Origin origin{.url = server.url(target), .headers = {"X-Key: 1"}};
+    RemoteFile file(std::make_shared<http::Client>(http::Options()), "model", {origin}, kSize, quick_retries());
+    for (const uint64_t from : {kSize - 1, kSize - 2}) EXPECT_FALSE(fetched(file, from).error) << target;
+  }
+  EXPECT_EQ(server.requests().size(), 10u);
+  for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.header("x-key"), "1") << request.target;
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <stop_token>
 
+#include "base/cancel.h"
+#include "cache/download/mirror_scheduler.h"
 #include "cache/download/remote_file.h"
 #include "tests/cache/fetch_fixture.h"
 
@@ -14,6 +16,18 @@ using namespace fetch_fixture;
 using ::testing::HasSubstr;
 
 // ---- retries
+
+TEST(RemoteFileRetries, CancelledThreadDoesNotWait) {
+  EXPECT_TRUE(interruptible_sleep(std::chrono::milliseconds(1), kNeverStop));
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_FALSE(interruptible_sleep(std::chrono::hours(1), stopped.get_token()));
+  HttpServer server(serves(kBody));
+  const auto file = file_at(kSize, {server.url("/m")});
+  const CancelScope scope([] { return true; });
+  EXPECT_FALSE(interruptible_sleep(std::chrono::hours(1), kNeverStop));
+  EXPECT_EQ(fetched(*file).text(), describe("") + ", then model: cancelled");
+}
 
 TEST(RemoteFileRetries, ResumesTruncatedBodyAtNextByteWithIfMatch) {
   HttpServer server(cut_once(100'000));
@@ -232,21 +246,15 @@ TEST(RemoteFileRetries, OriginTriedAgainLaterKeepsItsEtag) {
   EXPECT_EQ(requests[3].header("if-match"), "\"e1\"");
 }
 
-class Refused final : public http::Credentials {
- public:
-  std::string authorization() override { return ""; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
-  std::string description() override { return "tried anonymously: there is no docker config"; }
-};
-
 TEST(RemoteFileRetries, DeniedRequestNamesCredentials) {
   HttpServer target(always(answer("403 Expired", "")));
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     if (request.target == "/away") return void(wire.send(answer("307 There", "", {"Location: " + target.url("/")})));
     wire.send(answer("401 No", "", {"WWW-Authenticate: Basic"}));
   });
+  const auto credentials = std::make_shared<http::FixedCredentials>("", "tried anonymously: there is no docker config");
   const auto error_from = [&](const std::string& url) {
-    const std::vector<Origin> origins = {{url, http::Trust::user, std::make_shared<Refused>()}};
+    const std::vector<Origin> origins = {{url, http::Trust::user, credentials}};
     const auto http = std::make_shared<http::Client>(http::Options());
     RemoteFile file(http, "model", origins, std::nullopt, quick_retries());
     const std::string message = fetched(file).error->message;

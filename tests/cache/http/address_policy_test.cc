@@ -5,13 +5,15 @@
 
 #include <map>
 
+#include "cache/http/exchange.h"
+
 namespace weightfs::address_policy_test {
 namespace {
 
 std::string use_of(const std::string& text) {
   const auto address = literal_address(text);
   if (!address) return "a name";
-  return std::string(special_use(reinterpret_cast<const sockaddr&>(*address)));
+  return std::string(special_use(*address));
 }
 
 TEST(Address, PublicAddressHasNoSpecialUse) {
@@ -93,16 +95,45 @@ TEST(Address, LoopbackHostIsRecognizedWithAndWithoutPort) {
     EXPECT_FALSE(is_loopback_host(host)) << host;
 }
 
-TEST(Address, NonInternetAddressIsSpecial) {
+TEST(Address, NonInternetAddressIsRefused) {
   sockaddr address{};
   address.sa_family = AF_UNIX;
-  EXPECT_EQ(special_use(address), "unknown");
-  EXPECT_EQ(printable_address(address), "an unknown address family");
+  EXPECT_FALSE(address_of(address));
+  EXPECT_EQ(http::AddressPolicy().refusal(address_of(address)), "refused: unknown address");
+}
+
+TEST(Address, IsReadFromSocketAddress) {
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_addr.s_addr = htonl(0x0A010203);
+  EXPECT_EQ(printable_address(*address_of(reinterpret_cast<const sockaddr&>(four))), "10.1.2.3");
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_addr = *literal_address("fe80::1:2");
+  EXPECT_EQ(printable_address(*address_of(reinterpret_cast<const sockaddr&>(six))), "fe80::1:2");
+}
+
+TEST(Address, IsComparedWithNetworkOfItsFamily) {
+  const auto is_below = [](const char* address, const char* network) {
+    return is_in(*literal_address(address), network);
+  };
+  EXPECT_TRUE(is_below("10.1.2.3", "10.0.0.0/8"));
+  EXPECT_TRUE(is_below("10.1.2.3", "10.1.2.3"));
+  EXPECT_TRUE(is_below("10.1.2.3", "0.0.0.0/0"));
+  EXPECT_TRUE(is_below("fd12::1", "fd00::/8"));
+  EXPECT_TRUE(is_below("::1", "::1/128"));
+  for (const char* network :
+       {"10.1.2.2", "10.1.2.2/32", "11.0.0.0/8", "::/0", "::ffff:0:0/96", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1",
+        "10.0.0.0/8x", "10.0.0.0/99999999999999999999", "example.com", ""})
+    EXPECT_FALSE(is_below("10.1.2.3", network)) << network;
+  EXPECT_FALSE(is_below("::a01:203", "10.0.0.0/8"));
+  EXPECT_FALSE(is_below("::1", "::1/129"));
 }
 
 TEST(Address, IsPrintedInStandardNotation) {
-  EXPECT_EQ(printable_address(reinterpret_cast<const sockaddr&>(*literal_address("0x7f.1"))), "127.0.0.1");
-  EXPECT_EQ(printable_address(reinterpret_cast<const sockaddr&>(*literal_address("[FE80::1]"))), "fe80::1");
+  EXPECT_EQ(printable_address(*literal_address("0x7f.1")), "127.0.0.1");
+  EXPECT_EQ(printable_address(*literal_address("::ffff:10.0.0.1")), "10.0.0.1");
+  EXPECT_EQ(printable_address(*literal_address("[FE80::1]")), "fe80::1");
 }
 
 }  // namespace

@@ -131,10 +131,12 @@ TEST(HttpClient, UserAndPasswordInUrlAreRejectedAndNotShown) {
 class Token final : public Credentials {
  public:
   std::string authorization() override { return value; }
-  Result<bool> on_unauthorized(const UnauthorizedResponse& denial, const std::stop_token&) override {
-    seen = denial.challenges;
-    sent = denial.sent;
-    from_public = denial.from_public;
+  Result<bool> on_unauthorized(const Response& response, const std::string& rejected, const std::stop_token&) override {
+    seen.clear();
+    for (const auto& [name, text] : response.headers)
+      if (name == "www-authenticate") seen.push_back(text);
+    sent = rejected;
+    from_public = response.from_public;
     ++times;
     if (next.empty()) return false;
     value = next;

@@ -138,7 +138,7 @@ TEST(HuggingfaceName, UrlsAreEscaped) {
 
 TEST(HuggingfaceHub, ServerIsThatOfTheNameOrOfTheEnvironment) {
   const auto endpoint = [](std::string_view text) {
-    const auto hub = hub_of(*parse_name(text), nullptr, nullptr, Insecure::refused);
+    const auto hub = hub_of(*parse_name(text), nullptr, nullptr, false);
     return hub ? hub->endpoint : hub.error().message;
   };
   EXPECT_EQ(endpoint("//org/repo"), "https://huggingface.co");
@@ -156,7 +156,7 @@ TEST(HuggingfaceHub, ServerIsThatOfTheNameOrOfTheEnvironment) {
 }
 
 TEST(HuggingfaceHub, InsecureAllowsHttp) {
-  const auto hub = hub_of(*parse_name("//hub.example/org/repo"), nullptr, nullptr, Insecure::accepted);
+  const auto hub = hub_of(*parse_name("//hub.example/org/repo"), nullptr, nullptr, true);
   EXPECT_EQ(hub->endpoint, "http://hub.example");
 }
 
@@ -165,7 +165,7 @@ TEST(HuggingfaceHub, TokenIsNotForAServerThatOnlyTheNameHas) {
   const auto http = std::make_shared<http::Client>(http::Options{});
   const Variable token("HF_TOKEN", " hf_secret\n");
   const auto authorization = [&](std::string_view text) {
-    return hub_of(*parse_name(text), nullptr, http, Insecure::refused)->credentials->authorization();
+    return hub_of(*parse_name(text), nullptr, http, false)->credentials->authorization();
   };
   EXPECT_EQ(authorization("//org/repo"), "Bearer hf_secret");
   EXPECT_EQ(authorization("//huggingface.co/org/repo"), "Bearer hf_secret");
