@@ -90,9 +90,9 @@ class Parser {
   template <class Belongs>
   std::string_view take(Belongs belongs) {
     const auto end = std::find_if_not(left_.begin(), left_.end(), belongs);
-    const std::string_view check_manifest = left_.substr(0, static_cast<size_t>(end - left_.begin()));
-    left_.remove_prefix(check_manifest.size());
-    return check_manifest;
+    const std::string_view taken = left_.substr(0, static_cast<size_t>(end - left_.begin()));
+    left_.remove_prefix(taken.size());
+    return taken;
   }
 
   std::string_view left_;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <set>
@@ -56,8 +55,8 @@ bool is_directory(const std::string& path, struct stat& status) {
 std::vector<std::string> well_known_stores() {
   std::vector<std::string> directories;
   const auto add = [&](const char* variable, const std::string& suffix) {
-    const char* const value = std::getenv(variable);
-    if (value != nullptr && value[0] == '/') directories.push_back(value + suffix);
+    const std::string value = environment(variable);
+    if (value.starts_with('/')) directories.push_back(value + suffix);
   };
   add("OLLAMA_MODELS", "/blobs");
   add("HOME", "/.ollama/models/blobs");

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <stop_token>
 #include <string_view>
@@ -51,10 +50,8 @@ std::optional<uint64_t> QuotaLedger::read() const {
   std::string_view text(buffer.data(), got > 0 ? static_cast<size_t>(got) : 0);
   if (boot_id().empty() || !text.starts_with(boot_id() + " ") || !text.ends_with('\n')) return std::nullopt;
   text.remove_prefix(boot_id().size() + 1);
-  uint64_t used = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size() - 1, used);
-  if (error != std::errc() || end != text.data() + text.size() - 1) return std::nullopt;
-  return used;
+  text.remove_suffix(1);
+  return parse_number<uint64_t>(text);
 }
 
 // Constant length, so that it needs no space on a full disk. A number that cannot be written is invalidated.
