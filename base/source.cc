@@ -167,7 +167,7 @@ class FileSource final : public Source {
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     if (changed_.load(std::memory_order_relaxed)) return has_changed();
     const OpenFilePtr file = TRY(open());
-    auto mapped = mapped_files().map(*file, {offset, offset + clamp(opened_.size, offset, size)}, opened_.size);
+    auto mapped = map_cached(*file, {offset, offset + clamp(opened_.size, offset, size)});
     if (!mapped) return std::nullopt;  // to be read, and compared then
     const auto now = status_if_unchanged(*file);
     if (!now) return has_changed();

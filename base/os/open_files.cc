@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -15,14 +16,6 @@ bool is_cached(int fd, uint64_t offset) {
   std::byte byte;
   const iovec to{&byte, 1};
   return ::preadv2(fd, &to, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
-}
-
-// Null if it cannot be mapped.
-std::shared_ptr<const std::byte> mapping_of(int fd, uint64_t size) {
-  void* const mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  return {static_cast<const std::byte*>(mapped),
-          [size](const std::byte* bytes) { ::munmap(const_cast<std::byte*>(bytes), size); }};
 }
 
 // The kernel releases only whole folios. A folio that these bytes share with the ones before is released with them.
@@ -38,8 +31,6 @@ void request_pages(int fd, ByteRange range) {
 }
 
 }  // namespace
-
-OpenFile::~OpenFile() { mapped_files().remove(*this); }
 
 // Descriptors are closed without the lock: closing a file on a network takes time.
 void RecentFiles::add(OpenFilePtr file) {
@@ -72,42 +63,19 @@ bool RecentFiles::clear() {
   return !closed.empty();
 }
 
-// Bytes that are copied are of this mapping until the caller releases it, even if it is replaced meanwhile.
-std::optional<MappedBytes> MappedFiles::map(const OpenFile& file, ByteRange range, uint64_t size) {
+// Not the whole file, once: pages that were copied count as memory of the process as long as they are mapped.
+std::optional<MappedBytes> map_cached(const OpenFile& file, ByteRange range) {
   const uint64_t count = range.to - range.from;
   if (count == 0) return MappedBytes{};
   if (!is_cached(file.number(), range.to - 1)) return std::nullopt;
-  std::shared_ptr<const std::byte> replaced;  // unmapped without the lock
-  const std::scoped_lock lock(mutex_);
-  auto mapping = std::find_if(mappings_.begin(), mappings_.end(), [&](const Mapping& m) { return m.file == &file; });
-  if (mapping == mappings_.end() || mapping->left < count) {
-    if (mapping == mappings_.end() && mappings_.size() == kMax) mapping = mappings_.begin();
-    if (mapping != mappings_.end()) {
-      replaced = std::move(mapping->bytes);
-      mappings_.erase(mapping);
-    }
-    auto bytes = mapping_of(file.number(), size);
-    if (bytes == nullptr) return std::nullopt;
-    mapping = mappings_.insert(mappings_.end(), {&file, std::move(bytes), std::max(kReplaced, count)});
-  }
-  mapping->left -= count;
-  return MappedBytes{{mapping->bytes.get() + range.from, count}, mapping->bytes};
-}
-
-void MappedFiles::remove(const OpenFile& file) {
-  std::shared_ptr<const std::byte> unmapped;
-  const std::scoped_lock lock(mutex_);
-  const auto mapping =
-      std::find_if(mappings_.begin(), mappings_.end(), [&](const Mapping& m) { return m.file == &file; });
-  if (mapping == mappings_.end()) return;
-  unmapped = std::move(mapping->bytes);
-  mappings_.erase(mapping);
-}
-
-// Never destroyed: files are closed until the process ends.
-MappedFiles& mapped_files() {
-  static auto& files = *new MappedFiles;
-  return files;
+  static const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t skipped = range.from % page;
+  const size_t size = skipped + count;
+  void* const mapped =
+      ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number(), static_cast<off_t>(range.from - skipped));
+  if (mapped == MAP_FAILED) return std::nullopt;
+  return MappedBytes{{static_cast<const std::byte*>(mapped) + skipped, count},
+                     {mapped, [size](void* bytes) { ::munmap(bytes, size); }}};
 }
 
 void advise_about(const OpenFile& file, ByteRange range, Advice advice) {

@@ -1,5 +1,5 @@
 // The open descriptors of files that can be opened again: those of the files that were used last stay open, so that ten
-// thousand models need few descriptors. Those that are read most are mapped.
+// thousand models need few descriptors.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,6 @@ namespace weightfs {
 /// An open file. It is in use, and stays open, as long as its OpenFilePtr is held outside of RecentFiles.
 struct OpenFile {
   explicit OpenFile(Descriptor file) : descriptor(std::move(file)) {}
-  ~OpenFile();  ///< unmaps it
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
   int number() const { return descriptor.number(); }
 
   Descriptor descriptor;
@@ -54,32 +50,10 @@ class RecentFiles {
 /// How many files that are not in use stay open.
 inline constexpr size_t kMaxIdleFiles = 64;
 
-/// Maps files, for system calls that copy from them. Pages that were copied count as memory of the process, and need
-/// page tables, so a mapping is replaced after kReplaced bytes. Callable from any thread.
-class MappedFiles {
- public:
-  static constexpr size_t kMax = 4;
-  static constexpr uint64_t kReplaced = 2 << 20;
-
-  /// The bytes of a file of this size. Nothing if the last one is not in the page cache, since page faults would read
-  /// them in small pieces, or if the file cannot be mapped. No bytes for an empty range.
-  std::optional<MappedBytes> map(const OpenFile& file, ByteRange range, uint64_t size);
-
-  /// Unmaps the file.
-  void remove(const OpenFile& file);
-
- private:
-  struct Mapping {
-    const OpenFile* file;
-    std::shared_ptr<const std::byte> bytes;  // of the whole file
-    uint64_t left;                           // bytes to copy until it is replaced
-  };
-
-  std::mutex mutex_;               // guards mappings_
-  std::vector<Mapping> mappings_;  // the oldest first
-};
-
-MappedFiles& mapped_files();
+/// Maps bytes of a file, for system calls that copy them, until the result is released. Nothing if the last byte is not
+/// in the page cache, since page faults would read the bytes in small pieces, or if the file cannot be mapped. No bytes
+/// for an empty range.
+std::optional<MappedBytes> map_cached(const OpenFile& file, ByteRange range);
 
 /// See Source::advise(). The range is in the file.
 void advise_about(const OpenFile& file, ByteRange range, Advice advice);

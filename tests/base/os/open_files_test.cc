@@ -66,7 +66,7 @@ TEST(RecentFiles, RemovedAndClearedFilesAreClosed) {
 }
 
 // Files of some pages that are in the page cache, with the number of the page in each byte.
-class MappedFilesTest : public testing::Test {
+class MapCached : public testing::Test {
  protected:
   static constexpr size_t kPage = 4096;
   static constexpr uint64_t kSize = 4 * kPage;
@@ -83,7 +83,7 @@ class MappedFilesTest : public testing::Test {
   }
   // The bytes, as a system call copies them; empty if they are not mapped.
   std::string text(const OpenFilePtr& file, uint64_t offset, uint64_t size) {
-    const auto mapped = files.map(*file, {offset, offset + size}, kSize);
+    const auto mapped = map_cached(*file, {offset, offset + size});
     return mapped ? copied(mapped->bytes) : "";
   }
   static std::string copied(std::span<const std::byte> bytes) {
@@ -110,58 +110,40 @@ class MappedFilesTest : public testing::Test {
   }
 
   TemporaryDirectory here;
-  MappedFiles files;
 };
 
-TEST_F(MappedFilesTest, BytesInThePageCacheAreMappedOnce) {
+TEST_F(MapCached, BytesInThePageCacheAreMappedUntilTheyAreReleased) {
   const OpenFilePtr model = file("model");
   EXPECT_EQ(text(model, kPage - 2, 4), "0011");
   EXPECT_EQ(text(model, kSize - 1, 1), "3");
+  EXPECT_EQ(mappings("model"), 0U);
+  auto mapped = map_cached(*model, {kPage, 2 * kPage});
+  ASSERT_TRUE(mapped);
   EXPECT_EQ(mappings("model"), 1U);
-  files.remove(*model);
+  EXPECT_EQ(copied(mapped->bytes), std::string(kPage, '1'));
+  mapped.reset();
   EXPECT_EQ(mappings("model"), 0U);
 }
 
-TEST_F(MappedFilesTest, FileSystemThatDoesNotTellWhatIsInThePageCacheIsNotMapped) {
+TEST_F(MapCached, EmptyRangeNeedsNoMapping) {
+  const OpenFilePtr model = file("model");
+  const auto mapped = map_cached(*model, {kSize, kSize});
+  ASSERT_TRUE(mapped);
+  EXPECT_TRUE(mapped->bytes.empty());
+  EXPECT_EQ(mappings("model"), 0U);
+}
+
+TEST_F(MapCached, FileSystemThatDoesNotTellWhatIsInThePageCacheIsNotMapped) {
   const OpenFile status(Descriptor(::open("/proc/self/status", O_RDONLY | O_CLOEXEC)));
-  EXPECT_FALSE(files.map(status, {0, 1}, 1));
+  EXPECT_FALSE(map_cached(status, {0, 1}));
 }
 
-TEST_F(MappedFilesTest, MappingIsReplacedAfterManyBytesAndKeptForThoseInUse) {
+TEST_F(MapCached, CopyOfACutFileFails) {
   const OpenFilePtr model = file("model");
-  const auto used = files.map(*model, {0, kPage}, kSize);
-  ASSERT_TRUE(used);
-  for (uint64_t copied = kPage; copied + kPage <= MappedFiles::kReplaced; copied += kPage)
-    ASSERT_EQ(files.map(*model, {0, kPage}, kSize)->mapping, used->mapping);
-  EXPECT_NE(files.map(*model, {0, kPage}, kSize)->mapping, used->mapping);
-  EXPECT_EQ(mappings("model"), 2U);
-  EXPECT_EQ(copied(used->bytes), std::string(kPage, '0'));
-}
-
-TEST_F(MappedFilesTest, FewFilesAreMapped) {
-  std::vector<OpenFilePtr> models;
-  for (size_t i = 0; i <= MappedFiles::kMax; ++i) {
-    models.push_back(file(std::to_string(i)));
-    EXPECT_EQ(text(models.back(), 0, 1), "0");
-  }
-  EXPECT_EQ(mappings("0"), 0U);
-  for (size_t i = 1; i <= MappedFiles::kMax; ++i) EXPECT_EQ(mappings(std::to_string(i)), 1U);
-}
-
-TEST_F(MappedFilesTest, CopyOfACutFileFails) {
-  const OpenFilePtr model = file("model");
-  const auto mapped = files.map(*model, {2 * kPage, 3 * kPage}, kSize);
+  const auto mapped = map_cached(*model, {2 * kPage, 3 * kPage});
   ASSERT_TRUE(mapped);
   std::filesystem::resize_file(here.path("model"), kPage);
   EXPECT_EQ(copied(mapped->bytes), "EFAULT");
-}
-
-TEST_F(MappedFilesTest, ClosedFileIsUnmapped) {
-  OpenFilePtr model = file("model");
-  ASSERT_TRUE(mapped_files().map(*model, {0, 1}, kSize));
-  EXPECT_EQ(mappings("model"), 1U);
-  model = nullptr;
-  EXPECT_EQ(mappings("model"), 0U);
 }
 
 // A shared directory, whose files are closed while others are used.
