@@ -229,7 +229,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!verifier_.joinable())
       verifier_ = std::jthread([this, ranges](const std::stop_token& stop) {
         const CancelScope scope([&] { return stop.stop_requested(); });
-        std::ignore = verify(ranges);
+        std::ignore = exceptions_to_errors([&] { return verify(ranges); });
       });
     return {};
   }
@@ -238,7 +238,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<void> verify(const RemoteSourcePtr& ranges) const {
     if (find_cached()) return {};
     const auto verified = ranges->verify();
-    if (verified) store_->backend().enable_verity(ref_.digest);
+    if (verified) store_->enable_verity(ref_.digest);
     if (verified || !ranges->is_refused()) return verified.map([](const auto&) {});
     return set_mismatch(*ranges, verified.error());
   }

@@ -9,7 +9,6 @@
 #include "base/cancel.h"
 #include "base/digest.h"
 #include "base/text.h"
-#include "cache/blobs/exceptions_to_errors.h"
 #include "cache/blobs/store_core.h"
 
 namespace weightfs::blobs {
@@ -127,19 +126,17 @@ bool Download::is_unused() const {
 
 void Download::run(const std::stop_token& stop) noexcept {
   const CancelScope scope([&] { return stop.stop_requested() || is_unused(); });
-  Result<store::BlobHandle> result;
-  const auto done = exceptions_to_errors([&]() -> Result<void> {
-    result = source_ != nullptr ? download() : download_unsized(stop);
-    if (!result && is_cancelled()) result = store::BlobHandle{};
-    if (result && *result) store_->stats().record_download(ref_.digest, result->range->size(), from());
-    if (!result) remote_->reset();  // the server may be corrected before the next run
-    if (!result && !is_too_large_) {
-      result = tl::unexpected(for_readers(ref_.name, result.error()));
-      store_->stats().record_failure(ref_.digest, result.error());
+  auto result = exceptions_to_errors([&]() -> Result<store::BlobHandle> {
+    auto downloaded = source_ != nullptr ? download() : download_unsized(stop);
+    if (!downloaded && is_cancelled()) downloaded = store::BlobHandle{};
+    if (downloaded && *downloaded) store_->stats().record_download(ref_.digest, downloaded->range->size(), from());
+    if (!downloaded) remote_->reset();  // the server may be corrected before the next run
+    if (!downloaded && !is_too_large_) {
+      downloaded = tl::unexpected(for_readers(ref_.name, downloaded.error()));
+      store_->stats().record_failure(ref_.digest, downloaded.error());
     }
-    return {};
+    return downloaded;
   });
-  if (!done) result = tl::unexpected(done.error());
   const bool is_cached = result && *result;
   {
     const std::scoped_lock lock(mutex_);
@@ -147,12 +144,7 @@ void Download::run(const std::stop_token& stop) noexcept {
     is_running_ = false;
     changed_.notify_all();
   }
-  // The readers do not wait for it.
-  if (is_cached)
-    std::ignore = exceptions_to_errors([&]() -> Result<void> {
-      store_->backend().enable_verity(ref_.digest);
-      return {};
-    });
+  if (is_cached) store_->enable_verity(ref_.digest);  // the readers do not wait for it
 }
 
 // Repeats after wrong bytes, without the origin that sent them.

@@ -6,7 +6,6 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
-#include "cache/blobs/exceptions_to_errors.h"
 
 namespace weightfs::blobs {
 namespace {
@@ -37,12 +36,8 @@ void InFlightBlob::run() noexcept {
   decoded = this;
   const CancelScope scope([this] { return stop_.stop_requested() || cancel_if_unused(); });
   const HeldSources::Scope holding(&held_);
-  FinalState ended{Phase::uncacheable, {Code::resource, ""}};
-  auto done = exceptions_to_errors([&]() -> Result<void> {
-    ended = run_to_end();
-    return {};
-  });
-  if (!done) ended = FinalState{Phase::uncacheable, std::move(done).error()};
+  auto produced = exceptions_to_errors([&]() -> Result<FinalState> { return run_to_end(); });
+  auto ended = produced ? std::move(*produced) : FinalState{Phase::uncacheable, std::move(produced).error()};
   producer_.start = nullptr;  // releases the sources
   held_.clear();
   decoded = nullptr;

@@ -21,6 +21,9 @@
 
 namespace weightfs::blobs {
 
+/// The error that waiting readers get when a producer is cancelled.
+inline Error cancelled_error() { return Error{Code::resource, "cancelled before it was complete"}; }
+
 /// Thread-safe; run() must be called once.
 class InFlightBlob {
  public:
@@ -99,7 +102,7 @@ class InFlightBlob {
   FinalState produce(store::PartialBlob& partial);
   Result<void> reserve(store::PartialBlob& partial);
   Result<void> decode(Pipeline& pipeline);
-  std::optional<FinalState> write(store::PartialBlob& partial, Pipeline& pipeline);
+  Result<void> write(store::PartialBlob& partial, Pipeline& pipeline);
   FinalState publish(store::PartialBlob& partial, Pipeline& pipeline);
   std::optional<FinalState> follow(store::FileRangePtr others, uint64_t size);
   FinalState finish(store::BlobHandle handle);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cache/blobs/exceptions_to_errors.h"
 #include "cache/blobs/in_flight_blob.h"
 
 namespace weightfs::blobs {
@@ -60,19 +59,15 @@ InFlightBlob::FinalState InFlightBlob::produce(store::PartialBlob& partial) {
   if (producer_.size)
     if (auto reserved = reserve(partial); !reserved) return FinalState{Phase::uncacheable, reserved.error()};
   set_range(partial.range());
-  std::optional<FinalState> write_failure;
+  Result<void> written;
   std::thread writer([&] {
-    const auto done = exceptions_to_errors([&]() -> Result<void> {
-      write_failure = write(partial, pipeline);
-      return {};
-    });
-    if (!done) write_failure = FinalState{Phase::uncacheable, done.error()};
+    written = exceptions_to_errors([&] { return write(partial, pipeline); });
     pipeline.queue.cancel();
   });
   const auto produced = exceptions_to_errors([&] { return decode(pipeline); });
   pipeline.queue.close();
   writer.join();
-  if (write_failure) return *write_failure;
+  if (!written) return {is_about_the_bytes(written.error()) ? Phase::failed : Phase::uncacheable, written.error()};
   if (produced) return publish(partial, pipeline);
   return FinalState{stop_.stop_requested() ? Phase::cancelled : Phase::failed, produced.error()};
 }
@@ -100,26 +95,24 @@ Result<void> InFlightBlob::decode(Pipeline& pipeline) {
   return {};
 }
 
-// Nothing when all bytes were written.
-std::optional<InFlightBlob::FinalState> InFlightBlob::write(store::PartialBlob& partial, Pipeline& pipeline) {
+Result<void> InFlightBlob::write(store::PartialBlob& partial, Pipeline& pipeline) {
   DigestVerifier& verifier = pipeline.verifier;
   uint64_t reserved = producer_.size.value_or(0);
   while (auto buffer = pipeline.queue.pop()) {
     const auto bytes = std::span<const std::byte>(buffer->bytes).first(buffer->filled);
     const uint64_t offset = verifier.bytes_added();
-    if (auto right = verifier.add(bytes); !right) return FinalState{Phase::failed, right.error()};
+    TRY_VOID(verifier.add(bytes));
     pipeline.sums.add(bytes);
     if (verifier.bytes_added() > reserved) {
       reserved = verifier.bytes_added() + std::max(kMinStep, offset / 16);
       if (!partial.reserve(reserved, store::Eviction::allowed)) reserved = verifier.bytes_added();  // may be enough
-      if (auto done = partial.reserve(reserved, store::Eviction::allowed); !done)
-        return FinalState{Phase::uncacheable, done.error()};
+      TRY_VOID(partial.reserve(reserved, store::Eviction::allowed));
     }
-    if (auto put = partial.write(offset, bytes); !put) return FinalState{Phase::uncacheable, put.error()};
+    TRY_VOID(partial.write(offset, bytes));
     advance(verifier.bytes_added());
     pipeline.queue.recycle(std::move(*buffer));
   }
-  return std::nullopt;
+  return {};
 }
 
 InFlightBlob::FinalState InFlightBlob::publish(store::PartialBlob& partial, Pipeline& pipeline) {

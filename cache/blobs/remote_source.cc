@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <system_error>
 #include <vector>
 
@@ -583,12 +582,7 @@ void RemoteSource::reap() const {
 
 void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const noexcept {
   store_->count_transfer(1);
-  Result<void> result;
-  try {
-    result = fetch(transfer, stop);
-  } catch (const std::exception&) {
-    result = failure(Code::resource, "out of memory");
-  }
+  auto result = exceptions_to_errors([&] { return fetch(transfer, stop); });
   transfer.claims.clear();
   store_->count_transfer(-1);
   const std::scoped_lock lock(mutex_);

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <new>
 
 #include "base/cancel.h"
 #include "base/text.h"
 #include "cache/blobs/download.h"
-#include "cache/blobs/exceptions_to_errors.h"
 #include "cache/blobs/remote_source.h"
 #include "cache/paths.h"
 
@@ -66,6 +64,13 @@ store::BlobName StoreCore::name_of(const BlobProducer& producer) {
 store::BlobName StoreCore::name_of(const Digest& digest, std::optional<uint64_t> size) {
   const std::string identity = fmt::format("fetched {} {}", size ? std::to_string(*size) : "", digest.hex());
   return {"digest-" + sha256(identity).hex(), "", digest};
+}
+
+void StoreCore::enable_verity(const Digest& blob) noexcept {
+  std::ignore = exceptions_to_errors([&]() -> Result<void> {
+    backend_->enable_verity(blob);
+    return {};
+  });
 }
 
 StoreCore::InFlightBlobPtr StoreCore::find_in_flight(const store::BlobName& name) {
@@ -125,13 +130,7 @@ void StoreCore::remember_failure(const Job& job) {
 }
 
 Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& producer, const store::BlobName& name) {
-  try {
-    return start_or_wait(producer, name);
-  } catch (const std::bad_alloc&) {
-    return failure(Code::resource, "out of memory");
-  } catch (const std::exception& error) {
-    return failure(Code::resource, error.what());
-  }
+  return exceptions_to_errors([&] { return start_or_wait(producer, name); });
 }
 
 // Waiting for a slot cannot deadlock, although the waiting thread may hold a slot, or a lock that the holders of slots
@@ -195,11 +194,7 @@ StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const 
 void StoreCore::run(const InFlightBlobPtr& in_flight) noexcept {
   in_flight->run();
   // The readers do not wait for it.
-  if (in_flight->phase() == InFlightBlob::Phase::finished)
-    std::ignore = exceptions_to_errors([&]() -> Result<void> {
-      backend_->enable_verity(in_flight->handle().digest);
-      return {};
-    });
+  if (in_flight->phase() == InFlightBlob::Phase::finished) enable_verity(in_flight->handle().digest);
   const std::scoped_lock lock(mutex_);
   const auto is_this = [&](const Job& r) { return r.in_flight == in_flight; };
   const auto job = std::find_if(jobs_.begin(), jobs_.end(), is_this);

@@ -49,6 +49,9 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// The name of a blob that is downloaded by digest: shared by all requests with the same size.
   static store::BlobName name_of(const Digest& digest, std::optional<uint64_t> size);
 
+  /// Makes a cached blob read-only for good, if possible (BlobBackend::enable_verity).
+  void enable_verity(const Digest& blob) noexcept;
+
   /// The in-flight blob of that name; null if there is none.
   InFlightBlobPtr find_in_flight(const store::BlobName& name);
   /// The same, started if there is none; waits for a free slot of its depth. Fails when it cannot be started.

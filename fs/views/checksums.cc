@@ -76,12 +76,7 @@ Result<uint32_t> ChecksumTable::crc32_of(size_t file) {
     is_computing_ = true;
     lock.unlock();
     set_running(true);
-    Result<void> done;
-    try {
-      done = compute();
-    } catch (const std::bad_alloc&) {
-      done = failure(Code::resource, "out of memory");
-    }
+    const Result<void> done = exceptions_to_errors([this] { return compute(); });
     set_running(false);
     lock.lock();
     is_computing_ = false;
