@@ -47,10 +47,10 @@ bool may_be_ranged(const StoreCore& store, const BlobRef& ref, uint64_t size,
          server->trust == http::Trust::user;
 }
 
-// Whether ranges of a blob may be cached: its server is known, and is not needed to read them.
+// Whether ranges of a blob may be cached, although nothing can be downloaded: the version on its server is known.
 bool has_known_ranges(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
   return ref.size && may_be_ranged(store, ref, *ref.size, origins) &&
-         is_version_saved(store, *server_in(origins), *ref.size);
+         open_remote_file(store, *server_in(origins), ref.name, ref.size).has_value();
 }
 
 // The error when nothing can be downloaded; `reason` says why there is no local copy.

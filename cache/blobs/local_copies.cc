@@ -12,20 +12,9 @@ namespace {
 // Digests of smaller files are not saved, since hashing them is fast.
 constexpr uint64_t kMinSavedSize = 4 << 20;
 
-constexpr size_t kHashBuffer = 1 << 20;
-
 Result<Digest> digest_of(StoreCore& store, const Source& bytes) {
-  Sha256 hash;
-  std::vector<std::byte> buffer(kHashBuffer);
-  for (uint64_t offset = 0; offset < bytes.size();) {
-    TRY_VOID(store.check_open());
-    if (is_cancelled()) return failure(Code::resource, "cancelled");
-    const size_t got = TRY(bytes.read(offset, buffer));
-    if (got == 0) return failure(Code::io, "the file ended before its size");
-    hash.update(std::span(buffer).first(got));
-    offset += got;
-  }
-  return hash.finish();
+  const CancelScope scope([&] { return store.stop_token().stop_requested(); });
+  return sha256(bytes);
 }
 
 // The key for the saved digest of this file; empty if it is not saved.
