@@ -134,9 +134,8 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
   }
 
   Result<Descriptor> open_whole_file() const override {
-    const store::BlobName name = known_name();
-    store::BlobHandle handle = store_->backend().find_open(name);
-    if (!handle && size_ > kSmallBlob) handle = store_->backend().find(name, size_);
+    const store::BlobHandle handle =
+        size_ > kSmallBlob ? store_->find_cached(known_name(), size_) : store::BlobHandle{};
     if (!handle) return failure(Code::unsupported, "not cached");
     return handle.range->open_whole_file();
   }
@@ -157,8 +156,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
 
   // Small blobs are verified by every read.
   bool is_verified() const {
-    return producer_.digest &&
-           (size_ <= kSmallBlob || store_->backend().find_open(name_) || store_->backend().find(name_, size_));
+    return producer_.digest && (size_ <= kSmallBlob || store_->find_cached(name_, size_));
   }
 
   Result<void> read_small(uint64_t offset, std::span<std::byte> out) const {
@@ -292,7 +290,7 @@ class CachingBlobStore final : public BlobStore {
     producer.size = std::nullopt;
     producer = with_depth(std::move(producer));
     const store::BlobName name = store_->name_of(producer);
-    if (const store::BlobHandle handle = find(name))
+    if (const store::BlobHandle handle = store_->find_cached(name, std::nullopt))
       return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
     if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
     if (auto small = TRY(materialize_small(producer))) return small;
@@ -365,11 +363,6 @@ class CachingBlobStore final : public BlobStore {
     if (auto open = remote_[key].lock()) return open;
     remote_[key] = source;
     return source;
-  }
-
-  store::BlobHandle find(const store::BlobName& name) {
-    const store::BlobHandle handle = store_->backend().find_open(name);
-    return handle ? handle : store_->backend().find(name, std::nullopt);
   }
 
   // Null when the blob is not small.

@@ -80,8 +80,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return identity().empty() ? std::min(size_, RemoteSource::kMaxOccupied) : size_;
   }
   std::string identity() const override {
-    const bool is_verified =
-        copy().peek() || store_->backend().find_open(name_) || store_->backend().find(name_, size_);
+    const bool is_verified = copy().peek() || store_->find_cached(name_, size_);
     return is_verified ? "sha256 " + ref_.digest.hex() : "";
   }
   VerifiedBy verification() const override {

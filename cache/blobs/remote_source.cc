@@ -606,7 +606,7 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     const std::scoped_lock lock(mutex_);
     record_written(transfer, written);
   });
-  bool can_extend = true;
+  bool may_extend = true;
   const auto begin = [&] { return transfer.blocks.first * BlockFile::kBlock; };
   const auto end = [&] { return std::min(size(), transfer.blocks.last * BlockFile::kBlock); };
   const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
@@ -617,7 +617,10 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     bytes_fetched_ += bytes.size();
     store_->stats().record_received(bytes.size());
     // A server without ranges sends the whole file: keep all of it.
-    if (can_extend && remote_->has_ranges() == false) can_extend = extend(transfer);
+    if (may_extend && remote_->has_ranges() == false) {
+      may_extend = false;
+      extend(transfer);
+    }
     const uint64_t from = std::clamp(offset, begin(), end());
     const uint64_t to = std::clamp(offset + bytes.size(), from, end());
     const auto kept = bytes.subspan(static_cast<size_t>(from - offset < bytes.size() ? from - offset : bytes.size()))
@@ -638,23 +641,22 @@ Result<void> RemoteSource::verified_by_list(Result<void> result) const {
   return failure(Code::mismatch, fmt::format("{}: {}", remote_->printable(), result.error().message));
 }
 
-// Makes it a transfer of the whole file, unless others download parts of it. Returns whether to try again.
-bool RemoteSource::extend(Transfer& transfer) const {
+// Makes it a transfer of the whole file, unless others download parts of it.
+void RemoteSource::extend(Transfer& transfer) const {
   const std::scoped_lock lock(mutex_);
   const BlockFilePtr& file = transfer.file;
-  if (transfer.blocks.last - transfer.blocks.first == file->block_count()) return false;
+  if (transfer.blocks.last - transfer.blocks.first == file->block_count()) return;
   const Blocks before = {0, transfer.blocks.first};
   const Blocks after = {transfer.blocks.last, file->block_count()};
   for (const TransferPtr& other : transfers_)
-    if (other.get() != &transfer && other->file == file && !other->result) return false;
+    if (other.get() != &transfer && other->file == file && !other->result) return;
   for (const Blocks& rest : {before, after}) {
     if (rest.empty()) continue;
     auto claim = BlockFile::claim(file, rest);
-    if (claim == nullptr || !file->reserve(rest)) return false;
+    if (claim == nullptr || !file->reserve(rest)) return;
     transfer.claims.push_back(std::move(claim));
   }
   transfer.blocks = {0, file->block_count()};
-  return false;
 }
 
 }  // namespace weightfs::blobs

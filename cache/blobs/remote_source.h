@@ -162,7 +162,7 @@ class RemoteSource final : public Source {
   void run(Transfer& transfer, const std::stop_token& stop) const noexcept;
   Result<void> fetch(Transfer& transfer, const std::stop_token& stop) const;
   Result<void> verified_by_list(Result<void> result) const;
-  bool extend(Transfer& transfer) const;
+  void extend(Transfer& transfer) const;
   bool may_start(bool is_wanted) const;
   TransferPtr transfer_of(const store::BlockFilePtr& file, uint64_t block) const;
   void reap() const;

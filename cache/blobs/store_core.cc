@@ -66,6 +66,11 @@ store::BlobName StoreCore::name_of(const Digest& digest, std::optional<uint64_t>
   return {"digest-" + sha256(identity).hex(), "", digest};
 }
 
+store::BlobHandle StoreCore::find_cached(const store::BlobName& name, std::optional<uint64_t> size) {
+  store::BlobHandle handle = backend_->find_open(name);
+  return handle ? handle : backend_->find(name, size);
+}
+
 void StoreCore::enable_verity(const Digest& blob) noexcept {
   std::ignore = exceptions_to_errors([&]() -> Result<void> {
     backend_->enable_verity(blob);

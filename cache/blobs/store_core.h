@@ -49,6 +49,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// The name of a blob that is downloaded by digest: shared by all requests with the same size.
   static store::BlobName name_of(const Digest& digest, std::optional<uint64_t> size);
 
+  /// The blob if it is cached with this size, open or not.
+  store::BlobHandle find_cached(const store::BlobName& name, std::optional<uint64_t> size);
   /// Makes a cached blob read-only for good, if possible (BlobBackend::enable_verity).
   void enable_verity(const Digest& blob) noexcept;
 
