@@ -510,19 +510,11 @@ store::BlobHandle cached_blob(StoreCore& store, const BlobRef& ref) {
   return store.backend().find(StoreCore::name_of(ref.digest, ref.size), ref.size);
 }
 
-// Scheme, host and port of the first origin.
-std::string server_of(const std::vector<download::Origin>& origins) {
-  if (origins.empty()) return "";
-  const std::string& url = origins.front().url;
-  const size_t scheme = url.find("://");
-  return url.substr(0, scheme == url.npos ? scheme : url.find_first_of("/?#", scheme + 3));
-}
-
 // The size of a blob that must be downloaded: as reported by servers, or measured.
 Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
   const store::BlobName name = StoreCore::name_of(ref.digest, std::nullopt);
   const bool wants_size_only = SizeQuery::is_active();
-  const std::string server = server_of(origins);
+  const std::string server = http::origin_of(origins.front().url);
   if (wants_size_only && store.is_too_large_for_size(name, server)) return tl::unexpected(too_large_for_size(ref.name));
   download::RemoteFile remote(store.fetching().http, ref.name, origins, std::nullopt, store.fetching().options);
   if (const auto reported = TRY(remote.query_size(store.stop_token()))) return *reported;

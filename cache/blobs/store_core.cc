@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMaxFailures = 10'000;
 
 // After this many downloads that exceeded the limit for measuring a size, no other is started from that server.
-constexpr size_t kMaxUnsized = 2;
+constexpr int kMaxUnsized = 2;
 
 constexpr size_t kMaxRemotes = 100'000;  // reported
 
@@ -43,7 +43,12 @@ StoreCore::StoreCore(store::BlobBackendPtr backend, StoreOptions options)
 
 FetchSettings StoreCore::with_mirror_reports(FetchSettings fetching) {
   fetching.options.on_mirror_failure = [this](const download::Origin& mirror, const Error& error) {
-    report_mirror(mirror, error);
+    // One line for each mirror, whatever happens to how many blobs.
+    const std::string url = http::printable_url(mirror.url);
+    const size_t host = url.find("://");
+    const std::string server = url.substr(0, host == url.npos ? host : url.find('/', host + 3));
+    log_once("mirror " + server,
+             fmt::format("the mirror {} failed, other servers are used: {}", server, error.message));
   };
   return fetching;
 }
@@ -57,7 +62,6 @@ store::BlobName StoreCore::name_of(const BlobProducer& producer) {
   if (!producer.key.empty())
     return {"key-" + sha256(fmt::format("{} {}", identity, producer.key)).hex(), producer.key, producer.digest};
   if (producer.digest) return {"digest-" + sha256(identity).hex(), "", producer.digest};
-  const std::scoped_lock lock(mutex_);
   return {fmt::format("own-{}-{}", name_prefix_, next_name_++), "", {}};
 }
 
@@ -143,11 +147,9 @@ Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& 
 // none. BlobProducer::depth states that order; check_depth() enforces it.
 Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& producer, const store::BlobName& name) {
   std::unique_lock lock(mutex_);
-  Queue& queue = queues_[producer.depth];
-  const auto position = queue.insert(queue.end(), std::this_thread::get_id());
+  const auto position = queue_.emplace(producer.depth, next_ticket_++).first;
   const auto leave_queue = [&](void*) {
-    queue.erase(position);
-    if (queue.empty()) queues_.erase(producer.depth);
+    queue_.erase(position);
     changed_.notify_all();
   };
   const std::unique_ptr<void, decltype(leave_queue)> queued(this, leave_queue);
@@ -155,7 +157,8 @@ Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& 
     if (stopped_) return failure(Code::resource, "the store is closed");
     if (auto in_flight = find(name)) return in_flight;
     if (is_cancelled()) return failure(Code::resource, "cancelled before it was complete");
-    if (position == queue.begin() && free_slot(producer.depth)) return start(producer, name);
+    const bool is_first = position == queue_.lower_bound({producer.depth, 0});
+    if (is_first && free_slot(producer.depth)) return start(producer, name);
     changed_.wait_for(lock, kSlotCheckInterval);
   }
 }
@@ -266,13 +269,13 @@ std::optional<Error> StoreCore::known_failure(const store::BlobName& name) {
 
 bool StoreCore::is_too_large_for_size(const store::BlobName& name, const std::string& server) {
   const std::scoped_lock lock(mutex_);
-  const auto from = unsized_from_.find(server);
-  return unsized_.contains(name.text) || (from != unsized_from_.end() && from->second >= kMaxUnsized);
+  const auto is_from_server = [&](const auto& each) { return each.second == server; };
+  return unsized_.contains(name.text) || std::ranges::count_if(unsized_, is_from_server) >= kMaxUnsized;
 }
 
 void StoreCore::set_too_large_for_size(const store::BlobName& name, const std::string& server) {
   const std::scoped_lock lock(mutex_);
-  if (unsized_.insert(name.text).second) ++unsized_from_[server];
+  unsized_.try_emplace(name.text, server);
 }
 
 std::shared_ptr<Download> StoreCore::download(const BlobRef& ref, std::optional<uint64_t> size,
@@ -329,24 +332,12 @@ StoreStatus StoreCore::with_remotes(StoreStatus status) {
   return status;
 }
 
-void StoreCore::log_once(const std::string& line) {
+void StoreCore::log_once(const std::string& key, const std::string& line) {
   {
     const std::scoped_lock lock(mutex_);
-    if (stopped_ || !logged_.insert(line).second) return;
+    if (stopped_ || !logged_.insert(key).second) return;
   }
   if (log_) log_(line);
-}
-
-// One line for each mirror, whatever happens to how many blobs.
-void StoreCore::report_mirror(const download::Origin& mirror, const Error& error) {
-  const std::string url = http::printable_url(mirror.url);
-  const size_t host = url.find("://");
-  const std::string server = url.substr(0, host == url.npos ? host : url.find('/', host + 3));
-  {
-    const std::scoped_lock lock(mutex_);
-    if (stopped_ || !logged_.insert("mirror " + server).second) return;
-  }
-  if (log_) log_(fmt::format("the mirror {} failed, other servers are used: {}", server, error.message));
 }
 
 void StoreCore::log_uncached(const Error& reason) {

@@ -83,10 +83,9 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   bool is_too_large_for_size(const store::BlobName& name, const std::string& server);
   void set_too_large_for_size(const store::BlobName& name, const std::string& server);
 
-  /// Logs the first failure of a mirror.
-  void report_mirror(const download::Origin& mirror, const Error& error);
-  /// Logs each line once per store.
-  void log_once(const std::string& line);
+  /// Logs each line once per store; lines with the same key are one.
+  void log_once(const std::string& line) { log_once(line, line); }
+  void log_once(const std::string& key, const std::string& line);
   /// Logs why decoded data is not cached, once per reason.
   void log_uncached(const Error& reason);
 
@@ -105,7 +104,6 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
     bool is_done = false;  // the thread is about to end
   };
   using Jobs = std::list<Job>;
-  using Queue = std::list<std::thread::id>;
 
   StoreStatus with_remotes(StoreStatus status);
   std::vector<std::shared_ptr<Download>> live_downloads();
@@ -131,7 +129,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   store::BlobBackendPtr backend_;
   Log log_;
   std::stop_source stop_;
-  const std::string name_prefix_;    // unique to this store
+  const std::string name_prefix_;  // unique to this store
+  std::atomic<uint64_t> next_name_ = 0;
   const size_t max_decodings_;       // of one depth
   std::atomic<int> publishing_ = 0;  // verified blobs that are being published
   std::atomic<int> transfers_ = 0;
@@ -140,16 +139,15 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::condition_variable changed_;  // a job ended, or a queue changed
   Jobs jobs_;                        // most recently requested last
   Jobs ended_jobs_;                  // ended or cancelled; joined later
-  std::map<int, Queue> queues_;      // waiting threads, by depth
+  uint64_t next_ticket_ = 0;
+  std::set<std::pair<int, uint64_t>> queue_;  // threads that wait for a slot, by depth and ticket
   std::unordered_set<std::string> distrusted_;
-  std::unordered_map<std::string, Error> failures_;  // at most kMaxFailures
-  std::unordered_set<std::string> unsized_;
-  std::unordered_map<std::string, size_t> unsized_from_;  // count by server
+  std::unordered_map<std::string, Error> failures_;       // at most kMaxFailures
+  std::unordered_map<std::string, std::string> unsized_;  // servers by name
   std::set<std::string> logged_;
   std::unordered_map<std::string, size_t> holders_;  // open files, by name
   std::vector<std::weak_ptr<const RemoteSource>> remotes_;
   std::map<std::string, std::weak_ptr<Download>> downloads_;  // by name and origins
-  uint64_t next_name_ = 0;
   bool stopped_ = false;
 };
 
