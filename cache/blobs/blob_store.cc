@@ -44,20 +44,6 @@ Result<size_t> read_up_to(Stream& stream, std::span<std::byte> out) {
   return done;
 }
 
-// A stream that fails after shut_down(), for bytes that are produced for one reader only.
-class StoppableStream final : public Stream {
- public:
-  StoppableStream(StoreCorePtr store, StreamPtr stream) : store_(std::move(store)), stream_(std::move(stream)) {}
-  Result<size_t> next(std::span<std::byte> out) override {
-    TRY_VOID(store_->check_open());
-    return stream_->next(out);
-  }
-
- private:
-  StoreCorePtr store_;
-  StreamPtr stream_;
-};
-
 // The depth of the blob that the calling thread decodes.
 thread_local int decoded_depth = std::numeric_limits<int>::max();
 
@@ -79,35 +65,31 @@ Result<void> check_depth(const BlobProducer& producer) {
                                             producer.name, decoded_depth, producer.depth));
 }
 
-// A stream during whose calls the thread is known to decode a blob of that depth.
-class StreamOfDepth final : public Stream {
+// A stream that fails after shut_down(), and during whose calls the thread is known to decode a blob of that depth.
+class StoreStream final : public Stream {
  public:
-  StreamOfDepth(int depth, StreamPtr stream) : depth_(depth), stream_(std::move(stream)) {}
+  StoreStream(StoreCorePtr store, int depth, StreamPtr stream)
+      : store_(std::move(store)), depth_(depth), stream_(std::move(stream)) {}
   Result<size_t> next(std::span<std::byte> out) override {
+    TRY_VOID(store_->check_open());
     const DepthScope scope(depth_);
     return stream_->next(out);
   }
 
  private:
+  StoreCorePtr store_;
   int depth_;
   StreamPtr stream_;
 };
 
-BlobProducer with_depth(BlobProducer producer) {
-  producer.start = [depth = producer.depth, start = std::move(producer.start)]() -> Result<StreamPtr> {
+// With streams of that kind.
+BlobProducer for_store(const StoreCorePtr& store, BlobProducer producer) {
+  producer.start = [store, depth = producer.depth, start = std::move(producer.start)]() -> Result<StreamPtr> {
+    TRY_VOID(store->check_open());
     const DepthScope scope(depth);
-    return std::make_unique<StreamOfDepth>(depth, TRY(start()));
+    return std::make_unique<StoreStream>(store, depth, TRY(start()));
   };
   return producer;
-}
-
-BlobProducer stop_with_store(const StoreCorePtr& store, const BlobProducer& producer) {
-  BlobProducer out = producer;
-  out.start = [store, start = producer.start]() -> Result<StreamPtr> {
-    TRY_VOID(store->check_open());
-    return std::make_unique<StoppableStream>(store, TRY(start()));
-  };
-  return out;
 }
 
 class ProducedBlob final : public Source, public std::enable_shared_from_this<ProducedBlob> {
@@ -155,9 +137,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
   };
 
   // Small blobs are verified by every read.
-  bool is_verified() const {
-    return producer_.digest && (size_ <= kSmallBlob || store_->find_cached(name_, size_));
-  }
+  bool is_verified() const { return producer_.digest && (size_ <= kSmallBlob || store_->find_cached(name_, size_)); }
 
   Result<void> read_small(uint64_t offset, std::span<std::byte> out) const {
     std::vector<std::byte> all(static_cast<size_t>(size_) + 1);
@@ -242,7 +222,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
 
   SourcePtr start_fallback(uint64_t offset, size_t size) const {
     const std::scoped_lock lock(mutex_);
-    if (fallback_ == nullptr) fallback_ = uncached_blobs()->blob(stop_with_store(store_, producer_));
+    if (fallback_ == nullptr) fallback_ = uncached_blobs()->blob(producer_);
     fallback_end_ = offset + size;
     return fallback_;
   }
@@ -282,13 +262,13 @@ class CachingBlobStore final : public BlobStore {
 
   SourcePtr blob(BlobProducer producer) override {
     const uint64_t size = producer.size.value_or(0);
-    return std::make_shared<ProducedBlob>(store_, with_depth(std::move(producer)), size);
+    return std::make_shared<ProducedBlob>(store_, for_store(store_, std::move(producer)), size);
   }
 
   Result<SourcePtr> materialize(BlobProducer producer) override {
     TRY_VOID(check_depth(producer));
     producer.size = std::nullopt;
-    producer = with_depth(std::move(producer));
+    producer = for_store(store_, std::move(producer));
     const store::BlobName name = store_->name_of(producer);
     if (const store::BlobHandle handle = store_->find_cached(name, std::nullopt))
       return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
@@ -379,8 +359,7 @@ class CachingBlobStore final : public BlobStore {
 
   Result<SourcePtr> materialize_uncached(const Error& reason, const BlobProducer& producer) {
     store_->log_uncached(reason);
-    return uncached_blobs()->materialize(
-        stop_with_store(store_, producer.digest ? with_verification(producer) : producer));
+    return uncached_blobs()->materialize(producer.digest ? with_verification(producer) : producer);
   }
 
   SourcePtr with_known_digest(BlobProducer producer, uint64_t size, const Digest& digest) {
