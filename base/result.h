@@ -42,8 +42,8 @@ inline tl::unexpected<Error> failure(Code code, std::string message) {
   return failure(Error{code, std::move(message)});
 }
 
-/// The result of `work`, or the failure for its exception: with resource for a lack of memory, else with `otherwise`. An
-/// uncaught exception would end the process, or leave other threads waiting.
+/// The result of `work`, or the failure for its exception: with resource for a lack of memory, else with `otherwise`.
+/// An uncaught exception would end the process, or leave other threads waiting.
 template <class Work>
 auto exceptions_to_errors(Work&& work, Code otherwise = Code::resource) noexcept -> decltype(work()) {
   try {

@@ -45,20 +45,6 @@ bool is_private(const Source& bytes) {
   return !extent || (::fstat(extent->fd, &file) == 0 && is_private_file(file));
 }
 
-class SourceStream final : public Stream {
- public:
-  explicit SourceStream(SourcePtr source) : source_(std::move(source)) {}
-  Result<size_t> next(std::span<std::byte> out) override {
-    const size_t got = TRY(source_->read(at_, out));
-    at_ += got;
-    return got;
-  }
-
- private:
-  SourcePtr source_;
-  uint64_t at_ = 0;
-};
-
 // Verifies while copying. Concurrent requests for the same copy share it.
 Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCopy copy) {
   store::BlobName name = StoreCore::name_of(ref.digest, copy.bytes->size());
@@ -68,7 +54,7 @@ Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCop
   }
   name.text = "copy-" + name.text;
   BlobProducer producer{.name = copy.name, .size = copy.bytes->size(), .digest = ref.digest};
-  producer.start = [bytes = copy.bytes]() -> Result<StreamPtr> { return std::make_unique<SourceStream>(bytes); };
+  producer.start = [bytes = copy.bytes]() -> Result<StreamPtr> { return stream_of(bytes); };
   for (;;) {
     const auto in_flight = TRY(store.find_or_start(producer, name));
     const auto phase = TRY(in_flight->wait());
