@@ -217,24 +217,12 @@ void RemoteSource::record_written(Transfer& transfer, Blocks blocks) const {
   changed_.notify_all();
 }
 
-// Counts the reads of more than kSmall bytes that are in progress.
-class RemoteSource::LargeRead {
- public:
-  explicit LargeRead(size_t size) : by_(size > kSmall ? 1 : 0) { large_reads_ += by_; }
-  ~LargeRead() { large_reads_ -= by_; }
-  LargeRead(const LargeRead&) = delete;
-  LargeRead& operator=(const LargeRead&) = delete;
-
- private:
-  const int by_;
-};
-
 // Reads all of `target`, and requests the bytes up to `ahead_end`.
 Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> target, uint64_t ahead_end) const {
   const uint64_t end = offset + target.size();
   size_t done = 0;
   uint64_t absent = 0;  // the first absent block that was found
-  const LargeRead counted(target.size());
+  const CountScope counted(target.size() > kSmall ? &large_reads_ : nullptr);
   for (int attempts = 0; attempts < kMaxAttempts;) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) {
@@ -581,10 +569,11 @@ void RemoteSource::reap() const {
 }
 
 void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const noexcept {
-  store_->count_transfer(1);
-  auto result = exceptions_to_errors([&] { return fetch(transfer, stop); });
+  auto result = exceptions_to_errors([&] {
+    const CountScope counted = store_->count_transfer();
+    return fetch(transfer, stop);
+  });
   transfer.claims.clear();
-  store_->count_transfer(-1);
   const std::scoped_lock lock(mutex_);
   max_ahead_ = std::min(kMaxWindow, max_ahead_ + BlockFile::kBlock);
   // The server may limit connections: try again over one.

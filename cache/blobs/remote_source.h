@@ -123,8 +123,7 @@ class RemoteSource final : public Source {
   using TransferPtr = std::shared_ptr<Transfer>;
 
   Result<size_t> read_blocks(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const;
-  class LargeRead;
-  static inline std::atomic<int> large_reads_ = 0;  // of all files
+  static inline std::atomic<int> large_reads_ = 0;  // of more than 256 KiB, in progress, of all files
   struct PresentBytes {
     size_t bytes;     // that were read
     uint64_t absent;  // the first absent block, if it was looked for

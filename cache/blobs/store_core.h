@@ -18,6 +18,7 @@
 #include "base/blobs.h"
 #include "cache/blob_store.h"
 #include "cache/blobs/cache_stats.h"
+#include "cache/count_scope.h"
 #include "cache/blobs/in_flight_blob.h"
 #include "cache/external_stores.h"
 #include "cache/store/blob_backend.h"
@@ -63,8 +64,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::shared_ptr<Download> download(const BlobRef& ref, std::optional<uint64_t> size,
                                      const std::vector<download::Origin>& origins);
 
-  /// Counts the transfers of all downloads; `by` is 1 or -1.
-  void count_transfer(int by) { transfers_ += by; }
+  /// Counts a transfer of any download.
+  CountScope count_transfer() { return CountScope(&transfers_); }
   /// Whether more blocks may be requested than readers wait for.
   bool may_read_ahead() const { return transfers_ < kMaxTransfers; }
 
