@@ -104,7 +104,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
     const std::scoped_lock lock(mutex_);
     auto sources = sources_.lock();
     if (sources == nullptr) sources_ = sources = std::make_shared<HeldSources>();
-    return std::make_shared<Hold>(Hold{store_->hold(name_), std::move(sources)});
+    return std::make_shared<std::pair<std::shared_ptr<const void>, decltype(sources)>>(store_->hold(name_), sources);
   }
   // A declared digest identifies the bytes only after verification.
   std::string identity() const override { return is_verified() ? "sha256 " + producer_.digest->hex() : producer_.key; }
@@ -131,11 +131,6 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
   }
 
  private:
-  struct Hold {
-    std::shared_ptr<const void> self;
-    std::shared_ptr<HeldSources> sources;
-  };
-
   // Small blobs are verified by every read.
   bool is_verified() const { return producer_.digest && (size_ <= kSmallBlob || store_->find_cached(name_, size_)); }
 
@@ -158,9 +153,9 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
       if (const store::BlobHandle handle = store_->backend().find(name, size_);
           handle && handle.range->read(offset, out))
         return {};
-      if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
-      if (offset <= kHeadSize && out.size() <= kHeadSize - offset && !store_->is_distrusted(name))
-        return read_head(offset, out);
+      const auto failure = store_->known_failure(name);
+      if (failure && !name.key.empty()) return tl::unexpected(*failure);
+      if (!failure && offset <= kHeadSize && out.size() <= kHeadSize - offset) return read_head(offset, out);
     }
     return read_in_flight(std::move(in_flight), name, offset, out);
   }
@@ -272,7 +267,7 @@ class CachingBlobStore final : public BlobStore {
     const store::BlobName name = store_->name_of(producer);
     if (const store::BlobHandle handle = store_->find_cached(name, std::nullopt))
       return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
-    if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
+    if (const auto failure = store_->known_failure(name); failure && !name.key.empty()) return tl::unexpected(*failure);
     if (auto small = TRY(materialize_small(producer))) return small;
     for (;;) {
       const auto in_flight = store_->find_or_start(producer, name);

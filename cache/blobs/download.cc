@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "base/cancel.h"
-#include "base/digest.h"
 #include "base/text.h"
+#include "cache/blobs/blob_writer.h"
 #include "cache/blobs/store_core.h"
 
 namespace weightfs::blobs {
@@ -21,9 +21,6 @@ constexpr std::chrono::seconds kUnusedDownloadAfter{10};
 constexpr std::chrono::milliseconds kKilledCheck{100};
 
 constexpr std::chrono::milliseconds kOtherWriterCheck{20};
-
-// Space for a blob of unknown size is reserved in growing steps: at most a sixteenth too much.
-constexpr uint64_t kMinGrowth = 1 << 20;
 
 // The error for readers. The file exists in the mount; only its content is missing.
 Error for_readers(const std::string& name, const Error& error) {
@@ -177,39 +174,28 @@ Result<store::BlobHandle> Download::download_unsized(const std::stop_token& stop
 // Nothing if the bytes were wrong, and another origin may have the right ones.
 Result<std::optional<store::BlobHandle>> Download::write_unsized(store::PartialBlob& partial,
                                                                  const std::stop_token& stop) {
-  Sha256 hash;
-  store::BlockSums sums;
-  uint64_t at = 0;
-  uint64_t reserved = 0;
+  // It may be endless, so it never evicts other blobs.
+  BlobWriter writer(partial, {.name = ref_.name, .digest = ref_.digest}, store::Eviction::forbidden);
   const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
     if (is_cancelled()) return tl::unexpected(cancelled_error());
     if (bytes.empty()) return true;
     store_->stats().record_received(bytes.size());
-    bytes = bytes.subspan(static_cast<size_t>(std::min<uint64_t>(bytes.size(), at - std::min(at, offset))));
-    if (at + bytes.size() > max_bytes_) {
+    const uint64_t known = writer.size() - std::min(writer.size(), offset);
+    bytes = bytes.subspan(static_cast<size_t>(std::min<uint64_t>(bytes.size(), known)));
+    if (writer.size() + bytes.size() > max_bytes_) {
       is_too_large_ = true;
       return tl::unexpected(too_large_for_size(ref_.name));
     }
-    if (at + bytes.size() > reserved) {
-      // It may be endless, so it never evicts other blobs.
-      reserved = at + bytes.size() + std::max(kMinGrowth, at / 16);
-      if (!partial.reserve(reserved, store::Eviction::forbidden)) reserved = at + bytes.size();
-      if (auto done = partial.reserve(reserved, store::Eviction::forbidden); !done)
-        return failure(Code::io, done.error().message);
-    }
-    if (auto done = partial.write(at, bytes); !done) return failure(Code::io, done.error().message);
-    hash.update(bytes);
-    sums.add(bytes);
-    received_ = at += bytes.size();
+    TRY_VOID(writer.add(bytes));
+    received_ = writer.size();
     return true;
   };
   TRY_VOID(remote_->fetch({0, UINT64_MAX}, sink, stop));
-  const Digest found = hash.finish();
-  if (found == ref_.digest) return TRY(partial.publish(found, at, std::move(sums)));
+  const auto found = writer.finish();
+  if (found) return TRY(writer.publish(*found));
   received_ = 0;
   if (remote_->reject(false)) return std::nullopt;
-  return failure(Code::mismatch,
-                 fmt::format("{}: digest mismatch: found {}, expected {}", ref_.name, found.hex(), ref_.digest.hex()));
+  return tl::unexpected(found.error());
 }
 
 }  // namespace weightfs::blobs

@@ -28,6 +28,9 @@ constexpr size_t kMaxForgotten = 1000;  // downloads that have ended, before the
 // times the limit may be started.
 constexpr size_t kMaxStarted = 8;
 
+// A blob that was read within this time is not cancelled for the slot of another one.
+constexpr std::chrono::milliseconds kIdleAfter{200};
+
 // A thread that waits for a slot checks at this interval for idle and waiting jobs.
 constexpr std::chrono::milliseconds kSlotCheckInterval{20};
 
@@ -87,18 +90,13 @@ StoreCore::InFlightBlobPtr StoreCore::find_in_flight(const store::BlobName& name
   return find(name);
 }
 
-// A blob that has ended is not in flight, even if its thread has not reported it yet.
+// A blob that has ended is not in flight, even if its thread has not.
 StoreCore::InFlightBlobPtr StoreCore::find(const store::BlobName& name) {
-  const auto job =
-      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& r) { return r.in_flight->name().text == name.text; });
+  const auto job = std::ranges::find_if(
+      jobs_, [&](const Job& r) { return r.in_flight->name().text == name.text && !r.in_flight->has_ended(); });
   if (job == jobs_.end()) return nullptr;
-  const InFlightBlobPtr in_flight = job->in_flight;
-  if (!in_flight->has_ended()) {
-    jobs_.splice(jobs_.end(), jobs_, job);
-    return in_flight;
-  }
-  retire(job);
-  return nullptr;
+  jobs_.splice(jobs_.end(), jobs_, job);
+  return job->in_flight;
 }
 
 std::shared_ptr<const void> StoreCore::hold(const store::BlobName& name) {
@@ -116,26 +114,12 @@ void StoreCore::change_holders(const std::string& name, int by) {
     if (job.in_flight->name().text == name) job.in_flight->set_holders(holders);
 }
 
-// Also records whether the bytes can be trusted next time.
-void StoreCore::retire(Jobs::iterator job) noexcept {
-  ended_jobs_.splice(ended_jobs_.end(), jobs_, job);
-  const InFlightBlob& in_flight = *job->in_flight;
-  const auto phase = in_flight.phase();
-  if (phase == InFlightBlob::Phase::finished) distrusted_.erase(in_flight.name().text);
-  try {
-    if (phase == InFlightBlob::Phase::failed && is_about_the_bytes(in_flight.error())) remember_failure(*job);
-  } catch (const std::exception&) {  // out of memory: it will fail again
-  }
-}
-
-void StoreCore::remember_failure(const Job& job) {
-  const store::BlobName& name = job.in_flight->name();
-  if (name.key.empty()) {
-    distrusted_.insert(name.text);
-    return;
-  }
+void StoreCore::remember(const std::string& name, const InFlightBlob::FinalState& ended) {
+  const std::scoped_lock lock(mutex_);
+  if (ended.phase == InFlightBlob::Phase::finished) failures_.erase(name);
+  if (ended.phase != InFlightBlob::Phase::failed || !is_about_the_bytes(ended.error)) return;
   if (failures_.size() == kMaxFailures) failures_.clear();
-  failures_.emplace(name.text, job.in_flight->error());
+  failures_.emplace(name, ended.error);
 }
 
 Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& producer, const store::BlobName& name) {
@@ -171,23 +155,18 @@ size_t StoreCore::count_jobs(const Counts& counts) const {
 // A decoding that waits for another blob or a server needs no slot until it continues.
 bool StoreCore::free_slot(int depth) {
   reap();
-  for (auto job = jobs_.begin(); job != jobs_.end();)
-    if (const auto here = job++; here->in_flight->has_ended()) retire(here);
-  const auto counts = [&](const Job& r) { return r.depth == depth; };
+  const auto counts = [&](const Job& r) { return r.depth == depth && !r.in_flight->has_ended(); };
   const auto is_decoding = [&](const Job& r) { return counts(r) && !r.in_flight->is_waiting(); };
   if (count_jobs(is_decoding) < max_decodings_ && count_jobs(counts) < kMaxStarted * max_decodings_) return true;
-  const auto idle = std::find_if(jobs_.begin(), jobs_.end(),
-                                 [&](const Job& r) { return counts(r) && r.in_flight->cancel_if_idle(); });
-  if (idle == jobs_.end()) return false;
-  retire(idle);
-  return true;
+  return std::ranges::any_of(jobs_,
+                             [&](const Job& r) { return counts(r) && r.in_flight->cancel_if_unused(kIdleAfter); });
 }
 
 StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const store::BlobName& name) {
   const bool shared_by_digest = name.digest && name.key.empty();
-  const auto serve = shared_by_digest || distrusted_.contains(name.text) ? InFlightBlob::Serve::after_verification
-                                                                         : InFlightBlob::Serve::before_verification;
-  auto in_flight = std::make_shared<InFlightBlob>(producer, name, backend_, serve, publishing_);
+  const auto serve = shared_by_digest || failures_.contains(name.text) ? InFlightBlob::Serve::after_verification
+                                                                       : InFlightBlob::Serve::before_verification;
+  auto in_flight = std::make_shared<InFlightBlob>(producer, name, backend_, serve);
   if (const auto held = holders_.find(name.text); held != holders_.end()) in_flight->set_holders(held->second);
   Job& slot = jobs_.emplace_back(Job{in_flight, producer.depth, {}});
   try {
@@ -199,27 +178,27 @@ StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const 
   return in_flight;
 }
 
+// A reader that sees a failure finds it recorded when it tries again.
 void StoreCore::run(const InFlightBlobPtr& in_flight) noexcept {
-  in_flight->run();
+  auto ended = in_flight->run();
+  std::ignore = exceptions_to_errors([&]() -> Result<void> {
+    remember(in_flight->name().text, ended);
+    return {};
+  });
+  in_flight->end(std::move(ended));
   // The readers do not wait for it.
   if (in_flight->phase() == InFlightBlob::Phase::finished) enable_verity(in_flight->handle().digest);
   const std::scoped_lock lock(mutex_);
-  const auto is_this = [&](const Job& r) { return r.in_flight == in_flight; };
-  const auto job = std::find_if(jobs_.begin(), jobs_.end(), is_this);
-  if (job != jobs_.end()) retire(job);
-  const auto ended = std::find_if(ended_jobs_.begin(), ended_jobs_.end(), is_this);
-  if (ended != ended_jobs_.end()) {
-    ended->is_done = true;
-    ended->in_flight = nullptr;  // closes its file
-  }
+  const auto job = std::ranges::find(jobs_, in_flight, &Job::in_flight);
+  if (job == jobs_.end()) return;  // stop() was called in this thread
+  job->in_flight = nullptr;        // closes its file
+  ended_jobs_.splice(ended_jobs_.end(), jobs_, job);
   changed_.notify_all();
 }
 
 void StoreCore::reap() {
-  ended_jobs_.remove_if([](Job& r) {
-    if (r.is_done && r.thread.joinable()) r.thread.join();
-    return r.is_done;
-  });
+  for (Job& job : ended_jobs_) job.thread.join();
+  ended_jobs_.clear();
 }
 
 // The store may be destroyed in one of its own producer threads, which must not wait for itself.
@@ -230,18 +209,15 @@ void StoreCore::stop() {
   }
   for (const auto& each : live_downloads()) each->stop();
   std::unique_lock lock(mutex_);
-  stopped_ = true;
   for (const Job& job : jobs_) job.in_flight->cancel();
-  ended_jobs_.splice(ended_jobs_.end(), jobs_);
-  for (Job& r : ended_jobs_) {
-    if (r.thread.get_id() != std::this_thread::get_id()) continue;
-    r.thread.detach();
-    r.is_done = true;
+  const auto own =
+      std::ranges::find_if(jobs_, [](const Job& job) { return job.thread.get_id() == std::this_thread::get_id(); });
+  if (own != jobs_.end()) {
+    own->thread.detach();
+    jobs_.erase(own);
   }
   changed_.notify_all();
-  changed_.wait(lock, [&] {
-    return std::all_of(ended_jobs_.begin(), ended_jobs_.end(), [](const Job& r) { return r.is_done; });
-  });
+  changed_.wait(lock, [&] { return jobs_.empty(); });
   reap();
 }
 
@@ -254,11 +230,6 @@ void StoreCore::shut_down() {
 Result<void> StoreCore::check_open() const {
   if (stop_.stop_requested()) return failure(Code::resource, "the mount is shutting down");
   return {};
-}
-
-bool StoreCore::is_distrusted(const store::BlobName& name) {
-  const std::scoped_lock lock(mutex_);
-  return distrusted_.contains(name.text);
 }
 
 std::optional<Error> StoreCore::known_failure(const store::BlobName& name) {

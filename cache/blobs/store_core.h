@@ -13,13 +13,12 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/blobs.h"
 #include "cache/blob_store.h"
 #include "cache/blobs/cache_stats.h"
-#include "cache/count_scope.h"
 #include "cache/blobs/in_flight_blob.h"
+#include "cache/count_scope.h"
 #include "cache/external_stores.h"
 #include "cache/store/blob_backend.h"
 
@@ -72,11 +71,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// While the result exists, the decoding of that name is not cancelled as unused.
   std::shared_ptr<const void> hold(const store::BlobName& name);
 
-  /// Whether earlier bytes of that name failed verification, so that none are served before verification now.
-  bool is_distrusted(const store::BlobName& name);
-
-  /// The error of an earlier decoding of that name. The name includes the identity of the input, so the same input
-  /// fails again.
+  /// The error of an earlier decoding of that name that is about its bytes. A name with a key includes the identity of
+  /// the input, so the same input fails again. Of another name, no bytes are served before verification any more.
   std::optional<Error> known_failure(const store::BlobName& name);
 
   /// Whether a download of that name exceeded the limit for measuring a size (Download::allow_any_size), or
@@ -102,7 +98,6 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
     InFlightBlobPtr in_flight;
     int depth;
     std::thread thread;
-    bool is_done = false;  // the thread is about to end
   };
   using Jobs = std::list<Job>;
 
@@ -111,8 +106,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::vector<DownloadProgress> downloads();
   InFlightBlobPtr find(const store::BlobName& name);
   void change_holders(const std::string& name, int by);
-  void retire(Jobs::iterator job) noexcept;
-  void remember_failure(const Job& job);
+  void remember(const std::string& name, const InFlightBlob::FinalState& ended);
   Result<InFlightBlobPtr> start_or_wait(const BlobProducer& producer, const store::BlobName& name);
   template <class Counts>
   size_t count_jobs(const Counts& counts) const;
@@ -132,17 +126,15 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::stop_source stop_;
   const std::string name_prefix_;  // unique to this store
   std::atomic<uint64_t> next_name_ = 0;
-  const size_t max_decodings_;       // of one depth
-  std::atomic<int> publishing_ = 0;  // verified blobs that are being published
+  const size_t max_decodings_;  // of one depth
   std::atomic<int> transfers_ = 0;
 
   std::mutex mutex_;                 // guards the rest
   std::condition_variable changed_;  // a job ended, or a queue changed
   Jobs jobs_;                        // most recently requested last
-  Jobs ended_jobs_;                  // ended or cancelled; joined later
+  Jobs ended_jobs_;                  // without blobs: their threads are about to end, and are joined later
   uint64_t next_ticket_ = 0;
-  std::set<std::pair<int, uint64_t>> queue_;  // threads that wait for a slot, by depth and ticket
-  std::unordered_set<std::string> distrusted_;
+  std::set<std::pair<int, uint64_t>> queue_;              // threads that wait for a slot, by depth and ticket
   std::unordered_map<std::string, Error> failures_;       // at most kMaxFailures
   std::unordered_map<std::string, std::string> unsized_;  // servers by name
   std::set<std::string> logged_;
