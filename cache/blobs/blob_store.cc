@@ -31,8 +31,6 @@ using Phase = InFlightBlob::Phase;
 // Reads within this many first bytes do not materialize the blob: they only detect its format.
 constexpr uint64_t kHeadSize = 32 * 1024;
 
-constexpr uint64_t kForgetAfter = 64;  // opened files; then those that are closed are forgotten
-
 // Reads until `out` is full or the stream ends; returns the number of bytes.
 Result<size_t> read_up_to(Stream& stream, std::span<std::byte> out) {
   size_t done = 0;
@@ -289,13 +287,14 @@ class CachingBlobStore final : public BlobStore {
   // Readers of one URL share a source.
   Result<SourcePtr> open_url(const std::string& url, const BlockListPtr& list) override {
     const std::string key = list == nullptr ? url : fmt::format("{} {}", list->digest().hex(), url);
-    if (auto open = find_open(key)) return open;
+    if (auto open = store_->find_remote(key)) return open;
     download::RemoteFilePtr remote = TRY(open_remote_file(*store_, {url}, "", std::nullopt));
     if (list != nullptr && list->size() != remote->size())
       return failure(Code::mismatch, fmt::format("{}: has {} bytes, but the block list is of a file of {}",
                                                  http::printable_url(url), remote->size(), list->size()));
     const auto identity = RemoteSource::identity_of(url, remote->version(), list);
-    return share(key, std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list));
+    return store_->share_remote(
+        key, std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list));
   }
 
   // Readers of one version share a source.
@@ -303,9 +302,9 @@ class CachingBlobStore final : public BlobStore {
                                  std::string head) override {
     TRY_VOID(store_->check_open());
     const std::string key = fmt::format("{} {}", origin.url, download::version_text(version));
-    if (auto open = find_open(key)) return open;
+    if (auto open = store_->find_remote(key)) return open;
     const FetchSettings& fetching = store_->fetching();
-    return share(
+    return store_->share_remote(
         key, std::make_shared<const RemoteSource>(
                  download::RemoteFile::of_version(fetching.http, origin, version, std::move(head), fetching.options),
                  store_, RemoteSource::identity_of(origin.url, version)));
@@ -324,22 +323,6 @@ class CachingBlobStore final : public BlobStore {
   StoreStatus in_progress_status() override { return store_->in_progress_status(); }
 
  private:
-  SourcePtr find_open(const std::string& key) {
-    const std::scoped_lock lock(mutex_);
-    const auto found = remote_.find(key);
-    return found == remote_.end() ? nullptr : found->second.lock();
-  }
-
-  // The source, or that which another thread has opened meanwhile.
-  SourcePtr share(const std::string& key, const RemoteSourcePtr& source) {
-    store_->add_remote(source);
-    const std::scoped_lock lock(mutex_);
-    if (++opened_ % kForgetAfter == 0) std::erase_if(remote_, [](const auto& entry) { return entry.second.expired(); });
-    if (auto open = remote_[key].lock()) return open;
-    remote_[key] = source;
-    return source;
-  }
-
   // Null when the blob is not small.
   Result<SourcePtr> materialize_small(const BlobProducer& producer) {
     std::vector<std::byte> all(kSmallBlob + 1);
@@ -364,9 +347,6 @@ class CachingBlobStore final : public BlobStore {
   }
 
   StoreCorePtr store_;
-  std::mutex mutex_;                                           // guards the rest
-  std::map<std::string, std::weak_ptr<const Source>> remote_;  // by URL, or URL and version
-  uint64_t opened_ = 0;
 };
 
 }  // namespace

@@ -170,7 +170,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const DownloadPtr download = TRY(needed_download());
     const bool has_last_byte = offset + out.size() == size_;
     if (store_->fetching().stream && !has_last_byte && is_same_stream(*download)) {
-      download->set_served_unverified();
+      download->source()->set_served_unverified();
       download->start(has_read_before_verification());
       return fill_before_verification(*download, offset, out);
     }
@@ -224,8 +224,10 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const auto identity = RemoteSource::identity_of(remote->url(), remote->version(), ref_.block_list);
     const auto ranges =
         std::make_shared<const RemoteSource>(std::move(remote), store_, identity, name_, ref_.block_list);
-    store_->add_remote(ranges);
-    return ranges;
+    ranges->set_served_unverified();
+    // Under a key of its own: the bytes of one blob may not match, and those of another one may.
+    return store_->share_remote(fmt::format("{} at {}", ranges->remote().url(), static_cast<const void*>(ranges.get())),
+                                ranges);
   }
 
   // Without a block list, the bytes are as trustworthy as the connection. Once all are cached, their digest is

@@ -116,6 +116,14 @@ bool Download::is_running() const {
   return is_running_;
 }
 
+StoreStatus::Blob Download::status() const {
+  StoreStatus::Blob status;
+  status.digest = ref_.digest;
+  status.fetched = source_ == nullptr ? received_.load() : source_->received();
+  status.from = remote_->printable();
+  return status;
+}
+
 bool Download::is_unused() const {
   const std::scoped_lock lock(mutex_);
   return waiting_ == 0 && Clock::now() - last_wanted_ > kUnusedDownloadAfter;
@@ -126,7 +134,8 @@ void Download::run(const std::stop_token& stop) noexcept {
   auto result = exceptions_to_errors([&]() -> Result<store::BlobHandle> {
     auto downloaded = source_ != nullptr ? download() : download_unsized(stop);
     if (!downloaded && is_cancelled()) downloaded = store::BlobHandle{};
-    if (downloaded && *downloaded) store_->stats().record_download(ref_.digest, downloaded->range->size(), from());
+    if (downloaded && *downloaded)
+      store_->stats().record_download(ref_.digest, downloaded->range->size(), remote_->printable());
     if (!downloaded) remote_->reset();  // the server may be corrected before the next run
     if (!downloaded && !is_too_large_) {
       downloaded = tl::unexpected(for_readers(ref_.name, downloaded.error()));
@@ -144,16 +153,10 @@ void Download::run(const std::stop_token& stop) noexcept {
   if (is_cached) store_->enable_verity(ref_.digest);  // the readers do not wait for it
 }
 
-// Repeats after wrong bytes, without the origin that sent them.
 Result<store::BlobHandle> Download::download() {
-  for (;;) {
-    bool repeats = false;
-    auto verified =
-        source_->verify([&] { return repeats = !served_unverified_ && remote_->reject(source_->was_resumed()); });
-    if (verified) return verified;
-    if (verified.error().code != Code::mismatch) return tl::unexpected(verified.error());
-    if (!repeats) return failure(Code::mismatch, fmt::format("{}: {}", ref_.name, verified.error().message));
-  }
+  auto verified = source_->verify();
+  if (verified || verified.error().code != Code::mismatch) return verified;
+  return failure(Code::mismatch, fmt::format("{}: {}", ref_.name, verified.error().message));
 }
 
 // The bytes are written in order, and nothing of them is kept after a failure: resuming could not find the end sooner.

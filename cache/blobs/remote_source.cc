@@ -279,10 +279,10 @@ bool RemoteSource::is_complete() const {
   return opened && (opened->blob != nullptr || opened->blocks->is_complete().value_or(false));
 }
 
-Result<BlobHandle> RemoteSource::verify(const std::function<bool()>& may_repeat) const {
+Result<BlobHandle> RemoteSource::verify() const {
   const auto not_stored = [](const Error& error) { return failure(Code::io, error.message); };
   accept();
-  for (int attempts = 0; attempts < kMaxAttempts; ++attempts) {
+  for (int dropped = 0; dropped < kMaxAttempts;) {
     if (auto held = hold_space(); !held) {
       remove_if_empty();
       return not_stored(held.error());
@@ -299,14 +299,19 @@ Result<BlobHandle> RemoteSource::verify(const std::function<bool()>& may_repeat)
       return tl::unexpected(hashed.error());
     }
     // Another process found that they do not match, and dropped them: not all of the hashed bytes are in this file.
-    if (generation != generation_) continue;
+    if (generation != generation_) {
+      ++dropped;
+      continue;
+    }
     auto& [digest, sums, list] = *hashed;
     if (digest != *blob_->digest) {
       Error mismatch{Code::mismatch,
                      fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex())};
-      const bool repeats = may_repeat && may_repeat();
+      const bool repeats = !served_unverified_ && remote_->reject(resumed_ > 0);
       drop_blocks(repeats ? std::nullopt : std::optional(mismatch));
-      return tl::unexpected(std::move(mismatch));
+      if (!repeats) return tl::unexpected(std::move(mismatch));
+      dropped = 0;
+      continue;
     }
     verified_ = VerifiedBy::whole;
     verified_generation_ = generation;
@@ -444,7 +449,6 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
     blocks_ = nullptr;
     return Opened{nullptr, std::move(handle.range)};
   }
-  fetched_before_ = bytes_fetched_.load();
   present_ = blocks_in(resumed_);
   if (verification() == VerifiedBy::whole) verified_ = verification_by_server();
   const std::string& head = remote_->head();

@@ -21,6 +21,7 @@ constexpr size_t kMaxFailures = 10'000;
 constexpr int kMaxUnsized = 2;
 
 constexpr size_t kMaxRemotes = 100'000;  // reported
+constexpr uint64_t kForgetAfter = 64;    // opened remote files; then those that are closed are forgotten
 
 constexpr size_t kMaxForgotten = 1000;  // downloads that have ended, before they are removed from the table
 
@@ -278,27 +279,40 @@ StoreStatus StoreCore::status() { return with_remotes(stats_.status(downloads())
 
 StoreStatus StoreCore::in_progress_status() { return with_remotes(stats_.in_progress(downloads())); }
 
-std::vector<DownloadProgress> StoreCore::downloads() {
-  std::vector<DownloadProgress> running;
+std::vector<StoreStatus::Blob> StoreCore::downloads() {
+  std::vector<StoreStatus::Blob> running;
   for (const auto& each : live_downloads())
-    if (each->is_running()) running.push_back({each->digest(), each->received(), each->from()});
+    if (each->is_running()) running.push_back(each->status());
   return running;
 }
 
-void StoreCore::add_remote(const std::shared_ptr<const RemoteSource>& source) {
+RemoteSourcePtr StoreCore::find_remote(const std::string& key) {
   const std::scoped_lock lock(mutex_);
-  std::erase_if(remotes_, [](const auto& each) { return each.expired(); });
-  if (remotes_.size() < kMaxRemotes) remotes_.push_back(source);
+  const auto found = remotes_.find(key);
+  return found == remotes_.end() ? nullptr : found->second.lock();
+}
+
+// Another thread may have opened it meanwhile.
+RemoteSourcePtr StoreCore::share_remote(const std::string& key, const RemoteSourcePtr& source) {
+  const std::scoped_lock lock(mutex_);
+  if (++opened_remotes_ % kForgetAfter == 0)
+    std::erase_if(remotes_, [](const auto& each) { return each.second.expired(); });
+  auto& shared = remotes_[key];
+  if (auto open = shared.lock()) return open;
+  shared = source;
+  return source;
 }
 
 StoreStatus StoreCore::with_remotes(StoreStatus status) {
   std::vector<std::shared_ptr<const RemoteSource>> in_use;  // a source must not be destroyed with the lock
   {
     const std::scoped_lock lock(mutex_);
-    for (const auto& each : remotes_) in_use.push_back(each.lock());
+    for (const auto& [key, weak] : remotes_) {
+      if (in_use.size() == kMaxRemotes) break;
+      if (auto each = weak.lock()) in_use.push_back(std::move(each));
+    }
   }
-  for (const auto& source : in_use)
-    if (source != nullptr) status.remotes.push_back(source->status());
+  for (const auto& source : in_use) status.remotes.push_back(source->status());
   if (fetching_.http != nullptr) status.requests = fetching_.http->requests();
   return status;
 }

@@ -43,8 +43,11 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   CacheStats& stats() { return stats_; }
   StoreStatus status();
   StoreStatus in_progress_status();
-  /// Reports this source in the status, as long as it is in use.
-  void add_remote(const std::shared_ptr<const RemoteSource>& source);
+  /// The file on a server that is open under this key; null if there is none.
+  std::shared_ptr<const RemoteSource> find_remote(const std::string& key);
+  /// The same; `source` if there is none. It is reported in the status, as long as it is in use.
+  std::shared_ptr<const RemoteSource> share_remote(const std::string& key,
+                                                   const std::shared_ptr<const RemoteSource>& source);
   store::BlobName name_of(const BlobProducer& producer);
   /// The name of a blob that is downloaded by digest: shared by all requests with the same size.
   static store::BlobName name_of(const Digest& digest, std::optional<uint64_t> size);
@@ -103,7 +106,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
 
   StoreStatus with_remotes(StoreStatus status);
   std::vector<std::shared_ptr<Download>> live_downloads();
-  std::vector<DownloadProgress> downloads();
+  std::vector<StoreStatus::Blob> downloads();
   InFlightBlobPtr find(const store::BlobName& name);
   void change_holders(const std::string& name, int by);
   void remember(const std::string& name, const InFlightBlob::FinalState& ended);
@@ -139,7 +142,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::unordered_map<std::string, std::string> unsized_;  // servers by name
   std::set<std::string> logged_;
   std::unordered_map<std::string, size_t> holders_;  // open files, by name
-  std::vector<std::weak_ptr<const RemoteSource>> remotes_;
+  std::map<std::string, std::weak_ptr<const RemoteSource>> remotes_;
+  uint64_t opened_remotes_ = 0;
   std::map<std::string, std::weak_ptr<Download>> downloads_;  // by name and origins
   bool stopped_ = false;
 };
