@@ -307,6 +307,7 @@ Result<BlobHandle> RemoteSource::verify() const {
     if (digest != *blob_->digest) {
       Error mismatch{Code::mismatch,
                      fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex())};
+      list = nullptr;  // its file is removed before the readers see the mismatch
       const bool repeats = !served_unverified_ && remote_->reject(resumed_ > 0);
       drop_blocks(repeats ? std::nullopt : std::optional(mismatch));
       if (!repeats) return tl::unexpected(std::move(mismatch));
