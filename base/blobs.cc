@@ -73,6 +73,21 @@ class StreamSource final : public Source {
   mutable uint64_t at_ = 0;  // position in the stream
 };
 
+// Reads a source as a stream.
+class SourceStream final : public Stream {
+ public:
+  explicit SourceStream(SourcePtr source) : source_(std::move(source)) {}
+  Result<size_t> next(std::span<std::byte> out) override {
+    const size_t got = TRY(source_->read(at_, out));
+    at_ += got;
+    return got;
+  }
+
+ private:
+  SourcePtr source_;
+  uint64_t at_ = 0;
+};
+
 // Hashes all bytes, which may take long.
 Result<SourcePtr> verify_digest(const BlobRef& ref, SourcePtr bytes) {
   const Digest digest = TRY(sha256(*bytes));
@@ -105,6 +120,8 @@ SizeQuery::SizeQuery() : outer_(std::exchange(size_query_active, true)) {}
 SizeQuery::~SizeQuery() { size_query_active = outer_; }
 
 bool SizeQuery::is_active() { return size_query_active; }
+
+StreamPtr stream_of(SourcePtr source) { return std::make_unique<SourceStream>(std::move(source)); }
 
 Result<SourcePtr> open_local_copy(const BlobRef& ref) {
   if (!ref.local_copy) return failure(Code::not_found, fmt::format("{}: no local copy", ref.name));

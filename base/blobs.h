@@ -33,6 +33,9 @@ class Stream {
 
 using StreamPtr = std::unique_ptr<Stream>;
 
+/// The bytes of a source from its first on.
+StreamPtr stream_of(SourcePtr source);
+
 /// How to produce a blob's bytes, and what is known about them in advance.
 struct BlobProducer {
   std::string name;                   ///< for messages: the path of the member

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <condition_variable>
-#include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <type_traits>
 #include <unordered_map>
@@ -45,7 +43,7 @@ class Later {
     const auto trying = tries_[&s] = std::make_shared<Try>();
     Maker& maker = *s.maker();
     lock.unlock();
-    Result<T> made = exceptions_to_errors(maker);
+    Result<T> made = exceptions_to_errors([&] { return maker.make(); }, Code::io);
     const bool cancelled = is_cancelled();
     if (made && cancelled) made = failure(Code::resource, "cancelled");
     lock.lock();
@@ -145,17 +143,6 @@ class Later {
   State* state() const {
     const auto* const shared = std::get_if<std::shared_ptr<State>>(&value_);
     return shared == nullptr ? nullptr : shared->get();
-  }
-
-  // An uncaught exception would leave the other threads waiting forever.
-  static Result<T> exceptions_to_errors(Maker& maker) {
-    try {
-      return maker.make();
-    } catch (const std::bad_alloc&) {
-      return failure(Code::resource, "out of memory");
-    } catch (const std::exception& error) {
-      return failure(Code::io, error.what());
-    }
   }
 
   Result<T> wait_for_running_make(std::unique_lock<std::mutex>& lock) const {

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -28,7 +27,7 @@ class Parts {
     while (!failed_) {
       const uint64_t part = next_.fetch_add(1);
       if (part >= count_) return;
-      if (const auto done = call(part); !done) fail(done.error());
+      if (const auto done = exceptions_to_errors([&] { return work_(part); }); !done) fail(done.error());
     }
   }
 
@@ -55,14 +54,6 @@ class Parts {
   Result<void> result() const { return result_; }
 
  private:
-  Result<void> call(uint64_t part) const {
-    try {
-      return work_(part);
-    } catch (const std::bad_alloc&) {
-      return failure(Code::resource, "out of memory");
-    }
-  }
-
   void fail(const Error& error) {
     const std::lock_guard lock(mutex_);
     result_ = tl::unexpected(error);

@@ -2,6 +2,8 @@
 // ordinary result here, never an exception.
 #pragma once
 
+#include <exception>
+#include <new>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -38,6 +40,23 @@ using Result = tl::expected<T, Error>;
 inline tl::unexpected<Error> failure(Error error) { return tl::unexpected<Error>(std::move(error)); }
 inline tl::unexpected<Error> failure(Code code, std::string message) {
   return failure(Error{code, std::move(message)});
+}
+
+/// The result of `work`, or the failure for its exception: with resource for a lack of memory, else with `otherwise`.
+/// An uncaught exception would end the process, or leave other threads waiting.
+template <class Work>
+auto exceptions_to_errors(Work&& work, Code otherwise = Code::resource) noexcept -> decltype(work()) {
+  try {
+    try {
+      return work();
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      return failure(otherwise, error.what());
+    }
+  } catch (const std::bad_alloc&) {
+    return failure(Code::resource, "out of memory");  // short enough for the small string optimization
+  }
 }
 
 }  // namespace weightfs

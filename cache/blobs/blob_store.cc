@@ -31,8 +31,6 @@ using Phase = InFlightBlob::Phase;
 // Reads within this many first bytes do not materialize the blob: they only detect its format.
 constexpr uint64_t kHeadSize = 32 * 1024;
 
-constexpr uint64_t kForgetAfter = 64;  // opened files; then those that are closed are forgotten
-
 // Reads until `out` is full or the stream ends; returns the number of bytes.
 Result<size_t> read_up_to(Stream& stream, std::span<std::byte> out) {
   size_t done = 0;
@@ -43,20 +41,6 @@ Result<size_t> read_up_to(Stream& stream, std::span<std::byte> out) {
   }
   return done;
 }
-
-// A stream that fails after shut_down(), for bytes that are produced for one reader only.
-class StoppableStream final : public Stream {
- public:
-  StoppableStream(StoreCorePtr store, StreamPtr stream) : store_(std::move(store)), stream_(std::move(stream)) {}
-  Result<size_t> next(std::span<std::byte> out) override {
-    TRY_VOID(store_->check_open());
-    return stream_->next(out);
-  }
-
- private:
-  StoreCorePtr store_;
-  StreamPtr stream_;
-};
 
 // The depth of the blob that the calling thread decodes.
 thread_local int decoded_depth = std::numeric_limits<int>::max();
@@ -79,35 +63,31 @@ Result<void> check_depth(const BlobProducer& producer) {
                                             producer.name, decoded_depth, producer.depth));
 }
 
-// A stream during whose calls the thread is known to decode a blob of that depth.
-class StreamOfDepth final : public Stream {
+// A stream that fails after shut_down(), and during whose calls the thread is known to decode a blob of that depth.
+class StoreStream final : public Stream {
  public:
-  StreamOfDepth(int depth, StreamPtr stream) : depth_(depth), stream_(std::move(stream)) {}
+  StoreStream(StoreCorePtr store, int depth, StreamPtr stream)
+      : store_(std::move(store)), depth_(depth), stream_(std::move(stream)) {}
   Result<size_t> next(std::span<std::byte> out) override {
+    TRY_VOID(store_->check_open());
     const DepthScope scope(depth_);
     return stream_->next(out);
   }
 
  private:
+  StoreCorePtr store_;
   int depth_;
   StreamPtr stream_;
 };
 
-BlobProducer with_depth(BlobProducer producer) {
-  producer.start = [depth = producer.depth, start = std::move(producer.start)]() -> Result<StreamPtr> {
+// With streams of that kind.
+BlobProducer for_store(const StoreCorePtr& store, BlobProducer producer) {
+  producer.start = [store, depth = producer.depth, start = std::move(producer.start)]() -> Result<StreamPtr> {
+    TRY_VOID(store->check_open());
     const DepthScope scope(depth);
-    return std::make_unique<StreamOfDepth>(depth, TRY(start()));
+    return std::make_unique<StoreStream>(store, depth, TRY(start()));
   };
   return producer;
-}
-
-BlobProducer stop_with_store(const StoreCorePtr& store, const BlobProducer& producer) {
-  BlobProducer out = producer;
-  out.start = [store, start = producer.start]() -> Result<StreamPtr> {
-    TRY_VOID(store->check_open());
-    return std::make_unique<StoppableStream>(store, TRY(start()));
-  };
-  return out;
 }
 
 class ProducedBlob final : public Source, public std::enable_shared_from_this<ProducedBlob> {
@@ -122,7 +102,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
     const std::scoped_lock lock(mutex_);
     auto sources = sources_.lock();
     if (sources == nullptr) sources_ = sources = std::make_shared<HeldSources>();
-    return std::make_shared<Hold>(Hold{store_->hold(name_), std::move(sources)});
+    return std::make_shared<std::pair<std::shared_ptr<const void>, decltype(sources)>>(store_->hold(name_), sources);
   }
   // A declared digest identifies the bytes only after verification.
   std::string identity() const override { return is_verified() ? "sha256 " + producer_.digest->hex() : producer_.key; }
@@ -134,9 +114,8 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
   }
 
   Result<Descriptor> open_whole_file() const override {
-    const store::BlobName name = known_name();
-    store::BlobHandle handle = store_->backend().find_open(name);
-    if (!handle && size_ > kSmallBlob) handle = store_->backend().find(name, size_);
+    const store::BlobHandle handle =
+        size_ > kSmallBlob ? store_->find_cached(known_name(), size_) : store::BlobHandle{};
     if (!handle) return failure(Code::unsupported, "not cached");
     return handle.range->open_whole_file();
   }
@@ -150,16 +129,8 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
   }
 
  private:
-  struct Hold {
-    std::shared_ptr<const void> self;
-    std::shared_ptr<HeldSources> sources;
-  };
-
   // Small blobs are verified by every read.
-  bool is_verified() const {
-    return producer_.digest &&
-           (size_ <= kSmallBlob || store_->backend().find_open(name_) || store_->backend().find(name_, size_));
-  }
+  bool is_verified() const { return producer_.digest && (size_ <= kSmallBlob || store_->find_cached(name_, size_)); }
 
   Result<void> read_small(uint64_t offset, std::span<std::byte> out) const {
     std::vector<std::byte> all(static_cast<size_t>(size_) + 1);
@@ -180,9 +151,9 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
       if (const store::BlobHandle handle = store_->backend().find(name, size_);
           handle && handle.range->read(offset, out))
         return {};
-      if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
-      if (offset <= kHeadSize && out.size() <= kHeadSize - offset && !store_->is_distrusted(name))
-        return read_head(offset, out);
+      const auto failure = store_->known_failure(name);
+      if (failure && !name.key.empty()) return tl::unexpected(*failure);
+      if (!failure && offset <= kHeadSize && out.size() <= kHeadSize - offset) return read_head(offset, out);
     }
     return read_in_flight(std::move(in_flight), name, offset, out);
   }
@@ -244,7 +215,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
 
   SourcePtr start_fallback(uint64_t offset, size_t size) const {
     const std::scoped_lock lock(mutex_);
-    if (fallback_ == nullptr) fallback_ = uncached_blobs()->blob(stop_with_store(store_, producer_));
+    if (fallback_ == nullptr) fallback_ = uncached_blobs()->blob(producer_);
     fallback_end_ = offset + size;
     return fallback_;
   }
@@ -284,17 +255,17 @@ class CachingBlobStore final : public BlobStore {
 
   SourcePtr blob(BlobProducer producer) override {
     const uint64_t size = producer.size.value_or(0);
-    return std::make_shared<ProducedBlob>(store_, with_depth(std::move(producer)), size);
+    return std::make_shared<ProducedBlob>(store_, for_store(store_, std::move(producer)), size);
   }
 
   Result<SourcePtr> materialize(BlobProducer producer) override {
     TRY_VOID(check_depth(producer));
     producer.size = std::nullopt;
-    producer = with_depth(std::move(producer));
+    producer = for_store(store_, std::move(producer));
     const store::BlobName name = store_->name_of(producer);
-    if (const store::BlobHandle handle = find(name))
+    if (const store::BlobHandle handle = store_->find_cached(name, std::nullopt))
       return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
-    if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
+    if (const auto failure = store_->known_failure(name); failure && !name.key.empty()) return tl::unexpected(*failure);
     if (auto small = TRY(materialize_small(producer))) return small;
     for (;;) {
       const auto in_flight = store_->find_or_start(producer, name);
@@ -316,13 +287,14 @@ class CachingBlobStore final : public BlobStore {
   // Readers of one URL share a source.
   Result<SourcePtr> open_url(const std::string& url, const BlockListPtr& list) override {
     const std::string key = list == nullptr ? url : fmt::format("{} {}", list->digest().hex(), url);
-    if (auto open = find_open(key)) return open;
+    if (auto open = store_->find_remote(key)) return open;
     download::RemoteFilePtr remote = TRY(open_remote_file(*store_, {url}, "", std::nullopt));
     if (list != nullptr && list->size() != remote->size())
       return failure(Code::mismatch, fmt::format("{}: has {} bytes, but the block list is of a file of {}",
                                                  http::printable_url(url), remote->size(), list->size()));
     const auto identity = RemoteSource::identity_of(url, remote->version(), list);
-    return share(key, std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list));
+    return store_->share_remote(
+        key, std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list));
   }
 
   // Readers of one version share a source.
@@ -330,9 +302,9 @@ class CachingBlobStore final : public BlobStore {
                                  std::string head) override {
     TRY_VOID(store_->check_open());
     const std::string key = fmt::format("{} {}", origin.url, download::version_text(version));
-    if (auto open = find_open(key)) return open;
+    if (auto open = store_->find_remote(key)) return open;
     const FetchSettings& fetching = store_->fetching();
-    return share(
+    return store_->share_remote(
         key, std::make_shared<const RemoteSource>(
                  download::RemoteFile::of_version(fetching.http, origin, version, std::move(head), fetching.options),
                  store_, RemoteSource::identity_of(origin.url, version)));
@@ -351,27 +323,6 @@ class CachingBlobStore final : public BlobStore {
   StoreStatus in_progress_status() override { return store_->in_progress_status(); }
 
  private:
-  SourcePtr find_open(const std::string& key) {
-    const std::scoped_lock lock(mutex_);
-    const auto found = remote_.find(key);
-    return found == remote_.end() ? nullptr : found->second.lock();
-  }
-
-  // The source, or that which another thread has opened meanwhile.
-  SourcePtr share(const std::string& key, const RemoteSourcePtr& source) {
-    store_->add_remote(source);
-    const std::scoped_lock lock(mutex_);
-    if (++opened_ % kForgetAfter == 0) std::erase_if(remote_, [](const auto& entry) { return entry.second.expired(); });
-    if (auto open = remote_[key].lock()) return open;
-    remote_[key] = source;
-    return source;
-  }
-
-  store::BlobHandle find(const store::BlobName& name) {
-    const store::BlobHandle handle = store_->backend().find_open(name);
-    return handle ? handle : store_->backend().find(name, std::nullopt);
-  }
-
   // Null when the blob is not small.
   Result<SourcePtr> materialize_small(const BlobProducer& producer) {
     std::vector<std::byte> all(kSmallBlob + 1);
@@ -386,8 +337,7 @@ class CachingBlobStore final : public BlobStore {
 
   Result<SourcePtr> materialize_uncached(const Error& reason, const BlobProducer& producer) {
     store_->log_uncached(reason);
-    return uncached_blobs()->materialize(
-        stop_with_store(store_, producer.digest ? with_verification(producer) : producer));
+    return uncached_blobs()->materialize(producer.digest ? with_verification(producer) : producer);
   }
 
   SourcePtr with_known_digest(BlobProducer producer, uint64_t size, const Digest& digest) {
@@ -397,9 +347,6 @@ class CachingBlobStore final : public BlobStore {
   }
 
   StoreCorePtr store_;
-  std::mutex mutex_;                                           // guards the rest
-  std::map<std::string, std::weak_ptr<const Source>> remote_;  // by URL, or URL and version
-  uint64_t opened_ = 0;
 };
 
 }  // namespace

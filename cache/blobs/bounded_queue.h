@@ -1,78 +1,59 @@
 // A bounded queue of buffers between the thread that decodes and the one that hashes and writes.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <mutex>
-#include <optional>
+#include <utility>
 #include <vector>
 
 namespace weightfs::blobs {
 
-/// One producer thread, one consumer thread.
+/// One producer thread, one consumer thread. The buffers go round: there are at most two more than are queued.
 class BoundedQueue {
  public:
   struct Buffer {
-    std::vector<std::byte> bytes;
+    std::vector<std::byte> bytes = {};  ///< empty before the first use
     size_t filled = 0;
   };
 
-  /// At most `count` buffers of `size` bytes.
-  BoundedQueue(size_t count, size_t size) : unallocated_(count), size_(size) {}
-
-  /// For the producer: waits for a free buffer; nothing once the consumer cancelled.
-  std::optional<Buffer> acquire_buffer() {
+  /// For the producer: waits for space, and exchanges a filled buffer for one to fill. False once it is closed.
+  bool push(Buffer& buffer) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return cancelled_ || !empty_.empty() || unallocated_ > 0; });
-    if (cancelled_) return std::nullopt;
-    if (empty_.empty()) {
-      --unallocated_;
-      return Buffer{std::vector<std::byte>(size_), 0};
-    }
-    Buffer buffer = std::move(empty_.back());
-    empty_.pop_back();
-    return buffer;
+    changed_.wait(lock, [&] { return closed_ || count_ < queued_.size(); });
+    if (closed_) return false;
+    std::swap(buffer, queued_[(first_ + count_++) % queued_.size()]);
+    changed_.notify_one();
+    return true;
   }
-  void push(Buffer buffer) { put(full_, std::move(buffer)); }
-  void close() { set(closed_); }
 
-  /// For the consumer: waits for the next buffer; nothing after the last.
-  std::optional<Buffer> pop() {
+  /// For the consumer: waits for the next buffer, and exchanges the last one for it. False after the last one.
+  bool pop(Buffer& buffer) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || !full_.empty(); });
-    if (full_.empty()) return std::nullopt;
-    Buffer buffer = std::move(full_.front());
-    full_.pop_front();
-    return buffer;
+    changed_.wait(lock, [&] { return closed_ || count_ > 0; });
+    if (count_ == 0) return false;
+    std::swap(buffer, queued_[first_]);
+    first_ = (first_ + 1) % queued_.size();
+    --count_;
+    changed_.notify_one();
+    return true;
   }
-  void recycle(Buffer buffer) { put(empty_, std::move(buffer)); }
-  void cancel() { set(cancelled_); }
+
+  /// Neither of the two continues.
+  void close() {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+    changed_.notify_one();
+  }
 
  private:
-  void put(std::deque<Buffer>& queue, Buffer buffer) {
-    {
-      const std::scoped_lock lock(mutex_);
-      queue.push_back(std::move(buffer));
-    }
-    changed_.notify_one();
-  }
-  void set(bool& flag) {
-    {
-      const std::scoped_lock lock(mutex_);
-      flag = true;
-    }
-    changed_.notify_one();
-  }
-
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  std::deque<Buffer> empty_;
-  std::deque<Buffer> full_;
-  size_t unallocated_;
-  size_t size_;
+  std::array<Buffer, 2> queued_;  // from `first_` on; the others are to be filled again
+  size_t first_ = 0;
+  size_t count_ = 0;
   bool closed_ = false;
-  bool cancelled_ = false;
 };
 
 }  // namespace weightfs::blobs

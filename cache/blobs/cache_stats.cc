@@ -8,9 +8,9 @@ namespace {
 // Limits memory for containers with many blobs: further blobs are neither reported nor counted.
 constexpr size_t kMaxReported = 100'000;
 
-void update(StoreStatus::Blob& blob, const DownloadProgress& download) {
+void update(StoreStatus::Blob& blob, const StoreStatus::Blob& download) {
   if (blob.verified) return;
-  blob.fetched = download.received;
+  blob.fetched = download.fetched;
   blob.from = download.from;
 }
 
@@ -67,19 +67,19 @@ void CacheStats::record_download(const Digest& digest, uint64_t size, const std:
   entry->error.clear();
 }
 
-StoreStatus CacheStats::status(const std::vector<DownloadProgress>& running) const {
+StoreStatus CacheStats::status(const std::vector<StoreStatus::Blob>& running) const {
   const std::scoped_lock lock(mutex_);
   StoreStatus status = counted_;
   status.blobs = blobs_;
-  for (const DownloadProgress& each : running)
+  for (const StoreStatus::Blob& each : running)
     if (const auto index = index_of(each.digest)) update(status.blobs[*index], each);
   return status;
 }
 
-StoreStatus CacheStats::in_progress(const std::vector<DownloadProgress>& running) const {
+StoreStatus CacheStats::in_progress(const std::vector<StoreStatus::Blob>& running) const {
   const std::scoped_lock lock(mutex_);
   StoreStatus status = counted_;
-  for (const DownloadProgress& each : running) {
+  for (const StoreStatus::Blob& each : running) {
     const auto index = index_of(each.digest);
     if (!index || blobs_[*index].verified) continue;
     status.blobs.push_back(blobs_[*index]);

@@ -14,13 +14,6 @@
 
 namespace weightfs::blobs {
 
-/// A running download.
-struct DownloadProgress {
-  Digest digest;
-  uint64_t received;  ///< bytes, including those of earlier downloads
-  std::string from;   ///< the URL in use
-};
-
 /// Thread-safe.
 class CacheStats {
  public:
@@ -37,10 +30,10 @@ class CacheStats {
   /// The blob was downloaded and verified.
   void record_download(const Digest& digest, uint64_t size, const std::string& from);
 
-  /// The counters, and the state of all blobs including active downloads.
-  StoreStatus status(const std::vector<DownloadProgress>& running) const;
+  /// The counters, and the state of all blobs. Of those in `running`, `digest`, `fetched` and `from` are set.
+  StoreStatus status(const std::vector<StoreStatus::Blob>& running) const;
   /// The same, limited to blobs that are being downloaded.
-  StoreStatus in_progress(const std::vector<DownloadProgress>& running) const;
+  StoreStatus in_progress(const std::vector<StoreStatus::Blob>& running) const;
 
  private:
   struct Entry {

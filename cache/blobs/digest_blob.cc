@@ -23,10 +23,6 @@ namespace {
 
 using StoreCorePtr = std::shared_ptr<StoreCore>;
 
-// Which bytes a reader accepts: verified ones; those that the store serves, which depends on its settings; or
-// unverified ones.
-enum class ReadMode { verified, served, unverified };
-
 bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
 }
@@ -47,10 +43,10 @@ bool may_be_ranged(const StoreCore& store, const BlobRef& ref, uint64_t size,
          server->trust == http::Trust::user;
 }
 
-// Whether ranges of a blob may be cached: its server is known, and is not needed to read them.
+// Whether ranges of a blob may be cached, although nothing can be downloaded: the version on its server is known.
 bool has_known_ranges(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
   return ref.size && may_be_ranged(store, ref, *ref.size, origins) &&
-         is_version_saved(store, *server_in(origins), *ref.size);
+         open_remote_file(store, *server_in(origins), ref.name, ref.size).has_value();
 }
 
 // The error when nothing can be downloaded; `reason` says why there is no local copy.
@@ -72,6 +68,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         name_(StoreCore::name_of(ref_.digest, size)),
         has_mirror_copy_([this] { return find_mirror_copy(); }),
         ranges_([this] { return open_ranges(); }),
+        download_([this] { return store_->download(ref_, size_, origins_); }),
         copy_(search()) {}
 
   uint64_t size() const override { return size_; }
@@ -80,8 +77,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return identity().empty() ? std::min(size_, RemoteSource::kMaxOccupied) : size_;
   }
   std::string identity() const override {
-    const bool is_verified =
-        copy().peek() || store_->backend().find_open(name_) || store_->backend().find(name_, size_);
+    const bool is_verified = copy().peek() || store_->find_cached(name_, size_);
     return is_verified ? "sha256 " + ref_.digest.hex() : "";
   }
   VerifiedBy verification() const override {
@@ -99,10 +95,16 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return std::make_shared<DirectBlob>(external->bytes, shared_from_this());
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    return read(offset, out, ReadMode::served);
+    return read_served(offset, inside(offset, out), {});
   }
   Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
-    return read(offset, out, ReadMode::served, expected);
+    return read_served(offset, inside(offset, out), expected);
+  }
+  // Also accepts unverified bytes: of the first local copy, or of the running download.
+  Result<size_t> read_unverified(uint64_t offset, std::span<std::byte> out) const {
+    out = inside(offset, out);
+    if (!out.empty()) TRY_VOID(fill_unverified(offset, out));
+    return out.size();
   }
   // Of a part only its ranges; the whole blob is downloaded and verified.
   Result<void> fetch(ByteRange range) const override {
@@ -139,13 +141,6 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     };
     return {static_cast<const void*>(this), let_go};
   }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out, ReadMode mode,
-                      const std::optional<ByteRange>& expected = {}) const {
-    if (offset >= size_ || out.empty()) return size_t{0};
-    const auto target = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
-    TRY_VOID(mode == ReadMode::served ? read_served(offset, target, expected) : read_unverified(offset, target));
-    return target.size();
-  }
 
  private:
   // Bytes returned before verification.
@@ -156,15 +151,31 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     std::optional<uint64_t> generation = {};  // of the download they came from
   };
 
-  // Whether bytes were verified before they were read.
-  enum class Served { verified, unverified };
+  // The part of `out` for which there are bytes.
+  std::span<std::byte> inside(uint64_t offset, std::span<std::byte> out) const {
+    return out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - std::min(size_, offset))));
+  }
 
-  Result<void> read_served(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
+  Result<size_t> read_served(uint64_t offset, std::span<std::byte> out,
+                             const std::optional<ByteRange>& expected) const {
+    if (!out.empty()) TRY_VOID(fill_served(offset, out, expected));
+    return out.size();
+  }
+
+  // With bytes that the store serves, which depends on its settings.
+  Result<void> fill_served(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
     TRY_VOID(check_consistent());
     if (TRY(fill_from_local(offset, out))) return check_unverified_reads();
     if (const auto ranges = this->ranges()) return read_range(ranges, offset, out, expected);
-    if (TRY(fill_from_download(offset, out, ReadMode::served)) == Served::verified) return check_unverified_reads();
-    return {};
+    const DownloadPtr download = TRY(needed_download());
+    const bool has_last_byte = offset + out.size() == size_;
+    if (store_->fetching().stream && !has_last_byte && is_same_stream(*download)) {
+      download->source()->set_served_unverified();
+      download->start(has_read_before_verification());
+      return fill_before_verification(*download, offset, out);
+    }
+    TRY_VOID(fill_verified(*download, offset, out));
+    return check_unverified_reads();
   }
 
   // ---- reading by ranges
@@ -213,8 +224,10 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const auto identity = RemoteSource::identity_of(remote->url(), remote->version(), ref_.block_list);
     const auto ranges =
         std::make_shared<const RemoteSource>(std::move(remote), store_, identity, name_, ref_.block_list);
-    store_->add_remote(ranges);
-    return ranges;
+    ranges->set_served_unverified();
+    // Under a key of its own: the bytes of one blob may not match, and those of another one may.
+    return store_->share_remote(fmt::format("{} at {}", ranges->remote().url(), static_cast<const void*>(ranges.get())),
+                                ranges);
   }
 
   // Without a block list, the bytes are as trustworthy as the connection. Once all are cached, their digest is
@@ -229,7 +242,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!verifier_.joinable())
       verifier_ = std::jthread([this, ranges](const std::stop_token& stop) {
         const CancelScope scope([&] { return stop.stop_requested(); });
-        std::ignore = verify(ranges);
+        std::ignore = exceptions_to_errors([&] { return verify(ranges); });
       });
     return {};
   }
@@ -238,7 +251,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<void> verify(const RemoteSourcePtr& ranges) const {
     if (find_cached()) return {};
     const auto verified = ranges->verify();
-    if (verified) store_->backend().enable_verity(ref_.digest);
+    if (verified) store_->enable_verity(ref_.digest);
     if (verified || !ranges->is_refused()) return verified.map([](const auto&) {});
     return set_mismatch(*ranges, verified.error());
   }
@@ -251,8 +264,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return tl::unexpected(std::move(mismatch));
   }
 
-  // Also accepts unverified bytes: of the first local copy, or of the running download.
-  Result<void> read_unverified(uint64_t offset, std::span<std::byte> out) const {
+  Result<void> fill_unverified(uint64_t offset, std::span<std::byte> out) const {
     if (fill_from_cache(offset, out)) return {};
     if (const auto found = copy().peek(); found && !found->is_cached) return read_exact(*found->bytes, offset, out);
     const auto copies = find_local_copies(*store_, ref_).found;
@@ -266,8 +278,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         record_unverified_read(offset, out);
         return {};
       }
-      TRY(fill_from_download(offset, out, ReadMode::unverified));
-      return {};
+      const DownloadPtr download = TRY(needed_download());
+      return fill_before_verification(*download, offset, out);
     }
     TRY_VOID(read_exact(*fits->bytes, offset, out));
     record_unverified_read(offset, out);
@@ -340,36 +352,24 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     }
   }
 
-  DownloadPtr download() const {
-    const std::scoped_lock lock(mutex_);
-    if (download_ == nullptr) download_ = store_->download(ref_, size_, origins_);
-    return download_;
-  }
-  bool is_streamed() const {
-    const std::scoped_lock lock(mutex_);
-    return store_->fetching().stream && download_ != nullptr;
-  }
+  bool is_streamed() const { return store_->fetching().stream && download_.peek(); }
   bool is_downloading() const {
-    const std::scoped_lock lock(mutex_);
-    return download_ != nullptr && download_->is_running();
+    const auto download = download_.peek();
+    return download && (*download)->is_running();
   }
 
-  Result<Served> fill_from_download(uint64_t offset, std::span<std::byte> out, ReadMode mode) const {
+  Result<DownloadPtr> needed_download() const {
     if (!is_fetchable(*store_, origins_)) return tl::unexpected(not_available(*store_, ref_, {Code::not_found, ""}));
     store_->stats().record_miss(ref_.digest);
-    const DownloadPtr download = this->download();
-    const bool has_last_byte = offset + out.size() == size_;
-    if (mode == ReadMode::unverified) return fill_before_verification(*download, offset, out);
-    if (mode == ReadMode::served && store_->fetching().stream && !has_last_byte && is_same_stream(*download)) {
-      download->set_served_unverified();
-      download->start(has_read_before_verification());
-      return fill_before_verification(*download, offset, out);
-    }
-    const auto verified = download->wait();
+    return download_.get();
+  }
+
+  Result<void> fill_verified(Download& download, uint64_t offset, std::span<std::byte> out) const {
+    const auto verified = download.wait();
     if (!verified) return refused(verified.error());
     TRY_VOID(verified->range->read(offset, out));
     set_held(verified->range);
-    return Served::verified;
+    return {};
   }
 
   // If wrong bytes were served with --stream, reads fail from now on: they are not mixed with correct ones.
@@ -380,7 +380,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   }
 
   // As the server sends them.
-  Result<Served> fill_before_verification(Download& download, uint64_t offset, std::span<std::byte> out) const {
+  Result<void> fill_before_verification(Download& download, uint64_t offset, std::span<std::byte> out) const {
     const RemoteSource& source = *download.source();
     const bool in_order = store_->fetching().stream;
     if (!in_order) source.accept();                                      // a parser may find corrected bytes
@@ -393,7 +393,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     }
     const bool is_of_one = before == source.generation();
     record_unverified_read(offset, out, is_of_one ? std::optional(before) : std::nullopt);
-    return Served::unverified;
+    return {};
   }
 
   bool has_read_before_verification() const {
@@ -421,9 +421,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return {};
   }
 
-  // After verification, compares all earlier unverified reads. Concurrent readers wait.
+  // After verification, compares all earlier unverified reads; concurrent readers may compare the same ones.
   Result<void> check_unverified_reads() const {
-    const std::scoped_lock comparing(comparing_);
     for (;;) {
       UnverifiedRead earlier;
       {
@@ -449,14 +448,16 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   }
 
   uint64_t verified_generation() const {
-    const std::scoped_lock lock(mutex_);
-    return download_ == nullptr ? 0 : download_->source()->verified_generation();
+    const auto download = download_.peek();
+    return download ? (*download)->source()->verified_generation() : 0;
   }
 
   Result<bool> is_same(const UnverifiedRead& earlier) const {
     std::vector<std::byte> bytes(earlier.size);
-    if (!TRY(fill_from_local(earlier.offset, bytes)))
-      TRY(fill_from_download(earlier.offset, bytes, ReadMode::verified));
+    if (!TRY(fill_from_local(earlier.offset, bytes))) {
+      const DownloadPtr download = TRY(needed_download());
+      TRY_VOID(fill_verified(*download, earlier.offset, bytes));
+    }
     Sha256 hash;
     hash.update(bytes);
     return hash.finish() == earlier.digest;
@@ -483,14 +484,13 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   store::BlobName name_;
   Later<bool> has_mirror_copy_;
   Later<RemoteSourcePtr> ranges_;
-  mutable std::mutex comparing_;  // locked before mutex_
-  mutable std::mutex mutex_;      // guards the rest
+  Later<DownloadPtr> download_;
+  mutable std::mutex mutex_;  // guards the rest
   mutable Later<LocalCopy> copy_;
   mutable std::vector<UnverifiedRead> unverified_reads_;
   mutable std::optional<Error> mismatch_;
   mutable size_t holders_ = 0;
   mutable store::FileRangePtr held_;  // set while there are holders
-  mutable DownloadPtr download_;      // null until the first read that needs it
   mutable std::jthread verifier_;     // of complete ranges; ends before the others are destroyed
 };
 
@@ -499,7 +499,7 @@ class UnverifiedSource final : public Source {
   explicit UnverifiedSource(std::shared_ptr<const DigestBlob> blob) : blob_(std::move(blob)) {}
   uint64_t size() const override { return blob_->size(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    return blob_->read(offset, out, ReadMode::unverified);
+    return blob_->read_unverified(offset, out);
   }
   std::string identity() const override { return blob_->identity(); }
 
@@ -511,19 +511,11 @@ store::BlobHandle cached_blob(StoreCore& store, const BlobRef& ref) {
   return store.backend().find(StoreCore::name_of(ref.digest, ref.size), ref.size);
 }
 
-// Scheme, host and port of the first origin.
-std::string server_of(const std::vector<download::Origin>& origins) {
-  if (origins.empty()) return "";
-  const std::string& url = origins.front().url;
-  const size_t scheme = url.find("://");
-  return url.substr(0, scheme == url.npos ? scheme : url.find_first_of("/?#", scheme + 3));
-}
-
 // The size of a blob that must be downloaded: as reported by servers, or measured.
 Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
   const store::BlobName name = StoreCore::name_of(ref.digest, std::nullopt);
   const bool wants_size_only = SizeQuery::is_active();
-  const std::string server = server_of(origins);
+  const std::string server = http::origin_of(origins.front().url);
   if (wants_size_only && store.is_too_large_for_size(name, server)) return tl::unexpected(too_large_for_size(ref.name));
   download::RemoteFile remote(store.fetching().http, ref.name, origins, std::nullopt, store.fetching().options);
   if (const auto reported = TRY(remote.query_size(store.stop_token()))) return *reported;

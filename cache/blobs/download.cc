@@ -7,9 +7,8 @@
 #include <tuple>
 
 #include "base/cancel.h"
-#include "base/digest.h"
 #include "base/text.h"
-#include "cache/blobs/exceptions_to_errors.h"
+#include "cache/blobs/blob_writer.h"
 #include "cache/blobs/store_core.h"
 
 namespace weightfs::blobs {
@@ -22,9 +21,6 @@ constexpr std::chrono::seconds kUnusedDownloadAfter{10};
 constexpr std::chrono::milliseconds kKilledCheck{100};
 
 constexpr std::chrono::milliseconds kOtherWriterCheck{20};
-
-// Space for a blob of unknown size is reserved in growing steps: at most a sixteenth too much.
-constexpr uint64_t kMinGrowth = 1 << 20;
 
 // The error for readers. The file exists in the mount; only its content is missing.
 Error for_readers(const std::string& name, const Error& error) {
@@ -120,6 +116,14 @@ bool Download::is_running() const {
   return is_running_;
 }
 
+StoreStatus::Blob Download::status() const {
+  StoreStatus::Blob status;
+  status.digest = ref_.digest;
+  status.fetched = source_ == nullptr ? received_.load() : source_->received();
+  status.from = remote_->printable();
+  return status;
+}
+
 bool Download::is_unused() const {
   const std::scoped_lock lock(mutex_);
   return waiting_ == 0 && Clock::now() - last_wanted_ > kUnusedDownloadAfter;
@@ -127,19 +131,18 @@ bool Download::is_unused() const {
 
 void Download::run(const std::stop_token& stop) noexcept {
   const CancelScope scope([&] { return stop.stop_requested() || is_unused(); });
-  Result<store::BlobHandle> result;
-  const auto done = exceptions_to_errors([&]() -> Result<void> {
-    result = source_ != nullptr ? download() : download_unsized(stop);
-    if (!result && is_cancelled()) result = store::BlobHandle{};
-    if (result && *result) store_->stats().record_download(ref_.digest, result->range->size(), from());
-    if (!result) remote_->reset();  // the server may be corrected before the next run
-    if (!result && !is_too_large_) {
-      result = tl::unexpected(for_readers(ref_.name, result.error()));
-      store_->stats().record_failure(ref_.digest, result.error());
+  auto result = exceptions_to_errors([&]() -> Result<store::BlobHandle> {
+    auto downloaded = source_ != nullptr ? download() : download_unsized(stop);
+    if (!downloaded && is_cancelled()) downloaded = store::BlobHandle{};
+    if (downloaded && *downloaded)
+      store_->stats().record_download(ref_.digest, downloaded->range->size(), remote_->printable());
+    if (!downloaded) remote_->reset();  // the server may be corrected before the next run
+    if (!downloaded && !is_too_large_) {
+      downloaded = tl::unexpected(for_readers(ref_.name, downloaded.error()));
+      store_->stats().record_failure(ref_.digest, downloaded.error());
     }
-    return {};
+    return downloaded;
   });
-  if (!done) result = tl::unexpected(done.error());
   const bool is_cached = result && *result;
   {
     const std::scoped_lock lock(mutex_);
@@ -147,24 +150,13 @@ void Download::run(const std::stop_token& stop) noexcept {
     is_running_ = false;
     changed_.notify_all();
   }
-  // The readers do not wait for it.
-  if (is_cached)
-    std::ignore = exceptions_to_errors([&]() -> Result<void> {
-      store_->backend().enable_verity(ref_.digest);
-      return {};
-    });
+  if (is_cached) store_->enable_verity(ref_.digest);  // the readers do not wait for it
 }
 
-// Repeats after wrong bytes, without the origin that sent them.
 Result<store::BlobHandle> Download::download() {
-  for (;;) {
-    bool repeats = false;
-    auto verified =
-        source_->verify([&] { return repeats = !served_unverified_ && remote_->reject(source_->was_resumed()); });
-    if (verified) return verified;
-    if (verified.error().code != Code::mismatch) return tl::unexpected(verified.error());
-    if (!repeats) return failure(Code::mismatch, fmt::format("{}: {}", ref_.name, verified.error().message));
-  }
+  auto verified = source_->verify();
+  if (verified || verified.error().code != Code::mismatch) return verified;
+  return failure(Code::mismatch, fmt::format("{}: {}", ref_.name, verified.error().message));
 }
 
 // The bytes are written in order, and nothing of them is kept after a failure: resuming could not find the end sooner.
@@ -185,39 +177,28 @@ Result<store::BlobHandle> Download::download_unsized(const std::stop_token& stop
 // Nothing if the bytes were wrong, and another origin may have the right ones.
 Result<std::optional<store::BlobHandle>> Download::write_unsized(store::PartialBlob& partial,
                                                                  const std::stop_token& stop) {
-  Sha256 hash;
-  store::BlockSums sums;
-  uint64_t at = 0;
-  uint64_t reserved = 0;
+  // It may be endless, so it never evicts other blobs.
+  BlobWriter writer(partial, {.name = ref_.name, .digest = ref_.digest}, store::Eviction::forbidden);
   const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
     if (is_cancelled()) return tl::unexpected(cancelled_error());
     if (bytes.empty()) return true;
     store_->stats().record_received(bytes.size());
-    bytes = bytes.subspan(static_cast<size_t>(std::min<uint64_t>(bytes.size(), at - std::min(at, offset))));
-    if (at + bytes.size() > max_bytes_) {
+    const uint64_t known = writer.size() - std::min(writer.size(), offset);
+    bytes = bytes.subspan(static_cast<size_t>(std::min<uint64_t>(bytes.size(), known)));
+    if (writer.size() + bytes.size() > max_bytes_) {
       is_too_large_ = true;
       return tl::unexpected(too_large_for_size(ref_.name));
     }
-    if (at + bytes.size() > reserved) {
-      // It may be endless, so it never evicts other blobs.
-      reserved = at + bytes.size() + std::max(kMinGrowth, at / 16);
-      if (!partial.reserve(reserved, store::Eviction::forbidden)) reserved = at + bytes.size();
-      if (auto done = partial.reserve(reserved, store::Eviction::forbidden); !done)
-        return failure(Code::io, done.error().message);
-    }
-    if (auto done = partial.write(at, bytes); !done) return failure(Code::io, done.error().message);
-    hash.update(bytes);
-    sums.add(bytes);
-    received_ = at += bytes.size();
+    TRY_VOID(writer.add(bytes));
+    received_ = writer.size();
     return true;
   };
   TRY_VOID(remote_->fetch({0, UINT64_MAX}, sink, stop));
-  const Digest found = hash.finish();
-  if (found == ref_.digest) return TRY(partial.publish(found, at, std::move(sums)));
+  const auto found = writer.finish();
+  if (found) return TRY(writer.publish(*found));
   received_ = 0;
   if (remote_->reject(false)) return std::nullopt;
-  return failure(Code::mismatch,
-                 fmt::format("{}: digest mismatch: found {}, expected {}", ref_.name, found.hex(), ref_.digest.hex()));
+  return tl::unexpected(found.error());
 }
 
 }  // namespace weightfs::blobs

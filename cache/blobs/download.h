@@ -52,14 +52,9 @@ class Download {
 
   /// The bytes, verified or not; null if the size is unknown.
   const RemoteSourcePtr& source() const { return source_; }
-  /// Bytes were served before verification: if they turn out to be wrong, the readers must learn of it.
-  void set_served_unverified() { served_unverified_ = true; }
 
-  const Digest& digest() const { return ref_.digest; }
-  /// The bytes that were received, including those of earlier downloads.
-  uint64_t received() const { return source_ == nullptr ? received_.load() : source_->received(); }
-  /// The URL in use, for messages.
-  std::string from() const { return remote_->printable(); }
+  /// The digest, the bytes that were received, including those of earlier downloads, and the URL in use.
+  StoreStatus::Blob status() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -79,7 +74,6 @@ class Download {
   std::atomic<uint64_t> received_ = 0;                     // if the size is unknown
   std::atomic<uint64_t> max_bytes_ = kMaxDownloadForSize;  // if the size is unknown
   std::atomic<bool> is_too_large_ = false;
-  std::atomic<bool> served_unverified_ = false;
 
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;

@@ -22,12 +22,6 @@ class HeldSources {
     if (!held_.contains(name)) held_.emplace(name, hold());
   }
 
-  void clear() {
-    decltype(held_) last;  // released outside the lock
-    const std::scoped_lock lock(mutex_);
-    last.swap(held_);
-  }
-
   /// While it exists, sources that the calling thread reads are added to `sources`, unless that is null.
   class Scope {
    public:

@@ -1,24 +1,14 @@
 #include "cache/blobs/in_flight_blob.h"
 
-#include <fmt/core.h>
-
 #include <chrono>
 
 #include "base/cancel.h"
-#include "base/text.h"
-#include "cache/blobs/exceptions_to_errors.h"
 
 namespace weightfs::blobs {
 namespace {
 
-// Unused decoding is cancelled after this time: it uses a processor.
-constexpr std::chrono::seconds kUnusedAfter{1};
-
 // A waiting reader or producer polls at this interval whether it was killed or cancelled.
 constexpr std::chrono::milliseconds kCancelCheck{100};
-
-// A blob read within this time is not idle.
-constexpr std::chrono::milliseconds kIdleAfter{200};
 
 // That of the calling thread, if it decodes one.
 thread_local InFlightBlob* decoded = nullptr;
@@ -33,43 +23,36 @@ InFlightBlob::WaitScope::~WaitScope() {
   if (decoded != nullptr) --decoded->waits_;
 }
 
-void InFlightBlob::run() noexcept {
+InFlightBlob::FinalState InFlightBlob::run() noexcept {
   decoded = this;
-  const CancelScope scope([this] { return stop_.stop_requested() || cancel_if_unused(); });
-  const HeldSources::Scope holding(&held_);
-  FinalState ended{Phase::uncacheable, {Code::resource, ""}};
-  auto done = exceptions_to_errors([&]() -> Result<void> {
-    ended = run_to_end();
-    return {};
-  });
-  if (!done) ended = FinalState{Phase::uncacheable, std::move(done).error()};
-  producer_.start = nullptr;  // releases the sources
-  held_.clear();
+  const CancelScope scope([this] { return stop_.stop_requested() || cancel_if_unused(kUnusedAfter); });
+  HeldSources sources;  // that it is decoded from
+  const HeldSources::Scope holding(&sources);
+  auto produced = exceptions_to_errors([&]() -> Result<FinalState> { return run_to_end(); });
+  auto ended = produced ? std::move(*produced) : FinalState{Phase::uncacheable, std::move(produced).error()};
+  producer_.start = nullptr;  // releases them
   decoded = nullptr;
-  const std::scoped_lock lock(mutex_);
-  if (phase_ != Phase::cancelled) phase_ = ended.phase;
-  if (phase_ != Phase::finished) range_ = nullptr;  // releases its disk space
-  error_ = std::move(ended.error);
-  changed_.notify_all();
+  return ended;
 }
 
 InFlightBlob::FinalState InFlightBlob::run_to_end() {
-  std::optional<FinalState> ended;
-  while (!ended) ended = stop_.stop_requested() ? FinalState{Phase::cancelled, cancelled_error()} : step();
-  return std::move(*ended);
+  while (!stop_.stop_requested()) {
+    auto acquired = backend_->acquire(name_, producer_.size, stop_.get_token());
+    if (!acquired) return {Phase::uncacheable, acquired.error()};
+    if (acquired->cached) return finish(std::move(acquired->cached));
+    if (acquired->partial) return produce(*acquired->partial);
+    const uint64_t written = acquired->other_range->size();
+    if (auto ended = follow(std::move(acquired->other_range), written)) return std::move(*ended);
+  }
+  return {Phase::cancelled, cancelled_error()};
 }
 
-// Nothing while another process produces the blob.
-std::optional<InFlightBlob::FinalState> InFlightBlob::step() {
-  auto acquired = backend_->acquire(name_, producer_.size, stop_.get_token());
-  if (!acquired) return FinalState{Phase::uncacheable, acquired.error()};
-  if (acquired->cached) return finish(std::move(acquired->cached));
-  if (acquired->partial) {
-    const std::unique_ptr<store::PartialBlob> partial = std::move(acquired->partial);
-    return produce(*partial);
-  }
-  const uint64_t written = acquired->other_range->size();
-  return follow(std::move(acquired->other_range), written);
+void InFlightBlob::end(FinalState state) noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (phase_ != Phase::cancelled) phase_ = state.phase;
+  if (phase_ != Phase::finished) range_ = nullptr;  // releases its disk space
+  error_ = std::move(state.error);
+  changed_.notify_all();
 }
 
 void InFlightBlob::set_range(store::FileRangePtr range) {
@@ -133,16 +116,16 @@ Result<void> InFlightBlob::wait_until(std::unique_lock<std::mutex>& lock, Ready 
   return tl::unexpected(cancelled_error());
 }
 
-// No reader has waited for a while, and no file is open.
-bool InFlightBlob::is_unused() const {
+// No reader has waited for this time, and no file is open.
+bool InFlightBlob::is_unused(std::chrono::milliseconds time) const {
   if (waiting_ > 0 || !last_wanted_ || holders_ > 0) return false;
-  return std::chrono::steady_clock::now() - *last_wanted_ > kUnusedAfter;
+  return std::chrono::steady_clock::now() - *last_wanted_ > time;
 }
 
 // A later reader finds it ended, and starts it again.
-bool InFlightBlob::cancel_if_unused() {
+bool InFlightBlob::cancel_if_unused(std::chrono::milliseconds time) {
   const std::scoped_lock lock(mutex_);
-  if (phase_ != Phase::producing || !is_unused()) return false;
+  if (phase_ != Phase::producing || !is_unused(time)) return false;
   stop(Phase::cancelled);
   return true;
 }
@@ -166,14 +149,6 @@ store::BlobHandle InFlightBlob::handle() const {
 InFlightBlob::Phase InFlightBlob::phase() const {
   const std::scoped_lock lock(mutex_);
   return phase_;
-}
-
-bool InFlightBlob::cancel_if_idle() {
-  const std::scoped_lock lock(mutex_);
-  if (!last_wanted_ || waiting_ > 0 || holders_ > 0 || phase_ != Phase::producing) return false;
-  if (std::chrono::steady_clock::now() - *last_wanted_ < kIdleAfter) return false;
-  stop(Phase::cancelled);
-  return true;
 }
 
 void InFlightBlob::cancel() {

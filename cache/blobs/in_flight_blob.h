@@ -11,17 +11,19 @@
 #include <optional>
 #include <span>
 #include <stop_token>
-#include <string>
 
 #include "base/blobs.h"
-#include "base/digest_verifier.h"
+#include "cache/blobs/blob_writer.h"
 #include "cache/blobs/bounded_queue.h"
 #include "cache/blobs/held_sources.h"
 #include "cache/store/blob_backend.h"
 
 namespace weightfs::blobs {
 
-/// Thread-safe; run() must be called once.
+/// The error that waiting readers get when a producer is cancelled.
+inline Error cancelled_error() { return Error{Code::resource, "cancelled before it was complete"}; }
+
+/// Thread-safe; run() and end() must be called once.
 class InFlightBlob {
  public:
   /// Whether bytes are served before verification.
@@ -37,17 +39,19 @@ class InFlightBlob {
     cancelled,    ///< had no readers
   };
 
-  /// `publishing` counts the verified blobs that are being published, and must outlive it.
-  InFlightBlob(BlobProducer producer, store::BlobName name, store::BlobBackendPtr backend, Serve serve,
-               std::atomic<int>& publishing)
-      : producer_(std::move(producer)),
-        name_(std::move(name)),
-        backend_(std::move(backend)),
-        serve_(serve),
-        publishing_(publishing) {}
+  /// How it ended.
+  struct FinalState {
+    Phase phase;
+    Error error;
+  };
 
-  /// Produces the blob, or follows another process that produces it; returns when it ends.
-  void run() noexcept;
+  InFlightBlob(BlobProducer producer, store::BlobName name, store::BlobBackendPtr backend, Serve serve)
+      : producer_(std::move(producer)), name_(std::move(name)), backend_(std::move(backend)), serve_(serve) {}
+
+  /// Produces the blob, or follows another process that produces it.
+  FinalState run() noexcept;
+  /// Call after run(), with its result: the readers see it now.
+  void end(FinalState state) noexcept;
 
   /// The result of a read: bytes, or the final state without bytes.
   struct ReadResult {
@@ -67,8 +71,9 @@ class InFlightBlob {
   /// The number of open files and other producers that read it (Source::hold): it is not cancelled as unused meanwhile.
   void set_holders(size_t holders);
 
-  /// Cancels it if it has no current or recent readers and is not verified; returns whether it did.
-  bool cancel_if_idle();
+  /// Cancels it if it is not verified, and for this time no reader has waited and no file was open; returns whether it
+  /// did.
+  bool cancel_if_unused(std::chrono::milliseconds time);
   /// Cancels it soon, unless it is verified.
   void cancel();
   Phase phase() const;
@@ -88,41 +93,36 @@ class InFlightBlob {
   const store::BlobName& name() const { return name_; }
 
  private:
-  struct FinalState {
-    Phase phase;
-    Error error;
-  };
-
   FinalState run_to_end();
-  std::optional<FinalState> step();
-  struct Pipeline;
   FinalState produce(store::PartialBlob& partial);
-  Result<void> reserve(store::PartialBlob& partial);
-  Result<void> decode(Pipeline& pipeline);
-  std::optional<FinalState> write(store::PartialBlob& partial, Pipeline& pipeline);
-  FinalState publish(store::PartialBlob& partial, Pipeline& pipeline);
+  Result<void> reserve(BlobWriter& writer);
+  Result<void> decode(BoundedQueue& queue);
+  Result<void> write(BoundedQueue& queue, BlobWriter& writer);
+  FinalState publish(BlobWriter& writer);
   std::optional<FinalState> follow(store::FileRangePtr others, uint64_t size);
   FinalState finish(store::BlobHandle handle);
   void set_range(store::FileRangePtr range);
   void advance(uint64_t written);
   bool is_ready(uint64_t offset, size_t size) const;
-  bool is_unused() const;
-  bool cancel_if_unused();
+  bool is_unused(std::chrono::milliseconds time) const;
   static bool is_final(Phase phase) { return phase != Phase::producing && phase != Phase::verified; }
   void stop(Phase phase);
   template <class Ready>
   Result<void> wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
 
+  // Unused decoding is cancelled after this time: it uses a processor.
+  static constexpr std::chrono::milliseconds kUnusedAfter{1000};
+
+  static inline std::atomic<int> publishing_ = 0;  // verified blobs that are being published, of all stores
+
   BlobProducer producer_;
   const store::BlobName name_;
   store::BlobBackendPtr backend_;
   const Serve serve_;
-  std::atomic<int>& publishing_;
   std::stop_source stop_;
   std::chrono::milliseconds poll_interval_{1};  // for the progress of another process
   std::chrono::milliseconds stalled_for_{0};    // time without progress of another process
   std::atomic<int> waits_ = 0;                  // of the thread that decodes it
-  HeldSources held_;                            // the sources it is decoded from
 
   mutable std::mutex mutex_;  // guards the rest
   mutable std::condition_variable changed_;

@@ -12,20 +12,9 @@ namespace {
 // Digests of smaller files are not saved, since hashing them is fast.
 constexpr uint64_t kMinSavedSize = 4 << 20;
 
-constexpr size_t kHashBuffer = 1 << 20;
-
 Result<Digest> digest_of(StoreCore& store, const Source& bytes) {
-  Sha256 hash;
-  std::vector<std::byte> buffer(kHashBuffer);
-  for (uint64_t offset = 0; offset < bytes.size();) {
-    TRY_VOID(store.check_open());
-    if (is_cancelled()) return failure(Code::resource, "cancelled");
-    const size_t got = TRY(bytes.read(offset, buffer));
-    if (got == 0) return failure(Code::io, "the file ended before its size");
-    hash.update(std::span(buffer).first(got));
-    offset += got;
-  }
-  return hash.finish();
+  const CancelScope scope([&] { return store.stop_token().stop_requested(); });
+  return sha256(bytes);
 }
 
 // The key for the saved digest of this file; empty if it is not saved.
@@ -56,20 +45,6 @@ bool is_private(const Source& bytes) {
   return !extent || (::fstat(extent->fd, &file) == 0 && is_private_file(file));
 }
 
-class SourceStream final : public Stream {
- public:
-  explicit SourceStream(SourcePtr source) : source_(std::move(source)) {}
-  Result<size_t> next(std::span<std::byte> out) override {
-    const size_t got = TRY(source_->read(at_, out));
-    at_ += got;
-    return got;
-  }
-
- private:
-  SourcePtr source_;
-  uint64_t at_ = 0;
-};
-
 // Verifies while copying. Concurrent requests for the same copy share it.
 Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCopy copy) {
   store::BlobName name = StoreCore::name_of(ref.digest, copy.bytes->size());
@@ -79,7 +54,7 @@ Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCop
   }
   name.text = "copy-" + name.text;
   BlobProducer producer{.name = copy.name, .size = copy.bytes->size(), .digest = ref.digest};
-  producer.start = [bytes = copy.bytes]() -> Result<StreamPtr> { return std::make_unique<SourceStream>(bytes); };
+  producer.start = [bytes = copy.bytes]() -> Result<StreamPtr> { return stream_of(bytes); };
   for (;;) {
     const auto in_flight = TRY(store.find_or_start(producer, name));
     const auto phase = TRY(in_flight->wait());

@@ -1,24 +1,17 @@
 // The producer side of an InFlightBlob: decodes, verifies, writes and publishes the bytes; or follows another process
 // that does.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <thread>
-#include <vector>
 
-#include "base/text.h"
-#include "cache/blobs/exceptions_to_errors.h"
+#include "base/cancel.h"
 #include "cache/blobs/in_flight_blob.h"
+#include "cache/count_scope.h"
 
 namespace weightfs::blobs {
 namespace {
 
-// 2 MiB per blob: decouples the two threads at low memory cost.
-constexpr size_t kBufferSize = 512 * 1024;
-constexpr size_t kBufferCount = 4;
-
-// Space for a blob of unknown size is reserved in growing steps: at most a sixteenth too much.
-constexpr uint64_t kMinStep = 1 << 20;
+// With four buffers 2 MiB per blob: decouples the two threads at low memory cost.
+constexpr uint64_t kBufferSize = 512 * 1024;
 
 constexpr std::chrono::milliseconds kMinPause{1};
 constexpr std::chrono::milliseconds kMaxPause{20};
@@ -29,111 +22,72 @@ constexpr std::chrono::milliseconds kUnusedCheck{500};
 constexpr std::chrono::seconds kMaxStall{2};
 constexpr std::chrono::seconds kMaxFlush{60};
 
-// Counts a verified blob that is being published.
-class Publishing {
- public:
-  explicit Publishing(std::atomic<int>& count) : count_(count) { ++count_; }
-  ~Publishing() { --count_; }
-  Publishing(const Publishing&) = delete;
-  Publishing& operator=(const Publishing&) = delete;
-
- private:
-  std::atomic<int>& count_;
-};
-
 }  // namespace
 
-// The pipeline from the thread that decodes to the one that verifies and writes.
-struct InFlightBlob::Pipeline {
-  explicit Pipeline(const BlobProducer& producer)
-      : queue(kBufferCount,
-              static_cast<size_t>(std::clamp<uint64_t>(producer.size.value_or(kBufferSize), 1, kBufferSize))),
-        verifier(producer) {}
-
-  BoundedQueue queue;
-  DigestVerifier verifier;  // used by the writing thread
-  store::BlockSums sums;    // of the same bytes
-};
-
+// One thread decodes, another one verifies and writes.
 InFlightBlob::FinalState InFlightBlob::produce(store::PartialBlob& partial) {
-  Pipeline pipeline(producer_);
-  if (producer_.size)
-    if (auto reserved = reserve(partial); !reserved) return FinalState{Phase::uncacheable, reserved.error()};
+  BlobWriter writer(partial, producer_, store::Eviction::allowed);
+  if (const auto reserved = reserve(writer); !reserved) return {Phase::uncacheable, reserved.error()};
   set_range(partial.range());
-  std::optional<FinalState> write_failure;
-  std::thread writer([&] {
-    const auto done = exceptions_to_errors([&]() -> Result<void> {
-      write_failure = write(partial, pipeline);
-      return {};
-    });
-    if (!done) write_failure = FinalState{Phase::uncacheable, done.error()};
-    pipeline.queue.cancel();
+  BoundedQueue queue;
+  Result<void> written;
+  std::thread writing([&] {
+    written = exceptions_to_errors([&] { return write(queue, writer); });
+    queue.close();
   });
-  const auto produced = exceptions_to_errors([&] { return decode(pipeline); });
-  pipeline.queue.close();
-  writer.join();
-  if (write_failure) return *write_failure;
-  if (produced) return publish(partial, pipeline);
-  return FinalState{stop_.stop_requested() ? Phase::cancelled : Phase::failed, produced.error()};
+  const auto decoded = exceptions_to_errors([&] { return decode(queue); });
+  queue.close();
+  writing.join();
+  if (!written) return {is_about_the_bytes(written.error()) ? Phase::failed : Phase::uncacheable, written.error()};
+  if (decoded) return publish(writer);
+  return {stop_.stop_requested() ? Phase::cancelled : Phase::failed, decoded.error()};
 }
 
-// Reserves space for all bytes. Verified blobs that are being published can be evicted only afterwards, so wait for
-// them.
-Result<void> InFlightBlob::reserve(store::PartialBlob& partial) {
+// Reserves space for all bytes, if their number is known. Verified blobs that are being published can be evicted only
+// afterwards, so wait for them.
+Result<void> InFlightBlob::reserve(BlobWriter& writer) {
+  if (!producer_.size) return {};
   for (auto waited = kMaxPause * 0; !stop_.stop_requested() && waited < kMaxFlush; waited += kMaxPause) {
     const int publishing = publishing_;
-    auto reserved = partial.reserve(*producer_.size, store::Eviction::allowed);
+    auto reserved = writer.reserve(*producer_.size);
     if (reserved || publishing == 0) return reserved;
     std::this_thread::sleep_for(kMaxPause);
   }
-  return partial.reserve(*producer_.size, store::Eviction::allowed);
+  return writer.reserve(*producer_.size);
 }
 
-Result<void> InFlightBlob::decode(Pipeline& pipeline) {
+Result<void> InFlightBlob::decode(BoundedQueue& queue) {
   const StreamPtr stream = TRY(producer_.start());
-  while (auto buffer = pipeline.queue.acquire_buffer()) {
-    if (stop_.stop_requested() || cancel_if_unused()) return tl::unexpected(cancelled_error());
-    buffer->filled = TRY(stream->next(buffer->bytes));
-    if (buffer->filled == 0) break;
-    pipeline.queue.push(std::move(*buffer));
+  const auto size = static_cast<size_t>(std::clamp<uint64_t>(producer_.size.value_or(kBufferSize), 1, kBufferSize));
+  BoundedQueue::Buffer buffer;
+  do {
+    if (is_cancelled()) return tl::unexpected(cancelled_error());
+    buffer.bytes.resize(size);
+    buffer.filled = TRY(stream->next(buffer.bytes));
+  } while (buffer.filled > 0 && queue.push(buffer));
+  return {};
+}
+
+Result<void> InFlightBlob::write(BoundedQueue& queue, BlobWriter& writer) {
+  for (BoundedQueue::Buffer buffer; queue.pop(buffer);) {
+    TRY_VOID(writer.add(std::span(buffer.bytes).first(buffer.filled)));
+    advance(writer.size());
   }
   return {};
 }
 
-// Nothing when all bytes were written.
-std::optional<InFlightBlob::FinalState> InFlightBlob::write(store::PartialBlob& partial, Pipeline& pipeline) {
-  DigestVerifier& verifier = pipeline.verifier;
-  uint64_t reserved = producer_.size.value_or(0);
-  while (auto buffer = pipeline.queue.pop()) {
-    const auto bytes = std::span<const std::byte>(buffer->bytes).first(buffer->filled);
-    const uint64_t offset = verifier.bytes_added();
-    if (auto right = verifier.add(bytes); !right) return FinalState{Phase::failed, right.error()};
-    pipeline.sums.add(bytes);
-    if (verifier.bytes_added() > reserved) {
-      reserved = verifier.bytes_added() + std::max(kMinStep, offset / 16);
-      if (!partial.reserve(reserved, store::Eviction::allowed)) reserved = verifier.bytes_added();  // may be enough
-      if (auto done = partial.reserve(reserved, store::Eviction::allowed); !done)
-        return FinalState{Phase::uncacheable, done.error()};
-    }
-    if (auto put = partial.write(offset, bytes); !put) return FinalState{Phase::uncacheable, put.error()};
-    advance(verifier.bytes_added());
-    pipeline.queue.recycle(std::move(*buffer));
-  }
-  return std::nullopt;
-}
-
-InFlightBlob::FinalState InFlightBlob::publish(store::PartialBlob& partial, Pipeline& pipeline) {
-  const auto digest = pipeline.verifier.finish();
-  if (!digest) return FinalState{Phase::failed, digest.error()};
-  const Publishing publishing(publishing_);
+InFlightBlob::FinalState InFlightBlob::publish(BlobWriter& writer) {
+  const auto digest = writer.finish();
+  if (!digest) return {Phase::failed, digest.error()};
+  const CountScope publishing(&publishing_);
   {
     const std::scoped_lock lock(mutex_);
-    if (is_final(phase_)) return FinalState{Phase::cancelled, cancelled_error()};
+    if (is_final(phase_)) return {Phase::cancelled, cancelled_error()};
     phase_ = Phase::verified;
     changed_.notify_all();
   }
-  auto handle = partial.publish(*digest, pipeline.verifier.bytes_added(), std::move(pipeline.sums));
-  if (!handle) return FinalState{Phase::uncacheable, handle.error()};
+  auto handle = writer.publish(*digest);
+  if (!handle) return {Phase::uncacheable, handle.error()};
   return finish(std::move(*handle));
 }
 
@@ -141,7 +95,7 @@ InFlightBlob::FinalState InFlightBlob::finish(store::BlobHandle handle) {
   const std::scoped_lock lock(mutex_);
   range_ = handle.range;
   handle_ = std::move(handle);
-  return FinalState{Phase::finished, {}};
+  return {Phase::finished, {}};
 }
 
 // Serves the bytes that another process has written so far, and waits a little. Ends when the other process makes no
@@ -159,7 +113,7 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::follow(store::FileRangePtr
   changed_.notify_all();
   changed_.wait_for(lock, poll_interval_, [&] { return stop_.stop_requested(); });
   while (!stop_.stop_requested() && waiting_ == 0) {
-    if (is_unused()) return FinalState{Phase::cancelled, cancelled_error()};
+    if (is_unused(kUnusedAfter)) return FinalState{Phase::cancelled, cancelled_error()};
     changed_.wait_for(lock, kUnusedCheck);
   }
   return std::nullopt;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <system_error>
 #include <vector>
 
@@ -218,24 +217,12 @@ void RemoteSource::record_written(Transfer& transfer, Blocks blocks) const {
   changed_.notify_all();
 }
 
-// Counts the reads of more than kSmall bytes that are in progress.
-class RemoteSource::LargeRead {
- public:
-  explicit LargeRead(size_t size) : by_(size > kSmall ? 1 : 0) { large_reads_ += by_; }
-  ~LargeRead() { large_reads_ -= by_; }
-  LargeRead(const LargeRead&) = delete;
-  LargeRead& operator=(const LargeRead&) = delete;
-
- private:
-  const int by_;
-};
-
 // Reads all of `target`, and requests the bytes up to `ahead_end`.
 Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> target, uint64_t ahead_end) const {
   const uint64_t end = offset + target.size();
   size_t done = 0;
   uint64_t absent = 0;  // the first absent block that was found
-  const LargeRead counted(target.size());
+  const CountScope counted(target.size() > kSmall ? &large_reads_ : nullptr);
   for (int attempts = 0; attempts < kMaxAttempts;) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) {
@@ -292,10 +279,10 @@ bool RemoteSource::is_complete() const {
   return opened && (opened->blob != nullptr || opened->blocks->is_complete().value_or(false));
 }
 
-Result<BlobHandle> RemoteSource::verify(const std::function<bool()>& may_repeat) const {
+Result<BlobHandle> RemoteSource::verify() const {
   const auto not_stored = [](const Error& error) { return failure(Code::io, error.message); };
   accept();
-  for (int attempts = 0; attempts < kMaxAttempts; ++attempts) {
+  for (int dropped = 0; dropped < kMaxAttempts;) {
     if (auto held = hold_space(); !held) {
       remove_if_empty();
       return not_stored(held.error());
@@ -312,14 +299,20 @@ Result<BlobHandle> RemoteSource::verify(const std::function<bool()>& may_repeat)
       return tl::unexpected(hashed.error());
     }
     // Another process found that they do not match, and dropped them: not all of the hashed bytes are in this file.
-    if (generation != generation_) continue;
+    if (generation != generation_) {
+      ++dropped;
+      continue;
+    }
     auto& [digest, sums, list] = *hashed;
     if (digest != *blob_->digest) {
       Error mismatch{Code::mismatch,
                      fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex())};
-      const bool repeats = may_repeat && may_repeat();
+      list = nullptr;  // its file is removed before the readers see the mismatch
+      const bool repeats = !served_unverified_ && remote_->reject(resumed_ > 0);
       drop_blocks(repeats ? std::nullopt : std::optional(mismatch));
-      return tl::unexpected(std::move(mismatch));
+      if (!repeats) return tl::unexpected(std::move(mismatch));
+      dropped = 0;
+      continue;
     }
     verified_ = VerifiedBy::whole;
     verified_generation_ = generation;
@@ -457,7 +450,6 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
     blocks_ = nullptr;
     return Opened{nullptr, std::move(handle.range)};
   }
-  fetched_before_ = bytes_fetched_.load();
   present_ = blocks_in(resumed_);
   if (verification() == VerifiedBy::whole) verified_ = verification_by_server();
   const std::string& head = remote_->head();
@@ -582,15 +574,11 @@ void RemoteSource::reap() const {
 }
 
 void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const noexcept {
-  store_->count_transfer(1);
-  Result<void> result;
-  try {
-    result = fetch(transfer, stop);
-  } catch (const std::exception&) {
-    result = failure(Code::resource, "out of memory");
-  }
+  auto result = exceptions_to_errors([&] {
+    const CountScope counted = store_->count_transfer();
+    return fetch(transfer, stop);
+  });
   transfer.claims.clear();
-  store_->count_transfer(-1);
   const std::scoped_lock lock(mutex_);
   max_ahead_ = std::min(kMaxWindow, max_ahead_ + BlockFile::kBlock);
   // The server may limit connections: try again over one.
@@ -612,7 +600,7 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     const std::scoped_lock lock(mutex_);
     record_written(transfer, written);
   });
-  bool can_extend = true;
+  bool may_extend = true;
   const auto begin = [&] { return transfer.blocks.first * BlockFile::kBlock; };
   const auto end = [&] { return std::min(size(), transfer.blocks.last * BlockFile::kBlock); };
   const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
@@ -623,7 +611,10 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     bytes_fetched_ += bytes.size();
     store_->stats().record_received(bytes.size());
     // A server without ranges sends the whole file: keep all of it.
-    if (can_extend && remote_->has_ranges() == false) can_extend = extend(transfer);
+    if (may_extend && remote_->has_ranges() == false) {
+      may_extend = false;
+      extend(transfer);
+    }
     const uint64_t from = std::clamp(offset, begin(), end());
     const uint64_t to = std::clamp(offset + bytes.size(), from, end());
     const auto kept = bytes.subspan(static_cast<size_t>(from - offset < bytes.size() ? from - offset : bytes.size()))
@@ -644,23 +635,22 @@ Result<void> RemoteSource::verified_by_list(Result<void> result) const {
   return failure(Code::mismatch, fmt::format("{}: {}", remote_->printable(), result.error().message));
 }
 
-// Makes it a transfer of the whole file, unless others download parts of it. Returns whether to try again.
-bool RemoteSource::extend(Transfer& transfer) const {
+// Makes it a transfer of the whole file, unless others download parts of it.
+void RemoteSource::extend(Transfer& transfer) const {
   const std::scoped_lock lock(mutex_);
   const BlockFilePtr& file = transfer.file;
-  if (transfer.blocks.last - transfer.blocks.first == file->block_count()) return false;
+  if (transfer.blocks.last - transfer.blocks.first == file->block_count()) return;
   const Blocks before = {0, transfer.blocks.first};
   const Blocks after = {transfer.blocks.last, file->block_count()};
   for (const TransferPtr& other : transfers_)
-    if (other.get() != &transfer && other->file == file && !other->result) return false;
+    if (other.get() != &transfer && other->file == file && !other->result) return;
   for (const Blocks& rest : {before, after}) {
     if (rest.empty()) continue;
     auto claim = BlockFile::claim(file, rest);
-    if (claim == nullptr || !file->reserve(rest)) return false;
+    if (claim == nullptr || !file->reserve(rest)) return;
     transfer.claims.push_back(std::move(claim));
   }
   transfer.blocks = {0, file->block_count()};
-  return false;
 }
 
 }  // namespace weightfs::blobs

@@ -86,10 +86,12 @@ class RemoteSource final : public Source {
   /// eviction meanwhile. Fails with mismatch if the digest differs, with io if the cache cannot store or publish the
   /// blob, with resource if the thread is cancelled, and as the download does.
   ///
-  /// On a mismatch all blocks are removed from the cache. Reads fail from then on, until accept(), so that no reader
-  /// downloads wrong bytes again; unless `may_repeat`, which is called before, tells that verify() will be called
-  /// again.
-  Result<store::BlobHandle> verify(const std::function<bool()>& may_repeat = {}) const;
+  /// On a mismatch all blocks are removed from the cache. If no reader was served before, and another origin may have
+  /// the right bytes, they are downloaded again. Otherwise reads fail from then on, until accept(), so that no reader
+  /// downloads wrong bytes again.
+  Result<store::BlobHandle> verify() const;
+  /// Bytes are served before verification: if they turn out to be wrong, the readers must learn of it.
+  void set_served_unverified() const { served_unverified_ = true; }
   /// Permits reads again after a mismatch. verify() does it, too.
   void accept() const;
   bool is_refused() const;
@@ -97,10 +99,8 @@ class RemoteSource final : public Source {
   uint64_t generation() const { return generation_; }
   /// The generation whose bytes verify() has hashed and found to match; 0 if there is none.
   uint64_t verified_generation() const { return verified_generation_; }
-  /// Whether another object, perhaps of an earlier process, had downloaded some of the blocks.
-  bool was_resumed() const { return resumed_ > 0; }
-  /// The bytes that are cached or were just received.
-  uint64_t received() const { return std::min(size(), resumed_ + bytes_fetched_ - fetched_before_); }
+  /// The bytes that are cached, as far as this object knows.
+  uint64_t received() const { return std::min(size(), present_ * store::BlockFile::kBlock); }
 
   const download::RemoteFile& remote() const { return *remote_; }
   StoreStatus::Remote status() const;
@@ -123,8 +123,7 @@ class RemoteSource final : public Source {
   using TransferPtr = std::shared_ptr<Transfer>;
 
   Result<size_t> read_blocks(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const;
-  class LargeRead;
-  static inline std::atomic<int> large_reads_ = 0;  // of all files
+  static inline std::atomic<int> large_reads_ = 0;  // of more than 256 KiB, in progress, of all files
   struct PresentBytes {
     size_t bytes;     // that were read
     uint64_t absent;  // the first absent block, if it was looked for
@@ -162,7 +161,7 @@ class RemoteSource final : public Source {
   void run(Transfer& transfer, const std::stop_token& stop) const noexcept;
   Result<void> fetch(Transfer& transfer, const std::stop_token& stop) const;
   Result<void> verified_by_list(Result<void> result) const;
-  bool extend(Transfer& transfer) const;
+  void extend(Transfer& transfer) const;
   bool may_start(bool is_wanted) const;
   TransferPtr transfer_of(const store::BlockFilePtr& file, uint64_t block) const;
   void reap() const;
@@ -178,13 +177,13 @@ class RemoteSource final : public Source {
   mutable std::atomic<uint64_t> max_ahead_ = kMaxWindow;
   mutable std::atomic<uint64_t> generation_ = 0;
   mutable std::atomic<uint64_t> verified_generation_ = 0;
-  mutable std::atomic<uint64_t> present_ = 0;         // blocks: at opening, and those that this object wrote
-  mutable std::atomic<uint64_t> resumed_ = 0;         // bytes that were present when the file was opened
-  mutable std::atomic<uint64_t> fetched_before_ = 0;  // of bytes_fetched_, before the file was opened
-  mutable std::mutex mutex_;                          // guards the rest
-  mutable std::condition_variable changed_;           // blocks were written, or a transfer ended
-  mutable store::BlockFilePtr blocks_;                // null until the first read
-  mutable std::optional<Error> refused_;              // by verify(), until the next one
+  mutable std::atomic<uint64_t> present_ = 0;  // blocks: at opening, and those that this object wrote
+  mutable std::atomic<bool> served_unverified_ = false;
+  mutable std::atomic<uint64_t> resumed_ = 0;  // bytes that were present when the file was opened
+  mutable std::mutex mutex_;                   // guards the rest
+  mutable std::condition_variable changed_;    // blocks were written, or a transfer ended
+  mutable store::BlockFilePtr blocks_;         // null until the first read
+  mutable std::optional<Error> refused_;       // by verify(), until the next one
   mutable std::list<TransferPtr> transfers_;
   mutable Clock::time_point last_data_;           // of any transfer
   mutable size_t max_transfers_ = kMaxTransfers;  // fewer after a server refused parallel requests

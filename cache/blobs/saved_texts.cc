@@ -24,8 +24,6 @@ Result<void> write_text(StoreCore& store, const std::string& key, std::string_vi
   return backend.save_digest(store::DigestOf::cached, "text " + key, digest);
 }
 
-std::string version_key(const std::string& url) { return "version of " + sha256(url).hex(); }
-
 }  // namespace
 
 void save_text(StoreCore& store, const std::string& key, std::string_view text) {
@@ -47,7 +45,7 @@ Result<download::RemoteFilePtr> open_remote_file(StoreCore& store, const downloa
                                                  const std::string& name, std::optional<uint64_t> size) {
   TRY_VOID(store.check_open());
   const FetchSettings& fetching = store.fetching();
-  const std::string key = version_key(origin.url);
+  const std::string key = "version of " + sha256(origin.url).hex();
   auto known = download::parse_version(load_text(store, key).value_or(""));
   if (known && size && known->size != *size) known.reset();
   if (fetching.http == nullptr) {
@@ -61,11 +59,6 @@ Result<download::RemoteFilePtr> open_remote_file(StoreCore& store, const downloa
   if (remote->version().is_pinned() && known != remote->version())
     save_text(store, key, download::version_text(remote->version()));
   return remote;
-}
-
-bool is_version_saved(StoreCore& store, const download::Origin& origin, uint64_t size) {
-  const auto known = download::parse_version(load_text(store, version_key(origin.url)).value_or(""));
-  return known && known->size == size;
 }
 
 }  // namespace weightfs::blobs

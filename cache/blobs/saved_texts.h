@@ -22,7 +22,4 @@ std::optional<std::string> load_text(StoreCore& store, const std::string& key);
 Result<download::RemoteFilePtr> open_remote_file(StoreCore& store, const download::Origin& origin,
                                                  const std::string& name, std::optional<uint64_t> size);
 
-/// Whether open_remote_file() needs no server.
-bool is_version_saved(StoreCore& store, const download::Origin& origin, uint64_t size);
-
 }  // namespace weightfs::blobs

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <new>
 
 #include "base/cancel.h"
 #include "base/text.h"
 #include "cache/blobs/download.h"
-#include "cache/blobs/exceptions_to_errors.h"
 #include "cache/blobs/remote_source.h"
 #include "cache/paths.h"
 
@@ -20,15 +18,19 @@ namespace {
 constexpr size_t kMaxFailures = 10'000;
 
 // After this many downloads that exceeded the limit for measuring a size, no other is started from that server.
-constexpr size_t kMaxUnsized = 2;
+constexpr int kMaxUnsized = 2;
 
 constexpr size_t kMaxRemotes = 100'000;  // reported
+constexpr uint64_t kForgetAfter = 64;    // opened remote files; then those that are closed are forgotten
 
 constexpr size_t kMaxForgotten = 1000;  // downloads that have ended, before they are removed from the table
 
 // Decodings that wait are not counted, because a slow server must not delay reads of local data. With them, so many
 // times the limit may be started.
 constexpr size_t kMaxStarted = 8;
+
+// A blob that was read within this time is not cancelled for the slot of another one.
+constexpr std::chrono::milliseconds kIdleAfter{200};
 
 // A thread that waits for a slot checks at this interval for idle and waiting jobs.
 constexpr std::chrono::milliseconds kSlotCheckInterval{20};
@@ -45,7 +47,12 @@ StoreCore::StoreCore(store::BlobBackendPtr backend, StoreOptions options)
 
 FetchSettings StoreCore::with_mirror_reports(FetchSettings fetching) {
   fetching.options.on_mirror_failure = [this](const download::Origin& mirror, const Error& error) {
-    report_mirror(mirror, error);
+    // One line for each mirror, whatever happens to how many blobs.
+    const std::string url = http::printable_url(mirror.url);
+    const size_t host = url.find("://");
+    const std::string server = url.substr(0, host == url.npos ? host : url.find('/', host + 3));
+    log_once("mirror " + server,
+             fmt::format("the mirror {} failed, other servers are used: {}", server, error.message));
   };
   return fetching;
 }
@@ -59,7 +66,6 @@ store::BlobName StoreCore::name_of(const BlobProducer& producer) {
   if (!producer.key.empty())
     return {"key-" + sha256(fmt::format("{} {}", identity, producer.key)).hex(), producer.key, producer.digest};
   if (producer.digest) return {"digest-" + sha256(identity).hex(), "", producer.digest};
-  const std::scoped_lock lock(mutex_);
   return {fmt::format("own-{}-{}", name_prefix_, next_name_++), "", {}};
 }
 
@@ -68,23 +74,30 @@ store::BlobName StoreCore::name_of(const Digest& digest, std::optional<uint64_t>
   return {"digest-" + sha256(identity).hex(), "", digest};
 }
 
+store::BlobHandle StoreCore::find_cached(const store::BlobName& name, std::optional<uint64_t> size) {
+  store::BlobHandle handle = backend_->find_open(name);
+  return handle ? handle : backend_->find(name, size);
+}
+
+void StoreCore::enable_verity(const Digest& blob) noexcept {
+  std::ignore = exceptions_to_errors([&]() -> Result<void> {
+    backend_->enable_verity(blob);
+    return {};
+  });
+}
+
 StoreCore::InFlightBlobPtr StoreCore::find_in_flight(const store::BlobName& name) {
   const std::scoped_lock lock(mutex_);
   return find(name);
 }
 
-// A blob that has ended is not in flight, even if its thread has not reported it yet.
+// A blob that has ended is not in flight, even if its thread has not.
 StoreCore::InFlightBlobPtr StoreCore::find(const store::BlobName& name) {
-  const auto job =
-      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& r) { return r.in_flight->name().text == name.text; });
+  const auto job = std::ranges::find_if(
+      jobs_, [&](const Job& r) { return r.in_flight->name().text == name.text && !r.in_flight->has_ended(); });
   if (job == jobs_.end()) return nullptr;
-  const InFlightBlobPtr in_flight = job->in_flight;
-  if (!in_flight->has_ended()) {
-    jobs_.splice(jobs_.end(), jobs_, job);
-    return in_flight;
-  }
-  retire(job);
-  return nullptr;
+  jobs_.splice(jobs_.end(), jobs_, job);
+  return job->in_flight;
 }
 
 std::shared_ptr<const void> StoreCore::hold(const store::BlobName& name) {
@@ -102,36 +115,16 @@ void StoreCore::change_holders(const std::string& name, int by) {
     if (job.in_flight->name().text == name) job.in_flight->set_holders(holders);
 }
 
-// Also records whether the bytes can be trusted next time.
-void StoreCore::retire(Jobs::iterator job) noexcept {
-  ended_jobs_.splice(ended_jobs_.end(), jobs_, job);
-  const InFlightBlob& in_flight = *job->in_flight;
-  const auto phase = in_flight.phase();
-  if (phase == InFlightBlob::Phase::finished) distrusted_.erase(in_flight.name().text);
-  try {
-    if (phase == InFlightBlob::Phase::failed && is_about_the_bytes(in_flight.error())) remember_failure(*job);
-  } catch (const std::exception&) {  // out of memory: it will fail again
-  }
-}
-
-void StoreCore::remember_failure(const Job& job) {
-  const store::BlobName& name = job.in_flight->name();
-  if (name.key.empty()) {
-    distrusted_.insert(name.text);
-    return;
-  }
+void StoreCore::remember(const std::string& name, const InFlightBlob::FinalState& ended) {
+  const std::scoped_lock lock(mutex_);
+  if (ended.phase == InFlightBlob::Phase::finished) failures_.erase(name);
+  if (ended.phase != InFlightBlob::Phase::failed || !is_about_the_bytes(ended.error)) return;
   if (failures_.size() == kMaxFailures) failures_.clear();
-  failures_.emplace(name.text, job.in_flight->error());
+  failures_.emplace(name, ended.error);
 }
 
 Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& producer, const store::BlobName& name) {
-  try {
-    return start_or_wait(producer, name);
-  } catch (const std::bad_alloc&) {
-    return failure(Code::resource, "out of memory");
-  } catch (const std::exception& error) {
-    return failure(Code::resource, error.what());
-  }
+  return exceptions_to_errors([&] { return start_or_wait(producer, name); });
 }
 
 // Waiting for a slot cannot deadlock, although the waiting thread may hold a slot, or a lock that the holders of slots
@@ -139,11 +132,9 @@ Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& 
 // none. BlobProducer::depth states that order; check_depth() enforces it.
 Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& producer, const store::BlobName& name) {
   std::unique_lock lock(mutex_);
-  Queue& queue = queues_[producer.depth];
-  const auto position = queue.insert(queue.end(), std::this_thread::get_id());
+  const auto position = queue_.emplace(producer.depth, next_ticket_++).first;
   const auto leave_queue = [&](void*) {
-    queue.erase(position);
-    if (queue.empty()) queues_.erase(producer.depth);
+    queue_.erase(position);
     changed_.notify_all();
   };
   const std::unique_ptr<void, decltype(leave_queue)> queued(this, leave_queue);
@@ -151,7 +142,8 @@ Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& 
     if (stopped_) return failure(Code::resource, "the store is closed");
     if (auto in_flight = find(name)) return in_flight;
     if (is_cancelled()) return failure(Code::resource, "cancelled before it was complete");
-    if (position == queue.begin() && free_slot(producer.depth)) return start(producer, name);
+    const bool is_first = position == queue_.lower_bound({producer.depth, 0});
+    if (is_first && free_slot(producer.depth)) return start(producer, name);
     changed_.wait_for(lock, kSlotCheckInterval);
   }
 }
@@ -164,23 +156,18 @@ size_t StoreCore::count_jobs(const Counts& counts) const {
 // A decoding that waits for another blob or a server needs no slot until it continues.
 bool StoreCore::free_slot(int depth) {
   reap();
-  for (auto job = jobs_.begin(); job != jobs_.end();)
-    if (const auto here = job++; here->in_flight->has_ended()) retire(here);
-  const auto counts = [&](const Job& r) { return r.depth == depth; };
+  const auto counts = [&](const Job& r) { return r.depth == depth && !r.in_flight->has_ended(); };
   const auto is_decoding = [&](const Job& r) { return counts(r) && !r.in_flight->is_waiting(); };
   if (count_jobs(is_decoding) < max_decodings_ && count_jobs(counts) < kMaxStarted * max_decodings_) return true;
-  const auto idle = std::find_if(jobs_.begin(), jobs_.end(),
-                                 [&](const Job& r) { return counts(r) && r.in_flight->cancel_if_idle(); });
-  if (idle == jobs_.end()) return false;
-  retire(idle);
-  return true;
+  return std::ranges::any_of(jobs_,
+                             [&](const Job& r) { return counts(r) && r.in_flight->cancel_if_unused(kIdleAfter); });
 }
 
 StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const store::BlobName& name) {
   const bool shared_by_digest = name.digest && name.key.empty();
-  const auto serve = shared_by_digest || distrusted_.contains(name.text) ? InFlightBlob::Serve::after_verification
-                                                                         : InFlightBlob::Serve::before_verification;
-  auto in_flight = std::make_shared<InFlightBlob>(producer, name, backend_, serve, publishing_);
+  const auto serve = shared_by_digest || failures_.contains(name.text) ? InFlightBlob::Serve::after_verification
+                                                                       : InFlightBlob::Serve::before_verification;
+  auto in_flight = std::make_shared<InFlightBlob>(producer, name, backend_, serve);
   if (const auto held = holders_.find(name.text); held != holders_.end()) in_flight->set_holders(held->second);
   Job& slot = jobs_.emplace_back(Job{in_flight, producer.depth, {}});
   try {
@@ -192,31 +179,27 @@ StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const 
   return in_flight;
 }
 
+// A reader that sees a failure finds it recorded when it tries again.
 void StoreCore::run(const InFlightBlobPtr& in_flight) noexcept {
-  in_flight->run();
+  auto ended = in_flight->run();
+  std::ignore = exceptions_to_errors([&]() -> Result<void> {
+    remember(in_flight->name().text, ended);
+    return {};
+  });
+  in_flight->end(std::move(ended));
   // The readers do not wait for it.
-  if (in_flight->phase() == InFlightBlob::Phase::finished)
-    std::ignore = exceptions_to_errors([&]() -> Result<void> {
-      backend_->enable_verity(in_flight->handle().digest);
-      return {};
-    });
+  if (in_flight->phase() == InFlightBlob::Phase::finished) enable_verity(in_flight->handle().digest);
   const std::scoped_lock lock(mutex_);
-  const auto is_this = [&](const Job& r) { return r.in_flight == in_flight; };
-  const auto job = std::find_if(jobs_.begin(), jobs_.end(), is_this);
-  if (job != jobs_.end()) retire(job);
-  const auto ended = std::find_if(ended_jobs_.begin(), ended_jobs_.end(), is_this);
-  if (ended != ended_jobs_.end()) {
-    ended->is_done = true;
-    ended->in_flight = nullptr;  // closes its file
-  }
+  const auto job = std::ranges::find(jobs_, in_flight, &Job::in_flight);
+  if (job == jobs_.end()) return;  // stop() was called in this thread
+  job->in_flight = nullptr;        // closes its file
+  ended_jobs_.splice(ended_jobs_.end(), jobs_, job);
   changed_.notify_all();
 }
 
 void StoreCore::reap() {
-  ended_jobs_.remove_if([](Job& r) {
-    if (r.is_done && r.thread.joinable()) r.thread.join();
-    return r.is_done;
-  });
+  for (Job& job : ended_jobs_) job.thread.join();
+  ended_jobs_.clear();
 }
 
 // The store may be destroyed in one of its own producer threads, which must not wait for itself.
@@ -227,18 +210,15 @@ void StoreCore::stop() {
   }
   for (const auto& each : live_downloads()) each->stop();
   std::unique_lock lock(mutex_);
-  stopped_ = true;
   for (const Job& job : jobs_) job.in_flight->cancel();
-  ended_jobs_.splice(ended_jobs_.end(), jobs_);
-  for (Job& r : ended_jobs_) {
-    if (r.thread.get_id() != std::this_thread::get_id()) continue;
-    r.thread.detach();
-    r.is_done = true;
+  const auto own =
+      std::ranges::find_if(jobs_, [](const Job& job) { return job.thread.get_id() == std::this_thread::get_id(); });
+  if (own != jobs_.end()) {
+    own->thread.detach();
+    jobs_.erase(own);
   }
   changed_.notify_all();
-  changed_.wait(lock, [&] {
-    return std::all_of(ended_jobs_.begin(), ended_jobs_.end(), [](const Job& r) { return r.is_done; });
-  });
+  changed_.wait(lock, [&] { return jobs_.empty(); });
   reap();
 }
 
@@ -253,11 +233,6 @@ Result<void> StoreCore::check_open() const {
   return {};
 }
 
-bool StoreCore::is_distrusted(const store::BlobName& name) {
-  const std::scoped_lock lock(mutex_);
-  return distrusted_.contains(name.text);
-}
-
 std::optional<Error> StoreCore::known_failure(const store::BlobName& name) {
   const std::scoped_lock lock(mutex_);
   const auto known = failures_.find(name.text);
@@ -266,13 +241,13 @@ std::optional<Error> StoreCore::known_failure(const store::BlobName& name) {
 
 bool StoreCore::is_too_large_for_size(const store::BlobName& name, const std::string& server) {
   const std::scoped_lock lock(mutex_);
-  const auto from = unsized_from_.find(server);
-  return unsized_.contains(name.text) || (from != unsized_from_.end() && from->second >= kMaxUnsized);
+  const auto is_from_server = [&](const auto& each) { return each.second == server; };
+  return unsized_.contains(name.text) || std::ranges::count_if(unsized_, is_from_server) >= kMaxUnsized;
 }
 
 void StoreCore::set_too_large_for_size(const store::BlobName& name, const std::string& server) {
   const std::scoped_lock lock(mutex_);
-  if (unsized_.insert(name.text).second) ++unsized_from_[server];
+  unsized_.try_emplace(name.text, server);
 }
 
 std::shared_ptr<Download> StoreCore::download(const BlobRef& ref, std::optional<uint64_t> size,
@@ -304,49 +279,50 @@ StoreStatus StoreCore::status() { return with_remotes(stats_.status(downloads())
 
 StoreStatus StoreCore::in_progress_status() { return with_remotes(stats_.in_progress(downloads())); }
 
-std::vector<DownloadProgress> StoreCore::downloads() {
-  std::vector<DownloadProgress> running;
+std::vector<StoreStatus::Blob> StoreCore::downloads() {
+  std::vector<StoreStatus::Blob> running;
   for (const auto& each : live_downloads())
-    if (each->is_running()) running.push_back({each->digest(), each->received(), each->from()});
+    if (each->is_running()) running.push_back(each->status());
   return running;
 }
 
-void StoreCore::add_remote(const std::shared_ptr<const RemoteSource>& source) {
+RemoteSourcePtr StoreCore::find_remote(const std::string& key) {
   const std::scoped_lock lock(mutex_);
-  std::erase_if(remotes_, [](const auto& each) { return each.expired(); });
-  if (remotes_.size() < kMaxRemotes) remotes_.push_back(source);
+  const auto found = remotes_.find(key);
+  return found == remotes_.end() ? nullptr : found->second.lock();
+}
+
+// Another thread may have opened it meanwhile.
+RemoteSourcePtr StoreCore::share_remote(const std::string& key, const RemoteSourcePtr& source) {
+  const std::scoped_lock lock(mutex_);
+  if (++opened_remotes_ % kForgetAfter == 0)
+    std::erase_if(remotes_, [](const auto& each) { return each.second.expired(); });
+  auto& shared = remotes_[key];
+  if (auto open = shared.lock()) return open;
+  shared = source;
+  return source;
 }
 
 StoreStatus StoreCore::with_remotes(StoreStatus status) {
   std::vector<std::shared_ptr<const RemoteSource>> in_use;  // a source must not be destroyed with the lock
   {
     const std::scoped_lock lock(mutex_);
-    for (const auto& each : remotes_) in_use.push_back(each.lock());
+    for (const auto& [key, weak] : remotes_) {
+      if (in_use.size() == kMaxRemotes) break;
+      if (auto each = weak.lock()) in_use.push_back(std::move(each));
+    }
   }
-  for (const auto& source : in_use)
-    if (source != nullptr) status.remotes.push_back(source->status());
+  for (const auto& source : in_use) status.remotes.push_back(source->status());
   if (fetching_.http != nullptr) status.requests = fetching_.http->requests();
   return status;
 }
 
-void StoreCore::log_once(const std::string& line) {
+void StoreCore::log_once(const std::string& key, const std::string& line) {
   {
     const std::scoped_lock lock(mutex_);
-    if (stopped_ || !logged_.insert(line).second) return;
+    if (stopped_ || !logged_.insert(key).second) return;
   }
   if (log_) log_(line);
-}
-
-// One line for each mirror, whatever happens to how many blobs.
-void StoreCore::report_mirror(const download::Origin& mirror, const Error& error) {
-  const std::string url = http::printable_url(mirror.url);
-  const size_t host = url.find("://");
-  const std::string server = url.substr(0, host == url.npos ? host : url.find('/', host + 3));
-  {
-    const std::scoped_lock lock(mutex_);
-    if (stopped_ || !logged_.insert("mirror " + server).second) return;
-  }
-  if (log_) log_(fmt::format("the mirror {} failed, other servers are used: {}", server, error.message));
 }
 
 void StoreCore::log_uncached(const Error& reason) {

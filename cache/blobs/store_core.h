@@ -13,12 +13,12 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/blobs.h"
 #include "cache/blob_store.h"
 #include "cache/blobs/cache_stats.h"
 #include "cache/blobs/in_flight_blob.h"
+#include "cache/count_scope.h"
 #include "cache/external_stores.h"
 #include "cache/store/blob_backend.h"
 
@@ -43,11 +43,19 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   CacheStats& stats() { return stats_; }
   StoreStatus status();
   StoreStatus in_progress_status();
-  /// Reports this source in the status, as long as it is in use.
-  void add_remote(const std::shared_ptr<const RemoteSource>& source);
+  /// The file on a server that is open under this key; null if there is none.
+  std::shared_ptr<const RemoteSource> find_remote(const std::string& key);
+  /// The same; `source` if there is none. It is reported in the status, as long as it is in use.
+  std::shared_ptr<const RemoteSource> share_remote(const std::string& key,
+                                                   const std::shared_ptr<const RemoteSource>& source);
   store::BlobName name_of(const BlobProducer& producer);
   /// The name of a blob that is downloaded by digest: shared by all requests with the same size.
   static store::BlobName name_of(const Digest& digest, std::optional<uint64_t> size);
+
+  /// The blob if it is cached with this size, open or not.
+  store::BlobHandle find_cached(const store::BlobName& name, std::optional<uint64_t> size);
+  /// Makes a cached blob read-only for good, if possible (BlobBackend::enable_verity).
+  void enable_verity(const Digest& blob) noexcept;
 
   /// The in-flight blob of that name; null if there is none.
   InFlightBlobPtr find_in_flight(const store::BlobName& name);
@@ -58,19 +66,16 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::shared_ptr<Download> download(const BlobRef& ref, std::optional<uint64_t> size,
                                      const std::vector<download::Origin>& origins);
 
-  /// Counts the transfers of all downloads; `by` is 1 or -1.
-  void count_transfer(int by) { transfers_ += by; }
+  /// Counts a transfer of any download.
+  CountScope count_transfer() { return CountScope(&transfers_); }
   /// Whether more blocks may be requested than readers wait for.
   bool may_read_ahead() const { return transfers_ < kMaxTransfers; }
 
   /// While the result exists, the decoding of that name is not cancelled as unused.
   std::shared_ptr<const void> hold(const store::BlobName& name);
 
-  /// Whether earlier bytes of that name failed verification, so that none are served before verification now.
-  bool is_distrusted(const store::BlobName& name);
-
-  /// The error of an earlier decoding of that name. The name includes the identity of the input, so the same input
-  /// fails again.
+  /// The error of an earlier decoding of that name that is about its bytes. A name with a key includes the identity of
+  /// the input, so the same input fails again. Of another name, no bytes are served before verification any more.
   std::optional<Error> known_failure(const store::BlobName& name);
 
   /// Whether a download of that name exceeded the limit for measuring a size (Download::allow_any_size), or
@@ -78,10 +83,9 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   bool is_too_large_for_size(const store::BlobName& name, const std::string& server);
   void set_too_large_for_size(const store::BlobName& name, const std::string& server);
 
-  /// Logs the first failure of a mirror.
-  void report_mirror(const download::Origin& mirror, const Error& error);
-  /// Logs each line once per store.
-  void log_once(const std::string& line);
+  /// Logs each line once per store; lines with the same key are one.
+  void log_once(const std::string& line) { log_once(line, line); }
+  void log_once(const std::string& key, const std::string& line);
   /// Logs why decoded data is not cached, once per reason.
   void log_uncached(const Error& reason);
 
@@ -97,18 +101,15 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
     InFlightBlobPtr in_flight;
     int depth;
     std::thread thread;
-    bool is_done = false;  // the thread is about to end
   };
   using Jobs = std::list<Job>;
-  using Queue = std::list<std::thread::id>;
 
   StoreStatus with_remotes(StoreStatus status);
   std::vector<std::shared_ptr<Download>> live_downloads();
-  std::vector<DownloadProgress> downloads();
+  std::vector<StoreStatus::Blob> downloads();
   InFlightBlobPtr find(const store::BlobName& name);
   void change_holders(const std::string& name, int by);
-  void retire(Jobs::iterator job) noexcept;
-  void remember_failure(const Job& job);
+  void remember(const std::string& name, const InFlightBlob::FinalState& ended);
   Result<InFlightBlobPtr> start_or_wait(const BlobProducer& producer, const store::BlobName& name);
   template <class Counts>
   size_t count_jobs(const Counts& counts) const;
@@ -126,25 +127,24 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   store::BlobBackendPtr backend_;
   Log log_;
   std::stop_source stop_;
-  const std::string name_prefix_;    // unique to this store
-  const size_t max_decodings_;       // of one depth
-  std::atomic<int> publishing_ = 0;  // verified blobs that are being published
+  const std::string name_prefix_;  // unique to this store
+  std::atomic<uint64_t> next_name_ = 0;
+  const size_t max_decodings_;  // of one depth
   std::atomic<int> transfers_ = 0;
 
   std::mutex mutex_;                 // guards the rest
   std::condition_variable changed_;  // a job ended, or a queue changed
   Jobs jobs_;                        // most recently requested last
-  Jobs ended_jobs_;                  // ended or cancelled; joined later
-  std::map<int, Queue> queues_;      // waiting threads, by depth
-  std::unordered_set<std::string> distrusted_;
-  std::unordered_map<std::string, Error> failures_;  // at most kMaxFailures
-  std::unordered_set<std::string> unsized_;
-  std::unordered_map<std::string, size_t> unsized_from_;  // count by server
+  Jobs ended_jobs_;                  // without blobs: their threads are about to end, and are joined later
+  uint64_t next_ticket_ = 0;
+  std::set<std::pair<int, uint64_t>> queue_;              // threads that wait for a slot, by depth and ticket
+  std::unordered_map<std::string, Error> failures_;       // at most kMaxFailures
+  std::unordered_map<std::string, std::string> unsized_;  // servers by name
   std::set<std::string> logged_;
   std::unordered_map<std::string, size_t> holders_;  // open files, by name
-  std::vector<std::weak_ptr<const RemoteSource>> remotes_;
+  std::map<std::string, std::weak_ptr<const RemoteSource>> remotes_;
+  uint64_t opened_remotes_ = 0;
   std::map<std::string, std::weak_ptr<Download>> downloads_;  // by name and origins
-  uint64_t next_name_ = 0;
   bool stopped_ = false;
 };
 

@@ -16,6 +16,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cache/address_policy.h"
+#include "cache/count_scope.h"
 #include "cache/http/proxy.h"
 
 namespace weightfs::http {
@@ -134,16 +135,9 @@ class HttpExchange {
 
   using Kind = ExchangeResult::Kind;
 
-  // All exchanges of the process.
-  struct Running {
-    static inline std::atomic<int> count = 0;
-    Running() { ++count; }
-    ~Running() { --count; }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-  };
+  static inline std::atomic<int> running_ = 0;  // of the process
 
-  const Running running_;
+  const CountScope counted_{&running_};
   const ExchangeRequest& request_;
   const Url& url_;
   const AddressPolicy& policy_;
@@ -281,7 +275,7 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_QUICK_EXIT, 1L);  // do not wait for a DNS timeout after cancellation
   set(CURLOPT_CONNECTTIMEOUT_MS, connect_timeout);
-  set(CURLOPT_BUFFERSIZE, Running::count > kManyExchanges ? kSmallBuffer : kBuffer);
+  set(CURLOPT_BUFFERSIZE, running_ > kManyExchanges ? kSmallBuffer : kBuffer);
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_USERAGENT, request_.options.user_agent.c_str());
   // Any value makes libcurl decode the body; "" requests all supported encodings.

@@ -1,8 +1,6 @@
 // The bytes of a file in a repository.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -42,22 +40,6 @@ class GitFile {
   }
 
  private:
-  // The bytes of a file in memory.
-  class ContentStream final : public Stream {
-   public:
-    explicit ContentStream(std::shared_ptr<const std::string> content) : content_(std::move(content)) {}
-    Result<size_t> next(std::span<std::byte> out) override {
-      const size_t count = std::min(out.size(), content_->size() - at_);
-      std::memcpy(out.data(), content_->data() + at_, count);
-      at_ += count;
-      return count;
-    }
-
-   private:
-    std::shared_ptr<const std::string> content_;
-    size_t at_ = 0;
-  };
-
   std::string key() const { return fmt::format("git blob {} {}", id_.hex(), size_); }
 
   Result<std::string> read() const {
@@ -87,15 +69,14 @@ class GitFile {
     // materialize() starts the stream twice at once: the first time, it reads the first bytes only.
     struct Started {
       std::mutex mutex;
-      std::shared_ptr<const std::string> content;
+      SourcePtr content;
     };
     BlobProducer producer{.name = shown_, .size = size_, .key = key()};
     producer.start = [file = *this, started = std::make_shared<Started>()]() -> Result<StreamPtr> {
       const std::scoped_lock lock(started->mutex);
-      if (auto content = std::exchange(started->content, nullptr))
-        return std::make_unique<ContentStream>(std::move(content));
-      started->content = std::make_shared<const std::string>(TRY(file.read()));
-      return std::make_unique<ContentStream>(started->content);
+      if (auto content = std::exchange(started->content, nullptr)) return stream_of(std::move(content));
+      started->content = in_memory(TRY(file.read()));
+      return stream_of(started->content);
     };
     return producer;
   }

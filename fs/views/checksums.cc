@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "base/cancel.h"
 #include "base/digest.h"
@@ -20,22 +19,6 @@ constexpr std::chrono::milliseconds kCancelCheck{20};  // of a caller that waits
 
 // A stored table: the checksums, little-endian, and zeros. Smaller blobs are not cached.
 uint64_t table_size(size_t count) { return std::max<uint64_t>(count * sizeof(uint32_t), kSmallBlob + 1); }
-
-// The bytes of a table that was computed.
-class TableStream final : public Stream {
- public:
-  explicit TableStream(std::string bytes) : bytes_(std::move(bytes)) {}
-  Result<size_t> next(std::span<std::byte> out) override {
-    const size_t count = std::min(out.size(), bytes_.size() - at_);
-    std::memcpy(out.data(), bytes_.data() + at_, count);
-    at_ += count;
-    return count;
-  }
-
- private:
-  std::string bytes_;
-  size_t at_ = 0;
-};
 
 BlobProducer table_blob(const std::string& name, const std::string& key, size_t count,
                         std::function<Result<StreamPtr>()> start) {
@@ -76,12 +59,7 @@ Result<uint32_t> ChecksumTable::crc32_of(size_t file) {
     is_computing_ = true;
     lock.unlock();
     set_running(true);
-    Result<void> done;
-    try {
-      done = compute();
-    } catch (const std::bad_alloc&) {
-      done = failure(Code::resource, "out of memory");
-    }
+    const Result<void> done = exceptions_to_errors([this] { return compute(); });
     set_running(false);
     lock.lock();
     is_computing_ = false;
@@ -151,9 +129,9 @@ void ChecksumTable::store(const std::string& key) {
   bytes.reserve(static_cast<size_t>(table_size(files_.count)));
   for (const uint32_t crc : crcs_) append_little_endian(bytes, crc, sizeof crc);
   bytes.resize(static_cast<size_t>(table_size(files_.count)), '\0');
-  const auto start = [bytes]() -> Result<StreamPtr> { return std::make_unique<TableStream>(bytes); };
-  const SourcePtr table = checksums_->blobs_->blob(table_blob(files_.name, key, files_.count, start));
   std::string copy(bytes.size(), '\0');
+  const auto start = [bytes = in_memory(std::move(bytes))]() -> Result<StreamPtr> { return stream_of(bytes); };
+  const SourcePtr table = checksums_->blobs_->blob(table_blob(files_.name, key, files_.count, start));
   std::ignore = table->read(0, std::as_writable_bytes(std::span(copy)));
 }
 

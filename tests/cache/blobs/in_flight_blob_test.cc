@@ -103,28 +103,13 @@ TEST_P(InFlightBlobTest, AtMostFourDecodeConcurrently) {
   EXPECT_GT(load.most, 1);
 }
 
-// Reads the bytes of another blob.
-class LocalCopy final : public Stream {
- public:
-  explicit LocalCopy(SourcePtr from) : from_(std::move(from)) {}
-  Result<size_t> next(std::span<std::byte> out) override {
-    const size_t got = TRY(from_->read(at_, out));
-    at_ += got;
-    return got;
-  }
-
- private:
-  SourcePtr from_;
-  uint64_t at_ = 0;
-};
-
 BlobProducer copy_of(const SourcePtr& from, std::string key, int depth) {
   BlobProducer producer;
   producer.depth = depth;
   producer.name = "copy";
   producer.size = from->size();
   producer.key = std::move(key);
-  producer.start = [from]() -> Result<StreamPtr> { return std::make_unique<LocalCopy>(from); };
+  producer.start = [from]() -> Result<StreamPtr> { return stream_of(from); };
   return producer;
 }
 
@@ -199,7 +184,7 @@ class BlobsThatNameEachOther {
   static BlobProducer member(const std::string& name, size_t size, int depth, const SourcePtr& from) {
     BlobProducer producer{.name = name, .size = size, .digest = {}, .key = name};
     producer.depth = depth;
-    producer.start = [&from]() -> Result<StreamPtr> { return std::make_unique<LocalCopy>(from); };
+    producer.start = [&from]() -> Result<StreamPtr> { return stream_of(from); };
     return producer;
   }
 };
