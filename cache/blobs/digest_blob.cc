@@ -200,14 +200,6 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return reported.has_value() && *reported == size_;
   }
 
-  Result<void> sleep_for(std::chrono::milliseconds time) const {
-    constexpr std::chrono::milliseconds kInterval{100};
-    for (; time.count() > 0; time -= kInterval)
-      if (is_cancelled() || !download::interruptible_sleep(std::min(time, kInterval), store_->stop_token()))
-        return failure(Code::resource, "cancelled");
-    return {};
-  }
-
   Result<RemoteSourcePtr> open_ranges() const {
     // Of one server: until all ranges are verified, nothing proves that another one has the same bytes.
     auto remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
@@ -217,7 +209,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     for (download::Backoff backoff(policy); remote->has_ranges() == false;) {
       const auto pause = TRY(backoff.pause({Code::network, "no ranges"}, {}));
       if (std::chrono::steady_clock::now() + pause >= until) return nullptr;
-      TRY_VOID(sleep_for(pause));
+      if (!download::interruptible_sleep(pause, store_->stop_token())) return failure(Code::resource, "cancelled");
       remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
     }
     store_->stats().record_miss(ref_.digest);
