@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "base/os/memory.h"
 #include "base/text.h"
@@ -105,7 +106,10 @@ Result<void> Budget::check_process() {
 void Budget::release(Cost cost, uint64_t count) { memory_ -= saturating_multiply(row_of(cost).memory, count); }
 
 Charges::Charges(Charges&& other) noexcept
-    : budget_(std::exchange(other.budget_, nullptr)), charged_(other.charged_), pending_(other.pending_) {}
+    : budget_(std::exchange(other.budget_, nullptr)),
+      pass_(other.pass_),
+      charged_(other.charged_),
+      pending_(other.pending_) {}
 
 Result<void> Charges::charge(Cost cost, uint64_t count) {
   constexpr uint64_t kMaxMemory = 16 << 10;
@@ -113,7 +117,7 @@ Result<void> Charges::charge(Cost cost, uint64_t count) {
   const Row& row = row_of(cost);
   const uint64_t memory = saturating_add(pending_.memory, saturating_multiply(row.memory, count));
   const uint64_t time = saturating_add(pending_.time, saturating_multiply(row.time, count));
-  if (memory <= kMaxMemory && time <= kMaxTime) {
+  if (pass_ == Pass::together && memory <= kMaxMemory && time <= kMaxTime) {
     pending_ = {memory, time};
     return {};
   }
@@ -123,15 +127,18 @@ Result<void> Charges::charge(Cost cost, uint64_t count) {
   return {};
 }
 
+// What is pending is charged even if the budget is exceeded by it: it is little.
 void Charges::keep() {
-  // What the budget has no room for is little.
+  if (budget_ == nullptr) return;
   budget_->memory_ += pending_.memory;
   budget_->time_ += pending_.time;
   budget_ = nullptr;
 }
 
 Charges::~Charges() {
-  if (budget_ != nullptr) budget_->memory_ -= charged_;
+  if (budget_ == nullptr) return;
+  budget_->memory_ -= charged_;
+  budget_->time_ += pending_.time;
 }
 
 BudgetPtr budget_of(const SourcePtr& container) {

@@ -3,7 +3,6 @@
 // detection and entering nested/ are charged; reading a file or a tensor is not.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -11,7 +10,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/result.h"
 #include "base/source.h"
@@ -85,13 +83,18 @@ using BudgetPtr = std::shared_ptr<Budget>;
 /// Not thread-safe; the budget outlives it.
 class Charges {
  public:
-  explicit Charges(Budget& budget) : budget_(&budget) {}
+  /// When charges reach the budget.
+  enum class Pass {
+    at_once,
+    together  ///< before they exceed 16 KiB or 100 µs, or with keep(): for an attempt that makes a million
+  };
+
+  explicit Charges(Budget& budget, Pass pass = Pass::at_once) : budget_(&budget), pass_(pass) {}
   Charges(Charges&& other) noexcept;
   Charges& operator=(Charges&&) = delete;
   ~Charges();
 
-  /// As Budget::charge(), except that small charges reach the budget together, before they exceed 16 KiB or 100 µs:
-  /// there may be a million.
+  /// As Budget::charge().
   Result<void> charge(Cost cost, uint64_t count = 1);
 
   /// The attempt succeeded: its values and its charges stay.
@@ -103,7 +106,8 @@ class Charges {
     uint64_t time = 0;    // nanoseconds
   };
 
-  Budget* budget_;        // null once the charges are kept
+  Budget* budget_;  // null once the charges are kept
+  Pass pass_;
   uint64_t charged_ = 0;  // bytes
   Amount pending_;        // not charged yet
 };

@@ -157,7 +157,7 @@ bool is_write_protected(int fd, const struct stat& file);
 /// Bytes held in memory.
 SourcePtr in_memory(std::string bytes);
 
-/// A range of another source, as a value. slice() has the one bounds check of every tensor.
+/// A range of another source, as a value. slice() and TensorList::set_source check the bounds of every tensor.
 class Slice final : public Source {
  public:
   /// An empty slice: reading it fails. It represents a rejected tensor.

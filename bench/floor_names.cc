@@ -1,5 +1,5 @@
-// floor_names: the fastest plain way to list a great many names. Its root directory holds COUNT files of SIZE zero
-// bytes whose names are made up while they are listed (those of `containers.py big-names`); the kernel keeps the
+// floor_names: the fastest plain way to list a great many names. Its root directory holds COUNT files of SIZE bytes,
+// all zero. Their names are made up while they are listed (those of `containers.py big-names`); the kernel keeps the
 // listing, the attributes and the bytes. With --no-open the kernel opens files without a request.
 #include <algorithm>
 #include <array>
@@ -83,9 +83,6 @@ void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   fuse_reply_attr(request, &attr, kForEver);
 }
 
-// Without this reply, the kernel asks for the attributes of each file.
-void getxattr(fuse_req_t request, fuse_ino_t, const char*, size_t) { fuse_reply_err(request, ENOSYS); }
-
 void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* directory) {
   directory->cache_readdir = 1;
   directory->keep_cache = 1;
@@ -158,7 +155,6 @@ int main(int argc, char** argv) {
   operations.init = init;
   operations.lookup = lookup;
   operations.getattr = getattr;
-  operations.getxattr = getxattr;
   operations.opendir = opendir;
   operations.readdir = readdir;
   operations.readdirplus = readdirplus;

@@ -1,5 +1,7 @@
 #include "formats/tensor_list.h"
 
+#include <fmt/core.h>
+
 #include <functional>
 
 namespace weightfs {
@@ -82,14 +84,20 @@ void TensorList::replace(size_t i, const TensorView& tensor) {
 }
 
 void TensorList::set_source(size_t i, const Slice& source) {
-  set_source(i, source.whole(), {source.offset(), source.offset() + source.size()});
+  Entry& entry = entries_[i];
+  entry.source = source_of(source.whole());
+  entry.offset = source.offset();
+  entry.size = source.size();
 }
 
-void TensorList::set_source(size_t i, const SourcePtr& source, ByteRange range) {
+Result<void> TensorList::set_source(size_t i, const SourcePtr& source, ByteRange range) {
+  if (range.from > range.to || range.to > source->size())
+    return failure(Code::corrupt, fmt::format("bytes [{}, {}) of {}", range.from, range.to, source->size()));
   Entry& entry = entries_[i];
   entry.source = source_of(source);
   entry.offset = range.from;
   entry.size = range.to - range.from;
+  return {};
 }
 
 Result<void> TensorList::move_to(const SourcePtr& source) {

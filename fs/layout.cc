@@ -120,8 +120,7 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
     builder.set_modified(modified);
     if (model->budget != nullptr) TRY_VOID(model->budget->charge(Cost::step, model->parts.size()));
     StringArena texts;
-    std::vector<std::string_view> paths(model->parts.size());
-    for (const NamedPath& part : part_paths(*model, texts)) paths[part.name()] = part.path();
+    const auto paths = in_order_of_parts(part_paths(*model, texts));
     for (const Nested& nested : TRY(model->nested(model))) {
       const std::string path(paths[nested.part]);
       builder.add_tree(builder.keep(path), modified, Later<TreePtr>([=, read = nested.model]() -> Result<TreePtr> {

@@ -88,13 +88,14 @@ class TensorIndex final : public Source {
     std::unordered_set<const Source*> used;
     for (const TensorView& tensor : model().tensors) used.insert(tensor.source.whole().get());
     StringArena texts;
-    for (const NamedPath& part : part_paths(model(), texts)) {
-      const auto source = model().parts[part.name()].source.peek();
+    const auto paths = in_order_of_parts(part_paths(model(), texts));
+    for (size_t i = 0; i < paths.size(); ++i) {
+      const auto source = model().parts[i].source.peek();
       if (!source || !used.contains(source->get())) continue;
-      const uint64_t bytes = 128 + part.path().size();
+      const uint64_t bytes = 128 + paths[i].size();
       TRY_VOID(budget_->charge(Cost::kept, bytes));
       kept_ += bytes;
-      part_of_[source->get()] = part.path();
+      part_of_[source->get()] = paths[i];
     }
     return {};
   }
@@ -211,6 +212,12 @@ std::vector<NamedPath> part_paths(const Model& model, StringArena& texts) {
   names.reserve(model.parts.size());
   for (const Part& part : model.parts) names.push_back({"", part.path});
   return paths_of(names, "", texts, Percent::kept);
+}
+
+std::vector<std::string_view> in_order_of_parts(const std::vector<NamedPath>& part_paths) {
+  std::vector<std::string_view> paths(part_paths.size());
+  for (const NamedPath& part : part_paths) paths[part.name()] = part.path();
+  return paths;
 }
 
 std::vector<std::string> directory_paths(const Model& model, const std::vector<NamedPath>& part_paths) {

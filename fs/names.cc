@@ -186,7 +186,7 @@ struct SortKey {
   uint32_t at;  // index in the sorted run
 };
 
-// Sorts by key, in place: moves each key to the others that have the same first byte that differs, then sorts those.
+// Sorts by key, in place: groups the keys by the first byte that is not the same in all of them, then sorts each group.
 void sort_by_key(std::span<SortKey> keyed) {
   constexpr size_t kSmall = 256;
   const auto less = [](const SortKey& a, const SortKey& b) { return a.key < b.key; };

@@ -63,7 +63,7 @@ bool RecentFiles::clear() {
   return !closed.empty();
 }
 
-// Not the whole file, once: pages that were copied count as memory of the process as long as they are mapped.
+// The whole file is not mapped once and kept, because pages that were copied count as memory of the process.
 std::optional<MappedBytes> map_cached(const OpenFile& file, ByteRange range) {
   const uint64_t count = range.to - range.from;
   if (count == 0) return MappedBytes{};

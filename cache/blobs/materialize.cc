@@ -35,12 +35,12 @@ InFlightBlob::FinalState InFlightBlob::produce(store::PartialBlob& partial) {
     written = exceptions_to_errors([&] { return write(queue, writer); });
     queue.close();
   });
-  const auto decoded = exceptions_to_errors([&] { return decode(queue); });
+  const auto all_decoded = exceptions_to_errors([&] { return decode(queue); });
   queue.close();
   writing.join();
   if (!written) return {is_about_the_bytes(written.error()) ? Phase::failed : Phase::uncacheable, written.error()};
-  if (decoded) return publish(writer);
-  return {stop_.stop_requested() ? Phase::cancelled : Phase::failed, decoded.error()};
+  if (all_decoded) return publish(writer);
+  return {stop_.stop_requested() ? Phase::cancelled : Phase::failed, all_decoded.error()};
 }
 
 // Reserves space for all bytes, if their number is known. Verified blobs that are being published can be evicted only

@@ -166,7 +166,7 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
   TensorList& tensors = header.tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const uint64_t from = kPrefix + length + tensors.offset(i);
-    tensors.set_source(i, file, {from, from + tensors.nbytes(i)});
+    TRY_VOID(tensors.set_source(i, file, {from, from + tensors.nbytes(i)}));
   }
   return {};
 }

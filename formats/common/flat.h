@@ -48,7 +48,7 @@ struct Range {
 
 /// A header before validation. Its tensors are charged to `charges` as they are added.
 struct Header {
-  explicit Header(Budget& budget) : charges(budget) {}
+  explicit Header(Budget& budget) : charges(budget, Charges::Pass::together) {}
 
   Charges charges;
   TensorList tensors;  ///< without their bytes, with the ranges that they claim

@@ -47,7 +47,7 @@ class FileReader {
   FileReader(const SourcePtr& bytes, const Dialect& dialect, BudgetPtr budget)
       : bytes_(bytes),
         cursor_(*bytes, 8, kMaxHeaderSize, dialect.order),
-        charges_(*budget),
+        charges_(*budget, Charges::Pass::together),
         budget_(std::move(budget)) {
     file_.dialect = dialect;
   }

@@ -93,11 +93,11 @@ class TensorPlacer {
       spelled.stored_dtype = strange.spelling;
       tensors.replace(tensor, spelled);
     }
-    if (const auto range = range_of(offset, tensor)) {
-      tensors.set_source(tensor, bytes_, *range);
-    } else {
+    const auto placed =
+        range_of(offset, tensor).and_then([&](ByteRange range) { return tensors.set_source(tensor, bytes_, range); });
+    if (!placed) {
       tensors.set_source(tensor, Slice());
-      file_.warnings.add("tensor {}: {}", quoted(tensors.name(tensor)), range.error().message);
+      file_.warnings.add("tensor {}: {}", quoted(tensors.name(tensor)), placed.error().message);
     }
     if (offset % file_.alignment != 0)
       file_.warnings.add("tensor {}: offset {} is not a multiple of {}", quoted(tensors.name(tensor)), offset,

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 
 #include <algorithm>
@@ -31,8 +32,14 @@ constexpr size_t kWaiting = 2;
 
 constexpr std::chrono::milliseconds kInterruptInterval{10};
 
-// Polls in vain are followed by longer and longer pauses: on a busy machine they take the processor from the readers.
-constexpr int kLongestPause = 1023;
+// Polls in vain are followed by longer and longer pauses, because on a busy machine they delay the readers.
+constexpr int kLongestPause = 1023;  // requests
+
+// That this process may use.
+int processors() {
+  cpu_set_t usable;
+  return ::sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+}
 
 // The checks for stuck threads end after so many in a row that found a waiting thread.
 constexpr int kQuietChecks = 500;
@@ -102,15 +109,16 @@ class Workers {
 
   int receive(Position self, fuse_buf& request) {
     self->is_receiving = true;
-    const bool polled_in_vain = self->polls && !poll();
+    const bool polls = self->polls && !is_polled_.exchange(true);
+    const bool found = polls && poll();
+    if (polls) is_polled_ = false;
     const int got = fuse_session_receive_buf(session_, &request);
     self->is_receiving = false;
     const std::scoped_lock lock(mutex_);
     ++received_;
     const auto now = Clock::now();
     comes_soon_ = now - std::exchange(last_received_, now) < limits_.soon;
-    if (self->polls) pause_ = polled_in_vain ? std::min(2 * pause_ + 1, kLongestPause) : 0;
-    if (polled_in_vain) unpolled_ = pause_;
+    if (polls) pause_ = unpolled_ = found ? 0 : std::min(2 * pause_ + 1, kLongestPause);
     if (--waiting_ > 0 || stopped_) return got;
     if (threads_.size() - parked_ < prompt_) {
       add_waiting();
@@ -121,15 +129,12 @@ class Workers {
     return got;
   }
 
-  // Waits a little for a request without sleeping, unless another thread does. Returns whether there is one. A signal
-  // interrupts it.
+  // Waits a little for a request without sleeping. Returns whether there is one.
   bool poll() {
-    if (is_polled_.exchange(true)) return true;
     pollfd device{.fd = fuse_session_fd(session_), .events = POLLIN, .revents = 0};
     const auto end = Clock::now() + limits_.polled;
     int found = 0;
-    while (found == 0 && Clock::now() < end) found = ::poll(&device, 1, 0);
-    is_polled_ = false;
+    while (found == 0 && Clock::now() < end && fuse_session_exited(session_) == 0) found = ::poll(&device, 1, 0);
     return found != 0;
   }
 
@@ -221,7 +226,7 @@ class Workers {
   std::atomic<int> error_ = 0;
   std::atomic<bool> is_cancelled_ = false;  // the requests that are being served
   std::atomic<bool> is_polled_ = false;
-  const bool may_poll_ = std::thread::hardware_concurrency() > 1;  // else it would delay the readers
+  const bool may_poll_ = processors() > 1;  // else it would delay the readers
 
   std::mutex mutex_;
   std::condition_variable call_;          // for parked threads
@@ -235,9 +240,9 @@ class Workers {
   uint64_t received_ = 0;           // requests
   uint64_t received_before_ = 0;    // at the last check
   Clock::time_point last_received_;
-  bool comes_soon_ = false;  // the next request, probably
-  int pause_ = 0;            // after a poll in vain, so many requests are not polled for
-  int unpolled_ = 0;         // of them are left
+  bool comes_soon_ = false;  // whether the next request will probably come soon
+  int pause_ = 0;            // how many requests are not polled for after the last poll; 0 if it found one
+  int unpolled_ = 0;         // how many of them are left
   bool is_checked_ = false;  // whether check_progress() is called again and again
   int quiet_checks_ = 0;     // in a row
   bool stopped_ = false;

@@ -15,8 +15,8 @@ struct WorkerLimits {
   std::chrono::milliseconds stuck{2};       ///< threads that serve the same requests for so long are not waited for
   std::chrono::milliseconds unused{2'000};  ///< a thread that is not needed for so long ends
   std::chrono::milliseconds grace{1'000};   ///< requests that take longer after the end of the session are cancelled
-  std::chrono::microseconds soon{200};   ///< after a request that followed another one so soon, the next is polled for
-  std::chrono::microseconds polled{50};  ///< for so long
+  std::chrono::microseconds soon{200};      ///< the next request is polled for if the last two followed so soon
+  std::chrono::microseconds polled{50};     ///< the duration of a poll
 };
 
 /// The signal that interrupts a thread that waits for a request. Its handler must do nothing.
@@ -32,8 +32,8 @@ inline constexpr int kWake = 23;  // SIGURG, otherwise unused
 /// would serve them more slowly.
 ///
 /// While requests follow each other soon and no other one is being served, a thread polls for the next one before it
-/// waits: to wake a sleeping thread takes longer than to serve a short request. Polls in vain become rare. With a single
-/// processor there are none: the readers need it.
+/// waits: to wake a sleeping thread takes longer than to serve a short request. Polls in vain become rare. With a
+/// single processor there are none: the readers need it.
 int serve_requests(fuse_session* session, const WorkerLimits& limits);
 
 }  // namespace weightfs::fuse

@@ -125,5 +125,37 @@ TEST(Charges, AreReleasedUnlessKept) {
   EXPECT_EQ(budget.memory_used(), 2560u);
 }
 
+TEST(Charges, ReachTheBudgetTogetherIfToldSo) {
+  Budget budget(0);
+  {
+    Charges failed(budget, Charges::Pass::together);
+    ASSERT_TRUE(failed.charge(Cost::tensor, 64));
+    EXPECT_EQ(budget.memory_used(), 0u) << "16 KiB";
+    ASSERT_TRUE(failed.charge(Cost::kept));
+    EXPECT_EQ(budget.memory_used(), 16'385u);
+    ASSERT_TRUE(failed.charge(Cost::step, 100));
+    EXPECT_EQ(budget.time_used(), 64'001u) << "100 microseconds";
+    ASSERT_TRUE(failed.charge(Cost::kept));
+    EXPECT_EQ(budget.time_used(), 164'002u);
+    ASSERT_TRUE(failed.charge(Cost::step));
+  }
+  EXPECT_EQ(budget.memory_used(), 0u);
+  EXPECT_EQ(budget.time_used(), 165'002u) << "is not released";
+  Charges done(budget, Charges::Pass::together);
+  ASSERT_TRUE(done.charge(Cost::tensor));
+  done.keep();
+  EXPECT_EQ(budget.memory_used(), 256u);
+}
+
+TEST(Charges, BeyondTheLimitFailTogether) {
+  Budget budget(0);
+  Charges charges(budget, Charges::Pass::together);
+  uint64_t charged = 0;
+  while (charges.charge(Cost::tensor)) ++charged;
+  EXPECT_LE(charged, 250'064u);  // 64 MB of 256 bytes, and 16 KiB
+  EXPECT_GE(charged, 250'000u);
+  EXPECT_LE(budget.memory_used(), Budget::kBaseMemory);
+}
+
 }  // namespace
 }  // namespace weightfs::budget_test
