@@ -7,6 +7,8 @@
 #include <new>
 #include <vector>
 
+#include "base/cancel.h"
+
 namespace weightfs {
 namespace {
 
@@ -124,6 +126,7 @@ Result<Digest> sha256(const Source& source) {
   constexpr uint64_t kStep = 256 * 1024;
   std::vector<std::byte> buffer(static_cast<size_t>(std::min(kStep, source.size())));
   for (uint64_t offset = 0; offset < source.size();) {
+    if (is_cancelled()) return failure(Code::resource, "cancelled");
     const auto left = static_cast<size_t>(std::min<uint64_t>(buffer.size(), source.size() - offset));
     const size_t got = TRY(source.read(offset, std::span(buffer).first(left)));
     if (got == 0) return failure(Code::io, "the source ended before its size");

@@ -1,4 +1,4 @@
-// Text: made safe to print, since that of containers may hold any bytes; parsed; from the environment.
+// Makes text safe to print, because text of containers may hold any bytes; parses text; reads the environment.
 #pragma once
 
 #include <charconv>

@@ -80,7 +80,7 @@ class StoreStream final : public Stream {
   StreamPtr stream_;
 };
 
-// With streams of that kind.
+// The producer, with each of its streams in a StoreStream.
 BlobProducer for_store(const StoreCorePtr& store, BlobProducer producer) {
   producer.start = [store, depth = producer.depth, start = std::move(producer.start)]() -> Result<StreamPtr> {
     TRY_VOID(store->check_open());

@@ -10,7 +10,7 @@
 
 namespace weightfs::blobs {
 
-/// One producer thread, one consumer thread. The buffers go round: there are at most two more than are queued.
+/// One producer thread, one consumer thread. Buffers are reused: two in the queue, one with each thread.
 class BoundedQueue {
  public:
   struct Buffer {
@@ -28,7 +28,8 @@ class BoundedQueue {
     return true;
   }
 
-  /// For the consumer: waits for the next buffer, and exchanges the last one for it. False after the last one.
+  /// For the consumer: waits for the next buffer, and exchanges the previous one for it. False once the queue is closed
+  /// and empty.
   bool pop(Buffer& buffer) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return closed_ || count_ > 0; });
@@ -40,7 +41,7 @@ class BoundedQueue {
     return true;
   }
 
-  /// Neither of the two continues.
+  /// From now on push() returns false, and so does pop() once the queue is empty.
   void close() {
     const std::scoped_lock lock(mutex_);
     closed_ = true;

@@ -548,7 +548,7 @@ Result<ResolvedBlob> resolve_blob(const StoreCorePtr& store, const BlobRef& ref,
   }
   const auto size = size_of(*store, ref, origins);
   if (!size) {
-    store->stats().record_failure(ref.digest, size.error());
+    if (!is_cancelled()) store->stats().record_failure(ref.digest, size.error());
     return tl::unexpected(size.error());
   }
   store->stats().add(ref, *size);

@@ -130,7 +130,8 @@ bool Download::is_unused() const {
 }
 
 void Download::run(const std::stop_token& stop) noexcept {
-  const CancelScope scope([&] { return stop.stop_requested() || is_unused(); });
+  bool is_ended = false;  // stays true, also if a reader comes
+  const CancelScope scope([&] { return is_ended = is_ended || stop.stop_requested() || is_unused(); });
   auto result = exceptions_to_errors([&]() -> Result<store::BlobHandle> {
     auto downloaded = source_ != nullptr ? download() : download_unsized(stop);
     if (!downloaded && is_cancelled()) downloaded = store::BlobHandle{};

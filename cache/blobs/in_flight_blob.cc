@@ -26,11 +26,11 @@ InFlightBlob::WaitScope::~WaitScope() {
 InFlightBlob::FinalState InFlightBlob::run() noexcept {
   decoded = this;
   const CancelScope scope([this] { return stop_.stop_requested() || cancel_if_unused(kUnusedAfter); });
-  HeldSources sources;  // that it is decoded from
+  HeldSources sources;  // of the blob, open until it is decoded
   const HeldSources::Scope holding(&sources);
   auto produced = exceptions_to_errors([&]() -> Result<FinalState> { return run_to_end(); });
   auto ended = produced ? std::move(*produced) : FinalState{Phase::uncacheable, std::move(produced).error()};
-  producer_.start = nullptr;  // releases them
+  producer_.start = nullptr;  // releases what it captured
   decoded = nullptr;
   return ended;
 }

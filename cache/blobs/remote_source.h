@@ -86,8 +86,8 @@ class RemoteSource final : public Source {
   /// eviction meanwhile. Fails with mismatch if the digest differs, with io if the cache cannot store or publish the
   /// blob, with resource if the thread is cancelled, and as the download does.
   ///
-  /// On a mismatch all blocks are removed from the cache. If no reader was served before, and another origin may have
-  /// the right bytes, they are downloaded again. Otherwise reads fail from then on, until accept(), so that no reader
+  /// On a mismatch all blocks are removed from the cache. If no bytes were served before, and another origin may have
+  /// the right ones, they are downloaded again. Otherwise reads fail from then on, until accept(), so that no reader
   /// downloads wrong bytes again.
   Result<store::BlobHandle> verify() const;
   /// Bytes are served before verification: if they turn out to be wrong, the readers must learn of it.

@@ -75,7 +75,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::shared_ptr<const void> hold(const store::BlobName& name);
 
   /// The error of an earlier decoding of that name that is about its bytes. A name with a key includes the identity of
-  /// the input, so the same input fails again. Of another name, no bytes are served before verification any more.
+  /// the input, so the same input fails again. Of another name, no bytes are served before verification as long as it
+  /// is known.
   std::optional<Error> known_failure(const store::BlobName& name);
 
   /// Whether a download of that name exceeded the limit for measuring a size (Download::allow_any_size), or
@@ -133,7 +134,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::atomic<int> transfers_ = 0;
 
   std::mutex mutex_;                 // guards the rest
-  std::condition_variable changed_;  // a job ended, or a queue changed
+  std::condition_variable changed_;  // a job ended, or the queue changed
   Jobs jobs_;                        // most recently requested last
   Jobs ended_jobs_;                  // without blobs: their threads are about to end, and are joined later
   uint64_t next_ticket_ = 0;

@@ -30,10 +30,11 @@ struct AddressPolicy {
   bool loopback_only = false;
   std::string_view subject = {};
 
-  /// The reason why an address is refused; empty if it is allowed.
+  /// The reason why an address is refused; empty if it is allowed. No address is always refused.
   std::string refusal(const std::optional<in6_addr>& address) const;
 };
 
+/// A handle without options; perform() sets them.
 CurlHandlePtr new_curl_handle();
 
 /// The parameters of an exchange.

@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string_view>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "cache/address_policy.h"
 
@@ -61,16 +62,6 @@ const AuthChallenge* find(const std::vector<AuthChallenge>& challenges, std::str
   return found == challenges.end() ? nullptr : &*found;
 }
 
-// An exception must not leave the other threads waiting forever.
-template <class Ask>
-auto exceptions_to_errors(const Ask& request_with_retry) -> decltype(request_with_retry()) {
-  try {
-    return request_with_retry();
-  } catch (const std::exception& error) {
-    return failure(Code::resource, fmt::format("no token: {}", error.what()));
-  }
-}
-
 }  // namespace
 
 Credentials::Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths, ClockAndNonce clock)
@@ -110,6 +101,7 @@ Result<bool> Credentials::renew(const http::Response& response, const std::strin
                                 std::unique_lock<std::mutex>& lock) {
   const auto renewal = renewal_ = std::make_shared<Renewal>();
   lock.unlock();
+  // An exception must not leave the other threads waiting forever.
   auto value = exceptions_to_errors([&] { return authorize(response, stop); });
   lock.lock();
   if (value) {
@@ -120,7 +112,7 @@ Result<bool> Credentials::renew(const http::Response& response, const std::strin
     renewal->result = tl::unexpected(value.error());
   }
   renewal->ended = true;
-  renewal->stopped = stop.stop_requested();
+  renewal->stopped = stop.stop_requested() || is_cancelled();
   renewal_ = nullptr;
   renewed_.notify_all();
   return renewal->result;

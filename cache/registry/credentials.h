@@ -49,7 +49,7 @@ class Credentials final : public http::Credentials {
   };
   struct Renewal {
     bool ended = false;
-    bool stopped = false;  // by the requesting thread's `stop`; waiting threads must retry
+    bool stopped = false;  // the requesting thread was stopped or cancelled; waiting threads must retry
     Result<bool> result = false;
   };
 

@@ -9,7 +9,6 @@
 #include "base/text.h"
 
 namespace weightfs {
-namespace {}  // namespace
 
 Result<std::string> cache_directory() {
   // Absolute, because a mount changes its working directory.

@@ -31,8 +31,8 @@ struct Inventory {
 /// Scans the store; other processes may change it meanwhile. Fails when the pins cannot be read.
 Result<Inventory> scan_inventory(const Folders& folders);
 
-/// Removes the file of an item, unless it is being downloaded. Returns the freed disk space; nothing with errno set on
-/// failure.
+/// Removes the file of an item, pinned or not, unless it is being downloaded; links to it stay (unlink_links_to).
+/// Returns the freed disk space; nothing with errno set on failure.
 std::optional<uint64_t> remove_item(const Folders& folders, const Item& item);
 
 /// Whether `a` is before `b`.

@@ -11,7 +11,7 @@ namespace weightfs::fuse {
 
 struct WorkerLimits {
   size_t threads;                           ///< the maximum number
-  size_t prompt = 10;                       ///< up to so many threads, another one begins at once when none waits
+  size_t prompt = 4;                        ///< up to so many threads, another one begins at once when none waits
   std::chrono::milliseconds stuck{2};       ///< threads that serve the same requests for so long are not waited for
   std::chrono::milliseconds unused{2'000};  ///< a thread that is not needed for so long ends
   std::chrono::milliseconds grace{1'000};   ///< requests that take longer after the end of the session are cancelled

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/cancel.h"
+
 namespace weightfs::digest_test {
 namespace {
 
@@ -15,6 +17,13 @@ TEST(Sha256, SourceIsHashedLikeItsBytes) {
   const std::string bytes(1'000'000, 'a');
   EXPECT_EQ(sha256(*in_memory(bytes)).value().hex(),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, SourceIsHashedUntilTheThreadIsCancelled) {
+  const CancelScope scope([] { return true; });
+  const auto digest = sha256(*in_memory("abc"));
+  ASSERT_FALSE(digest);
+  EXPECT_EQ(digest.error().code, Code::resource);
 }
 
 TEST(Sha256, RestartedHashIsLikeANewOne) {

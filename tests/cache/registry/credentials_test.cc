@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <future>
 #include <stop_token>
 #include <thread>
 
+#include "base/cancel.h"
 #include "tests/cache/site.h"
 #include "tests/support/ssh_key.h"
 #include "tests/support/temporary.h"
@@ -304,6 +306,26 @@ TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsStopped) {
   EXPECT_EQ(second.get(), "Bearer T");
   EXPECT_EQ(site.requests_seen().size(), 2U);
   gate->let_go.set_value();
+}
+
+TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsCancelled) {
+  site.put("/token", [gate = gate](const SeenRequest&, Wire& wire) {
+    if (++gate->count > 1) return wire.send(answer("200 OK", kToken));
+    wire.send(answer("503 Service Unavailable", "", {"Retry-After: 2"}));
+    gate->arrived.set_value();
+  });
+  const auto challenged = credentials();
+  const std::string challenge = bearer(site.url("/token"), "x");
+  std::atomic<bool> is_killed = false;
+  auto first = std::async(std::launch::async, [&] {
+    const CancelScope scope([&] { return is_killed.load(); });
+    return challenged->on_unauthorized(unauthorized(challenge), "", {});
+  });
+  gate->arrived.get_future().wait();
+  auto second = std::async(std::launch::async, [&] { return describe(*challenged, challenge); });
+  is_killed = true;
+  EXPECT_FALSE(first.get());
+  EXPECT_EQ(second.get(), "Bearer T");
 }
 
 }  // namespace
