@@ -201,9 +201,16 @@ void TreeBuilder::sort_leaves() {
 uint64_t TreeBuilder::count_nodes() {
   if (nodes_) return *nodes_;
   uint64_t nodes = 0;
-  std::string_view before;
+  std::string_view before, directory;  // of the leaf before, with its `/`
   for (size_t i = 0; i < leaf_count(); ++i) {
     const Leaf leaf = this->leaf(i);
+    const std::string_view own = leaf.path.substr(0, leaf.path.rfind('/') + 1);
+    if (i > 0 && own == directory) {  // most leaves are beside the one before
+      ++nodes;
+      before = leaf.path;
+      continue;
+    }
+    directory = own;
     const size_t shortest = std::min(before.size(), leaf.path.size());
     const auto differs = std::mismatch(before.begin(), before.begin() + shortest, leaf.path.begin()).second;
     const auto common = static_cast<size_t>(differs - leaf.path.begin());

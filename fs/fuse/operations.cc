@@ -399,12 +399,13 @@ enum class EntryForm { names, attributes };
 // Offsets: 1 after `.`, 2 after `..`, 2 + k after the k-th child.
 class DirectoryReply {
  public:
-  DirectoryReply(fuse_req_t request, size_t size, EntryForm form) : request_(request), form_(form), bytes_(size) {}
+  DirectoryReply(fuse_req_t request, size_t size, EntryForm form)
+      : request_(request), form_(form), size_(size), bytes_(std::make_unique_for_overwrite<char[]>(size)) {}
 
   // False when the page is full.
   bool add(const char* name, Ino ino, NodeKind kind, off_t next) {
-    char* at = bytes_.data() + used_;
-    const size_t left = bytes_.size() - used_;
+    char* at = bytes_.get() + used_;
+    const size_t left = size_ - used_;
     size_t needed = 0;
     if (form_ == EntryForm::names) {
       struct stat known {};
@@ -420,7 +421,7 @@ class DirectoryReply {
     return true;
   }
 
-  void reply() { fuse_reply_buf(request_, bytes_.data(), used_); }
+  void reply() { fuse_reply_buf(request_, bytes_.get(), used_); }
 
  private:
   // Inode 0 means an entry without attributes: for `.` and `..`, and for files of unknown size.
@@ -436,7 +437,8 @@ class DirectoryReply {
 
   fuse_req_t request_;
   EntryForm form_;
-  std::vector<char> bytes_;
+  const size_t size_;
+  std::unique_ptr<char[]> bytes_;
   size_t used_ = 0;
 };
 

@@ -310,9 +310,9 @@ TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsStopped) {
 
 TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsCancelled) {
   site.put("/token", [gate = gate](const SeenRequest&, Wire& wire) {
-    if (++gate->count > 1) return wire.send(answer("200 OK", kToken));
-    wire.send(answer("503 Service Unavailable", "", {"Retry-After: 2"}));
-    gate->arrived.set_value();
+    const bool is_first = ++gate->count == 1;
+    wire.send(is_first ? answer("503 Service Unavailable", "", {"Retry-After: 2"}) : answer("200 OK", kToken));
+    if (is_first) gate->arrived.set_value();
   });
   const auto challenged = credentials();
   const std::string challenge = bearer(site.url("/token"), "x");
