@@ -127,7 +127,7 @@ Result<void> Charges::charge(Cost cost, uint64_t count) {
   return {};
 }
 
-// What is pending is charged even if the budget is exceeded by it: it is little.
+// The pending amount is small, so it is charged even if it exceeds the budget.
 void Charges::keep() {
   if (budget_ == nullptr) return;
   budget_->memory_ += pending_.memory;

@@ -83,21 +83,20 @@ void TensorList::replace(size_t i, const TensorView& tensor) {
   entries_[i] = entry;
 }
 
-void TensorList::set_source(size_t i, const Slice& source) {
-  Entry& entry = entries_[i];
-  entry.source = source_of(source.whole());
-  entry.offset = source.offset();
-  entry.size = source.size();
-}
+void TensorList::set_source(size_t i, const Slice& source) { place(i, source.whole(), source.offset(), source.size()); }
 
 Result<void> TensorList::set_source(size_t i, const SourcePtr& source, ByteRange range) {
   if (range.from > range.to || range.to > source->size())
     return failure(Code::corrupt, fmt::format("bytes [{}, {}) of {}", range.from, range.to, source->size()));
+  place(i, source, range.from, range.to - range.from);
+  return {};
+}
+
+void TensorList::place(size_t i, const SourcePtr& source, uint64_t offset, uint64_t size) {
   Entry& entry = entries_[i];
   entry.source = source_of(source);
-  entry.offset = range.from;
-  entry.size = range.to - range.from;
-  return {};
+  entry.offset = offset;
+  entry.size = size;
 }
 
 Result<void> TensorList::move_to(const SourcePtr& source) {

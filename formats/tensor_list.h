@@ -146,6 +146,7 @@ class TensorList {
   Entry entry_of(const TensorView& tensor);
   uint32_t kind_of(const TensorView& tensor);
   uint32_t source_of(const SourcePtr& source);
+  void place(size_t i, const SourcePtr& source, uint64_t offset, uint64_t size);
 
   std::vector<Entry> entries_;
   std::vector<Kind> kinds_;

@@ -130,6 +130,12 @@ class WorkersTest : public testing::Test {
     return header.unique;
   }
 
+  // Sends a request, and waits for its answer.
+  void ask() {
+    get_attributes(1);
+    ASSERT_EQ(answered(), last_request_);
+  }
+
   void release() {
     if (!released_.try_wait()) released_.count_down();
   }
@@ -177,10 +183,7 @@ TEST_F(WorkersTest, BlockedRequestsDoNotDelayOthers) {
 
 TEST_F(WorkersTest, RequestsOneAfterTheOtherNeedFewThreads) {
   serve({.threads = 1000});
-  for (int i = 0; i < 2000; ++i) {
-    get_attributes(1);
-    ASSERT_EQ(answered(), last_request_);
-  }
+  for (int i = 0; i < 2000; ++i) ask();
   EXPECT_LE(threads_used(), 100U);  // one more is started whenever the others have answered, but do not wait again yet
 }
 
@@ -231,10 +234,7 @@ TEST_F(WorkersTest, NextOfRequestsThatFollowSoonIsPolledFor) {
   if (has_one_processor()) GTEST_SKIP() << "a single processor";
   polls = 0;
   serve({.threads = 1000, .soon = std::chrono::hours(1), .polled = std::chrono::hours(1)});
-  for (int i = 0; i < 10'000 && polls == 0; ++i) {
-    get_attributes(1);
-    ASSERT_EQ(answered(), last_request_);
-  }
+  for (int i = 0; i < 10'000 && polls == 0; ++i) ask();
   ASSERT_GT(polls, 0);
   get_attributes(1);
   EXPECT_EQ(answered(), last_request_) << "while a thread polls";
@@ -247,10 +247,8 @@ TEST_F(WorkersTest, SessionEndsWhileAThreadPolls) {
   if (has_one_processor()) GTEST_SKIP() << "a single processor";
   polls = 0;
   serve({.threads = 1000, .soon = std::chrono::hours(1), .polled = std::chrono::hours(1)});
-  for (int i = 0; i < 10'000 && polls == 0; ++i) {
-    get_attributes(1);
-    ASSERT_EQ(answered(), last_request_);
-  }
+  for (int i = 0; i < 10'000 && polls == 0; ++i) ask();
+  ASSERT_GT(polls, 0);
   fuse_session_exit(session_);
   while (result_ == kRunning) ::pthread_kill(serving_.native_handle(), kWake);
   EXPECT_EQ(result_, 0);
@@ -260,10 +258,7 @@ TEST_F(WorkersTest, RareRequestsAreNotPolledFor) {
   if (has_one_processor()) GTEST_SKIP() << "a single processor";
   serve({.threads = 1000, .soon = std::chrono::microseconds(0), .polled = std::chrono::hours(1)});
   polls = 0;
-  for (int i = 0; i < 100; ++i) {
-    get_attributes(1);
-    ASSERT_EQ(answered(), last_request_);
-  }
+  for (int i = 0; i < 100; ++i) ask();
   EXPECT_EQ(polls, 0);
 }
 
@@ -272,8 +267,7 @@ TEST_F(WorkersTest, PollsInVainBecomeRare) {
   serve({.threads = 1000, .soon = std::chrono::hours(1), .polled = std::chrono::microseconds(1)});
   polls = 0;
   for (int i = 0; i < 200; ++i) {
-    get_attributes(1);
-    ASSERT_EQ(answered(), last_request_);
+    ask();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // longer than a poll
   }
   EXPECT_GT(polls, 0);
