@@ -149,6 +149,7 @@ class FileSource final : public Source {
     const auto file = open();
     return file ? std::optional(Extent{(*file)->number(), 0, size(), *file}) : std::nullopt;
   }
+  bool is_local() const override { return true; }
   std::string identity() const override { return opened_.identity(); }
   std::shared_ptr<const void> hold() const override {
     if (directory_ == nullptr) return nullptr;
@@ -321,6 +322,7 @@ class MemorySource final : public Source {
  public:
   explicit MemorySource(std::string bytes) : bytes_(std::move(bytes)) {}
   uint64_t size() const override { return bytes_.size(); }
+  bool is_local() const override { return true; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const size_t count = clamp(size(), offset, out);
     if (count > 0) std::memcpy(out.data(), bytes_.data() + offset, count);
@@ -357,6 +359,9 @@ class ConcatSource final : public Source {
       if (inside.from < inside.to) TRY_VOID(parts_[i]->fetch(inside));
     }
     return {};
+  }
+  bool is_local() const override {
+    return std::all_of(parts_.begin(), parts_.end(), [](const SourcePtr& part) { return part->is_local(); });
   }
   // Of one part: an empty range at the end is that of the last one.
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
@@ -449,6 +454,10 @@ class LazySource final : public Source {
   std::optional<Extent> extent() const override {
     const auto source = made_.peek();
     return source && (*source)->size() == size_ ? (*source)->extent() : std::nullopt;
+  }
+  bool is_local() const override {
+    const auto source = made_.peek();
+    return source && (*source)->is_local();
   }
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     return TRY(made())->map(offset, size);

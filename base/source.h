@@ -106,6 +106,9 @@ class Source {
   /// Set if the bytes are a plain range of a local file, as zero-copy replies need.
   virtual std::optional<Extent> extent() const { return std::nullopt; }
 
+  /// Whether reads wait for nothing but local files: they download nothing, and decode little.
+  virtual bool is_local() const { return extent().has_value(); }
+
   /// The bytes that read() would copy, at most `size`, without a copy. They are checked before, not after they are
   /// used, so only a file that is never changed is mapped (as open_whole_file()), and only if the bytes are in the page
   /// cache: nothing otherwise, and read() is to be called. Fails as reads do.
@@ -171,6 +174,7 @@ class Slice final : public Source {
   Result<Descriptor> open_whole_file() const override;
   uint64_t occupied() const override { return whole_ == nullptr ? 0 : std::min(size_, whole_->occupied()); }
   std::optional<Extent> extent() const override;
+  bool is_local() const override { return whole_ != nullptr && whole_->is_local(); }
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override;
   void advise(ByteRange range, Advice advice) const override;
   std::string identity() const override;

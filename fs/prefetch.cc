@@ -104,14 +104,29 @@ void Prefetch::finish_file(Ino file) {
     next_ = last_ + 1;
     next_offset_ = ahead_ = 0;
   }
+  if (!finds_request(*tensor->model)) return;
   start_thread(&Prefetch::fetch_in_order);
   changed_.notify_all();
 }
 
-// Nothing if the window is full. The mutex is held.
+// Not for each small tensor: they are requested together. The mutex is held.
+bool Prefetch::has_space() const { return ahead_ < window_ && window_ - ahead_ >= std::min(kMinSpace, window_ / 4); }
+
+// Skips local tensors, but only a few, since a local model has no others. The mutex is held.
+bool Prefetch::finds_request(const Model& model) {
+  for (size_t skipped = 0; skipped < kMaxSkipped && has_space(); ++skipped) {
+    next_ = skip_empty(model.tensors, next_);
+    if (next_ >= model.tensors.size()) return false;
+    if (!model.tensors[next_].source.is_local()) return true;
+    ahead_ += model.tensors.nbytes(next_++);
+  }
+  return false;
+}
+
+// Nothing if the window has no space. The mutex is held.
 std::optional<Prefetch::Request> Prefetch::next_request() {
   const ModelPtr model = model_.lock();
-  if (model == nullptr || ahead_ >= window_) return std::nullopt;
+  if (model == nullptr || !has_space()) return std::nullopt;
   const TensorList& tensors = model->tensors;
   next_ = skip_empty(tensors, next_);
   if (next_ >= tensors.size()) return std::nullopt;

@@ -36,6 +36,8 @@ class Prefetch {
   static constexpr uint64_t kFirstWindow = 32 << 20;  ///< bytes ahead of the reader; doubles with each tensor
   static constexpr uint64_t kMaxWindow = 256 << 20;   ///< and never more than a quarter of the cache
   static constexpr uint64_t kMaxRequest = 32 << 20;   ///< bytes that still arrive after a cancellation
+  static constexpr uint64_t kMinSpace = 8 << 20;      ///< free bytes of the window before more are requested
+  static constexpr size_t kMaxSkipped = 16;           ///< local tensors after each one that was read
 
   /// The forest must outlive it.
   Prefetch(Forest& forest, PrefetchOptions options);
@@ -74,6 +76,8 @@ class Prefetch {
   };
 
   bool continues(const Forest::TensorRef& tensor) const;
+  bool has_space() const;
+  bool finds_request(const Model& model);
   void restart();
   void start_thread(void (Prefetch::*work)(const std::stop_token&));
   std::optional<Request> next_request();

@@ -70,6 +70,7 @@ class Member final : public Source {
     const auto source = opened();
     return source ? (*source)->extent() : std::nullopt;
   }
+  bool is_local() const override;
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     return TRY(opened())->map(offset, size);
   }
@@ -145,7 +146,7 @@ class Zip {
 
   std::mutex& mutex() { return mutex_; }
 
-  bool is_local() const { return bytes_->extent().has_value(); }
+  bool is_local() const { return bytes_->is_local(); }
 
  private:
   Result<void> open();
@@ -326,6 +327,8 @@ Result<void> Member::fetch(ByteRange range) const {
   if (size_ > kSmallBlob) return TRY(opened())->fetch(range);
   return DownloadScope::is_active() ? TRY(made())->fetch(range) : Source::fetch(range);
 }
+
+bool Member::is_local() const { return size_ <= kSmallBlob ? zip_.is_local() : Source::is_local(); }
 
 Result<SourcePtr> Member::to_parse(const codec::DecodeChargePtr& charge) const { return made(charge); }
 

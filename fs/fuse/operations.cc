@@ -35,8 +35,8 @@ class Server::Handle : public std::enable_shared_from_this<Handle> {
     hold();
   }
 
-  /// Whether reads wait for nothing but the disk. Opens the file, as they do.
-  bool is_local() const { return source_->extent().has_value(); }
+  /// Whether reads wait for nothing but local files.
+  bool is_local() const { return source_->is_local(); }
 
   Tier tier() const { return inode_ == nullptr ? Tier{} : Passthrough::tier(*inode_); }
 
@@ -133,6 +133,8 @@ constexpr blksize_t kBlock = 4096;
 // Nothing changes, so the kernel may cache every reply. It converts seconds to jiffies; this is the maximum.
 constexpr double kForever = std::numeric_limits<int32_t>::max();
 
+double timeout_of(const Attributes& attributes) { return attributes.kind == NodeKind::dynamic ? 0 : kForever; }
+
 // The maximum size of a READ (FUSE_MAX_MAX_PAGES pages).
 constexpr size_t kMaxRead = size_t{1} << 20;
 
@@ -225,17 +227,6 @@ void respond(fuse_req_t request, Operation operation, const Answer& answer) {
   fuse_reply_err(request, errno_of(done.error().code));
 }
 
-double timeout_of(const Attributes& attributes) { return attributes.kind == NodeKind::dynamic ? 0 : kForever; }
-
-fuse_entry_param entry_of(const Server& s, Ino ino, const Attributes& attributes) {
-  fuse_entry_param entry{};
-  entry.ino = ino;
-  entry.attr = s.stat_of(ino, attributes);
-  entry.entry_timeout = kForever;
-  entry.attr_timeout = timeout_of(attributes);
-  return entry;
-}
-
 void init(void* server, fuse_conn_info* connection) {
   static_cast<Server*>(server)->passthrough().request_feature(*connection);
   const auto want = [&](unsigned wanted) { connection->want |= connection->capable & wanted; };
@@ -251,7 +242,7 @@ void init(void* server, fuse_conn_info* connection) {
 // libfuse 3.14 does not enable FUSE_PARALLEL_DIROPS, so the kernel looks up one name of a directory at a time. A lookup
 // therefore does not wait for a size; the kernel gets it later by GETATTR.
 fuse_entry_param unsized_entry(const Server& s, Ino ino, const Attributes& attributes) {
-  fuse_entry_param entry = entry_of(s, ino, attributes);
+  fuse_entry_param entry = s.entry_of(ino, attributes);
   entry.attr_timeout = 0;
   return entry;
 }
@@ -272,7 +263,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     const Ino found = TRY(*ino);
     const auto known = s.forest().known_attributes(found);
     const fuse_entry_param entry =
-        known ? entry_of(s, found, *known) : unsized_entry(s, found, TRY(s.forest().unsized_attributes(found)));
+        known ? s.entry_of(found, *known) : unsized_entry(s, found, TRY(s.forest().unsized_attributes(found)));
     fuse_reply_entry(request, &entry);
     return {};
   });
@@ -389,89 +380,27 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
 // With ENOSYS the kernel caches listings and sends no OPENDIR and RELEASEDIR any more.
 void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
 
-mode_t type_of(NodeKind kind) {
-  if (kind == NodeKind::directory || kind == NodeKind::tree) return S_IFDIR;
-  return kind == NodeKind::link ? S_IFLNK : S_IFREG;
-}
-
-enum class EntryForm { names, attributes };
-
-// Offsets: 1 after `.`, 2 after `..`, 2 + k after the k-th child.
-class DirectoryReply {
- public:
-  DirectoryReply(fuse_req_t request, size_t size, EntryForm form)
-      : request_(request), form_(form), size_(size), bytes_(std::make_unique_for_overwrite<char[]>(size)) {}
-
-  // False when the page is full.
-  bool add(const char* name, Ino ino, NodeKind kind, off_t next) {
-    char* at = bytes_.get() + used_;
-    const size_t left = size_ - used_;
-    size_t needed = 0;
-    if (form_ == EntryForm::names) {
-      struct stat known {};
-      known.st_ino = ino;
-      known.st_mode = type_of(kind);
-      needed = fuse_add_direntry(request_, at, left, name, &known, next);
-    } else {
-      const fuse_entry_param entry = entry_for(name, ino, kind);
-      needed = fuse_add_direntry_plus(request_, at, left, name, &entry, next);
-    }
-    if (needed > left) return false;
-    used_ += needed;
-    return true;
-  }
-
-  void reply() { fuse_reply_buf(request_, bytes_.get(), used_); }
-
- private:
-  // Inode 0 means an entry without attributes: for `.` and `..`, and for files of unknown size.
-  fuse_entry_param entry_for(std::string_view name, Ino ino, NodeKind kind) const {
-    Server& s = server(request_);
-    const bool dots = name == "." || name == "..";
-    if (const auto known = dots ? std::nullopt : s.forest().known_attributes(ino)) return entry_of(s, ino, *known);
-    fuse_entry_param entry{};
-    entry.attr.st_ino = ino;
-    entry.attr.st_mode = type_of(kind);
-    return entry;
-  }
-
-  fuse_req_t request_;
-  EntryForm form_;
-  const size_t size_;
-  std::unique_ptr<char[]> bytes_;
-  size_t used_ = 0;
-};
-
-void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, EntryForm form) {
-  const Operation operation = form == EntryForm::names ? Operation::readdir : Operation::readdirplus;
+void list(fuse_req_t request, const DirectoryPart& part) {
+  const Operation operation = part.form == EntryForm::names ? Operation::readdir : Operation::readdirplus;
+  Server& s = server(request);
+  std::optional<Entries> entries;
   respond(request, operation, [&]() -> Result<void> {
-    Forest& forest = server(request).forest();
-    if (!forest.is_unlisted(ino)) server(request).statistics().used();
-    const auto listing =
-        server(request).interruptible_requests().interruptible(request, [&] { return forest.list(ino); });
-    if (!listing) return {};
-    const Forest::Listing all = TRY(*listing);
-    DirectoryReply entries(request, size, form);
-    bool has_space = true;
-    if (offset < 1) has_space = entries.add(".", ino, NodeKind::directory, 1);
-    if (offset < 2 && has_space) has_space = entries.add("..", TRY(forest.parent(ino)), NodeKind::directory, 2);
-    std::string name;  // fuse_add_direntry needs a terminated string
-    for (auto i = static_cast<uint64_t>(std::max<off_t>(offset, 2)) - 2; has_space && i < all.count; ++i) {
-      const Node& child = all.tree->node(all.first + static_cast<uint32_t>(i));
-      name = child.name();
-      has_space = entries.add(name.c_str(), all.ino + i, child.kind, static_cast<off_t>(i + 3));
-    }
-    entries.reply();
+    if (!s.forest().is_unlisted(part.directory)) s.statistics().used();
+    auto read = s.interruptible_requests().interruptible(request, [&] { return s.directories().read(part); });
+    if (!read) return {};
+    entries = TRY(std::move(*read));
+    fuse_reply_buf(request, entries->bytes().data(), entries->bytes().size());
     return {};
   });
+  if (entries) s.directories().read_next(part, *entries);
 }
 
 void readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
-  list(request, ino, size, offset, EntryForm::names);
+  list(request, {ino, offset, size, EntryForm::names});
 }
 
 void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
-  list(request, ino, size, offset, EntryForm::attributes);
+  list(request, {ino, offset, size, EntryForm::attributes});
 }
 
 void statfs(fuse_req_t request, fuse_ino_t) {
@@ -553,8 +482,20 @@ struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   return out;
 }
 
+fuse_entry_param Server::entry_of(Ino ino, const Attributes& attributes) const {
+  fuse_entry_param entry{};
+  entry.ino = ino;
+  entry.attr = stat_of(ino, attributes);
+  entry.entry_timeout = kForever;
+  entry.attr_timeout = timeout_of(attributes);
+  return entry;
+}
+
 Server::Server(Forest& forest, Statistics& statistics, const SessionParams& params)
-    : forest_(forest), statistics_(statistics), params_(params) {}
+    : forest_(forest),
+      statistics_(statistics),
+      params_(params),
+      directories_(forest, [this](Ino ino, const Attributes& attributes) { return entry_of(ino, attributes); }) {}
 
 Server::~Server() = default;
 
@@ -562,8 +503,23 @@ Result<Server::HandlePtr> Server::open(Ino ino) {
   SourcePtr source = TRY(forest_.open(ino));
   if (params_.on_open) params_.on_open(ino);
   if (forest_.is_dynamic(ino)) return std::make_shared<Handle>(std::move(source), nullptr, Handle::Reads::uncounted);
-  auto inode = TRY(passthrough().open(ino, *source));
+  auto inode = TRY(passthrough().open(ino, *source, [&] { store_small(ino, *source); }));
   return std::make_shared<Handle>(std::move(source), std::move(inode), Handle::Reads::counted);
+}
+
+// Whatever fails here fails again, and is reported, when the kernel requests the bytes.
+void Server::store_small(Ino ino, const Source& source) {
+  const uint64_t size = source.size();
+  if (size == 0 || size > SmallFiles::kMaxSize || drops_pages() || !source.is_local()) return;
+  if (!small_files_.is_first_open(ino)) return;
+  std::array<std::byte, SmallFiles::kMaxSize> buffer;
+  const std::span<std::byte> bytes = std::span(buffer).first(size);
+  if (!read_exact(source, 0, bytes)) return;
+  SmallFiles::store(session_, ino, bytes);
+  statistics_.add_bytes_read(size);
+  if (prefetch() == nullptr) return;
+  prefetch()->begin_file(ino);
+  prefetch()->finish_file(ino);
 }
 
 uint64_t Server::add(HandlePtr handle) {

@@ -11,8 +11,10 @@
 #include <unordered_map>
 
 #include "base/os/memory.h"
+#include "fs/fuse/directory_reader.h"
 #include "fs/fuse/interrupts.h"
 #include "fs/fuse/session.h"
+#include "fs/fuse/small_files.h"
 
 namespace weightfs::fuse {
 
@@ -30,6 +32,9 @@ class Server {
   Server(Forest& forest, Statistics& statistics, const SessionParams& params);
   ~Server();
 
+  /// To be called before requests are served.
+  void start(fuse_session* session) { session_ = session; }
+
   Forest& forest() { return forest_; }
   Statistics& statistics() { return statistics_; }
   bool drops_pages() const { return params_.drop_pages; }
@@ -38,7 +43,10 @@ class Server {
   bool is_memory_short() const { return forest_.container_bytes() > available_memory() / 2; }
   Passthrough& passthrough() { return *params_.passthrough; }
   Prefetch* prefetch() { return params_.prefetch; }
+  DirectoryReader& directories() { return directories_; }
   struct stat stat_of(Ino ino, const Attributes& attributes) const;
+  /// For replies, which the kernel caches.
+  fuse_entry_param entry_of(Ino ino, const Attributes& attributes) const;
 
   /// An open file, until its release or the end of the session.
   class Handle;
@@ -54,9 +62,14 @@ class Server {
   void log(const Error& error);
 
  private:
+  void store_small(Ino ino, const Source& source);
+
   Forest& forest_;
   Statistics& statistics_;
   const SessionParams& params_;
+  fuse_session* session_ = nullptr;
+  SmallFiles small_files_;
+  DirectoryReader directories_;
   std::mutex mutex_;  // guards the rest
   std::set<std::string> logged_;
   std::unordered_map<uint64_t, HandlePtr> open_;

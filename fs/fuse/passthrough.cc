@@ -25,11 +25,12 @@ class Passthrough::OpenInode {
   OpenInode& operator=(const OpenInode&) = delete;
 
   // Chooses the tier for the first open file. The later ones wait, and examine the bytes again if they pass through.
-  Result<void> open(const Source& source) {
+  Result<void> open(const Source& source, const std::function<void()>& on_first) {
     const std::scoped_lock lock(choosing_);
     if (!is_chosen_) {
       tier_ = owner_.choose(source);
       is_chosen_ = true;
+      if (tier_.backing_id == 0 && on_first) on_first();
     } else if (tier_.backing_id != 0) {
       const auto file = source.open_whole_file();
       if (!file && file.error().code != Code::unsupported) return tl::unexpected(file.error());
@@ -122,7 +123,8 @@ std::array<unsigned long, 2> backing_file_commands() { return {kBackingOpen, kBa
 Passthrough::Passthrough(BackingFilesPtr files, std::string reason)
     : files_(std::move(files)), unavailable_(files_ == nullptr ? std::move(reason) : kNotMounted) {}
 
-Result<Passthrough::OpenInodePtr> Passthrough::open(Ino ino, const Source& source) {
+Result<Passthrough::OpenInodePtr> Passthrough::open(Ino ino, const Source& source,
+                                                    const std::function<void()>& on_first) {
   std::shared_ptr<OpenInode> inode;
   {
     const std::scoped_lock lock(mutex_);
@@ -130,7 +132,7 @@ Result<Passthrough::OpenInodePtr> Passthrough::open(Ino ino, const Source& sourc
     inode = known.lock();
     if (inode == nullptr) known = inode = std::make_shared<OpenInode>(*this, ino);
   }
-  TRY_VOID(inode->open(source));
+  TRY_VOID(inode->open(source, on_first));
   count(inode->tier());
   return inode;
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -78,8 +79,9 @@ class Passthrough {
   class OpenInode;
   using OpenInodePtr = std::shared_ptr<const OpenInode>;
 
-  /// The inode of a file that is being opened. Fails if it passes through already, and its bytes have changed.
-  Result<OpenInodePtr> open(Ino ino, const Source& source);
+  /// The inode of a file that is being opened. Fails if it passes through already, and its bytes have changed. If the
+  /// file does not pass through, `on_first` is called for the first open file, and the others wait until it returns.
+  Result<OpenInodePtr> open(Ino ino, const Source& source, const std::function<void()>& on_first = {});
   static const Tier& tier(const OpenInode& inode);
 
   /// Uses a device that is already mounted for the session, whose user data is a Server. Fails as fuse_session_mount().

@@ -285,6 +285,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& 
   Server s(forest, statistics, params);
   const ScopedSignalMask signal_mask(params.callbacks);
   const SessionPtr session = TRY(mounted_session(&s, params));
+  s.start(session.get());
   std::signal(SIGPIPE, SIG_IGN);  // standard error may be a closed pipe
   int ended = 0;
   bool never_answered = false;

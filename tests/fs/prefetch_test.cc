@@ -98,8 +98,9 @@ class RemoteDouble final : public Source {
 // A model of tensors in one file.
 class PrefetchTest : public testing::Test {
  protected:
-  // Tensors of these sizes, one after the other.
-  void mount(const std::vector<uint64_t>& sizes, Fetch fetch = Fetch::succeeds, PrefetchOptions options = {}) {
+  // Tensors of these sizes, one after the other; the first `local_count` of them are local.
+  void mount(const std::vector<uint64_t>& sizes, Fetch fetch = Fetch::succeeds, PrefetchOptions options = {},
+             size_t local_count = 0) {
     uint64_t all = 0;
     for (const uint64_t size : sizes) all += size;
     const auto file = std::make_shared<RemoteDouble>(all, requests, fetch);
@@ -107,10 +108,11 @@ class PrefetchTest : public testing::Test {
     model->format = "test";
     model->parts.push_back({"local", Later<SourcePtr>::of(local)});
     model->parts.push_back({"remote", Later<SourcePtr>::of(file)});
+    const SourcePtr memory = in_memory(std::string(local_count * sizes[0], 'm'));
     for (uint64_t i = 0, at = 0; i < sizes.size(); at += sizes[i++]) {
       Tensor tensor = make_tensor(name(i), "uint8", {0});
       tensor.shape = {sizes[i]};
-      tensor.source = slice(file, at, sizes[i]).value();
+      tensor.source = slice(i < local_count ? memory : SourcePtr(file), at, sizes[i]).value();
       model->tensors.push_back(tensor);
     }
     forest = std::make_unique<Forest>(lay_out(model, "/m.test", 0));
@@ -200,12 +202,40 @@ TEST_F(PrefetchTest, WindowGrowsWithEachTensorUpToItsLimit) {
 }
 
 TEST_F(PrefetchTest, WindowIsAtMostAQuarterOfTheCache) {
-  mount(std::vector<uint64_t>(20, kMiB), Fetch::succeeds, {.cache_size = 10 * kMiB});
+  mount(std::vector<uint64_t>(20, kMiB), Fetch::succeeds, {.cache_size = 8 * kMiB});
   read({0, 1, 2});
-  ASSERT_TRUE(requests.wait_for_bytes(5 * kMiB / 2));
+  ASSERT_TRUE(requests.wait_for_bytes(2 * kMiB));
   read(3);
-  ASSERT_TRUE(requests.wait_for_bytes(7 * kMiB / 2));
-  EXPECT_EQ(all_requests().back().second, 6 * kMiB + kMiB / 2);
+  ASSERT_TRUE(requests.wait_for_bytes(3 * kMiB));
+  EXPECT_EQ(all_requests().back().second, 6 * kMiB);
+}
+
+TEST_F(PrefetchTest, SmallTensorsAreRequestedTogether) {
+  constexpr uint64_t kSize = 64 << 10;
+  mount(std::vector<uint64_t>(400, kSize), Fetch::succeeds, {.cache_size = 32 * kMiB});  // a window of 8 MiB
+  for (size_t i = 0; i < 203; ++i) read(i);
+  ASSERT_TRUE(requests.wait_for_bytes(200 * kSize));
+  const auto all = all_requests();
+  EXPECT_LE(all.size(), 1 + 200 * kSize / (2 * kMiB));
+  for (const auto& [from, to] : all) EXPECT_GE(to - from, 2 * kMiB);
+}
+
+TEST_F(PrefetchTest, LocalTensorsAreSkipped) {
+  mount(std::vector<uint64_t>(20, 1000), Fetch::succeeds, {}, 10);
+  read({0, 1, 2});
+  EXPECT_TRUE(requests.wait_for_bytes(10'000));
+  EXPECT_THAT(all_requests(), ElementsAre(Pair(10'000, 20'000)));
+}
+
+TEST_F(PrefetchTest, ManyLocalTensorsAreSkippedAFewAtATime) {
+  mount(std::vector<uint64_t>(200, 1000), Fetch::succeeds, {}, 190);
+  size_t last = 0;
+  for (; requests.bytes() == 0 && last < 190; ++last) {
+    read(last);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GT(last, Prefetch::kMinRun);
+  EXPECT_THAT(all_requests(), ElementsAre(Pair(190'000, 200'000)));
 }
 
 TEST_F(PrefetchTest, TensorOutOfOrderCancelsTheDownload) {

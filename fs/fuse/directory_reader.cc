@@ -1,0 +1,103 @@
+#include "fs/fuse/directory_reader.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "fs/fuse/interrupts.h"
+
+namespace weightfs::fuse {
+namespace {
+
+// Of the functions that add an entry; libfuse does not use it.
+constexpr fuse_req_t kNoRequest = nullptr;
+
+// What the kernel needs to know of an entry without attributes.
+struct stat type_of(Ino ino, NodeKind kind) {
+  struct stat known {};
+  known.st_ino = ino;
+  known.st_mode = S_IFREG;
+  if (kind == NodeKind::directory || kind == NodeKind::tree) known.st_mode = S_IFDIR;
+  if (kind == NodeKind::link) known.st_mode = S_IFLNK;
+  return known;
+}
+
+}  // namespace
+
+bool Entries::added(size_t needed, off_t next) {
+  is_full_ = needed > size_ - used_;
+  if (is_full_) return false;
+  used_ += needed;
+  end_ = next;
+  return true;
+}
+
+bool Entries::add(const char* name, Ino ino, NodeKind kind, off_t next) {
+  const struct stat known = type_of(ino, kind);
+  return added(fuse_add_direntry(kNoRequest, bytes_.get() + used_, size_ - used_, name, &known, next), next);
+}
+
+bool Entries::add(const char* name, const fuse_entry_param& entry, off_t next) {
+  return added(fuse_add_direntry_plus(kNoRequest, bytes_.get() + used_, size_ - used_, name, &entry, next), next);
+}
+
+// Inode 0 means an entry without attributes: for `.` and `..`, and for files of unknown size.
+bool DirectoryReader::add(Entries& entries, EntryForm form, const char* name, Ino ino, NodeKind kind,
+                          off_t next) const {
+  if (form == EntryForm::names) return entries.add(name, ino, kind, next);
+  const bool is_child = next > 2;
+  if (const auto known = is_child ? forest_.known_attributes(ino) : std::nullopt)
+    return entries.add(name, entry_of_(ino, *known), next);
+  fuse_entry_param entry{};
+  entry.attr = type_of(ino, kind);
+  return entries.add(name, entry, next);
+}
+
+Result<Entries> DirectoryReader::make(const DirectoryPart& part) const {
+  const Forest::Listing all = TRY(forest_.list(part.directory));
+  Entries entries(part.size);
+  const auto add = [&](const char* name, Ino ino, NodeKind kind, off_t next) {
+    return this->add(entries, part.form, name, ino, kind, next);
+  };
+  bool has_space = true;
+  if (part.offset < 1) has_space = add(".", part.directory, NodeKind::directory, 1);
+  if (part.offset < 2 && has_space) has_space = add("..", TRY(forest_.parent(part.directory)), NodeKind::directory, 2);
+  std::string name;  // libfuse needs a terminated string
+  for (auto i = static_cast<uint64_t>(std::max<off_t>(part.offset, 2)) - 2; has_space && i < all.count; ++i) {
+    const Node& child = all.tree->node(all.first + static_cast<uint32_t>(i));
+    name = child.name();
+    has_space = add(name.c_str(), all.ino + i, child.kind, static_cast<off_t>(i + 3));
+  }
+  return entries;
+}
+
+Result<Entries> DirectoryReader::read(const DirectoryPart& part) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (part.offset > 0) continued_ = part.form;
+    if (next_ && next_->first == part) return std::move(std::exchange(next_, std::nullopt)->second);
+  }
+  return make(part);
+}
+
+void DirectoryReader::read_next(const DirectoryPart& part, const Entries& entries) noexcept {
+  if (!entries.is_full()) return;
+  try {
+    DirectoryPart next{part.directory, entries.end(), part.size, part.form};
+    if (part.offset == 0) {
+      const std::scoped_lock lock(mutex_);
+      next.form = continued_;
+    }
+    auto made = make(next);
+    if (!made) return;  // the request for it finds the reason
+    const std::scoped_lock lock(mutex_);
+    next_.emplace(next, std::move(*made));
+  } catch (const std::exception&) {
+    // Out of memory. The part is made when it is requested.
+  }
+}
+
+}  // namespace weightfs::fuse

@@ -1,0 +1,85 @@
+// The entries of directories in the form of READDIR and READDIRPLUS. The kernel requests a large directory part by
+// part; the next part is made while it processes the last one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "fs/forest.h"
+
+// Of libfuse.
+struct fuse_entry_param;
+
+namespace weightfs::fuse {
+
+enum class EntryForm { names, attributes };
+
+/// A part of a directory that the kernel requests. Offsets: 1 after `.`, 2 after `..`, 2 + k after the k-th child.
+struct DirectoryPart {
+  Ino directory;
+  off_t offset;
+  size_t size;  ///< the maximum, in bytes
+  EntryForm form;
+  bool operator==(const DirectoryPart&) const = default;
+};
+
+/// Entries for a reply.
+class Entries {
+ public:
+  explicit Entries(size_t size) : size_(size), bytes_(std::make_unique_for_overwrite<char[]>(size)) {}
+
+  std::span<const char> bytes() const { return {bytes_.get(), used_}; }
+  /// The offset after the last entry.
+  off_t end() const { return end_; }
+  /// Whether an entry did not fit.
+  bool is_full() const { return is_full_; }
+
+  /// False if it does not fit. The form of all entries is the same.
+  bool add(const char* name, Ino ino, NodeKind kind, off_t next);
+  bool add(const char* name, const fuse_entry_param& entry, off_t next);
+
+ private:
+  bool added(size_t needed, off_t next);
+
+  size_t size_;
+  std::unique_ptr<char[]> bytes_;
+  size_t used_ = 0;
+  off_t end_ = 0;
+  bool is_full_ = false;
+};
+
+/// Callable from any thread.
+class DirectoryReader {
+ public:
+  using EntryOf = std::function<fuse_entry_param(Ino ino, const Attributes& attributes)>;
+
+  DirectoryReader(Forest& forest, EntryOf entry_of) : forest_(forest), entry_of_(std::move(entry_of)) {}
+
+  /// The entries of a part. Fails as Forest::list().
+  Result<Entries> read(const DirectoryPart& part);
+
+  /// After the reply with the entries of `part`: makes the part that the kernel will probably request next.
+  void read_next(const DirectoryPart& part, const Entries& entries) noexcept;
+
+ private:
+  Result<Entries> make(const DirectoryPart& part) const;
+  bool add(Entries& entries, EntryForm form, const char* name, Ino ino, NodeKind kind, off_t next) const;
+
+  Forest& forest_;
+  const EntryOf entry_of_;
+  std::mutex mutex_;  // guards the rest
+  std::optional<std::pair<DirectoryPart, Entries>> next_;
+  // Of the last part that was not the first of its directory. The first has attributes; whether the others do depends
+  // on what the reader does with the names.
+  EntryForm continued_ = EntryForm::names;
+};
+
+}  // namespace weightfs::fuse
