@@ -9,6 +9,8 @@ from mounting import MountTestCase, Tensor, os, unittest
 from archives import DEFLATE, STORED, Zip
 
 LIMIT = 16 << 10  # bytes of a small file
+COUNT = 60  # files in each test
+FEW = 10  # READs of the statistics; a request is counted shortly after its reply
 
 
 def reads_of(mnt):
@@ -17,19 +19,17 @@ def reads_of(mnt):
 
 
 class CountedReads:
-    """The READs of a mount while it is entered, without those of the statistics."""
+    """The READs of a mount while it is entered, with FEW of the statistics."""
 
     def __init__(self, mnt):
         self.mnt = mnt
 
     def __enter__(self):
-        first = reads_of(self.mnt)
         self.before = reads_of(self.mnt)
-        self.own = self.before - first
         return self
 
     def __exit__(self, *_):
-        self.count = reads_of(self.mnt) - self.before - self.own
+        self.count = reads_of(self.mnt) - self.before
 
 
 class SmallFiles(MountTestCase):
@@ -42,29 +42,33 @@ class SmallFiles(MountTestCase):
 
     # semantics 7.11
     def test_files_up_to_the_limit_need_no_read(self):
-        tensors = self.tensors([1, 4095, 4096, 4097, LIMIT - 1, LIMIT])
+        tensors = self.tensors([1, 4095, 4096, 4097, LIMIT - 1, LIMIT] * (COUNT // 6))
         mnt = self.mount(self.sample(tensors=tensors))
         with CountedReads(mnt) as reads:
             for tensor in tensors:
                 self.check(f"{mnt}/tensors/{tensor.name}", tensor.data)
-            for tensor in tensors[:4]:
+            for tensor in tensors:
+                if len(tensor.data) > LIMIT - 128:  # of the header of the .npy file
+                    continue
                 with open(f"{mnt}/npy/{tensor.name}.npy", "rb") as file:
                     self.assertTrue(file.read().endswith(tensor.data))
-        self.assertEqual(reads.count, 0)
+        self.assertLess(reads.count, FEW)
 
     def test_larger_files_are_read_on_request(self):
-        tensors = self.tensors([LIMIT + 1])
+        tensors = self.tensors([LIMIT + 1] * COUNT)
         mnt = self.mount(self.sample(tensors=tensors))
-        with CountedReads(mnt) as opened, open(f"{mnt}/tensors/t0", "rb"):
-            pass
-        self.assertEqual(opened.count, 0)
+        with CountedReads(mnt) as opened:
+            for tensor in tensors:
+                os.close(os.open(f"{mnt}/tensors/{tensor.name}", os.O_RDONLY))
+        self.assertLess(opened.count, FEW)
         with CountedReads(mnt) as reads:
-            self.check(f"{mnt}/tensors/t0", tensors[0].data)
-        self.assertGreater(reads.count, 0)
+            for tensor in tensors:
+                self.check(f"{mnt}/tensors/{tensor.name}", tensor.data)
+        self.assertGreaterEqual(reads.count, COUNT)
 
     def test_members_of_an_archive_need_no_read(self):
-        members = {f"{method}-{size}": (method, random.Random(size).randbytes(size))
-                   for method in (STORED, DEFLATE) for size in (10, 5000, LIMIT)}
+        members = {f"{method}-{i}": (method, random.Random(i).randbytes((10, 5000, LIMIT)[i % 3]))
+                   for method in (STORED, DEFLATE) for i in range(COUNT // 2)}
         path = self.path("m.zip")
         archive = Zip(path)
         for name, (method, data) in members.items():
@@ -74,7 +78,7 @@ class SmallFiles(MountTestCase):
         with CountedReads(mnt) as reads:
             for name, (_, data) in members.items():
                 self.check(f"{mnt}/files/{name}", data)
-        self.assertEqual(reads.count, 0)
+        self.assertLess(reads.count, FEW)
 
     def test_evicted_pages_are_requested(self):
         tensors = self.tensors([LIMIT])
@@ -83,8 +87,10 @@ class SmallFiles(MountTestCase):
             self.assertEqual(file.read(), tensors[0].data)
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             with CountedReads(mnt) as reads:
-                self.assertEqual(os.pread(file.fileno(), LIMIT, 0), tensors[0].data)
-            self.assertGreater(reads.count, 0)
+                for _ in range(COUNT):
+                    self.assertEqual(os.pread(file.fileno(), LIMIT, 0), tensors[0].data)
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            self.assertGreaterEqual(reads.count, COUNT)
 
     # An open waits for the pages of its file, which the reads of others lock.
     def test_threads_open_read_map_and_evict_the_same_files(self):
