@@ -268,10 +268,10 @@ std::string component(std::string_view raw, std::string_view suffix, Percent per
 }
 
 bool path_less(std::string_view a, std::string_view b) {
-  const size_t common = std::min(a.size(), b.size());
-  size_t i = 0;
-  while (i < common && a[i] == b[i]) ++i;
-  return i < common ? rank(a[i]) < rank(b[i]) : a.size() < b.size();
+  const size_t longer = std::max(a.size(), b.size());
+  for (size_t at = 0; at < longer; at += sizeof(uint64_t))
+    if (const uint64_t in_a = ranks(a, at), in_b = ranks(b, at); in_a != in_b) return in_a < in_b;
+  return false;
 }
 
 namespace {

@@ -88,7 +88,7 @@ void TreeBuilder::set_modified(Time modified) { tree_->modified_ = modified; }
 void TreeBuilder::set_container_bytes(uint64_t bytes) { contents().container_bytes = bytes; }
 
 void TreeBuilder::add(std::string_view path, NodeKind kind, size_t first) {
-  sorted_ = false;
+  is_sorted_ = is_sorted_ && (leaves_.empty() || path_less(leaves_.back().path, path));
   nodes_.reset();
   leaves_.push_back({path, kind, static_cast<uint32_t>(first)});
 }
@@ -189,11 +189,10 @@ TreeBuilder::Leaf TreeBuilder::leaf(size_t i) const {
 }
 
 void TreeBuilder::sort_leaves() {
-  const auto less = [](const Leaf& a, const Leaf& b) { return path_less(a.path, b.path); };
-  // Members of an archive are sorted already, which a sort would not notice.
-  if (!sorted_ && !std::is_sorted(leaves_.begin(), leaves_.end(), less))
-    std::stable_sort(leaves_.begin(), leaves_.end(), less);
-  sorted_ = true;
+  if (is_sorted_) return;
+  std::stable_sort(leaves_.begin(), leaves_.end(),
+                   [](const Leaf& a, const Leaf& b) { return path_less(a.path, b.path); });
+  is_sorted_ = true;
 }
 
 // The number of nodes of the sorted leaves, without the root: for each leaf, the components that the previous leaf

@@ -199,7 +199,7 @@ class TreeBuilder {
   std::vector<NamedPath> tensors_;  // sorted; a million take less memory than their leaves
   StringArena texts_;               // of the tree
   uint64_t kept_ = 0;               // bytes of kept paths that have not been charged yet
-  bool sorted_ = false;             // the leaves
+  bool is_sorted_ = true;           // whether the leaves are, as the members of most archives
   std::optional<uint64_t> nodes_;   // of count_nodes(); reset by add()
 };
 
