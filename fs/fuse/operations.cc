@@ -542,7 +542,7 @@ void Server::close(uint64_t handle) {
 
 void Server::log(const Error& error) {
   constexpr size_t kMaxLoggedErrors = 1000;
-  if (error.code == Code::not_found || !params_.log) return;
+  if (error.code == Code::not_found || is_ending_ || !params_.log) return;
   const std::scoped_lock lock(mutex_);
   if (logged_.size() < kMaxLoggedErrors && logged_.insert(error.message).second) params_.log(error.message);
 }

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,8 @@ class Server {
 
   /// To be called before requests are served.
   void start(fuse_session* session) { session_ = session; }
+  /// To be called before pending requests are cancelled: their errors are not logged.
+  void end() { is_ending_ = true; }
 
   Forest& forest() { return forest_; }
   Statistics& statistics() { return statistics_; }
@@ -68,6 +71,7 @@ class Server {
   Statistics& statistics_;
   const SessionParams& params_;
   fuse_session* session_ = nullptr;
+  std::atomic<bool> is_ending_ = false;
   SmallFiles small_files_;
   DirectoryReader directories_;
   std::mutex mutex_;  // guards the rest

@@ -88,7 +88,8 @@ class ScopedSignalMask {
 class MountMonitor {
  public:
   /// Constructed in the thread that will run the loop, with the signals blocked.
-  MountMonitor(const SessionParams& params, fuse_session* session) : params_(params), session_(session) {
+  MountMonitor(Server& s, const SessionParams& params, fuse_session* session)
+      : server_(s), params_(params), session_(session) {
     struct sigaction wake {};
     wake.sa_handler = [](int) {};  // not SIG_IGN, and no SA_RESTART: it has to interrupt the loop
     ::sigaction(kWake, &wake, nullptr);
@@ -181,6 +182,7 @@ class MountMonitor {
   void end() {
     std::unique_lock lock(mutex_);
     if (loop_ended_) return;
+    server_.end();
     if (params_.callbacks.on_end) params_.callbacks.on_end();
     fuse_session_exit(session_);
     const auto limit = std::chrono::steady_clock::now() + kShutdownTimeout;
@@ -192,6 +194,7 @@ class MountMonitor {
     if (params_.callbacks.on_stuck) params_.callbacks.on_stuck();
   }
 
+  Server& server_;
   const SessionParams& params_;
   fuse_session* session_;
   const pthread_t loop_ = ::pthread_self();
@@ -290,7 +293,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& 
   int ended = 0;
   bool never_answered = false;
   try {
-    const MountMonitor monitor(params, session.get());
+    const MountMonitor monitor(s, params, session.get());
     ended = serve_requests(session.get(), worker_limits());
     if (ended == kNoThread) {
       end_connection(session.get(), params);

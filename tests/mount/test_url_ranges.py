@@ -8,7 +8,7 @@ import time
 import unittest
 
 from hostile import Server, correct, responds, tag_of
-from mounting import WEIGHTFS, run
+from mounting import WEIGHTFS, run, until
 from public_network import in_network
 from test_archives import noise
 from test_fetching import LIMIT_S, HostileTestCase
@@ -173,6 +173,18 @@ class Mounted(RangeTestCase):
             "weak-tag": Case(part(count=100_000), part(ETag='W/"weak"'), **changed),
             "date-instead-of-tag": Case(part(count=100_000), part(ETag="", Last_Modified="Thu, 01 Jan 1970 00:00:00 GMT"), **changed),
         })
+
+
+class Ending(RangeTestCase):
+    def test_read_that_the_end_of_the_mount_cancels_is_not_logged(self):
+        for name, script in {"hangs": always(lambda request: request.hang()), "hangs-after-the-head": hangs_after_the_head}.items():
+            with self.subTest(name):
+                _, urls = self.publish({name: Case(script)})
+                process, point = self.foreground(*urls, at=name)
+                reader = self.start_reader(os.path.join(point, "tensors", f"layer.{TARGET}"))
+                until(lambda: self.ranges(name), "no request")
+                self.assertEqual(self.end(process), [])
+                self.assertNotEqual(self.result_of(reader)[1], None)
 
 
 class Retries(RangeTestCase):
