@@ -10,8 +10,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -263,6 +266,57 @@ TEST_F(PassthroughTest, ConcurrentOpensAgree) {
   EXPECT_EQ(record_.opened, 1U);
   inodes.clear();
   EXPECT_TRUE(record_.open.empty());
+}
+
+TEST_F(PassthroughTest, FileThatPassesHasNoFirstOpenAtTheServer) {
+  init(kInitPassthrough);
+  int calls = 0;
+  const auto inode = passthrough_.open(ino_, *source_, [&] { ++calls; });
+  EXPECT_TRUE(inode.has_value());
+  EXPECT_EQ(calls, 0);
+}
+
+TEST(Passthrough, FirstOpenOfAnInodeIsAnnouncedOnce) {
+  Passthrough passthrough(nullptr, "off");
+  const FakeSource source;
+  int calls = 0;
+  const auto count = [&] { ++calls; };
+  auto first = passthrough.open(1, source, count).value();
+  auto second = passthrough.open(1, source, count).value();
+  EXPECT_EQ(calls, 1);
+  first.reset();
+  EXPECT_TRUE(passthrough.open(1, source, count).has_value());
+  EXPECT_EQ(calls, 1) << "the second is open";
+  second.reset();
+  EXPECT_TRUE(passthrough.open(1, source, count).has_value());
+  EXPECT_EQ(calls, 2);
+}
+
+// A reply to an open file would permit reads, whose pages the first one waits for.
+TEST(Passthrough, OtherOpensOfAnInodeWaitForTheFirst) {
+  Passthrough passthrough(nullptr, "off");
+  const FakeSource source;
+  std::promise<void> begun, finished;
+  std::atomic<bool> is_second_open = false;
+  Passthrough::OpenInodePtr inode;
+  std::thread first([&] {
+    inode = passthrough
+                .open(1, source,
+                      [&] {
+                        begun.set_value();
+                        finished.get_future().wait();
+                      })
+                .value();
+  });
+  begun.get_future().wait();
+  std::thread second([&] { is_second_open = passthrough.open(1, source).has_value(); });
+  EXPECT_TRUE(passthrough.open(2, source).has_value()) << "another inode does not wait";
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(is_second_open);
+  finished.set_value();
+  first.join();
+  second.join();
+  EXPECT_TRUE(is_second_open);
 }
 
 TEST(Passthrough, WithoutBackingFilesTheReasonIsTheGivenOne) {
