@@ -44,23 +44,26 @@ bool Entries::add(const char* name, const fuse_entry_param& entry, off_t next) {
   return added(fuse_add_direntry_plus(kNoRequest, bytes_.get() + used_, size_ - used_, name, &entry, next), next);
 }
 
-// Inode 0 means an entry without attributes: for `.` and `..`, and for files of unknown size.
-bool DirectoryReader::add(Entries& entries, EntryForm form, const char* name, Ino ino, NodeKind kind,
-                          off_t next) const {
-  if (form == EntryForm::names) return entries.add(name, ino, kind, next);
-  const bool is_child = next > 2;
-  if (const auto known = is_child ? forest_.known_attributes(ino) : std::nullopt)
-    return entries.add(name, entry_of_(ino, *known), next);
-  fuse_entry_param entry{};
-  entry.attr = type_of(ino, kind);
-  return entries.add(name, entry, next);
+// Nothing for files of unknown size.
+std::optional<fuse_entry_param> DirectoryReader::attributes_of(Ino ino) const {
+  const auto known = forest_.known_attributes(ino);
+  return known ? std::optional(entry_of_(ino, *known)) : std::nullopt;
 }
 
-Result<Entries> DirectoryReader::make(const DirectoryPart& part) const {
+Result<Entries> DirectoryReader::make(const DirectoryPart& part) {
   const Forest::Listing all = TRY(forest_.list(part.directory));
+  const bool files_have_attributes = part.offset > 0 || are_attributes_used();
+  if (!files_have_attributes) without_attributes_ = part.directory;
   Entries entries(part.size);
   const auto add = [&](const char* name, Ino ino, NodeKind kind, off_t next) {
-    return this->add(entries, part.form, name, ino, kind, next);
+    if (part.form == EntryForm::names) return entries.add(name, ino, kind, next);
+    const bool is_child = next > 2;
+    const bool is_directory = kind == NodeKind::directory || kind == NodeKind::tree;  // readers enter it
+    const bool has_attributes = is_child && (is_directory || files_have_attributes);
+    fuse_entry_param without{};  // inode 0
+    without.attr = type_of(ino, kind);
+    const auto known = has_attributes ? attributes_of(ino) : std::nullopt;
+    return entries.add(name, known.value_or(without), next);
   };
   bool has_space = true;
   if (part.offset < 1) has_space = add(".", part.directory, NodeKind::directory, 1);
@@ -75,22 +78,24 @@ Result<Entries> DirectoryReader::make(const DirectoryPart& part) const {
 }
 
 Result<Entries> DirectoryReader::read(const DirectoryPart& part) {
+  // The kernel requests the later parts with attributes if names of the first were looked up.
+  if (part.offset > 0) attributes_used_ = part.form == EntryForm::attributes ? Clock::now() : Clock::time_point();
   {
     const std::scoped_lock lock(mutex_);
-    if (part.offset > 0) continued_ = part.form;
     if (next_ && next_->first == part) return std::move(std::exchange(next_, std::nullopt)->second);
   }
   return make(part);
+}
+
+void DirectoryReader::looked_up(Ino directory) {
+  if (directory == without_attributes_) attributes_used_ = Clock::now();
 }
 
 void DirectoryReader::read_next(const DirectoryPart& part, const Entries& entries) noexcept {
   if (!entries.is_full()) return;
   try {
     DirectoryPart next{part.directory, entries.end(), part.size, part.form};
-    if (part.offset == 0) {
-      const std::scoped_lock lock(mutex_);
-      next.form = continued_;
-    }
+    if (part.offset == 0) next.form = are_attributes_used() ? EntryForm::attributes : EntryForm::names;
     auto made = make(next);
     if (!made) return;  // the request for it finds the reason
     const std::scoped_lock lock(mutex_);

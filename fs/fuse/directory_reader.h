@@ -1,9 +1,15 @@
 // The entries of directories in the form of READDIR and READDIRPLUS. The kernel requests a large directory part by
 // part; the next part is made while it processes the last one.
+//
+// It requests the first part of each directory with attributes, and makes an inode for each entry that has them. That
+// takes longer than all the rest, and find(1) and ls(1) use names only. So the files of a first part have attributes
+// only if readers use them: if names of the last directory were looked up.
 #pragma once
 
 #include <sys/types.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -60,26 +66,32 @@ class Entries {
 class DirectoryReader {
  public:
   using EntryOf = std::function<fuse_entry_param(Ino ino, const Attributes& attributes)>;
+  static constexpr std::chrono::seconds kRecent{1};  ///< so long a use of attributes is remembered
 
   DirectoryReader(Forest& forest, EntryOf entry_of) : forest_(forest), entry_of_(std::move(entry_of)) {}
 
   /// The entries of a part. Fails as Forest::list().
   Result<Entries> read(const DirectoryPart& part);
 
+  /// A name of the directory is looked up.
+  void looked_up(Ino directory);
+
   /// After the reply with the entries of `part`: makes the part that the kernel will probably request next.
   void read_next(const DirectoryPart& part, const Entries& entries) noexcept;
 
  private:
-  Result<Entries> make(const DirectoryPart& part) const;
-  bool add(Entries& entries, EntryForm form, const char* name, Ino ino, NodeKind kind, off_t next) const;
+  using Clock = std::chrono::steady_clock;
+
+  bool are_attributes_used() const { return Clock::now() - attributes_used_.load() < kRecent; }
+  Result<Entries> make(const DirectoryPart& part);
+  std::optional<fuse_entry_param> attributes_of(Ino ino) const;
 
   Forest& forest_;
   const EntryOf entry_of_;
-  std::mutex mutex_;  // guards the rest
+  std::atomic<Clock::time_point> attributes_used_ = Clock::time_point();  // by a reader, as far as it is known
+  std::atomic<Ino> without_attributes_ = 0;  // the last directory whose files were listed without them
+  std::mutex mutex_;                         // guards the rest
   std::optional<std::pair<DirectoryPart, Entries>> next_;
-  // Of the last part that was not the first of its directory. The first has attributes; whether the others do depends
-  // on what the reader does with the names.
-  EntryForm continued_ = EntryForm::names;
 };
 
 }  // namespace weightfs::fuse

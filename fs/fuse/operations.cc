@@ -250,6 +250,7 @@ fuse_entry_param unsized_entry(const Server& s, Ino ino, const Attributes& attri
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   respond(request, Operation::lookup, [&]() -> Result<void> {
     Server& s = server(request);
+    s.directories().looked_up(parent);
     const auto ino = s.interruptible_requests().interruptible(request, [&] { return s.forest().lookup(parent, name); });
     if (!ino) return {};
     const bool is_own_file = s.forest().is_unlisted(parent) || (*ino && s.forest().is_unlisted(**ino));

@@ -216,6 +216,23 @@ class FileSystemBehavior(MountTestCase):
                 self.assertLessEqual(again["open"], opens + own)
                 self.assertLessEqual(sum(again.values()), 2 * opens + own, again)
 
+    # semantics 7.12
+    def test_names_are_listed_without_inodes(self):
+        directories, count = 20, 50
+        tensors = [Tensor(f"d{i}/t{j}", "int8", (1,), b"x") for i in range(directories) for j in range(count)]
+        mnt = self.mount(self.sample(tensors=tensors))
+        self.requests_during(mnt, "find", f"{mnt}/tensors")
+        # The kernel has the attributes of directories only.
+        looked_up = self.requests_during(mnt, "stat", *(f"{mnt}/tensors/d{i}/t{j}" for i in range(5) for j in range(count)))
+        self.assertGreaterEqual(looked_up["lookup"], 5 * count)
+
+    def test_attributes_are_listed_after_the_first_directory(self):
+        directories, count, own = 20, 50, 20
+        tensors = [Tensor(f"d{i}/t{j}", "int8", (1,), b"x") for i in range(directories) for j in range(count)]
+        mnt = self.mount(self.sample(tensors=tensors))
+        walk = self.requests_during(mnt, "ls", "-lR", f"{mnt}/tensors")
+        self.assertLessEqual(walk["lookup"] + walk["getattr"], 2 * count + own, "of the first directory")
+
     def test_common_tools_work(self):
         mnt = self.mount(self.sample())
         subprocess.run(["cp", "-r", mnt, self.path("copy")], check=True)
