@@ -78,8 +78,9 @@ Result<Entries> DirectoryReader::make(const DirectoryPart& part) {
 }
 
 Result<Entries> DirectoryReader::read(const DirectoryPart& part) {
-  // The kernel requests the later parts with attributes if names of the first were looked up.
-  if (part.offset > 0) attributes_used_ = part.form == EntryForm::attributes ? Clock::now() : Clock::time_point();
+  if (part.offset > 0) later_form_ = part.form;
+  // The kernel requests a later part with attributes if names of the part before were looked up.
+  if (part.offset > 0 && part.form == EntryForm::attributes) attributes_used_ = Clock::now();
   {
     const std::scoped_lock lock(mutex_);
     if (next_ && next_->first == part) return std::move(std::exchange(next_, std::nullopt)->second);
@@ -95,7 +96,7 @@ void DirectoryReader::read_next(const DirectoryPart& part, const Entries& entrie
   if (!entries.is_full()) return;
   try {
     DirectoryPart next{part.directory, entries.end(), part.size, part.form};
-    if (part.offset == 0) next.form = are_attributes_used() ? EntryForm::attributes : EntryForm::names;
+    if (part.offset == 0) next.form = later_form_;
     auto made = make(next);
     if (!made) return;  // the request for it finds the reason
     const std::scoped_lock lock(mutex_);

@@ -89,8 +89,9 @@ class DirectoryReader {
   Forest& forest_;
   const EntryOf entry_of_;
   std::atomic<Clock::time_point> attributes_used_ = Clock::time_point();  // by a reader, as far as it is known
-  std::atomic<Ino> without_attributes_ = 0;  // the last directory whose files were listed without them
-  std::mutex mutex_;                         // guards the rest
+  std::atomic<EntryForm> later_form_ = EntryForm::names;  // of the last part that was not the first of its directory
+  std::atomic<Ino> without_attributes_ = 0;               // the last directory whose files were listed without them
+  std::mutex mutex_;                                      // guards the rest
   std::optional<std::pair<DirectoryPart, Entries>> next_;
 };
 

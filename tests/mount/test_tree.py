@@ -229,9 +229,10 @@ class FileSystemBehavior(MountTestCase):
     def test_attributes_are_listed_after_the_first_directory(self):
         directories, count, own = 20, 50, 20
         tensors = [Tensor(f"d{i}/t{j}", "int8", (1,), b"x") for i in range(directories) for j in range(count)]
-        mnt = self.mount(self.sample(tensors=tensors))
-        walk = self.requests_during(mnt, "ls", "-lR", f"{mnt}/tensors")
-        self.assertLessEqual(walk["lookup"] + walk["getattr"], 2 * count + own, "of the first directory")
+        for walk in (("ls", "-lR"), ("du", "-a")):
+            mnt = self.mount(self.sample(tensors=tensors), at=walk[0])
+            requests = self.requests_during(mnt, *walk, f"{mnt}/tensors")
+            self.assertLessEqual(requests["lookup"] + requests["getattr"], 2 * count + own, f"{walk}: of the first directory")
 
     def test_common_tools_work(self):
         mnt = self.mount(self.sample())

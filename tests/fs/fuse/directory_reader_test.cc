@@ -119,7 +119,7 @@ TEST_F(DirectoryReaderTest, SecondPartHasTheFormOfTheLastOne) {
   reader.read_next(first, entries);
   size_t before = entries_with_attributes;
   EXPECT_TRUE(reader.read({first.directory, entries.end(), kSize, EntryForm::attributes}).has_value());
-  EXPECT_EQ(entries_with_attributes, before);
+  EXPECT_EQ(entries_with_attributes, before) << "was made";
   EXPECT_TRUE(reader.read({first.directory, 500, kSize, EntryForm::names}).has_value());
   entries = reader.read(first).value();
   before = entries_with_attributes;
@@ -138,12 +138,15 @@ TEST_F(DirectoryReaderTest, FilesHaveAttributesInTheFirstPartIfNamesOfTheLastDir
   EXPECT_GT(attributes_in_first_part("b"), 10u) << "nothing is looked up any more";
 }
 
-TEST_F(DirectoryReaderTest, LaterPartShowsWhetherAttributesAreUsed) {
+// Some readers list a whole directory before they use its names.
+TEST_F(DirectoryReaderTest, LaterPartCanShowThatAttributesAreUsedButNotThatTheyAreNot) {
   const Ino a = forest.resolve("a").value();
+  EXPECT_TRUE(reader.read({a, 100, kSize, EntryForm::names}).has_value());
+  EXPECT_EQ(attributes_in_first_part("b"), 0u);
   EXPECT_TRUE(reader.read({a, 100, kSize, EntryForm::attributes}).has_value());
   EXPECT_GT(attributes_in_first_part("b"), 10u);
   EXPECT_TRUE(reader.read({a, 100, kSize, EntryForm::names}).has_value());
-  EXPECT_EQ(attributes_in_first_part("b"), 0u);
+  EXPECT_GT(attributes_in_first_part("b"), 10u);
 }
 
 TEST_F(DirectoryReaderTest, UseOfAttributesIsForgotten) {
