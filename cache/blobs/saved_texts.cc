@@ -16,10 +16,8 @@ Result<void> write_text(StoreCore& store, const std::string& key, std::string_vi
   auto acquired = TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store.stop_token()));
   if (acquired.partial) {
     TRY_VOID(acquired.partial->reserve(text.size(), store::Eviction::allowed));
-    TRY_VOID(acquired.partial->write(0, std::as_bytes(std::span(text))));
-    store::BlockSums sums;
-    sums.add(std::as_bytes(std::span(text)));
-    TRY(acquired.partial->publish(digest, text.size(), std::move(sums)));
+    TRY_VOID(acquired.partial->write(std::as_bytes(std::span(text))));
+    TRY(acquired.partial->publish(digest));
   }
   return backend.save_digest(store::DigestOf::cached, "text " + key, digest);
 }

@@ -267,8 +267,8 @@ Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present, uint64_t 
     entries.resize(static_cast<size_t>(count));
     TRY_VOID(read_fully(file_->number(), entry_offset(block), std::as_writable_bytes(std::span(entries))));
     for (const Entry& entry : entries) {
-      const bool present = is_present(entry) && (block >= compared_end || end_of_checked({block, block + 1}) > block ||
-                                                 TRY(check(block, entry[0])));
+      const bool present =
+          is_present(entry) && (block >= compared_end || checked_.contains(block) || TRY(check(block, entry[0])));
       if (present != of_present) return block;
       ++block;
     }
@@ -308,22 +308,14 @@ Result<bool> BlockFile::check(uint64_t block, uint32_t crc) {
 }
 
 // The end of the first blocks whose checksums were compared.
-uint64_t BlockFile::end_of_checked(Blocks within) {
-  const std::scoped_lock lock(mutex_);
+uint64_t BlockFile::end_of_checked(Blocks within) const {
   uint64_t block = within.first;
-  while (block < within.last && is_checked(block)) ++block;
+  while (block < within.last && checked_.contains(block)) ++block;
   return block;
 }
 
-// Called with the lock.
-bool BlockFile::is_checked(uint64_t block) const {
-  const auto group = checked_.find(block / kGroup);
-  return group != checked_.end() && group->second[block % kGroup];
-}
-
 void BlockFile::set_checked(Blocks blocks) {
-  const std::scoped_lock lock(mutex_);
-  for (uint64_t block = blocks.first; block < blocks.last; ++block) checked_[block / kGroup][block % kGroup] = true;
+  for (uint64_t block = blocks.first; block < blocks.last; ++block) checked_.add(block);
 }
 
 bool BlockFile::set_lock(short type, Blocks blocks) const {

@@ -11,14 +11,10 @@
 // eviction (a lock of the first byte), and has the space for all blocks.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <bitset>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +22,7 @@
 #include "base/digest.h"
 #include "base/os/descriptor.h"
 #include "base/result.h"
+#include "cache/store/block_set.h"
 
 namespace weightfs::store {
 
@@ -139,7 +136,7 @@ class BlockFile {
 
  private:
   BlockFile(SharedDescriptor file, uint64_t size, Space space, bool is_linked)
-      : file_(std::move(file)), size_(size), space_(std::move(space)), is_linked_(is_linked) {}
+      : file_(std::move(file)), size_(size), space_(std::move(space)), is_linked_(is_linked), checked_(block_count()) {}
 
   using Entry = std::array<uint32_t, 2>;  // of a block in the map
 
@@ -149,20 +146,16 @@ class BlockFile {
   Result<uint64_t> compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
                            std::span<const std::byte> bytes);
   Result<bool> check(uint64_t block, uint32_t crc);
-  uint64_t end_of_checked(Blocks within);
-  bool is_checked(uint64_t block) const;
+  uint64_t end_of_checked(Blocks within) const;
   void set_checked(Blocks blocks);
-
-  static constexpr uint64_t kGroup = 4096;  // blocks per bitset
 
   SharedDescriptor file_;
   const uint64_t size_;
   const Space space_;
   const bool is_linked_;  // not a temporary file
   std::atomic<bool> is_held_ = false;
-  std::atomic<uint64_t> complete_until_ = 0;         // the map has all blocks before this one
-  std::mutex mutex_;                                 // guards the rest
-  std::map<uint64_t, std::bitset<kGroup>> checked_;  // blocks whose checksum was compared, by group
+  std::atomic<uint64_t> complete_until_ = 0;  // the map has all blocks before this one
+  BlockSet checked_;                          // blocks whose checksum was compared
 };
 
 using BlockFilePtr = std::shared_ptr<BlockFile>;
