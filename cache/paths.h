@@ -116,7 +116,7 @@ using EnableVerity = std::function<bool(int fd)>;
 /// Whether the file system of a store has fs-verity: tries to enable it for an empty file.
 bool has_fs_verity(const Folders& folders, const EnableVerity& enable);
 
-/// Whether `name` in `folder` is the file open as `fd`.
+/// Whether `name` in `folder` is the file open as `fd`. False with errno set: ENOENT if it is another one.
 bool is_same_file(const Descriptor& folder, const std::string& name, int fd);
 
 /// The target of a symbolic link, at most 128 bytes of it.

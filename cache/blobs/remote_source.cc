@@ -381,7 +381,7 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
   TRY_VOID(file->flush());
   const auto until = std::chrono::steady_clock::now() + kMaxClaimWait;
   std::unique_lock lock(mutex_);
-  std::unique_ptr<BlockFile::Claim> claim;
+  BlockFile::Claim claim;
   while (claim == nullptr) {
     reap();
     const bool is_idle = std::none_of(transfers_.begin(), transfers_.end(),

@@ -58,17 +58,14 @@ class BlockFile {
   static Result<std::shared_ptr<BlockFile>> open(SharedDescriptor file, uint64_t size, std::string_view identity,
                                                  Space space);
 
-  /// Removes the file `name` in `folder`, open as `fd`, which open() refused. Waits if it is just being published: then
-  /// it has another name.
-  static void discard(const Descriptor& folder, const std::string& name, int fd);
-
   /// Makes it the blob `to_name` in `to`: its blocks without the map. False with errno set on failure; ENOENT if it is
   /// not `name` in `folder` any more.
   bool publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to, const std::string& to_name);
 
-  /// Whether the file open as `fd` is removed although a process holds it.
+  /// Whether a file is removed although a process holds it.
   enum class Held { keep, remove };
-  /// Removes the file `name` in `folder`, open as `fd`. False with errno set on failure: EBUSY if a process holds it.
+  /// Removes the file `name` in `folder`, open as `fd`. False with errno set on failure: EBUSY if a process holds it,
+  /// ENOENT if it has another name, as a published one. `remove` waits while it is just being published.
   static bool evict(const Descriptor& folder, const std::string& name, int fd, Held held);
   /// Whether a process holds the file open as `fd`.
   static bool is_held(int fd);
@@ -114,19 +111,9 @@ class BlockFile {
 
   /// The right to write blocks: no other process or thread has it at the same time. Ends with the object, and with the
   /// process.
-  class Claim {
-   public:
-    Claim(std::shared_ptr<BlockFile> file, Blocks blocks) : file_(std::move(file)), blocks_(blocks) {}
-    ~Claim();
-    Claim(const Claim&) = delete;
-    Claim& operator=(const Claim&) = delete;
-
-   private:
-    std::shared_ptr<BlockFile> file_;
-    Blocks blocks_;
-  };
+  using Claim = std::shared_ptr<const void>;
   /// Null if a process has a claim to one of the blocks. Claims of one object must not overlap.
-  static std::unique_ptr<Claim> claim(const std::shared_ptr<BlockFile>& file, Blocks blocks);
+  static Claim claim(const std::shared_ptr<BlockFile>& file, Blocks blocks);
 
   /// Whether the map has all blocks; their bytes are not compared.
   Result<bool> is_complete();

@@ -73,10 +73,8 @@ class DiskPartialBlob final : public PartialBlob {
     if (::fsync(file_->number()) != 0) return failure(io_error(folders_->top));
     const auto move = [&](const std::string& to) {
       const Descriptor& making = *folders_->making;
-      if (is_same_file(making, file_name_, file_->number()))
-        return ::renameat(making.number(), file_name_.c_str(), folders_->blobs->number(), to.c_str()) == 0;
-      errno = ENOENT;
-      return false;
+      return is_same_file(making, file_name_, file_->number()) &&
+             ::renameat(making.number(), file_name_.c_str(), folders_->blobs->number(), to.c_str()) == 0;
     };
     BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, digest, std::move(sums_), move));
     if (list_ != nullptr) list_->publish(digest);
@@ -217,7 +215,7 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& 
     ::futimens(fd, times);  // of last use, for eviction
     auto blocks = BlockFile::open(file, size, *identity, space);
     if (blocks || blocks.error().code != Code::not_found || attempt == kMaxAttempts) return blocks;
-    BlockFile::discard(*folders->root, path, fd);
+    std::ignore = BlockFile::evict(*folders->root, path, fd, BlockFile::Held::remove);
   }
 }
 

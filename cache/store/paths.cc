@@ -126,7 +126,7 @@ Result<bool> add_pin(const Folders& folders, const Digest& digest) {
   ::mkdirat(folders.root->number(), "pins", 0700);  // a failure shows when it is opened
   const SharedDescriptor folder = TRY(open_pins(folders));
   const Descriptor pin(::openat(folder->number(), digest.hex().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (pin.number() >= 0) return true;
+  if (pin) return true;
   if (errno == EEXIST) return false;
   return failure(io_error(fmt::format("{}/v1/pins/{}", folders.top, digest.hex())));
 }
@@ -239,8 +239,10 @@ bool has_fs_verity(const Folders& folders, const EnableVerity& enable) {
 bool is_same_file(const Descriptor& folder, const std::string& name, int fd) {
   struct stat there {};
   struct stat open {};
-  return ::fstatat(folder.number(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &open) == 0 &&
-         there.st_ino == open.st_ino && there.st_dev == open.st_dev;
+  if (::fstatat(folder.number(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 || ::fstat(fd, &open) != 0)
+    return false;
+  errno = ENOENT;
+  return there.st_ino == open.st_ino && there.st_dev == open.st_dev;
 }
 
 std::optional<std::string> link_target(const Descriptor& folder, const std::string& name) {

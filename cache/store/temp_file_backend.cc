@@ -39,10 +39,8 @@ class TempFile {
   }
   /// Counts `bytes` in total, if that is more.
   Result<void> charge_up_to(uint64_t bytes) { return charge(bytes - std::min<uint64_t>(bytes, charged_)); }
-  void discharge(uint64_t bytes) {
-    *used_ -= bytes;
-    charged_ -= bytes;
-  }
+  /// Counts only `bytes` in total: it was cut.
+  void discharge_down_to(uint64_t bytes) { *used_ -= charged_.exchange(bytes) - bytes; }
 
  private:
   Descriptor file_;
@@ -76,8 +74,7 @@ class TempPartialBlob final : public PartialBlob {
 
   Result<BlobHandle> publish(const Digest& digest) override {
     // frees blocks beyond the end
-    if (reserved_ > written_ && ::ftruncate(fd(), static_cast<off_t>(written_)) == 0)
-      file_->discharge(reserved_ - written_);
+    if (::ftruncate(fd(), static_cast<off_t>(written_)) == 0) file_->discharge_down_to(written_);
     return backend_->keep(name_, {std::make_shared<FileRange>(TempFile::descriptor(file_), written_), digest});
   }
 
