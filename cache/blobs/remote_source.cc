@@ -226,7 +226,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
   for (int attempts = 0; attempts < kMaxAttempts;) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) {
-      TRY_VOID(blob->read(offset, target));
+      TRY_VOID(read_exact(*blob, offset, target));
       return target.size();
     }
     ahead_end = std::min(ahead_end, end + max_ahead_);

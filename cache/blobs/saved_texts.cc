@@ -35,7 +35,8 @@ std::optional<std::string> load_text(StoreCore& store, const std::string& key) {
   const store::BlobHandle handle = store.backend().find(StoreCore::name_of(*digest, std::nullopt), std::nullopt);
   if (!handle || handle.range->size() > kMaxText) return std::nullopt;
   std::string text(static_cast<size_t>(handle.range->size()), '\0');
-  if (!handle.range->read(0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest) return std::nullopt;
+  if (!read_exact(*handle.range, 0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest)
+    return std::nullopt;
   return text;
 }
 

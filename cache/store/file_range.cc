@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/os/memory.h"
@@ -36,9 +37,15 @@ bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes) {
   return true;
 }
 
-Result<void> FileRange::read(uint64_t offset, std::span<std::byte> out) const {
+Result<size_t> FileRange::read(uint64_t offset, std::span<std::byte> out) const {
+  if (offset >= size_) return size_t{0};
+  out = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
   if (out.size() > MemoryTurn::kLarge) MemoryTurn::take();
-  return check_ != nullptr ? check_->read(file_->number(), offset, out) : read_fully(file_->number(), offset, out);
+  if (check_ != nullptr)
+    TRY_VOID(check_->read(file_->number(), offset, out));
+  else
+    TRY_VOID(read_fully(file_->number(), offset, out));
+  return out.size();
 }
 
 // The file may be open for writing, as that of a new blob is.

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "base/digest.h"
 #include "base/os/descriptor.h"
 #include "base/result.h"
+#include "base/source.h"
 
 namespace weightfs::store {
 
@@ -20,20 +22,17 @@ bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes);
 Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out);
 
 /// The first bytes of a file.
-class FileRange {
+class FileRange final : public Source {
  public:
   /// `size` bytes, compared by `check` as they are read.
   FileRange(SharedDescriptor file, uint64_t size, std::shared_ptr<RecheckedFile> check = nullptr)
       : file_(std::move(file)), size_(size), check_(std::move(check)) {}
 
-  uint64_t size() const { return size_; }
+  uint64_t size() const override { return size_; }
   const SharedDescriptor& file() const { return file_; }
 
-  /// Fills `out` from `offset` of the blob; fails with io on an error or early end.
-  Result<void> read(uint64_t offset, std::span<std::byte> out) const;
-
-  /// As Source::open_whole_file().
-  Result<Descriptor> open_whole_file() const;
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override;
+  Result<Descriptor> open_whole_file() const override;
 
  private:
   SharedDescriptor file_;
