@@ -11,7 +11,6 @@
 #include "base/os/tmpfile.h"
 #include "base/text.h"
 #include "cache/disk_quota.h"
-#include "cache/store/list_writer.h"
 
 namespace weightfs::store {
 
@@ -32,7 +31,7 @@ class TempFile {
     uint64_t used = *used_;
     do {
       if (bytes > quota_ - std::min(quota_, used))
-        return failure(Code::resource, fmt::format("the temporary file is limited to {}", human_size(quota_)));
+        return failure(Code::resource, fmt::format("temporary files are limited to {}", human_size(quota_)));
     } while (!used_->compare_exchange_weak(used, used + bytes));
     charged_ += bytes;
     return {};

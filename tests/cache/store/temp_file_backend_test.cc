@@ -82,8 +82,8 @@ TEST_F(TempFileStoreTest, StaysWithinQuota) {
     EXPECT_EQ(made->starts, i < 2 ? 1 : 2);
   }
   EXPECT_THAT(
-      log, ElementsAre(
-               "cannot cache decoded data: the temporary file is limited to 683.6 KiB; each reader decodes it again"));
+      log,
+      ElementsAre("cannot cache decoded data: temporary files are limited to 683.6 KiB; each reader decodes it again"));
 }
 
 TEST_F(TempFileStoreTest, FailedBlobFreesItsSpace) {
