@@ -39,7 +39,7 @@ struct FetchSettings {
 
 struct StoreOptions {
   /// Created with mode 0700 when the first blob is cached. Not used when another user than this one and root owns it,
-  /// or when others may write to it. Empty: an unlinked temporary file of this process is used instead.
+  /// or when others may write to it. Empty: unlinked temporary files of this process are used instead.
   std::string directory;
   std::optional<uint64_t> quota;                     ///< maximum bytes on disk; default: a quarter of the file system
   std::function<void(const std::string&)> log = {};  ///< gets one line for each problem that was worked around

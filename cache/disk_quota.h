@@ -10,16 +10,37 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 
-#include "cache/store/blob_backend.h"
+#include "base/os/descriptor.h"
 #include "cache/store/inventory.h"
 
 namespace weightfs {
 namespace store {
-class QuotaLedger;
-}
+
+/// Whether cached blobs may be evicted to free space.
+enum class Eviction { allowed, forbidden };
+
+/// The store's lock, and the recorded number of bytes in use that it protects. During its lifetime no other process
+/// evicts or reserves space.
+class QuotaLedger {
+ public:
+  /// Fails with resource when the lock is busy for two seconds, and when `stop` is set.
+  static Result<QuotaLedger> lock(const Folders& folders, const std::stop_token& stop);
+
+  /// The recorded bytes; nothing when the record is not valid.
+  std::optional<uint64_t> read() const;
+  void write(uint64_t used) const;
+
+ private:
+  explicit QuotaLedger(Descriptor file) : file_(std::move(file)) {}
+
+  Descriptor file_;
+};
+
+}  // namespace store
 
 /// A quarter of the file system that holds `path` or its nearest existing parent.
 uint64_t default_quota(std::string path);

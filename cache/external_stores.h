@@ -7,14 +7,15 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/digest.h"
+#include "base/os/mounts.h"
 #include "base/source.h"
 
 namespace weightfs {
@@ -56,17 +57,18 @@ class ExternalStores {
     std::vector<std::string> subdirectories = {};                 // paths of directories to list
     bool complete = true;                                         // false: the names must be tried one by one
   };
-  struct Table;
 
-  std::shared_ptr<const Table> table() const;
-  void add(Table& table, const std::string& directory, int depth) const;
-  const Listing* list(const std::string& directory, const struct stat& status) const;
+  std::vector<std::string> paths_of(const std::string& hex) const;
+  void add(const Mounts& mounts, const std::string& directory, int depth) const;
+  const Listing& list(const std::string& directory, const struct stat& status) const;
 
   std::vector<std::string> directories_;
   Clock clock_;
   mutable std::mutex mutex_;  // guards the rest
   mutable std::map<std::string, Listing> listings_;
-  mutable std::shared_ptr<const Table> table_;
+  mutable std::chrono::steady_clock::time_point expires_;                    // of the next two
+  mutable std::unordered_map<std::string, std::vector<std::string>> paths_;  // by digest in hex, in search order
+  mutable std::vector<std::string> unlisted_;  // searchable directories that cannot be listed
 };
 
 /// The well-known stores of this user.

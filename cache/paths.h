@@ -9,12 +9,12 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "base/digest.h"
 #include "base/os/descriptor.h"
 #include "base/result.h"
-#include "cache/store/blob_backend.h"
+#include "cache/store/block_file.h"
 #include "cache/store/block_sums.h"
 
 namespace weightfs {
@@ -23,7 +23,7 @@ namespace weightfs {
 /// them.
 struct Folders {
   std::string top;
-  SharedDescriptor root;    ///< v1, the version of the layout; its file `lock` belongs to quota_ledger.cc
+  SharedDescriptor root;    ///< v1, the version of the layout; its file `lock` belongs to disk_quota.h
   SharedDescriptor blobs;   ///< ab/<64 hex digits>: finished blobs, named by SHA-256
   SharedDescriptor index;   ///< <SHA-256 of a key>: a symbolic link to the blob's digest
   SharedDescriptor making;  ///< <name>.<boot>: written by the holder of its lock
@@ -37,6 +37,9 @@ enum class Missing { fail, create };
 /// plant bytes, or names to be removed. Only `top` may be a symbolic link. Fails with not_found when one is missing and
 /// `missing` is `fail`.
 Result<FoldersPtr> open_folders(const std::string& top, Missing missing);
+
+/// The digest whose hex digits are the name of a file; nothing for other names.
+std::optional<Digest> digest_of_name(std::string_view name);
 
 /// The path of a blob in `blobs`, and of the link of a key in `index`.
 std::string blob_file(const Digest& digest);
@@ -81,8 +84,9 @@ Descriptor open_blocks_file(const Folders& folders, const Digest& name, int mode
 /// disk space, or nothing.
 std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, store::BlockFile::Held held);
 
-/// Removes index links to those of the digests (in hex) that are not cached; returns their number.
-uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone);
+/// Removes the index links to blobs that are not cached: to those of the digests (in hex) `gone`, and all that are
+/// older than a minute. Returns their number.
+uint64_t unlink_dead_links(const Folders& folders, const std::set<std::string>& gone);
 
 /// 16 hex digits that identify the current boot; empty if the system does not provide it. (proc_sys_kernel(5):
 /// /proc/sys/kernel/random/boot_id.)
@@ -99,30 +103,6 @@ Result<void> create_directories(const std::string& path);
 void for_each_in(const Descriptor& folder, const std::string& name,
                  const std::function<void(const std::string&)>& each);
 
-/// The items of a store: a blob, an active or abandoned download, blocks of a remote file that is read by ranges, and a
-/// pin without a blob.
-enum class ItemKind { blob, part, remote, absent };
-
-/// What was removed, and what could not be removed.
-struct GcResult {
-  uint64_t blobs = 0;
-  uint64_t partial = 0;
-  uint64_t remotes = 0;
-  uint64_t leftovers = 0;                ///< files of killed processes, and dead links
-  uint64_t bytes = 0;                    ///< on disk
-  std::vector<std::string> not_removed;  ///< a line for each item that could not be removed
-
-  /// Counts a removed item.
-  void add(ItemKind kind, uint64_t freed) {
-    ++(kind == ItemKind::blob ? blobs : kind == ItemKind::part ? partial : remotes);
-    bytes += freed;
-  }
-};
-
-/// Removes files of killed processes: files in making/ whose lock is free, and partial downloads that are older than a
-/// week.
-GcResult sweep(const Folders& folders);
-
 /// The disk space of the file.
 inline uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }
 
@@ -136,7 +116,7 @@ using EnableVerity = std::function<bool(int fd)>;
 /// Whether the file system of a store has fs-verity: tries to enable it for an empty file.
 bool has_fs_verity(const Folders& folders, const EnableVerity& enable);
 
-/// Whether `name` in `folder` is the file open as `fd`.
+/// Whether `name` in `folder` is the file open as `fd`. False with errno set: ENOENT if it is another one.
 bool is_same_file(const Descriptor& folder, const std::string& name, int fd);
 
 /// The target of a symbolic link, at most 128 bytes of it.

@@ -141,7 +141,8 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
   }
 
   Result<void> read_large(uint64_t offset, std::span<std::byte> out) const {
-    if (const store::BlobHandle handle = store_->backend().find_open(name_); handle && handle.range->read(offset, out))
+    if (const store::BlobHandle handle = store_->backend().find_open(name_);
+        handle && read_exact(*handle.range, offset, out))
       return {};
     HeldSources::add_to_current(name_.text, [this] { return hold(); });
     if (const SourcePtr fallback_source = fallback(offset, out.size())) return read_from(*fallback_source, offset, out);
@@ -149,7 +150,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
     auto in_flight = store_->find_in_flight(name);
     if (in_flight == nullptr) {
       if (const store::BlobHandle handle = store_->backend().find(name, size_);
-          handle && handle.range->read(offset, out))
+          handle && read_exact(*handle.range, offset, out))
         return {};
       const auto failure = store_->known_failure(name);
       if (failure && !name.key.empty()) return tl::unexpected(*failure);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
-#include <utility>
 
 #include "base/digest_verifier.h"
 #include "cache/store/blob_backend.h"
@@ -27,19 +26,17 @@ class BlobWriter {
 
   /// Appends the bytes. Fails as DigestVerifier::add(), and as the cache.
   Result<void> add(std::span<const std::byte> bytes) {
-    const uint64_t offset = size();
     TRY_VOID(verifier_.add(bytes));
     // In growing steps: at most a sixteenth too much.
-    if (size() > reserved_ && !reserve(size() + std::max(kMinStep, offset / 16))) TRY_VOID(reserve(size()));
-    sums_.add(bytes);
-    return partial_.write(offset, bytes);
+    if (size() > reserved_ && !reserve(size() + std::max(kMinStep, size() / 16))) TRY_VOID(reserve(size()));
+    return partial_.write(bytes);
   }
 
   /// Call after the last byte; returns the digest. Fails as DigestVerifier::finish().
   Result<Digest> finish() { return verifier_.finish(); }
 
   /// Call last.
-  Result<store::BlobHandle> publish(const Digest& digest) { return partial_.publish(digest, size(), std::move(sums_)); }
+  Result<store::BlobHandle> publish(const Digest& digest) { return partial_.publish(digest); }
 
   uint64_t size() const { return verifier_.bytes_added(); }
 
@@ -49,7 +46,6 @@ class BlobWriter {
   store::PartialBlob& partial_;
   const store::Eviction eviction_;
   DigestVerifier verifier_;
-  store::BlockSums sums_;
   uint64_t reserved_ = 0;
 };
 

@@ -303,7 +303,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   bool fill_from_cache(uint64_t offset, std::span<std::byte> out) const {
     const store::BlobHandle handle = find_cached();
-    if (!handle || !handle.range->read(offset, out)) return false;
+    if (!handle || !read_exact(*handle.range, offset, out)) return false;
     set_held(handle.range);
     store_->stats().record_local(ref_.digest, size_, "cache");
     return true;
@@ -359,7 +359,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<void> fill_verified(Download& download, uint64_t offset, std::span<std::byte> out) const {
     const auto verified = download.wait();
     if (!verified) return refused(verified.error());
-    TRY_VOID(verified->range->read(offset, out));
+    TRY_VOID(read_exact(*verified->range, offset, out));
     set_held(verified->range);
     return {};
   }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/source.h"
-#include "cache/store/file_range.h"
 
 namespace weightfs::blobs {
 
@@ -13,8 +12,7 @@ namespace weightfs::blobs {
 /// found damaged or changed, reads are those of `blob`, which gets the bytes again.
 class DirectBlob final : public Source {
  public:
-  DirectBlob(store::FileRangePtr cached, SourcePtr blob) : cached_(std::move(cached)), blob_(std::move(blob)) {}
-  DirectBlob(SourcePtr external, SourcePtr blob) : external_(std::move(external)), blob_(std::move(blob)) {}
+  DirectBlob(SourcePtr file, SourcePtr blob) : file_(std::move(file)), blob_(std::move(blob)) {}
 
   uint64_t size() const override { return blob_->size(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
@@ -30,12 +28,11 @@ class DirectBlob final : public Source {
   Result<size_t> read_file(uint64_t offset, std::span<std::byte> out) const {
     if (offset >= size() || out.empty()) return size_t{0};
     const auto target = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size() - offset)));
-    TRY_VOID(cached_ != nullptr ? cached_->read(offset, target) : read_exact(*external_, offset, target));
+    TRY_VOID(read_exact(*file_, offset, target));
     return target.size();
   }
 
-  const store::FileRangePtr cached_;  // null for an external file
-  const SourcePtr external_;
+  const SourcePtr file_;
   const SourcePtr blob_;
 };
 

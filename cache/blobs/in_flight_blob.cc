@@ -84,7 +84,7 @@ InFlightBlob::ReadResult InFlightBlob::read(uint64_t offset, std::span<std::byte
   const store::FileRangePtr range = range_;
   lock.unlock();
   // A read error means that the cache does not work.
-  auto done = range->read(offset, out);
+  auto done = read_exact(*range, offset, out);
   return {done ? phase : Phase::uncacheable, std::move(done)};
 }
 

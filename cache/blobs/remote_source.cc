@@ -226,7 +226,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
   for (int attempts = 0; attempts < kMaxAttempts;) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) {
-      TRY_VOID(blob->read(offset, target));
+      TRY_VOID(read_exact(*blob, offset, target));
       return target.size();
     }
     ahead_end = std::min(ahead_end, end + max_ahead_);
@@ -381,7 +381,7 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
   TRY_VOID(file->flush());
   const auto until = std::chrono::steady_clock::now() + kMaxClaimWait;
   std::unique_lock lock(mutex_);
-  std::unique_ptr<BlockFile::Claim> claim;
+  BlockFile::Claim claim;
   while (claim == nullptr) {
     reap();
     const bool is_idle = std::none_of(transfers_.begin(), transfers_.end(),

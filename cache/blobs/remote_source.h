@@ -112,7 +112,7 @@ class RemoteSource final : public Source {
   struct Transfer {
     store::Blocks blocks;
     store::BlockFilePtr file;
-    std::vector<std::unique_ptr<store::BlockFile::Claim>> claims;
+    std::vector<store::BlockFile::Claim> claims;
     std::optional<Result<void>> result = {};  // set when it has ended
     Clock::time_point last_data = Clock::now();
     uint64_t written = 0;           // the end of the blocks that it wrote last

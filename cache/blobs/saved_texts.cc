@@ -16,10 +16,8 @@ Result<void> write_text(StoreCore& store, const std::string& key, std::string_vi
   auto acquired = TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store.stop_token()));
   if (acquired.partial) {
     TRY_VOID(acquired.partial->reserve(text.size(), store::Eviction::allowed));
-    TRY_VOID(acquired.partial->write(0, std::as_bytes(std::span(text))));
-    store::BlockSums sums;
-    sums.add(std::as_bytes(std::span(text)));
-    TRY(acquired.partial->publish(digest, text.size(), std::move(sums)));
+    TRY_VOID(acquired.partial->write(std::as_bytes(std::span(text))));
+    TRY(acquired.partial->publish(digest));
   }
   return backend.save_digest(store::DigestOf::cached, "text " + key, digest);
 }
@@ -37,7 +35,8 @@ std::optional<std::string> load_text(StoreCore& store, const std::string& key) {
   const store::BlobHandle handle = store.backend().find(StoreCore::name_of(*digest, std::nullopt), std::nullopt);
   if (!handle || handle.range->size() > kMaxText) return std::nullopt;
   std::string text(static_cast<size_t>(handle.range->size()), '\0');
-  if (!handle.range->read(0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest) return std::nullopt;
+  if (!read_exact(*handle.range, 0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest)
+    return std::nullopt;
   return text;
 }
 

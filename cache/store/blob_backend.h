@@ -1,5 +1,5 @@
 // The storage interface for blobs: finished ones and ones that are being written. Backends are a directory shared by
-// processes (cache/store/disk_backend.h) and a temporary file (cache/store/temp_file_backend.h);
+// processes (cache/store/disk_backend.h) and temporary files (cache/store/temp_file_backend.h);
 // cache/blobs/in_flight_blob.h and cache/blobs/remote_source.h write to both in the same way. Every failure here means
 // "cannot be cached", with a message that fits every blob.
 #pragma once
@@ -17,10 +17,9 @@
 #include "cache/store/block_file.h"
 #include "cache/store/block_sums.h"
 #include "cache/store/file_range.h"
+#include "cache/store/list_writer.h"
 
 namespace weightfs::store {
-
-class ListWriter;
 
 /// The names of a blob in a backend.
 struct BlobName {
@@ -28,9 +27,6 @@ struct BlobName {
   std::string key;   ///< of the producer
   std::optional<Digest> digest;  ///< if known
 };
-
-/// Whether cached blobs may be evicted to free space.
-enum class Eviction { allowed, forbidden };
 
 /// A blob that is being written, in order. Destruction before publish() leaves no file. Written by one thread; range()
 /// may be read by any.
@@ -43,12 +39,12 @@ class PartialBlob {
 
   /// Reserves `size` bytes in total; must be called before writing beyond the previous reservation.
   virtual Result<void> reserve(uint64_t size, Eviction eviction) = 0;
-  /// Writes `bytes` at `offset`, which is the end of the previous write.
-  virtual Result<void> write(uint64_t offset, std::span<const std::byte> bytes) = 0;
+  /// Appends `bytes`.
+  virtual Result<void> write(std::span<const std::byte> bytes) = 0;
   /// The bytes written so far; its size is meaningless.
   virtual FileRangePtr range() const = 0;
-  /// Publishes the blob of `size` bytes with these checksums. Must be the last call.
-  virtual Result<BlobHandle> publish(const Digest& digest, uint64_t size, BlockSums sums) = 0;
+  /// Publishes the blob. Must be the last call.
+  virtual Result<BlobHandle> publish(const Digest& digest) = 0;
 };
 
 /// What a saved digest belongs to: a cached blob, or a file outside the cache.
@@ -61,7 +57,7 @@ struct AcquireResult {
   FileRangePtr other_range;              ///< another writer is active: its bytes so far
 };
 
-/// Stores blobs. Thread-safe.
+/// Stores blobs. Thread-safe. What has an implementation here is of no use to a backend that no other process shares.
 class BlobBackend {
  public:
   virtual ~BlobBackend() = default;
@@ -91,19 +87,21 @@ class BlobBackend {
   virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
                                             const BlobName& name, const Digest& digest, BlockSums sums) = 0;
   /// Removes the blocks of this identity.
-  virtual void remove_blocks(const std::string& identity, BlockFile::Held held) = 0;
+  virtual void remove_blocks(const std::string& /*identity*/, BlockFile::Held /*held*/) {}
 
   /// Starts the block list of a blob of `size` bytes that is about to be hashed; null if it gets none. A PartialBlob of
   /// known digest and size has its own.
-  virtual std::unique_ptr<ListWriter> start_list(uint64_t size) = 0;
+  virtual std::unique_ptr<ListWriter> start_list(uint64_t /*size*/) { return nullptr; }
   /// Passes the saved block list of a cached blob to `write`, every block of it verified up to its root, and returns
   /// the fs-verity digest. Nothing if there is none, or if it is damaged; then it is removed. Fails as `write` does.
-  virtual Result<std::optional<Digest>> copy_list(const Digest& blob, uint64_t size,
-                                                  const BlockListBuilder::Write& write) = 0;
+  virtual Result<std::optional<Digest>> copy_list(const Digest& /*blob*/, uint64_t /*size*/,
+                                                  const BlockListBuilder::Write& /*write*/) {
+    return std::nullopt;
+  }
 
   /// Makes a cached blob read-only for good by fs-verity, if its file system has that and nothing has the blob open for
   /// writing. May take as long as hashing it. A failure has no effect.
-  virtual void enable_verity(const Digest& blob) = 0;
+  virtual void enable_verity(const Digest& /*blob*/) {}
 
   /// Cancels verification in reads of cached blobs soon; they fail with resource.
   virtual void stop() {}

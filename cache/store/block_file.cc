@@ -58,18 +58,17 @@ constexpr std::string_view kBlobIdentity = "sha256 ";
 // The first byte is locked while the file is held; the second byte while the header is written, and during publication.
 constexpr uint64_t kHeaderLock = 1;
 
-enum class Wait { no, yes };
-
 // Locks of open file descriptions (fcntl(2), F_OFD_SETLK) end with the process, and also exclude other objects of this
 // process.
-bool lock_range(int fd, short type, uint64_t offset, uint64_t size, Wait wait = Wait::no) {
+// F_OFD_SETLKW waits.
+bool lock_range(int fd, short type, uint64_t offset, uint64_t size, int command = F_OFD_SETLK) {
   struct flock range {};
   range.l_type = type;
   range.l_whence = SEEK_SET;
   range.l_start = static_cast<off_t>(offset);
   range.l_len = static_cast<off_t>(size);
   int done;
-  do done = ::fcntl(fd, wait == Wait::yes ? F_OFD_SETLKW : F_OFD_SETLK, &range);
+  do done = ::fcntl(fd, command, &range);
   while (done != 0 && errno == EINTR);
   return done == 0;
 }
@@ -93,7 +92,7 @@ Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::
   const std::string header = header_text(size, identity);
   struct stat status {};
   if (read_header(fd) != header) {
-    lock_range(fd, F_WRLCK, kHeaderLock, 1, Wait::yes);  // other processes may be doing the same
+    lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW);  // other processes may be doing the same
     const bool is_new = ::fstat(fd, &status) == 0 && status.st_size == 0;
     const bool is_written = is_new && write_fully(fd, header_offset(size), std::as_bytes(std::span(header)));
     const Error error = io_error("the cache");
@@ -112,20 +111,13 @@ std::optional<std::string> BlockFile::identity_of(int fd) {
   return header->substr(line + 1, header->find('\0', line) - line - 1);
 }
 
-void BlockFile::discard(const Descriptor& folder, const std::string& name, int fd) {
-  lock_range(fd, F_WRLCK, kHeaderLock, 1, Wait::yes);
-  if (is_same_file(folder, name, fd)) ::unlinkat(folder.number(), name.c_str(), 0);
-  lock_range(fd, F_UNLCK, kHeaderLock, 1);
-}
-
 bool BlockFile::publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to,
                            const std::string& to_name) {
   const int fd = file_->number();
-  lock_range(fd, F_WRLCK, kHeaderLock, 1, Wait::yes);
-  const bool has_name = is_same_file(folder, name, fd);
-  const bool done = has_name && ::ftruncate(fd, static_cast<off_t>(size_)) == 0 &&
+  lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW);
+  const bool done = is_same_file(folder, name, fd) && ::ftruncate(fd, static_cast<off_t>(size_)) == 0 &&
                     ::renameat(folder.number(), name.c_str(), to.number(), to_name.c_str()) == 0;
-  const int error = has_name ? errno : ENOENT;
+  const int error = errno;
   lock_range(fd, F_UNLCK, kHeaderLock, 1);
   errno = error;
   return done;
@@ -138,11 +130,18 @@ bool BlockFile::is_held(int fd) {
 }
 
 bool BlockFile::evict(const Descriptor& folder, const std::string& name, int fd, Held held) {
-  if (held == Held::keep && !lock_range(fd, F_WRLCK, 0, 1)) {
+  const bool is_free = held == Held::remove ? lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW)
+                                            : lock_range(fd, F_WRLCK, 0, 2);  // with the lock of the header
+  if (!is_free) {
     errno = EBUSY;
     return false;
   }
-  return ::unlinkat(folder.number(), name.c_str(), 0) == 0 && ::ftruncate(fd, 0) == 0;
+  const bool done =
+      is_same_file(folder, name, fd) && ::unlinkat(folder.number(), name.c_str(), 0) == 0 && ::ftruncate(fd, 0) == 0;
+  const int error = errno;
+  lock_range(fd, F_UNLCK, kHeaderLock, 1);
+  errno = error;
+  return done;
 }
 
 uint64_t BlockFile::present_bytes(int fd) {
@@ -267,8 +266,8 @@ Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present, uint64_t 
     entries.resize(static_cast<size_t>(count));
     TRY_VOID(read_fully(file_->number(), entry_offset(block), std::as_writable_bytes(std::span(entries))));
     for (const Entry& entry : entries) {
-      const bool present = is_present(entry) && (block >= compared_end || end_of_checked({block, block + 1}) > block ||
-                                                 TRY(check(block, entry[0])));
+      const bool present =
+          is_present(entry) && (block >= compared_end || checked_.contains(block) || TRY(check(block, entry[0])));
       if (present != of_present) return block;
       ++block;
     }
@@ -308,32 +307,23 @@ Result<bool> BlockFile::check(uint64_t block, uint32_t crc) {
 }
 
 // The end of the first blocks whose checksums were compared.
-uint64_t BlockFile::end_of_checked(Blocks within) {
-  const std::scoped_lock lock(mutex_);
+uint64_t BlockFile::end_of_checked(Blocks within) const {
   uint64_t block = within.first;
-  while (block < within.last && is_checked(block)) ++block;
+  while (block < within.last && checked_.contains(block)) ++block;
   return block;
 }
 
-// Called with the lock.
-bool BlockFile::is_checked(uint64_t block) const {
-  const auto group = checked_.find(block / kGroup);
-  return group != checked_.end() && group->second[block % kGroup];
-}
-
 void BlockFile::set_checked(Blocks blocks) {
-  const std::scoped_lock lock(mutex_);
-  for (uint64_t block = blocks.first; block < blocks.last; ++block) checked_[block / kGroup][block % kGroup] = true;
+  for (uint64_t block = blocks.first; block < blocks.last; ++block) checked_.add(block);
 }
 
 bool BlockFile::set_lock(short type, Blocks blocks) const {
   return lock_range(file_->number(), type, entry_offset(blocks.first), (blocks.last - blocks.first) * sizeof(Entry));
 }
 
-std::unique_ptr<BlockFile::Claim> BlockFile::claim(const BlockFilePtr& file, Blocks blocks) {
-  return file->set_lock(F_WRLCK, blocks) ? std::make_unique<Claim>(file, blocks) : nullptr;
+BlockFile::Claim BlockFile::claim(const BlockFilePtr& file, Blocks blocks) {
+  if (!file->set_lock(F_WRLCK, blocks)) return nullptr;
+  return {file.get(), [file, blocks](const void*) { file->set_lock(F_UNLCK, blocks); }};
 }
-
-BlockFile::Claim::~Claim() { file_->set_lock(F_UNLCK, blocks_); }
 
 }  // namespace weightfs::store

@@ -11,14 +11,10 @@
 // eviction (a lock of the first byte), and has the space for all blocks.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <bitset>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +22,7 @@
 #include "base/digest.h"
 #include "base/os/descriptor.h"
 #include "base/result.h"
+#include "cache/store/block_set.h"
 
 namespace weightfs::store {
 
@@ -61,17 +58,14 @@ class BlockFile {
   static Result<std::shared_ptr<BlockFile>> open(SharedDescriptor file, uint64_t size, std::string_view identity,
                                                  Space space);
 
-  /// Removes the file `name` in `folder`, open as `fd`, which open() refused. Waits if it is just being published: then
-  /// it has another name.
-  static void discard(const Descriptor& folder, const std::string& name, int fd);
-
   /// Makes it the blob `to_name` in `to`: its blocks without the map. False with errno set on failure; ENOENT if it is
   /// not `name` in `folder` any more.
   bool publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to, const std::string& to_name);
 
-  /// Whether the file open as `fd` is removed although a process holds it.
+  /// Whether a file is removed although a process holds it.
   enum class Held { keep, remove };
-  /// Removes the file `name` in `folder`, open as `fd`. False with errno set on failure: EBUSY if a process holds it.
+  /// Removes the file `name` in `folder`, open as `fd`. False with errno set on failure: EBUSY if a process holds it,
+  /// ENOENT if it has another name, as a published one. `remove` waits while it is just being published.
   static bool evict(const Descriptor& folder, const std::string& name, int fd, Held held);
   /// Whether a process holds the file open as `fd`.
   static bool is_held(int fd);
@@ -117,19 +111,9 @@ class BlockFile {
 
   /// The right to write blocks: no other process or thread has it at the same time. Ends with the object, and with the
   /// process.
-  class Claim {
-   public:
-    Claim(std::shared_ptr<BlockFile> file, Blocks blocks) : file_(std::move(file)), blocks_(blocks) {}
-    ~Claim();
-    Claim(const Claim&) = delete;
-    Claim& operator=(const Claim&) = delete;
-
-   private:
-    std::shared_ptr<BlockFile> file_;
-    Blocks blocks_;
-  };
+  using Claim = std::shared_ptr<const void>;
   /// Null if a process has a claim to one of the blocks. Claims of one object must not overlap.
-  static std::unique_ptr<Claim> claim(const std::shared_ptr<BlockFile>& file, Blocks blocks);
+  static Claim claim(const std::shared_ptr<BlockFile>& file, Blocks blocks);
 
   /// Whether the map has all blocks; their bytes are not compared.
   Result<bool> is_complete();
@@ -139,7 +123,7 @@ class BlockFile {
 
  private:
   BlockFile(SharedDescriptor file, uint64_t size, Space space, bool is_linked)
-      : file_(std::move(file)), size_(size), space_(std::move(space)), is_linked_(is_linked) {}
+      : file_(std::move(file)), size_(size), space_(std::move(space)), is_linked_(is_linked), checked_(block_count()) {}
 
   using Entry = std::array<uint32_t, 2>;  // of a block in the map
 
@@ -149,20 +133,16 @@ class BlockFile {
   Result<uint64_t> compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
                            std::span<const std::byte> bytes);
   Result<bool> check(uint64_t block, uint32_t crc);
-  uint64_t end_of_checked(Blocks within);
-  bool is_checked(uint64_t block) const;
+  uint64_t end_of_checked(Blocks within) const;
   void set_checked(Blocks blocks);
-
-  static constexpr uint64_t kGroup = 4096;  // blocks per bitset
 
   SharedDescriptor file_;
   const uint64_t size_;
   const Space space_;
   const bool is_linked_;  // not a temporary file
   std::atomic<bool> is_held_ = false;
-  std::atomic<uint64_t> complete_until_ = 0;         // the map has all blocks before this one
-  std::mutex mutex_;                                 // guards the rest
-  std::map<uint64_t, std::bitset<kGroup>> checked_;  // blocks whose checksum was compared, by group
+  std::atomic<uint64_t> complete_until_ = 0;  // the map has all blocks before this one
+  BlockSet checked_;                          // blocks whose checksum was compared
 };
 
 using BlockFilePtr = std::shared_ptr<BlockFile>;

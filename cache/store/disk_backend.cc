@@ -5,9 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <stop_token>
 
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
@@ -38,10 +36,10 @@ class DiskPartialBlob final : public PartialBlob {
         file_name_(std::move(file_name)),
         stop_(stop) {}
 
+  // A published file has this name no more.
   ~DiskPartialBlob() override {
     const Descriptor& making = *folders_->making;
-    if (!is_published_ && is_same_file(making, file_name_, file_->number()))
-      ::unlinkat(making.number(), file_name_.c_str(), 0);
+    if (is_same_file(making, file_name_, file_->number())) ::unlinkat(making.number(), file_name_.c_str(), 0);
     unlock(file_->number());
   }
 
@@ -52,10 +50,12 @@ class DiskPartialBlob final : public PartialBlob {
     return {};
   }
 
-  Result<void> write(uint64_t offset, std::span<const std::byte> bytes) override {
+  Result<void> write(std::span<const std::byte> bytes) override {
+    const uint64_t offset = sums_.size();
     // The list gets what space the blob leaves.
     if (offset == 0 && name_.digest && size_) list_ = directory_->start_list(*size_);
     if (list_ != nullptr) list_->add(bytes);
+    sums_.add(bytes);
     if (write_fully(file_->number(), offset, bytes)) return {};
     const bool full = is_full(errno);
     const Error error = io_error("cannot write a blob");
@@ -66,19 +66,17 @@ class DiskPartialBlob final : public PartialBlob {
 
   FileRangePtr range() const override { return std::make_shared<FileRange>(file_, INT64_MAX); }
 
-  Result<BlobHandle> publish(const Digest& digest, uint64_t size, BlockSums sums) override {
+  Result<BlobHandle> publish(const Digest& digest) override {
+    const uint64_t size = sums_.size();
     // frees blocks beyond the end
     if (reserved_ > size) std::ignore = ::ftruncate(file_->number(), static_cast<off_t>(size));
     if (::fsync(file_->number()) != 0) return failure(io_error(folders_->top));
     const auto move = [&](const std::string& to) {
       const Descriptor& making = *folders_->making;
-      if (is_same_file(making, file_name_, file_->number()))
-        return ::renameat(making.number(), file_name_.c_str(), folders_->blobs->number(), to.c_str()) == 0;
-      errno = ENOENT;
-      return false;
+      return is_same_file(making, file_name_, file_->number()) &&
+             ::renameat(making.number(), file_name_.c_str(), folders_->blobs->number(), to.c_str()) == 0;
     };
-    BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, digest, size, std::move(sums), move));
-    is_published_ = true;
+    BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, digest, std::move(sums_), move));
     if (list_ != nullptr) list_->publish(digest);
     return handle;
   }
@@ -93,7 +91,7 @@ class DiskPartialBlob final : public PartialBlob {
   std::string file_name_;  // in making/
   const std::stop_token stop_;
   uint64_t reserved_ = 0;
-  bool is_published_ = false;
+  BlockSums sums_;  // of the written bytes
 };
 
 // The links of digests of external files have a prefix, so that none leads to a blob.
@@ -103,6 +101,9 @@ bool is_deleted(const BlobHandle& blob) {
   struct stat status {};
   return ::fstat(blob.range->file()->number(), &status) == 0 && status.st_nlink == 0;
 }
+
+// A blob that was removed and produced again is another file.
+std::string check_key(const Digest& digest, ino_t inode) { return fmt::format("{} {}", digest.hex(), inode); }
 
 // Symbolic links are created atomically with their target (symlink(2)).
 Result<void> link(const Folders& folders, const std::string& key, const std::string& text) {
@@ -123,7 +124,8 @@ DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> q
       suffix_(boot_id().empty() ? random_hex() : boot_id()),
       enable_(std::move(enable)),
       recheck_(recheck),
-      log_(std::move(log)) {}
+      log_(std::move(log)),
+      open_blobs_(kMaxOpen) {}
 
 // Opened for each use, which takes microseconds, so a removed directory is created again.
 Result<FoldersPtr> DiskBackend::folders(Missing missing) {
@@ -134,24 +136,19 @@ Result<FoldersPtr> DiskBackend::folders(Missing missing) {
 
 BlobHandle DiskBackend::find_open(const BlobName& name) {
   const std::scoped_lock lock(mutex_);
-  const auto found =
-      std::find_if(open_blobs_.begin(), open_blobs_.end(), [&](const auto& each) { return each.first == name.text; });
-  if (found == open_blobs_.end()) return {};
-  open_blobs_.splice(open_blobs_.begin(), open_blobs_, found);
-  return found->second;
+  return open_blobs_.find(name.text);
 }
 
 // Closes deleted blobs too, because that frees their disk space.
 void DiskBackend::keep_open(const BlobName& name, const BlobHandle& blob) {
   const std::scoped_lock lock(mutex_);
-  open_blobs_.remove_if([&](const auto& each) { return each.first == name.text || is_deleted(each.second); });
-  open_blobs_.emplace_front(name.text, blob);
-  if (open_blobs_.size() > kMaxOpen) open_blobs_.pop_back();
+  open_blobs_.drop_if(is_deleted);
+  open_blobs_.keep(name.text, blob);
 }
 
 void DiskBackend::drop_deleted() {
   const std::scoped_lock lock(mutex_);
-  open_blobs_.remove_if([](const auto& each) { return is_deleted(each.second); });
+  open_blobs_.drop_if(is_deleted);
 }
 
 BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size) {
@@ -168,16 +165,15 @@ BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, st
   auto file = std::make_shared<Descriptor>(open_blob(folders, *digest));
   struct stat status {};
   if (!*file || ::fstat(file->number(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
-  if (size && static_cast<uint64_t>(status.st_size) != *size) return {};
+  const auto found_size = static_cast<uint64_t>(status.st_size);
+  if (size && found_size != *size) return {};
   // Updates the time of last use for eviction. Has no effect on a read-only file system.
   const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
   ::futimens(file->number(), times);
-  const BlobHandle handle{with_recheck(std::move(file), status, *digest), *digest};
+  const BlobHandle handle{with_recheck(std::move(file), status.st_ino, found_size, *digest), *digest};
   keep_open(name, handle);
   return handle;
 }
-
-std::string DiskBackend::file_name_of(const BlobName& name) const { return fmt::format("{}.{}", name.text, suffix_); }
 
 std::optional<Digest> DiskBackend::find_digest(DigestOf of, const std::string& key) {
   const auto folders = this->folders(Missing::fail);
@@ -219,7 +215,7 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& 
     ::futimens(fd, times);  // of last use, for eviction
     auto blocks = BlockFile::open(file, size, *identity, space);
     if (blocks || blocks.error().code != Code::not_found || attempt == kMaxAttempts) return blocks;
-    BlockFile::discard(*folders->root, path, fd);
+    std::ignore = BlockFile::evict(*folders->root, path, fd, BlockFile::Held::remove);
   }
 }
 
@@ -231,7 +227,7 @@ Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const
   const auto move = [&](const std::string& to) {
     return blocks->publish_as(*folders->root, blocks_file(sha256(*identity)), *folders->blobs, to);
   };
-  return publish(*folders, name, blocks->descriptor(), digest, blocks->size(), std::move(sums), move);
+  return publish(*folders, name, blocks->descriptor(), digest, std::move(sums), move);
 }
 
 void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held held) {
@@ -281,7 +277,7 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
   const Descriptor& making = *folders->making;
-  const std::string file_name = file_name_of(name);
+  const std::string file_name = fmt::format("{}.{}", name.text, suffix_);
   const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return failure(io_error(top_));
   auto file = std::make_shared<Descriptor>(fd);
@@ -303,8 +299,9 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   return AcquireResult{{}, std::move(partial), nullptr};
 }
 
+// The published file is opened for reading only: fs-verity needs a file that nothing has open for writing.
 Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                                        const Digest& digest, uint64_t size, BlockSums sums, const Move& move) {
+                                        const Digest& digest, BlockSums sums, const Move& move) {
   const std::string path = blob_file(digest);
   if (::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
     return failure(io_error(top_));
@@ -315,7 +312,17 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
     if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
     return failure(io_error(top_));
   }
-  return open_published(folders, name, file, digest, size, std::move(sums));
+  save_sums(digest, sums);
+  struct stat status {};
+  if (::fstat(file->number(), &status) != 0) return failure(io_error(top_));
+  auto reader = std::make_shared<const Descriptor>(open_blob(folders, digest));
+  const bool is_published = *reader && is_same_file(*folders.blobs, path, reader->number()) &&
+                            is_same_file(*folders.blobs, path, file->number());
+  SharedDescriptor opened = is_published ? std::move(reader) : file;  // another process may have replaced it
+  const uint64_t size = sums.size();
+  const BlobHandle handle{with_recheck(std::move(opened), status.st_ino, size, digest, std::move(sums)), digest};
+  keep_open(name, handle);
+  return handle;
 }
 
 // The kernel stores a tree of its own, which is as large as a block list.
@@ -332,34 +339,14 @@ void DiskBackend::enable_verity(const Digest& blob) {
   enable_(file.number());
 }
 
-// The blob that this process has just published. It is opened for reading only: fs-verity needs a file that nothing has
-// open for writing.
-Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const BlobName& name,
-                                               const SharedDescriptor& file, const Digest& digest, uint64_t size,
-                                               BlockSums sums) {
-  save_sums(digest, sums);
-  struct stat status {};
-  if (::fstat(file->number(), &status) != 0) return failure(io_error(top_));
-  status.st_size = static_cast<off_t>(size);
-  const std::string path = blob_file(digest);
-  auto reader = std::make_shared<const Descriptor>(open_blob(folders, digest));
-  const bool is_published = *reader && is_same_file(*folders.blobs, path, reader->number()) &&
-                            is_same_file(*folders.blobs, path, file->number());
-  SharedDescriptor opened = is_published ? std::move(reader) : file;  // another process may have replaced it
-  const BlobHandle handle{with_recheck(std::move(opened), status, digest, std::move(sums)), digest};
-  keep_open(name, handle);
-  return handle;
-}
-
 // Reopened blobs share their check state, so each block is compared once per process.
-FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, const struct stat& status, const Digest& digest,
+FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, ino_t inode, uint64_t size, const Digest& digest,
                                        std::optional<BlockSums> sums) {
-  const auto size = static_cast<uint64_t>(status.st_size);
   if (recheck_ == Recheck::off) return std::make_shared<FileRange>(std::move(file), size);
   const std::scoped_lock lock(mutex_);
   if (checks_.size() >= kMaxChecks) checks_.clear();
-  Check& check = checks_[digest.hex()];
-  if (check.file == nullptr || check.inode != status.st_ino || sums) {
+  auto& check = checks_[check_key(digest, inode)];
+  if (check == nullptr || sums) {
     const std::weak_ptr<DiskBackend> weak = weak_from_this();
     RecheckedFile::Hooks hooks;
     hooks.load = [weak, digest, size]() -> std::optional<BlockSums> {
@@ -370,13 +357,13 @@ FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, const struct stat&
     hooks.save = [weak, digest](const BlockSums& computed) {
       if (const auto self = weak.lock()) self->save_sums(digest, computed);
     };
-    hooks.report_damage = [weak, digest, inode = status.st_ino](const std::string& what) {
+    hooks.report_damage = [weak, digest, inode](const std::string& what) {
       if (const auto self = weak.lock()) self->remove_damaged(digest, inode, what);
     };
     hooks.stop = stop_.get_token();
-    check = {status.st_ino, std::make_shared<RecheckedFile>(digest, size, recheck_, std::move(hooks), std::move(sums))};
+    check = std::make_shared<RecheckedFile>(digest, size, recheck_, std::move(hooks), std::move(sums));
   }
-  return std::make_shared<FileRange>(std::move(file), size, check.file);
+  return std::make_shared<FileRange>(std::move(file), size, check);
 }
 
 // After publication, since checksums without a blob are removed.
@@ -400,7 +387,7 @@ void DiskBackend::remove_damaged(const Digest& digest, ino_t inode, const std::s
   {
     const std::scoped_lock lock(mutex_);
     if (!removed && !damaged_.insert(digest.hex()).second) return;
-    checks_.erase(digest.hex());
+    checks_.erase(check_key(digest, inode));
   }
   drop_deleted();
   if (log_) log_(fmt::format("cached blob {}: {}; {}", digest.hex(), what, removed ? "removed" : error.message));

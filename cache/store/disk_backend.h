@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,13 +15,12 @@
 #include <stop_token>
 #include <string>
 #include <unordered_map>
-#include <utility>
 
 #include "base/os/descriptor.h"
 #include "base/os/fs_verity.h"
 #include "cache/disk_quota.h"
 #include "cache/store/blob_backend.h"
-#include "cache/store/list_writer.h"
+#include "cache/store/open_blobs.h"
 #include "cache/store/recheck.h"
 
 namespace weightfs::store {
@@ -51,9 +49,9 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   /// Moves a file to this path in `blobs`; false with errno set on failure, ENOENT if its name is another file's.
   using Move = std::function<bool(const std::string& path)>;
-  /// Publishes `file`, which is on the disk, as the blob of that digest.
+  /// Publishes `file`, which is on the disk, as the blob of that digest, whose bytes have these checksums.
   Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                             const Digest& digest, uint64_t size, BlockSums sums, const Move& move);
+                             const Digest& digest, BlockSums sums, const Move& move);
 
   void stop() override { stop_.request_stop(); }
 
@@ -67,10 +65,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   Result<std::optional<AcquireResult>> try_acquire(const BlobName& name, std::optional<uint64_t> size,
                                                    const std::stop_token& stop);
 
-  Result<BlobHandle> open_published(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                                    const Digest& digest, uint64_t size, BlockSums sums);
-  std::string file_name_of(const BlobName& name) const;
-  FileRangePtr with_recheck(SharedDescriptor file, const struct stat& status, const Digest& digest,
+  FileRangePtr with_recheck(SharedDescriptor file, ino_t inode, uint64_t size, const Digest& digest,
                             std::optional<BlockSums> sums = {});
   void save_sums(const Digest& digest, const BlockSums& sums);
   void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
@@ -86,13 +81,9 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   const std::function<void(const std::string&)> log_;
   std::stop_source stop_;
 
-  struct Check {
-    ino_t inode;
-    std::shared_ptr<RecheckedFile> file;
-  };
   std::mutex mutex_;  // guards the rest; it is not held while disk_quota_ is used
-  std::list<std::pair<std::string, BlobHandle>> open_blobs_;  // by name, most recently used first
-  std::unordered_map<std::string, Check> checks_;             // by digest, of blobs that were opened
+  OpenBlobs open_blobs_;
+  std::unordered_map<std::string, std::shared_ptr<RecheckedFile>> checks_;  // of blobs that were opened, by check_key()
   std::set<std::string> damaged_;  // damaged blobs that could not be removed, and were reported
 };
 

@@ -9,11 +9,10 @@
 #include <set>
 #include <string_view>
 #include <system_error>
-#include <unordered_map>
 #include <utility>
 
-#include "base/os/mounts.h"
 #include "base/text.h"
+#include "cache/paths.h"
 
 namespace weightfs {
 namespace {
@@ -37,8 +36,7 @@ bool is_repository(std::string_view name) {
 std::string hex_of_name(std::string_view name) {
   for (const std::string_view prefix : {"sha256-", "sha256:"})
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
-  const auto digest = name.size() == 64 ? digest_of_hex(name) : std::nullopt;
-  return digest && digest->hex() == name ? std::string(name) : "";
+  return digest_of_name(name) ? std::string(name) : "";
 }
 
 bool is_unchanged(const struct stat& before, const struct stat& now) {
@@ -83,25 +81,11 @@ ExternalStores::ExternalStores(std::vector<std::string> directories, Clock clock
       directories_.push_back(std::move(directory));
 }
 
-// The known blob files at the last scan.
-struct ExternalStores::Table {
-  Mounts mounts;
-  std::chrono::steady_clock::time_point expires;
-  std::unordered_map<std::string, std::vector<std::string>> paths;  // by digest in hex, in search order
-  std::vector<std::string> unlisted;                                // searchable directories that cannot be listed
-};
-
 // Paths on weightfs mounts are skipped by directory name: accessing them could block on a process that waits for this
 // search. Links into a mount are detected by the file's device.
 std::vector<Candidate> ExternalStores::find(const Digest& digest, std::optional<uint64_t> size,
                                             std::vector<std::string>& rejected) const {
-  const auto table = this->table();
-  const std::string hex = digest.hex();
-  const auto listed = table->paths.find(hex);
-  std::vector<std::string> paths = listed == table->paths.end() ? std::vector<std::string>{} : listed->second;
-  for (const std::string& directory : table->unlisted)
-    for (const std::string& name : {"sha256-" + hex, "sha256:" + hex, hex, hex + "/file"})
-      paths.push_back(fmt::format("{}/{}", directory, name));
+  const std::vector<std::string> paths = paths_of(digest.hex());
   if (paths.empty()) return {};
   const Mounts mounts = Mounts::now();
   std::set<std::pair<dev_t, ino_t>> seen;
@@ -122,32 +106,40 @@ std::vector<Candidate> ExternalStores::find(const Digest& digest, std::optional<
   return found;
 }
 
-std::shared_ptr<const ExternalStores::Table> ExternalStores::table() const {
+// The paths where a blob may be; rescans the directories if necessary.
+std::vector<std::string> ExternalStores::paths_of(const std::string& hex) const {
   const std::scoped_lock lock(mutex_);
-  const auto now = clock_();
-  if (table_ != nullptr && now < table_->expires) return table_;
-  auto table = std::make_shared<Table>(Table{Mounts::now(), now + kRescanInterval, {}, {}});
-  for (const std::string& directory : directories_) add(*table, directory, 0);
-  table_ = table;
-  return table;
+  if (const auto now = clock_(); now >= expires_) {
+    paths_.clear();
+    unlisted_.clear();
+    const Mounts mounts = Mounts::now();
+    for (const std::string& directory : directories_) add(mounts, directory, 0);
+    expires_ = now + kRescanInterval;
+  }
+  const auto listed = paths_.find(hex);
+  std::vector<std::string> paths = listed == paths_.end() ? std::vector<std::string>{} : listed->second;
+  for (const std::string& directory : unlisted_)
+    for (const std::string& name : {"sha256-" + hex, "sha256:" + hex, hex, hex + "/file"})
+      paths.push_back(fmt::format("{}/{}", directory, name));
+  return paths;
 }
 
 // Adds a directory, its blobs/ and sha256/, and the blobs/ of each repository in it.
-void ExternalStores::add(Table& table, const std::string& directory, int depth) const {
+void ExternalStores::add(const Mounts& mounts, const std::string& directory, int depth) const {
   struct stat status {};
-  if (table.mounts.is_on_weightfs(directory) || !is_directory(directory, status)) return;
-  const Listing* const listing = list(directory, status);
-  for (const auto& [hex, path] : listing->blobs) table.paths[hex].push_back(path);
-  if (!listing->complete) table.unlisted.push_back(directory);
+  if (mounts.is_on_weightfs(directory) || !is_directory(directory, status)) return;
+  const Listing& listing = list(directory, status);
+  for (const auto& [hex, path] : listing.blobs) paths_[hex].push_back(path);
+  if (!listing.complete) unlisted_.push_back(directory);
   constexpr int kMaxDepth = 2;  // blobs/sha256/ in an OCI image layout
   if (depth == kMaxDepth) return;
-  for (const std::string& subdirectory : listing->subdirectories) add(table, subdirectory, depth + 1);
+  for (const std::string& subdirectory : listing.subdirectories) add(mounts, subdirectory, depth + 1);
 }
 
-const ExternalStores::Listing* ExternalStores::list(const std::string& directory, const struct stat& status) const {
+const ExternalStores::Listing& ExternalStores::list(const std::string& directory, const struct stat& status) const {
   const auto known = listings_.find(directory);
   if (known != listings_.end() && known->second.is_stable && is_unchanged(known->second.directory, status))
-    return &known->second;
+    return known->second;
   Listing listing{.directory = status, .is_stable = ::time(nullptr) - status.st_mtim.tv_sec >= kMtimeResolution};
   std::vector<std::string> names;
   std::error_code failed;
@@ -170,12 +162,12 @@ const ExternalStores::Listing* ExternalStores::list(const std::string& directory
       listing.subdirectories.push_back(path + "/blobs");
     }
   }
-  return &listings_.insert_or_assign(directory, std::move(listing)).first->second;
+  return listings_.insert_or_assign(directory, std::move(listing)).first->second;
 }
 
 void ExternalStores::invalidate() const {
   const std::scoped_lock lock(mutex_);
-  table_ = nullptr;
+  expires_ = {};
 }
 
 }  // namespace weightfs

@@ -10,10 +10,10 @@
 
 #include "base/os/memory.h"
 #include "base/os/system_error.h"
-#include "base/text.h"
 #include "cache/store/recheck.h"
 
 namespace weightfs::store {
+
 Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     const ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
@@ -37,37 +37,24 @@ bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes) {
   return true;
 }
 
-uint64_t FileRange::size() const {
-  uint64_t size = 0;
-  for (const Segment& segment : segments_) size += segment.size;
-  return size;
-}
-
-Result<void> FileRange::read(uint64_t offset, std::span<std::byte> out) const {
+Result<size_t> FileRange::read(uint64_t offset, std::span<std::byte> out) const {
+  if (offset >= size_) return size_t{0};
+  out = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
   if (out.size() > MemoryTurn::kLarge) MemoryTurn::take();
-  if (check_ != nullptr) return check_->read(file_->number(), offset, out);
-  for (const Segment& segment : segments_) {
-    if (out.empty()) break;
-    if (offset >= segment.size) {
-      offset -= segment.size;
-      continue;
-    }
-    const auto here = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), segment.size - offset)));
-    TRY_VOID(read_fully(file_->number(), segment.offset + offset, here));
-    out = out.subspan(here.size());
-    offset = 0;
-  }
-  if (!out.empty()) return failure(Code::io, "a cached blob is truncated");
-  return {};
+  if (check_ != nullptr)
+    TRY_VOID(check_->read(file_->number(), offset, out));
+  else
+    TRY_VOID(read_fully(file_->number(), offset, out));
+  return out.size();
 }
 
 // The file may be open for writing, as that of a new blob is.
 Result<Descriptor> FileRange::open_whole_file() const {
   struct stat status {};
   if (::fstat(file_->number(), &status) != 0) return failure(io_error("a cached blob"));
-  if (segments_.size() != 1 || segments_[0].owner != nullptr || segments_[0].offset != 0 ||
-      segments_[0].size != static_cast<uint64_t>(status.st_size))
-    return failure(Code::unsupported, "part of a larger file");
+  // Of a temporary file, or of an evicted one, more readers would use disk space that is not counted any more.
+  if (status.st_nlink == 0 || static_cast<uint64_t>(status.st_size) != size_)
+    return failure(Code::unsupported, "not in the cache");
   if (check_ != nullptr) TRY_VOID(check_->check_all(file_->number()));
   Descriptor file(::open(fmt::format("/proc/self/fd/{}", file_->number()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return failure(io_error("a cached blob"));

@@ -1,15 +1,15 @@
-// Byte ranges in the store's files.
+// The bytes of a blob in the store's files.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
-#include <vector>
+#include <utility>
 
 #include "base/digest.h"
 #include "base/os/descriptor.h"
 #include "base/result.h"
+#include "base/source.h"
 
 namespace weightfs::store {
 
@@ -21,34 +21,22 @@ bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes);
 /// Fills `out` from `offset` of the file; fails with io on an error or early end.
 Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out);
 
-/// The location of a blob's bytes: one or more segments of a file.
-class FileRange {
+/// The first bytes of a file.
+class FileRange final : public Source {
  public:
-  /// `size` bytes at `offset` of the file.
-  struct Segment {
-    uint64_t offset;
-    uint64_t size;
-    std::shared_ptr<const void> owner = nullptr;  ///< keeps the bytes allocated
-  };
-
-  FileRange(SharedDescriptor file, std::vector<Segment> segments)
-      : file_(std::move(file)), segments_(std::move(segments)) {}
-  /// A whole file of `size` bytes, compared by `check` as it is read.
+  /// `size` bytes, compared by `check` as they are read.
   FileRange(SharedDescriptor file, uint64_t size, std::shared_ptr<RecheckedFile> check = nullptr)
-      : file_(std::move(file)), segments_{{0, size}}, check_(std::move(check)) {}
+      : file_(std::move(file)), size_(size), check_(std::move(check)) {}
 
-  uint64_t size() const;
+  uint64_t size() const override { return size_; }
   const SharedDescriptor& file() const { return file_; }
 
-  /// Fills `out` from `offset` of the blob; fails with io on an error or early end.
-  Result<void> read(uint64_t offset, std::span<std::byte> out) const;
-
-  /// As Source::open_whole_file().
-  Result<Descriptor> open_whole_file() const;
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override;
+  Result<Descriptor> open_whole_file() const override;
 
  private:
   SharedDescriptor file_;
-  std::vector<Segment> segments_;
+  uint64_t size_;
   std::shared_ptr<RecheckedFile> check_;  // may be null
 };
 

@@ -2,126 +2,149 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "base/os/descriptor.h"
-#include "base/text.h"
-#include "cache/store/block_file.h"
 
-namespace weightfs::store {
+namespace weightfs {
 namespace {
 
-// The digest of blobs/<two>/<name>; nothing for other names.
-std::optional<Digest> digest_of_blob(const std::string& two, const std::string& name) {
-  const auto digest = digest_of_hex(name);
-  return digest && blob_file(*digest) == fmt::format("{}/{}", two, name) ? digest : std::nullopt;
+using namespace store;
+
+// A file in the store.
+struct Found {
+  uint64_t on_disk;
+  bool is_temporary = false;  // in making/
+  std::optional<Item> item = {};
+};
+
+// The item that a file in blobs/<two> is.
+std::optional<Item> blob_item(const std::string& two, const std::string& name, const struct stat& file) {
+  const auto digest = digest_of_name(name);
+  if (!digest || two != name.substr(0, 2) || !S_ISREG(file.st_mode)) return std::nullopt;
+  return Item{.kind = ItemKind::blob,
+              .digest = *digest,
+              .name = *digest,
+              .size = static_cast<uint64_t>(file.st_size),
+              .on_disk = on_disk(file),
+              .last_used = file.st_mtim};
 }
 
-class Scanner {
- public:
-  Scanner(const Folders& folders, std::set<std::string> pins) : folders_(folders), pins_(std::move(pins)) {}
-
-  // In the order in which a download moves, so that a blob published meanwhile is not missed.
-  Inventory scan() {
-    const Descriptor& blobs = *folders_.blobs;
-    for_each_in(*folders_.root, kBlocksFolder, [&](const std::string& name) { blocks(name); });
-    for_each_in(*folders_.making, ".", [&](const std::string& name) { making(name); });
-    for_each_in(blobs, ".", [&](const std::string& two) {
-      for_each_in(blobs, two, [&](const std::string& name) { blob(two, name); });
-    });
-    for_each_in(*folders_.index, ".", [&](const std::string& name) { count(*folders_.index, name); });
-    for (const char* const folder : {kSumsFolder, kListsFolder})
-      for_each_in(*folders_.root, folder,
-                  [&](const std::string& name) { count(*folders_.root, fmt::format("{}/{}", folder, name)); });
-    for (const std::string& hex : pins_) {
-      const Digest digest = *digest_of_hex(hex);
-      inventory_.items.push_back({.kind = ItemKind::absent, .digest = digest, .name = digest, .pinned = true});
-    }
-    return std::move(inventory_);
+// The item that a file in blocks/ is.
+std::optional<Item> blocks_item(const Folders& folders, const std::string& name, const struct stat& file) {
+  const auto digest = digest_of_name(name);
+  if (!digest || !S_ISREG(file.st_mode)) return std::nullopt;
+  Item item{.kind = ItemKind::remote,
+            .digest = *digest,
+            .name = *digest,
+            .size = on_disk(file),
+            .on_disk = on_disk(file),
+            .last_used = file.st_mtim};
+  item.source = BlockFile::identity_of(open_blocks_file(folders, *digest, O_RDONLY).number()).value_or("");
+  if (const auto blob = digest_of_identity(item.source)) {
+    item.kind = ItemKind::part;
+    item.digest = *blob;
+    item.size = 0;
+    item.source.clear();
   }
+  return item;
+}
 
- private:
-  // Counts the file; false when it no longer exists.
-  bool count(const Descriptor& folder, const std::string& path) {
-    if (::fstatat(folder.number(), path.c_str(), &file_, AT_SYMLINK_NOFOLLOW) != 0) return false;
-    inventory_.on_disk += on_disk(file_);
-    return true;
-  }
+// Calls `each` with the name and status of every file in the directory `name` in `folder`.
+template <class Each>
+void for_each_file(const Descriptor& folder, const std::string& name, const Each& each) {
+  for_each_in(folder, name, [&](const std::string& file) {
+    struct stat status {};
+    if (::fstatat(folder.number(), fmt::format("{}/{}", name, file).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
+      each(file, status);
+  });
+}
 
-  void blob(const std::string& two, const std::string& name) {
-    if (!count(*folders_.blobs, fmt::format("{}/{}", two, name)) || !S_ISREG(file_.st_mode)) return;
-    const auto digest = digest_of_blob(two, name);
-    if (!digest) return;
-    forget_counted();
-    const bool pinned = pins_.erase(name) > 0;
-    inventory_.items.push_back({ItemKind::blob, *digest, *digest, static_cast<uint64_t>(file_.st_size),
-                                on_disk(file_) + list_on_disk(*digest), file_.st_mtim, pinned});
-  }
-
-  uint64_t list_on_disk(const Digest& digest) const {
-    struct stat list {};
-    return ::fstatat(folders_.root->number(), list_file(digest).c_str(), &list, AT_SYMLINK_NOFOLLOW) == 0
-               ? on_disk(list)
-               : 0;
-  }
-
-  // The file was counted elsewhere before it was moved.
-  void forget_counted() {
-    const auto counted = counted_.extract(file_.st_ino);
-    if (!counted) return;
-    inventory_.on_disk -= std::min(inventory_.on_disk, counted.mapped().on_disk);
-    if (!counted.mapped().blocks)
-      --inventory_.temporary_files;
-    else
-      std::erase_if(inventory_.items, [&](const Item& item) { return item.name == counted.mapped().blocks; });
-  }
-
-  void blocks(const std::string& name) {
-    const auto digest = digest_of_hex(name);
-    if (!digest || !count(*folders_.root, blocks_file(*digest)) || !S_ISREG(file_.st_mode)) return;
-    const Descriptor file = open_blocks_file(folders_, *digest, O_RDONLY);
-    counted_.emplace(file_.st_ino, Counted{on_disk(file_), digest});
-    const std::string identity = BlockFile::identity_of(file.number()).value_or("");
-    const uint64_t bytes = on_disk(file_);
-    if (const auto blob = digest_of_identity(identity))
-      inventory_.items.push_back({ItemKind::part, *blob, *digest, 0, bytes, file_.st_mtim});
-    else
-      inventory_.items.push_back(
-          {ItemKind::remote, *digest, *digest, bytes, bytes, file_.st_mtim, false, false, identity});
-  }
-
-  void making(const std::string& name) {
-    if (!count(*folders_.making, name) || !S_ISREG(file_.st_mode)) return;
-    forget_counted();
-    counted_.emplace(file_.st_ino, Counted{on_disk(file_), {}});
-    ++inventory_.temporary_files;
-  }
-
-  struct Counted {
-    uint64_t on_disk;
-    std::optional<Digest> blocks;  // the name in blocks/; nothing for a file in making/
-  };
-
-  const Folders& folders_;
-  std::set<std::string> pins_;                  // of blobs not found yet
-  std::unordered_map<ino_t, Counted> counted_;  // files in blocks/ and making/
-  Inventory inventory_;
-  struct stat file_ {};  // the last counted file
-};
+// Removes a file in making/, unless it is locked. Returns the freed disk space, or nothing.
+std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name) {
+  const Descriptor& making = *folders.making;
+  const Descriptor file(::openat(making.number(), file_name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!file || !try_lock(file.number()) || !is_same_file(making, file_name, file.number()) ||
+      ::fstat(file.number(), &status) != 0)
+    return std::nullopt;
+  return ::unlinkat(making.number(), file_name.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
+}
 
 }  // namespace
 
-Result<Inventory> scan_inventory(const Folders& folders) {
-  std::set<std::string> pinned = TRY(pins(folders));
-  return Scanner(folders, std::move(pinned)).scan();
+GcResult sweep(const Folders& folders, time_t kept_since) {
+  GcResult swept;
+  for_each_in(*folders.making, ".", [&](const std::string& name) {
+    const auto freed = remove_unlocked(folders, name);
+    swept.leftovers += freed.has_value();
+    swept.bytes += freed.value_or(0);
+  });
+  for_each_file(*folders.root, kBlocksFolder, [&](const std::string& name, const struct stat& file) {
+    const auto item = file.st_mtim.tv_sec < kept_since ? blocks_item(folders, name, file) : std::nullopt;
+    const auto freed = item && item->kind == ItemKind::part ? remove_item(folders, *item) : std::nullopt;
+    if (freed) swept.add(ItemKind::part, *freed);
+  });
+  for (const char* const folder : {kSumsFolder, kListsFolder}) {
+    for_each_in(*folders.root, folder, [&](const std::string& name) {
+      const auto digest = digest_of_name(name);
+      if (!digest || !has_blob(folders, *digest))
+        ::unlinkat(folders.root->number(), fmt::format("{}/{}", folder, name).c_str(), 0);
+    });
+  }
+  return swept;
 }
 
-std::optional<uint64_t> remove_item(const Folders& folders, const Item& item) {
+// In the order in which a download moves, so that a blob published meanwhile is not missed. It may be found twice: its
+// last place counts.
+Result<Inventory> store::scan_inventory(const Folders& folders) {
+  std::set<std::string> pinned = TRY(pins(folders));
+  std::unordered_map<ino_t, Found> files;
+  std::map<std::string, uint64_t> beside_blobs;  // disk space of checksums and lists, by digest in hex
+  for_each_file(*folders.root, kBlocksFolder, [&](const std::string& name, const struct stat& file) {
+    files[file.st_ino] = {on_disk(file), false, blocks_item(folders, name, file)};
+  });
+  for_each_file(*folders.making, ".", [&](const std::string&, const struct stat& file) {
+    files[file.st_ino] = {on_disk(file), S_ISREG(file.st_mode)};
+  });
+  for_each_in(*folders.blobs, ".", [&](const std::string& two) {
+    for_each_file(*folders.blobs, two, [&](const std::string& name, const struct stat& file) {
+      files[file.st_ino] = {on_disk(file), false, blob_item(two, name, file)};
+    });
+  });
+  for_each_file(*folders.index, ".",
+                [&](const std::string&, const struct stat& file) { files[file.st_ino] = {on_disk(file)}; });
+  for (const char* const folder : {kSumsFolder, kListsFolder})
+    for_each_file(*folders.root, folder, [&](const std::string& name, const struct stat& file) {
+      files[file.st_ino] = {on_disk(file)};
+      beside_blobs[name] += on_disk(file);
+    });
+  Inventory inventory;
+  for (auto& [inode, file] : files) {
+    inventory.on_disk += file.on_disk;
+    inventory.temporary_files += file.is_temporary;
+    if (!file.item) continue;
+    Item& item = inventory.items.emplace_back(std::move(*file.item));
+    if (item.kind != ItemKind::blob) continue;
+    const std::string hex = item.digest.hex();
+    item.pinned = pinned.erase(hex) > 0;
+    if (const auto beside = beside_blobs.find(hex); beside != beside_blobs.end()) item.on_disk += beside->second;
+  }
+  for (const std::string& hex : pinned) {
+    const Digest digest = *digest_of_name(hex);
+    inventory.items.push_back({.kind = ItemKind::absent, .digest = digest, .name = digest, .pinned = true});
+  }
+  return inventory;
+}
+
+std::optional<uint64_t> store::remove_item(const Folders& folders, const Item& item) {
   if (item.kind != ItemKind::blob) return remove_blocks(folders, item.name, BlockFile::Held::keep);
   return unlink_blob(folders, item.digest) ? std::optional(item.on_disk) : std::nullopt;
 }
 
-}  // namespace weightfs::store
+}  // namespace weightfs

@@ -1,4 +1,4 @@
-// A snapshot of a store from a scan of all files, for eviction and for the cache commands.
+// A snapshot of a store from a scan of all files, for eviction and for the cache commands; and what is removed from it.
 #pragma once
 
 #include <ctime>
@@ -8,14 +8,43 @@
 
 #include "cache/paths.h"
 
-namespace weightfs::store {
+namespace weightfs {
+
+/// The items of a store: a blob, an active or abandoned download, blocks of a remote file that is read by ranges, and a
+/// pin without a blob.
+enum class ItemKind { blob, part, remote, absent };
+
+/// What was removed, and what could not be removed.
+struct GcResult {
+  uint64_t blobs = 0;
+  uint64_t partial = 0;
+  uint64_t remotes = 0;
+  uint64_t leftovers = 0;                ///< files of killed processes, and dead links
+  uint64_t bytes = 0;                    ///< on disk
+  std::vector<std::string> not_removed;  ///< a line for each item that could not be removed
+
+  /// Counts a removed item.
+  void add(ItemKind kind, uint64_t freed) {
+    ++(kind == ItemKind::blob ? blobs : kind == ItemKind::part ? partial : remotes);
+    bytes += freed;
+  }
+};
+
+/// An abandoned partial download is kept for so many seconds.
+inline constexpr time_t kMaxPartAge = 7 * 24 * 3600;
+
+/// Removes files of killed processes: files in making/ whose lock is free, checksums and lists without a blob, and
+/// abandoned partial downloads that were last written before `kept_since`.
+GcResult sweep(const Folders& folders, time_t kept_since = ::time(nullptr) - kMaxPartAge);
+
+namespace store {
 
 struct Item {
   ItemKind kind;
   Digest digest;  ///< of the blob; for a remote file its name
   Digest name;    ///< of the file
   uint64_t size = 0;
-  uint64_t on_disk = 0;     ///< of a blob with its block list
+  uint64_t on_disk = 0;     ///< of a blob with its checksums and block list
   timespec last_used = {};  ///< of a download: when it was last written
   bool pinned = false;
   bool is_active = false;   ///< being downloaded; set by CacheMaintenance::inventory(), with the size of a download
@@ -31,7 +60,7 @@ struct Inventory {
 /// Scans the store; other processes may change it meanwhile. Fails when the pins cannot be read.
 Result<Inventory> scan_inventory(const Folders& folders);
 
-/// Removes the file of an item, pinned or not, unless it is being downloaded; links to it stay (unlink_links_to).
+/// Removes the file of an item, pinned or not, unless it is being downloaded; links to it stay (unlink_dead_links).
 /// Returns the freed disk space; nothing with errno set on failure.
 std::optional<uint64_t> remove_item(const Folders& folders, const Item& item);
 
@@ -40,4 +69,5 @@ inline bool is_older(const timespec& a, const timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
-}  // namespace weightfs::store
+}  // namespace store
+}  // namespace weightfs

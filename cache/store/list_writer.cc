@@ -5,34 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/os/system_error.h"
 #include "cache/store/file_range.h"
 
 namespace weightfs::store {
-namespace {
-
-// A file of the store as a Source. Its size is that when it was opened.
-class StoredList final : public Source {
- public:
-  StoredList(Descriptor file, uint64_t size) : file_(std::move(file)), size_(size) {}
-
-  uint64_t size() const override { return size_; }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    if (offset >= size_) return size_t{0};
-    const auto wanted = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
-    TRY_VOID(read_fully(file_.number(), offset, wanted));
-    return wanted.size();
-  }
-
- private:
-  const Descriptor file_;
-  const uint64_t size_;
-};
-
-}  // namespace
 
 std::unique_ptr<ListWriter> ListWriter::create(FoldersPtr folders, DiskQuota& quota, std::string file_name,
                                                uint64_t size) {
@@ -74,12 +52,13 @@ void ListWriter::publish(const Digest& blob) {
 Result<Digest> copy_list(const Folders& folders, const Digest& blob, uint64_t size,
                          const BlockListBuilder::Write& write) {
   const std::string path = list_file(blob);
-  Descriptor file(::openat(folders.root->number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  auto file = std::make_shared<const Descriptor>(
+      ::openat(folders.root->number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
-  if (!file || ::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode))
+  if (!*file || ::fstat(file->number(), &status) != 0 || !S_ISREG(status.st_mode))
     return failure(Code::not_found, fmt::format("{}: no block list", blob.hex()));
   const auto list =
-      TRY(BlockList::open(std::make_shared<StoredList>(std::move(file), static_cast<uint64_t>(status.st_size))));
+      TRY(BlockList::open(std::make_shared<FileRange>(std::move(file), static_cast<uint64_t>(status.st_size))));
   if (list->size() != size)
     return failure(Code::corrupt, fmt::format("the block list is of a file of {} bytes, not {}", list->size(), size));
   TRY_VOID(list->copy(write));

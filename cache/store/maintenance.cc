@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
+#include <limits>
 
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cache/disk_quota.h"
-#include "cache/store/quota_ledger.h"
 
 namespace weightfs {
 namespace {
@@ -20,11 +19,6 @@ namespace {
 using namespace store;
 
 constexpr size_t kMinDigits = 6;
-
-// A dead link may precede its blob, because writers create the link first.
-constexpr time_t kMinDeadLinkAge = 60;
-
-// Commands wait for the lock as long as a BlobStore does.
 
 // Lower case, without "sha256:"; empty when it is not a digest or its prefix.
 std::string digest_prefix(std::string_view text) {
@@ -62,28 +56,14 @@ std::string remove_mismatched(const Folders& folders, const Digest& digest, int 
 }
 
 // Removes an item and its pin, and returns the freed disk space. Fails with the reason why it is kept; with not_found
-// if a blob is gone already.
+// if it is gone already.
 Result<uint64_t> try_remove(const Folders& folders, const Item& item, PinnedBlobs pinned) {
   if (item.pinned && pinned == PinnedBlobs::keep) return failure(Code::unsupported, "is pinned");
   if (item.pinned) TRY(remove_pin(folders, item.digest));
   if (const auto freed = remove_item(folders, item)) return *freed;
   if (errno == EBUSY) return failure(Code::resource, "is being downloaded");
-  if (errno == ENOENT && item.kind == ItemKind::blob) return failure(Code::not_found, "evicted");
+  if (errno == ENOENT) return failure(Code::not_found, "evicted");
   return failure(io_error("cannot be removed"));
-}
-
-// Removes links to blobs that do not exist. If a writer uses such a link now, its blob is only produced once more.
-uint64_t unlink_dead_links(const Folders& folders) {
-  const Descriptor& index = *folders.index;
-  std::set<std::string> removed_digests;
-  for_each_in(index, ".", [&](const std::string& link) {
-    struct stat status {};
-    const auto digest = digest_in_link(index, link);
-    if (!digest || has_blob(folders, *digest)) return;
-    if (::fstatat(index.number(), link.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
-    if (status.st_mtim.tv_sec < ::time(nullptr) - kMinDeadLinkAge) removed_digests.insert(digest->hex());
-  });
-  return unlink_links_to(folders, removed_digests);
 }
 
 }  // namespace
@@ -171,30 +151,27 @@ Result<VerifyResult> CacheMaintenance::verify(const VerifyProgress& report) cons
       mismatched.insert(name);
     }
   }
-  unlink_links_to(*folders, mismatched);
-  if (!mismatched.empty()) recount(*folders);
+  if (mismatched.empty()) return result;
+  unlink_dead_links(*folders, mismatched);
+  recount(*folders);
   return result;
 }
 
 Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return GcResult{};
-  GcResult result;
-  const Inventory before = TRY(scan_inventory(*folders));
-  for (const Item& item : before.items)
-    if (const auto freed = item.kind == ItemKind::part ? remove_item(*folders, item) : std::nullopt)
-      result.add(item.kind, *freed);
-  const GcResult swept = sweep(*folders);
-  result.leftovers = swept.leftovers + unlink_dead_links(*folders);
+  GcResult result = sweep(*folders, std::numeric_limits<time_t>::max());
+  result.leftovers += unlink_dead_links(*folders, {});
   const GcResult evicted = TRY(shrink(*folders, max_bytes.value_or(UINT64_MAX)));
   result.blobs = evicted.blobs;
   result.partial += evicted.partial;
   result.remotes = evicted.remotes;
-  result.bytes += swept.bytes + evicted.bytes;
-  const Inventory after = TRY(scan_inventory(*folders));
-  if (max_bytes && after.on_disk > *max_bytes)
+  result.bytes += evicted.bytes;
+  if (!max_bytes) return result;
+  const uint64_t left = TRY(scan_inventory(*folders)).on_disk;
+  if (left > *max_bytes)
     result.not_removed.push_back(
-        fmt::format("cache still uses {}: the remaining blobs are pinned or being written", human_size(after.on_disk)));
+        fmt::format("cache still uses {}: the remaining blobs are pinned or being written", human_size(left)));
   return result;
 }
 
@@ -216,7 +193,7 @@ Result<GcResult> CacheMaintenance::remove(const std::function<bool(const Digest&
         result.not_removed.push_back(fmt::format("{}: {}", item.digest.hex(), freed.error().message));
       }
     }
-    unlink_links_to(*folders, gone);
+    unlink_dead_links(*folders, gone);
   }
   recount(*folders);
   return result;

@@ -17,15 +17,14 @@
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cache/store/block_file.h"
+#include "cache/store/file_range.h"
 
 namespace weightfs {
 namespace {
 
 using namespace store;
 
-// Partial downloads older than this are removed.
-constexpr time_t kMaxPartAge = 7 * 24 * 3600;
+constexpr time_t kMinDeadLinkAge = 60;
 
 std::string read_boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -52,27 +51,6 @@ Result<SharedDescriptor> open_private(int at, const std::string& name, int flags
 
 Result<SharedDescriptor> open_pins(const Folders& folders) {
   return open_private(folders.root->number(), "pins", O_NOFOLLOW, folders.top + "/v1/pins");
-}
-
-// Whether it is a partial download that was not resumed for a week.
-bool is_expired_download(const Folders& folders, const Digest& name) {
-  struct stat status {};
-  if (::fstatat(folders.root->number(), blocks_file(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-      !S_ISREG(status.st_mode) || status.st_mtim.tv_sec >= ::time(nullptr) - kMaxPartAge)
-    return false;
-  const Descriptor file = open_blocks_file(folders, name, O_RDONLY);
-  return file && digest_of_identity(BlockFile::identity_of(file.number()).value_or("")).has_value();
-}
-
-// Removes a file in making/, unless it is locked. Returns the freed disk space, or nothing.
-std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name) {
-  const Descriptor& making = *folders.making;
-  const Descriptor file(::openat(making.number(), file_name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (!file || !try_lock(file.number()) || !is_same_file(making, file_name, file.number()) ||
-      ::fstat(file.number(), &status) != 0)
-    return std::nullopt;
-  return ::unlinkat(making.number(), file_name.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
 }
 
 std::string sums_file(const Digest& digest) { return fmt::format("{}/{}", kSumsFolder, digest.hex()); }
@@ -119,6 +97,11 @@ Result<FoldersPtr> open_folders(const std::string& top, Missing missing) {
   return folders;
 }
 
+std::optional<Digest> digest_of_name(std::string_view name) {
+  const auto digest = digest_of_hex(name);
+  return digest && digest->hex() == name ? digest : std::nullopt;  // not upper case
+}
+
 std::string blob_file(const Digest& digest) {
   const std::string hex = digest.hex();
   return fmt::format("{}/{}", hex.substr(0, 2), hex);
@@ -135,7 +118,7 @@ Result<std::set<std::string>> pins(const Folders& folders) {
     return failure(entries.error().code, fmt::format("{}/v1/pins: {}", folders.top, entries.error().message));
   std::set<std::string> pins;
   for (const DirectoryEntry& entry : *entries)
-    if (const auto digest = digest_of_hex(entry.name); digest && digest->hex() == entry.name) pins.insert(entry.name);
+    if (digest_of_name(entry.name)) pins.insert(entry.name);
   return pins;
 }
 
@@ -143,7 +126,7 @@ Result<bool> add_pin(const Folders& folders, const Digest& digest) {
   ::mkdirat(folders.root->number(), "pins", 0700);  // a failure shows when it is opened
   const SharedDescriptor folder = TRY(open_pins(folders));
   const Descriptor pin(::openat(folder->number(), digest.hex().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (pin.number() >= 0) return true;
+  if (pin) return true;
   if (errno == EEXIST) return false;
   return failure(io_error(fmt::format("{}/v1/pins/{}", folders.top, digest.hex())));
 }
@@ -216,13 +199,16 @@ void write_sums(const Folders& folders, const Digest& digest, const BlockSums& s
   if (!write_fully(file.number(), 0, std::as_bytes(std::span(text)))) ::unlinkat(root, path.c_str(), 0);
 }
 
-// Checks each blob again, because it may have been produced meanwhile.
-uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone) {
+// Writers create the link before the blob: it may be dead for a moment, or the blob may just be produced again.
+uint64_t unlink_dead_links(const Folders& folders, const std::set<std::string>& gone) {
   const Descriptor& index = *folders.index;
+  const time_t old = ::time(nullptr) - kMinDeadLinkAge;
   uint64_t unlinked = 0;
   for_each_in(index, ".", [&](const std::string& link) {
+    struct stat status {};
     const auto digest = digest_in_link(index, link);
-    if (digest && gone.contains(digest->hex()) && !has_blob(folders, *digest))
+    if (!digest || ::fstatat(index.number(), link.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+    if ((gone.contains(digest->hex()) || status.st_mtim.tv_sec < old) && !has_blob(folders, *digest))
       unlinked += ::unlinkat(index.number(), link.c_str(), 0) == 0;
   });
   return unlinked;
@@ -234,27 +220,6 @@ void for_each_in(const Descriptor& folder, const std::string& name,
   const auto entries = opened ? entries_of(opened) : std::vector<DirectoryEntry>{};
   if (!entries) return;
   for (const DirectoryEntry& entry : *entries) each(entry.name);
-}
-
-GcResult sweep(const Folders& folders) {
-  GcResult swept;
-  const auto add = [&](const std::optional<uint64_t>& freed) {
-    swept.leftovers += freed.has_value();
-    swept.bytes += freed.value_or(0);
-  };
-  for_each_in(*folders.making, ".", [&](const std::string& name) { add(remove_unlocked(folders, name)); });
-  for_each_in(*folders.root, kBlocksFolder, [&](const std::string& hex) {
-    const auto name = digest_of_hex(hex);
-    if (name && is_expired_download(folders, *name)) add(remove_blocks(folders, *name, BlockFile::Held::keep));
-  });
-  for (const char* const folder : {kSumsFolder, kListsFolder}) {
-    for_each_in(*folders.root, folder, [&](const std::string& name) {
-      const auto digest = digest_of_hex(name);
-      if (!digest || !has_blob(folders, *digest))
-        ::unlinkat(folders.root->number(), fmt::format("{}/{}", folder, name).c_str(), 0);
-    });
-  }
-  return swept;
 }
 
 bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
@@ -274,8 +239,10 @@ bool has_fs_verity(const Folders& folders, const EnableVerity& enable) {
 bool is_same_file(const Descriptor& folder, const std::string& name, int fd) {
   struct stat there {};
   struct stat open {};
-  return ::fstatat(folder.number(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &open) == 0 &&
-         there.st_ino == open.st_ino && there.st_dev == open.st_dev;
+  if (::fstatat(folder.number(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 || ::fstat(fd, &open) != 0)
+    return false;
+  errno = ENOENT;
+  return there.st_ino == open.st_ino && there.st_dev == open.st_dev;
 }
 
 std::optional<std::string> link_target(const Descriptor& folder, const std::string& name) {

@@ -17,7 +17,6 @@ namespace weightfs::store {
 namespace {
 
 constexpr size_t kBufferSize = 1 << 20;
-constexpr uint64_t kBits = 64;
 constexpr std::chrono::milliseconds kCancelCheck{100};
 constexpr std::chrono::milliseconds kMaxCheckTime{1000};  // of check_all()
 
@@ -36,7 +35,7 @@ RecheckedFile::RecheckedFile(const Digest& digest, uint64_t size, Recheck policy
     : digest_(digest), size_(size), policy_(policy), hooks_(std::move(hooks)) {
   if (!sums || sums->size() != size) return;
   sums_ = std::move(*sums);
-  verified_blocks_ = std::make_unique<std::atomic<uint64_t>[]>(sums_.blocks() / kBits + 1);
+  checked_ = BlockSet(sums_.blocks());
   prepared_ = true;
 }
 
@@ -47,7 +46,7 @@ Result<void> RecheckedFile::read(int fd, uint64_t offset, std::span<std::byte> o
   TRY_VOID(read_stored(fd, offset, out));
   const auto last = static_cast<size_t>((offset + out.size() - 1) / BlockSums::kBlock);
   for (auto block = static_cast<size_t>(offset / BlockSums::kBlock); block <= last; ++block)
-    if (!is_checked(block)) TRY_VOID(check(fd, block, offset, out));
+    if (!checked_.contains(block)) TRY_VOID(check(fd, block, offset, out));
   return {};
 }
 
@@ -59,7 +58,7 @@ Result<void> RecheckedFile::check_all(int fd) {
   const auto end = std::chrono::steady_clock::now() + kMaxCheckTime;
   std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(BlockSums::kBlock, size_)));
   for (size_t block = 0; block < sums_.blocks(); ++block) {
-    if (is_checked(block)) continue;
+    if (checked_.contains(block)) continue;
     const uint64_t begin = block * BlockSums::kBlock;
     const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min(size_ - begin, BlockSums::kBlock)));
     if (std::chrono::steady_clock::now() > end || !read_cached_pages(fd, begin, bytes)) return not_compared();
@@ -77,14 +76,10 @@ Result<void> RecheckedFile::read_stored(int fd, uint64_t offset, std::span<std::
   return read;
 }
 
-bool RecheckedFile::is_checked(size_t block) const {
-  return (verified_blocks_[block / kBits].load(std::memory_order_relaxed) >> block % kBits & 1) != 0;
-}
-
 Result<void> RecheckedFile::compare(size_t block, std::span<const std::byte> bytes) {
   if (crc32(0, bytes) != sums_.sum(block))
     return tl::unexpected(damage(fmt::format("the block at byte {} is damaged", block * BlockSums::kBlock)));
-  verified_blocks_[block / kBits].fetch_or(uint64_t{1} << block % kBits, std::memory_order_relaxed);
+  checked_.add(block);
   return {};
 }
 
@@ -113,9 +108,8 @@ Result<void> RecheckedFile::prepare(int fd) {
   const bool verify = policy_ == Recheck::full || !saved;
   BlockSums sums = verify ? TRY(verify_all(fd)) : std::move(*saved);
   if (!saved) hooks_.save(sums);
-  const size_t words = sums.blocks() / kBits + 1;
-  verified_blocks_ = std::make_unique<std::atomic<uint64_t>[]>(words);
-  for (size_t i = 0; verify && i < words; ++i) verified_blocks_[i] = UINT64_MAX;
+  checked_ = BlockSet(sums.blocks());
+  for (size_t block = 0; verify && block < sums.blocks(); ++block) checked_.add(block);
   sums_ = std::move(sums);
   prepared_.store(true, std::memory_order_release);
   return {};

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -13,6 +12,7 @@
 
 #include "base/result.h"
 #include "cache/recheck_policy.h"
+#include "cache/store/block_set.h"
 #include "cache/store/block_sums.h"
 
 namespace weightfs::store {
@@ -37,7 +37,6 @@ class RecheckedFile {
   Result<void> check_all(int fd);
 
  private:
-  bool is_checked(size_t block) const;
   Result<void> read_stored(int fd, uint64_t offset, std::span<std::byte> out);
   Result<void> prepare(int fd);
   Result<BlockSums> verify_all(int fd);
@@ -52,7 +51,7 @@ class RecheckedFile {
   std::timed_mutex mutex_;              // held during prepare()
   std::atomic<bool> prepared_ = false;  // if set, the next two are constant
   BlockSums sums_;
-  std::unique_ptr<std::atomic<uint64_t>[]> verified_blocks_;  // one bit per verified block
+  BlockSet checked_;  // blocks that were compared
 };
 
 }  // namespace weightfs::store

@@ -12,8 +12,7 @@
 #include <string>
 
 #include "base/os/descriptor.h"
-#include "cache/paths.h"
-#include "cache/store/quota_ledger.h"
+#include "cache/disk_quota.h"
 #include "tests/cache/test_producer.h"
 #include "tests/support/temporary.h"
 

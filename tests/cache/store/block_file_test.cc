@@ -123,7 +123,7 @@ TEST_F(BlockFileTest, TruncatedFileIsRefusedAndDiscarded) {
   ASSERT_EQ(::truncate(path.c_str(), kSize), 0);
   EXPECT_EQ(refusal("https://example.com/m \"v1\""), Code::not_found);
   const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  BlockFile::discard(folder, "blocks", descriptor()->number());
+  EXPECT_TRUE(BlockFile::evict(folder, "blocks", descriptor()->number(), BlockFile::Held::remove));
   EXPECT_EQ(read(*open(), 0, kBlock), "");
 }
 
@@ -189,6 +189,22 @@ TEST_F(BlockFileTest, HeldFileIsNotEvicted) {
   EXPECT_FALSE(BlockFile::is_held(evictor->number()));
   EXPECT_TRUE(BlockFile::evict(folder, "blocks", evictor->number(), BlockFile::Held::keep));
   EXPECT_EQ(file->hold().error().code, Code::not_found);
+}
+
+// A process that has opened the file to evict it must not empty the blob that it has become.
+TEST_F(BlockFileTest, PublishedFileIsNotEvicted) {
+  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const BlockFilePtr file = open();
+  const SharedDescriptor evictor = descriptor();
+  ASSERT_TRUE(write(*file, 0, 11));
+  ASSERT_TRUE(file->publish_as(folder, "blocks", folder, "blob"));
+  const BlockFilePtr next = open();  // has the name now
+  for (const auto held : {BlockFile::Held::keep, BlockFile::Held::remove}) {
+    EXPECT_FALSE(BlockFile::evict(folder, "blocks", evictor->number(), held));
+    EXPECT_EQ(errno, ENOENT);
+  }
+  EXPECT_TRUE(file->is_published());
+  EXPECT_FALSE(next->is_evicted());
 }
 
 TEST_F(BlockFileTest, MismatchedFileIsRemovedAlthoughItIsHeld) {

@@ -66,11 +66,9 @@ class CacheVerityTest : public StoreDirectory {
     const auto all = std::as_bytes(std::span(blob));
     auto acquired = in.acquire({"digest-" + sha256(blob).hex(), "", sha256(blob)}, blob.size(), {});
     if (!acquired || acquired->partial == nullptr) return {};
-    store::BlockSums sums;
-    sums.add(all);
     EXPECT_TRUE(acquired->partial->reserve(blob.size(), store::Eviction::allowed));
-    EXPECT_TRUE(acquired->partial->write(0, all));
-    return acquired->partial->publish(sha256(blob), blob.size(), std::move(sums)).value_or(store::BlobHandle{});
+    EXPECT_TRUE(acquired->partial->write(all));
+    return acquired->partial->publish(sha256(blob)).value_or(store::BlobHandle{});
   }
   std::string content(const store::BlobHandle& handle) const {
     std::string out(bytes.size(), '?');

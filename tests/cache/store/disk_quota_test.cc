@@ -430,7 +430,7 @@ TEST_F(DownloadQuotaTest, MissingPinDirectoryMeansNoPins) {
   EXPECT_FALSE(std::filesystem::exists(directory + "/v1/pins"));
 }
 
-// The invariant of quota_ledger.h, at each step of a download that is killed, resumed by others and published.
+// The invariant of disk_quota.h, at each step of a download that is killed, resumed by others and published.
 TEST_F(DownloadQuotaTest, ResumedDownloadIsNeverUndercounted) {
   constexpr uint64_t kQuota = 10 << 20;
   for (const bool ledger_is_lost : {false, true}) {

@@ -226,13 +226,11 @@ TEST_F(BlockListsTest, KilledBeforeTheListLeavesAValidBlobWithoutOne) {
     auto acquired = backend->acquire(name, std::nullopt, {});
     if (!acquired || acquired->partial == nullptr) return 1;
     if (!acquired->partial->reserve(bytes.size(), store::Eviction::allowed)) return 2;
-    if (!acquired->partial->write(0, all)) return 3;
+    if (!acquired->partial->write(all)) return 3;
     const auto list = backend->start_list(bytes.size());
     if (list == nullptr) return 4;
     list->add(all);
-    store::BlockSums sums;
-    sums.add(all);
-    if (!acquired->partial->publish(sha256(bytes), bytes.size(), std::move(sums))) return 5;
+    if (!acquired->partial->publish(sha256(bytes))) return 5;
     return ::raise(SIGKILL);
   });
   ASSERT_EQ(child.wait(), 128 + SIGKILL);

@@ -427,7 +427,7 @@ TEST_F(SweepTest, PartialDownloadIsSweptAfterOneWeek) {
   const Digest fetched = add_partial(3, now - 8 * kDay);
   const BlockFilePtr fetching = open_held(fetched);
   const GcResult swept = sweep(*folders());
-  EXPECT_EQ(swept.leftovers, 1U);
+  EXPECT_EQ(swept.partial, 1U);
   EXPECT_GE(swept.bytes, kBlobSize);
   EXPECT_TRUE(std::filesystem::exists(part_at(lately)));
   EXPECT_TRUE(std::filesystem::exists(part_at(fetched)));
@@ -447,7 +447,7 @@ TEST_F(SweepTest, LinkToExistingBlobIsKept) {
   const Digest there = add_blob(1);
   const Digest gone = add_blob(2);
   std::filesystem::remove(blob_at(gone));
-  EXPECT_EQ(unlink_links_to(*folders(), {there.hex(), gone.hex()}), 1U);
+  EXPECT_EQ(unlink_dead_links(*folders(), {there.hex(), gone.hex()}), 1U);
   EXPECT_THAT(links(), ElementsAre(index_link("key 1")));
 }
 

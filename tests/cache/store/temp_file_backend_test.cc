@@ -1,4 +1,4 @@
-// Blobs in a temporary file, for --no-cache.
+// Blobs in temporary files, for --no-cache.
 #include "cache/store/temp_file_backend.h"
 
 #include <fmt/core.h>
@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "cache/blob_store.h"
@@ -80,8 +82,8 @@ TEST_F(TempFileStoreTest, StaysWithinQuota) {
     EXPECT_EQ(made->starts, i < 2 ? 1 : 2);
   }
   EXPECT_THAT(
-      log, ElementsAre(
-               "cannot cache decoded data: the temporary file is limited to 683.6 KiB; each reader decodes it again"));
+      log,
+      ElementsAre("cannot cache decoded data: temporary files are limited to 683.6 KiB; each reader decodes it again"));
 }
 
 TEST_F(TempFileStoreTest, FailedBlobFreesItsSpace) {
@@ -101,13 +103,17 @@ class TempFileBackendTest : public TempFileStoreTest {
   std::unique_ptr<PartialBlob> partial(const std::string& name, const std::string& text) {
     auto begun = backend->acquire(BlobName{name, "", {}}, text.size(), {});
     EXPECT_TRUE(begun && begun->partial->reserve(text.size(), Eviction::allowed));
-    EXPECT_TRUE(begun->partial->write(0, std::as_bytes(std::span(text))));
+    EXPECT_TRUE(begun->partial->write(std::as_bytes(std::span(text))));
     return std::move(begun->partial);
   }
   static std::string all_of(const FileRange& range) {
     std::string out(range.size(), '?');
     const auto done = range.read(0, std::as_writable_bytes(std::span(out)));
     return done ? describe(out) : "error: " + done.error().message;
+  }
+  static size_t open_files() {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return static_cast<size_t>(std::distance(begin(files), end(files)));
   }
   std::shared_ptr<TempFileBackend> backend = std::make_shared<TempFileBackend>(kQuota);
 };
@@ -128,15 +134,15 @@ TEST_F(TempFileBackendTest, BytesOfDuplicateBlobStayReadable) {
   auto first = partial("a", half);
   auto second = partial("b", half);
   const FileRangePtr range = second->range();
-  ASSERT_TRUE(first->publish(sha256(half), half.size(), {}));
-  const auto kept = second->publish(sha256(half), half.size(), {});
+  ASSERT_TRUE(first->publish(sha256(half)));
+  const auto kept = second->publish(sha256(half));
   second = nullptr;
   EXPECT_EQ(all_of(*range), describe(half));
   EXPECT_EQ(all_of(*kept->range), describe(half));
 }
 
-// Its segments alternate with those of other blobs.
-TEST_F(TempFileStoreTest, StoresBlobOfUnknownSizeInSegments) {
+// Others are stored while it grows.
+TEST_F(TempFileStoreTest, StoresBlobOfUnknownSize) {
   const TestProducerPtr large = test_producer(some_bytes(5'000'000));
   const BlobsPtr blobs = blobs_of(100 << 20);
   large->before = [&](size_t given) {
@@ -153,6 +159,36 @@ TEST_F(TempFileStoreTest, StoresBlobOfUnknownSizeInSegments) {
   EXPECT_EQ(read(**made), describe(large->bytes));
   EXPECT_EQ(read(**made, 1'048'000, 3'000'000), describe(large->bytes.substr(1'048'000, 3'000'000)));
   EXPECT_EQ(large->starts, 2);
+}
+
+// Each kept blob has a descriptor.
+TEST_F(TempFileBackendTest, LeastRecentlyUsedBlobIsDroppedAndItsSpaceReturned) {
+  backend = std::make_shared<TempFileBackend>(1 << 20, 2);
+  const std::string half = bytes.substr(0, kMember / 2);
+  const auto publish = [&](const std::string& name) {
+    const std::string content = name + half;
+    EXPECT_TRUE(partial(name, content)->publish(sha256(content)));
+  };
+  const auto is_kept = [&](const std::string& name) { return bool{backend->find_open(BlobName{name, "", {}})}; };
+  const size_t before = open_files();
+  publish("a");
+  publish("b");
+  EXPECT_TRUE(is_kept("a"));
+  for (int turn = 0; turn < 100; ++turn) publish(fmt::format("c{}", turn));  // many times the quota
+  EXPECT_TRUE(is_kept("c98") && is_kept("c99"));
+  EXPECT_FALSE(is_kept("a") || is_kept("b"));
+  EXPECT_EQ(open_files(), before + 2);
+  EXPECT_FALSE(backend->find(BlobName{"d", "", sha256("c97" + half)}, {}));
+  EXPECT_TRUE(backend->find(BlobName{"d", "", sha256("c99" + half)}, {}));  // by its digest
+}
+
+TEST_F(TempFileBackendTest, DroppedBlobStaysReadableWhileItIsOpen) {
+  backend = std::make_shared<TempFileBackend>(kQuota, 1);
+  const auto first = partial("a", bytes)->publish(sha256(bytes));
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(partial("b", "other")->publish(sha256("other")));
+  EXPECT_FALSE(backend->find_open(BlobName{"a", "", {}}));
+  EXPECT_EQ(all_of(*first->range), describe(bytes));
 }
 
 TEST_F(TempFileStoreTest, BlobIsReadUncachedWithoutTempDirectory) {
