@@ -77,10 +77,7 @@ std::string human_time(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
 }
 
-struct HeaderListDeleter {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using HeaderList = std::unique_ptr<curl_slist, HeaderListDeleter>;
+using HeaderList = std::unique_ptr<curl_slist, decltype([](curl_slist* list) { curl_slist_free_all(list); })>;
 
 Result<void> add(HeaderList& list, const std::string& header) {
   if (std::any_of(header.begin(), header.end(), [](char c) { return c == '\r' || c == '\n' || c == '\0'; }))

@@ -12,10 +12,7 @@
 namespace weightfs::http {
 namespace {
 
-struct CurlUrlDeleter {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-};
-using CurlUrl = std::unique_ptr<CURLU, CurlUrlDeleter>;
+using CurlUrl = std::unique_ptr<CURLU, decltype([](CURLU* url) { curl_url_cleanup(url); })>;
 
 // Encodes spaces and non-ASCII bytes as %XX like browsers, since Location headers contain them.
 constexpr unsigned kLenient = CURLU_URLENCODE | CURLU_ALLOW_SPACE;
