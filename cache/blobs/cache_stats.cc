@@ -1,6 +1,6 @@
 #include "cache/blobs/cache_stats.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace weightfs::blobs {
 namespace {
@@ -14,42 +14,46 @@ void update(StoreStatus::Blob& blob, const StoreStatus::Blob& download) {
   blob.from = download.from;
 }
 
+void set_verified(StoreStatus::Blob& blob, uint64_t size, const std::string& from) {
+  blob.verified = true;
+  blob.size = blob.fetched = size;
+  blob.from = from;
+  blob.error.clear();
+}
+
 }  // namespace
 
 void CacheStats::add(const BlobRef& ref, std::optional<uint64_t> size) {
   const std::scoped_lock lock(mutex_);
-  if (StoreStatus::Blob* entry = blob(ref.digest); entry != nullptr) {
-    if (!entry->size) entry->size = size;
-    return;
+  if (Entry* const entry = find(ref.digest); entry != nullptr) {
+    if (!entry->blob.size) entry->blob.size = size;
+  } else if (entries_.size() < kMaxReported) {
+    indices_.emplace(ref.digest.hex(), entries_.size());
+    entries_.push_back({{ref.name, ref.digest, size, 0, false, {}, {}}});
   }
-  if (entries_.size() == kMaxReported) return;
-  if (!entries_.try_emplace(ref.digest.hex(), Entry{blobs_.size()}).second) return;
-  blobs_.push_back({ref.name, ref.digest, size, 0, false, {}, {}});
 }
 
 void CacheStats::record_local(const Digest& digest, uint64_t size, const std::string& from) {
   const std::scoped_lock lock(mutex_);
-  if (is_first_read(digest)) ++counted_.hits;
-  if (StoreStatus::Blob* entry = blob(digest); entry != nullptr && !entry->verified) {
-    entry->size = entry->fetched = size;
-    entry->verified = true;
-    if (entry->from.empty()) entry->from = from;
-    entry->error.clear();
-  }
+  Entry* const entry = find(digest);
+  if (entry == nullptr) return;
+  if (!std::exchange(entry->is_read, true)) ++counted_.hits;
+  if (!entry->blob.verified) set_verified(entry->blob, size, entry->blob.from.empty() ? from : entry->blob.from);
 }
 
 void CacheStats::record_miss(const Digest& digest) {
   const std::scoped_lock lock(mutex_);
-  if (is_first_read(digest)) ++counted_.misses;
+  Entry* const entry = find(digest);
+  if (entry != nullptr && !std::exchange(entry->is_read, true)) ++counted_.misses;
 }
 
 void CacheStats::record_failure(const Digest& digest, const Error& error) {
   const std::scoped_lock lock(mutex_);
   ++counted_.errors;
-  StoreStatus::Blob* entry = blob(digest);
+  Entry* const entry = find(digest);
   if (entry == nullptr) return;
-  entry->error = error.message;
-  if (is_about_the_bytes(error)) entry->fetched = 0;
+  entry->blob.error = error.message;
+  if (is_about_the_bytes(error)) entry->blob.fetched = 0;
 }
 
 void CacheStats::record_received(uint64_t bytes) {
@@ -59,50 +63,32 @@ void CacheStats::record_received(uint64_t bytes) {
 
 void CacheStats::record_download(const Digest& digest, uint64_t size, const std::string& from) {
   const std::scoped_lock lock(mutex_);
-  StoreStatus::Blob* entry = blob(digest);
-  if (entry == nullptr) return;
-  entry->verified = true;
-  entry->size = entry->fetched = size;
-  entry->from = from;
-  entry->error.clear();
+  if (Entry* const entry = find(digest); entry != nullptr) set_verified(entry->blob, size, from);
 }
 
-StoreStatus CacheStats::status(const std::vector<StoreStatus::Blob>& running) const {
+StoreStatus CacheStats::status(const std::vector<StoreStatus::Blob>& running) {
   const std::scoped_lock lock(mutex_);
   StoreStatus status = counted_;
-  status.blobs = blobs_;
+  for (const Entry& entry : entries_) status.blobs.push_back(entry.blob);
   for (const StoreStatus::Blob& each : running)
-    if (const auto index = index_of(each.digest)) update(status.blobs[*index], each);
+    if (const auto index = indices_.find(each.digest.hex()); index != indices_.end())
+      update(status.blobs[index->second], each);
   return status;
 }
 
-StoreStatus CacheStats::in_progress(const std::vector<StoreStatus::Blob>& running) const {
+StoreStatus CacheStats::in_progress(const std::vector<StoreStatus::Blob>& running) {
   const std::scoped_lock lock(mutex_);
   StoreStatus status = counted_;
   for (const StoreStatus::Blob& each : running) {
-    const auto index = index_of(each.digest);
-    if (!index || blobs_[*index].verified) continue;
-    status.blobs.push_back(blobs_[*index]);
-    update(status.blobs.back(), each);
+    const Entry* const entry = find(each.digest);
+    if (entry != nullptr && !entry->blob.verified) update(status.blobs.emplace_back(entry->blob), each);
   }
   return status;
 }
 
-std::optional<size_t> CacheStats::index_of(const Digest& digest) const {
-  const auto known = entries_.find(digest.hex());
-  return known == entries_.end() ? std::nullopt : std::optional(known->second.index);
-}
-
-StoreStatus::Blob* CacheStats::blob(const Digest& digest) {
-  const auto index = index_of(digest);
-  return index ? &blobs_[*index] : nullptr;
-}
-
-bool CacheStats::is_first_read(const Digest& digest) {
-  const auto known = entries_.find(digest.hex());
-  if (known == entries_.end() || known->second.read) return false;
-  known->second.read = true;
-  return true;
+CacheStats::Entry* CacheStats::find(const Digest& digest) {
+  const auto known = indices_.find(digest.hex());
+  return known == indices_.end() ? nullptr : &entries_[known->second];
 }
 
 }  // namespace weightfs::blobs

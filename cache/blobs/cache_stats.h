@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -31,24 +30,22 @@ class CacheStats {
   void record_download(const Digest& digest, uint64_t size, const std::string& from);
 
   /// The counters, and the state of all blobs. Of those in `running`, `digest`, `fetched` and `from` are set.
-  StoreStatus status(const std::vector<StoreStatus::Blob>& running) const;
+  StoreStatus status(const std::vector<StoreStatus::Blob>& running);
   /// The same, limited to blobs that are being downloaded.
-  StoreStatus in_progress(const std::vector<StoreStatus::Blob>& running) const;
+  StoreStatus in_progress(const std::vector<StoreStatus::Blob>& running);
 
  private:
   struct Entry {
-    size_t index;       // in blobs_
-    bool read = false;  // counted as a hit or a miss
+    StoreStatus::Blob blob;
+    bool is_read = false;  // counted as a hit or a miss
   };
 
-  StoreStatus::Blob* blob(const Digest& digest);
-  std::optional<size_t> index_of(const Digest& digest) const;
-  bool is_first_read(const Digest& digest);
+  Entry* find(const Digest& digest);
 
-  mutable std::mutex mutex_;  // guards the rest
-  StoreStatus counted_;       // without blobs
-  std::vector<StoreStatus::Blob> blobs_;
-  std::unordered_map<std::string, Entry> entries_;  // by digest
+  std::mutex mutex_;     // guards the rest
+  StoreStatus counted_;  // without blobs
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string, size_t> indices_;  // of the entries, by digest
 };
 
 }  // namespace weightfs::blobs
