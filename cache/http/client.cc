@@ -15,41 +15,30 @@ namespace {
 constexpr int kMaxRedirects = 10;
 constexpr size_t kMaxIdle = 32;  // handles, each with a few connections
 
-// A request and the redirects it followed.
-struct RedirectChain {
-  const Options& options;
-  const Request& request;
-  Url url;
-  std::string first_origin;
-  bool began_public = false;
-  int redirects = 0;
-  bool was_challenged = false;
+// For a request that may have been redirected to `url`, perhaps from a public address.
+AddressPolicy policy_of(const Options& options, const Request& request, const Url& url, bool is_redirected,
+                        bool began_public) {
+  const bool container = request.trust == Trust::container;
+  const bool from_public_origin = request.public_only || (is_redirected && began_public);
+  AddressPolicy policy;
+  policy.public_only = !options.allow_private_urls && (container || from_public_origin);
+  policy.loopback_only = !container && url.scheme == "http" && !options.insecure;
+  policy.subject = container       ? "URLs in containers"
+                   : is_redirected ? "redirects from public addresses"
+                                   : "requests for a public registry";
+  return policy;
+}
 
-  AddressPolicy policy() const {
-    AddressPolicy policy;
-    const bool container = request.trust == Trust::container;
-    const bool from_public_origin = request.public_only || (redirects > 0 && began_public);
-    policy.public_only = !options.allow_private_urls && (container || from_public_origin);
-    policy.loopback_only = !container && url.scheme == "http" && !options.insecure;
-    policy.subject = container ? "URLs in containers" : "redirects from public addresses";
-    if (!container && redirects == 0) policy.subject = "requests for a public registry";
-    return policy;
-  }
-
-  bool is_same_origin() const { return url.origin == first_origin; }
-
-  Result<void> follow(std::string_view location) {
-    const std::string from = printable_url(url.text);
-    if (++redirects > kMaxRedirects)
-      return failure(Code::network, fmt::format("{}: more than {} redirects", from, kMaxRedirects));
-    const std::string to = resolve_url(url.text, std::string(location));
-    if (to.empty()) return failure(Code::corrupt, fmt::format("{}: redirect to an invalid URL", from));
-    if (!may_redirect(url.text, to))
-      return failure(Code::unsupported, fmt::format("{}: refused: redirect from https to {}", from, printable_url(to)));
-    url = TRY(parse_url(to));
-    return {};
-  }
-};
+// The target of a redirect.
+Result<Url> redirected(const Url& from, std::string_view location) {
+  const std::string to = resolve_url(from.text, std::string(location));
+  if (to.empty())
+    return failure(Code::corrupt, fmt::format("{}: redirect to an invalid URL", printable_url(from.text)));
+  if (!may_redirect(from.text, to))
+    return failure(Code::unsupported,
+                   fmt::format("{}: refused: redirect from https to {}", printable_url(from.text), printable_url(to)));
+  return parse_url(to);
+}
 
 // Delivers the response to a challenge that was not answered.
 Result<void> deliver(const ExchangeResult& result, const ResponseHandler& handler) {
@@ -84,33 +73,33 @@ std::map<std::string, uint64_t> Client::requests() const {
 Result<void> Client::perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop) try {
   Url first = TRY(parse_url(request.url));
   const std::string first_origin = first.origin;
-  RedirectChain chain{options_, request, std::move(first), first_origin};
-  for (;;) {
-    const bool same_origin = request.credentials != nullptr && chain.is_same_origin();
+  ExchangeRequest exchange{.options = options_, .request = request, .handler = handler, .url = std::move(first)};
+  bool began_public = false;
+  bool was_challenged = false;
+  for (int redirects = 0;;) {
+    exchange.policy = policy_of(options_, request, exchange.url, redirects > 0, began_public);
+    const bool same_origin = request.credentials != nullptr && exchange.url.origin == first_origin;
+    exchange.may_be_challenged = same_origin && !was_challenged;
+    exchange.credential_headers.clear();
     std::string authorization;
-    std::vector<std::string> credential_headers;
     if (same_origin) {
       const bool is_head = request.method == Request::Method::head;
-      credential_headers = request.credentials->headers(is_head ? "HEAD" : "GET", chain.url.text);
+      exchange.credential_headers = request.credentials->headers(is_head ? "HEAD" : "GET", exchange.url.text);
       authorization = request.credentials->authorization();
-      if (!authorization.empty()) credential_headers.push_back("Authorization: " + authorization);
+      if (!authorization.empty()) exchange.credential_headers.push_back("Authorization: " + authorization);
     }
-    const ExchangeRequest exchange_request{.options = options_,
-                                           .request = request,
-                                           .handler = handler,
-                                           .url = chain.url,
-                                           .policy = chain.policy(),
-                                           .credential_headers = std::move(credential_headers),
-                                           .may_be_challenged = same_origin && !chain.was_challenged};
-    CurlHandlePtr handle = take(chain.url.origin);
-    const ExchangeResult result = TRY(run_exchange(*handle, exchange_request, stop));
-    give_back(std::move(handle), chain.url.origin);
-    if (chain.redirects == 0) chain.began_public = result.response.from_public;
+    CurlHandlePtr handle = take(exchange.url.origin);
+    const ExchangeResult result = TRY(run_exchange(*handle, exchange, stop));
+    give_back(std::move(handle), exchange.url.origin);
+    if (redirects == 0) began_public = result.response.from_public;
     if (result.kind == ExchangeResult::Kind::final) return {};
     if (result.kind == ExchangeResult::Kind::redirect) {
-      TRY_VOID(chain.follow(result.response.header("location")));
+      if (++redirects > kMaxRedirects)
+        return failure(Code::network,
+                       fmt::format("{}: more than {} redirects", printable_url(exchange.url.text), kMaxRedirects));
+      exchange.url = TRY(redirected(exchange.url, result.response.header("location")));
     } else {
-      chain.was_challenged = true;
+      was_challenged = true;
       if (!TRY(request.credentials->on_unauthorized(result.response, authorization, stop)))
         return deliver(result, handler);
     }

@@ -43,7 +43,7 @@ struct ExchangeRequest {
   const Request& request;
   const ResponseHandler& handler;
   Url url;
-  AddressPolicy policy;
+  AddressPolicy policy = {};
   std::vector<std::string> credential_headers = {};
   bool may_be_challenged = false;
 };
