@@ -106,7 +106,7 @@ class Source {
   /// Set if the bytes are a plain range of a local file, as zero-copy replies need.
   virtual std::optional<Extent> extent() const { return std::nullopt; }
 
-  /// Whether reads wait for nothing but local files: they download nothing, and decode little.
+  /// Whether reads wait for nothing but local files: they download nothing, and decode little. Downloads nothing.
   virtual bool is_local() const { return extent().has_value(); }
 
   /// The bytes that read() would copy, at most `size`, without a copy. They are checked before, not after they are

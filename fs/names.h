@@ -60,7 +60,8 @@ std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::strin
 Result<std::vector<NamedPath>> tensor_paths(Budget* budget, const TensorList& tensors, std::string_view suffix,
                                             StringArena& texts);
 
-/// Orders paths so that the entries of a directory follow it: `/` sorts before all other bytes.
+/// Orders paths so that the entries of a directory follow it: `/` sorts before all other bytes. The paths have no bytes
+/// below 0x20.
 bool path_less(std::string_view a, std::string_view b);
 
 }  // namespace weightfs

@@ -118,7 +118,7 @@ bool Prefetch::finds_request(const Model& model) {
     next_ = skip_empty(model.tensors, next_);
     if (next_ >= model.tensors.size()) return false;
     if (!model.tensors[next_].source.is_local()) return true;
-    ahead_ += model.tensors.nbytes(next_++);
+    ahead_ += model.tensors.nbytes(next_++) - std::exchange(next_offset_, 0);
   }
   return false;
 }

@@ -40,6 +40,7 @@ class ListedFile final : public Source {
     const auto opened = opened_.peek();
     return opened ? (*opened)->extent() : std::nullopt;
   }
+  bool is_local() const override { return true; }
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     return TRY(opened_.get())->map(offset, size);
   }

@@ -328,7 +328,8 @@ Result<void> Member::fetch(ByteRange range) const {
   return DownloadScope::is_active() ? TRY(made())->fetch(range) : Source::fetch(range);
 }
 
-bool Member::is_local() const { return size_ <= kSmallBlob ? zip_.is_local() : Source::is_local(); }
+// A member of a remote zip is not opened for this, as that downloads.
+bool Member::is_local() const { return zip_.is_local() && (size_ <= kSmallBlob || Source::is_local()); }
 
 Result<SourcePtr> Member::to_parse(const codec::DecodeChargePtr& charge) const { return made(charge); }
 

@@ -2,8 +2,8 @@
 // part; the next part is made while it processes the last one.
 //
 // It requests the first part of each directory with attributes, and makes an inode for each entry that has them. That
-// takes longer than all the rest, and find(1) and ls(1) use names only. So the files of a first part have attributes
-// only if readers use them: if names of the last directory were looked up.
+// takes longer than all the rest, and readers such as find(1) use names only. So the files of a first part have
+// attributes only if readers use them: if files of the last directory were looked up.
 #pragma once
 
 #include <sys/types.h>
@@ -73,7 +73,7 @@ class DirectoryReader {
   /// The entries of a part. Fails as Forest::list().
   Result<Entries> read(const DirectoryPart& part);
 
-  /// A name of the directory is looked up.
+  /// A file of the directory is looked up.
   void looked_up(Ino directory);
 
   /// After the reply with the entries of `part`: makes the part that the kernel will probably request next.

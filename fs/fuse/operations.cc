@@ -250,7 +250,6 @@ fuse_entry_param unsized_entry(const Server& s, Ino ino, const Attributes& attri
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   respond(request, Operation::lookup, [&]() -> Result<void> {
     Server& s = server(request);
-    s.directories().looked_up(parent);
     const auto ino = s.interruptible_requests().interruptible(request, [&] { return s.forest().lookup(parent, name); });
     if (!ino) return {};
     const bool is_own_file = s.forest().is_unlisted(parent) || (*ino && s.forest().is_unlisted(**ino));
@@ -265,6 +264,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     const auto known = s.forest().known_attributes(found);
     const fuse_entry_param entry =
         known ? s.entry_of(found, *known) : unsized_entry(s, found, TRY(s.forest().unsized_attributes(found)));
+    if (!S_ISDIR(entry.attr.st_mode)) s.directories().looked_up(parent);
     fuse_reply_entry(request, &entry);
     return {};
   });
@@ -515,8 +515,7 @@ void Server::store_small(Ino ino, const Source& source) {
   if (!small_files_.is_first_open(ino)) return;
   std::array<std::byte, SmallFiles::kMaxSize> buffer;
   const std::span<std::byte> bytes = std::span(buffer).first(size);
-  if (!read_exact(source, 0, bytes)) return;
-  SmallFiles::store(session_, ino, bytes);
+  if (!read_exact(source, 0, bytes) || !SmallFiles::store(session_, ino, bytes)) return;
   statistics_.add_bytes_read(size);
   if (prefetch() == nullptr) return;
   prefetch()->begin_file(ino);

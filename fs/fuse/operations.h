@@ -35,7 +35,7 @@ class Server {
 
   /// To be called before requests are served.
   void start(fuse_session* session) { session_ = session; }
-  /// To be called before pending requests are cancelled: their errors are not logged.
+  /// To be called before a signal cancels pending requests: errors are not logged any more.
   void end() { is_ending_ = true; }
 
   Forest& forest() { return forest_; }

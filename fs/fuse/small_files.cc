@@ -12,13 +12,12 @@ bool SmallFiles::is_first_open(Ino ino) {
   return is_first;
 }
 
-// If it fails, the kernel requests the bytes.
-void SmallFiles::store(fuse_session* session, Ino ino, std::span<std::byte> bytes) {
+bool SmallFiles::store(fuse_session* session, Ino ino, std::span<std::byte> bytes) {
   fuse_bufvec all{};
   all.count = 1;
   all.buf[0].size = bytes.size();
   all.buf[0].mem = bytes.data();
-  fuse_lowlevel_notify_store(session, ino, 0, &all, fuse_buf_copy_flags{});
+  return fuse_lowlevel_notify_store(session, ino, 0, &all, fuse_buf_copy_flags{}) == 0;
 }
 
 }  // namespace weightfs::fuse

@@ -26,9 +26,9 @@ class SmallFiles {
   /// what it has evicted.
   bool is_first_open(Ino ino);
 
-  /// Stores all bytes of a file in the page cache. The file must have no open descriptors, except one whose OPEN has no
-  /// reply yet: this waits for pages that are being read.
-  static void store(fuse_session* session, Ino ino, std::span<std::byte> bytes);
+  /// Stores all bytes of a file in the page cache. Returns whether it succeeded. No OPEN of the file may have been
+  /// answered without a RELEASE: this waits for pages that are being read.
+  static bool store(fuse_session* session, Ino ino, std::span<std::byte> bytes);
 
  private:
   static constexpr size_t kInodes = 512;  // of a bitset: the numbers of a model's files are consecutive

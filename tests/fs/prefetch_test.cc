@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -95,12 +96,30 @@ class RemoteDouble final : public Source {
   Fetch fetch_;
 };
 
+class LocalDouble final : public Source {
+ public:
+  explicit LocalDouble(uint64_t size) : size_(size) {}
+  uint64_t size() const override { return size_; }
+  bool is_local() const override { return true; }
+  Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "read"); }
+  Result<void> fetch(ByteRange) const override { return {}; }
+
+ private:
+  uint64_t size_;
+};
+
+std::set<size_t> below(size_t count) {
+  std::set<size_t> numbers;
+  for (size_t i = 0; i < count; ++i) numbers.insert(i);
+  return numbers;
+}
+
 // A model of tensors in one file.
 class PrefetchTest : public testing::Test {
  protected:
-  // Tensors of these sizes, one after the other; the first `local_count` of them are local.
+  // Tensors of these sizes, one after the other; those with the numbers `local_tensors` are local.
   void mount(const std::vector<uint64_t>& sizes, Fetch fetch = Fetch::succeeds, PrefetchOptions options = {},
-             size_t local_count = 0) {
+             const std::set<size_t>& local_tensors = {}) {
     uint64_t all = 0;
     for (const uint64_t size : sizes) all += size;
     const auto file = std::make_shared<RemoteDouble>(all, requests, fetch);
@@ -108,11 +127,11 @@ class PrefetchTest : public testing::Test {
     model->format = "test";
     model->parts.push_back({"local", Later<SourcePtr>::of(local)});
     model->parts.push_back({"remote", Later<SourcePtr>::of(file)});
-    const SourcePtr memory = in_memory(std::string(local_count * sizes[0], 'm'));
+    const auto memory = std::make_shared<LocalDouble>(all);
     for (uint64_t i = 0, at = 0; i < sizes.size(); at += sizes[i++]) {
       Tensor tensor = make_tensor(name(i), "uint8", {0});
       tensor.shape = {sizes[i]};
-      tensor.source = slice(i < local_count ? memory : SourcePtr(file), at, sizes[i]).value();
+      tensor.source = slice(local_tensors.contains(i) ? SourcePtr(memory) : file, at, sizes[i]).value();
       model->tensors.push_back(tensor);
     }
     forest = std::make_unique<Forest>(lay_out(model, "/m.test", 0));
@@ -224,14 +243,29 @@ TEST_F(PrefetchTest, SmallTensorsAreRequestedTogether) {
 }
 
 TEST_F(PrefetchTest, LocalTensorsAreSkipped) {
-  mount(std::vector<uint64_t>(20, 1000), Fetch::succeeds, {}, 10);
+  mount(std::vector<uint64_t>(20, 1000), Fetch::succeeds, {}, below(10));
   read({0, 1, 2});
   EXPECT_TRUE(requests.wait_for_bytes(10'000));
   EXPECT_THAT(all_requests(), ElementsAre(Pair(10'000, 20'000)));
 }
 
+// The thread requests a part of a local tensor, which is then skipped.
+TEST_F(PrefetchTest, LocalTensorLargerThanTheWindowIsSkippedOnce) {
+  std::vector<uint64_t> sizes(12, kMiB);
+  sizes[4] = 100 * kMiB;
+  mount(sizes, Fetch::succeeds, {}, {4});
+  read({0, 1, 2});
+  ASSERT_TRUE(requests.wait_for_bytes(kMiB));
+  read({3, 4, 5, 6});
+  ASSERT_TRUE(requests.wait_for_bytes(2 * kMiB));
+  for (const auto& [from, to] : all_requests()) {
+    EXPECT_TRUE(to <= 4 * kMiB || from >= 104 * kMiB) << from << " to " << to;
+    EXPECT_LE(to, 111 * kMiB);
+  }
+}
+
 TEST_F(PrefetchTest, ManyLocalTensorsAreSkippedAFewAtATime) {
-  mount(std::vector<uint64_t>(200, 1000), Fetch::succeeds, {}, 190);
+  mount(std::vector<uint64_t>(200, 1000), Fetch::succeeds, {}, below(190));
   size_t last = 0;
   for (; requests.bytes() == 0 && last < 190; ++last) {
     read(last);

@@ -7,6 +7,7 @@ import time
 
 from mounting import MountTestCase, Tensor, os, unittest
 from archives import DEFLATE, STORED, Zip
+import containers
 
 LIMIT = 16 << 10  # bytes of a small file
 COUNT = 60  # files in each test
@@ -78,6 +79,18 @@ class SmallFiles(MountTestCase):
         with CountedReads(mnt) as reads:
             for name, (_, data) in members.items():
                 self.check(f"{mnt}/files/{name}", data)
+        self.assertLess(reads.count, FEW)
+
+    def test_files_of_a_directory_need_no_read(self):
+        os.mkdir(self.path("model"))
+        tensors = self.tensors([5000] * COUNT)
+        for tensor in tensors:
+            containers.WRITERS["safetensors"](self.path("model", f"{tensor.name}.safetensors"), [tensor])
+        mnt = self.mount(self.path("model"))
+        with CountedReads(mnt) as reads:
+            for tensor in tensors:
+                with open(f"{mnt}/{tensor.name}.safetensors/files/{tensor.name}.safetensors", "rb") as file:
+                    self.assertTrue(file.read().endswith(tensor.data))
         self.assertLess(reads.count, FEW)
 
     def test_evicted_pages_are_requested(self):
