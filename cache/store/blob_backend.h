@@ -57,7 +57,8 @@ struct AcquireResult {
   FileRangePtr other_range;              ///< another writer is active: its bytes so far
 };
 
-/// Stores blobs. Thread-safe. What has an implementation here is of no use to a backend that no other process shares.
+/// Stores blobs. Thread-safe. Functions with a body here do nothing: a backend that no other process shares does not
+/// need them.
 class BlobBackend {
  public:
   virtual ~BlobBackend() = default;

@@ -59,8 +59,7 @@ constexpr std::string_view kBlobIdentity = "sha256 ";
 constexpr uint64_t kHeaderLock = 1;
 
 // Locks of open file descriptions (fcntl(2), F_OFD_SETLK) end with the process, and also exclude other objects of this
-// process.
-// F_OFD_SETLKW waits.
+// process. With F_OFD_SETLKW as the command it waits.
 bool lock_range(int fd, short type, uint64_t offset, uint64_t size, int command = F_OFD_SETLK) {
   struct flock range {};
   range.l_type = type;

@@ -141,14 +141,16 @@ BlobHandle DiskBackend::find_open(const BlobName& name) {
 
 // Closes deleted blobs too, because that frees their disk space.
 void DiskBackend::keep_open(const BlobName& name, const BlobHandle& blob) {
+  OpenBlobs::Dropped deleted, dropped;  // destroyed without the lock
   const std::scoped_lock lock(mutex_);
-  open_blobs_.drop_if(is_deleted);
-  open_blobs_.keep(name.text, blob);
+  deleted = open_blobs_.drop_if(is_deleted);
+  dropped = open_blobs_.keep(name.text, blob);
 }
 
 void DiskBackend::drop_deleted() {
+  OpenBlobs::Dropped deleted;  // destroyed without the lock
   const std::scoped_lock lock(mutex_);
-  open_blobs_.drop_if(is_deleted);
+  deleted = open_blobs_.drop_if(is_deleted);
 }
 
 BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <list>
 #include <string>
 #include <utility>
@@ -11,9 +12,14 @@
 
 namespace weightfs::store {
 
-/// The most recently used blobs, by the names of their readers. Its user locks it.
+/// The most recently used blobs, by the names of their readers. Not thread-safe: the owner locks it.
 class OpenBlobs {
+  using Entry = std::pair<std::string, BlobHandle>;
+
  public:
+  /// Blobs that are kept no longer. To be destroyed without the lock: to close a deleted file may take long.
+  using Dropped = std::list<Entry>;
+
   explicit OpenBlobs(size_t max) : max_(max) {}
 
   /// The blob that was kept under this name.
@@ -25,19 +31,29 @@ class OpenBlobs {
     return find_if([&](const Entry& entry) { return entry.second.digest == digest; });
   }
 
-  void keep(const std::string& name, BlobHandle blob) {
-    entries_.remove_if([&](const Entry& entry) { return entry.first == name; });
+  [[nodiscard]] Dropped keep(const std::string& name, BlobHandle blob) {
+    Dropped dropped = take_if([&](const Entry& entry) { return entry.first == name; });
     entries_.emplace_front(name, std::move(blob));
-    if (entries_.size() > max_) entries_.pop_back();
+    if (entries_.size() > max_) dropped.splice(dropped.end(), entries_, std::prev(entries_.end()));
+    return dropped;
   }
 
   template <class Drops>
-  void drop_if(Drops drops) {
-    entries_.remove_if([&](const Entry& entry) { return drops(entry.second); });
+  [[nodiscard]] Dropped drop_if(Drops drops) {
+    return take_if([&](const Entry& entry) { return drops(entry.second); });
   }
 
  private:
-  using Entry = std::pair<std::string, BlobHandle>;
+  template <class Matches>
+  Dropped take_if(Matches matches) {
+    Dropped taken;
+    for (auto entry = entries_.begin(); entry != entries_.end();) {
+      const auto next = std::next(entry);
+      if (matches(*entry)) taken.splice(taken.end(), entries_, entry);
+      entry = next;
+    }
+    return taken;
+  }
 
   template <class Matches>
   BlobHandle find_if(Matches matches) {

@@ -95,11 +95,12 @@ BlobHandle TempFileBackend::find_open(const BlobName& name) {
 }
 
 BlobHandle TempFileBackend::find(const BlobName& name, std::optional<uint64_t> size) {
+  OpenBlobs::Dropped dropped;  // destroyed without the lock
   const std::scoped_lock lock(mutex_);
   BlobHandle blob = open_blobs_.find(name.text);
   if (!blob && name.digest) blob = open_blobs_.find(*name.digest);
   if (!blob || (size && blob.range->size() != *size)) return {};
-  open_blobs_.keep(name.text, blob);
+  dropped = open_blobs_.keep(name.text, blob);
   return blob;
 }
 
@@ -145,9 +146,10 @@ Result<std::shared_ptr<TempFile>> TempFileBackend::create_file() const {
 }
 
 BlobHandle TempFileBackend::keep(const std::string& name, BlobHandle blob) {
+  OpenBlobs::Dropped dropped;  // destroyed without the lock
   const std::scoped_lock lock(mutex_);
   if (BlobHandle kept = open_blobs_.find(blob.digest)) blob = std::move(kept);
-  open_blobs_.keep(name, blob);
+  dropped = open_blobs_.keep(name, blob);
   return blob;
 }
 
