@@ -36,11 +36,12 @@ def identity_of(data):
 
 
 def header_of(path):
-    """The size and identity in the file's header."""
+    """The size and identity in the file's header. ValueError if it is being created or published."""
     with open(path, "rb") as file:
         file.seek(-PAGE, os.SEEK_END)
         magic, size, identity = file.read().rstrip(b"\0").decode().split("\n", 2)
-    assert magic == "weightfs blocks 2"
+    if magic != "weightfs blocks 2":
+        raise ValueError(f"{path}: no header")
     return int(size), identity
 
 
