@@ -36,7 +36,7 @@ class DiskPartialBlob final : public PartialBlob {
         file_name_(std::move(file_name)),
         stop_(stop) {}
 
-  // A published file has this name no more.
+  // A published file no longer has this name.
   ~DiskPartialBlob() override {
     const Descriptor& making = *folders_->making;
     if (is_same_file(making, file_name_, file_->number())) ::unlinkat(making.number(), file_name_.c_str(), 0);

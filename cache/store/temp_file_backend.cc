@@ -72,7 +72,7 @@ class TempPartialBlob final : public PartialBlob {
   FileRangePtr range() const override { return std::make_shared<FileRange>(TempFile::descriptor(file_), reserved_); }
 
   Result<BlobHandle> publish(const Digest& digest) override {
-    // frees blocks beyond the end
+    // This frees blocks beyond the end.
     if (::ftruncate(fd(), static_cast<off_t>(written_)) == 0) file_->discharge_down_to(written_);
     return backend_->keep(name_, {std::make_shared<FileRange>(TempFile::descriptor(file_), written_), digest});
   }
