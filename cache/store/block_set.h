@@ -9,8 +9,8 @@
 
 namespace weightfs::store {
 
-/// Blocks [0, `limit`) may be added. Thread-safe without locks. Memory for blocks that are far from all added ones is
-/// not used: a server may state any size.
+/// Blocks [0, `limit`) may be added. Thread-safe without locks. A large limit costs nothing: a page of memory is used
+/// when one of its blocks is added.
 class BlockSet {
  public:
   explicit BlockSet(uint64_t limit = 0)
