@@ -505,12 +505,12 @@ store::BlobHandle cached_blob(StoreCore& store, const BlobRef& ref) {
 
 // The size of a blob that must be downloaded: as reported by servers, or measured.
 Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
+  download::RemoteFile remote(store.fetching().http, ref.name, origins, std::nullopt, store.fetching().options);
+  if (const auto reported = TRY(remote.query_size(store.stop_token()))) return *reported;
   const store::BlobName name = StoreCore::name_of(ref.digest, std::nullopt);
   const bool wants_size_only = SizeQuery::is_active();
   const std::string server = http::origin_of(origins.front().url);
   if (wants_size_only && store.is_too_large_for_size(name, server)) return tl::unexpected(too_large_for_size(ref.name));
-  download::RemoteFile remote(store.fetching().http, ref.name, origins, std::nullopt, store.fetching().options);
-  if (const auto reported = TRY(remote.query_size(store.stop_token()))) return *reported;
   store.stats().record_miss(ref.digest);
   const DownloadPtr download = store.download(ref, std::nullopt, origins);
   for (;;) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <system_error>
 #include <vector>
 
@@ -292,9 +293,7 @@ Result<BlobHandle> RemoteSource::verify() const {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) return store_->backend().find(*blob_, size());
     if (!hashed) {
-      end_transfers(file);
-      file->free_absent_blocks();
-      file->release();
+      release_space(file);
       remove_if_empty();
       return tl::unexpected(hashed.error());
     }
@@ -329,15 +328,24 @@ Result<BlobHandle> RemoteSource::verify() const {
   return not_stored({Code::resource, "other processes keep dropping its blocks"});
 }
 
-void RemoteSource::end_transfers(const BlockFilePtr& file) const {
+// Ends the transfers that no reader waits for, frees the space of absent blocks, and permits eviction.
+void RemoteSource::release_space(const BlockFilePtr& file) const {
   std::unique_lock lock(mutex_);
   const auto is_active = [&](const TransferPtr& transfer) { return transfer->file == file && !transfer->result; };
-  for (const TransferPtr& transfer : transfers_) {
-    if (!is_active(transfer)) continue;
-    transfer->is_abandoned = true;
-    transfer->thread.request_stop();
+  for (const TransferPtr& transfer : transfers_)
+    if (is_active(transfer) && transfer->readers == 0) abandon(*transfer);
+  const auto is_ending = [&](const TransferPtr& transfer) { return is_active(transfer) && transfer->is_abandoned; };
+  changed_.wait(lock, [&] { return std::none_of(transfers_.begin(), transfers_.end(), is_ending); });
+  std::map<uint64_t, uint64_t> kept;  // blocks of the other transfers: last by first
+  for (const TransferPtr& transfer : transfers_)
+    if (is_active(transfer)) kept.emplace(transfer->blocks.first, transfer->blocks.last);
+  uint64_t from = 0;
+  for (const auto& [first, last] : kept) {
+    file->free_absent_blocks({from, first});
+    from = last;
   }
-  changed_.wait(lock, [&] { return std::none_of(transfers_.begin(), transfers_.end(), is_active); });
+  file->free_absent_blocks({from, file->block_count()});
+  file->release();
 }
 
 // Reserves the space for all blocks, and prevents their eviction.
@@ -507,7 +515,9 @@ Result<bool> RemoteSource::wait(const TransferPtr& transfer, uint64_t wanted_end
     transfer->wake_at = std::min(transfer->wake_at, end);
     return false;
   };
+  if (transfer != nullptr) ++transfer->readers;
   changed_.wait_for(lock, kWaitInterval, can_continue);
+  if (transfer != nullptr) --transfer->readers;
   if (transfer != nullptr && !has_ended()) abandon_if_stalled(*transfer);
   if (!has_ended()) return false;
   // It may have failed after the wanted blocks.
@@ -518,7 +528,10 @@ Result<bool> RemoteSource::wait(const TransferPtr& transfer, uint64_t wanted_end
 // A connection may hang while others of the same server deliver.
 void RemoteSource::abandon_if_stalled(Transfer& transfer) const {
   const bool is_stalled = Clock::now() - transfer.last_data > kStalledAfter && last_data_ > transfer.last_data;
-  if (!is_stalled || transfer.is_abandoned) return;
+  if (is_stalled) abandon(transfer);
+}
+
+void RemoteSource::abandon(Transfer& transfer) {
   transfer.is_abandoned = true;
   transfer.thread.request_stop();
 }

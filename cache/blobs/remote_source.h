@@ -117,7 +117,8 @@ class RemoteSource final : public Source {
     Clock::time_point last_data = Clock::now();
     uint64_t written = 0;           // the end of the blocks that it wrote last
     uint64_t wake_at = UINT64_MAX;  // the first end that a reader waits for
-    bool is_abandoned = false;      // stalled while others were not: its blocks are requested again
+    size_t readers = 0;             // that wait for it
+    bool is_abandoned = false;      // stalled while others were not, or unused: its blocks may be requested again
     std::jthread thread = {};
   };
   using TransferPtr = std::shared_ptr<Transfer>;
@@ -144,7 +145,7 @@ class RemoteSource final : public Source {
   Result<void> hold_space() const;
   void remove_if_empty() const;
   void drop_blocks(const std::optional<Error>& refused) const;
-  void end_transfers(const store::BlockFilePtr& file) const;
+  void release_space(const store::BlockFilePtr& file) const;
   // What one pass over all bytes computes.
   struct Hashes {
     Digest digest;
@@ -156,6 +157,7 @@ class RemoteSource final : public Source {
   Result<TransferPtr> request(const store::BlockFilePtr& file, store::Blocks wanted, store::Blocks ahead) const;
   Result<bool> wait(const TransferPtr& transfer, uint64_t wanted_end) const;
   void abandon_if_stalled(Transfer& transfer) const;
+  static void abandon(Transfer& transfer);
   Result<TransferPtr> start_some(const store::BlockFilePtr& file, store::Blocks absent, store::Blocks wanted) const;
   Result<TransferPtr> start(const store::BlockFilePtr& file, store::Blocks absent) const;
   void run(Transfer& transfer, const std::stop_token& stop) const noexcept;

@@ -183,11 +183,11 @@ void BlockFile::release() {
   if (is_held_.exchange(false)) lock_range(file_->number(), F_UNLCK, 0, 1);
 }
 
-void BlockFile::free_absent_blocks() {
-  for (uint64_t first = 0;;) {
-    const auto absent = first_absent({first, block_count()}, 0);
+void BlockFile::free_absent_blocks(Blocks within) {
+  for (;;) {
+    const auto absent = first_absent(within, 0);
     if (!absent || absent->empty()) return;
-    first = absent->last;
+    within.first = absent->last;
     if (!set_lock(F_WRLCK, *absent)) continue;
     const uint64_t from = absent->first * kBlock;
     const uint64_t to = std::min(absent->last * kBlock, size_);

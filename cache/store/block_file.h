@@ -87,8 +87,8 @@ class BlockFile {
   Result<void> hold();
   void release();
 
-  /// Frees the disk space of absent blocks. No transfer may write through this object meanwhile.
-  void free_absent_blocks();
+  /// Frees the disk space of absent blocks. No claim of this object may have one of them meanwhile.
+  void free_absent_blocks(Blocks within);
 
   /// Whether the file was evicted, or published as a blob: its blocks, or its map, are gone.
   bool is_evicted() const;

@@ -403,6 +403,7 @@ TEST_F(DigestBlobTest, EndlessDownloadForSizeEndsEarlyAndLeavesNothing) {
   std::atomic<uint64_t> sent = 0;
   std::atomic<int> gets = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/sized") return serve_file(request, wire, bytes);
     wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     if (request.method != "GET" || request.range()) return;
     ++gets;
@@ -428,6 +429,10 @@ TEST_F(DigestBlobTest, EndlessDownloadForSizeEndsEarlyAndLeavesNothing) {
     EXPECT_THAT(read_blob(store, endless), HasSubstr("no server reports it"));
   }
   EXPECT_EQ(gets, 2);
+  BlobRef sized = blob_ref({server.url("/sized")});
+  sized.size = std::nullopt;
+  const auto resolved = store->resolve(sized);
+  EXPECT_TRUE(resolved && resolved->verified->size() == bytes.size()) << "the server reports its size";
   store->stop();
   EXPECT_THAT(making_files(), IsEmpty());
   EXPECT_THAT(blobs(), IsEmpty());

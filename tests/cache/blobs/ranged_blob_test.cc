@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <random>
 #include <thread>
 
+#include "base/cancel.h"
 #include "base/download_scope.h"
 #include "cache/blob_store.h"
 #include "cache/maintenance.h"
@@ -61,12 +63,20 @@ class RangedBlobTest : public testing::Test {
   Digest digest = sha256(all);
   std::string served = all;
   std::atomic<uint64_t> sent = 0;
+  std::atomic<bool> is_slow = false;  // sends the ranges in pieces, with pauses
   TemporaryDirectory temporary;
   std::string directory = temporary.path("cache");
   std::unique_ptr<HttpServer> server = std::make_unique<HttpServer>([this](const SeenRequest& request, Wire& wire) {
     const auto range = request.range();
     sent += range ? std::min<uint64_t>(range->second, served.size()) - range->first : served.size();
-    serve_file(request, wire, served);
+    if (!is_slow || !range) return serve_file(request, wire, served);
+    const uint64_t end = std::min<uint64_t>(range->second, served.size());
+    wire.send(answer("206 Partial Content", "",
+                     {"ETag: \"e1\"", fmt::format("Content-Length: {}", end - range->first),
+                      fmt::format("Content-Range: bytes {}-{}/{}", range->first, end - 1, served.size())}));
+    constexpr uint64_t kPiece = 16 * 1024;
+    for (uint64_t at = range->first; at < end && wire.pause(std::chrono::milliseconds(2)); at += kPiece)
+      wire.send(std::string_view(served).substr(at, std::min(kPiece, end - at)));
   });
 };
 
@@ -187,6 +197,34 @@ TEST_F(RangedBlobTest, FetchOfTheBlobVerifiesIt) {
   ASSERT_TRUE(resolved(cache).verified->fetch({0, all.size()}));
   EXPECT_TRUE(std::filesystem::exists(blob_path()));
   EXPECT_LE(sent, all.size() + 64u * 1024);
+}
+
+// Its end frees the space of absent blocks, except those that other readers are downloading.
+TEST_F(RangedBlobTest, CancelledFetchEndsAtOnceWhileOthersRead) {
+  is_slow = true;
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  std::atomic<int> wrong = 0;
+  std::atomic<bool> is_over = false;
+  std::vector<std::jthread> readers;
+  for (size_t i = 0; i < 4; ++i)
+    readers.emplace_back([&, i] {
+      std::minstd_rand random(static_cast<unsigned>(i));
+      while (!is_over) {
+        const size_t at = random() % all.size();
+        wrong += read(*blob.verified, at, 50'000) != all.substr(at, 50'000);
+      }
+    });
+  for (int i = 0; i < 6; ++i) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(10);
+    const CancelScope scope([&] { return std::chrono::steady_clock::now() > until; });
+    EXPECT_FALSE(blob.verified->fetch({0, all.size()}));
+  }
+  is_over = true;
+  readers.clear();
+  is_slow = false;
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(describe(read(*blob.verified, 0, all.size())), describe(all));
 }
 
 TEST_F(RangedBlobTest, FetchOfAPartDownloadsThePart) {
