@@ -170,20 +170,19 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
 
   Result<void> read_in_flight(StoreCore::InFlightBlobPtr in_flight, const store::BlobName& name, uint64_t offset,
                               std::span<std::byte> out) const {
-    Result<void> result;
-    for (auto phase = Phase::cancelled; phase == Phase::cancelled; in_flight = nullptr) {
+    for (;; in_flight = nullptr) {
       if (in_flight == nullptr) {
         auto started = store_->find_or_start(producer_, name);
         if (!started) return read_uncached(started.error(), offset, out);
         in_flight = std::move(*started);
       }
-      auto read = in_flight->read(offset, out);
-      if (read.phase == Phase::uncacheable) return read_uncached(read.result.error(), offset, out);
-      if (read.phase == Phase::finished) set_known_digest(in_flight->handle().digest);
-      phase = read.phase;
-      result = std::move(read.result);
+      const auto [phase, error, handle] = in_flight->read(offset, out);
+      if (phase == Phase::cancelled) continue;
+      if (phase == Phase::failed) return tl::unexpected(error);
+      if (phase == Phase::uncacheable) return read_uncached(error, offset, out);
+      if (phase == Phase::finished) set_known_digest(handle.digest);
+      return {};
     }
-    return result;
   }
 
   Result<void> read_uncached(const Error& reason, uint64_t offset, std::span<std::byte> out) const {
@@ -268,15 +267,10 @@ class CachingBlobStore final : public BlobStore {
       return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
     if (const auto failure = store_->known_failure(name); failure && !name.key.empty()) return tl::unexpected(*failure);
     if (auto small = TRY(materialize_small(producer))) return small;
-    for (;;) {
-      const auto in_flight = store_->find_or_start(producer, name);
-      if (!in_flight) return materialize_uncached(in_flight.error(), producer);
-      const Phase phase = TRY((*in_flight)->wait());
-      if (phase == Phase::failed) return tl::unexpected((*in_flight)->error());
-      if (phase == Phase::uncacheable) return materialize_uncached((*in_flight)->error(), producer);
-      const store::BlobHandle handle = (*in_flight)->handle();
-      if (phase == Phase::finished) return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
-    }
+    const auto [phase, error, handle] = store_->produce(producer, name);
+    if (phase == Phase::failed) return tl::unexpected(error);
+    if (phase == Phase::uncacheable) return materialize_uncached(error, producer);
+    return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
   }
 
   Result<ResolvedBlob> resolve(const BlobRef& ref) override { return resolve_blob(store_, ref, {}); }

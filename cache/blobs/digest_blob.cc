@@ -66,10 +66,11 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         size_(size),
         origins_(std::move(origins)),
         name_(StoreCore::name_of(ref_.digest, size)),
-        has_mirror_copy_([this] { return find_mirror_copy(); }),
         ranges_([this] { return open_ranges(); }),
         download_([this] { return store_->download(ref_, size_, origins_); }),
-        copy_(search()) {}
+        copy_([this] { return verified_copy(*store_, ref_); }) {
+    copy_.keep_make();
+  }
 
   uint64_t size() const override { return size_; }
   // Until it is local, its size is only declared.
@@ -77,7 +78,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return identity().empty() ? std::min(size_, RemoteSource::kMaxOccupied) : size_;
   }
   std::string identity() const override {
-    const bool is_verified = copy().peek() || store_->find_cached(name_, size_);
+    const bool is_verified = copy_.peek() || store_->find_cached(name_, size_);
     return is_verified ? "sha256 " + ref_.digest.hex() : "";
   }
   VerifiedBy verification() const override {
@@ -90,7 +91,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!check_consistent() || has_read_before_verification()) return nullptr;
     if (const store::BlobHandle handle = store_->backend().find_open(name_))
       return std::make_shared<DirectBlob>(handle.range, shared_from_this());
-    const auto external = copy().peek();
+    const auto external = copy_.peek();
     if (!external || external->is_cached || external->bytes->size() != size_) return nullptr;
     return std::make_shared<DirectBlob>(external->bytes, shared_from_this());
   }
@@ -183,13 +184,13 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   // The ranges of a large blob on a server of the user; null if it is downloaded as a whole: a mirror has it, whose
   // bytes must be verified first; the server sends no ranges, or has a file of another size.
   RemoteSourcePtr ranges() const {
-    if (!may_be_ranged(*store_, ref_, size_, origins_) || has_mirror_copy_.get().value_or(false)) return nullptr;
+    if (!may_be_ranged(*store_, ref_, size_, origins_)) return nullptr;
     const auto opened = ranges_.get();
     return opened ? *opened : nullptr;
   }
 
   // Whether a mirror has a file of this size.
-  Result<bool> find_mirror_copy() const {
+  bool has_mirror_copy() const {
     std::vector<download::Origin> mirrors = origins_;
     std::erase_if(mirrors, [](const download::Origin& origin) { return !origin.is_mirror; });
     if (mirrors.empty() || store_->fetching().http == nullptr) return false;
@@ -201,6 +202,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   }
 
   Result<RemoteSourcePtr> open_ranges() const {
+    if (has_mirror_copy()) return nullptr;
     // Of one server: until all ranges are verified, nothing proves that another one has the same bytes.
     auto remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
     const auto until = std::chrono::steady_clock::now() + store_->fetching().wait_for_ranges;
@@ -230,6 +232,11 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!read && ranges->is_refused()) return set_mismatch(*ranges, read.error());
     TRY(read);
     if (!ranges->is_complete()) return {};
+    std::ignore = exceptions_to_errors([&] { return start_verifier(ranges); });  // a later read tries again
+    return {};
+  }
+
+  Result<void> start_verifier(const RemoteSourcePtr& ranges) const {
     const std::scoped_lock lock(mutex_);
     if (!verifier_.joinable())
       verifier_ = std::jthread([this, ranges](const std::stop_token& stop) {
@@ -258,7 +265,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Result<void> fill_unverified(uint64_t offset, std::span<std::byte> out) const {
     if (fill_from_cache(offset, out)) return {};
-    if (const auto found = copy().peek(); found && !found->is_cached) return read_exact(*found->bytes, offset, out);
+    if (const auto found = copy_.peek(); found && !found->is_cached) return read_exact(*found->bytes, offset, out);
     const auto copies = find_local_copies(*store_, ref_).found;
     const auto fits = std::find_if(copies.begin(), copies.end(), [&](const LocalCopy& each) {
       return each.bytes->size() == size_ && may_match(*store_, each, ref_.digest);
@@ -291,12 +298,11 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   // A copy outside of the cache that is verified, or can be at once.
   std::optional<LocalCopy> find_verified_copy() const {
-    const Later<LocalCopy> searched = copy();
-    if (!searched.peek()) {
+    if (!copy_.peek()) {
       const auto copies = find_local_copies(*store_, ref_).found;
       if (copies.empty() || !is_known_to_match(*store_, copies.front(), ref_.digest)) return std::nullopt;
     }
-    const auto found = searched.get();
+    const auto found = copy_.get();
     if (!found || found->is_cached || found->bytes->size() != size_) return std::nullopt;
     return *found;
   }
@@ -321,11 +327,11 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   // False when ranges or a download are necessary.
   Result<bool> fill_from_local(uint64_t offset, std::span<std::byte> out) const {
     for (int changed = 0;; ++changed) {
-      const Later<LocalCopy> searched = copy();
-      if (!searched.peek() && fill_from_cache(offset, out)) return true;
+      const bool is_found = copy_.peek().has_value();
+      if (!is_found && fill_from_cache(offset, out)) return true;
       // During a download, do not search for copies at every read.
-      if (!searched.peek() && is_fetchable(*store_, origins_) && is_downloading()) return false;
-      const auto found = searched.get();
+      if (!is_found && is_fetchable(*store_, origins_) && is_downloading()) return false;
+      const auto found = copy_.get();
       if (!found) {
         TRY_VOID(store_->check_open());
         if (is_fetchable(*store_, origins_) || ranges() != nullptr) return false;
@@ -340,7 +346,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       }
       // The copy changed: search for another one.
       if (changed > 0) return tl::unexpected(done.error());
-      search_again();
+      store_->external_stores().invalidate();
+      copy_.forget();
     }
   }
 
@@ -455,30 +462,15 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return hash.finish() == earlier.digest;
   }
 
-  Later<LocalCopy> search() const {
-    return Later<LocalCopy>([store = store_, ref = ref_] { return verified_copy(*store, ref); });
-  }
-  Later<LocalCopy> copy() const {
-    const std::scoped_lock lock(mutex_);
-    return copy_;
-  }
-  void search_again() const {
-    store_->external_stores().invalidate();
-    Later<LocalCopy> restarted = search();
-    const std::scoped_lock lock(mutex_);
-    copy_ = std::move(restarted);
-  }
-
   StoreCorePtr store_;
   BlobRef ref_;
   uint64_t size_;
   std::vector<download::Origin> origins_;
   store::BlobName name_;
-  Later<bool> has_mirror_copy_;
   Later<RemoteSourcePtr> ranges_;
   Later<DownloadPtr> download_;
+  Later<LocalCopy> copy_;
   mutable std::mutex mutex_;  // guards the rest
-  mutable Later<LocalCopy> copy_;
   mutable std::vector<UnverifiedRead> unverified_reads_;
   mutable std::optional<Error> mismatch_;
   mutable size_t holders_ = 0;

@@ -23,23 +23,23 @@ InFlightBlob::WaitScope::~WaitScope() {
   if (decoded != nullptr) --decoded->waits_;
 }
 
-InFlightBlob::FinalState InFlightBlob::run() noexcept {
+InFlightBlob::State InFlightBlob::run() noexcept {
   decoded = this;
   const CancelScope scope([this] { return stop_.stop_requested() || cancel_if_unused(kUnusedAfter); });
   HeldSources sources;  // of the blob, open until it is decoded
   const HeldSources::Scope holding(&sources);
-  auto produced = exceptions_to_errors([&]() -> Result<FinalState> { return run_to_end(); });
-  auto ended = produced ? std::move(*produced) : FinalState{Phase::uncacheable, std::move(produced).error()};
+  auto produced = exceptions_to_errors([&]() -> Result<State> { return run_to_end(); });
+  auto ended = produced ? std::move(*produced) : State{Phase::uncacheable, std::move(produced).error()};
   producer_.start = nullptr;  // releases what it captured
   decoded = nullptr;
   return ended;
 }
 
-InFlightBlob::FinalState InFlightBlob::run_to_end() {
+InFlightBlob::State InFlightBlob::run_to_end() {
   while (!stop_.stop_requested()) {
     auto acquired = backend_->acquire(name_, producer_.size, stop_.get_token());
     if (!acquired) return {Phase::uncacheable, acquired.error()};
-    if (acquired->cached) return finish(std::move(acquired->cached));
+    if (acquired->cached) return {Phase::finished, {}, std::move(acquired->cached)};
     if (acquired->partial) return produce(*acquired->partial);
     const uint64_t written = acquired->other_range->size();
     if (auto ended = follow(std::move(acquired->other_range), written)) return std::move(*ended);
@@ -47,11 +47,11 @@ InFlightBlob::FinalState InFlightBlob::run_to_end() {
   return {Phase::cancelled, cancelled_error()};
 }
 
-void InFlightBlob::end(FinalState state) noexcept {
+void InFlightBlob::end(State state) noexcept {
   const std::scoped_lock lock(mutex_);
-  if (phase_ != Phase::cancelled) phase_ = state.phase;
-  if (phase_ != Phase::finished) range_ = nullptr;  // releases its disk space
-  error_ = std::move(state.error);
+  if (state_.phase == Phase::cancelled) state.phase = Phase::cancelled;
+  state_ = std::move(state);
+  range_ = state_.phase == Phase::finished ? state_.handle.range : nullptr;  // releases the disk space of others
   changed_.notify_all();
 }
 
@@ -68,30 +68,29 @@ void InFlightBlob::advance(uint64_t written) {
 }
 
 bool InFlightBlob::is_ready(uint64_t offset, size_t size) const {
-  if (phase_ != Phase::producing) return true;
+  if (state_.phase != Phase::producing) return true;
   if (serve_ == Serve::after_verification || !producer_.size) return false;
   const uint64_t end = offset + size;
   return end <= written_ && end < *producer_.size;
 }
 
-InFlightBlob::ReadResult InFlightBlob::read(uint64_t offset, std::span<std::byte> out) {
+InFlightBlob::State InFlightBlob::read(uint64_t offset, std::span<std::byte> out) {
   std::unique_lock lock(mutex_);
   if (auto waited = wait_until(lock, [&] { return is_ready(offset, out.size()); }); !waited)
-    return {Phase::failed, std::move(waited)};
-  const Phase phase = phase_;
-  if (phase == Phase::failed || phase == Phase::uncacheable) return {phase, tl::unexpected(error_)};
-  if (phase == Phase::cancelled) return {phase, {}};
+    return {Phase::failed, waited.error()};
+  State state = state_;
+  if (is_final(state.phase) && state.phase != Phase::finished) return state;
   const store::FileRangePtr range = range_;
   lock.unlock();
   // A read error means that the cache does not work.
-  auto done = read_exact(*range, offset, out);
-  return {done ? phase : Phase::uncacheable, std::move(done)};
+  if (const auto done = read_exact(*range, offset, out); !done) return {Phase::uncacheable, done.error()};
+  return state;
 }
 
-Result<InFlightBlob::Phase> InFlightBlob::wait() {
+InFlightBlob::State InFlightBlob::wait() {
   std::unique_lock lock(mutex_);
-  TRY_VOID(wait_until(lock, [&] { return is_final(phase_); }));
-  return phase_;
+  const auto waited = wait_until(lock, [&] { return is_final(state_.phase); });
+  return waited ? state_ : State{Phase::failed, waited.error()};
 }
 
 // Registers a waiting reader. Fails when the calling thread is cancelled: its reader was killed, or it is a cancelled
@@ -125,7 +124,7 @@ bool InFlightBlob::is_unused(std::chrono::milliseconds time) const {
 // A later reader finds it ended, and starts it again.
 bool InFlightBlob::cancel_if_unused(std::chrono::milliseconds time) {
   const std::scoped_lock lock(mutex_);
-  if (phase_ != Phase::producing || !is_unused(time)) return false;
+  if (state_.phase != Phase::producing || !is_unused(time)) return false;
   stop(Phase::cancelled);
   return true;
 }
@@ -136,28 +135,18 @@ void InFlightBlob::set_holders(size_t holders) {
   holders_ = holders;
 }
 
-Error InFlightBlob::error() const {
-  const std::scoped_lock lock(mutex_);
-  return error_;
-}
-
-store::BlobHandle InFlightBlob::handle() const {
-  const std::scoped_lock lock(mutex_);
-  return handle_;
-}
-
 InFlightBlob::Phase InFlightBlob::phase() const {
   const std::scoped_lock lock(mutex_);
-  return phase_;
+  return state_.phase;
 }
 
 void InFlightBlob::cancel() {
   const std::scoped_lock lock(mutex_);
-  stop(phase_ == Phase::producing ? Phase::cancelled : phase_);
+  stop(state_.phase == Phase::producing ? Phase::cancelled : state_.phase);
 }
 
 void InFlightBlob::stop(Phase phase) {
-  phase_ = phase;
+  state_.phase = phase;
   stop_.request_stop();
   changed_.notify_all();
 }

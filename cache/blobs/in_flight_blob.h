@@ -39,35 +39,27 @@ class InFlightBlob {
     cancelled,    ///< had no readers
   };
 
-  /// How it ended.
-  struct FinalState {
-    Phase phase;
-    Error error;
+  struct State {
+    Phase phase = Phase::producing;
+    Error error = {Code::resource, ""};  ///< the reason, if it failed or was uncacheable
+    store::BlobHandle handle = {};       ///< the cached blob, if it finished
   };
 
   InFlightBlob(BlobProducer producer, store::BlobName name, store::BlobBackendPtr backend, Serve serve)
       : producer_(std::move(producer)), name_(std::move(name)), backend_(std::move(backend)), serve_(serve) {}
 
   /// Produces the blob, or follows another process that produces it.
-  FinalState run() noexcept;
+  State run() noexcept;
   /// Call after run(), with its result: the readers see it now.
-  void end(FinalState state) noexcept;
+  void end(State state) noexcept;
 
-  /// The result of a read: bytes, or the final state without bytes.
-  struct ReadResult {
-    Phase phase;
-    Result<void> result;  ///< the error when `failed`, the reason when `uncacheable`
-  };
-  /// Waits until `out` can be filled from `offset`, and fills it. In phase `producing` the bytes read may still fail
-  /// verification.
-  ReadResult read(uint64_t offset, std::span<std::byte> out);
+  /// Waits until `out` can be filled from `offset`, and fills it in the phases `producing`, when the bytes may still
+  /// fail verification, `verified` and `finished`. The others are final states without bytes; `failed` also if the
+  /// calling thread is cancelled.
+  State read(uint64_t offset, std::span<std::byte> out);
 
-  /// Waits for the final state.
-  Result<Phase> wait();
-  /// The reason, if it failed or was uncacheable.
-  Error error() const;
-  /// The cached blob, if it finished.
-  store::BlobHandle handle() const;
+  /// Waits for the final state; `failed` also if the calling thread is cancelled.
+  State wait();
   /// The number of open files and other producers that read it (Source::hold): it is not cancelled as unused meanwhile.
   void set_holders(size_t holders);
 
@@ -93,14 +85,13 @@ class InFlightBlob {
   const store::BlobName& name() const { return name_; }
 
  private:
-  FinalState run_to_end();
-  FinalState produce(store::PartialBlob& partial);
+  State run_to_end();
+  State produce(store::PartialBlob& partial);
   Result<void> reserve(BlobWriter& writer);
   Result<void> decode(BoundedQueue& queue);
   Result<void> write(BoundedQueue& queue, BlobWriter& writer);
-  FinalState publish(BlobWriter& writer);
-  std::optional<FinalState> follow(store::FileRangePtr others, uint64_t size);
-  FinalState finish(store::BlobHandle handle);
+  State publish(BlobWriter& writer);
+  std::optional<State> follow(store::FileRangePtr others, uint64_t size);
   void set_range(store::FileRangePtr range);
   void advance(uint64_t written);
   bool is_ready(uint64_t offset, size_t size) const;
@@ -126,10 +117,8 @@ class InFlightBlob {
 
   mutable std::mutex mutex_;  // guards the rest
   mutable std::condition_variable changed_;
-  Phase phase_ = Phase::producing;
-  Error error_{Code::resource, ""};
+  State state_;
   store::FileRangePtr range_;  // the bytes to serve
-  store::BlobHandle handle_;   // set in phase finished
   uint64_t written_ = 0;
   size_t waiting_ = 0;
   size_t holders_ = 0;

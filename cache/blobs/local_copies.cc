@@ -55,17 +55,13 @@ Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCop
   name.text = "copy-" + name.text;
   BlobProducer producer{.name = copy.name, .size = copy.bytes->size(), .digest = ref.digest};
   producer.start = [bytes = copy.bytes]() -> Result<StreamPtr> { return stream_of(bytes); };
-  for (;;) {
-    const auto in_flight = TRY(store.find_or_start(producer, name));
-    const auto phase = TRY(in_flight->wait());
-    if (phase == InFlightBlob::Phase::cancelled) continue;
-    if (phase == InFlightBlob::Phase::failed) return tl::unexpected(in_flight->error());
-    if (phase == InFlightBlob::Phase::uncacheable)
-      return failure(Code::io, fmt::format("{}: writable by other users, and it cannot be copied into the cache: {}",
-                                           copy.name, in_flight->error().message));
-    copy.is_cached = true;
-    return copy;
-  }
+  const auto [phase, error, handle] = store.produce(producer, name);
+  if (phase == InFlightBlob::Phase::failed) return tl::unexpected(error);
+  if (phase == InFlightBlob::Phase::uncacheable)
+    return failure(Code::io, fmt::format("{}: writable by other users, and it cannot be copied into the cache: {}",
+                                         copy.name, error.message));
+  copy.is_cached = true;
+  return copy;
 }
 
 // Returns the copy after verification.

@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kMaxFlush{60};
 }  // namespace
 
 // One thread decodes, another one verifies and writes.
-InFlightBlob::FinalState InFlightBlob::produce(store::PartialBlob& partial) {
+InFlightBlob::State InFlightBlob::produce(store::PartialBlob& partial) {
   BlobWriter writer(partial, producer_, store::Eviction::allowed);
   if (const auto reserved = reserve(writer); !reserved) return {Phase::uncacheable, reserved.error()};
   set_range(partial.range());
@@ -76,44 +76,36 @@ Result<void> InFlightBlob::write(BoundedQueue& queue, BlobWriter& writer) {
   return {};
 }
 
-InFlightBlob::FinalState InFlightBlob::publish(BlobWriter& writer) {
+InFlightBlob::State InFlightBlob::publish(BlobWriter& writer) {
   const auto digest = writer.finish();
   if (!digest) return {Phase::failed, digest.error()};
   const CountScope publishing(&publishing_);
   {
     const std::scoped_lock lock(mutex_);
-    if (is_final(phase_)) return {Phase::cancelled, cancelled_error()};
-    phase_ = Phase::verified;
+    if (is_final(state_.phase)) return {Phase::cancelled, cancelled_error()};
+    state_.phase = Phase::verified;
     changed_.notify_all();
   }
   auto handle = writer.publish(*digest);
   if (!handle) return {Phase::uncacheable, handle.error()};
-  return finish(std::move(*handle));
-}
-
-InFlightBlob::FinalState InFlightBlob::finish(store::BlobHandle handle) {
-  const std::scoped_lock lock(mutex_);
-  range_ = handle.range;
-  handle_ = std::move(handle);
-  return {Phase::finished, {}};
+  return {Phase::finished, {}, std::move(*handle)};
 }
 
 // Serves the bytes that another process has written so far, and waits a little. Ends when the other process makes no
 // progress.
-std::optional<InFlightBlob::FinalState> InFlightBlob::follow(store::FileRangePtr others, uint64_t size) {
+std::optional<InFlightBlob::State> InFlightBlob::follow(store::FileRangePtr others, uint64_t size) {
   std::unique_lock lock(mutex_);
   const bool grew = size != written_ || range_ == nullptr;
   stalled_for_ = grew ? stalled_for_.zero() : stalled_for_ + poll_interval_;
   poll_interval_ = grew ? kMinPause : std::min(2 * poll_interval_, kMaxPause);
   if (stalled_for_ > (size == producer_.size ? kMaxFlush : kMaxStall))
-    return FinalState{Phase::uncacheable,
-                      {Code::resource, "stalled: the process that writes this blob makes no progress"}};
+    return State{Phase::uncacheable, {Code::resource, "stalled: the process that writes this blob makes no progress"}};
   range_ = std::move(others);
   written_ = size;
   changed_.notify_all();
   changed_.wait_for(lock, poll_interval_, [&] { return stop_.stop_requested(); });
   while (!stop_.stop_requested() && waiting_ == 0) {
-    if (is_unused(kUnusedAfter)) return FinalState{Phase::cancelled, cancelled_error()};
+    if (is_unused(kUnusedAfter)) return State{Phase::cancelled, cancelled_error()};
     changed_.wait_for(lock, kUnusedCheck);
   }
   return std::nullopt;

@@ -115,7 +115,7 @@ void StoreCore::change_holders(const std::string& name, int by) {
     if (job.in_flight->name().text == name) job.in_flight->set_holders(holders);
 }
 
-void StoreCore::remember(const std::string& name, const InFlightBlob::FinalState& ended) {
+void StoreCore::remember(const std::string& name, const InFlightBlob::State& ended) {
   const std::scoped_lock lock(mutex_);
   if (ended.phase == InFlightBlob::Phase::finished) failures_.erase(name);
   if (ended.phase != InFlightBlob::Phase::failed || !is_about_the_bytes(ended.error)) return;
@@ -125,6 +125,15 @@ void StoreCore::remember(const std::string& name, const InFlightBlob::FinalState
 
 Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& producer, const store::BlobName& name) {
   return exceptions_to_errors([&] { return start_or_wait(producer, name); });
+}
+
+InFlightBlob::State StoreCore::produce(const BlobProducer& producer, const store::BlobName& name) {
+  for (;;) {
+    const auto in_flight = find_or_start(producer, name);
+    if (!in_flight) return {InFlightBlob::Phase::uncacheable, in_flight.error()};
+    auto state = (*in_flight)->wait();
+    if (state.phase != InFlightBlob::Phase::cancelled) return state;
+  }
 }
 
 // Waiting for a slot cannot deadlock, although the waiting thread may hold a slot, or a lock that the holders of slots
@@ -181,18 +190,19 @@ StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const 
 
 // A reader that sees a failure finds it recorded when it tries again.
 void StoreCore::run(const InFlightBlobPtr& in_flight) noexcept {
-  auto ended = in_flight->run();
+  InFlightBlob::State ended = in_flight->run();
   std::ignore = exceptions_to_errors([&]() -> Result<void> {
     remember(in_flight->name().text, ended);
     return {};
   });
-  in_flight->end(std::move(ended));
+  in_flight->end(ended);
   // The readers do not wait for it.
-  if (in_flight->phase() == InFlightBlob::Phase::finished) enable_verity(in_flight->handle().digest);
+  if (ended.phase == InFlightBlob::Phase::finished) enable_verity(ended.handle.digest);
+  ended.handle = {};  // closes its file
   const std::scoped_lock lock(mutex_);
   const auto job = std::ranges::find(jobs_, in_flight, &Job::in_flight);
   if (job == jobs_.end()) return;  // stop() was called in this thread
-  job->in_flight = nullptr;        // closes its file
+  job->in_flight = nullptr;
   ended_jobs_.splice(ended_jobs_.end(), jobs_, job);
   changed_.notify_all();
 }

@@ -61,6 +61,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   InFlightBlobPtr find_in_flight(const store::BlobName& name);
   /// The same, started if there is none; waits for a free slot of its depth. Fails when it cannot be started.
   Result<InFlightBlobPtr> find_or_start(const BlobProducer& producer, const store::BlobName& name);
+  /// Waits for its final state; starts it again if it was cancelled as unused.
+  InFlightBlob::State produce(const BlobProducer& producer, const store::BlobName& name);
 
   /// The download of a blob from these origins: shared by all its readers.
   std::shared_ptr<Download> download(const BlobRef& ref, std::optional<uint64_t> size,
@@ -110,7 +112,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::vector<StoreStatus::Blob> downloads();
   InFlightBlobPtr find(const store::BlobName& name);
   void change_holders(const std::string& name, int by);
-  void remember(const std::string& name, const InFlightBlob::FinalState& ended);
+  void remember(const std::string& name, const InFlightBlob::State& ended);
   Result<InFlightBlobPtr> start_or_wait(const BlobProducer& producer, const store::BlobName& name);
   template <class Counts>
   size_t count_jobs(const Counts& counts) const;

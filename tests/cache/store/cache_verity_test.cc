@@ -115,7 +115,7 @@ TEST_F(CacheVerityTest, IsEnabledForDecodedBlobWithoutWriters) {
   const BlobProducer producer = producer_of(member, "zip");
   const auto in_flight = store->find_or_start(producer, store->name_of(producer));
   ASSERT_TRUE(in_flight) << in_flight.error().message;
-  EXPECT_EQ((*in_flight)->wait().value(), blobs::InFlightBlob::Phase::finished);
+  EXPECT_EQ((*in_flight)->wait().phase, blobs::InFlightBlob::Phase::finished);
   EXPECT_THAT(tried(), ElementsAre(0, bytes.size()));
   store->stop();
 }
