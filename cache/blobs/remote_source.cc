@@ -22,11 +22,7 @@ using namespace store;
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
-constexpr uint64_t kFirstRead = 1 * kMiB;    // ahead of the first bytes of a file: perhaps no others are read
-constexpr uint64_t kFirstWindow = 8 * kMiB;  // ahead of the second read in order; twice as much ahead of each next
-constexpr uint64_t kSmall = 256 * kKiB;      // requested whole
-constexpr uint64_t kNear = 2 * kMiB;         // parallel reads of one reader arrive out of order by less
-constexpr uint64_t kRequest = 8 * kMiB;      // bytes per request: the largest window is eight requests in parallel
+constexpr uint64_t kRequest = 8 * kMiB;  // bytes per request: the largest window is eight requests in parallel
 constexpr uint64_t kRequestBlocks = kRequest / BlockFile::kBlock;
 
 // A waiting reader checks at this interval whether it was cancelled, and whether another process has written its
@@ -41,12 +37,14 @@ constexpr int kMaxAttempts = 4;  // transfers that end without the wanted blocks
 // Publishing waits this long for the last transfers of other processes.
 constexpr std::chrono::seconds kMaxClaimWait{10};
 
-constexpr int kFewReads = 8;  // large ones at a time, of all files
+// More reads at a time (of all files) that are larger than this get their bytes when all of them are present.
+constexpr int kFewReads = 8;
+constexpr uint64_t kLargeRead = 256 * kKiB;
 
 constexpr std::chrono::milliseconds kNamingCheck{2};
 constexpr int kMaxNamingChecks = 100;
 
-constexpr uint64_t kHashed = 1 * kMiB;     // bytes at a time
+constexpr uint64_t kStep = 1 * kMiB;       // bytes that are hashed or fetched at a time
 constexpr uint64_t kWritten = 256 * kKiB;  // bytes at a time, if so many have arrived
 
 uint64_t blocks_in(uint64_t bytes) { return (bytes + BlockFile::kBlock - 1) / BlockFile::kBlock; }
@@ -105,36 +103,6 @@ class BlockWriter {
 };
 
 }  // namespace
-
-ReadAhead::Stream& ReadAhead::stream_at(uint64_t from, uint64_t to, uint64_t gap) {
-  const auto continues = [&](const Stream& stream) {
-    return stream.next != UINT64_MAX && from <= stream.next + gap && to + gap >= stream.next && from >= stream.begin;
-  };
-  const auto found = std::find_if(streams_.begin(), streams_.end(), continues);
-  if (found != streams_.end()) return *found;
-  Stream& oldest = *std::min_element(streams_.begin(), streams_.end(),
-                                     [](const Stream& a, const Stream& b) { return a.used < b.used; });
-  oldest = {.begin = from, .next = from};
-  return oldest;
-}
-
-uint64_t ReadAhead::end_for(uint64_t from, uint64_t to, const std::optional<ByteRange>& expected) {
-  Stream& stream = stream_at(from, to, expected ? kNear : BlockFile::kBlock);
-  stream.used = ++reads_;
-  const bool is_first = stream.next == stream.begin;
-  const bool is_new = to > stream.next;
-  stream.next = std::max(stream.next, to);
-  if (!expected) return to + (from - stream.begin) / 10 / BlockFile::kBlock * BlockFile::kBlock;
-  if (expected->to - expected->from <= kSmall) return std::max(to, expected->to);
-  if (is_first && from != expected->from) return to;
-  if (is_first)
-    stream.window = kFirstRead;
-  else if (is_new)
-    stream.window = std::clamp(2 * stream.window, kFirstWindow, RemoteSource::kMaxWindow);
-  if (stream.requested > stream.next + stream.window / 2) return to;
-  stream.requested = std::max(to, std::min(expected->to, stream.next + stream.window));
-  return stream.requested;
-}
 
 RemoteSource::RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<StoreCore> store,
                            std::optional<std::string> identity, std::optional<BlobName> blob, BlockListPtr list)
@@ -223,7 +191,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
   const uint64_t end = offset + target.size();
   size_t done = 0;
   uint64_t absent = 0;  // the first absent block that was found
-  const CountScope counted(target.size() > kSmall ? &large_reads_ : nullptr);
+  const CountScope counted(target.size() > kLargeRead ? &large_reads_ : nullptr);
   for (int attempts = 0; attempts < kMaxAttempts;) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) {
@@ -249,7 +217,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
 // Reads the present bytes. If many readers wait, only if all of them are present: their memory is not used before.
 Result<RemoteSource::PresentBytes> RemoteSource::read_present(BlockFile& file, uint64_t offset,
                                                               std::span<std::byte> target) {
-  if (target.size() <= kSmall || large_reads_ <= kFewReads) return PresentBytes{TRY(file.read(offset, target)), 0};
+  if (target.size() <= kLargeRead || large_reads_ <= kFewReads) return PresentBytes{TRY(file.read(offset, target)), 0};
   const Blocks absent = TRY(file.first_absent(file.blocks_of(offset, offset + target.size())));
   if (!absent.empty()) return PresentBytes{0, absent.first};
   MemoryTurn::take();
@@ -260,7 +228,7 @@ Result<void> RemoteSource::fetch(ByteRange range) const {
   range.to = std::min(range.to, size());
   if (range.from >= range.to) return {};
   TRY_VOID(DownloadScope::charge(range.to - range.from));
-  std::vector<std::byte> ignored(static_cast<size_t>(std::min(range.to - range.from, kFirstRead)));
+  std::vector<std::byte> ignored(static_cast<size_t>(std::min(range.to - range.from, kStep)));
   for (uint64_t at = range.from; at < range.to;) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) return {};
@@ -269,7 +237,7 @@ Result<void> RemoteSource::fetch(ByteRange range) const {
     if (TRY(absent).empty()) return {};
     at = std::max(at, absent->first * BlockFile::kBlock);
     const auto out = std::span(ignored).first(static_cast<size_t>(std::min<uint64_t>(ignored.size(), range.to - at)));
-    TRY(read_with(at, out, std::min(range.to, at + kMaxWindow)));
+    TRY(read_with(at, out, std::min(range.to, at + ReadAhead::kMaxWindow)));
     at += out.size();
   }
   return {};
@@ -363,11 +331,11 @@ Result<RemoteSource::Hashes> RemoteSource::hash() const {
   Sha256 hash;
   Hashes hashes;
   if (blob_) hashes.list = store_->backend().start_list(size());
-  std::vector<std::byte> buffer(static_cast<size_t>(std::min(kHashed, size())));
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min(kStep, size())));
   for (uint64_t at = 0; at < size();) {
     if (is_cancelled()) return failure(Code::resource, "cancelled");
     const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), size() - at)));
-    TRY(read_with(at, bytes, std::min(size(), at + kMaxWindow)));
+    TRY(read_with(at, bytes, std::min(size(), at + ReadAhead::kMaxWindow)));
     const auto add = [&](uint64_t part) -> Result<void> {
       if (part == 1) {
         hashes.list->add(bytes);
@@ -593,7 +561,7 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
   });
   transfer.claims.clear();
   const std::scoped_lock lock(mutex_);
-  max_ahead_ = std::min(kMaxWindow, max_ahead_ + BlockFile::kBlock);
+  max_ahead_ = std::min(ReadAhead::kMaxWindow, max_ahead_ + BlockFile::kBlock);
   // The server may limit connections: try again over one.
   const auto is_running = [](const TransferPtr& other) { return !other->result; };
   if (!result && max_transfers_ > 1 && std::count_if(transfers_.begin(), transfers_.end(), is_running) > 1) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -19,40 +18,18 @@
 #include <vector>
 
 #include "base/source.h"
+#include "cache/blobs/read_ahead.h"
 #include "cache/blobs/store_core.h"
 #include "cache/download/remote_file.h"
 #include "cache/store/list_writer.h"
 
 namespace weightfs::blobs {
 
-/// Reads that follow each other, and how many bytes to request ahead of them.
-class ReadAhead {
- public:
-  /// The end of the bytes to request for a read of [from, to) by a reader that will probably read the bytes of
-  /// `expected`; at least `to`. Without `expected`, at most a tenth of what was read in order.
-  uint64_t end_for(uint64_t from, uint64_t to, const std::optional<ByteRange>& expected);
-
- private:
-  struct Stream {
-    uint64_t begin = 0;
-    uint64_t next = UINT64_MAX;  ///< the end of its last read
-    uint64_t window = 0;
-    uint64_t requested = 0;  ///< the end of the bytes that were requested ahead
-    uint64_t used = 0;       ///< the number of the last read that belonged to it
-  };
-
-  Stream& stream_at(uint64_t from, uint64_t to, uint64_t gap);
-
-  std::array<Stream, 16> streams_;
-  uint64_t reads_ = 0;
-};
-
 /// Thread-safe.
 class RemoteSource final : public Source {
  public:
   static constexpr size_t kMaxTransfers = 8;
   static constexpr uint64_t kMaxOccupied = 256 << 20;
-  static constexpr uint64_t kMaxWindow = 64 << 20;  ///< bytes that are requested ahead
 
   /// `identity` names the blocks in the cache (BlobBackend::open_blocks). `blob` is the name under which they are
   /// published when they are complete and match its digest, by any process. With a block list, received blocks are
@@ -176,7 +153,7 @@ class RemoteSource final : public Source {
   mutable std::atomic<uint64_t> bytes_fetched_ = 0;
   mutable std::atomic<uint64_t> bytes_read_ = 0;
   mutable std::atomic<VerifiedBy> verified_;
-  mutable std::atomic<uint64_t> max_ahead_ = kMaxWindow;
+  mutable std::atomic<uint64_t> max_ahead_ = ReadAhead::kMaxWindow;
   mutable std::atomic<uint64_t> generation_ = 0;
   mutable std::atomic<uint64_t> verified_generation_ = 0;
   mutable std::atomic<uint64_t> present_ = 0;  // blocks: at opening, and those that this object wrote
