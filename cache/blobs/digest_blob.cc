@@ -22,6 +22,10 @@ namespace weightfs::blobs {
 namespace {
 
 using StoreCorePtr = std::shared_ptr<StoreCore>;
+using Clock = std::chrono::steady_clock;
+
+// Complete ranges that could not be published are verified again after this time.
+constexpr std::chrono::seconds kVerifyAgainAfter{5};
 
 bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
@@ -112,7 +116,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const bool is_part = range.from > 0 || range.to < size_;
     if (is_part && find_cached()) return {};
     if (DownloadScope::is_active() && !needs_download()) return {};
-    if (const auto ranges = this->ranges()) return is_part ? ranges->fetch(range) : verify(ranges);
+    if (const auto ranges = TRY(this->ranges())) return is_part ? ranges->fetch(range) : verify(ranges);
     if (!DownloadScope::is_active()) return Source::fetch(range);
     if (is_part || size_ == 0) return {};
     TRY_VOID(DownloadScope::charge(size_));
@@ -167,7 +171,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<void> fill_served(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
     TRY_VOID(check_consistent());
     if (TRY(fill_from_local(offset, out))) return check_unverified_reads();
-    if (const auto ranges = this->ranges()) return read_range(ranges, offset, out, expected);
+    if (const auto ranges = TRY(this->ranges())) return read_range(ranges, offset, out, expected);
     const DownloadPtr download = TRY(needed_download());
     const bool has_last_byte = offset + out.size() == size_;
     if (store_->fetching().stream && !has_last_byte && is_same_stream(*download)) {
@@ -183,10 +187,14 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   // The ranges of a large blob on a server of the user; null if it is downloaded as a whole: a mirror has it, whose
   // bytes must be verified first; the server sends no ranges, or has a file of another size.
-  RemoteSourcePtr ranges() const {
+  // Fails if its server does not respond and no other one has the blob: a later read must not wait for a whole
+  // download.
+  Result<RemoteSourcePtr> ranges() const {
     if (!may_be_ranged(*store_, ref_, size_, origins_)) return nullptr;
-    const auto opened = ranges_.get();
-    return opened ? *opened : nullptr;
+    auto opened = ranges_.get();
+    const bool may_pass = !opened && (opened.error().code == Code::network || opened.error().code == Code::resource);
+    if (opened || (may_pass && origins_.size() == 1)) return opened;
+    return nullptr;
   }
 
   // Whether a mirror has a file of this size.
@@ -236,13 +244,17 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return {};
   }
 
+  // Unless it runs, or has failed just before: a full disk, or another process that is still writing.
   Result<void> start_verifier(const RemoteSourcePtr& ranges) const {
     const std::scoped_lock lock(mutex_);
-    if (!verifier_.joinable())
-      verifier_ = std::jthread([this, ranges](const std::stop_token& stop) {
-        const CancelScope scope([&] { return stop.stop_requested(); });
-        std::ignore = exceptions_to_errors([&] { return verify(ranges); });
-      });
+    if (Clock::now() < next_verification_) return {};
+    verifier_ = std::jthread([this, ranges](const std::stop_token& stop) {
+      const CancelScope scope([&] { return stop.stop_requested(); });
+      std::ignore = exceptions_to_errors([&] { return verify(ranges); });
+      const std::scoped_lock ending(mutex_);
+      next_verification_ = Clock::now() + kVerifyAgainAfter;
+    });
+    next_verification_ = Clock::time_point::max();
     return {};
   }
 
@@ -272,7 +284,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     });
     if (fits == copies.end()) {
       if (TRY(fill_from_local(offset, out))) return {};
-      if (const auto ranges = this->ranges()) {
+      if (const auto ranges = TRY(this->ranges())) {
         TRY(ranges->read(offset, out));
         record_unverified_read(offset, out);
         return {};
@@ -334,7 +346,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       const auto found = copy_.get();
       if (!found) {
         TRY_VOID(store_->check_open());
-        if (is_fetchable(*store_, origins_) || ranges() != nullptr) return false;
+        if (is_fetchable(*store_, origins_) || ranges().value_or(nullptr) != nullptr) return false;
         return tl::unexpected(not_available(*store_, ref_, found.error()));
       }
       if (found->is_cached && fill_from_cache(offset, out)) return true;
@@ -474,8 +486,9 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   mutable std::vector<UnverifiedRead> unverified_reads_;
   mutable std::optional<Error> mismatch_;
   mutable size_t holders_ = 0;
-  mutable store::FileRangePtr held_;  // set while there are holders
-  mutable std::jthread verifier_;     // of complete ranges; ends before the others are destroyed
+  mutable store::FileRangePtr held_;             // set while there are holders
+  mutable Clock::time_point next_verification_;  // of complete ranges; max() while it runs
+  mutable std::jthread verifier_;                // ends before the others are destroyed
 };
 
 class UnverifiedSource final : public Source {

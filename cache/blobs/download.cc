@@ -77,6 +77,7 @@ void Download::start_locked() {
 }
 
 Result<store::BlobHandle> Download::wait() {
+  if (is_cancelled()) return tl::unexpected(cancelled_error());
   const InFlightBlob::WaitScope waiting;
   std::unique_lock lock(mutex_);
   ++waiting_;
@@ -155,6 +156,7 @@ void Download::run(const std::stop_token& stop) noexcept {
 }
 
 Result<store::BlobHandle> Download::download() {
+  source_->accept();
   auto verified = source_->verify();
   if (verified || verified.error().code != Code::mismatch) return verified;
   return failure(Code::mismatch, fmt::format("{}: {}", ref_.name, verified.error().message));

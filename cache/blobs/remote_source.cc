@@ -191,6 +191,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
   const uint64_t end = offset + target.size();
   size_t done = 0;
   uint64_t absent = 0;  // the first absent block that was found
+  auto last_progress = Clock::now();
   const CountScope counted(target.size() > kLargeRead ? &large_reads_ : nullptr);
   for (int attempts = 0; attempts < kMaxAttempts;) {
     const auto [file, blob] = TRY(open());
@@ -201,7 +202,10 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     ahead_end = std::min(ahead_end, end + max_ahead_);
     const auto got = read_present(*file, offset + done, target.subspan(done));
     if (!got && file->is_evicted()) continue;
-    if (TRY(got).bytes > 0 || got->absent > absent) attempts = 0;
+    if (TRY(got).bytes > 0 || got->absent > absent) {
+      attempts = 0;
+      last_progress = Clock::now();
+    }
     absent = std::max(absent, got->absent);
     done += got->bytes;
     if (done == target.size() && ahead_end <= end) return done;
@@ -209,7 +213,13 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     if (done == target.size()) return done;  // a failure to read ahead is reported by a later read
     if (!started && file->is_evicted()) continue;
     const TransferPtr transfer = TRY(started);
-    attempts += TRY(wait(transfer, file->blocks_of(offset + done, end).last));
+    if (transfer != nullptr || has_transfers()) last_progress = Clock::now();
+    if (Clock::now() - last_progress > max_wait_for_others())
+      return failure(Code::io,
+                     fmt::format("{}: another process is downloading it, and makes no progress", remote_->printable()));
+    const auto ended = wait(transfer, file->blocks_of(offset + done, end).last);
+    if (!ended && file->is_evicted()) continue;
+    attempts += TRY(ended);
   }
   return failure(Code::io, fmt::format("{}: the cache does not return what was written", remote_->printable()));
 }
@@ -250,7 +260,6 @@ bool RemoteSource::is_complete() const {
 
 Result<BlobHandle> RemoteSource::verify() const {
   const auto not_stored = [](const Error& error) { return failure(Code::io, error.message); };
-  accept();
   for (int dropped = 0; dropped < kMaxAttempts;) {
     if (auto held = hold_space(); !held) {
       remove_if_empty();
@@ -259,7 +268,7 @@ Result<BlobHandle> RemoteSource::verify() const {
     const uint64_t generation = generation_;
     auto hashed = hash();
     const auto [file, blob] = TRY(open());
-    if (blob != nullptr) return store_->backend().find(*blob_, size());
+    if (blob != nullptr) return BlobHandle{blob, *blob_->digest};
     if (!hashed) {
       release_space(file);
       remove_if_empty();
@@ -396,6 +405,17 @@ void RemoteSource::accept() const {
   refused_.reset();
 }
 
+bool RemoteSource::has_transfers() const {
+  const std::scoped_lock lock(mutex_);
+  return !transfers_.empty();
+}
+
+// A process that downloads blocks may be stopped, and blocks that it has claimed cannot be written by others.
+std::chrono::milliseconds RemoteSource::max_wait_for_others() const {
+  const http::ClientPtr& http = store_->fetching().http;
+  return 4 * (http == nullptr ? http::Options() : http->options()).stall_timeout;
+}
+
 bool RemoteSource::is_refused() const {
   const std::scoped_lock lock(mutex_);
   return refused_.has_value();
@@ -432,10 +452,10 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;
   const auto head_blocks = std::as_bytes(std::span(head)).first(whole);
   if (whole > 0 && list_ != nullptr) TRY_VOID(verified_by_list(list_->verify(0, head_blocks)));
-  if (whole > 0 && blocks_->reserve(blocks_->blocks_of(0, whole))) {
-    TRY_VOID(blocks_->write(0, head_blocks));
+  const Blocks head_range = blocks_->blocks_of(0, whole);
+  const auto claim = whole > 0 ? BlockFile::claim(blocks_, head_range) : nullptr;
+  if (claim != nullptr && blocks_->reserve(head_range) && blocks_->write(0, head_blocks))
     present_ = std::max(present_.load(), blocks_in(whole));
-  }
   return Opened{blocks_, nullptr};
 }
 
@@ -562,9 +582,11 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
   transfer.claims.clear();
   const std::scoped_lock lock(mutex_);
   max_ahead_ = std::min(ReadAhead::kMaxWindow, max_ahead_ + BlockFile::kBlock);
-  // The server may limit connections: try again over one.
-  const auto is_running = [](const TransferPtr& other) { return !other->result; };
-  if (!result && max_transfers_ > 1 && std::count_if(transfers_.begin(), transfers_.end(), is_running) > 1) {
+  // The server may limit connections: try again over one, unless the others receive nothing either.
+  const auto is_receiving = [&](const TransferPtr& other) {
+    return other.get() != &transfer && !other->result && Clock::now() - other->last_data < kStalledAfter;
+  };
+  if (!result && max_transfers_ > 1 && std::any_of(transfers_.begin(), transfers_.end(), is_receiving)) {
     if (!transfer.is_abandoned) max_transfers_ = 1;
     result = {};
   }

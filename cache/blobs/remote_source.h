@@ -69,7 +69,7 @@ class RemoteSource final : public Source {
   Result<store::BlobHandle> verify() const;
   /// Bytes are served before verification: if they turn out to be wrong, the readers must learn of it.
   void set_served_unverified() const { served_unverified_ = true; }
-  /// Permits reads again after a mismatch. verify() does it, too.
+  /// Permits reads again after a mismatch.
   void accept() const;
   bool is_refused() const;
   /// Changes when the blocks of earlier reads were dropped or evicted.
@@ -142,6 +142,8 @@ class RemoteSource final : public Source {
   Result<void> verified_by_list(Result<void> result) const;
   void extend(Transfer& transfer) const;
   bool may_start(bool is_wanted) const;
+  bool has_transfers() const;
+  std::chrono::milliseconds max_wait_for_others() const;
   TransferPtr transfer_of(const store::BlockFilePtr& file, uint64_t block) const;
   void reap() const;
 

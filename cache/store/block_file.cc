@@ -275,6 +275,18 @@ Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present, uint64_t 
 }
 
 Result<void> BlockFile::write(uint64_t first, std::span<const std::byte> bytes) {
+  for (Blocks rest = blocks_of(first * kBlock, first * kBlock + bytes.size());;) {
+    const Blocks absent = TRY(first_absent(rest));
+    if (absent.empty()) return {};
+    const uint64_t from = absent.first * kBlock;
+    const uint64_t to = std::min(size_, absent.last * kBlock);
+    TRY_VOID(write_all(absent.first,
+                       bytes.subspan(static_cast<size_t>(from - first * kBlock), static_cast<size_t>(to - from))));
+    rest.first = absent.last;
+  }
+}
+
+Result<void> BlockFile::write_all(uint64_t first, std::span<const std::byte> bytes) {
   std::vector<Entry> entries;
   for (size_t at = 0; at < bytes.size(); at += kBlock)
     entries.push_back(entry_of(crc32c(bytes.subspan(at, std::min<size_t>(kBlock, bytes.size() - at)))));

@@ -103,7 +103,9 @@ class BlockFile {
   /// compared with their checksums: a block that the map has may turn out to be absent when it is read.
   Result<Blocks> first_absent(Blocks within, uint64_t compared_end = UINT64_MAX);
 
-  /// Writes whole blocks from `first` on; the last block of the file may be shorter. Space was reserved before.
+  /// Writes those of these whole blocks that are absent; the last block of the file may be shorter. A present block may
+  /// have been read or hashed, so it is never replaced. Space was reserved, and the blocks were claimed before. Fails
+  /// with not_found if the file was evicted.
   Result<void> write(uint64_t first, std::span<const std::byte> bytes);
 
   /// Reserves disk space for these blocks.
@@ -129,6 +131,7 @@ class BlockFile {
 
   uint64_t entry_offset(uint64_t block) const;
   bool set_lock(short type, Blocks blocks) const;
+  Result<void> write_all(uint64_t first, std::span<const std::byte> bytes);
   Result<uint64_t> end_of_run(Blocks within, bool of_present, uint64_t compared_end);
   Result<uint64_t> compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
                            std::span<const std::byte> bytes);

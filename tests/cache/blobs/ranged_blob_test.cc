@@ -1,4 +1,5 @@
 // Large blobs of the user's registries are read by ranges, and verified when they are complete.
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,10 +64,12 @@ class RangedBlobTest : public testing::Test {
   Digest digest = sha256(all);
   std::string served = all;
   std::atomic<uint64_t> sent = 0;
+  std::atomic<int> refusals = 0;      // requests that get 503 first
   std::atomic<bool> is_slow = false;  // sends the ranges in pieces, with pauses
   TemporaryDirectory temporary;
   std::string directory = temporary.path("cache");
   std::unique_ptr<HttpServer> server = std::make_unique<HttpServer>([this](const SeenRequest& request, Wire& wire) {
+    if (refusals > 0 && refusals-- > 0) return static_cast<void>(wire.send(answer("503 Service Unavailable", "")));
     const auto range = request.range();
     sent += range ? std::min<uint64_t>(range->second, served.size()) - range->first : served.size();
     if (!is_slow || !range) return serve_file(request, wire, served);
@@ -120,6 +123,43 @@ TEST_F(RangedBlobTest, CompleteRangesThatDoNotMatchAreDroppedAndReadsFail) {
   EXPECT_THAT(last, HasSubstr("do not match: digest mismatch"));
   EXPECT_FALSE(std::filesystem::exists(blob_path()));
   EXPECT_LE(ranges_on_disk(), 64u * 1024) << "a read that had begun may have opened the file again";
+  const uint64_t before = sent;
+  EXPECT_FALSE(blob.verified->fetch({0, all.size()}));
+  EXPECT_THAT(read(*blob.verified, 0, 100), HasSubstr("do not match"));
+  EXPECT_EQ(sent, before) << "nothing is downloaded again";
+}
+
+// A process that evicts the file has this lock.
+TEST_F(RangedBlobTest, CompleteRangesAreVerifiedAgainAfterAFailure) {
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  read(*blob.verified, 0, 100);
+  std::string blocks;
+  for (const auto& file : std::filesystem::directory_iterator(directory + "/v1/blocks")) blocks = file.path();
+  Descriptor other(::open(blocks.c_str(), O_RDWR | O_CLOEXEC));
+  struct flock first {};
+  first.l_type = F_WRLCK;
+  first.l_len = 1;
+  ASSERT_EQ(::fcntl(other.number(), F_OFD_SETLK, &first), 0);
+  EXPECT_EQ(describe(read(*blob.verified, 0, all.size())), describe(all));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_FALSE(std::filesystem::exists(blob_path()));
+  other = Descriptor();
+  for (int i = 0; i < 200 && !std::filesystem::exists(blob_path()); ++i) {
+    EXPECT_EQ(describe(read(*blob.verified, 0, 100)), describe(all.substr(0, 100)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_TRUE(std::filesystem::exists(blob_path()));
+}
+
+// The next read may have its range soon; the whole blob may take hours.
+TEST_F(RangedBlobTest, ServerThatDoesNotRespondCausesNoWholeDownload) {
+  refusals = 4;  // quick_retries() has three retries
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  EXPECT_THAT(read(*blob.verified, 5 * kMiB, 1000), HasSubstr("503"));
+  EXPECT_EQ(describe(read(*blob.verified, 5 * kMiB, 1000)), describe(all.substr(5 * kMiB, 1000)));
+  EXPECT_LE(sent, 64u * 1024);
 }
 
 // semantics 21.6

@@ -1,11 +1,13 @@
 // Files on servers that are read by ranges: bytes, requests, and wrong servers.
 #include "cache/blobs/remote_source.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <set>
@@ -14,6 +16,7 @@
 #include "base/verity/block_list.h"
 #include "cache/blob_store.h"
 #include "cache/maintenance.h"
+#include "cache/store/block_file.h"
 #include "tests/cache/fetch_fixture.h"
 #include "tests/support/temporary.h"
 
@@ -350,6 +353,27 @@ TEST_F(RemoteSourceTest, BytesAreReadWhileTheRestOfTheirRangeIsDelayed) {
   EXPECT_EQ(describe(first), describe(all.substr(kMiB, first.size())));
   EXPECT_EQ(describe(read(*source, kMiB, 200 * kKiB)), describe(all.substr(kMiB, 200 * kKiB)));
   EXPECT_THAT(ranges(), ElementsAre("0-16383", "1048576-1261567"));
+}
+
+// Another process has claimed the blocks, and is stopped: its reader would wait for it without end.
+TEST_F(RemoteSourceTest, StoppedProcessDoesNotBlockReadersForever) {
+  StoreOptions options{directory, 1 << 30};
+  options.fetching.http = std::make_shared<http::Client>(fetch_fixture::short_patience());
+  const auto cache = blob_store(std::move(options));
+  const SourcePtr source = open(cache).value();
+  read(*source, 0, 100);
+  std::string blocks;
+  for (const auto& file : std::filesystem::directory_iterator(directory + "/v1/blocks")) blocks = file.path();
+  const auto other =
+      store::BlockFile::open(
+          std::make_shared<Descriptor>(::open(blocks.c_str(), O_RDWR | O_CLOEXEC)), all.size(),
+          store::BlockFile::identity_of(Descriptor(::open(blocks.c_str(), O_RDONLY)).number()).value(), {})
+          .value();
+  auto claim = store::BlockFile::claim(other, other->blocks_of(kMiB, 2 * kMiB));
+  ASSERT_NE(claim, nullptr);
+  EXPECT_THAT(read(*source, kMiB, 100), HasSubstr("another process is downloading it, and makes no progress"));
+  claim = nullptr;
+  EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
 }
 
 TEST_F(RemoteSourceTest, DamagedBlockIsDownloadedAgainByASequentialReader) {

@@ -81,6 +81,25 @@ TEST_F(BlockFileTest, WrittenBlocksAreReadUpToTheFirstAbsentOne) {
   EXPECT_EQ(read(*file, kBlock, kBlock), "");
 }
 
+// It may have been read or hashed.
+TEST_F(BlockFileTest, PresentBlockIsNotReplaced) {
+  const BlockFilePtr file = open();
+  ASSERT_TRUE(write(*file, 2, 3));
+  const std::string others(5 * kBlock, 'x');
+  ASSERT_TRUE(file->write(0, std::as_bytes(std::span(others))));
+  EXPECT_EQ(read(*file, 0, 5 * kBlock),
+            others.substr(0, 2 * kBlock) + all.substr(2 * kBlock, kBlock) + others.substr(0, 2 * kBlock));
+}
+
+TEST_F(BlockFileTest, EvictedFileIsNotWritten) {
+  const BlockFilePtr file = open();
+  const Descriptor folder(::open(temporary.path("").c_str(), O_RDONLY | O_DIRECTORY));
+  ASSERT_TRUE(BlockFile::evict(folder, "blocks", file->descriptor()->number(), BlockFile::Held::keep));
+  const auto written = write(*file, 0, 2);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Code::not_found);
+}
+
 TEST_F(BlockFileTest, ShortLastBlockIsReadToTheEnd) {
   const BlockFilePtr file = open();
   ASSERT_TRUE(write(*file, 9, 11));
