@@ -53,11 +53,13 @@ bool is_inconclusive(const http::Response& response) {
          response.status == 501;
 }
 
+// The size of the whole file, as far as the response has it.
 std::optional<uint64_t> reported_size(const http::Response& response) {
-  if (response.status == 200) return content_length(response);
   const auto range = parse_content_range(response.header("content-range"));
-  const bool has_range = response.status == 206 || response.status == 416;  // 416: the file is empty
-  return has_range && range && !is_encoded(response) ? range->total : std::nullopt;
+  if (!range) return response.status == 200 ? content_length(response) : std::nullopt;
+  // It counts with status 200, too: some proxies send it. With status 416, the file is empty.
+  const bool counts = response.status == 200 || response.status == 206 || response.status == 416;
+  return counts && !is_encoded(response) ? range->total : std::nullopt;
 }
 
 // Sends a request, and returns the response without its body.
