@@ -76,9 +76,7 @@ Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, b
   const std::string origin = http::origin_of(endpoint);
   if (origin.empty() || endpoint.find_first_of("@?#") != endpoint.npos)
     return failure(Code::unsupported, fmt::format("{}: not the URL of a server", http::printable_url(endpoint)));
-  constexpr std::string_view kHttp = "http://";
-  const std::string_view host = std::string_view(origin).substr(origin.find("://") + 3);
-  if (origin.starts_with(kHttp) && !is_insecure && !is_loopback_host(host))
+  if (!is_insecure && !is_confidential(origin))
     return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", http::printable_url(endpoint)));
   const bool is_trusted = origin == http::origin_of(configured) || origin == http::origin_of(kDefaultEndpoint);
   Token token;
