@@ -38,6 +38,18 @@ Result<Value> parsed(const std::string& body) {
   return parse_json(*source, 0, source->size());
 }
 
+// The objects in a list of a manifest or an index; empty if it has no such list.
+std::vector<Map> objects_in(const std::string& body, std::string_view list) {
+  std::vector<Map> found;
+  const auto value = parsed(body);
+  const auto* manifest = value ? std::get_if<Map>(&*value) : nullptr;
+  const List* values = manifest == nullptr ? nullptr : manifest->find_as<List>(list);
+  if (values == nullptr) return found;
+  for (const Value& each : *values)
+    if (const auto* object = std::get_if<Map>(&each)) found.push_back(*object);
+  return found;
+}
+
 }  // namespace
 
 bool is_index_of_models(const std::string& body) {
@@ -50,53 +62,14 @@ bool is_index_of_models(const std::string& body) {
   });
 }
 
-std::vector<std::pair<std::string, Digest>> manifests_in(const std::string& body) {
-  constexpr size_t kMaxModels = 10'000;
-  std::vector<std::pair<std::string, Digest>> found;
-  const auto value = parsed(body);
-  const List* entries = value ? entries_of(*value) : nullptr;
-  if (entries == nullptr) return found;
-  for (const Value& each : *entries) {
-    const auto* entry = std::get_if<Map>(&each);
-    const auto digest = entry == nullptr ? std::nullopt : parse_digest(text_in(*entry, "digest"));
-    if (!digest || found.size() == kMaxModels) continue;
-    const Map* annotations = entry->find_as<Map>("annotations");
-    std::string name;
-    for (const char* key : {"org.opencontainers.image.ref.name", "org.opencontainers.image.title"})
-      if (annotations != nullptr && name.empty()) name = text_in(*annotations, key);
-    found.emplace_back(name.empty() ? digest->hex().substr(0, 12) : std::move(name), *digest);
-  }
-  return found;
-}
-
-std::vector<BlobRef> layers_in(const std::string& body) {
-  constexpr size_t kMaxLayers = 10'000;
-  std::vector<BlobRef> found;
-  const auto value = parsed(body);
-  const auto* manifest = value ? std::get_if<Map>(&*value) : nullptr;
-  const List* layers = manifest == nullptr ? nullptr : manifest->find_as<List>("layers");
-  if (layers == nullptr) return found;
-  for (const Value& each : *layers) {
-    const auto* layer = std::get_if<Map>(&each);
-    const auto digest = layer == nullptr ? std::nullopt : parse_digest(text_in(*layer, "digest"));
-    const auto* size = digest ? layer->find_as<int64_t>("size") : nullptr;
-    if (size == nullptr || *size < 0 || found.size() == kMaxLayers) continue;
-    found.push_back({"sha256:" + digest->hex(), *digest, static_cast<uint64_t>(*size)});
-  }
-  return found;
-}
-
-std::vector<std::pair<std::string, std::string>> referrers_in(const std::string& body) {
+std::vector<Referrer> referrers_in(const std::string& body) {
   constexpr size_t kMaxReferrers = 100;
-  std::vector<std::pair<std::string, std::string>> found;
-  const auto value = parsed(body);
-  const List* entries = value ? entries_of(*value) : nullptr;
-  if (entries == nullptr) return found;
-  for (const Value& each : *entries) {
-    const auto* entry = std::get_if<Map>(&each);
-    if (entry == nullptr || found.size() == kMaxReferrers) continue;
-    const std::string_view type = text_in(*entry, "artifactType");
-    found.emplace_back(text_in(*entry, "digest"), type.empty() ? text_in(*entry, "mediaType") : type);
+  std::vector<Referrer> found;
+  for (const Map& entry : objects_in(body, "manifests")) {
+    if (found.size() == kMaxReferrers) break;
+    const std::string_view type = text_in(entry, "artifactType");
+    found.push_back(
+        {std::string(text_in(entry, "digest")), std::string(type.empty() ? text_in(entry, "mediaType") : type)});
   }
   return found;
 }
@@ -118,3 +91,35 @@ Result<std::optional<Digest>> select_from_index(const std::string& body) {
 }
 
 }  // namespace weightfs::registry
+
+namespace weightfs {
+
+std::vector<IndexedModel> models_in_index(const std::string& manifest) {
+  constexpr size_t kMaxModels = 10'000;
+  std::vector<IndexedModel> found;
+  if (!registry::is_index_of_models(manifest)) return found;
+  for (const Map& entry : registry::objects_in(manifest, "manifests")) {
+    const auto digest = parse_digest(text_in(entry, "digest"));
+    if (!digest || found.size() == kMaxModels) continue;
+    const Map* annotations = entry.find_as<Map>("annotations");
+    std::string name;
+    for (const char* key : {"org.opencontainers.image.ref.name", "org.opencontainers.image.title"})
+      if (annotations != nullptr && name.empty()) name = text_in(*annotations, key);
+    found.push_back({name.empty() ? digest->hex().substr(0, 12) : std::move(name), *digest});
+  }
+  return found;
+}
+
+std::vector<BlobRef> layers_of(const std::string& manifest) {
+  constexpr size_t kMaxLayers = 10'000;
+  std::vector<BlobRef> found;
+  for (const Map& layer : registry::objects_in(manifest, "layers")) {
+    const auto digest = parse_digest(text_in(layer, "digest"));
+    const auto* size = digest ? layer.find_as<int64_t>("size") : nullptr;
+    if (size == nullptr || *size < 0 || found.size() == kMaxLayers) continue;
+    found.push_back({"sha256:" + digest->hex(), *digest, static_cast<uint64_t>(*size)});
+  }
+  return found;
+}
+
+}  // namespace weightfs

@@ -46,6 +46,10 @@ bool is_path(std::string_view text) {
   }
 }
 
+std::string repository_url(const Reference& reference) {
+  return fmt::format("{}://{}/v2/{}", reference.scheme, reference.host, reference.repository);
+}
+
 std::string name_of(const Reference& reference) {
   const char* mark = reference.tag.starts_with("sha256:") ? "@" : ":";
   return fmt::format("{}/{}{}{}", reference.host, reference.repository, mark, reference.tag);
@@ -69,6 +73,8 @@ struct Place {
   std::string name_space = {};  // of a mirror that serves several registries
   std::vector<std::string> headers = {};
   bool is_mirror = false;
+  bool has_tags = true;     // asked for tags
+  bool has_digests = true;  // asked for manifests and blobs by digest
   std::shared_ptr<http::Credentials> credentials = nullptr;
 
   std::string url_of(const std::string& path) const {
@@ -133,7 +139,7 @@ class Repository {
     FetchedManifest found = TRY(by_tag(tag));
     if (of_models == ModelIndex::whole && is_index_of_models(found.body)) return found;
     for (int depth = 0;; ++depth) {
-      const auto chosen = TRY(with_name(select_from_index(found.body)));
+      const auto chosen = TRY(selected(found.body));
       if (!chosen) return found;
       if (depth == kMaxIndexDepth)
         return failure(Code::unsupported, fmt::format("{}: indexes nested deeper than {}", name_, kMaxIndexDepth));
@@ -190,9 +196,9 @@ class Repository {
                        description.empty() ? "tried anonymously" : description);
   }
 
-  template <class T>
-  Result<T> with_name(Result<T> result) const {
-    return std::move(result).map_error([&](const Error& error) {
+  // Of an index, the digest of the selected manifest; nothing for a manifest.
+  Result<std::optional<Digest>> selected(const std::string& body) const {
+    return select_from_index(body).map_error([&](const Error& error) {
       return Error{error.code, name_ + ": " + error.message};
     });
   }
@@ -236,19 +242,24 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
                                  const std::vector<Mirror>& mirrors) {
   const Reference reference = TRY(normalize(requested));
   const std::string registry = fmt::format("{}://{}", reference.scheme, reference.host);
-  const std::string url = fmt::format("{}/v2/{}", registry, reference.repository);
+  const std::string url = repository_url(reference);
   const std::string from = fmt::format("{}/manifests/{}", url, reference.tag);
   const std::string key = "manifest " + from;
   std::vector<Repository> repositories;  // mirrors first
   for (const Mirror& mirror : mirrors)
-    repositories.emplace_back(
-        reference, Place{repository_at(mirror, reference.repository), mirror.name_space, mirror.headers, true}, http,
-        paths);
+    repositories.emplace_back(reference,
+                              Place{.url = repository_at(mirror, reference.repository),
+                                    .name_space = mirror.name_space,
+                                    .headers = mirror.headers,
+                                    .is_mirror = true,
+                                    .has_tags = mirror.has_tags,
+                                    .has_digests = mirror.has_digests},
+                              http, paths);
   repositories.emplace_back(reference, Place{.url = url}, http, paths);
   const auto resolved = [&](FetchedManifest manifest) {
     std::vector<Place> places;
-    for (size_t i = 0; i < repositories.size(); ++i)
-      if (i == mirrors.size() || mirrors[i].has_digests) places.push_back(repositories[i].place());
+    for (const Repository& repository : repositories)
+      if (repository.place().has_digests) places.push_back(repository.place());
     auto blobs = std::make_shared<RegistryBlobs>(store, std::move(places));
     return ResolvedManifest{std::move(manifest.body), manifest.digest, from, std::move(blobs)};
   };
@@ -259,13 +270,13 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
                      fmt::format("{}: manifest not cached; retry without --offline", name_of(reference)));
     return resolved(std::move(*manifest));
   }
-  if (reference.scheme == "http" && !http->options().insecure && !is_loopback_host(reference.host))
+  if (!http->options().insecure && !is_confidential(registry))
     return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", registry));
   const bool is_digest = parse_digest(reference.tag).has_value();
   Result<FetchedManifest> manifest = failure(Code::network, "");
-  for (size_t i = 0; i < repositories.size() && !manifest; ++i)
-    if (i == mirrors.size() || (is_digest ? mirrors[i].has_digests : mirrors[i].has_tags))
-      manifest = repositories[i].manifest(reference.tag, of_models);
+  for (Repository& repository : repositories)
+    if (!manifest && (is_digest ? repository.place().has_digests : repository.place().has_tags))
+      manifest = repository.manifest(reference.tag, of_models);
   if (!manifest) {
     Error error = manifest.error();
     if (error.code == Code::network && load_manifest(*store, key))
@@ -276,22 +287,12 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
   return resolved(std::move(*manifest));
 }
 
-std::vector<IndexedModel> models_in_index(const std::string& manifest) {
-  std::vector<IndexedModel> models;
-  if (!is_index_of_models(manifest)) return models;
-  for (auto& [name, digest] : registry::manifests_in(manifest)) models.push_back({std::move(name), digest});
-  return models;
-}
-
-std::vector<BlobRef> layers_of(const std::string& manifest) { return registry::layers_in(manifest); }
-
 std::vector<Referrer> referrers(const Reference& requested, const Digest& digest, const BlobStorePtr& store,
                                 const http::ClientPtr& http, const CredentialPaths& paths) {
   const auto reference = normalize(requested);
   if (!reference) return {};
-  const std::string url = fmt::format("{}://{}/v2/{}", reference->scheme, reference->host, reference->repository);
+  const std::string url = repository_url(*reference);
   const std::string key = fmt::format("referrers {} sha256:{}", url, digest.hex());
-  std::vector<Referrer> found;
   if (http != nullptr) {
     Repository repository(*reference, Place{.url = url}, http, paths);
     const std::string index = repository.referrers(digest);
@@ -299,7 +300,7 @@ std::vector<Referrer> referrers(const Reference& requested, const Digest& digest
   }
   const std::string saved = store->load_text(key).value_or("");
   const size_t end = std::min(saved.rfind('\n'), saved.size());
-  for (auto& [of, type] : registry::referrers_in(saved.substr(0, end))) found.push_back({of, type});
+  std::vector<Referrer> found = referrers_in(saved.substr(0, end));
   if (saved.ends_with("\n+cosign")) found.push_back({"", "application/vnd.dev.cosign.simplesigning.v1+json"});
   return found;
 }

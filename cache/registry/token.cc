@@ -13,7 +13,6 @@
 #include "base/digest.h"
 #include "base/text.h"
 #include "base/values/base64.h"
-#include "base/values/json.h"
 #include "cache/registry/request_with_retry.h"
 
 namespace weightfs::registry {
@@ -23,7 +22,6 @@ using Parameters = std::vector<std::pair<std::string, std::string>>;
 
 constexpr size_t kMaxTokenBody = 256 * 1024;
 constexpr size_t kMaxToken = 64 * 1024;
-constexpr uint64_t kMaxTokenValues = 1000;
 
 // Longer than any useful token lifetime.
 constexpr int64_t kMaxLifetime = 24 * 3600;
@@ -62,19 +60,14 @@ bool is_token(std::string_view text) {
 }
 
 Result<Token> parse_token(const Response& page) {
-  ValueBuilder builder(kMaxTokenValues);
-  const SourcePtr text = in_memory(page.body);
-  TRY_VOID(read_json(*text, 0, text->size(), builder));
-  const Value value = builder.take();
+  const Value value = TRY(parse_body(page));
   const auto* object = std::get_if<Map>(&value);
   if (object == nullptr) return failure(Code::corrupt, "not a JSON object");
   Token token;
   for (const char* key : {"access_token", "token"})
-    if (const Value* found = object->find(key); found != nullptr && std::holds_alternative<std::string>(*found))
-      token.value = std::get<std::string>(*found);
+    if (const auto* found = object->find_as<std::string>(key)) token.value = *found;
   if (!is_token(token.value)) return failure(Code::corrupt, "no token");
-  const Value* lifetime = object->find("expires_in");
-  const auto* seconds = lifetime == nullptr ? nullptr : std::get_if<int64_t>(lifetime);
+  const auto* seconds = object->find_as<int64_t>("expires_in");
   if (seconds != nullptr && *seconds > 0) token.lifetime = std::min(*seconds, kMaxLifetime);
   return token;
 }
