@@ -16,9 +16,7 @@ constexpr size_t kMaxTag = 500;
 constexpr size_t kMaxMessage = 300;           // of a server's error message
 constexpr uint64_t kMaxDelay = 24 * 60 * 60;  // in seconds; longer ones are not distinguished
 
-bool is_plain(std::string_view tag) {
-  return tag.size() <= kMaxTag && std::all_of(tag.begin(), tag.end(), [](char c) { return c > ' ' && c < 0x7f; });
-}
+bool is_plain(std::string_view tag) { return tag.size() <= kMaxTag && is_visible_ascii(tag); }
 
 // "404 Not Found".
 std::string printable_status(int status) {

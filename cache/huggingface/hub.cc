@@ -56,9 +56,8 @@ Result<Token> token_of_user() {
     const auto text = read_text(**file, 0, std::min<uint64_t>((*file)->size(), kMaxTokenSize));
     if (text) token.text = trimmed(*text);
   }
-  const bool is_valid = token.text.size() < kMaxTokenSize &&
-                        std::all_of(token.text.begin(), token.text.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  if (!is_valid) return failure(Code::unsupported, fmt::format("{}: not a token", printable(token.from)));
+  if (token.text.size() >= kMaxTokenSize || !is_visible_ascii(token.text))
+    return failure(Code::unsupported, fmt::format("{}: not a token", printable(token.from)));
   return token;
 }
 
