@@ -30,8 +30,7 @@ bool is_loopback(std::string_view origin) { return is_loopback_host(host_of(orig
 // The origin of the token server, or why it is refused.
 Result<std::string> check_token_server(const std::string& url, const std::string& registry) {
   const std::string origin = http::origin_of(url);
-  const bool is_plain = std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7F'; });
-  if (origin.empty() || !is_plain || host_of(url).find('@') != std::string_view::npos)
+  if (origin.empty() || !is_visible_ascii(url) || host_of(url).find('@') != std::string_view::npos)
     return failure(Code::unsupported, fmt::format("{}: token server {}: invalid URL", registry, quoted(url)));
   if (origin.starts_with("https://") || origin == registry || (is_loopback(origin) && is_loopback(registry)))
     return origin;
@@ -129,18 +128,21 @@ Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& 
   const std::string server = TRY(check_token_server(realm, origin_));
   const bool may_sign = server == origin_ && !paths_.ollama_key.empty();
   if (may_sign && bearer.parameter("service") == "ollama") return with_key(bearer, public_only, stop);
-  if (may_sign && is_ollama_realm(realm) && !TRY(entry_for(server)).login) {
+  const DockerEntry entry = TRY(entry_for(server));
+  if (may_sign && is_ollama_realm(realm) && !entry.login) {
     auto value = with_key(bearer, public_only, stop);
     if (value || value.error().code == Code::network) return value;
   }
-  return with_login(bearer, public_only, stop);
+  return with_login(bearer, entry, public_only, stop);
 }
 
 Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& bearer, bool public_only,
                                                          const std::stop_token& stop) {
   const SigningKey key = TRY(read_key(paths_.ollama_key));
-  return with_description(ollama_token(*http_, bearer, key, clock_, public_only, stop),
-                          "tried with the key " + printable(paths_.ollama_key));
+  const std::string url = token_url(bearer, {{"ts", std::to_string(clock_.seconds())}, {"nonce", clock_.nonce()}});
+  const auto token = signature(key, url).and_then(
+      [&](const std::string& authorization) { return request_token(*http_, url, authorization, public_only, stop); });
+  return with_description(token, "tried with the key " + printable(paths_.ollama_key));
 }
 
 // The description is part of the error, too.
@@ -154,10 +156,10 @@ std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const Doc
   return fmt::format("tried anonymously: {}{}", wants_key ? "there is no ollama key, and " : "", entry.reason);
 }
 
-Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, bool public_only,
-                                                           const std::stop_token& stop) {
-  const auto entry = TRY(entry_for(http::origin_of(std::string(bearer.parameter("realm")))));
-  return with_description(docker_token(*http_, bearer, entry.login, public_only, stop),
+Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, const DockerEntry& entry,
+                                                           bool public_only, const std::stop_token& stop) {
+  const std::string authorization = entry.login ? basic_authorization(*entry.login) : "";
+  return with_description(request_token(*http_, token_url(bearer), authorization, public_only, stop),
                           entry.login ? login_description(*entry.login) : anonymous_reason(bearer, entry));
 }
 

@@ -56,7 +56,8 @@ class Credentials final : public http::Credentials {
   Result<Authorization> authorize(const http::Response& response, const std::stop_token& stop);
   Result<Authorization> with_token(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
   Result<Authorization> with_key(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
-  Result<Authorization> with_login(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
+  Result<Authorization> with_login(const AuthChallenge& bearer, const DockerEntry& entry, bool public_only,
+                                   const std::stop_token& stop);
   Result<Authorization> with_basic_login();
   static Result<Authorization> with_description(const Result<Token>& token, std::string description);
   std::string login_description(const Login& login) const;

@@ -54,10 +54,7 @@ Parameters parse_query(std::string query) {
 }
 
 // Whether the text is valid in a header.
-bool is_token(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxToken &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7F'; });
-}
+bool is_token(std::string_view text) { return !text.empty() && text.size() <= kMaxToken && is_visible_ascii(text); }
 
 Result<Token> parse_token(const Response& page) {
   const Value value = TRY(parse_body(page));
@@ -70,20 +67,6 @@ Result<Token> parse_token(const Response& page) {
   const auto* seconds = object->find_as<int64_t>("expires_in");
   if (seconds != nullptr && *seconds > 0) token.lifetime = std::min(*seconds, kMaxLifetime);
   return token;
-}
-
-Result<Token> request_token(http::Client& http, const std::string& url, const std::string& authorization,
-                            bool public_only, const std::stop_token& stop) {
-  http::Request request{.url = url, .headers = {"Accept: application/json"}, .public_only = public_only};
-  if (!authorization.empty()) request.credentials = std::make_shared<http::FixedCredentials>(authorization);
-  const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop));
-  const bool is_denied = page.head.status == 401 || page.head.status == 403;
-  const std::string prefix =
-      fmt::format("{}no token from {}", is_denied ? "access denied: " : "", http::printable_url(url));
-  if (page.head.status != 200) return failure(Code::unsupported, prefix + error_detail(page));
-  return parse_token(page).map_error([&](const Error& error) {
-    return Error{Code::unsupported, prefix + ": " + error.message};
-  });
 }
 
 }  // namespace
@@ -126,15 +109,18 @@ Result<std::string> signature(const SigningKey& key, const std::string& url) {
   return base64(key.public_blob()) + ":" + base64(bytes);
 }
 
-Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
-                           bool public_only, const std::stop_token& stop) {
-  return request_token(http, token_url(bearer), login ? basic_authorization(*login) : std::string(), public_only, stop);
-}
-
-Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
-                           const ClockAndNonce& clock, bool public_only, const std::stop_token& stop) {
-  const std::string url = token_url(bearer, {{"ts", std::to_string(clock.seconds())}, {"nonce", clock.nonce()}});
-  return request_token(http, url, TRY(signature(key, url)), public_only, stop);
+Result<Token> request_token(http::Client& http, const std::string& url, const std::string& authorization,
+                            bool public_only, const std::stop_token& stop) {
+  http::Request request{.url = url, .headers = {"Accept: application/json"}, .public_only = public_only};
+  if (!authorization.empty()) request.credentials = std::make_shared<http::FixedCredentials>(authorization);
+  const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop));
+  const bool is_denied = page.head.status == 401 || page.head.status == 403;
+  const std::string prefix =
+      fmt::format("{}no token from {}", is_denied ? "access denied: " : "", http::printable_url(url));
+  if (page.head.status != 200) return failure(Code::unsupported, prefix + error_detail(page));
+  return parse_token(page).map_error([&](const Error& error) {
+    return Error{Code::unsupported, prefix + ": " + error.message};
+  });
 }
 
 }  // namespace weightfs::registry
