@@ -27,25 +27,24 @@ const Map* chosen(const List& entries) {
   return best;
 }
 
-// The entries of an index; null if it is not one.
-const List* entries_of(const Value& value) {
-  const auto* manifest = std::get_if<Map>(&value);
-  return manifest == nullptr ? nullptr : manifest->find_as<List>("manifests");
-}
-
 Result<Value> parsed(const std::string& body) {
   const SourcePtr source = in_memory(body);
   return parse_json(*source, 0, source->size());
 }
 
-// The objects in a list of a manifest or an index; empty if it has no such list.
-std::vector<Map> objects_in(const std::string& body, std::string_view list) {
+// The list of layers of a manifest, or of manifests of an index; null if it has none.
+const List* list_in(const Result<Value>& parsed_body, std::string_view key) {
+  const auto* manifest = parsed_body ? std::get_if<Map>(&*parsed_body) : nullptr;
+  return manifest == nullptr ? nullptr : manifest->find_as<List>(key);
+}
+
+// The objects in such a list.
+std::vector<Map> objects_in(const std::string& body, std::string_view key) {
   std::vector<Map> found;
   const auto value = parsed(body);
-  const auto* manifest = value ? std::get_if<Map>(&*value) : nullptr;
-  const List* values = manifest == nullptr ? nullptr : manifest->find_as<List>(list);
-  if (values == nullptr) return found;
-  for (const Value& each : *values)
+  const List* list = list_in(value, key);
+  if (list == nullptr) return found;
+  for (const Value& each : *list)
     if (const auto* object = std::get_if<Map>(&each)) found.push_back(*object);
   return found;
 }
@@ -54,7 +53,7 @@ std::vector<Map> objects_in(const std::string& body, std::string_view list) {
 
 bool is_index_of_models(const std::string& body) {
   const auto value = parsed(body);
-  const List* entries = value ? entries_of(*value) : nullptr;
+  const List* entries = list_in(value, "manifests");
   if (entries == nullptr || entries->size() < 2) return false;
   return std::none_of(entries->begin(), entries->end(), [](const Value& each) {
     const auto* entry = std::get_if<Map>(&each);
@@ -80,7 +79,7 @@ Result<std::optional<Digest>> select_from_index(const std::string& body) {
   const auto* manifest = std::get_if<Map>(&*value);
   if (manifest == nullptr) return failure(Code::unsupported, "not a manifest: not a JSON object");
   if (manifest->find("layers") != nullptr || manifest->find("config") != nullptr) return std::nullopt;
-  const List* entries = entries_of(*value);
+  const List* entries = manifest->find_as<List>("manifests");
   if (entries == nullptr) return failure(Code::unsupported, "not a manifest: no layers, no config and no manifests");
   const Map* entry = chosen(*entries);
   if (entry == nullptr) return failure(Code::unsupported, "index without manifests");
