@@ -34,20 +34,12 @@ bool consists_of(std::string_view text, std::string_view others) {
   });
 }
 
-// Whether it is safe as a component of a URL's path.
-bool is_path_component(std::string_view text) { return consists_of(text, "._-") && text != "." && text != ".."; }
-
-bool is_path(std::string_view text) {
-  while (true) {
-    const size_t slash = text.find('/');
-    if (!is_path_component(text.substr(0, slash))) return false;
-    if (slash == std::string_view::npos) return true;
-    text.remove_prefix(slash + 1);
-  }
-}
+// Whether it is safe in a URL's path.
+bool is_path(std::string_view text) { return consists_of(text, "._-/") && is_plain_path(text); }
+bool is_path_component(std::string_view text) { return is_path(text) && text.find('/') == text.npos; }
 
 // The registry as a server like its mirrors.
-Mirror registry_of(const Reference& reference) {
+Mirror server_of(const Reference& reference) {
   return {.url = fmt::format("{}://{}", reference.scheme, reference.host), .has_tags = true};
 }
 
@@ -80,7 +72,7 @@ class Repository {
   Repository(const Reference& reference, const Mirror* mirror, http::ClientPtr http, const CredentialPaths& paths)
       : name_(name_of(reference)),
         is_mirror_(mirror != nullptr),
-        server_(is_mirror_ ? *mirror : registry_of(reference)),
+        server_(is_mirror_ ? *mirror : server_of(reference)),
         url_(repository_at(server_, reference.repository)),
         http_(std::move(http)),
         credentials_(http_ == nullptr ? nullptr : std::make_shared<Credentials>(http_, url_, paths)) {}
@@ -241,7 +233,7 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
                                  const CredentialPaths& paths, ModelIndex of_models,
                                  const std::vector<Mirror>& mirrors) {
   const Reference reference = TRY(normalize(requested));
-  const Mirror registry = registry_of(reference);
+  const Mirror registry = server_of(reference);
   const std::string from = fmt::format("{}/manifests/{}", repository_at(registry, reference.repository), reference.tag);
   const std::string key = "manifest " + from;
   std::vector<Repository> repositories;  // mirrors first
@@ -279,7 +271,7 @@ std::vector<Referrer> referrers(const Reference& requested, const Digest& digest
                                 const http::ClientPtr& http, const CredentialPaths& paths) {
   const auto reference = normalize(requested);
   if (!reference) return {};
-  const std::string url = repository_at(registry_of(*reference), reference->repository);
+  const std::string url = repository_at(server_of(*reference), reference->repository);
   const std::string key = fmt::format("referrers {} sha256:{}", url, digest.hex());
   if (http != nullptr) {
     Repository repository(*reference, nullptr, http, paths);
