@@ -147,6 +147,10 @@ std::string_view trimmed(std::string_view text) {
   return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
 }
 
+bool is_visible_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
 bool is_plain_path(std::string_view path) {
   for (;;) {
     const std::string_view component = path.substr(0, path.find('/'));

@@ -47,6 +47,9 @@ std::string lower_case(std::string_view text);
 /// `text` without white space at both ends.
 std::string_view trimmed(std::string_view text);
 
+/// Whether `text` has only visible characters of ASCII: no white space, no control characters. True for the empty text.
+bool is_visible_ascii(std::string_view text);
+
 /// Whether `path` has only components that are names: none is empty, `.` or `..`. False for the empty path.
 bool is_plain_path(std::string_view path);
 

@@ -35,4 +35,7 @@ std::optional<in6_addr> literal_address(std::string host);
 /// False for a name that needs DNS.
 bool is_loopback_host(std::string_view host);
 
+/// Whether no network can read requests to an origin: with https, or to a loopback literal ("http://localhost:80").
+bool is_confidential(std::string_view origin);
+
 }  // namespace weightfs

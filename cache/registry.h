@@ -31,10 +31,12 @@ struct IndexedModel {
   Digest digest;
 };
 
-/// The manifests in an index of several models, which ModelIndex::whole resolves to; empty if it is a manifest.
+/// The manifests in an index of several models, which ModelIndex::whole resolves to; empty if it is a manifest. At most
+/// 10,000.
 std::vector<IndexedModel> models_in_index(const std::string& manifest);
 
-/// The layers of a manifest, by digest and size; empty if it is none.
+/// The layers of a manifest that have a SHA-256 digest and a size, named by their digests; empty if it is none. At most
+/// 10,000.
 std::vector<BlobRef> layers_of(const std::string& manifest);
 
 /// A manifest, and the store for its layers.

@@ -45,8 +45,8 @@ Result<NamedObject> parse_object_name(const std::string& rest) {
   if (const size_t question = name.key.rfind(kVersion); question != name.key.npos) {
     name.version = name.key.substr(question + kVersion.size());
     name.key.resize(question);
-    const bool is_plain = std::ranges::all_of(name.version, [](char c) { return c > ' ' && c < 0x7f; });
-    if (name.version.empty() || name.version.size() > kMaxVersion || !is_plain || name.is_prefix())
+    if (name.version.empty() || name.version.size() > kMaxVersion || !is_visible_ascii(name.version) ||
+        name.is_prefix())
       return invalid("not a valid version; write s3://BUCKET/KEY?versionId=ID");
   }
   if (name.key.size() > kMaxKey) return invalid("a key has at most 1024 bytes");

@@ -43,13 +43,9 @@ MirrorScheduler::MirrorScheduler(size_t count, const RetryPolicy& policy, size_t
 }
 
 std::optional<size_t> MirrorScheduler::next(const std::stop_token& stop, Clock::time_point until) {
-  const auto before = [](const Mirror& a, const Mirror& b) {
-    return a.is_done == b.is_done ? a.at < b.at : !a.is_done;
-  };
-  const auto first = std::min_element(mirrors_.begin(), mirrors_.end(), before);
+  const auto first = std::ranges::min_element(mirrors_, {}, &Mirror::at);
   const auto now = Clock::now();
-  if (first == mirrors_.end() || first->is_done || stop.stop_requested() || now >= until || first->at >= until)
-    return std::nullopt;
+  if (first == mirrors_.end() || stop.stop_requested() || now >= until || first->at >= until) return std::nullopt;
   const auto remaining = std::max(first->at, now) - now;
   if (!interruptible_sleep(std::chrono::ceil<std::chrono::milliseconds>(remaining), stop)) return std::nullopt;
   return static_cast<size_t>(first - mirrors_.begin());
@@ -57,15 +53,13 @@ std::optional<size_t> MirrorScheduler::next(const std::stop_token& stop, Clock::
 
 void MirrorScheduler::failed(size_t origin, const Outcome& outcome) {
   Mirror& mirror = mirrors_[origin];
+  mirror.at = kNever;
   mirror.error = outcome.error;
-  mirror.is_done = true;
   if (outcome.next != Outcome::Next::retry_later) return;
-  if (const auto pause = mirror.backoff.pause(outcome.error, outcome.retry_after)) {
+  if (const auto pause = mirror.backoff.pause(outcome.error, outcome.retry_after))
     mirror.at = Clock::now() + *pause;
-    mirror.is_done = false;
-  } else {
+  else
     mirror.error = pause.error();
-  }
 }
 
 std::vector<Error> MirrorScheduler::errors() const {

@@ -42,17 +42,18 @@ class MirrorScheduler {
   void failed(size_t origin, const Outcome& outcome);
   /// Call after progress: forgets earlier failures.
   void reset_backoff(size_t origin) { mirrors_[origin].backoff.reset(); }
-  void exclude(size_t origin) { mirrors_[origin].is_done = true; }
+  void exclude(size_t origin) { mirrors_[origin].at = kNever; }
 
   /// The last error of each failed origin, in their order.
   std::vector<Error> errors() const;
 
  private:
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+
   struct Mirror {
     Backoff backoff;
-    Clock::time_point at = Clock::time_point::min();
-    bool is_done = false;
-    std::optional<Error> error = {};  // of the last attempt
+    Clock::time_point at = Clock::time_point::min();  // of the next attempt
+    std::optional<Error> error = {};                  // of the last attempt
   };
 
   std::vector<Mirror> mirrors_;

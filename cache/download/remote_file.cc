@@ -33,17 +33,33 @@ std::shared_ptr<http::Credentials> credentials_for(const Origin& origin, const s
   return http::origin_of(url) == http::origin_of(origin.url) ? origin.credentials : nullptr;
 }
 
+// The request for the whole file.
+http::Request request_to(const Origin& origin) {
+  return {.url = origin.url, .trust = origin.trust, .headers = origin.headers, .credentials = origin.credentials};
+}
+
+// The outcome of a response without the requested bytes.
+Outcome refusal(const Origin& origin, const http::Response& response) {
+  return outcome_of(response, credentials_for(origin, response.url).get());
+}
+
+Error wrong_size(const std::string& url, uint64_t size, uint64_t expected) {
+  return {Code::corrupt, fmt::format("{}: has {} bytes, expected {}", url, size, expected)};
+}
+
 // Whether a range request may succeed where HEAD failed: URLs of object stores are often signed for GET only.
 bool is_inconclusive(const http::Response& response) {
   return response.status == 200 || response.status == 400 || response.status == 403 || response.status == 405 ||
          response.status == 501;
 }
 
+// The size of the whole file, as far as the response has it.
 std::optional<uint64_t> reported_size(const http::Response& response) {
-  if (response.status == 200) return content_length(response);
   const auto range = parse_content_range(response.header("content-range"));
-  const bool has_range = response.status == 206 || response.status == 416;  // 416: the file is empty
-  return has_range && range && !is_encoded(response) ? range->total : std::nullopt;
+  if (!range) return response.status == 200 ? content_length(response) : std::nullopt;
+  // It counts with status 200, too: some proxies send it. With status 416, the file is empty.
+  const bool counts = response.status == 200 || response.status == 206 || response.status == 416;
+  return counts && !is_encoded(response) ? range->total : std::nullopt;
 }
 
 // Sends a request, and returns the response without its body.
@@ -58,6 +74,19 @@ Result<http::Response> response_head(http::Client& http, const http::Request& re
   const auto done = http.perform(request, handler, stop);
   if (head) return *head;
   return tl::unexpected(done ? Error{Code::corrupt, "no response"} : done.error());
+}
+
+// The response to HEAD, or to a request for the first byte if that may report the size instead.
+Result<http::Response> size_response(http::Client& http, const Origin& origin, Clock::time_point until,
+                                     const std::stop_token& stop) {
+  http::Request request = request_to(origin);
+  request.method = http::Request::Method::head;
+  request.deadline = until;
+  auto response = response_head(http, request, stop);
+  if (!response || reported_size(*response) || !is_inconclusive(*response)) return response;
+  request.method = http::Request::Method::get;
+  request.headers.emplace_back("Range: bytes=0-0");
+  return response_head(http, request, stop);
 }
 
 }  // namespace
@@ -98,13 +127,16 @@ class RemoteFile::Get {
 
  private:
   const Origin& origin() const { return state_.origin; }
-  std::string printable() const { return http::printable_url(state_.url); }
+  std::string printable() const { return http::printable_url(state_.url()); }
 
   http::Request request() const {
-    http::Request request{
-        .url = state_.url, .trust = origin().trust, .credentials = credentials_for(origin(), state_.url)};
-    if (!state_.is_redirected()) request.headers = origin().headers;
-    request.public_only = state_.is_public && state_.is_redirected();
+    http::Request request = request_to(origin());
+    if (!state_.redirect.empty()) {
+      request.url = state_.redirect;
+      request.headers.clear();
+      request.credentials = credentials_for(origin(), state_.redirect);
+      request.public_only = state_.is_public;
+    }
     request.encoded = !is_ranged_ && range_.from == 0 && !state_.version && file_.size_.value_or(0) <= kMaxEncoded;
     const std::string last = range_.to == UINT64_MAX ? "" : std::to_string(range_.to - 1);
     if (is_ranged_) request.headers.push_back(fmt::format("Range: bytes={}-{}", range_.from, last));
@@ -123,9 +155,9 @@ class RemoteFile::Get {
     if (response.status == 416)
       return end(give_up(Code::corrupt,
                          fmt::format("{}: no data from byte {} on, but more is expected", printable(), range_.from)));
-    Outcome outcome = outcome_of(response, credentials_for(origin(), response.url).get());
+    Outcome outcome = refusal(origin(), response);
     // Redirect targets expire (signed URLs of object stores): resolve the redirect again.
-    if (outcome.next == Next::give_up && state_.is_redirected()) outcome.next = Next::retry_now;
+    if (outcome.next == Next::give_up && !state_.redirect.empty()) outcome.next = Next::retry_now;
     forget_redirect();
     if (origin().error_text == nullptr || response.status < 300) return end(std::move(outcome));
     outcome_ = std::move(outcome);  // the body describes it
@@ -179,8 +211,7 @@ class RemoteFile::Get {
     const auto expected = file_.size_;
     if (size && expected && *size != *expected && state_.version && file_.name_.empty())
       return tl::unexpected(file_.changed(printable()));
-    if (size && expected && *size != *expected)
-      return failure(Code::corrupt, fmt::format("{}: has {} bytes, expected {}", printable(), *size, *expected));
+    if (size && expected && *size != *expected) return tl::unexpected(wrong_size(printable(), *size, *expected));
     const bool same =
         !state_.version || is_same_version(*state_.version, version_of(response, size.value_or(state_.version->size)));
     return same ? Result<void>() : tl::unexpected(file_.changed(printable()));
@@ -189,8 +220,7 @@ class RemoteFile::Get {
   void remember(const http::Response& response, std::optional<bool> has_ranges) const {
     const uint64_t size = end_ == UINT64_MAX || !is_whole_ ? file_.size() : end_;
     file_.change_state(index_, [&](OriginState& state) {
-      state.url = response.url;
-      state.is_public = response.from_public;
+      state.set_server(response);
       if (has_ranges && state.has_ranges != false) state.has_ranges = has_ranges;  // once wrong, never again
       if (!state.version && size > 0 && !is_encoded(response)) state.version = version_of(response, size);
     });
@@ -198,7 +228,7 @@ class RemoteFile::Get {
 
   void forget_redirect() const {
     file_.change_state(index_, [this](OriginState& state) {
-      if (state.url == state_.url) state.url = state.origin.url;  // others may have renewed it
+      if (state.redirect == state_.redirect) state.redirect.clear();  // others may have renewed it
     });
   }
 
@@ -217,7 +247,7 @@ class RemoteFile::Get {
 
   Result<void> on_wait() {
     if (outcome_ || received_ == 0) return {};
-    if (const auto wanted = sink_(at_, {}); !wanted) return end({Next::give_up, wanted.error()});
+    if (const auto wanted = sink_(at_, {}); !wanted) return end({Next::stop, wanted.error()});
     return {};
   }
 
@@ -229,7 +259,7 @@ class RemoteFile::Get {
     if (received_ == 0) file_.change_state(index_, [](OriginState& state) { state.has_contributed = true; });
     received_ += bytes.size();
     const auto wanted = sink_(at_, bytes);
-    if (!wanted) return end({Next::give_up, wanted.error()});
+    if (!wanted) return end({Next::stop, wanted.error()});
     at_ += bytes.size();
     // A connection can be used again if its response was read to its end.
     return *wanted || (has_length_ && at_ == end_) ? Result<void>() : end({});
@@ -276,10 +306,7 @@ RemoteFile::RemoteFile(http::ClientPtr http, std::string name, std::vector<Origi
                        std::optional<uint64_t> size, RetryPolicy retries)
     : http_(std::move(http)), name_(std::move(name)), retries_(retries), size_(size) {
   origins.resize(std::min(origins.size(), kMaxOrigins));
-  for (Origin& origin : origins) {
-    const std::string url = origin.url;
-    origins_.push_back({std::move(origin), url});
-  }
+  for (Origin& origin : origins) origins_.push_back({std::move(origin)});
 }
 
 RemoteFilePtr RemoteFile::of_version(http::ClientPtr http, Origin origin, FileVersion version, std::string head,
@@ -289,6 +316,11 @@ RemoteFilePtr RemoteFile::of_version(http::ClientPtr http, Origin origin, FileVe
   file->version_ = std::move(version);
   file->head_ = std::move(head);
   return file;
+}
+
+void RemoteFile::OriginState::set_server(const http::Response& response) {
+  redirect = response.url == http::normalized_url(origin.url) ? "" : response.url;
+  is_public = response.from_public;
 }
 
 RemoteFile::OriginState RemoteFile::state(size_t origin) const {
@@ -326,6 +358,7 @@ Result<void> RemoteFile::try_origins(const std::stop_token& stop, Attempt attemp
     current_ = *next;
     const Outcome outcome = attempt(*next, mirrors);
     if (outcome.next == Next::done) return {};
+    if (outcome.next == Next::stop) return tl::unexpected(outcome.error);
     report_if_mirror(*next, outcome.error);
     mirrors.failed(*next, outcome);
   }
@@ -338,18 +371,9 @@ Result<void> RemoteFile::fetch(ByteRange range, const Sink& sink, const std::sto
   if (http_ == nullptr)
     return failure(Code::network, fmt::format("{}: not cached, and downloads are disabled by --offline", printable()));
   uint64_t passed = 0;  // bytes of a whole file that a server without ranges sent
-  std::optional<Error> sink_error;
-  const Sink guarded = [&](uint64_t offset, std::span<const std::byte> bytes) {
-    auto wanted = sink(offset, bytes);
-    if (!wanted) sink_error = wanted.error();
-    return wanted;
-  };
-  auto done = try_origins(stop, [&](size_t origin, MirrorScheduler& mirrors) {
-    const Outcome outcome = fetch_from(origin, range, passed, guarded, mirrors, stop);
-    return sink_error ? Outcome{} : outcome;  // not a failure of the origin
+  return try_origins(stop, [&](size_t origin, MirrorScheduler& mirrors) {
+    return fetch_from(origin, range, passed, sink, mirrors, stop);
   });
-  if (sink_error) return tl::unexpected(*sink_error);
-  return done;
 }
 
 // Continues at `range.from`, which it moves, and at `passed` if the server sends the whole file.
@@ -359,7 +383,7 @@ Outcome RemoteFile::fetch_from(size_t origin, ByteRange& range, uint64_t& passed
   for (int retries = 0; range.from < range.to;) {
     Get get(*this, origin, range, passed, sink);
     Outcome outcome = get.perform(stop);
-    if (outcome.next == Next::done && get.is_complete()) return outcome;
+    if (outcome.next == Next::stop || (outcome.next == Next::done && get.is_complete())) return outcome;
     range.from = std::clamp(get.at(), range.from, range.to);
     passed = std::max(passed, get.at());
     if (outcome.next == Next::done)  // a shorter answer is legal (RFC 9110, 15.3.7), but bytes must come
@@ -405,7 +429,7 @@ bool RemoteFile::reject(bool was_resumed) {
 
 void RemoteFile::reset() {
   const std::scoped_lock lock(mutex_);
-  for (OriginState& state : origins_) state = {state.origin, state.origin.url};
+  for (OriginState& state : origins_) state = {state.origin};
   current_ = 0;
   unattributed_ = 0;
 }
@@ -421,7 +445,7 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
   std::optional<Outcome> outcome;
   FileVersion version;
   uint64_t expected = 0;  // bytes of the head
-  http::Request request{.url = at.url, .trust = at.trust, .headers = at.headers, .credentials = at.credentials};
+  http::Request request = request_to(at);
   request.headers.push_back(fmt::format("Range: bytes=0-{}", kHead - 1));
   if (known && known->has_quoted_etag()) request.headers.push_back("If-None-Match: " + known->etag);
   const auto end = [&](Outcome how) {
@@ -446,14 +470,12 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
       return end(give_up(Code::unsupported, fmt::format("{}: the server does not report the size of the file",
                                                         http::printable_url(at.url))));
     } else {
-      return end(outcome_of(response, at.credentials.get()));
+      return end(refusal(at, response));
     }
     if (size_ && version.size != *size_)
-      return end(give_up(Code::corrupt, fmt::format("{}: has {} bytes, expected {}", http::printable_url(at.url),
-                                                    version.size, *size_)));
+      return end({Next::give_up, wrong_size(http::printable_url(at.url), version.size, *size_)});
     change_state(origin, [&](OriginState& state) {
-      state.url = response.url;
-      state.is_public = response.from_public;
+      state.set_server(response);
       state.has_ranges = !length || is_part || *length <= kHead;  // a short file may be sent whole
       state.version = version;
     });
@@ -486,9 +508,11 @@ Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& st
   MirrorScheduler mirrors(origins_.size(), once);
   std::optional<uint64_t> size;
   while (const auto next = mirrors.next(stop, until)) {
-    std::optional<uint64_t> reported;
-    const Outcome outcome = query_size(state(*next).origin, until, reported, stop);
-    if (outcome.next != Next::done) {
+    const Origin origin = state(*next).origin;
+    const auto response = size_response(*http_, origin, until, stop);
+    const auto reported = response ? reported_size(*response) : std::nullopt;
+    if (!response || (!reported && response->status >= 300)) {
+      const Outcome outcome = response ? refusal(origin, *response) : outcome_of(response.error());
       report_if_mirror(*next, outcome.error);
       mirrors.failed(*next, outcome);
       continue;
@@ -503,26 +527,6 @@ Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& st
   auto errors = mirrors.errors();
   if (errors.size() < origins_.size()) errors.push_back({Code::network, "timed out before all origins were tried"});
   return tl::unexpected(combined_error(name_, errors));
-}
-
-Outcome RemoteFile::query_size(const Origin& origin, Clock::time_point until, std::optional<uint64_t>& size,
-                               const std::stop_token& stop) {
-  http::Request request{.url = origin.url,
-                        .trust = origin.trust,
-                        .method = http::Request::Method::head,
-                        .headers = origin.headers,
-                        .credentials = origin.credentials,
-                        .deadline = until};
-  auto response = response_head(*http_, request, stop);
-  if (response && !reported_size(*response) && is_inconclusive(*response)) {
-    request.method = http::Request::Method::get;
-    request.headers.emplace_back("Range: bytes=0-0");
-    response = response_head(*http_, request, stop);
-  }
-  if (!response) return outcome_of(response.error());
-  size = reported_size(*response);
-  if (size || response->status < 300) return {};
-  return outcome_of(*response, credentials_for(origin, response->url).get());
 }
 
 }  // namespace weightfs::download

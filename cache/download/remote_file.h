@@ -90,14 +90,15 @@ class RemoteFile {
 
   struct OriginState {
     Origin origin;
-    std::string url = {};    // after redirects; they may be signed and expire
-    bool is_public = false;  // the server at `url` is
+    std::string redirect = {};  // the URL that it redirected to, which may be signed and expire; empty: none
+    bool is_public = false;     // the server that responded last is
     std::optional<bool> has_ranges = {};
     std::optional<FileVersion> version = {};  // of the first response
     bool is_rejected = false;
     bool has_contributed = false;  // sent bytes since the last rejection
 
-    bool is_redirected() const { return url != origin.url && url != http::normalized_url(origin.url); }
+    const std::string& url() const { return redirect.empty() ? origin.url : redirect; }
+    void set_server(const http::Response& response);
   };
 
   template <class Attempt>
@@ -105,9 +106,6 @@ class RemoteFile {
   Outcome fetch_from(size_t origin, ByteRange& range, uint64_t& passed, const Sink& sink, MirrorScheduler& mirrors,
                      const std::stop_token& stop);
   Outcome probe(size_t origin, const std::optional<FileVersion>& known, const std::stop_token& stop);
-  // Sets `size` to the one that the origin reports, if it does.
-  Outcome query_size(const Origin& origin, std::chrono::steady_clock::time_point until, std::optional<uint64_t>& size,
-                     const std::stop_token& stop);
   OriginState state(size_t origin) const;
   template <class Change>
   void change_state(size_t origin, Change change);

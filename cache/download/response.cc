@@ -13,10 +13,30 @@ namespace weightfs::download {
 namespace {
 
 constexpr size_t kMaxTag = 500;
-constexpr size_t kMaxMessage = 300;  // of a server's error message
+constexpr size_t kMaxMessage = 300;           // of a server's error message
+constexpr uint64_t kMaxDelay = 24 * 60 * 60;  // in seconds; longer ones are not distinguished
 
-bool is_plain(std::string_view tag) {
-  return tag.size() <= kMaxTag && std::all_of(tag.begin(), tag.end(), [](char c) { return c > ' ' && c < 0x7f; });
+bool is_plain(std::string_view tag) { return tag.size() <= kMaxTag && is_visible_ascii(tag); }
+
+// "404 Not Found".
+std::string printable_status(int status) {
+  constexpr std::array<std::pair<int, const char*>, 14> kReasons = {{{400, "Bad Request"},
+                                                                     {401, "Unauthorized"},
+                                                                     {403, "Forbidden"},
+                                                                     {404, "Not Found"},
+                                                                     {405, "Method Not Allowed"},
+                                                                     {408, "Request Timeout"},
+                                                                     {410, "Gone"},
+                                                                     {416, "Range Not Satisfiable"},
+                                                                     {429, "Too Many Requests"},
+                                                                     {451, "Unavailable For Legal Reasons"},
+                                                                     {500, "Internal Server Error"},
+                                                                     {502, "Bad Gateway"},
+                                                                     {503, "Service Unavailable"},
+                                                                     {504, "Gateway Timeout"}}};
+  for (const auto& [state, reason] : kReasons)
+    if (state == status) return fmt::format("{} {}", status, reason);
+  return fmt::format("status {}", status);
 }
 
 }  // namespace
@@ -48,24 +68,21 @@ std::optional<std::time_t> http_date(std::string_view text) {
 
 std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
                                                            std::chrono::system_clock::time_point now) {
-  constexpr int64_t kDay = 24 * 60 * 60;
-  if (const auto seconds = parse_number<uint64_t>(text))
-    return std::chrono::seconds(std::min<uint64_t>(*seconds, kDay));
+  if (const auto seconds = parse_number<uint64_t>(text)) return std::chrono::seconds(std::min(*seconds, kMaxDelay));
   const auto date = http_date(text);
   if (!date) return std::nullopt;
   const int64_t seconds_left = *date - std::chrono::system_clock::to_time_t(now);
-  return std::chrono::seconds(std::clamp<int64_t>(seconds_left, 0, kDay));
+  return std::chrono::seconds(std::clamp<int64_t>(seconds_left, 0, kMaxDelay));
 }
 
 std::optional<std::chrono::milliseconds> parse_rate_limit(std::string_view text) {
-  constexpr uint64_t kDaySeconds = 24 * 60 * 60;
   for (size_t at = text.find(';'); at != text.npos; at = text.find(';', at + 1)) {
     std::string_view parameter = text.substr(at + 1);
     while (parameter.starts_with(' ')) parameter.remove_prefix(1);
     if (!parameter.starts_with("t=")) continue;
     parameter = parameter.substr(2, parameter.find_first_of(";, ", 2) - 2);
     if (const auto seconds = parse_number<uint64_t>(parameter))
-      return std::chrono::seconds(std::min(*seconds, kDaySeconds));
+      return std::chrono::seconds(std::min(*seconds, kMaxDelay));
   }
   return std::nullopt;
 }
@@ -122,26 +139,6 @@ std::optional<FileVersion> parse_version(std::string_view text) {
   version.etag = text.substr(1, etag_end - 1);
   if (etag_end + 1 < text.size()) version.weak = text.substr(etag_end + 1, text.size() - etag_end - 2);
   return version;
-}
-
-std::string printable_status(int status) {
-  constexpr std::array<std::pair<int, const char*>, 14> kReasons = {{{400, "Bad Request"},
-                                                                     {401, "Unauthorized"},
-                                                                     {403, "Forbidden"},
-                                                                     {404, "Not Found"},
-                                                                     {405, "Method Not Allowed"},
-                                                                     {408, "Request Timeout"},
-                                                                     {410, "Gone"},
-                                                                     {416, "Range Not Satisfiable"},
-                                                                     {429, "Too Many Requests"},
-                                                                     {451, "Unavailable For Legal Reasons"},
-                                                                     {500, "Internal Server Error"},
-                                                                     {502, "Bad Gateway"},
-                                                                     {503, "Service Unavailable"},
-                                                                     {504, "Gateway Timeout"}}};
-  for (const auto& [state, reason] : kReasons)
-    if (state == status) return fmt::format("{} {}", status, reason);
-  return fmt::format("status {}", status);
 }
 
 Outcome outcome_of(const http::Response& response, http::Credentials* credentials) {

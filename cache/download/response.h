@@ -72,6 +72,7 @@ struct Outcome {
     retry_now,    ///< send a different request at once
     retry_later,  ///< retry after a delay
     give_up,      ///< do not use this origin again
+    stop,         ///< use no other origin either: the receiver of the bytes failed
   };
   Next next = Next::done;
   Error error = {Code::network, ""};
@@ -87,8 +88,5 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
 
 /// The result for a request that failed before or during the response.
 Outcome outcome_of(const Error& error);
-
-/// "404 Not Found".
-std::string printable_status(int status);
 
 }  // namespace weightfs::download

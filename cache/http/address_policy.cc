@@ -131,4 +131,9 @@ bool is_loopback_host(std::string_view host) {
   return address && special_use(*address) == "loopback";
 }
 
+bool is_confidential(std::string_view origin) {
+  constexpr std::string_view kHttp = "http://";
+  return origin.starts_with("https://") || (origin.starts_with(kHttp) && is_loopback_host(origin.substr(kHttp.size())));
+}
+
 }  // namespace weightfs

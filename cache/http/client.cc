@@ -15,17 +15,15 @@ namespace {
 constexpr int kMaxRedirects = 10;
 constexpr size_t kMaxIdle = 32;  // handles, each with a few connections
 
-// For a request that may have been redirected to `url`, perhaps from a public address.
-AddressPolicy policy_of(const Options& options, const Request& request, const Url& url, bool is_redirected,
-                        bool began_public) {
+// `is_public_redirect`: `url` is the target of redirects, and the server of the first URL has a public address.
+AddressPolicy policy_of(const Options& options, const Request& request, const Url& url, bool is_public_redirect) {
   const bool container = request.trust == Trust::container;
-  const bool from_public_origin = request.public_only || (is_redirected && began_public);
   AddressPolicy policy;
-  policy.public_only = !options.allow_private_urls && (container || from_public_origin);
+  policy.public_only = !options.allow_private_urls && (container || request.public_only || is_public_redirect);
   policy.loopback_only = !container && url.scheme == "http" && !options.insecure;
-  policy.subject = container       ? "URLs in containers"
-                   : is_redirected ? "redirects from public addresses"
-                                   : "requests for a public registry";
+  policy.subject = container            ? "URLs in containers"
+                   : is_public_redirect ? "redirects from public addresses"
+                                        : "requests for a public registry";
   return policy;
 }
 
@@ -74,10 +72,10 @@ Result<void> Client::perform(const Request& request, const ResponseHandler& hand
   Url first = TRY(parse_url(request.url));
   const std::string first_origin = first.origin;
   ExchangeRequest exchange{.options = options_, .request = request, .handler = handler, .url = std::move(first)};
-  bool began_public = false;
+  bool is_public_redirect = false;
   bool was_challenged = false;
   for (int redirects = 0;;) {
-    exchange.policy = policy_of(options_, request, exchange.url, redirects > 0, began_public);
+    exchange.policy = policy_of(options_, request, exchange.url, is_public_redirect);
     const bool same_origin = request.credentials != nullptr && exchange.url.origin == first_origin;
     exchange.may_be_challenged = same_origin && !was_challenged;
     exchange.credential_headers.clear();
@@ -91,9 +89,9 @@ Result<void> Client::perform(const Request& request, const ResponseHandler& hand
     CurlHandlePtr handle = take(exchange.url.origin);
     const ExchangeResult result = TRY(run_exchange(*handle, exchange, stop));
     give_back(std::move(handle), exchange.url.origin);
-    if (redirects == 0) began_public = result.response.from_public;
     if (result.kind == ExchangeResult::Kind::final) return {};
     if (result.kind == ExchangeResult::Kind::redirect) {
+      if (redirects == 0) is_public_redirect = result.response.from_public;
       if (++redirects > kMaxRedirects)
         return failure(Code::network,
                        fmt::format("{}: more than {} redirects", printable_url(exchange.url.text), kMaxRedirects));

@@ -34,7 +34,7 @@ struct AddressPolicy {
   std::string refusal(const std::optional<in6_addr>& address) const;
 };
 
-/// A handle without options; perform() sets them.
+/// A handle without options; run_exchange() sets them.
 CurlHandlePtr new_curl_handle();
 
 /// The parameters of an exchange.

@@ -56,9 +56,8 @@ Result<Token> token_of_user() {
     const auto text = read_text(**file, 0, std::min<uint64_t>((*file)->size(), kMaxTokenSize));
     if (text) token.text = trimmed(*text);
   }
-  const bool is_valid = token.text.size() < kMaxTokenSize &&
-                        std::all_of(token.text.begin(), token.text.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  if (!is_valid) return failure(Code::unsupported, fmt::format("{}: not a token", printable(token.from)));
+  if (token.text.size() >= kMaxTokenSize || !is_visible_ascii(token.text))
+    return failure(Code::unsupported, fmt::format("{}: not a token", printable(token.from)));
   return token;
 }
 
@@ -76,9 +75,7 @@ Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, b
   const std::string origin = http::origin_of(endpoint);
   if (origin.empty() || endpoint.find_first_of("@?#") != endpoint.npos)
     return failure(Code::unsupported, fmt::format("{}: not the URL of a server", http::printable_url(endpoint)));
-  constexpr std::string_view kHttp = "http://";
-  const std::string_view host = std::string_view(origin).substr(origin.find("://") + 3);
-  if (origin.starts_with(kHttp) && !is_insecure && !is_loopback_host(host))
+  if (!is_insecure && !is_confidential(origin))
     return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", http::printable_url(endpoint)));
   const bool is_trusted = origin == http::origin_of(configured) || origin == http::origin_of(kDefaultEndpoint);
   Token token;

@@ -27,13 +27,10 @@ std::string_view host_of(std::string_view url) {
 
 bool is_loopback(std::string_view origin) { return is_loopback_host(host_of(origin)); }
 
-bool is_confidential(std::string_view origin) { return origin.starts_with("https://") || is_loopback(origin); }
-
 // The origin of the token server, or why it is refused.
 Result<std::string> check_token_server(const std::string& url, const std::string& registry) {
   const std::string origin = http::origin_of(url);
-  const bool is_plain = std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7F'; });
-  if (origin.empty() || !is_plain || host_of(url).find('@') != std::string_view::npos)
+  if (origin.empty() || !is_visible_ascii(url) || host_of(url).find('@') != std::string_view::npos)
     return failure(Code::unsupported, fmt::format("{}: token server {}: invalid URL", registry, quoted(url)));
   if (origin.starts_with("https://") || origin == registry || (is_loopback(origin) && is_loopback(registry)))
     return origin;
@@ -85,37 +82,35 @@ std::string Credentials::description() {
 
 Result<bool> Credentials::on_unauthorized(const http::Response& response, const std::string& sent,
                                           const std::stop_token& stop) {
+  const auto is_renewed = [&] { return is_current() && authorization_.authorization != sent; };
   std::unique_lock lock(mutex_);
-  while (true) {
-    if (is_current() && authorization_.authorization != sent) return true;
-    if (renewal_ == nullptr) return renew(response, sent, stop, lock);
-    const auto renewal = renewal_;
-    if (!renewed_.wait(lock, stop, [&] { return renewal->ended; }))
+  while (!is_renewed()) {
+    if (!is_renewing_) return renew(response, sent, stop, lock);
+    if (!renewed_.wait(lock, stop, [&] { return !is_renewing_; }))
       return failure(Code::network, fmt::format("{}: stopped while waiting for a token", origin_));
-    const bool is_renewed = is_current() && authorization_.authorization != sent;
-    if (!is_renewed && !renewal->stopped) return renewal->result;
+    if (!is_renewed() && renewal_) return *renewal_;
   }
+  return true;
 }
 
 Result<bool> Credentials::renew(const http::Response& response, const std::string& sent, const std::stop_token& stop,
                                 std::unique_lock<std::mutex>& lock) {
-  const auto renewal = renewal_ = std::make_shared<Renewal>();
+  is_renewing_ = true;
   lock.unlock();
   // An exception must not leave the other threads waiting forever.
   auto value = exceptions_to_errors([&] { return authorize(response, stop); });
   lock.lock();
+  is_renewing_ = false;
+  renewal_.reset();
+  renewed_.notify_all();
+  Result<bool> result = value.map(
+      [&](const Authorization& renewed) { return !renewed.authorization.empty() && renewed.authorization != sent; });
   if (value) {
-    renewal->result = !value->authorization.empty() && value->authorization != sent;
     authorization_ = std::move(*value);
     expires_ = clock_.seconds() + authorization_.lifetime;
-  } else {
-    renewal->result = tl::unexpected(value.error());
   }
-  renewal->ended = true;
-  renewal->stopped = stop.stop_requested() || is_cancelled();
-  renewal_ = nullptr;
-  renewed_.notify_all();
-  return renewal->result;
+  if (!stop.stop_requested() && !is_cancelled()) renewal_ = result;
+  return result;
 }
 
 Result<Credentials::Authorization> Credentials::authorize(const http::Response& response, const std::stop_token& stop) {
@@ -133,20 +128,27 @@ Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& 
   const std::string server = TRY(check_token_server(realm, origin_));
   const bool may_sign = server == origin_ && !paths_.ollama_key.empty();
   if (may_sign && bearer.parameter("service") == "ollama") return with_key(bearer, public_only, stop);
-  if (may_sign && is_ollama_realm(realm) && !TRY(entry_for(server)).login) {
+  const DockerEntry entry = TRY(entry_for(server));
+  if (may_sign && is_ollama_realm(realm) && !entry.login) {
     auto value = with_key(bearer, public_only, stop);
     if (value || value.error().code == Code::network) return value;
   }
-  return with_login(bearer, public_only, stop);
+  return with_login(bearer, entry, public_only, stop);
 }
 
 Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& bearer, bool public_only,
                                                          const std::stop_token& stop) {
   const SigningKey key = TRY(read_key(paths_.ollama_key));
-  const std::string description = "tried with the key " + printable(paths_.ollama_key);
-  const auto token = ollama_token(*http_, bearer, key, clock_, public_only, stop);
+  const std::string url = token_url(bearer, {{"ts", std::to_string(clock_.seconds())}, {"nonce", clock_.nonce()}});
+  const auto token = signature(key, url).and_then(
+      [&](const std::string& authorization) { return request_token(*http_, url, authorization, public_only, stop); });
+  return with_description(token, "tried with the key " + printable(paths_.ollama_key));
+}
+
+// The description is part of the error, too.
+Result<Credentials::Authorization> Credentials::with_description(const Result<Token>& token, std::string description) {
   if (!token) return failure(token.error().code, fmt::format("{} ({})", token.error().message, description));
-  return Authorization{"Bearer " + token->value, token->lifetime, description};
+  return Authorization{"Bearer " + token->value, token->lifetime, std::move(description)};
 }
 
 std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const {
@@ -154,22 +156,21 @@ std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const Doc
   return fmt::format("tried anonymously: {}{}", wants_key ? "there is no ollama key, and " : "", entry.reason);
 }
 
-Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, bool public_only,
-                                                           const std::stop_token& stop) {
-  const auto entry = TRY(entry_for(http::origin_of(std::string(bearer.parameter("realm")))));
-  const std::string description =
-      entry.login ? fmt::format("tried as {} of {}", quoted(entry.login->user), printable(paths_.docker_config))
-                  : anonymous_reason(bearer, entry);
-  const auto token = docker_token(*http_, bearer, entry.login, public_only, stop);
-  if (!token) return failure(token.error().code, fmt::format("{} ({})", token.error().message, description));
-  return Authorization{"Bearer " + token->value, token->lifetime, description};
+Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, const DockerEntry& entry,
+                                                           bool public_only, const std::stop_token& stop) {
+  const std::string authorization = entry.login ? basic_authorization(*entry.login) : "";
+  return with_description(request_token(*http_, token_url(bearer), authorization, public_only, stop),
+                          entry.login ? login_description(*entry.login) : anonymous_reason(bearer, entry));
 }
 
 Result<Credentials::Authorization> Credentials::with_basic_login() {
   const auto entry = TRY(entry_for(origin_));
   if (!entry.login) return Authorization{{}, 0, "tried anonymously: " + entry.reason};
-  return Authorization{basic_authorization(*entry.login), INT32_MAX,
-                       fmt::format("tried as {} of {}", quoted(entry.login->user), printable(paths_.docker_config))};
+  return Authorization{basic_authorization(*entry.login), INT32_MAX, login_description(*entry.login)};
+}
+
+std::string Credentials::login_description(const Login& login) const {
+  return fmt::format("tried as {} of {}", quoted(login.user), printable(paths_.docker_config));
 }
 
 // The registry's login, if it may be sent to `origin`.

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -47,11 +48,6 @@ class Credentials final : public http::Credentials {
     int64_t lifetime = 0;       // in seconds
     std::string description;
   };
-  struct Renewal {
-    bool ended = false;
-    bool stopped = false;  // the requesting thread was stopped or cancelled; waiting threads must retry
-    Result<bool> result = false;
-  };
 
   bool is_current() const;
   Result<bool> renew(const http::Response& response, const std::string& sent, const std::stop_token& stop,
@@ -60,8 +56,11 @@ class Credentials final : public http::Credentials {
   Result<Authorization> authorize(const http::Response& response, const std::stop_token& stop);
   Result<Authorization> with_token(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
   Result<Authorization> with_key(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
-  Result<Authorization> with_login(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
+  Result<Authorization> with_login(const AuthChallenge& bearer, const DockerEntry& entry, bool public_only,
+                                   const std::stop_token& stop);
   Result<Authorization> with_basic_login();
+  static Result<Authorization> with_description(const Result<Token>& token, std::string description);
+  std::string login_description(const Login& login) const;
   std::string anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const;
   Result<DockerEntry> entry_for(const std::string& origin) const;
 
@@ -73,7 +72,8 @@ class Credentials final : public http::Credentials {
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable_any renewed_;
-  std::shared_ptr<Renewal> renewal_;  // the active one
+  bool is_renewing_ = false;
+  std::optional<Result<bool>> renewal_;  // the result of the last one; nothing if its thread was stopped or cancelled
   Authorization authorization_;
   int64_t expires_ = 0;
 };

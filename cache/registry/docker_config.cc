@@ -15,11 +15,6 @@ namespace {
 
 constexpr uint64_t kMaxConfig = 1024 * 1024;
 
-const std::string* find_text(const Map& map, std::string_view key) {
-  const auto* text = map.find_as<std::string>(key);
-  return text == nullptr || text->empty() ? nullptr : text;
-}
-
 // The registry of a key in `auths`: "https://index.docker.io/v1/" is Docker Hub, and a URL means its host. A key with
 // another path belongs to a part of a registry, and is ignored.
 std::string registry_of(std::string_view key) {
@@ -44,29 +39,32 @@ const Value* find_for_host(const Map* registries, const std::string& host) {
   return found == registries->end() ? nullptr : &found->second;
 }
 
-// "auth" is base64 of "user:password"; some tools write two fields instead.
+bool has_identity_token(const Map& entry) { return !text_in(entry, "identitytoken").empty(); }
+
+// "auth" is base64 of "user:password"; some tools write two fields instead. An identity token replaces the password.
 Result<std::optional<Login>> parse_login(const Map& entry) {
-  if (const std::string* auth = find_text(entry, "auth")) {
-    const auto both = from_base64(*auth);
+  if (has_identity_token(entry)) return std::nullopt;
+  if (const std::string_view auth = text_in(entry, "auth"); !auth.empty()) {
+    const auto both = from_base64(auth);
     const size_t colon = both ? both->find(':') : std::string::npos;
     if (colon == std::string::npos) return failure(Code::corrupt, "\"auth\" is not base64 of user:password");
     return Login{both->substr(0, colon), both->substr(colon + 1)};
   }
-  const std::string* user = find_text(entry, "username");
-  const std::string* password = find_text(entry, "password");
-  if (user == nullptr || password == nullptr) return std::nullopt;
-  return Login{*user, *password};
+  const std::string_view user = text_in(entry, "username");
+  const std::string_view password = text_in(entry, "password");
+  if (user.empty() || password.empty()) return std::nullopt;
+  return Login{std::string(user), std::string(password)};
 }
 
 // Why there is no login.
 std::string no_login_reason(const Map& config, const Map* entry, const std::string& host) {
-  if (entry != nullptr && find_text(*entry, "identitytoken") != nullptr)
+  if (entry != nullptr && has_identity_token(*entry))
     return fmt::format("has only an identity token for {}, which is not supported", host);
   const Value* value = find_for_host(config.find_as<Map>("credHelpers"), host);
-  const auto* helper = value == nullptr ? nullptr : std::get_if<std::string>(value);
-  if (helper == nullptr) helper = find_text(config, "credsStore");
-  if (helper != nullptr)
-    return fmt::format("uses the credential helper {} for {}, which is not supported", quoted(*helper), host);
+  const auto* named = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  const std::string_view helper = named != nullptr ? *named : text_in(config, "credsStore");
+  if (!helper.empty())
+    return fmt::format("uses the credential helper {} for {}, which is not supported", quoted(helper), host);
   return fmt::format("has no login for {}", host);
 }
 
@@ -79,10 +77,8 @@ Result<DockerEntry> find_entry(const Source& file, const std::string& host) {
   if (config == nullptr) return failure(Code::corrupt, "not a JSON object");
   const Value* found = find_for_host(config->find_as<Map>("auths"), host);
   const auto* entry = found == nullptr ? nullptr : std::get_if<Map>(found);
-  // An identity token replaces the password of its entry.
-  const bool has_token = entry != nullptr && find_text(*entry, "identitytoken") != nullptr;
   std::optional<Login> login;
-  if (entry != nullptr && !has_token) login = TRY(parse_login(*entry));
+  if (entry != nullptr) login = TRY(parse_login(*entry));
   if (login) return DockerEntry{std::move(login), {}};
   return DockerEntry{std::nullopt, no_login_reason(*config, entry, host)};
 }

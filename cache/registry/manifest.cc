@@ -27,22 +27,33 @@ const Map* chosen(const List& entries) {
   return best;
 }
 
-// The entries of an index; null if it is not one.
-const List* entries_of(const Value& value) {
-  const auto* manifest = std::get_if<Map>(&value);
-  return manifest == nullptr ? nullptr : manifest->find_as<List>("manifests");
-}
-
 Result<Value> parsed(const std::string& body) {
   const SourcePtr source = in_memory(body);
   return parse_json(*source, 0, source->size());
+}
+
+// The list of layers of a manifest, or of manifests of an index; null if it has none.
+const List* list_in(const Result<Value>& parsed_body, std::string_view key) {
+  const auto* manifest = parsed_body ? std::get_if<Map>(&*parsed_body) : nullptr;
+  return manifest == nullptr ? nullptr : manifest->find_as<List>(key);
+}
+
+// The objects in such a list.
+std::vector<Map> objects_in(const std::string& body, std::string_view key) {
+  std::vector<Map> found;
+  const auto value = parsed(body);
+  const List* list = list_in(value, key);
+  if (list == nullptr) return found;
+  for (const Value& each : *list)
+    if (const auto* object = std::get_if<Map>(&each)) found.push_back(*object);
+  return found;
 }
 
 }  // namespace
 
 bool is_index_of_models(const std::string& body) {
   const auto value = parsed(body);
-  const List* entries = value ? entries_of(*value) : nullptr;
+  const List* entries = list_in(value, "manifests");
   if (entries == nullptr || entries->size() < 2) return false;
   return std::none_of(entries->begin(), entries->end(), [](const Value& each) {
     const auto* entry = std::get_if<Map>(&each);
@@ -50,53 +61,14 @@ bool is_index_of_models(const std::string& body) {
   });
 }
 
-std::vector<std::pair<std::string, Digest>> manifests_in(const std::string& body) {
-  constexpr size_t kMaxModels = 10'000;
-  std::vector<std::pair<std::string, Digest>> found;
-  const auto value = parsed(body);
-  const List* entries = value ? entries_of(*value) : nullptr;
-  if (entries == nullptr) return found;
-  for (const Value& each : *entries) {
-    const auto* entry = std::get_if<Map>(&each);
-    const auto digest = entry == nullptr ? std::nullopt : parse_digest(text_in(*entry, "digest"));
-    if (!digest || found.size() == kMaxModels) continue;
-    const Map* annotations = entry->find_as<Map>("annotations");
-    std::string name;
-    for (const char* key : {"org.opencontainers.image.ref.name", "org.opencontainers.image.title"})
-      if (annotations != nullptr && name.empty()) name = text_in(*annotations, key);
-    found.emplace_back(name.empty() ? digest->hex().substr(0, 12) : std::move(name), *digest);
-  }
-  return found;
-}
-
-std::vector<BlobRef> layers_in(const std::string& body) {
-  constexpr size_t kMaxLayers = 10'000;
-  std::vector<BlobRef> found;
-  const auto value = parsed(body);
-  const auto* manifest = value ? std::get_if<Map>(&*value) : nullptr;
-  const List* layers = manifest == nullptr ? nullptr : manifest->find_as<List>("layers");
-  if (layers == nullptr) return found;
-  for (const Value& each : *layers) {
-    const auto* layer = std::get_if<Map>(&each);
-    const auto digest = layer == nullptr ? std::nullopt : parse_digest(text_in(*layer, "digest"));
-    const auto* size = digest ? layer->find_as<int64_t>("size") : nullptr;
-    if (size == nullptr || *size < 0 || found.size() == kMaxLayers) continue;
-    found.push_back({"sha256:" + digest->hex(), *digest, static_cast<uint64_t>(*size)});
-  }
-  return found;
-}
-
-std::vector<std::pair<std::string, std::string>> referrers_in(const std::string& body) {
+std::vector<Referrer> referrers_in(const std::string& body) {
   constexpr size_t kMaxReferrers = 100;
-  std::vector<std::pair<std::string, std::string>> found;
-  const auto value = parsed(body);
-  const List* entries = value ? entries_of(*value) : nullptr;
-  if (entries == nullptr) return found;
-  for (const Value& each : *entries) {
-    const auto* entry = std::get_if<Map>(&each);
-    if (entry == nullptr || found.size() == kMaxReferrers) continue;
-    const std::string_view type = text_in(*entry, "artifactType");
-    found.emplace_back(text_in(*entry, "digest"), type.empty() ? text_in(*entry, "mediaType") : type);
+  std::vector<Referrer> found;
+  for (const Map& entry : objects_in(body, "manifests")) {
+    if (found.size() == kMaxReferrers) break;
+    const std::string_view type = text_in(entry, "artifactType");
+    found.push_back(
+        {std::string(text_in(entry, "digest")), std::string(type.empty() ? text_in(entry, "mediaType") : type)});
   }
   return found;
 }
@@ -107,7 +79,7 @@ Result<std::optional<Digest>> select_from_index(const std::string& body) {
   const auto* manifest = std::get_if<Map>(&*value);
   if (manifest == nullptr) return failure(Code::unsupported, "not a manifest: not a JSON object");
   if (manifest->find("layers") != nullptr || manifest->find("config") != nullptr) return std::nullopt;
-  const List* entries = entries_of(*value);
+  const List* entries = manifest->find_as<List>("manifests");
   if (entries == nullptr) return failure(Code::unsupported, "not a manifest: no layers, no config and no manifests");
   const Map* entry = chosen(*entries);
   if (entry == nullptr) return failure(Code::unsupported, "index without manifests");
@@ -118,3 +90,35 @@ Result<std::optional<Digest>> select_from_index(const std::string& body) {
 }
 
 }  // namespace weightfs::registry
+
+namespace weightfs {
+
+std::vector<IndexedModel> models_in_index(const std::string& manifest) {
+  constexpr size_t kMaxModels = 10'000;
+  std::vector<IndexedModel> found;
+  if (!registry::is_index_of_models(manifest)) return found;
+  for (const Map& entry : registry::objects_in(manifest, "manifests")) {
+    const auto digest = parse_digest(text_in(entry, "digest"));
+    if (!digest || found.size() == kMaxModels) continue;
+    const Map* annotations = entry.find_as<Map>("annotations");
+    std::string name;
+    for (const char* key : {"org.opencontainers.image.ref.name", "org.opencontainers.image.title"})
+      if (annotations != nullptr && name.empty()) name = text_in(*annotations, key);
+    found.push_back({name.empty() ? digest->hex().substr(0, 12) : std::move(name), *digest});
+  }
+  return found;
+}
+
+std::vector<BlobRef> layers_of(const std::string& manifest) {
+  constexpr size_t kMaxLayers = 10'000;
+  std::vector<BlobRef> found;
+  for (const Map& layer : registry::objects_in(manifest, "layers")) {
+    const auto digest = parse_digest(text_in(layer, "digest"));
+    const auto* size = digest ? layer.find_as<int64_t>("size") : nullptr;
+    if (size == nullptr || *size < 0 || found.size() == kMaxLayers) continue;
+    found.push_back({"sha256:" + digest->hex(), *digest, static_cast<uint64_t>(*size)});
+  }
+  return found;
+}
+
+}  // namespace weightfs

@@ -50,15 +50,16 @@ bool flag_in(const Map& map, std::string_view key) {
 
 // ---- containerd
 
-// The directories of a registry, in the order in which containerd looks.
-std::vector<std::string> containerd_names(const std::string& registry) {
+// The files of a registry, of which containerd reads the first one that exists; none without a directory.
+std::vector<std::string> hosts_files(const std::string& directory, const std::string& registry) {
+  std::vector<std::string> files;
+  if (directory.empty()) return files;
+  const auto add = [&](const std::string& name) { files.push_back(fmt::format("{}/{}/hosts.toml", directory, name)); };
   const size_t colon = registry.rfind(':');
-  std::vector<std::string> names;
-  if (colon != registry.npos)
-    names.push_back(fmt::format("{}_{}_", registry.substr(0, colon), registry.substr(colon + 1)));
-  names.push_back(registry);
-  names.emplace_back("_default");
-  return names;
+  if (colon != registry.npos) add(fmt::format("{}_{}_", registry.substr(0, colon), registry.substr(colon + 1)));
+  add(registry);
+  add("_default");
+  return files;
 }
 
 std::vector<std::string> headers_in(const Map& host) {
@@ -163,9 +164,10 @@ std::vector<Mirror> mirrors_in(const RegistryEntry& entry, const std::string& re
   return mirrors;
 }
 
-// registries.conf, and the files in registries.conf.d beside it, in the order in which they apply.
+// registries.conf, and the files in registries.conf.d beside it, in the order in which they apply; none without `main`.
 std::vector<std::string> registries_files(const std::string& main, const std::function<void(const std::string&)>& log) {
   std::vector<std::string> files;
+  if (main.empty()) return files;
   std::error_code error;
   for (std::filesystem::directory_iterator each(main + ".d", error), end; !error && each != end; each.increment(error))
     if (each->path().extension() == ".conf") files.push_back(each->path());
@@ -206,25 +208,24 @@ std::vector<Mirror> mirrors_for(const std::string& registry, const std::string& 
                                 const std::vector<Mirror>& given, const MirrorFiles& files,
                                 const std::function<void(const std::string&)>& log) {
   std::vector<Mirror> found;
-  const auto add = [&](const std::string& file, Result<std::vector<Mirror>> mirrors) {
-    if (!mirrors) return log(fmt::format("{}: {}; its mirrors are not used", file, mirrors.error().message));
-    std::move(mirrors->begin(), mirrors->end(), std::back_inserter(found));
+  const auto report = [&](const std::string& file, const Error& error) {
+    log(fmt::format("{}: {}; its mirrors are not used", file, error.message));
   };
   for (const Mirror& mirror : given)
     if (!mirror.is_cache && (mirror.registry.empty() || mirror.registry == registry)) found.push_back(mirror);
-  for (const std::string& name : files.containerd.empty() ? std::vector<std::string>() : containerd_names(registry)) {
-    const std::string path = fmt::format("{}/{}/hosts.toml", files.containerd, name);
+  for (const std::string& path : hosts_files(files.containerd, registry)) {
     const auto text = read_config_file(path);
     if (!text) continue;
-    add(path, mirrors_in_hosts(registry, *text));
+    auto mirrors = mirrors_in_hosts(registry, *text);
+    if (!mirrors) report(path, mirrors.error());
+    if (mirrors) std::ranges::move(*mirrors, std::back_inserter(found));
     break;
   }
   std::optional<RegistryEntry> entry;
-  for (const std::string& path :
-       files.containers.empty() ? std::vector<std::string>() : registries_files(files.containers, log))
+  for (const std::string& path : registries_files(files.containers, log))
     if (const auto text = read_config_file(path))
       if (const auto read = find_registry_entry(fmt::format("{}/{}", registry, repository), *text, entry); !read)
-        log(fmt::format("{}: {}; its mirrors are not used", path, read.error().message));
+        report(path, read.error());
   if (entry) std::ranges::move(mirrors_in(*entry, registry), std::back_inserter(found));
   // An entry for the registry itself is not a mirror.
   std::erase_if(found, [&](const Mirror& mirror) {

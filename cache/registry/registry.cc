@@ -34,16 +34,13 @@ bool consists_of(std::string_view text, std::string_view others) {
   });
 }
 
-// Whether it is safe as a component of a URL's path.
-bool is_path_component(std::string_view text) { return consists_of(text, "._-") && text != "." && text != ".."; }
+// Whether it is safe in a URL's path.
+bool is_path(std::string_view text) { return consists_of(text, "._-/") && is_plain_path(text); }
+bool is_path_component(std::string_view text) { return is_path(text) && text.find('/') == text.npos; }
 
-bool is_path(std::string_view text) {
-  while (true) {
-    const size_t slash = text.find('/');
-    if (!is_path_component(text.substr(0, slash))) return false;
-    if (slash == std::string_view::npos) return true;
-    text.remove_prefix(slash + 1);
-  }
+// The registry as a server like its mirrors.
+Mirror server_of(const Reference& reference) {
+  return {.url = fmt::format("{}://{}", reference.scheme, reference.host), .has_tags = true};
 }
 
 std::string name_of(const Reference& reference) {
@@ -63,57 +60,31 @@ Result<Reference> normalize(Reference reference) {
   return reference;
 }
 
-// A repository at a registry or at a mirror of it.
-struct Place {
-  std::string url;              // "https://registry.example/v2/library/tiny"
-  std::string name_space = {};  // of a mirror that serves several registries
-  std::vector<std::string> headers = {};
-  bool is_mirror = false;
-  std::shared_ptr<http::Credentials> credentials = nullptr;
-
-  std::string url_of(const std::string& path) const {
-    return fmt::format("{}/{}{}{}", url, path, name_space.empty() ? "" : "?ns=", name_space);
-  }
-};
-
-// The store, with downloads from this registry and its mirrors.
-class RegistryBlobs final : public Blobs {
- public:
-  RegistryBlobs(BlobStorePtr store, std::vector<Place> places) : store_(std::move(store)), places_(std::move(places)) {}
-
-  SourcePtr blob(BlobProducer producer) override { return store_->blob(std::move(producer)); }
-  Result<SourcePtr> materialize(BlobProducer producer) override { return store_->materialize(std::move(producer)); }
-  Result<ResolvedBlob> resolve(const BlobRef& ref) override {
-    std::vector<download::Origin> origins;
-    for (const Place& place : places_)
-      origins.push_back({.url = place.url_of("blobs/sha256:" + ref.digest.hex()),
-                         .credentials = place.credentials,
-                         .is_mirror = place.is_mirror,
-                         .headers = place.headers});
-    return store_->resolve_from(ref, std::move(origins));
-  }
-  bool is_local(const BlobRef& ref) override { return store_->is_local(ref); }
-  void stop() override { store_->stop(); }
-
- private:
-  BlobStorePtr store_;
-  std::vector<Place> places_;  // mirrors first
-};
-
 struct FetchedManifest {
   std::string body;
   Digest digest;
 };
 
-// Requests manifests of one repository.
+// A repository at its registry, or at a mirror of it.
 class Repository {
  public:
-  Repository(const Reference& reference, Place place, http::ClientPtr http, const CredentialPaths& paths)
-      : name_(name_of(reference)), place_(std::move(place)), http_(std::move(http)) {
-    if (http_ != nullptr) place_.credentials = std::make_shared<Credentials>(http_, place_.url, paths);
-  }
+  // `mirror` is null for the registry.
+  Repository(const Reference& reference, const Mirror* mirror, http::ClientPtr http, const CredentialPaths& paths)
+      : name_(name_of(reference)),
+        is_mirror_(mirror != nullptr),
+        server_(is_mirror_ ? *mirror : server_of(reference)),
+        url_(repository_at(server_, reference.repository)),
+        http_(std::move(http)),
+        credentials_(http_ == nullptr ? nullptr : std::make_shared<Credentials>(http_, url_, paths)) {}
 
-  const Place& place() const { return place_; }
+  const Mirror& server() const { return server_; }
+
+  download::Origin blob(const Digest& digest) const {
+    return {.url = url_of("blobs/sha256:" + digest.hex()),
+            .credentials = credentials_,
+            .is_mirror = is_mirror_,
+            .headers = server_.headers};
+  }
 
   // The index of referrers of a digest, from the registry or from the tag; empty if there is none.
   std::string referrers(const Digest& digest) {
@@ -133,7 +104,7 @@ class Repository {
     FetchedManifest found = TRY(by_tag(tag));
     if (of_models == ModelIndex::whole && is_index_of_models(found.body)) return found;
     for (int depth = 0;; ++depth) {
-      const auto chosen = TRY(with_name(select_from_index(found.body)));
+      const auto chosen = TRY(selected(found.body));
       if (!chosen) return found;
       if (depth == kMaxIndexDepth)
         return failure(Code::unsupported, fmt::format("{}: indexes nested deeper than {}", name_, kMaxIndexDepth));
@@ -160,13 +131,15 @@ class Repository {
 
   // Ignores the content type: Ollama's registry sends text/plain.
   Result<Response> page(const std::string& path) {
-    std::vector<std::string> headers = place_.headers;
-    headers.emplace_back(kAccept);
-    const http::Request request{
-        .url = place_.url_of(path), .headers = std::move(headers), .credentials = place_.credentials};
+    http::Request request{.url = url_of(path), .headers = server_.headers, .credentials = credentials_};
+    request.headers.emplace_back(kAccept);
     // A mirror that fails is not waited for.
-    return place_.is_mirror ? send_request(*http_, request, kMaxManifest, {})
-                            : request_with_retry(*http_, request, kMaxManifest, {});
+    return is_mirror_ ? send_request(*http_, request, kMaxManifest, {})
+                      : request_with_retry(*http_, request, kMaxManifest, {});
+  }
+
+  std::string url_of(const std::string& path) const {
+    return fmt::format("{}/{}{}{}", url_, path, server_.name_space.empty() ? "" : "?ns=", server_.name_space);
   }
 
   Result<FetchedManifest> check_manifest(Response page) {
@@ -185,21 +158,46 @@ class Repository {
   }
 
   std::string access_denied(const Response& page) {
-    const std::string description = place_.credentials->description();
+    const std::string description = credentials_->description();
     return fmt::format("access denied to {}{} ({})", name_, error_detail(page),
                        description.empty() ? "tried anonymously" : description);
   }
 
-  template <class T>
-  Result<T> with_name(Result<T> result) const {
-    return std::move(result).map_error([&](const Error& error) {
+  // Of an index, the digest of the selected manifest; nothing for a manifest.
+  Result<std::optional<Digest>> selected(const std::string& body) const {
+    return select_from_index(body).map_error([&](const Error& error) {
       return Error{error.code, name_ + ": " + error.message};
     });
   }
 
   const std::string name_;
-  Place place_;
+  const bool is_mirror_;
+  const Mirror server_;
+  const std::string url_;  // "https://registry.example/v2/library/tiny"
   const http::ClientPtr http_;
+  const std::shared_ptr<Credentials> credentials_;  // null offline
+};
+
+// The store, with downloads from the registry and its mirrors.
+class RegistryBlobs final : public Blobs {
+ public:
+  RegistryBlobs(BlobStorePtr store, std::vector<Repository> repositories)
+      : store_(std::move(store)), repositories_(std::move(repositories)) {}
+
+  SourcePtr blob(BlobProducer producer) override { return store_->blob(std::move(producer)); }
+  Result<SourcePtr> materialize(BlobProducer producer) override { return store_->materialize(std::move(producer)); }
+  Result<ResolvedBlob> resolve(const BlobRef& ref) override {
+    std::vector<download::Origin> origins;
+    for (const Repository& repository : repositories_)
+      if (repository.server().has_digests) origins.push_back(repository.blob(ref.digest));
+    return store_->resolve_from(ref, std::move(origins));
+  }
+  bool is_local(const BlobRef& ref) override { return store_->is_local(ref); }
+  void stop() override { store_->stop(); }
+
+ private:
+  BlobStorePtr store_;
+  std::vector<Repository> repositories_;  // mirrors first
 };
 
 // The saved text: the digest on the first line, then the manifest.
@@ -235,21 +233,14 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
                                  const CredentialPaths& paths, ModelIndex of_models,
                                  const std::vector<Mirror>& mirrors) {
   const Reference reference = TRY(normalize(requested));
-  const std::string registry = fmt::format("{}://{}", reference.scheme, reference.host);
-  const std::string url = fmt::format("{}/v2/{}", registry, reference.repository);
-  const std::string from = fmt::format("{}/manifests/{}", url, reference.tag);
+  const Mirror registry = server_of(reference);
+  const std::string from = fmt::format("{}/manifests/{}", repository_at(registry, reference.repository), reference.tag);
   const std::string key = "manifest " + from;
   std::vector<Repository> repositories;  // mirrors first
-  for (const Mirror& mirror : mirrors)
-    repositories.emplace_back(
-        reference, Place{repository_at(mirror, reference.repository), mirror.name_space, mirror.headers, true}, http,
-        paths);
-  repositories.emplace_back(reference, Place{.url = url}, http, paths);
+  for (const Mirror& mirror : mirrors) repositories.emplace_back(reference, &mirror, http, paths);
+  repositories.emplace_back(reference, nullptr, http, paths);
   const auto resolved = [&](FetchedManifest manifest) {
-    std::vector<Place> places;
-    for (size_t i = 0; i < repositories.size(); ++i)
-      if (i == mirrors.size() || mirrors[i].has_digests) places.push_back(repositories[i].place());
-    auto blobs = std::make_shared<RegistryBlobs>(store, std::move(places));
+    auto blobs = std::make_shared<RegistryBlobs>(store, repositories);
     return ResolvedManifest{std::move(manifest.body), manifest.digest, from, std::move(blobs)};
   };
   if (http == nullptr) {
@@ -259,13 +250,13 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
                      fmt::format("{}: manifest not cached; retry without --offline", name_of(reference)));
     return resolved(std::move(*manifest));
   }
-  if (reference.scheme == "http" && !http->options().insecure && !is_loopback_host(reference.host))
-    return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", registry));
+  if (!http->options().insecure && !is_confidential(registry.url))
+    return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", registry.url));
   const bool is_digest = parse_digest(reference.tag).has_value();
   Result<FetchedManifest> manifest = failure(Code::network, "");
-  for (size_t i = 0; i < repositories.size() && !manifest; ++i)
-    if (i == mirrors.size() || (is_digest ? mirrors[i].has_digests : mirrors[i].has_tags))
-      manifest = repositories[i].manifest(reference.tag, of_models);
+  for (Repository& repository : repositories)
+    if (!manifest && (is_digest ? repository.server().has_digests : repository.server().has_tags))
+      manifest = repository.manifest(reference.tag, of_models);
   if (!manifest) {
     Error error = manifest.error();
     if (error.code == Code::network && load_manifest(*store, key))
@@ -276,30 +267,20 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
   return resolved(std::move(*manifest));
 }
 
-std::vector<IndexedModel> models_in_index(const std::string& manifest) {
-  std::vector<IndexedModel> models;
-  if (!is_index_of_models(manifest)) return models;
-  for (auto& [name, digest] : registry::manifests_in(manifest)) models.push_back({std::move(name), digest});
-  return models;
-}
-
-std::vector<BlobRef> layers_of(const std::string& manifest) { return registry::layers_in(manifest); }
-
 std::vector<Referrer> referrers(const Reference& requested, const Digest& digest, const BlobStorePtr& store,
                                 const http::ClientPtr& http, const CredentialPaths& paths) {
   const auto reference = normalize(requested);
   if (!reference) return {};
-  const std::string url = fmt::format("{}://{}/v2/{}", reference->scheme, reference->host, reference->repository);
+  const std::string url = repository_at(server_of(*reference), reference->repository);
   const std::string key = fmt::format("referrers {} sha256:{}", url, digest.hex());
-  std::vector<Referrer> found;
   if (http != nullptr) {
-    Repository repository(*reference, Place{.url = url}, http, paths);
+    Repository repository(*reference, nullptr, http, paths);
     const std::string index = repository.referrers(digest);
     store->save_text(key, index + (repository.has_cosign_tag(digest) ? "\n+cosign" : "\n"));
   }
   const std::string saved = store->load_text(key).value_or("");
   const size_t end = std::min(saved.rfind('\n'), saved.size());
-  for (auto& [of, type] : registry::referrers_in(saved.substr(0, end))) found.push_back({of, type});
+  std::vector<Referrer> found = referrers_in(saved.substr(0, end));
   if (saved.ends_with("\n+cosign")) found.push_back({"", "application/vnd.dev.cosign.simplesigning.v1+json"});
   return found;
 }

@@ -23,7 +23,7 @@ const download::RetryPolicy kRetryPolicy{2, std::chrono::milliseconds(400), std:
 constexpr std::chrono::seconds kLongAttempt{5};
 
 constexpr size_t kMaxErrorBody = 64 * 1024;
-constexpr uint64_t kMaxErrorValues = 1000;
+constexpr uint64_t kMaxValues = 1000;
 constexpr size_t kMaxReason = 300;
 
 // The first error text in the formats that registries use.
@@ -35,8 +35,7 @@ std::string reason_in(const Value& value) {
     return list == nullptr || list->empty() ? std::string() : reason_in(list->front());
   }
   for (const char* key : {"message", "details", "error", "code"})
-    if (const Value* text = object->find(key); text != nullptr && std::holds_alternative<std::string>(*text))
-      return std::get<std::string>(*text);
+    if (const auto* text = object->find_as<std::string>(key)) return *text;
   return {};
 }
 
@@ -80,12 +79,17 @@ Result<Response> request_with_retry(http::Client& http, const http::Request& req
   }
 }
 
+Result<Value> parse_body(const Response& page) {
+  ValueBuilder builder(kMaxValues);
+  const SourcePtr text = in_memory(page.body);
+  TRY_VOID(read_json(*text, 0, text->size(), builder));
+  return builder.take();
+}
+
 std::string error_detail(const Response& page) {
   std::string out = fmt::format(": status {}", page.head.status);
-  ValueBuilder builder(kMaxErrorValues);
-  const SourcePtr text = in_memory(page.body);
-  std::string reason;
-  if (read_json(*text, 0, text->size(), builder)) reason = reason_in(builder.take());
+  const auto body = parse_body(page);
+  std::string reason = body ? reason_in(*body) : "";
   if (reason.size() > kMaxReason) reason = reason.substr(0, kMaxReason) + "...";
   return reason.empty() ? out : out + ", " + printable(reason);
 }

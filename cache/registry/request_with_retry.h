@@ -4,6 +4,7 @@
 #include <stop_token>
 #include <string>
 
+#include "base/values/value.h"
 #include "cache/http/client.h"
 
 namespace weightfs::registry {
@@ -23,6 +24,9 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
 /// network. Other error statuses are not failures.
 Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
                                     const std::stop_token& stop);
+
+/// The body as JSON, of at most 1000 values. Fails as read_json() does.
+Result<Value> parse_body(const Response& page);
 
 /// Describes an error response, as the end of a sentence: ": status 404, manifest unknown". Reads
 /// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}.

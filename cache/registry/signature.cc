@@ -85,11 +85,6 @@ Result<std::string> strip_armor(std::string_view text) {
   return out;
 }
 
-struct KeyPair {
-  std::string_view secret;  // of kKey bytes
-  std::string_view public_key;
-};
-
 // Parses the public part: type and key.
 Result<std::string_view> parse_public_key(std::string_view blob) {
   SshWireReader reader(blob);
@@ -100,26 +95,27 @@ Result<std::string_view> parse_public_key(std::string_view blob) {
 }
 
 // Parses the private part of a file without a passphrase: two equal numbers, the key, a comment, and the padding 1, 2,
-// 3… up to a multiple of 8 bytes.
-Result<KeyPair> parse_private_section(std::string_view part) {
+// 3… up to a multiple of 8 bytes. The private key has kKey bytes.
+Result<std::string_view> parse_private_key(std::string_view part, std::string_view public_key) {
   SshWireReader reader(part);
   const uint32_t check = TRY(reader.number("the check numbers"));
   if (check != TRY(reader.number("the check numbers"))) return damaged("its two check numbers differ");
   TRY_VOID(take_type(reader, "the private key's type"));
-  const std::string_view public_key = TRY(reader.string("the public key's copy"));
+  const std::string_view copy = TRY(reader.string("the public key's copy"));
   const std::string_view secret = TRY(reader.string("the private key"));
   TRY(reader.string("the comment"));
   uint8_t expected = 0;
   for (const char c : reader.rest())
     if (static_cast<uint8_t>(c) != ++expected) return damaged("wrong padding");
-  if (public_key.size() != kKey || secret.size() != 2 * kKey) return damaged("private key of wrong size");
-  if (secret.substr(kKey) != public_key) return damaged("its two public keys differ");
-  return KeyPair{secret.substr(0, kKey), public_key};
+  if (copy.size() != kKey || secret.size() != 2 * kKey) return damaged("private key of wrong size");
+  if (secret.substr(kKey) != copy || copy != public_key) return damaged("its two public keys differ");
+  return secret.substr(0, kKey);
 }
 
 struct KeyFile {
   std::string_view public_blob;
-  KeyPair halves;
+  std::string_view public_key;
+  std::string_view secret;
 };
 
 Result<KeyFile> parse_key_file(std::string_view bytes) {
@@ -136,30 +132,19 @@ Result<KeyFile> parse_key_file(std::string_view bytes) {
   const std::string_view public_key = TRY(parse_public_key(blob));
   const std::string_view part = TRY(reader.string("the private part"));
   if (!reader.rest().empty()) return damaged("trailing bytes");
-  const KeyPair halves = TRY(parse_private_section(part));
-  if (halves.public_key != public_key) return damaged("its two public keys differ");
-  return KeyFile{blob, halves};
+  const std::string_view secret = TRY(parse_private_key(part, public_key));
+  return KeyFile{blob, public_key, secret};
+}
+
+// The public key of a private key, which may be null; empty when OpenSSL fails.
+std::string public_key_of(const EVP_PKEY* key) {
+  std::string out(kKey, '\0');
+  size_t size = out.size();
+  const auto bytes = reinterpret_cast<unsigned char*>(out.data());
+  return key != nullptr && EVP_PKEY_get_raw_public_key(key, bytes, &size) == 1 ? out : std::string();
 }
 
 }  // namespace
-
-struct SigningKey::Pair {
-  explicit Pair(std::string_view secret)
-      : evp(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, bytes_of(secret), secret.size())) {}
-  ~Pair() { EVP_PKEY_free(evp); }
-  Pair(const Pair&) = delete;
-  Pair& operator=(const Pair&) = delete;
-
-  // The public key of the private key; empty when OpenSSL fails.
-  std::string public_key() const {
-    std::string out(kKey, '\0');
-    size_t size = out.size();
-    const auto bytes = reinterpret_cast<unsigned char*>(out.data());
-    return evp != nullptr && EVP_PKEY_get_raw_public_key(evp, bytes, &size) == 1 ? out : std::string();
-  }
-
-  EVP_PKEY* evp;
-};
 
 Result<SigningKey> SigningKey::parse(std::string_view text) {
   const Secret lines(TRY(strip_armor(text)));
@@ -168,10 +153,11 @@ Result<SigningKey> SigningKey::parse(std::string_view text) {
   const Secret bytes(std::move(*decoded));
   const KeyFile found = TRY(parse_key_file(bytes.text));
   SigningKey key;
-  auto pair = std::make_shared<Pair>(found.halves.secret);
+  key.private_key_.reset(
+      EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, bytes_of(found.secret), found.secret.size()),
+      &EVP_PKEY_free);
   // Signing with a mismatched public key would reveal the private key.
-  if (pair->public_key() != found.halves.public_key) return damaged("public and private key do not match");
-  key.pair_ = std::move(pair);
+  if (public_key_of(key.private_key_.get()) != found.public_key) return damaged("public and private key do not match");
   key.public_blob_ = found.public_blob;
   return key;
 }
@@ -180,7 +166,7 @@ Result<std::string> SigningKey::sign(std::string_view text) const {
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> signing(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
   std::string out(2 * kKey, '\0');
   size_t size = out.size();
-  if (signing == nullptr || EVP_DigestSignInit(signing.get(), nullptr, nullptr, nullptr, pair_->evp) != 1 ||
+  if (signing == nullptr || EVP_DigestSignInit(signing.get(), nullptr, nullptr, nullptr, private_key_.get()) != 1 ||
       EVP_DigestSign(signing.get(), reinterpret_cast<unsigned char*>(out.data()), &size, bytes_of(text), text.size()) !=
           1 ||
       size != out.size())

@@ -8,6 +8,8 @@
 
 #include "base/result.h"
 
+struct evp_pkey_st;  // OpenSSL's EVP_PKEY
+
 namespace weightfs::registry {
 
 /// A private key. Copies share it; thread-safe.
@@ -24,9 +26,7 @@ class SigningKey {
   Result<std::string> sign(std::string_view text) const;
 
  private:
-  struct Pair;
-
-  std::shared_ptr<const Pair> pair_;
+  std::shared_ptr<evp_pkey_st> private_key_;
   std::string public_blob_;
 };
 

@@ -13,7 +13,6 @@
 #include "base/digest.h"
 #include "base/text.h"
 #include "base/values/base64.h"
-#include "base/values/json.h"
 #include "cache/registry/request_with_retry.h"
 
 namespace weightfs::registry {
@@ -23,7 +22,6 @@ using Parameters = std::vector<std::pair<std::string, std::string>>;
 
 constexpr size_t kMaxTokenBody = 256 * 1024;
 constexpr size_t kMaxToken = 64 * 1024;
-constexpr uint64_t kMaxTokenValues = 1000;
 
 // Longer than any useful token lifetime.
 constexpr int64_t kMaxLifetime = 24 * 3600;
@@ -56,41 +54,19 @@ Parameters parse_query(std::string query) {
 }
 
 // Whether the text is valid in a header.
-bool is_token(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxToken &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7F'; });
-}
+bool is_token(std::string_view text) { return !text.empty() && text.size() <= kMaxToken && is_visible_ascii(text); }
 
 Result<Token> parse_token(const Response& page) {
-  ValueBuilder builder(kMaxTokenValues);
-  const SourcePtr text = in_memory(page.body);
-  TRY_VOID(read_json(*text, 0, text->size(), builder));
-  const Value value = builder.take();
+  const Value value = TRY(parse_body(page));
   const auto* object = std::get_if<Map>(&value);
   if (object == nullptr) return failure(Code::corrupt, "not a JSON object");
   Token token;
   for (const char* key : {"access_token", "token"})
-    if (const Value* found = object->find(key); found != nullptr && std::holds_alternative<std::string>(*found))
-      token.value = std::get<std::string>(*found);
+    if (const auto* found = object->find_as<std::string>(key)) token.value = *found;
   if (!is_token(token.value)) return failure(Code::corrupt, "no token");
-  const Value* lifetime = object->find("expires_in");
-  const auto* seconds = lifetime == nullptr ? nullptr : std::get_if<int64_t>(lifetime);
+  const auto* seconds = object->find_as<int64_t>("expires_in");
   if (seconds != nullptr && *seconds > 0) token.lifetime = std::min(*seconds, kMaxLifetime);
   return token;
-}
-
-Result<Token> request_token(http::Client& http, const std::string& url, const std::string& authorization,
-                            bool public_only, const std::stop_token& stop) {
-  http::Request request{.url = url, .headers = {"Accept: application/json"}, .public_only = public_only};
-  if (!authorization.empty()) request.credentials = std::make_shared<http::FixedCredentials>(authorization);
-  const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop));
-  const bool is_denied = page.head.status == 401 || page.head.status == 403;
-  const std::string prefix =
-      fmt::format("{}no token from {}", is_denied ? "access denied: " : "", http::printable_url(url));
-  if (page.head.status != 200) return failure(Code::unsupported, prefix + error_detail(page));
-  return parse_token(page).map_error([&](const Error& error) {
-    return Error{Code::unsupported, prefix + ": " + error.message};
-  });
 }
 
 }  // namespace
@@ -133,15 +109,18 @@ Result<std::string> signature(const SigningKey& key, const std::string& url) {
   return base64(key.public_blob()) + ":" + base64(bytes);
 }
 
-Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
-                           bool public_only, const std::stop_token& stop) {
-  return request_token(http, token_url(bearer), login ? basic_authorization(*login) : std::string(), public_only, stop);
-}
-
-Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
-                           const ClockAndNonce& clock, bool public_only, const std::stop_token& stop) {
-  const std::string url = token_url(bearer, {{"ts", std::to_string(clock.seconds())}, {"nonce", clock.nonce()}});
-  return request_token(http, url, TRY(signature(key, url)), public_only, stop);
+Result<Token> request_token(http::Client& http, const std::string& url, const std::string& authorization,
+                            bool public_only, const std::stop_token& stop) {
+  http::Request request{.url = url, .headers = {"Accept: application/json"}, .public_only = public_only};
+  if (!authorization.empty()) request.credentials = std::make_shared<http::FixedCredentials>(authorization);
+  const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop));
+  const bool is_denied = page.head.status == 401 || page.head.status == 403;
+  const std::string prefix =
+      fmt::format("{}no token from {}", is_denied ? "access denied: " : "", http::printable_url(url));
+  if (page.head.status != 200) return failure(Code::unsupported, prefix + error_detail(page));
+  return parse_token(page).map_error([&](const Error& error) {
+    return Error{Code::unsupported, prefix + ": " + error.message};
+  });
 }
 
 }  // namespace weightfs::registry

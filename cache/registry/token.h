@@ -42,15 +42,11 @@ std::string basic_authorization(const Login& login);
 /// signature in base64. The signed text includes the URL exactly as requested.
 Result<std::string> signature(const SigningKey& key, const std::string& url);
 
-/// Requests a token as Docker does (distribution's "Token Authentication Specification"), with the login if there is
-/// one. Fails with network, and with unsupported when the response has no token or the realm is refused. `public_only`:
-/// a public registry named the realm, which must then be public too, so that the registry cannot send requests to the
+/// Requests the token at `url` (distribution's "Token Authentication Specification"); `authorization` may be empty.
+/// Fails with network, and with unsupported when the response has no token or the URL is refused. `public_only`: a
+/// public registry named the URL, which must then be public too, so that the registry cannot send requests to the
 /// user's machine and network.
-Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
-                           bool public_only, const std::stop_token& stop);
-
-/// Requests a token as Ollama does (server/auth.go): the URL with time and nonce is signed.
-Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
-                           const ClockAndNonce& clock, bool public_only, const std::stop_token& stop);
+Result<Token> request_token(http::Client& http, const std::string& url, const std::string& authorization,
+                            bool public_only, const std::stop_token& stop);
 
 }  // namespace weightfs::registry

@@ -46,10 +46,8 @@ Result<void> check_endpoint(const std::string& endpoint, const http::ClientPtr& 
   // A user, a password, a query or a fragment is not printed.
   if (origin.empty() || endpoint.find_first_of("?#@") != endpoint.npos)
     return failure(Code::unsupported, fmt::format("{}: not a valid endpoint of an object store", shown));
-  constexpr std::string_view kHttp = "http://";
-  const bool is_refused = http != nullptr && !http->options().insecure && origin.starts_with(kHttp) &&
-                          !is_loopback_host(origin.substr(kHttp.size()));
-  if (is_refused) return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", shown));
+  if (http != nullptr && !http->options().insecure && !is_confidential(origin))
+    return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", shown));
   return {};
 }
 

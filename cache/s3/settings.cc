@@ -111,10 +111,7 @@ Result<void> check_keys(const std::optional<Keys>& keys) {
   if (!keys) return {};
   if (keys->id.empty() || keys->secret.empty())
     return failure(Code::unsupported, "incomplete AWS credentials: an access key has an id and a secret");
-  const auto is_plain = [](const std::string& text) {
-    return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
-  };
-  if (!is_plain(keys->id) || !is_plain(keys->secret) || !is_plain(keys->token))
+  if (!is_visible_ascii(keys->id) || !is_visible_ascii(keys->secret) || !is_visible_ascii(keys->token))
     return failure(Code::unsupported, "AWS credentials with spaces or control characters");
   return {};
 }

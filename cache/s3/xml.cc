@@ -186,8 +186,7 @@ Time iso_time(const std::string& text) {
 
 // A strong tag that may be sent in a header, with its quotes; empty for others.
 std::string etag_of(const std::string& text) {
-  const bool is_plain = !text.empty() && text.size() <= kMaxTag && !text.starts_with("W/") &&
-                        std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
+  const bool is_plain = !text.empty() && text.size() <= kMaxTag && !text.starts_with("W/") && is_visible_ascii(text);
   if (!is_plain) return {};
   const bool is_quoted = text.size() > 2 && text.starts_with('"') && text.ends_with('"');
   if (std::ranges::count(text, '"') != (is_quoted ? 2 : 0)) return {};

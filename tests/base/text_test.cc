@@ -58,6 +58,12 @@ TEST(Text, NumberIsTheWholeText) {
     EXPECT_EQ(parse_number<uint8_t>(text), std::nullopt) << text;
 }
 
+TEST(Text, VisibleAsciiHasNoWhiteSpaceAndControlCharacters) {
+  for (const char* text : {"", "!a~", "\"x\""}) EXPECT_TRUE(is_visible_ascii(text)) << text;
+  for (const char* text : {" ", "a b", "a\n", "\x1f", "\x7f", "\u00e9"}) EXPECT_FALSE(is_visible_ascii(text)) << text;
+  EXPECT_FALSE(is_visible_ascii(std::string_view("a\0b", 3)));
+}
+
 TEST(Text, PlainPathHasOnlyNames) {
   for (const char* path : {"a", "a/b", "...", ".a/b.", "a b/\n"}) EXPECT_TRUE(is_plain_path(path)) << path;
   for (const char* path : {"", "/", "/a", "a/", "a//b", ".", "..", "./a", "a/../b", "a/."})

@@ -234,6 +234,14 @@ TEST(RemoteFileSize, UsesRangeRequestWhenHeadIsDenied) {
   }
 }
 
+TEST(RemoteFileSize, IsTheTotalOfContentRangeWithStatus200) {
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (request.method == "HEAD") return void(wire.send(answer("403 No", "")));
+    wire.send(answer("200 OK", kBody.substr(0, 1), {"Content-Range: bytes 0-0/300000"}));
+  });
+  EXPECT_EQ(size_of(*file_at(std::nullopt, {server.url("/m")})), "300000");
+}
+
 TEST(RemoteFileSize, IsUnknownWhenOriginsDisagree) {
   HttpServer lying(serves(kBody.substr(1)));
   HttpServer good(serves(kBody));

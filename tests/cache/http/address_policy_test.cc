@@ -95,6 +95,13 @@ TEST(Address, LoopbackHostIsRecognizedWithAndWithoutPort) {
     EXPECT_FALSE(is_loopback_host(host)) << host;
 }
 
+TEST(Address, PlainHttpIsConfidentialOnLoopbackOnly) {
+  for (const char* origin : {"https://example.com:443", "https://10.0.0.1", "http://localhost:80", "http://[::1]:5000"})
+    EXPECT_TRUE(is_confidential(origin)) << origin;
+  for (const char* origin : {"http://example.com:80", "http://10.0.0.1:80", "ftp://localhost:21", "localhost", ""})
+    EXPECT_FALSE(is_confidential(origin)) << origin;
+}
+
 TEST(Address, NonInternetAddressIsRefused) {
   sockaddr address{};
   address.sa_family = AF_UNIX;

@@ -66,7 +66,7 @@ class TokenAnswerTest : public testing::Test {
   /// "token for N s", or the error without the URL.
   std::string describe(const std::string& raw) {
     site.put("/token", raw);
-    const auto token = docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, false, {});
+    const auto token = request_token(http, site.url("/token"), "", false, {});
     if (token) return token->value + " for " + std::to_string(token->lifetime) + " s";
     EXPECT_EQ(token.error().code, Code::unsupported);
     std::string message = token.error().message;
@@ -112,7 +112,7 @@ TEST_F(TokenAnswerTest, EndlessBodyIsRejected) {
     while (wire.send(std::string(65'536, ' '))) {
     }
   });
-  const auto token = docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, false, {});
+  const auto token = request_token(http, site.url("/token"), "", false, {});
   ASSERT_FALSE(token);
   EXPECT_THAT(token.error().message, HasSubstr("larger than 256.0 KiB"));
 }
@@ -125,7 +125,7 @@ TEST_F(TokenAnswerTest, TemporaryFailureIsRetried) {
     else
       wire.send(answer("200 OK", R"({"token":"abc"})"));
   });
-  const auto token = docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, Login{"me", "x"}, false, {});
+  const auto token = request_token(http, site.url("/token"), basic_authorization({"me", "x"}), false, {});
   ASSERT_TRUE(token) << token.error().message;
   EXPECT_THAT(site.authorizations(), ElementsAre("Basic bWU6eA==", "Basic bWU6eA=="));
 }
