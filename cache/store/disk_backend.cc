@@ -102,13 +102,26 @@ bool is_deleted(const BlobHandle& blob) {
   return ::fstat(blob.range->file()->number(), &status) == 0 && status.st_nlink == 0;
 }
 
+// Updates the time of last use for eviction. Has no effect on a read-only file system.
+void record_use(int fd) {
+  const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+  ::futimens(fd, times);
+}
+
 // A blob that was removed and produced again is another file.
 std::string check_key(const Digest& digest, ino_t inode) { return fmt::format("{} {}", digest.hex(), inode); }
 
+std::optional<Digest> digest_in_index(const Folders& folders, DigestOf of, const std::string& key) {
+  const auto text = link_target(*folders.index, index_link(key));
+  const std::string_view prefix = prefix_of(of);
+  return text && text->starts_with(prefix) ? digest_of_hex(text->substr(prefix.size())) : std::nullopt;
+}
+
 // Symbolic links are created atomically with their target (symlink(2)).
-Result<void> link(const Folders& folders, const std::string& key, const std::string& text) {
+Result<void> link(const Folders& folders, DigestOf of, const std::string& key, const Digest& digest) {
   const Descriptor& index = *folders.index;
   const std::string path = index_link(key);
+  const std::string text = fmt::format("{}{}", prefix_of(of), digest.hex());
   if (link_target(index, path) == text) return {};
   ::unlinkat(index.number(), path.c_str(), 0);
   if (::symlinkat(text.c_str(), index.number(), path.c_str()) == 0 || errno == EEXIST) return {};
@@ -141,9 +154,9 @@ BlobHandle DiskBackend::find_open(const BlobName& name) {
 
 // Closes deleted blobs too, because that frees their disk space.
 void DiskBackend::keep_open(const BlobName& name, const BlobHandle& blob) {
-  OpenBlobs::Dropped deleted, dropped;  // destroyed without the lock
+  drop_deleted();
+  OpenBlobs::Dropped dropped;  // destroyed without the lock
   const std::scoped_lock lock(mutex_);
-  deleted = open_blobs_.drop_if(is_deleted);
   dropped = open_blobs_.keep(name.text, blob);
 }
 
@@ -162,16 +175,14 @@ BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size)
 // when its blob is produced again.
 BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size) {
   const auto digest =
-      name.digest || name.key.empty() ? name.digest : digest_in_link(*folders.index, index_link(name.key));
+      name.digest || name.key.empty() ? name.digest : digest_in_index(folders, DigestOf::cached, name.key);
   if (!digest) return {};
   auto file = std::make_shared<Descriptor>(open_blob(folders, *digest));
   struct stat status {};
   if (!*file || ::fstat(file->number(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   const auto found_size = static_cast<uint64_t>(status.st_size);
   if (size && found_size != *size) return {};
-  // Updates the time of last use for eviction. Has no effect on a read-only file system.
-  const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-  ::futimens(file->number(), times);
+  record_use(file->number());
   const BlobHandle handle{with_recheck(std::move(file), status.st_ino, found_size, *digest), *digest};
   keep_open(name, handle);
   return handle;
@@ -179,15 +190,13 @@ BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, st
 
 std::optional<Digest> DiskBackend::find_digest(DigestOf of, const std::string& key) {
   const auto folders = this->folders(Missing::fail);
-  const auto text = folders ? link_target(*(*folders)->index, index_link(key)) : std::nullopt;
-  const std::string_view prefix = prefix_of(of);
-  return text && text->starts_with(prefix) ? digest_of_hex(text->substr(prefix.size())) : std::nullopt;
+  return folders ? digest_in_index(**folders, of, key) : std::nullopt;
 }
 
 Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const Digest& digest) {
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   TRY_VOID(disk_quota_.reserve_link(*folders));
-  return link(*folders, key, fmt::format("{}{}", prefix_of(of), digest.hex()));
+  return link(*folders, of, key, digest);
 }
 
 Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& identity, uint64_t size) {
@@ -213,8 +222,7 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& 
     const int fd = ::openat(root, path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return failure(io_error(top_));
     auto file = std::make_shared<Descriptor>(fd);
-    const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-    ::futimens(fd, times);  // of last use, for eviction
+    record_use(fd);
     auto blocks = BlockFile::open(file, size, *identity, space);
     if (blocks || blocks.error().code != Code::not_found || attempt == kMaxAttempts) return blocks;
     std::ignore = BlockFile::evict(*folders->root, path, fd, BlockFile::Held::remove);
@@ -308,7 +316,7 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
   if (::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
     return failure(io_error(top_));
   // The link first: a dead link is harmless, an unreachable blob is not.
-  if (!name.key.empty()) TRY_VOID(link(folders, name.key, digest.hex()));
+  if (!name.key.empty()) TRY_VOID(link(folders, DigestOf::cached, name.key, digest));
   // Another process may have removed the directory, and may be writing the same blob.
   if (!move(path)) {
     if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));

@@ -9,12 +9,15 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/os/confined_directory.h"
 #include "base/os/descriptor.h"
 
 namespace weightfs {
 namespace {
 
 using namespace store;
+
+constexpr time_t kMinDeadLinkAge = 60;
 
 // A file in the store.
 struct Found {
@@ -53,6 +56,16 @@ std::optional<Item> blocks_item(const Folders& folders, const std::string& name,
     item.source.clear();
   }
   return item;
+}
+
+// Calls `each` for every entry of the directory `name` in `folder` except `.` and `..`; never if it is missing or a
+// symbolic link.
+template <class Each>
+void for_each_in(const Descriptor& folder, const std::string& name, const Each& each) {
+  const Descriptor opened(::openat(folder.number(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  const auto entries = opened ? entries_of(opened) : std::vector<DirectoryEntry>{};
+  if (!entries) return;
+  for (const DirectoryEntry& entry : *entries) each(entry.name);
 }
 
 // Calls `each` with the name and status of every file in the directory `name` in `folder`.
@@ -98,6 +111,21 @@ GcResult sweep(const Folders& folders, time_t kept_since) {
     });
   }
   return swept;
+}
+
+// Writers create the link before the blob: it may be dead for a moment, or the blob may just be produced again.
+uint64_t unlink_dead_links(const Folders& folders, const std::set<std::string>& gone) {
+  const Descriptor& index = *folders.index;
+  const time_t old = ::time(nullptr) - kMinDeadLinkAge;
+  uint64_t unlinked = 0;
+  for_each_in(index, ".", [&](const std::string& link) {
+    struct stat status {};
+    const auto digest = digest_of_hex(link_target(index, link).value_or(""));
+    if (!digest || ::fstatat(index.number(), link.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+    if ((gone.contains(digest->hex()) || status.st_mtim.tv_sec < old) && !has_blob(folders, *digest))
+      unlinked += ::unlinkat(index.number(), link.c_str(), 0) == 0;
+  });
+  return unlinked;
 }
 
 // In the order in which a download moves, so that a blob published meanwhile is not missed. It may be found twice: its
