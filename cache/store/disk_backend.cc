@@ -203,7 +203,7 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& 
   BlockFile::Space space;
   space.reserve = [self = shared_from_this()](uint64_t bytes) -> Result<void> {
     const FoldersPtr folders = TRY(self->folders(Missing::create));
-    return self->disk_quota_.reserve_space(*folders, bytes, {});
+    return self->disk_quota_.reserve_space(*folders, bytes);
   };
   space.allocate_first = [self = shared_from_this()](int fd, uint64_t bytes) -> Result<void> {
     const FoldersPtr folders = TRY(self->folders(Missing::create));
