@@ -43,6 +43,13 @@ std::string header_text(uint64_t size, std::string_view identity) {
   return text;
 }
 
+// Entries of the map, from that of block `first` on, of a remote file of `size` bytes.
+Result<std::vector<Entry>> read_map(int fd, uint64_t size, uint64_t first, uint64_t count) {
+  std::vector<Entry> entries(static_cast<size_t>(count));
+  TRY_VOID(read_fully(fd, map_offset(size) + first * sizeof(Entry), std::as_writable_bytes(std::span(entries))));
+  return entries;
+}
+
 // The last page of the file.
 std::optional<std::string> read_header(int fd) {
   struct stat status {};
@@ -149,11 +156,10 @@ uint64_t BlockFile::present_bytes(int fd) {
   if (!header || std::sscanf(header->c_str() + kBlocksMagic.size(), "%" SCNu64, &size) != 1) return 0;
   const uint64_t blocks = (size + kBlock - 1) / kBlock;
   uint64_t present = 0;
-  std::vector<Entry> entries;
-  for (uint64_t at = 0; at < blocks; at += entries.size()) {
-    entries.resize(static_cast<size_t>(std::min(blocks - at, kEntriesPerRead)));
-    if (!read_fully(fd, map_offset(size) + at * sizeof(Entry), std::as_writable_bytes(std::span(entries)))) return 0;
-    present += static_cast<uint64_t>(std::count_if(entries.begin(), entries.end(), is_present));
+  for (uint64_t first = 0; first < blocks; first += kEntriesPerRead) {
+    const auto entries = read_map(fd, size, first, std::min(blocks - first, kEntriesPerRead));
+    if (!entries) return 0;
+    present += static_cast<uint64_t>(std::count_if(entries->begin(), entries->end(), is_present));
   }
   return std::min(size, present * kBlock);
 }
@@ -215,9 +221,8 @@ Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   const uint64_t end = std::min<uint64_t>(size_, offset + out.size());
   const Blocks wanted = blocks_of(offset, end);
   const uint64_t checked_end = end_of_checked(wanted);
-  const Blocks unchecked{checked_end, std::min(wanted.last, checked_end + kEntriesPerRead)};
-  std::vector<Entry> entries(static_cast<size_t>(unchecked.last - unchecked.first));
-  TRY_VOID(read_fully(file_->number(), entry_offset(unchecked.first), std::as_writable_bytes(std::span(entries))));
+  const uint64_t unchecked = std::min(wanted.last - checked_end, kEntriesPerRead);
+  std::vector<Entry> entries = TRY(read_map(file_->number(), size_, checked_end, unchecked));
   entries.erase(std::find_if_not(entries.begin(), entries.end(), is_present), entries.end());
 
   const uint64_t present_end = std::min(end, (checked_end + entries.size()) * kBlock);
@@ -226,7 +231,7 @@ Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   const auto done = read_fully(file_->number(), offset, target);
   if (is_evicted()) return failure(Code::not_found, "evicted");
   TRY_VOID(done);
-  const uint64_t right_end = std::min(present_end, TRY(compare(unchecked.first, entries, offset, target)) * kBlock);
+  const uint64_t right_end = std::min(present_end, TRY(compare(checked_end, entries, offset, target)) * kBlock);
   return static_cast<size_t>(right_end > offset ? right_end - offset : 0);
 }
 
@@ -257,14 +262,10 @@ Result<Blocks> BlockFile::first_absent(Blocks within, uint64_t compared_end) {
 
 // The end of the blocks from `within.first` on that are all present, or all absent.
 Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present, uint64_t compared_end) {
-  uint64_t block = end_of_checked(within);
-  if (!of_present && block > within.first) return within.first;
-  std::vector<Entry> entries;
+  uint64_t block = of_present ? end_of_checked(within) : within.first;
   while (block < within.last) {
     const uint64_t count = std::min(within.last - block, kEntriesPerRead);
-    entries.resize(static_cast<size_t>(count));
-    TRY_VOID(read_fully(file_->number(), entry_offset(block), std::as_writable_bytes(std::span(entries))));
-    for (const Entry& entry : entries) {
+    for (const Entry& entry : TRY(read_map(file_->number(), size_, block, count))) {
       const bool present =
           is_present(entry) && (block >= compared_end || checked_.contains(block) || TRY(check(block, entry[0])));
       if (present != of_present) return block;
