@@ -356,24 +356,15 @@ FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, ino_t inode, uint6
   const std::scoped_lock lock(mutex_);
   if (checks_.size() >= kMaxChecks) checks_.clear();
   auto& check = checks_[check_key(digest, inode)];
-  if (check == nullptr || sums) {
-    const std::weak_ptr<DiskBackend> weak = weak_from_this();
-    RecheckedFile::Hooks hooks;
-    hooks.load = [weak, digest, size]() -> std::optional<BlockSums> {
-      const auto self = weak.lock();
-      const auto folders = self && size > BlockSums::kWorthAFile ? self->folders(Missing::fail) : Result<FoldersPtr>();
-      return folders && *folders ? read_sums(**folders, digest, size) : std::nullopt;
-    };
-    hooks.save = [weak, digest](const BlockSums& computed) {
-      if (const auto self = weak.lock()) self->save_sums(digest, computed);
-    };
-    hooks.report_damage = [weak, digest, inode](const std::string& what) {
-      if (const auto self = weak.lock()) self->remove_damaged(digest, inode, what);
-    };
-    hooks.stop = stop_.get_token();
-    check = std::make_shared<RecheckedFile>(digest, size, recheck_, std::move(hooks), std::move(sums));
-  }
+  if (check == nullptr || sums)
+    check = std::make_shared<RecheckedFile>(shared_from_this(), digest, inode, size, std::move(sums));
   return std::make_shared<FileRange>(std::move(file), size, check);
+}
+
+std::optional<BlockSums> DiskBackend::saved_sums(const Digest& digest, uint64_t size) {
+  if (size <= BlockSums::kWorthAFile) return std::nullopt;
+  const auto folders = this->folders(Missing::fail);
+  return folders ? read_sums(**folders, digest, size) : std::nullopt;
 }
 
 // After publication, since checksums without a blob are removed.

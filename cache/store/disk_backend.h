@@ -57,6 +57,14 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   DiskQuota& disk_quota() { return disk_quota_; }
 
+  Recheck recheck() const { return recheck_; }
+  std::stop_token stop_token() const { return stop_.get_token(); }
+  /// The saved checksums of a blob of `size` bytes; nothing if there are none.
+  std::optional<BlockSums> saved_sums(const Digest& digest, uint64_t size);
+  void save_sums(const Digest& digest, const BlockSums& sums);
+  /// Removes a blob whose file is damaged, and logs `what` is wrong with it.
+  void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
+
  private:
   Result<FoldersPtr> folders(Missing missing);
   void keep_open(const BlobName& name, const BlobHandle& blob);
@@ -67,8 +75,6 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   FileRangePtr with_recheck(SharedDescriptor file, ino_t inode, uint64_t size, const Digest& digest,
                             std::optional<BlockSums> sums = {});
-  void save_sums(const Digest& digest, const BlockSums& sums);
-  void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
 
   std::string top_;
   DiskQuota disk_quota_;
