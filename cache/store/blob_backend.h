@@ -52,9 +52,9 @@ enum class DigestOf { cached, external };
 
 /// The result of BlobBackend::acquire(); exactly one of the three is set.
 struct AcquireResult {
-  BlobHandle cached;                     ///< already cached
-  std::unique_ptr<PartialBlob> partial;  ///< the caller writes it
-  FileRangePtr other_range;              ///< another writer is active: its bytes so far
+  BlobHandle cached = {};                     ///< already cached
+  std::unique_ptr<PartialBlob> partial = {};  ///< the caller writes it
+  FileRangePtr other_range = {};              ///< another writer is active: its bytes so far
 };
 
 /// Stores blobs. Thread-safe. Functions with a body here do nothing: a backend that no other process shares does not

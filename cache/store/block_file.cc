@@ -220,7 +220,7 @@ Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   if (offset >= size_) return size_t{0};
   const uint64_t end = std::min<uint64_t>(size_, offset + out.size());
   const Blocks wanted = blocks_of(offset, end);
-  const uint64_t checked_end = end_of_checked(wanted);
+  const uint64_t checked_end = checked_.first_missing(wanted);
   const uint64_t unchecked = std::min(wanted.last - checked_end, kEntriesPerRead);
   std::vector<Entry> entries = TRY(read_map(file_->number(), size_, checked_end, unchecked));
   entries.erase(std::find_if_not(entries.begin(), entries.end(), is_present), entries.end());
@@ -249,7 +249,7 @@ Result<uint64_t> BlockFile::compare(uint64_t first, std::span<const Entry> entri
     if (is_whole ? crc32c(whole) != entry[0] : !TRY(check(block, entry[0]))) break;
     ++block;
   }
-  set_checked({first, block});
+  checked_.add({first, block});
   return block;
 }
 
@@ -262,7 +262,7 @@ Result<Blocks> BlockFile::first_absent(Blocks within, uint64_t compared_end) {
 
 // The end of the blocks from `within.first` on that are all present, or all absent.
 Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present, uint64_t compared_end) {
-  uint64_t block = of_present ? end_of_checked(within) : within.first;
+  uint64_t block = of_present ? checked_.first_missing(within) : within.first;
   while (block < within.last) {
     const uint64_t count = std::min(within.last - block, kEntriesPerRead);
     for (const Entry& entry : TRY(read_map(file_->number(), size_, block, count))) {
@@ -282,7 +282,7 @@ Result<void> BlockFile::write(uint64_t first, std::span<const std::byte> bytes) 
   if (!write_fully(file_->number(), first * kBlock, bytes) ||
       !write_fully(file_->number(), entry_offset(first), std::as_bytes(std::span(entries))))
     return failure(io_error("the cache"));
-  set_checked({first, first + entries.size()});
+  checked_.add({first, first + entries.size()});
   return {};
 }
 
@@ -302,19 +302,8 @@ Result<bool> BlockFile::check(uint64_t block, uint32_t crc) {
   std::vector<std::byte> bytes(static_cast<size_t>(std::min(kBlock, size_ - block * kBlock)));
   TRY_VOID(read_fully(file_->number(), block * kBlock, bytes));
   if (crc32c(bytes) != crc) return false;
-  set_checked({block, block + 1});
+  checked_.add(block);
   return true;
-}
-
-// The end of the first blocks whose checksums were compared.
-uint64_t BlockFile::end_of_checked(Blocks within) const {
-  uint64_t block = within.first;
-  while (block < within.last && checked_.contains(block)) ++block;
-  return block;
-}
-
-void BlockFile::set_checked(Blocks blocks) {
-  for (uint64_t block = blocks.first; block < blocks.last; ++block) checked_.add(block);
 }
 
 bool BlockFile::set_lock(short type, Blocks blocks) const {

@@ -26,15 +26,6 @@
 
 namespace weightfs::store {
 
-/// Blocks [first, last).
-struct Blocks {
-  uint64_t first;
-  uint64_t last;
-
-  bool empty() const { return first >= last; }
-  bool contains(uint64_t block) const { return block >= first && block < last; }
-};
-
 /// The identity of the blocks of a blob, whichever server they come from.
 std::string blob_identity(const Digest& digest, uint64_t size);
 /// The digest in such an identity; nothing for another one.
@@ -133,8 +124,6 @@ class BlockFile {
   Result<uint64_t> compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
                            std::span<const std::byte> bytes);
   Result<bool> check(uint64_t block, uint32_t crc);
-  uint64_t end_of_checked(Blocks within) const;
-  void set_checked(Blocks blocks);
 
   SharedDescriptor file_;
   const uint64_t size_;

@@ -122,7 +122,7 @@ Result<void> RecheckedFile::prepare(int fd) {
   BlockSums sums = verify ? TRY(verify_all(fd)) : std::move(*saved);
   if (const auto backend = backend_.lock(); backend && !saved) backend->save_sums(digest_, sums);
   checked_ = BlockSet(sums.blocks());
-  for (size_t block = 0; verify && block < sums.blocks(); ++block) checked_.add(block);
+  if (verify) checked_.add({0, sums.blocks()});
   sums_ = std::move(sums);
   prepared_.store(true, std::memory_order_release);
   return {};

@@ -106,9 +106,9 @@ BlobHandle TempFileBackend::find(const BlobName& name, std::optional<uint64_t> s
 
 Result<AcquireResult> TempFileBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
                                                const std::stop_token&) {
-  if (auto handle = find(name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
+  if (auto handle = find(name, size)) return AcquireResult{.cached = std::move(handle)};
   auto partial = std::make_unique<TempPartialBlob>(shared_from_this(), TRY(create_file()), name.text);
-  return AcquireResult{{}, std::move(partial), nullptr};
+  return AcquireResult{.partial = std::move(partial)};
 }
 
 std::optional<Digest> TempFileBackend::find_digest(DigestOf, const std::string& key) {
