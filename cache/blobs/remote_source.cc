@@ -392,7 +392,7 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
       return failure(Code::resource, "other processes are still writing it");
     changed_.wait_for(lock, kWaitInterval);
   }
-  auto handle = store_->backend().publish_blocks(file, identity_, *blob_, digest, std::move(sums));
+  auto handle = store_->backend().publish_blocks(file, *blob_, digest, std::move(sums));
   if (!handle) return handle;
   blocks_ = nullptr;
   present_ = block_count();

@@ -83,10 +83,10 @@ class BlobBackend {
   /// none, so the blocks cannot be shared with other processes.
   virtual Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) = 0;
 
-  /// Publishes the complete blocks of this identity as a blob; the caller has computed the digest and checksums from
-  /// them, has claimed all of them, and has flushed the file.
-  virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
-                                            const BlobName& name, const Digest& digest, BlockSums sums) = 0;
+  /// Publishes complete blocks as a blob; the caller has computed the digest and checksums from them, has claimed all
+  /// of them, and has flushed the file. Fails with unsupported if they have no identity.
+  virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
+                                            BlockSums sums) = 0;
   /// Removes the blocks of this identity.
   virtual void remove_blocks(const std::string& /*identity*/, BlockFile::Held /*held*/) {}
 

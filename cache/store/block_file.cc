@@ -96,8 +96,8 @@ Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::
   if (identity.size() > kMaxIdentity) return failure(Code::resource, "the URL is too long to be cached");
   const int fd = file->number();
   const std::string header = header_text(size, identity);
-  struct stat status {};
   if (read_header(fd) != header) {
+    struct stat status {};
     lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW);  // other processes may be doing the same
     const bool is_new = ::fstat(fd, &status) == 0 && status.st_size == 0;
     const bool is_written = is_new && write_fully(fd, header_offset(size), std::as_bytes(std::span(header)));
@@ -106,8 +106,7 @@ Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::
     if (is_new && !is_written) return tl::unexpected(error);
     if (read_header(fd) != header) return failure(Code::not_found, "the cache: another file has this name");
   }
-  const bool is_linked = ::fstat(fd, &status) == 0 && status.st_nlink > 0;
-  return BlockFilePtr(new BlockFile(std::move(file), size, std::move(space), is_linked));
+  return BlockFilePtr(new BlockFile(std::move(file), size, std::string(identity), std::move(space)));
 }
 
 std::optional<std::string> BlockFile::identity_of(int fd) {
@@ -166,7 +165,7 @@ uint64_t BlockFile::present_bytes(int fd) {
 
 bool BlockFile::is_evicted() const {
   struct stat status {};
-  return ::fstat(file_->number(), &status) != 0 || (is_linked_ && status.st_nlink == 0) ||
+  return ::fstat(file_->number(), &status) != 0 || (!identity_.empty() && status.st_nlink == 0) ||
          static_cast<uint64_t>(status.st_size) != header_offset(size_) + kPage;
 }
 

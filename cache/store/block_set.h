@@ -1,4 +1,4 @@
-// The blocks of a file: a range of them; and a set, for threads that read it at once.
+// The blocks of a file: ranges of them, and sets for threads that read it at once.
 #pragma once
 
 #include <atomic>

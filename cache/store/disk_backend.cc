@@ -25,10 +25,9 @@ constexpr int kMaxAttempts = 1000;
 
 class DiskPartialBlob final : public PartialBlob {
  public:
-  DiskPartialBlob(std::shared_ptr<DiskBackend> directory, FoldersPtr folders, BlobName name,
-                  std::optional<uint64_t> size, SharedDescriptor file, std::string file_name,
-                  const std::stop_token& stop)
-      : directory_(std::move(directory)),
+  DiskPartialBlob(std::shared_ptr<DiskBackend> backend, FoldersPtr folders, BlobName name, std::optional<uint64_t> size,
+                  SharedDescriptor file, std::string file_name, const std::stop_token& stop)
+      : backend_(std::move(backend)),
         folders_(std::move(folders)),
         name_(std::move(name)),
         size_(size),
@@ -45,7 +44,7 @@ class DiskPartialBlob final : public PartialBlob {
 
   Result<void> reserve(uint64_t size, Eviction eviction) override {
     if (size <= reserved_) return {};
-    TRY_VOID(directory_->disk_quota().reserve(*folders_, file_->number(), size, eviction, stop_));
+    TRY_VOID(backend_->disk_quota().reserve(*folders_, file_->number(), size, eviction, stop_));
     reserved_ = size;
     return {};
   }
@@ -53,13 +52,13 @@ class DiskPartialBlob final : public PartialBlob {
   Result<void> write(std::span<const std::byte> bytes) override {
     const uint64_t offset = sums_.size();
     // The list gets what space the blob leaves.
-    if (offset == 0 && name_.digest && size_) list_ = directory_->start_list(*size_);
+    if (offset == 0 && name_.digest && size_) list_ = backend_->start_list(*size_);
     if (list_ != nullptr) list_->add(bytes);
     sums_.add(bytes);
     if (write_fully(file_->number(), offset, bytes)) return {};
     const bool full = is_full(errno);
     const Error error = io_error("cannot write a blob");
-    const bool freed = full && directory_->disk_quota().free_up(*folders_, bytes.size(), stop_);
+    const bool freed = full && backend_->disk_quota().free_up(*folders_, bytes.size(), stop_);
     if (freed && write_fully(file_->number(), offset, bytes)) return {};
     return tl::unexpected(error);
   }
@@ -76,13 +75,13 @@ class DiskPartialBlob final : public PartialBlob {
       return is_same_file(making, file_name_, file_->number()) &&
              ::renameat(making.number(), file_name_.c_str(), folders_->blobs->number(), to.c_str()) == 0;
     };
-    BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, digest, std::move(sums_), move));
+    BlobHandle handle = TRY(backend_->publish(*folders_, name_, file_, digest, std::move(sums_), move));
     if (list_ != nullptr) list_->publish(digest);
     return handle;
   }
 
  private:
-  std::shared_ptr<DiskBackend> directory_;
+  std::shared_ptr<DiskBackend> backend_;
   FoldersPtr folders_;
   BlobName name_;
   const std::optional<uint64_t> size_;  // if known
@@ -230,12 +229,13 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& 
 }
 
 // The bytes are on the disk already (BlockFile::flush).
-Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
-                                               const BlobName& name, const Digest& digest, BlockSums sums) {
-  if (!identity) return failure(Code::unsupported, "the server does not identify the version of the file");
+Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
+                                               BlockSums sums) {
+  if (blocks->identity().empty())
+    return failure(Code::unsupported, "the server does not identify the version of the file");
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   const auto move = [&](const std::string& to) {
-    return blocks->publish_as(*folders->root, blocks_file(sha256(*identity)), *folders->blobs, to);
+    return blocks->publish_as(*folders->root, blocks_file(sha256(blocks->identity())), *folders->blobs, to);
   };
   return publish(*folders, name, blocks->descriptor(), digest, std::move(sums), move);
 }

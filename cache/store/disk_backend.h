@@ -38,8 +38,8 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
   Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) override;
-  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
-                                    const BlobName& name, const Digest& digest, BlockSums sums) override;
+  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
+                                    BlockSums sums) override;
   void remove_blocks(const std::string& identity, BlockFile::Held held) override;
   std::unique_ptr<ListWriter> start_list(uint64_t size) override;
   Result<std::optional<Digest>> copy_list(const Digest& blob, uint64_t size,

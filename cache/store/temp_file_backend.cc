@@ -130,8 +130,8 @@ Result<BlockFilePtr> TempFileBackend::open_blocks(const std::optional<std::strin
   return BlockFile::open(TempFile::descriptor(file), size, "", std::move(space));
 }
 
-Result<BlobHandle> TempFileBackend::publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>&,
-                                                   const BlobName& name, const Digest& digest, BlockSums) {
+Result<BlobHandle> TempFileBackend::publish_blocks(const BlockFilePtr& blocks, const BlobName& name,
+                                                   const Digest& digest, BlockSums) {
   if (::ftruncate(blocks->descriptor()->number(), static_cast<off_t>(blocks->size())) != 0)
     return failure(io_error("the temporary file"));
   return keep(name.text, {std::make_shared<FileRange>(blocks->descriptor(), blocks->size()), digest});
