@@ -79,6 +79,16 @@ bool lock_range(int fd, short type, uint64_t offset, uint64_t size, int command 
   return done == 0;
 }
 
+// Waits while another process holds the lock of the header.
+bool lock_header(int fd) { return lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW); }
+
+// Keeps errno.
+void unlock_header(int fd) {
+  const int error = errno;
+  lock_range(fd, F_UNLCK, kHeaderLock, 1);
+  errno = error;
+}
+
 }  // namespace
 
 std::string blob_identity(const Digest& digest, uint64_t size) {
@@ -98,12 +108,11 @@ Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::
   const std::string header = header_text(size, identity);
   if (read_header(fd) != header) {
     struct stat status {};
-    lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW);  // other processes may be doing the same
+    lock_header(fd);  // other processes may be doing the same
     const bool is_new = ::fstat(fd, &status) == 0 && status.st_size == 0;
     const bool is_written = is_new && write_fully(fd, header_offset(size), std::as_bytes(std::span(header)));
-    const Error error = io_error("the cache");
-    lock_range(fd, F_UNLCK, kHeaderLock, 1);
-    if (is_new && !is_written) return tl::unexpected(error);
+    unlock_header(fd);
+    if (is_new && !is_written) return failure(io_error("the cache"));
     if (read_header(fd) != header) return failure(Code::not_found, "the cache: another file has this name");
   }
   return BlockFilePtr(new BlockFile(std::move(file), size, std::string(identity), std::move(space)));
@@ -119,12 +128,10 @@ std::optional<std::string> BlockFile::identity_of(int fd) {
 bool BlockFile::publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to,
                            const std::string& to_name) {
   const int fd = file_->number();
-  lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW);
+  lock_header(fd);
   const bool done = is_same_file(folder, name, fd) && ::ftruncate(fd, static_cast<off_t>(size_)) == 0 &&
                     ::renameat(folder.number(), name.c_str(), to.number(), to_name.c_str()) == 0;
-  const int error = errno;
-  lock_range(fd, F_UNLCK, kHeaderLock, 1);
-  errno = error;
+  unlock_header(fd);
   return done;
 }
 
@@ -135,17 +142,14 @@ bool BlockFile::is_held(int fd) {
 }
 
 bool BlockFile::evict(const Descriptor& folder, const std::string& name, int fd, Held held) {
-  const bool is_free = held == Held::remove ? lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW)
-                                            : lock_range(fd, F_WRLCK, 0, 2);  // with the lock of the header
+  const bool is_free = held == Held::remove ? lock_header(fd) : lock_range(fd, F_WRLCK, 0, 2);  // with the header
   if (!is_free) {
     errno = EBUSY;
     return false;
   }
   const bool done =
       is_same_file(folder, name, fd) && ::unlinkat(folder.number(), name.c_str(), 0) == 0 && ::ftruncate(fd, 0) == 0;
-  const int error = errno;
-  lock_range(fd, F_UNLCK, kHeaderLock, 1);
-  errno = error;
+  unlock_header(fd);
   return done;
 }
 
