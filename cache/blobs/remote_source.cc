@@ -441,7 +441,7 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   }
   // Blocks that are requested ahead may have taken the place of the others: request fewer.
   if (blocks_ != nullptr) max_ahead_ = max_ahead_ / 2;
-  blocks_ = TRY(store_->backend().open_blocks(identity_, size()));
+  blocks_ = TRY(store_->backend().open_blocks(identity(), size()));
   ++generation_;
   resumed_ = BlockFile::present_bytes(blocks_->descriptor()->number());
   // Another process may have published the blob just before this file was created.

@@ -79,9 +79,9 @@ class BlobBackend {
   virtual std::optional<Digest> find_digest(DigestOf of, const std::string& key) = 0;
   virtual Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) = 0;
 
-  /// The cached blocks of a remote file. `identity` is its URL and validator, or blob_identity(); nothing if it has
-  /// none, so the blocks cannot be shared with other processes.
-  virtual Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) = 0;
+  /// The cached blocks of a remote file. `identity` is its URL and validator, or blob_identity(); empty if it has none,
+  /// so the blocks cannot be shared with other processes.
+  virtual Result<BlockFilePtr> open_blocks(const std::string& identity, uint64_t size) = 0;
 
   /// Publishes complete blocks as a blob; the caller has computed the digest and checksums from them, has claimed all
   /// of them, and has flushed the file. Fails with unsupported if they have no identity.

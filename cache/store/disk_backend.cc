@@ -198,7 +198,7 @@ Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const
   return link(*folders, of, key, digest);
 }
 
-Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& identity, uint64_t size) {
+Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, uint64_t size) {
   BlockFile::Space space;
   space.reserve = [self = shared_from_this()](uint64_t bytes) -> Result<void> {
     const FoldersPtr folders = TRY(self->folders(Missing::create));
@@ -209,12 +209,12 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& 
     return self->disk_quota_.reserve(*folders, fd, bytes, Eviction::allowed, {});
   };
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  if (!identity) {
+  if (identity.empty()) {
     const int fd = ::openat(folders->making->number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) return failure(io_error(top_));
-    return BlockFile::open(std::make_shared<Descriptor>(fd), size, "", std::move(space));
+    return BlockFile::open(std::make_shared<Descriptor>(fd), size, identity, std::move(space));
   }
-  const std::string path = blocks_file(sha256(*identity));
+  const std::string path = blocks_file(sha256(identity));
   const int root = folders->root->number();
   ::mkdirat(root, kBlocksFolder, 0700);  // a failure shows when the file is created
   for (int attempt = 0;; ++attempt) {
@@ -222,7 +222,7 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& 
     if (fd < 0) return failure(io_error(top_));
     auto file = std::make_shared<Descriptor>(fd);
     record_use(fd);
-    auto blocks = BlockFile::open(file, size, *identity, space);
+    auto blocks = BlockFile::open(file, size, identity, space);
     if (blocks || blocks.error().code != Code::not_found || attempt == kMaxAttempts) return blocks;
     std::ignore = BlockFile::evict(*folders->root, path, fd, BlockFile::Held::remove);
   }

@@ -123,7 +123,7 @@ Result<void> TempFileBackend::save_digest(DigestOf, const std::string& key, cons
   return {};
 }
 
-Result<BlockFilePtr> TempFileBackend::open_blocks(const std::optional<std::string>&, uint64_t size) {
+Result<BlockFilePtr> TempFileBackend::open_blocks(const std::string&, uint64_t size) {
   const auto file = TRY(create_file());
   BlockFile::Space space{[file](uint64_t bytes) { return file->charge(bytes); },
                          [file](int, uint64_t bytes) { return file->charge_up_to(bytes); }};
