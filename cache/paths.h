@@ -45,9 +45,9 @@ std::optional<Digest> digest_of_name(std::string_view name);
 std::string blob_file(const Digest& digest);
 std::string index_link(const std::string& key);
 
-/// The digests in hex that the user pinned: names of empty files in v1/pins, which is created with the first pin. Fails
+/// The digests that the user pinned: names of empty files in v1/pins, which is created with the first pin. Fails
 /// when that directory is untrusted or unreadable.
-Result<std::set<std::string>> pins(const Folders& folders);
+Result<std::set<Digest>> pins(const Folders& folders);
 /// Creates or removes a pin; returns whether that changed anything.
 Result<bool> add_pin(const Folders& folders, const Digest& digest);
 Result<bool> remove_pin(const Folders& folders, const Digest& digest);

@@ -107,9 +107,6 @@ void record_use(int fd) {
   ::futimens(fd, times);
 }
 
-// A blob that was removed and produced again is another file.
-std::string check_key(const Digest& digest, ino_t inode) { return fmt::format("{} {}", digest.hex(), inode); }
-
 std::optional<Digest> digest_in_index(const Folders& folders, DigestOf of, const std::string& key) {
   const auto text = link_target(*folders.index, index_link(key));
   const std::string_view prefix = prefix_of(of);
@@ -355,7 +352,7 @@ FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, ino_t inode, uint6
   if (recheck_ == Recheck::off) return std::make_shared<FileRange>(std::move(file), size);
   const std::scoped_lock lock(mutex_);
   if (checks_.size() >= kMaxChecks) checks_.clear();
-  auto& check = checks_[check_key(digest, inode)];
+  auto& check = checks_[{digest, inode}];
   if (check == nullptr || sums)
     check = std::make_shared<RecheckedFile>(shared_from_this(), digest, inode, size, std::move(sums));
   return std::make_shared<FileRange>(std::move(file), size, check);
@@ -387,8 +384,8 @@ void DiskBackend::remove_damaged(const Digest& digest, ino_t inode, const std::s
   const Error error = io_error("cannot be removed");
   {
     const std::scoped_lock lock(mutex_);
-    if (!removed && !damaged_.insert(digest.hex()).second) return;
-    checks_.erase(check_key(digest, inode));
+    if (!removed && !damaged_.insert(digest).second) return;
+    checks_.erase({digest, inode});
   }
   drop_deleted();
   if (log_) log_(fmt::format("cached blob {}: {}; {}", digest.hex(), what, removed ? "removed" : error.message));

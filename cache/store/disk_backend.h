@@ -8,13 +8,14 @@
 #include <sys/stat.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
 #include "base/os/descriptor.h"
 #include "base/os/fs_verity.h"
@@ -89,8 +90,9 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   std::mutex mutex_;  // guards the rest; it is not held while disk_quota_ is used
   OpenBlobs open_blobs_;
-  std::unordered_map<std::string, std::shared_ptr<RecheckedFile>> checks_;  // of blobs that were opened, by check_key()
-  std::set<std::string> damaged_;  // damaged blobs that could not be removed, and were reported
+  // Of blobs that were opened, by digest and inode: a blob that was removed and produced again is another file.
+  std::map<std::pair<Digest, ino_t>, std::shared_ptr<RecheckedFile>> checks_;
+  std::set<Digest> damaged_;  // damaged blobs that could not be removed, and were reported
 };
 
 }  // namespace weightfs::store

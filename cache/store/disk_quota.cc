@@ -56,7 +56,7 @@ GcResult evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
     const bool is_part = a.kind == ItemKind::part;
     return is_part != (b.kind == ItemKind::part) ? is_part : is_older(a.last_used, b.last_used);
   });
-  std::set<std::string> gone;
+  std::set<Digest> gone;
   for (Item& item : candidates) {
     const auto freed = evicted.bytes < needed && !item.pinned ? remove_item(folders, item) : std::nullopt;
     if (!freed) {
@@ -64,7 +64,7 @@ GcResult evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
       continue;
     }
     evicted.add(item.kind, *freed);
-    if (item.kind == ItemKind::blob) gone.insert(item.digest.hex());
+    if (item.kind == ItemKind::blob) gone.insert(item.digest);
   }
   if (!gone.empty()) unlink_dead_links(folders, gone);
   inventory.on_disk -= std::min(inventory.on_disk, evicted.bytes);

@@ -106,16 +106,16 @@ std::string blob_file(const Digest& digest) {
 
 std::string index_link(const std::string& key) { return sha256(key).hex(); }
 
-Result<std::set<std::string>> pins(const Folders& folders) {
+Result<std::set<Digest>> pins(const Folders& folders) {
   const auto folder = open_pins(folders);
-  if (!folder && folder.error().code == Code::not_found) return std::set<std::string>{};
+  if (!folder && folder.error().code == Code::not_found) return std::set<Digest>{};
   if (!folder) return tl::unexpected(folder.error());
   const auto entries = entries_of(**folder);
   if (!entries)
     return failure(entries.error().code, fmt::format("{}/v1/pins: {}", folders.top, entries.error().message));
-  std::set<std::string> pins;
+  std::set<Digest> pins;
   for (const DirectoryEntry& entry : *entries)
-    if (digest_of_name(entry.name)) pins.insert(entry.name);
+    if (const auto digest = digest_of_name(entry.name)) pins.insert(*digest);
   return pins;
 }
 
