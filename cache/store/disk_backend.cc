@@ -270,40 +270,33 @@ Result<std::optional<Digest>> DiskBackend::copy_list(const Digest& blob, uint64_
 
 Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
                                            const std::stop_token& stop) {
+  const std::string file_name = fmt::format("{}.{}", name.text, suffix_);
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    auto acquired = TRY(try_acquire(name, size, stop));
-    if (acquired) return std::move(*acquired);
+    const FoldersPtr folders = TRY(this->folders(Missing::create));
+    if (auto handle = find_in(*folders, name, size)) return AcquireResult{.cached = std::move(handle)};
+    const Descriptor& making = *folders->making;
+    const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return failure(io_error(top_));
+    auto file = std::make_shared<Descriptor>(fd);
+    const bool locked = try_lock(fd);
+    if (!locked && errno != EWOULDBLOCK) return failure(io_error(top_));
+    struct stat status {};
+    if (::fstat(fd, &status) != 0) return failure(io_error(top_));
+    const auto current_size = static_cast<uint64_t>(status.st_size);
+    if (!locked) return AcquireResult{.other_range = std::make_shared<FileRange>(std::move(file), current_size)};
+    if (!is_same_file(making, file_name, fd)) continue;  // its writer renamed or removed it before the lock
+    if (current_size > 0) {                              // its writer is dead
+      ::unlinkat(making.number(), file_name.c_str(), 0);
+      continue;
+    }
+    auto partial =
+        std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, size, std::move(file), file_name, stop);
+    // The previous holder of the lock may have published it.
+    if (auto handle = find_in(*folders, name, size)) return AcquireResult{.cached = std::move(handle)};
+    return AcquireResult{.partial = std::move(partial)};
   }
   return failure(Code::resource, fmt::format("{}: other processes keep changing the cache; gave up after {} attempts",
                                              top_, kMaxAttempts));
-}
-
-// Nothing when another process interfered.
-Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& name, std::optional<uint64_t> size,
-                                                              const std::stop_token& stop) {
-  const FoldersPtr folders = TRY(this->folders(Missing::create));
-  if (auto handle = find_in(*folders, name, size)) return AcquireResult{.cached = std::move(handle)};
-  const Descriptor& making = *folders->making;
-  const std::string file_name = fmt::format("{}.{}", name.text, suffix_);
-  const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return failure(io_error(top_));
-  auto file = std::make_shared<Descriptor>(fd);
-  const bool locked = try_lock(fd);
-  if (!locked && errno != EWOULDBLOCK) return failure(io_error(top_));
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return failure(io_error(top_));
-  const auto current_size = static_cast<uint64_t>(status.st_size);
-  if (!locked) return AcquireResult{.other_range = std::make_shared<FileRange>(std::move(file), current_size)};
-  if (!is_same_file(making, file_name, fd)) return std::nullopt;
-  if (current_size > 0) {
-    ::unlinkat(making.number(), file_name.c_str(), 0);
-    return std::nullopt;
-  }
-  auto partial =
-      std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, size, std::move(file), file_name, stop);
-  // The previous holder of the lock may have published it.
-  if (auto handle = find_in(*folders, name, size)) return AcquireResult{.cached = std::move(handle)};
-  return AcquireResult{.partial = std::move(partial)};
 }
 
 // The published file is opened for reading only: fs-verity needs a file that nothing has open for writing.

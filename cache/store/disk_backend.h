@@ -71,8 +71,6 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   void keep_open(const BlobName& name, const BlobHandle& blob);
   void drop_deleted();
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
-  Result<std::optional<AcquireResult>> try_acquire(const BlobName& name, std::optional<uint64_t> size,
-                                                   const std::stop_token& stop);
 
   FileRangePtr with_recheck(SharedDescriptor file, ino_t inode, uint64_t size, const Digest& digest,
                             std::optional<BlockSums> sums = {});

@@ -4,7 +4,6 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
