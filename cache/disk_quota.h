@@ -70,7 +70,7 @@ class DiskQuota {
                        const std::stop_token& stop);
 
   /// Records `bytes` that are about to be written to a sparse file; evicts as reserve() does, but allocates nothing.
-  Result<void> reserve_space(const Folders& folders, uint64_t bytes, const std::stop_token& stop);
+  Result<void> reserve_space(const Folders& folders, uint64_t bytes);
 
   /// Records a symbolic link that is about to be created in index/.
   Result<void> reserve_link(const Folders& folders);
@@ -82,9 +82,9 @@ class DiskQuota {
   bool free_up(const Folders& folders, uint64_t size, const std::stop_token& stop);
 
  private:
+  bool fits(uint64_t used, uint64_t needed) const { return used <= quota_ && needed <= quota_ - used; }
   Result<void> record(const Folders& folders, const store::QuotaLedger& ledger, uint64_t needed,
                       store::Eviction eviction);
-  Result<uint64_t> evict_for(const Folders& folders, uint64_t needed, store::Eviction eviction);
   bool make_room(const Folders& folders, const store::QuotaLedger& ledger, uint64_t needed, uint64_t reserved);
 
   const uint64_t quota_;

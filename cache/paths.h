@@ -45,9 +45,9 @@ std::optional<Digest> digest_of_name(std::string_view name);
 std::string blob_file(const Digest& digest);
 std::string index_link(const std::string& key);
 
-/// The digests in hex that the user pinned: names of empty files in v1/pins, which is created with the first pin. Fails
+/// The digests that the user pinned: names of empty files in v1/pins, which is created with the first pin. Fails
 /// when that directory is untrusted or unreadable.
-Result<std::set<std::string>> pins(const Folders& folders);
+Result<std::set<Digest>> pins(const Folders& folders);
 /// Creates or removes a pin; returns whether that changed anything.
 Result<bool> add_pin(const Folders& folders, const Digest& digest);
 Result<bool> remove_pin(const Folders& folders, const Digest& digest);
@@ -84,10 +84,6 @@ Descriptor open_blocks_file(const Folders& folders, const Digest& name, int mode
 /// disk space, or nothing.
 std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, store::BlockFile::Held held);
 
-/// Removes the index links to blobs that are not cached: to those of the digests (in hex) `gone`, and all that are
-/// older than a minute. Returns their number.
-uint64_t unlink_dead_links(const Folders& folders, const std::set<std::string>& gone);
-
 /// 16 hex digits that identify the current boot; empty if the system does not provide it. (proc_sys_kernel(5):
 /// /proc/sys/kernel/random/boot_id.)
 const std::string& boot_id();
@@ -97,11 +93,6 @@ std::string random_hex();
 
 /// Creates the directory and its missing parents with mode 0700.
 Result<void> create_directories(const std::string& path);
-
-/// Calls `each` for every entry of the directory `name` in `folder` except `.` and `..`; never if it is missing or a
-/// symbolic link.
-void for_each_in(const Descriptor& folder, const std::string& name,
-                 const std::function<void(const std::string&)>& each);
 
 /// The disk space of the file.
 inline uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }
@@ -121,7 +112,5 @@ bool is_same_file(const Descriptor& folder, const std::string& name, int fd);
 
 /// The target of a symbolic link, at most 128 bytes of it.
 std::optional<std::string> link_target(const Descriptor& folder, const std::string& name);
-/// The digest that is the target of a symbolic link.
-std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name);
 
 }  // namespace weightfs

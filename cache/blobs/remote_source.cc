@@ -377,7 +377,7 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
       return failure(Code::resource, "other processes are still writing it");
     changed_.wait_for(lock, kWaitInterval);
   }
-  auto handle = store_->backend().publish_blocks(file, identity_, *blob_, digest, std::move(sums));
+  auto handle = store_->backend().publish_blocks(file, *blob_, digest, std::move(sums));
   if (!handle) return handle;
   blocks_ = nullptr;
   present_ = block_count();
@@ -437,7 +437,7 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   }
   // Blocks that are requested ahead may have taken the place of the others: request fewer.
   if (blocks_ != nullptr) max_ahead_ = max_ahead_ / 2;
-  blocks_ = TRY(store_->backend().open_blocks(identity_, size()));
+  blocks_ = TRY(store_->backend().open_blocks(identity(), size()));
   ++generation_;
   resumed_ = BlockFile::present_bytes(blocks_->descriptor()->number());
   // Another process may have published the blob just before this file was created.

@@ -52,9 +52,9 @@ enum class DigestOf { cached, external };
 
 /// The result of BlobBackend::acquire(); exactly one of the three is set.
 struct AcquireResult {
-  BlobHandle cached;                     ///< already cached
-  std::unique_ptr<PartialBlob> partial;  ///< the caller writes it
-  FileRangePtr other_range;              ///< another writer is active: its bytes so far
+  BlobHandle cached = {};                     ///< already cached
+  std::unique_ptr<PartialBlob> partial = {};  ///< the caller writes it
+  FileRangePtr other_range = {};              ///< another writer is active: its bytes so far
 };
 
 /// Stores blobs. Thread-safe. Functions with a body here do nothing: a backend that no other process shares does not
@@ -79,14 +79,14 @@ class BlobBackend {
   virtual std::optional<Digest> find_digest(DigestOf of, const std::string& key) = 0;
   virtual Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) = 0;
 
-  /// The cached blocks of a remote file. `identity` is its URL and validator, or blob_identity(); nothing if it has
-  /// none, so the blocks cannot be shared with other processes.
-  virtual Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) = 0;
+  /// The cached blocks of a remote file. `identity` is its URL and validator, or blob_identity(); empty if it has none,
+  /// so the blocks cannot be shared with other processes.
+  virtual Result<BlockFilePtr> open_blocks(const std::string& identity, uint64_t size) = 0;
 
-  /// Publishes the complete blocks of this identity as a blob; the caller has computed the digest and checksums from
-  /// them, has claimed all of them, and has flushed the file.
-  virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
-                                            const BlobName& name, const Digest& digest, BlockSums sums) = 0;
+  /// Publishes complete blocks as a blob; the caller has computed the digest and checksums from them, has claimed all
+  /// of them, and has flushed the file. Fails with unsupported if they have no identity.
+  virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
+                                            BlockSums sums) = 0;
   /// Removes the blocks of this identity.
   virtual void remove_blocks(const std::string& /*identity*/, BlockFile::Held /*held*/) {}
 

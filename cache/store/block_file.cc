@@ -43,6 +43,13 @@ std::string header_text(uint64_t size, std::string_view identity) {
   return text;
 }
 
+// Entries of the map, from that of block `first` on, of a remote file of `size` bytes.
+Result<std::vector<Entry>> read_map(int fd, uint64_t size, uint64_t first, uint64_t count) {
+  std::vector<Entry> entries(static_cast<size_t>(count));
+  TRY_VOID(read_fully(fd, map_offset(size) + first * sizeof(Entry), std::as_writable_bytes(std::span(entries))));
+  return entries;
+}
+
 // The last page of the file.
 std::optional<std::string> read_header(int fd) {
   struct stat status {};
@@ -72,6 +79,16 @@ bool lock_range(int fd, short type, uint64_t offset, uint64_t size, int command 
   return done == 0;
 }
 
+// Waits while another process holds the lock of the header.
+bool lock_header(int fd) { return lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW); }
+
+// Keeps errno.
+void unlock_header(int fd) {
+  const int error = errno;
+  lock_range(fd, F_UNLCK, kHeaderLock, 1);
+  errno = error;
+}
+
 }  // namespace
 
 std::string blob_identity(const Digest& digest, uint64_t size) {
@@ -89,18 +106,16 @@ Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::
   if (identity.size() > kMaxIdentity) return failure(Code::resource, "the URL is too long to be cached");
   const int fd = file->number();
   const std::string header = header_text(size, identity);
-  struct stat status {};
   if (read_header(fd) != header) {
-    lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW);  // other processes may be doing the same
+    struct stat status {};
+    lock_header(fd);  // other processes may be doing the same
     const bool is_new = ::fstat(fd, &status) == 0 && status.st_size == 0;
     const bool is_written = is_new && write_fully(fd, header_offset(size), std::as_bytes(std::span(header)));
-    const Error error = io_error("the cache");
-    lock_range(fd, F_UNLCK, kHeaderLock, 1);
-    if (is_new && !is_written) return tl::unexpected(error);
+    unlock_header(fd);
+    if (is_new && !is_written) return failure(io_error("the cache"));
     if (read_header(fd) != header) return failure(Code::not_found, "the cache: another file has this name");
   }
-  const bool is_linked = ::fstat(fd, &status) == 0 && status.st_nlink > 0;
-  return BlockFilePtr(new BlockFile(std::move(file), size, std::move(space), is_linked));
+  return BlockFilePtr(new BlockFile(std::move(file), size, std::string(identity), std::move(space)));
 }
 
 std::optional<std::string> BlockFile::identity_of(int fd) {
@@ -113,12 +128,10 @@ std::optional<std::string> BlockFile::identity_of(int fd) {
 bool BlockFile::publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to,
                            const std::string& to_name) {
   const int fd = file_->number();
-  lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW);
+  lock_header(fd);
   const bool done = is_same_file(folder, name, fd) && ::ftruncate(fd, static_cast<off_t>(size_)) == 0 &&
                     ::renameat(folder.number(), name.c_str(), to.number(), to_name.c_str()) == 0;
-  const int error = errno;
-  lock_range(fd, F_UNLCK, kHeaderLock, 1);
-  errno = error;
+  unlock_header(fd);
   return done;
 }
 
@@ -129,17 +142,14 @@ bool BlockFile::is_held(int fd) {
 }
 
 bool BlockFile::evict(const Descriptor& folder, const std::string& name, int fd, Held held) {
-  const bool is_free = held == Held::remove ? lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW)
-                                            : lock_range(fd, F_WRLCK, 0, 2);  // with the lock of the header
+  const bool is_free = held == Held::remove ? lock_header(fd) : lock_range(fd, F_WRLCK, 0, 2);  // with the header
   if (!is_free) {
     errno = EBUSY;
     return false;
   }
   const bool done =
       is_same_file(folder, name, fd) && ::unlinkat(folder.number(), name.c_str(), 0) == 0 && ::ftruncate(fd, 0) == 0;
-  const int error = errno;
-  lock_range(fd, F_UNLCK, kHeaderLock, 1);
-  errno = error;
+  unlock_header(fd);
   return done;
 }
 
@@ -149,18 +159,17 @@ uint64_t BlockFile::present_bytes(int fd) {
   if (!header || std::sscanf(header->c_str() + kBlocksMagic.size(), "%" SCNu64, &size) != 1) return 0;
   const uint64_t blocks = (size + kBlock - 1) / kBlock;
   uint64_t present = 0;
-  std::vector<Entry> entries;
-  for (uint64_t at = 0; at < blocks; at += entries.size()) {
-    entries.resize(static_cast<size_t>(std::min(blocks - at, kEntriesPerRead)));
-    if (!read_fully(fd, map_offset(size) + at * sizeof(Entry), std::as_writable_bytes(std::span(entries)))) return 0;
-    present += static_cast<uint64_t>(std::count_if(entries.begin(), entries.end(), is_present));
+  for (uint64_t first = 0; first < blocks; first += kEntriesPerRead) {
+    const auto entries = read_map(fd, size, first, std::min(blocks - first, kEntriesPerRead));
+    if (!entries) return 0;
+    present += static_cast<uint64_t>(std::count_if(entries->begin(), entries->end(), is_present));
   }
   return std::min(size, present * kBlock);
 }
 
 bool BlockFile::is_evicted() const {
   struct stat status {};
-  return ::fstat(file_->number(), &status) != 0 || (is_linked_ && status.st_nlink == 0) ||
+  return ::fstat(file_->number(), &status) != 0 || (!identity_.empty() && status.st_nlink == 0) ||
          static_cast<uint64_t>(status.st_size) != header_offset(size_) + kPage;
 }
 
@@ -214,10 +223,9 @@ Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   if (offset >= size_) return size_t{0};
   const uint64_t end = std::min<uint64_t>(size_, offset + out.size());
   const Blocks wanted = blocks_of(offset, end);
-  const uint64_t checked_end = end_of_checked(wanted);
-  const Blocks unchecked{checked_end, std::min(wanted.last, checked_end + kEntriesPerRead)};
-  std::vector<Entry> entries(static_cast<size_t>(unchecked.last - unchecked.first));
-  TRY_VOID(read_fully(file_->number(), entry_offset(unchecked.first), std::as_writable_bytes(std::span(entries))));
+  const uint64_t checked_end = checked_.first_missing(wanted);
+  const uint64_t unchecked = std::min(wanted.last - checked_end, kEntriesPerRead);
+  std::vector<Entry> entries = TRY(read_map(file_->number(), size_, checked_end, unchecked));
   entries.erase(std::find_if_not(entries.begin(), entries.end(), is_present), entries.end());
 
   const uint64_t present_end = std::min(end, (checked_end + entries.size()) * kBlock);
@@ -226,7 +234,7 @@ Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   const auto done = read_fully(file_->number(), offset, target);
   if (is_evicted()) return failure(Code::not_found, "evicted");
   TRY_VOID(done);
-  const uint64_t right_end = std::min(present_end, TRY(compare(unchecked.first, entries, offset, target)) * kBlock);
+  const uint64_t right_end = std::min(present_end, TRY(compare(checked_end, entries, offset, target)) * kBlock);
   return static_cast<size_t>(right_end > offset ? right_end - offset : 0);
 }
 
@@ -244,7 +252,7 @@ Result<uint64_t> BlockFile::compare(uint64_t first, std::span<const Entry> entri
     if (is_whole ? crc32c(whole) != entry[0] : !TRY(check(block, entry[0]))) break;
     ++block;
   }
-  set_checked({first, block});
+  checked_.add({first, block});
   return block;
 }
 
@@ -257,14 +265,10 @@ Result<Blocks> BlockFile::first_absent(Blocks within, uint64_t compared_end) {
 
 // The end of the blocks from `within.first` on that are all present, or all absent.
 Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present, uint64_t compared_end) {
-  uint64_t block = end_of_checked(within);
-  if (!of_present && block > within.first) return within.first;
-  std::vector<Entry> entries;
+  uint64_t block = of_present ? checked_.first_missing(within) : within.first;
   while (block < within.last) {
     const uint64_t count = std::min(within.last - block, kEntriesPerRead);
-    entries.resize(static_cast<size_t>(count));
-    TRY_VOID(read_fully(file_->number(), entry_offset(block), std::as_writable_bytes(std::span(entries))));
-    for (const Entry& entry : entries) {
+    for (const Entry& entry : TRY(read_map(file_->number(), size_, block, count))) {
       const bool present =
           is_present(entry) && (block >= compared_end || checked_.contains(block) || TRY(check(block, entry[0])));
       if (present != of_present) return block;
@@ -293,7 +297,7 @@ Result<void> BlockFile::write_all(uint64_t first, std::span<const std::byte> byt
   if (!write_fully(file_->number(), first * kBlock, bytes) ||
       !write_fully(file_->number(), entry_offset(first), std::as_bytes(std::span(entries))))
     return failure(io_error("the cache"));
-  set_checked({first, first + entries.size()});
+  checked_.add({first, first + entries.size()});
   return {};
 }
 
@@ -313,19 +317,8 @@ Result<bool> BlockFile::check(uint64_t block, uint32_t crc) {
   std::vector<std::byte> bytes(static_cast<size_t>(std::min(kBlock, size_ - block * kBlock)));
   TRY_VOID(read_fully(file_->number(), block * kBlock, bytes));
   if (crc32c(bytes) != crc) return false;
-  set_checked({block, block + 1});
+  checked_.add(block);
   return true;
-}
-
-// The end of the first blocks whose checksums were compared.
-uint64_t BlockFile::end_of_checked(Blocks within) const {
-  uint64_t block = within.first;
-  while (block < within.last && checked_.contains(block)) ++block;
-  return block;
-}
-
-void BlockFile::set_checked(Blocks blocks) {
-  for (uint64_t block = blocks.first; block < blocks.last; ++block) checked_.add(block);
 }
 
 bool BlockFile::set_lock(short type, Blocks blocks) const {

@@ -26,15 +26,6 @@
 
 namespace weightfs::store {
 
-/// Blocks [first, last).
-struct Blocks {
-  uint64_t first;
-  uint64_t last;
-
-  bool empty() const { return first >= last; }
-  bool contains(uint64_t block) const { return block >= first && block < last; }
-};
-
 /// The identity of the blocks of a blob, whichever server they come from.
 std::string blob_identity(const Digest& digest, uint64_t size);
 /// The digest in such an identity; nothing for another one.
@@ -53,8 +44,8 @@ class BlockFile {
   };
 
   /// The file open as `file`, readable and writable, of a remote file of `size` bytes. An empty file becomes one
-  /// without blocks. Fails with not_found if it is another file, perhaps just published; with resource if `size` is
-  /// above kMaxSize, with io if the file cannot be written.
+  /// without blocks. `identity` is empty for a temporary file, which has no name. Fails with not_found if it is another
+  /// file, perhaps just published; with resource if `size` is above kMaxSize, with io if the file cannot be written.
   static Result<std::shared_ptr<BlockFile>> open(SharedDescriptor file, uint64_t size, std::string_view identity,
                                                  Space space);
 
@@ -74,6 +65,9 @@ class BlockFile {
 
   /// The identifying text of such a file, for listings; nothing if it is not one.
   static std::optional<std::string> identity_of(int fd);
+
+  /// The identity that was passed to open().
+  const std::string& identity() const { return identity_; }
 
   uint64_t size() const { return size_; }
   uint64_t block_count() const { return (size_ + kBlock - 1) / kBlock; }
@@ -124,8 +118,12 @@ class BlockFile {
   Result<void> flush();
 
  private:
-  BlockFile(SharedDescriptor file, uint64_t size, Space space, bool is_linked)
-      : file_(std::move(file)), size_(size), space_(std::move(space)), is_linked_(is_linked), checked_(block_count()) {}
+  BlockFile(SharedDescriptor file, uint64_t size, std::string identity, Space space)
+      : file_(std::move(file)),
+        size_(size),
+        identity_(std::move(identity)),
+        space_(std::move(space)),
+        checked_(block_count()) {}
 
   using Entry = std::array<uint32_t, 2>;  // of a block in the map
 
@@ -136,13 +134,11 @@ class BlockFile {
   Result<uint64_t> compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
                            std::span<const std::byte> bytes);
   Result<bool> check(uint64_t block, uint32_t crc);
-  uint64_t end_of_checked(Blocks within) const;
-  void set_checked(Blocks blocks);
 
   SharedDescriptor file_;
   const uint64_t size_;
+  const std::string identity_;
   const Space space_;
-  const bool is_linked_;  // not a temporary file
   std::atomic<bool> is_held_ = false;
   std::atomic<uint64_t> complete_until_ = 0;  // the map has all blocks before this one
   BlockSet checked_;                          // blocks whose checksum was compared

@@ -1,4 +1,4 @@
-// A set of blocks of a file, for threads that read it at once.
+// The blocks of a file: ranges of them, and sets for threads that read it at once.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,15 @@
 #include <new>
 
 namespace weightfs::store {
+
+/// Blocks [first, last).
+struct Blocks {
+  uint64_t first;
+  uint64_t last;
+
+  bool empty() const { return first >= last; }
+  bool contains(uint64_t block) const { return block >= first && block < last; }
+};
 
 /// Blocks [0, `limit`) may be added. Thread-safe without locks. A large limit costs nothing: a page of memory is used
 /// when one of its blocks is added.
@@ -21,7 +30,17 @@ class BlockSet {
   bool contains(uint64_t block) const {
     return (word_of(block).load(std::memory_order_acquire) >> block % kBits & 1) != 0;
   }
+  /// The first block of `within` that is not in the set; its end if there is none.
+  uint64_t first_missing(Blocks within) const {
+    uint64_t block = within.first;
+    while (block < within.last && contains(block)) ++block;
+    return block;
+  }
+
   void add(uint64_t block) { word_of(block).fetch_or(uint64_t{1} << block % kBits, std::memory_order_release); }
+  void add(Blocks blocks) {
+    for (uint64_t block = blocks.first; block < blocks.last; ++block) add(block);
+  }
 
  private:
   static constexpr uint64_t kBits = 64;

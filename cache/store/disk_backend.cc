@@ -25,10 +25,9 @@ constexpr int kMaxAttempts = 1000;
 
 class DiskPartialBlob final : public PartialBlob {
  public:
-  DiskPartialBlob(std::shared_ptr<DiskBackend> directory, FoldersPtr folders, BlobName name,
-                  std::optional<uint64_t> size, SharedDescriptor file, std::string file_name,
-                  const std::stop_token& stop)
-      : directory_(std::move(directory)),
+  DiskPartialBlob(std::shared_ptr<DiskBackend> backend, FoldersPtr folders, BlobName name, std::optional<uint64_t> size,
+                  SharedDescriptor file, std::string file_name, const std::stop_token& stop)
+      : backend_(std::move(backend)),
         folders_(std::move(folders)),
         name_(std::move(name)),
         size_(size),
@@ -45,7 +44,7 @@ class DiskPartialBlob final : public PartialBlob {
 
   Result<void> reserve(uint64_t size, Eviction eviction) override {
     if (size <= reserved_) return {};
-    TRY_VOID(directory_->disk_quota().reserve(*folders_, file_->number(), size, eviction, stop_));
+    TRY_VOID(backend_->disk_quota().reserve(*folders_, file_->number(), size, eviction, stop_));
     reserved_ = size;
     return {};
   }
@@ -53,13 +52,13 @@ class DiskPartialBlob final : public PartialBlob {
   Result<void> write(std::span<const std::byte> bytes) override {
     const uint64_t offset = sums_.size();
     // The list gets what space the blob leaves.
-    if (offset == 0 && name_.digest && size_) list_ = directory_->start_list(*size_);
+    if (offset == 0 && name_.digest && size_) list_ = backend_->start_list(*size_);
     if (list_ != nullptr) list_->add(bytes);
     sums_.add(bytes);
     if (write_fully(file_->number(), offset, bytes)) return {};
     const bool full = is_full(errno);
     const Error error = io_error("cannot write a blob");
-    const bool freed = full && directory_->disk_quota().free_up(*folders_, bytes.size(), stop_);
+    const bool freed = full && backend_->disk_quota().free_up(*folders_, bytes.size(), stop_);
     if (freed && write_fully(file_->number(), offset, bytes)) return {};
     return tl::unexpected(error);
   }
@@ -76,13 +75,13 @@ class DiskPartialBlob final : public PartialBlob {
       return is_same_file(making, file_name_, file_->number()) &&
              ::renameat(making.number(), file_name_.c_str(), folders_->blobs->number(), to.c_str()) == 0;
     };
-    BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, digest, std::move(sums_), move));
+    BlobHandle handle = TRY(backend_->publish(*folders_, name_, file_, digest, std::move(sums_), move));
     if (list_ != nullptr) list_->publish(digest);
     return handle;
   }
 
  private:
-  std::shared_ptr<DiskBackend> directory_;
+  std::shared_ptr<DiskBackend> backend_;
   FoldersPtr folders_;
   BlobName name_;
   const std::optional<uint64_t> size_;  // if known
@@ -102,13 +101,23 @@ bool is_deleted(const BlobHandle& blob) {
   return ::fstat(blob.range->file()->number(), &status) == 0 && status.st_nlink == 0;
 }
 
-// A blob that was removed and produced again is another file.
-std::string check_key(const Digest& digest, ino_t inode) { return fmt::format("{} {}", digest.hex(), inode); }
+// Updates the time of last use for eviction. Has no effect on a read-only file system.
+void record_use(int fd) {
+  const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+  ::futimens(fd, times);
+}
+
+std::optional<Digest> digest_in_index(const Folders& folders, DigestOf of, const std::string& key) {
+  const auto text = link_target(*folders.index, index_link(key));
+  const std::string_view prefix = prefix_of(of);
+  return text && text->starts_with(prefix) ? digest_of_hex(text->substr(prefix.size())) : std::nullopt;
+}
 
 // Symbolic links are created atomically with their target (symlink(2)).
-Result<void> link(const Folders& folders, const std::string& key, const std::string& text) {
+Result<void> link(const Folders& folders, DigestOf of, const std::string& key, const Digest& digest) {
   const Descriptor& index = *folders.index;
   const std::string path = index_link(key);
+  const std::string text = fmt::format("{}{}", prefix_of(of), digest.hex());
   if (link_target(index, path) == text) return {};
   ::unlinkat(index.number(), path.c_str(), 0);
   if (::symlinkat(text.c_str(), index.number(), path.c_str()) == 0 || errno == EEXIST) return {};
@@ -141,9 +150,9 @@ BlobHandle DiskBackend::find_open(const BlobName& name) {
 
 // Closes deleted blobs too, because that frees their disk space.
 void DiskBackend::keep_open(const BlobName& name, const BlobHandle& blob) {
-  OpenBlobs::Dropped deleted, dropped;  // destroyed without the lock
+  drop_deleted();
+  OpenBlobs::Dropped dropped;  // destroyed without the lock
   const std::scoped_lock lock(mutex_);
-  deleted = open_blobs_.drop_if(is_deleted);
   dropped = open_blobs_.keep(name.text, blob);
 }
 
@@ -162,16 +171,14 @@ BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size)
 // when its blob is produced again.
 BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size) {
   const auto digest =
-      name.digest || name.key.empty() ? name.digest : digest_in_link(*folders.index, index_link(name.key));
+      name.digest || name.key.empty() ? name.digest : digest_in_index(folders, DigestOf::cached, name.key);
   if (!digest) return {};
   auto file = std::make_shared<Descriptor>(open_blob(folders, *digest));
   struct stat status {};
   if (!*file || ::fstat(file->number(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   const auto found_size = static_cast<uint64_t>(status.st_size);
   if (size && found_size != *size) return {};
-  // Updates the time of last use for eviction. Has no effect on a read-only file system.
-  const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-  ::futimens(file->number(), times);
+  record_use(file->number());
   const BlobHandle handle{with_recheck(std::move(file), status.st_ino, found_size, *digest), *digest};
   keep_open(name, handle);
   return handle;
@@ -179,55 +186,53 @@ BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, st
 
 std::optional<Digest> DiskBackend::find_digest(DigestOf of, const std::string& key) {
   const auto folders = this->folders(Missing::fail);
-  const auto text = folders ? link_target(*(*folders)->index, index_link(key)) : std::nullopt;
-  const std::string_view prefix = prefix_of(of);
-  return text && text->starts_with(prefix) ? digest_of_hex(text->substr(prefix.size())) : std::nullopt;
+  return folders ? digest_in_index(**folders, of, key) : std::nullopt;
 }
 
 Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const Digest& digest) {
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   TRY_VOID(disk_quota_.reserve_link(*folders));
-  return link(*folders, key, fmt::format("{}{}", prefix_of(of), digest.hex()));
+  return link(*folders, of, key, digest);
 }
 
-Result<BlockFilePtr> DiskBackend::open_blocks(const std::optional<std::string>& identity, uint64_t size) {
+Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, uint64_t size) {
   BlockFile::Space space;
   space.reserve = [self = shared_from_this()](uint64_t bytes) -> Result<void> {
     const FoldersPtr folders = TRY(self->folders(Missing::create));
-    return self->disk_quota_.reserve_space(*folders, bytes, {});
+    return self->disk_quota_.reserve_space(*folders, bytes);
   };
   space.allocate_first = [self = shared_from_this()](int fd, uint64_t bytes) -> Result<void> {
     const FoldersPtr folders = TRY(self->folders(Missing::create));
     return self->disk_quota_.reserve(*folders, fd, bytes, Eviction::allowed, {});
   };
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  if (!identity) {
+  if (identity.empty()) {
     const int fd = ::openat(folders->making->number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) return failure(io_error(top_));
-    return BlockFile::open(std::make_shared<Descriptor>(fd), size, "", std::move(space));
+    return BlockFile::open(std::make_shared<Descriptor>(fd), size, identity, std::move(space));
   }
-  const std::string path = blocks_file(sha256(*identity));
+  const std::string path = blocks_file(sha256(identity));
   const int root = folders->root->number();
   ::mkdirat(root, kBlocksFolder, 0700);  // a failure shows when the file is created
   for (int attempt = 0;; ++attempt) {
     const int fd = ::openat(root, path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return failure(io_error(top_));
     auto file = std::make_shared<Descriptor>(fd);
-    const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-    ::futimens(fd, times);  // of last use, for eviction
-    auto blocks = BlockFile::open(file, size, *identity, space);
+    record_use(fd);
+    auto blocks = BlockFile::open(file, size, identity, space);
     if (blocks || blocks.error().code != Code::not_found || attempt == kMaxAttempts) return blocks;
     std::ignore = BlockFile::evict(*folders->root, path, fd, BlockFile::Held::remove);
   }
 }
 
 // The bytes are on the disk already (BlockFile::flush).
-Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
-                                               const BlobName& name, const Digest& digest, BlockSums sums) {
-  if (!identity) return failure(Code::unsupported, "the server does not identify the version of the file");
+Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
+                                               BlockSums sums) {
+  if (blocks->identity().empty())
+    return failure(Code::unsupported, "the server does not identify the version of the file");
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   const auto move = [&](const std::string& to) {
-    return blocks->publish_as(*folders->root, blocks_file(sha256(*identity)), *folders->blobs, to);
+    return blocks->publish_as(*folders->root, blocks_file(sha256(blocks->identity())), *folders->blobs, to);
   };
   return publish(*folders, name, blocks->descriptor(), digest, std::move(sums), move);
 }
@@ -265,40 +270,33 @@ Result<std::optional<Digest>> DiskBackend::copy_list(const Digest& blob, uint64_
 
 Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
                                            const std::stop_token& stop) {
+  const std::string file_name = fmt::format("{}.{}", name.text, suffix_);
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    auto acquired = TRY(try_acquire(name, size, stop));
-    if (acquired) return std::move(*acquired);
+    const FoldersPtr folders = TRY(this->folders(Missing::create));
+    if (auto handle = find_in(*folders, name, size)) return AcquireResult{.cached = std::move(handle)};
+    const Descriptor& making = *folders->making;
+    const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return failure(io_error(top_));
+    auto file = std::make_shared<Descriptor>(fd);
+    const bool locked = try_lock(fd);
+    if (!locked && errno != EWOULDBLOCK) return failure(io_error(top_));
+    struct stat status {};
+    if (::fstat(fd, &status) != 0) return failure(io_error(top_));
+    const auto current_size = static_cast<uint64_t>(status.st_size);
+    if (!locked) return AcquireResult{.other_range = std::make_shared<FileRange>(std::move(file), current_size)};
+    if (!is_same_file(making, file_name, fd)) continue;  // its writer renamed or removed it before the lock
+    if (current_size > 0) {                              // its writer is dead
+      ::unlinkat(making.number(), file_name.c_str(), 0);
+      continue;
+    }
+    auto partial =
+        std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, size, std::move(file), file_name, stop);
+    // The previous holder of the lock may have published it.
+    if (auto handle = find_in(*folders, name, size)) return AcquireResult{.cached = std::move(handle)};
+    return AcquireResult{.partial = std::move(partial)};
   }
   return failure(Code::resource, fmt::format("{}: other processes keep changing the cache; gave up after {} attempts",
                                              top_, kMaxAttempts));
-}
-
-// Nothing when another process interfered.
-Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& name, std::optional<uint64_t> size,
-                                                              const std::stop_token& stop) {
-  const FoldersPtr folders = TRY(this->folders(Missing::create));
-  if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
-  const Descriptor& making = *folders->making;
-  const std::string file_name = fmt::format("{}.{}", name.text, suffix_);
-  const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return failure(io_error(top_));
-  auto file = std::make_shared<Descriptor>(fd);
-  const bool locked = try_lock(fd);
-  if (!locked && errno != EWOULDBLOCK) return failure(io_error(top_));
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return failure(io_error(top_));
-  const auto current_size = static_cast<uint64_t>(status.st_size);
-  if (!locked) return AcquireResult{{}, nullptr, std::make_shared<FileRange>(std::move(file), current_size)};
-  if (!is_same_file(making, file_name, fd)) return std::nullopt;
-  if (current_size > 0) {
-    ::unlinkat(making.number(), file_name.c_str(), 0);
-    return std::nullopt;
-  }
-  auto partial =
-      std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, size, std::move(file), file_name, stop);
-  // The previous holder of the lock may have published it.
-  if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
-  return AcquireResult{{}, std::move(partial), nullptr};
 }
 
 // The published file is opened for reading only: fs-verity needs a file that nothing has open for writing.
@@ -308,7 +306,7 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
   if (::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
     return failure(io_error(top_));
   // The link first: a dead link is harmless, an unreachable blob is not.
-  if (!name.key.empty()) TRY_VOID(link(folders, name.key, digest.hex()));
+  if (!name.key.empty()) TRY_VOID(link(folders, DigestOf::cached, name.key, digest));
   // Another process may have removed the directory, and may be writing the same blob.
   if (!move(path)) {
     if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
@@ -347,25 +345,16 @@ FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, ino_t inode, uint6
   if (recheck_ == Recheck::off) return std::make_shared<FileRange>(std::move(file), size);
   const std::scoped_lock lock(mutex_);
   if (checks_.size() >= kMaxChecks) checks_.clear();
-  auto& check = checks_[check_key(digest, inode)];
-  if (check == nullptr || sums) {
-    const std::weak_ptr<DiskBackend> weak = weak_from_this();
-    RecheckedFile::Hooks hooks;
-    hooks.load = [weak, digest, size]() -> std::optional<BlockSums> {
-      const auto self = weak.lock();
-      const auto folders = self && size > BlockSums::kWorthAFile ? self->folders(Missing::fail) : Result<FoldersPtr>();
-      return folders && *folders ? read_sums(**folders, digest, size) : std::nullopt;
-    };
-    hooks.save = [weak, digest](const BlockSums& computed) {
-      if (const auto self = weak.lock()) self->save_sums(digest, computed);
-    };
-    hooks.report_damage = [weak, digest, inode](const std::string& what) {
-      if (const auto self = weak.lock()) self->remove_damaged(digest, inode, what);
-    };
-    hooks.stop = stop_.get_token();
-    check = std::make_shared<RecheckedFile>(digest, size, recheck_, std::move(hooks), std::move(sums));
-  }
+  auto& check = checks_[{digest, inode}];
+  if (check == nullptr || sums)
+    check = std::make_shared<RecheckedFile>(shared_from_this(), digest, inode, size, std::move(sums));
   return std::make_shared<FileRange>(std::move(file), size, check);
+}
+
+std::optional<BlockSums> DiskBackend::saved_sums(const Digest& digest, uint64_t size) {
+  if (size <= BlockSums::kWorthAFile) return std::nullopt;
+  const auto folders = this->folders(Missing::fail);
+  return folders ? read_sums(**folders, digest, size) : std::nullopt;
 }
 
 // After publication, since checksums without a blob are removed.
@@ -388,8 +377,8 @@ void DiskBackend::remove_damaged(const Digest& digest, ino_t inode, const std::s
   const Error error = io_error("cannot be removed");
   {
     const std::scoped_lock lock(mutex_);
-    if (!removed && !damaged_.insert(digest.hex()).second) return;
-    checks_.erase(check_key(digest, inode));
+    if (!removed && !damaged_.insert(digest).second) return;
+    checks_.erase({digest, inode});
   }
   drop_deleted();
   if (log_) log_(fmt::format("cached blob {}: {}; {}", digest.hex(), what, removed ? "removed" : error.message));

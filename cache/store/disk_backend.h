@@ -8,13 +8,14 @@
 #include <sys/stat.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
 #include "base/os/descriptor.h"
 #include "base/os/fs_verity.h"
@@ -37,9 +38,9 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
                                 const std::stop_token& stop) override;
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
-  Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) override;
-  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
-                                    const BlobName& name, const Digest& digest, BlockSums sums) override;
+  Result<BlockFilePtr> open_blocks(const std::string& identity, uint64_t size) override;
+  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
+                                    BlockSums sums) override;
   void remove_blocks(const std::string& identity, BlockFile::Held held) override;
   std::unique_ptr<ListWriter> start_list(uint64_t size) override;
   Result<std::optional<Digest>> copy_list(const Digest& blob, uint64_t size,
@@ -57,18 +58,22 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   DiskQuota& disk_quota() { return disk_quota_; }
 
+  Recheck recheck() const { return recheck_; }
+  std::stop_token stop_token() const { return stop_.get_token(); }
+  /// The saved checksums of a blob of `size` bytes; nothing if there are none.
+  std::optional<BlockSums> saved_sums(const Digest& digest, uint64_t size);
+  void save_sums(const Digest& digest, const BlockSums& sums);
+  /// Removes a blob whose file is damaged, and logs `what` is wrong with it.
+  void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
+
  private:
   Result<FoldersPtr> folders(Missing missing);
   void keep_open(const BlobName& name, const BlobHandle& blob);
   void drop_deleted();
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
-  Result<std::optional<AcquireResult>> try_acquire(const BlobName& name, std::optional<uint64_t> size,
-                                                   const std::stop_token& stop);
 
   FileRangePtr with_recheck(SharedDescriptor file, ino_t inode, uint64_t size, const Digest& digest,
                             std::optional<BlockSums> sums = {});
-  void save_sums(const Digest& digest, const BlockSums& sums);
-  void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
 
   std::string top_;
   DiskQuota disk_quota_;
@@ -83,8 +88,9 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   std::mutex mutex_;  // guards the rest; it is not held while disk_quota_ is used
   OpenBlobs open_blobs_;
-  std::unordered_map<std::string, std::shared_ptr<RecheckedFile>> checks_;  // of blobs that were opened, by check_key()
-  std::set<std::string> damaged_;  // damaged blobs that could not be removed, and were reported
+  // Of blobs that were opened, by digest and inode: a blob that was removed and produced again is another file.
+  std::map<std::pair<Digest, ino_t>, std::shared_ptr<RecheckedFile>> checks_;
+  std::set<Digest> damaged_;  // damaged blobs that could not be removed, and were reported
 };
 
 }  // namespace weightfs::store

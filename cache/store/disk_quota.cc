@@ -56,7 +56,7 @@ GcResult evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
     const bool is_part = a.kind == ItemKind::part;
     return is_part != (b.kind == ItemKind::part) ? is_part : is_older(a.last_used, b.last_used);
   });
-  std::set<std::string> gone;
+  std::set<Digest> gone;
   for (Item& item : candidates) {
     const auto freed = evicted.bytes < needed && !item.pinned ? remove_item(folders, item) : std::nullopt;
     if (!freed) {
@@ -64,7 +64,7 @@ GcResult evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
       continue;
     }
     evicted.add(item.kind, *freed);
-    if (item.kind == ItemKind::blob) gone.insert(item.digest.hex());
+    if (item.kind == ItemKind::blob) gone.insert(item.digest);
   }
   if (!gone.empty()) unlink_dead_links(folders, gone);
   inventory.on_disk -= std::min(inventory.on_disk, evicted.bytes);
@@ -160,19 +160,29 @@ Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t size, E
   return tl::unexpected(error);
 }
 
-Result<void> DiskQuota::reserve_space(const Folders& folders, uint64_t bytes, const std::stop_token& stop) {
+Result<void> DiskQuota::reserve_space(const Folders& folders, uint64_t bytes) {
   if (allocated(bytes) > quota_)
     return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota_)));
-  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
+  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, {}));
   return record(folders, ledger, allocated(bytes), Eviction::allowed);
 }
 
-// Records `needed` more bytes; evicts others for them.
+// Records `needed` more bytes; evicts others for them. Evicts some more, because scanning all files is expensive.
 Result<void> DiskQuota::record(const Folders& folders, const QuotaLedger& ledger, uint64_t needed, Eviction eviction) {
-  const auto recorded = ledger.read();
-  const bool fits = recorded && *recorded <= quota_ && needed <= quota_ - *recorded;
-  const uint64_t used = fits ? *recorded : TRY(evict_for(folders, needed, eviction));
-  ledger.write(used + needed);
+  if (const auto used = ledger.read(); used && fits(*used, needed)) {
+    ledger.write(*used + needed);
+    return {};
+  }
+  sweep(folders);
+  Inventory inventory = TRY(scan_inventory(folders));
+  if (!fits(counted_bytes(inventory), needed)) {
+    if (eviction == Eviction::forbidden)
+      return failure(Code::resource, "cache full; the size of the download is unknown, so nothing was evicted");
+    evict(folders, inventory, counted_bytes(inventory) + needed - quota_ + quota_ / 32);
+    on_evict_();
+  }
+  if (!fits(counted_bytes(inventory), needed)) return tl::unexpected(quota_exceeded(inventory, quota_, needed));
+  ledger.write(counted_bytes(inventory) + needed);
   return {};
 }
 
@@ -185,7 +195,7 @@ Result<void> DiskQuota::reserve_link(const Folders& folders) {
 bool DiskQuota::try_reserve(const Folders& folders, uint64_t size) {
   const auto ledger = QuotaLedger::lock(folders, {});
   const auto used = ledger ? ledger->read() : std::nullopt;
-  if (!used || *used > quota_ || allocated(size) > quota_ - *used) return false;
+  if (!used || !fits(*used, allocated(size))) return false;
   ledger->write(*used + allocated(size));
   return true;
 }
@@ -205,21 +215,6 @@ bool DiskQuota::make_room(const Folders& folders, const QuotaLedger& ledger, uin
   on_evict_();
   ledger.write(counted_bytes(*inventory) + reserved);
   return evicted.bytes > 0;
-}
-
-// Evicts for `needed` more bytes; returns the bytes in use. Evicts some more, because scanning all files is expensive.
-Result<uint64_t> DiskQuota::evict_for(const Folders& folders, uint64_t needed, Eviction eviction) {
-  sweep(folders);
-  Inventory inventory = TRY(scan_inventory(folders));
-  const auto fits = [&] { return counted_bytes(inventory) <= quota_ && needed <= quota_ - counted_bytes(inventory); };
-  if (!fits() && eviction == Eviction::forbidden)
-    return failure(Code::resource, "cache full; the size of the download is unknown, so nothing was evicted");
-  if (!fits()) {
-    evict(folders, inventory, counted_bytes(inventory) + needed - quota_ + quota_ / 32);
-    on_evict_();
-  }
-  if (!fits()) return tl::unexpected(quota_exceeded(inventory, quota_, needed));
-  return counted_bytes(inventory);
 }
 
 }  // namespace weightfs

@@ -9,12 +9,15 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/os/confined_directory.h"
 #include "base/os/descriptor.h"
 
 namespace weightfs {
 namespace {
 
 using namespace store;
+
+constexpr time_t kMinDeadLinkAge = 60;
 
 // A file in the store.
 struct Found {
@@ -53,6 +56,16 @@ std::optional<Item> blocks_item(const Folders& folders, const std::string& name,
     item.source.clear();
   }
   return item;
+}
+
+// Calls `each` for every entry of the directory `name` in `folder` except `.` and `..`; never if it is missing or a
+// symbolic link.
+template <class Each>
+void for_each_in(const Descriptor& folder, const std::string& name, const Each& each) {
+  const Descriptor opened(::openat(folder.number(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  const auto entries = opened ? entries_of(opened) : std::vector<DirectoryEntry>{};
+  if (!entries) return;
+  for (const DirectoryEntry& entry : *entries) each(entry.name);
 }
 
 // Calls `each` with the name and status of every file in the directory `name` in `folder`.
@@ -100,12 +113,27 @@ GcResult sweep(const Folders& folders, time_t kept_since) {
   return swept;
 }
 
+// Writers create the link before the blob: it may be dead for a moment, or the blob may just be produced again.
+uint64_t unlink_dead_links(const Folders& folders, const std::set<Digest>& gone) {
+  const Descriptor& index = *folders.index;
+  const time_t old = ::time(nullptr) - kMinDeadLinkAge;
+  uint64_t unlinked = 0;
+  for_each_in(index, ".", [&](const std::string& link) {
+    struct stat status {};
+    const auto digest = digest_of_hex(link_target(index, link).value_or(""));
+    if (!digest || ::fstatat(index.number(), link.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+    if ((gone.contains(*digest) || status.st_mtim.tv_sec < old) && !has_blob(folders, *digest))
+      unlinked += ::unlinkat(index.number(), link.c_str(), 0) == 0;
+  });
+  return unlinked;
+}
+
 // In the order in which a download moves, so that a blob published meanwhile is not missed. It may be found twice: its
 // last place counts.
 Result<Inventory> store::scan_inventory(const Folders& folders) {
-  std::set<std::string> pinned = TRY(pins(folders));
+  std::set<Digest> pinned = TRY(pins(folders));
   std::unordered_map<ino_t, Found> files;
-  std::map<std::string, uint64_t> beside_blobs;  // disk space of checksums and lists, by digest in hex
+  std::map<Digest, uint64_t> beside_blobs;  // disk space of checksums and lists
   for_each_file(*folders.root, kBlocksFolder, [&](const std::string& name, const struct stat& file) {
     files[file.st_ino] = {on_disk(file), false, blocks_item(folders, name, file)};
   });
@@ -122,7 +150,7 @@ Result<Inventory> store::scan_inventory(const Folders& folders) {
   for (const char* const folder : {kSumsFolder, kListsFolder})
     for_each_file(*folders.root, folder, [&](const std::string& name, const struct stat& file) {
       files[file.st_ino] = {on_disk(file)};
-      beside_blobs[name] += on_disk(file);
+      if (const auto blob = digest_of_name(name)) beside_blobs[*blob] += on_disk(file);
     });
   Inventory inventory;
   for (auto& [inode, file] : files) {
@@ -131,14 +159,11 @@ Result<Inventory> store::scan_inventory(const Folders& folders) {
     if (!file.item) continue;
     Item& item = inventory.items.emplace_back(std::move(*file.item));
     if (item.kind != ItemKind::blob) continue;
-    const std::string hex = item.digest.hex();
-    item.pinned = pinned.erase(hex) > 0;
-    if (const auto beside = beside_blobs.find(hex); beside != beside_blobs.end()) item.on_disk += beside->second;
+    item.pinned = pinned.erase(item.digest) > 0;
+    item.on_disk += beside_blobs[item.digest];
   }
-  for (const std::string& hex : pinned) {
-    const Digest digest = *digest_of_name(hex);
+  for (const Digest& digest : pinned)
     inventory.items.push_back({.kind = ItemKind::absent, .digest = digest, .name = digest, .pinned = true});
-  }
   return inventory;
 }
 

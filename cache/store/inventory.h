@@ -3,6 +3,7 @@
 
 #include <ctime>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,10 @@ inline constexpr time_t kMaxPartAge = 7 * 24 * 3600;
 /// Removes files of killed processes: files in making/ whose lock is free, checksums and lists without a blob, and
 /// abandoned partial downloads that were last written before `kept_since`.
 GcResult sweep(const Folders& folders, time_t kept_since = ::time(nullptr) - kMaxPartAge);
+
+/// Removes the index links to blobs that are not cached: to those of `gone`, and all that are
+/// older than a minute. Returns their number.
+uint64_t unlink_dead_links(const Folders& folders, const std::set<Digest>& gone);
 
 namespace store {
 

@@ -90,13 +90,13 @@ Result<Digest> resolve_digest_prefix(const Inventory& inventory, const std::stri
   const std::string prefix = digest_prefix(text);
   if (prefix.empty())
     return failure(Code::not_found, fmt::format("{} is not a digest: 6 to 64 hex digits expected", quoted(text)));
-  std::set<std::string> matches;
+  std::set<Digest> matches;
   for (const Item& item : inventory.items)
-    if (item.digest.hex().starts_with(prefix)) matches.insert(item.digest.hex());
+    if (item.digest.hex().starts_with(prefix)) matches.insert(item.digest);
   if (matches.empty()) return failure(Code::not_found, fmt::format("{}: not in the cache", prefix));
   if (matches.size() > 1)
     return failure(Code::not_found, fmt::format("{}: {} digests have this prefix", prefix, matches.size()));
-  return *digest_of_hex(*matches.begin());
+  return *matches.begin();
 }
 
 // Null when there is no cache.
@@ -131,7 +131,7 @@ Result<VerifyResult> CacheMaintenance::verify(const VerifyProgress& report) cons
   uint64_t total = 0;
   for (const Item& item : items) total += item.size;
   VerifyResult result;
-  std::set<std::string> mismatched;
+  std::set<Digest> mismatched;
   for (const Item& item : items) {
     const std::string name = item.digest.hex();
     const auto advance = [&](uint64_t bytes) {
@@ -148,7 +148,7 @@ Result<VerifyResult> CacheMaintenance::verify(const VerifyProgress& report) cons
     } else {
       const std::string done = remove_mismatched(*folders, item.digest, file.number());
       result.mismatched.push_back(fmt::format("{}: digest mismatch: found {}; {}", name, found->hex(), done));
-      mismatched.insert(name);
+      mismatched.insert(item.digest);
     }
   }
   if (mismatched.empty()) return result;
@@ -182,13 +182,13 @@ Result<GcResult> CacheMaintenance::remove(const std::function<bool(const Digest&
   {
     const QuotaLedger ledger = TRY(QuotaLedger::lock(*folders, {}));  // so that nothing is pinned meanwhile
     const Inventory inventory = TRY(scan_inventory(*folders));
-    std::set<std::string> gone;
+    std::set<Digest> gone;
     for (const Item& item : inventory.items) {
       if (item.kind == ItemKind::absent || !selects(item.digest)) continue;
       const auto freed = try_remove(*folders, item, pinned);
       if (freed) {
         result.add(item.kind, *freed);
-        if (item.kind == ItemKind::blob) gone.insert(item.digest.hex());
+        if (item.kind == ItemKind::blob) gone.insert(item.digest);
       } else if (freed.error().code != Code::not_found) {
         result.not_removed.push_back(fmt::format("{}: {}", item.digest.hex(), freed.error().message));
       }

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cerrno>
-#include <ctime>
 #include <fstream>
 #include <memory>
 #include <string_view>
@@ -23,8 +22,6 @@ namespace weightfs {
 namespace {
 
 using namespace store;
-
-constexpr time_t kMinDeadLinkAge = 60;
 
 std::string read_boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -109,16 +106,16 @@ std::string blob_file(const Digest& digest) {
 
 std::string index_link(const std::string& key) { return sha256(key).hex(); }
 
-Result<std::set<std::string>> pins(const Folders& folders) {
+Result<std::set<Digest>> pins(const Folders& folders) {
   const auto folder = open_pins(folders);
-  if (!folder && folder.error().code == Code::not_found) return std::set<std::string>{};
+  if (!folder && folder.error().code == Code::not_found) return std::set<Digest>{};
   if (!folder) return tl::unexpected(folder.error());
   const auto entries = entries_of(**folder);
   if (!entries)
     return failure(entries.error().code, fmt::format("{}/v1/pins: {}", folders.top, entries.error().message));
-  std::set<std::string> pins;
+  std::set<Digest> pins;
   for (const DirectoryEntry& entry : *entries)
-    if (digest_of_name(entry.name)) pins.insert(entry.name);
+    if (const auto digest = digest_of_name(entry.name)) pins.insert(*digest);
   return pins;
 }
 
@@ -199,29 +196,6 @@ void write_sums(const Folders& folders, const Digest& digest, const BlockSums& s
   if (!write_fully(file.number(), 0, std::as_bytes(std::span(text)))) ::unlinkat(root, path.c_str(), 0);
 }
 
-// Writers create the link before the blob: it may be dead for a moment, or the blob may just be produced again.
-uint64_t unlink_dead_links(const Folders& folders, const std::set<std::string>& gone) {
-  const Descriptor& index = *folders.index;
-  const time_t old = ::time(nullptr) - kMinDeadLinkAge;
-  uint64_t unlinked = 0;
-  for_each_in(index, ".", [&](const std::string& link) {
-    struct stat status {};
-    const auto digest = digest_in_link(index, link);
-    if (!digest || ::fstatat(index.number(), link.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
-    if ((gone.contains(digest->hex()) || status.st_mtim.tv_sec < old) && !has_blob(folders, *digest))
-      unlinked += ::unlinkat(index.number(), link.c_str(), 0) == 0;
-  });
-  return unlinked;
-}
-
-void for_each_in(const Descriptor& folder, const std::string& name,
-                 const std::function<void(const std::string&)>& each) {
-  const Descriptor opened(::openat(folder.number(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  const auto entries = opened ? entries_of(opened) : std::vector<DirectoryEntry>{};
-  if (!entries) return;
-  for (const DirectoryEntry& entry : *entries) each(entry.name);
-}
-
 bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
 void unlock(int fd) { ::flock(fd, LOCK_UN); }
@@ -249,11 +223,6 @@ std::optional<std::string> link_target(const Descriptor& folder, const std::stri
   std::array<char, 128> text{};
   const ssize_t got = ::readlinkat(folder.number(), name.c_str(), text.data(), text.size());
   return got < 0 ? std::nullopt : std::optional(std::string(text.data(), static_cast<size_t>(got)));
-}
-
-std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name) {
-  const auto target = link_target(folder, name);
-  return target ? digest_of_hex(*target) : std::nullopt;
 }
 
 }  // namespace weightfs

@@ -11,6 +11,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
+#include "cache/store/disk_backend.h"
 #include "cache/store/file_range.h"
 
 namespace weightfs::store {
@@ -30,9 +31,14 @@ tl::unexpected<Error> not_compared() { return failure(Code::unsupported, "not al
 
 }  // namespace
 
-RecheckedFile::RecheckedFile(const Digest& digest, uint64_t size, Recheck policy, Hooks hooks,
-                             std::optional<BlockSums> sums)
-    : digest_(digest), size_(size), policy_(policy), hooks_(std::move(hooks)) {
+RecheckedFile::RecheckedFile(const std::shared_ptr<DiskBackend>& backend, const Digest& digest, ino_t inode,
+                             uint64_t size, std::optional<BlockSums> sums)
+    : backend_(backend),
+      digest_(digest),
+      inode_(inode),
+      size_(size),
+      policy_(backend->recheck()),
+      stop_(backend->stop_token()) {
   if (!sums || sums->size() != size) return;
   sums_ = std::move(*sums);
   checked_ = BlockSet(sums_.blocks());
@@ -52,7 +58,7 @@ Result<void> RecheckedFile::read(int fd, uint64_t offset, std::span<std::byte> o
 
 // Reads what is in the page cache only, and not for long: an open(2) waits for it.
 Result<void> RecheckedFile::check_all(int fd) {
-  const bool is_prompt = policy_ == Recheck::full || size_ <= BlockSums::kWorthAFile || prepared_ || hooks_.load();
+  const bool is_prompt = policy_ == Recheck::full || size_ <= BlockSums::kWorthAFile || prepared_ || saved_sums();
   if (!is_prompt) return not_compared();
   if (size_ > 0 && !prepared_.load(std::memory_order_acquire)) TRY_VOID(prepare(fd));
   const auto end = std::chrono::steady_clock::now() + kMaxCheckTime;
@@ -62,11 +68,18 @@ Result<void> RecheckedFile::check_all(int fd) {
     const uint64_t begin = block * BlockSums::kBlock;
     const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min(size_ - begin, BlockSums::kBlock)));
     if (std::chrono::steady_clock::now() > end || !read_cached_pages(fd, begin, bytes)) return not_compared();
-    if (is_cancelled() || hooks_.stop.stop_requested()) return failure(Code::resource, "cancelled");
+    if (is_stopped()) return failure(Code::resource, "cancelled");
     TRY_VOID(compare(block, bytes));
   }
   return {};
 }
+
+std::optional<BlockSums> RecheckedFile::saved_sums() const {
+  const auto backend = backend_.lock();
+  return backend ? backend->saved_sums(digest_, size_) : std::nullopt;
+}
+
+bool RecheckedFile::is_stopped() const { return is_cancelled() || stop_.stop_requested(); }
 
 // The kernel does not return a damaged block of a file with fs-verity, nor one that the disk cannot read.
 Result<void> RecheckedFile::read_stored(int fd, uint64_t offset, std::span<std::byte> out) {
@@ -104,12 +117,12 @@ Result<void> RecheckedFile::prepare(int fd) {
   while (!lock.try_lock_for(kCancelCheck))
     if (is_cancelled()) return failure(Code::resource, "cancelled while a cached blob was verified");
   if (prepared_) return {};
-  std::optional<BlockSums> saved = hooks_.load();
+  std::optional<BlockSums> saved = saved_sums();
   const bool verify = policy_ == Recheck::full || !saved;
   BlockSums sums = verify ? TRY(verify_all(fd)) : std::move(*saved);
-  if (!saved) hooks_.save(sums);
+  if (const auto backend = backend_.lock(); backend && !saved) backend->save_sums(digest_, sums);
   checked_ = BlockSet(sums.blocks());
-  for (size_t block = 0; verify && block < sums.blocks(); ++block) checked_.add(block);
+  if (verify) checked_.add({0, sums.blocks()});
   sums_ = std::move(sums);
   prepared_.store(true, std::memory_order_release);
   return {};
@@ -120,8 +133,7 @@ Result<BlockSums> RecheckedFile::verify_all(int fd) {
   Sha256 hash;
   BlockSums sums;
   while (sums.size() < size_) {
-    if (is_cancelled() || hooks_.stop.stop_requested())
-      return failure(Code::resource, "cancelled while a cached blob was verified");
+    if (is_stopped()) return failure(Code::resource, "cancelled while a cached blob was verified");
     const auto part =
         std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(kBufferSize, size_ - sums.size())));
     TRY_VOID(read_stored(fd, sums.size(), part));
@@ -134,7 +146,7 @@ Result<BlockSums> RecheckedFile::verify_all(int fd) {
 }
 
 Error RecheckedFile::damage(const std::string& what) {
-  hooks_.report_damage(what);
+  if (const auto backend = backend_.lock()) backend->remove_damaged(digest_, inode_, what);
   return {Code::io, fmt::format("cached blob {}: {}", digest_.hex(), what)};
 }
 

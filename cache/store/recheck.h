@@ -1,9 +1,10 @@
 // Compares reads of a cached blob with the verified checksums.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
-#include <chrono>
-#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -17,17 +18,15 @@
 
 namespace weightfs::store {
 
+class DiskBackend;
+
 /// State per blob and process. Each block is compared once; later reads take no lock. Thread-safe.
 class RecheckedFile {
  public:
-  struct Hooks {
-    std::function<std::optional<BlockSums>()> load;              ///< the saved checksums; nothing if there are none
-    std::function<void(const BlockSums&)> save;                  ///< saves missing checksums
-    std::function<void(const std::string& what)> report_damage;  ///< the blob is damaged and must be removed
-    std::stop_token stop;                                        ///< ends long computations
-  };
-
-  RecheckedFile(const Digest& digest, uint64_t size, Recheck policy, Hooks hooks, std::optional<BlockSums> sums = {});
+  /// Of a blob of `backend`, which has its checksums unless they are given as `sums`, and removes the blob if it is
+  /// damaged. May outlive the backend: then damage is reported to the reader only.
+  RecheckedFile(const std::shared_ptr<DiskBackend>& backend, const Digest& digest, ino_t inode, uint64_t size,
+                std::optional<BlockSums> sums = {});
 
   /// As FileRange::read(); also fails with io when the bytes differ from the verified ones.
   Result<void> read(int fd, uint64_t offset, std::span<std::byte> out);
@@ -37,6 +36,8 @@ class RecheckedFile {
   Result<void> check_all(int fd);
 
  private:
+  std::optional<BlockSums> saved_sums() const;
+  bool is_stopped() const;
   Result<void> read_stored(int fd, uint64_t offset, std::span<std::byte> out);
   Result<void> prepare(int fd);
   Result<BlockSums> verify_all(int fd);
@@ -44,10 +45,12 @@ class RecheckedFile {
   Result<void> compare(size_t block, std::span<const std::byte> bytes);
   Error damage(const std::string& what);
 
+  const std::weak_ptr<DiskBackend> backend_;
   const Digest digest_;
+  const ino_t inode_;
   const uint64_t size_;
   const Recheck policy_;
-  const Hooks hooks_;
+  const std::stop_token stop_;          // of the backend
   std::timed_mutex mutex_;              // held during prepare()
   std::atomic<bool> prepared_ = false;  // if set, the next two are constant
   BlockSums sums_;

@@ -106,9 +106,9 @@ BlobHandle TempFileBackend::find(const BlobName& name, std::optional<uint64_t> s
 
 Result<AcquireResult> TempFileBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
                                                const std::stop_token&) {
-  if (auto handle = find(name, size)) return AcquireResult{std::move(handle), nullptr, nullptr};
+  if (auto handle = find(name, size)) return AcquireResult{.cached = std::move(handle)};
   auto partial = std::make_unique<TempPartialBlob>(shared_from_this(), TRY(create_file()), name.text);
-  return AcquireResult{{}, std::move(partial), nullptr};
+  return AcquireResult{.partial = std::move(partial)};
 }
 
 std::optional<Digest> TempFileBackend::find_digest(DigestOf, const std::string& key) {
@@ -123,15 +123,15 @@ Result<void> TempFileBackend::save_digest(DigestOf, const std::string& key, cons
   return {};
 }
 
-Result<BlockFilePtr> TempFileBackend::open_blocks(const std::optional<std::string>&, uint64_t size) {
+Result<BlockFilePtr> TempFileBackend::open_blocks(const std::string&, uint64_t size) {
   const auto file = TRY(create_file());
   BlockFile::Space space{[file](uint64_t bytes) { return file->charge(bytes); },
                          [file](int, uint64_t bytes) { return file->charge_up_to(bytes); }};
   return BlockFile::open(TempFile::descriptor(file), size, "", std::move(space));
 }
 
-Result<BlobHandle> TempFileBackend::publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>&,
-                                                   const BlobName& name, const Digest& digest, BlockSums) {
+Result<BlobHandle> TempFileBackend::publish_blocks(const BlockFilePtr& blocks, const BlobName& name,
+                                                   const Digest& digest, BlockSums) {
   if (::ftruncate(blocks->descriptor()->number(), static_cast<off_t>(blocks->size())) != 0)
     return failure(io_error("the temporary file"));
   return keep(name.text, {std::make_shared<FileRange>(blocks->descriptor(), blocks->size()), digest});

@@ -31,9 +31,9 @@ class TempFileBackend final : public BlobBackend, public std::enable_shared_from
 
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
-  Result<BlockFilePtr> open_blocks(const std::optional<std::string>& identity, uint64_t size) override;
-  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const std::optional<std::string>& identity,
-                                    const BlobName& name, const Digest& digest, BlockSums sums) override;
+  Result<BlockFilePtr> open_blocks(const std::string& identity, uint64_t size) override;
+  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
+                                    BlockSums sums) override;
 
   /// Keeps a finished blob; returns the kept one of the same digest if there is one.
   BlobHandle keep(const std::string& name, BlobHandle blob);

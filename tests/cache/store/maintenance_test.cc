@@ -447,7 +447,7 @@ TEST_F(SweepTest, LinkToExistingBlobIsKept) {
   const Digest there = add_blob(1);
   const Digest gone = add_blob(2);
   std::filesystem::remove(blob_at(gone));
-  EXPECT_EQ(unlink_dead_links(*folders(), {there.hex(), gone.hex()}), 1U);
+  EXPECT_EQ(unlink_dead_links(*folders(), {there, gone}), 1U);
   EXPECT_THAT(links(), ElementsAre(index_link("key 1")));
 }
 

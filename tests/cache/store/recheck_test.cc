@@ -5,11 +5,13 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "cache/blob_store.h"
 #include "cache/maintenance.h"
+#include "cache/store/disk_backend.h"
 #include "tests/cache/store_fixture.h"
 
 namespace weightfs::test::recheck_test {
@@ -162,22 +164,24 @@ std::string whole_file(const Source& blob) {
 }
 
 // As a disk, or fs-verity, reports a damaged block: page 0 of a process cannot be read (proc(5)).
-TEST(RecheckedFileTest, BlobThatCannotBeReadIsReportedAsDamaged) {
+TEST_F(RecheckTest, BlobThatCannotBeReadIsReportedAsDamaged) {
   const Descriptor unreadable(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(unreadable);
-  constexpr size_t kSize = 1000;
+  constexpr size_t kSize = 200'000;
   for (const Recheck policy : {Recheck::read, Recheck::full}) {
-    std::string reported;
-    RecheckedFile::Hooks hooks;
-    hooks.load = [] { return std::nullopt; };
-    hooks.save = [](const BlockSums&) {};
-    hooks.report_damage = [&](const std::string& what) { reported += what; };
-    RecheckedFile file(sha256("x"), kSize, policy, hooks);
+    keep(kSize);
+    log.clear();
+    const auto backend = std::make_shared<DiskBackend>(directory, std::nullopt, policy,
+                                                       [this](const std::string& line) { log.push_back(line); });
+    struct stat status {};
+    ASSERT_EQ(::stat(blob_at().c_str(), &status), 0);
+    RecheckedFile file(backend, sha256(bytes), status.st_ino, kSize);
     std::string out(kSize, '?');
     const auto read = file.read(unreadable.number(), 0, std::as_writable_bytes(std::span(out)));
     ASSERT_FALSE(read);
     EXPECT_EQ(read.error().code, Code::io);
-    EXPECT_EQ(reported, "cannot read a cached blob: Input/output error");
+    EXPECT_THAT(log, ElementsAre("cached blob " + sha256(bytes).hex() +
+                                 ": cannot read a cached blob: Input/output error; removed"));
   }
 }
 
