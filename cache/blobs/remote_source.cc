@@ -323,6 +323,7 @@ void RemoteSource::release_space(const BlockFilePtr& file) const {
   }
   file->free_absent_blocks({from, file->block_count()});
   file->release();
+  if (kept.empty()) file->release_unused_space();
 }
 
 // Reserves the space for all blocks, and prevents their eviction.
@@ -330,6 +331,7 @@ Result<void> RemoteSource::hold_space() const {
   for (int attempts = 0;; ++attempts) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) return {};
+    const std::scoped_lock lock(mutex_);
     auto held = file->hold();
     if (held || held.error().code != Code::not_found || attempts == kMaxAttempts) return held;
   }
@@ -592,6 +594,8 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
   }
   if (transfer.is_abandoned) result = {};
   transfer.result = std::move(result);
+  const auto is_writing = [&](const TransferPtr& other) { return !other->result && other->file == transfer.file; };
+  if (std::none_of(transfers_.begin(), transfers_.end(), is_writing)) transfer.file->release_unused_space();
   changed_.notify_all();
 }
 
@@ -654,6 +658,7 @@ void RemoteSource::extend(Transfer& transfer) const {
     transfer.claims.push_back(std::move(claim));
   }
   transfer.blocks = {0, file->block_count()};
+  transfer.written = 0;
 }
 
 }  // namespace weightfs::blobs

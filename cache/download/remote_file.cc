@@ -122,6 +122,7 @@ class RemoteFile::Get {
 
   uint64_t at() const { return at_; }
   uint64_t received() const { return received_; }
+  bool is_whole() const { return is_whole_; }
   // Nothing more to request: the range is complete, or the file ends, or the sink needs no more.
   bool is_complete() const { return is_whole_ || at_ == range_.to || at_ == total_; }
 
@@ -384,8 +385,10 @@ Outcome RemoteFile::fetch_from(size_t origin, ByteRange& range, uint64_t& passed
     Get get(*this, origin, range, passed, sink);
     Outcome outcome = get.perform(stop);
     if (outcome.next == Next::stop || (outcome.next == Next::done && get.is_complete())) return outcome;
+    // The sink may need more of a whole file than the range.
+    if (get.is_whole()) range.to = std::max(range.to, size_.value_or(range.to));
+    if (get.is_whole()) passed = std::max(passed, get.at());
     range.from = std::clamp(get.at(), range.from, range.to);
-    passed = std::max(passed, get.at());
     if (outcome.next == Next::done)  // a shorter answer is legal (RFC 9110, 15.3.7), but bytes must come
       outcome = {Next::retry_now, {Code::network, fmt::format("{}: sends less than requested", printable())}};
     // Delays included: one byte per request must not count as progress.
@@ -444,7 +447,7 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
   const Origin at = state(origin).origin;
   std::optional<Outcome> outcome;
   FileVersion version;
-  uint64_t expected = 0;  // bytes of the head
+  std::optional<uint64_t> expected;  // bytes of the head
   http::Request request = request_to(at);
   request.headers.push_back(fmt::format("Range: bytes=0-{}", kHead - 1));
   if (known && known->has_quoted_etag()) request.headers.push_back("If-None-Match: " + known->etag);
@@ -458,11 +461,13 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
     const auto length = response.status == 200 ? content_length(response) : std::nullopt;
     if (response.status == 304 && known) {
       version = *known;
+      expected = 0;
     } else if ((response.status == 200 || response.status == 206) && is_part) {
       version = version_of(response, *range->total);
       expected = std::min(kHead, *range->last + 1);
     } else if (response.status == 416 && range && range->total == 0U) {
       version = version_of(response, 0);
+      expected = 0;
     } else if (length) {
       version = version_of(response, *length);
       expected = std::min(kHead, *length);
@@ -483,14 +488,14 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
   };
   std::string head;
   const auto on_body = [&](std::span<const std::byte> bytes) -> Result<void> {
-    const auto count = static_cast<size_t>(std::min<uint64_t>(bytes.size(), expected - head.size()));
+    const auto count = static_cast<size_t>(std::min<uint64_t>(bytes.size(), *expected - head.size()));
     head.append(reinterpret_cast<const char*>(bytes.data()), count);
     return count < bytes.size() ? enough() : Result<void>();
   };
   ++requests_;
   const auto done = http_->perform(request, {on_response, on_body}, stop);
   if (outcome) return *outcome;
-  if (!done && (expected == 0 || head.size() < expected)) return outcome_of(done.error());
+  if (!done && (!expected || head.size() < *expected)) return outcome_of(done.error());
   version_ = version;
   size_ = version.size;
   head_ = std::move(head);

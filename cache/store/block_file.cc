@@ -208,6 +208,10 @@ void BlockFile::free_absent_blocks(Blocks within) {
   }
 }
 
+void BlockFile::release_unused_space() {
+  if (!is_held_ && space_.release_unused) space_.release_unused();
+}
+
 Result<void> BlockFile::reserve(Blocks blocks) {
   return is_held_ ? Result<void>() : space_.reserve((blocks.last - blocks.first) * kBlock);
 }

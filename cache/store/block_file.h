@@ -41,6 +41,7 @@ class BlockFile {
   struct Space {
     std::function<Result<void>(uint64_t bytes)> reserve;                 ///< for `bytes` more; may evict this file
     std::function<Result<void>(int fd, uint64_t bytes)> allocate_first;  ///< for the first `bytes` of the file
+    std::function<void()> release_unused = {};  ///< ends reservations of bytes that were not written; may be null
   };
 
   /// The file open as `file`, readable and writable, of a remote file of `size` bytes. An empty file becomes one
@@ -104,6 +105,8 @@ class BlockFile {
 
   /// Reserves disk space for these blocks.
   Result<void> reserve(Blocks blocks);
+  /// Ends the reservations, except of a held file. No claim of this object may exist.
+  void release_unused_space();
 
   /// The right to write blocks: no other process or thread has it at the same time. Ends with the object, and with the
   /// process.

@@ -26,6 +26,7 @@ namespace {
 using fetch_fixture::quick_retries;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
@@ -489,6 +490,76 @@ TEST_F(RemoteSourceTest, MissingFileIsNotFound) {
   const auto source = open(cache);
   ASSERT_FALSE(source);
   EXPECT_EQ(source.error().code, Code::not_found);
+}
+
+TEST_F(RemoteSourceTest, EmptyFileMayHaveABodyWithItsError) {
+  handler = [&](const SeenRequest&, Wire& wire) {
+    wire.send(answer("416 Range Not Satisfiable", "<html>416</html>", {"ETag: \"a\"", "Content-Range: bytes */0"}));
+  };
+  const auto cache = store();
+  const auto source = open(cache);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ((*source)->size(), 0u);
+  EXPECT_EQ(server->requests().size(), 1u);
+}
+
+// Each connection is cut after three blocks.
+TEST_F(RemoteSourceTest, FailedTransfersReleaseTheirSpaceInTemporaryFiles) {
+  std::atomic<bool> is_cut = true;
+  handler = [&](const SeenRequest&, Wire& wire) {
+    wire.send(fmt::format("HTTP/1.1 200 OK\r\nETag: {}\r\nContent-Length: {}\r\n\r\n", etag, all.size()));
+    wire.send(is_cut ? all.substr(0, 48 * kKiB) : all);
+    if (is_cut) wire.close();
+  };
+  StoreOptions options;
+  options.quota = 3 * all.size();
+  options.fetching.options = quick_retries();
+  options.fetching.options.retries = 0;
+  options.fetching.http = std::make_shared<http::Client>(http::Options());
+  const auto cache = blob_store(std::move(options));
+  const SourcePtr source = open(cache).value();
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(read(*source, kMiB, 100), Not(HasSubstr("limited")));
+  is_cut = false;
+  EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
+}
+
+// After a range that was cut, the server sends the whole file, which a reader of earlier bytes waits for.
+TEST_F(RemoteSourceTest, RangeThatContinuesAsAStreamServesEarlierBlocks) {
+  std::atomic<int> count = 0;
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    const int number = count++;
+    if (number == 0) return serve(request, wire);
+    const auto range = number == 1 ? request.range() : std::nullopt;
+    if (range) {
+      wire.send(answer("206 Partial Content", "",
+                       {"ETag: " + etag, fmt::format("Content-Length: {}", range->second - range->first),
+                        fmt::format("Content-Range: bytes {}-{}/{}", range->first, range->second - 1, all.size())}));
+      wire.send(std::string_view(all).substr(range->first, 300'000));
+      return wire.close();
+    }
+    wire.send(fmt::format("HTTP/1.1 200 OK\r\nETag: {}\r\nContent-Length: {}\r\n\r\n", etag, all.size()) + all);
+  };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, 5 * kMiB, kMiB)), describe(all.substr(5 * kMiB, kMiB)));
+  EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
+  EXPECT_EQ(count, 3) << "the stream has all bytes";
+}
+
+// A stream that is cut continues from its last byte, also behind the range for which it was requested.
+TEST_F(RemoteSourceTest, InterruptedStreamIsResumedToItsEnd) {
+  std::atomic<int> count = 0;
+  handler = [&](const SeenRequest&, Wire& wire) {
+    const bool is_cut = ++count < 4;
+    wire.send(fmt::format("HTTP/1.1 200 OK\r\nETag: {}\r\nContent-Length: {}\r\n\r\n", etag, all.size()));
+    wire.send(is_cut ? all.substr(0, static_cast<size_t>(count) * 2 * kMiB) : all);
+    if (is_cut) wire.close();
+  };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, 0, 100)), describe(all.substr(0, 100)));
+  EXPECT_EQ(describe(read_ahead(*source, {0, all.size()})), describe(all));
+  EXPECT_EQ(count, 4);
 }
 
 TEST_F(RemoteSourceTest, EmptyFileHasNoBytes) {
