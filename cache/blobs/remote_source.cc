@@ -586,7 +586,8 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
   max_ahead_ = std::min(ReadAhead::kMaxWindow, max_ahead_ + BlockFile::kBlock);
   // The server may limit connections: try again over one, unless the others receive nothing either.
   const auto is_receiving = [&](const TransferPtr& other) {
-    return other.get() != &transfer && !other->result && Clock::now() - other->last_data < kStalledAfter;
+    return other.get() != &transfer && !other->result && other->has_data &&
+           Clock::now() - other->last_data < kStalledAfter;
   };
   if (!result && max_transfers_ > 1 && std::any_of(transfers_.begin(), transfers_.end(), is_receiving)) {
     if (!transfer.is_abandoned) max_transfers_ = 1;
@@ -629,6 +630,7 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     if (!kept.empty()) TRY_VOID(writer.add(from, kept));
     const std::scoped_lock lock(mutex_);
     transfer.last_data = last_data_ = Clock::now();
+    transfer.has_data = true;
     return offset + bytes.size() < end();
   };
   Result<void> fetched = remote_->fetch({begin(), end()}, sink, either.get_token());

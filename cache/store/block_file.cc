@@ -136,9 +136,11 @@ bool BlockFile::publish_as(const Descriptor& folder, const std::string& name, co
 }
 
 bool BlockFile::is_held(int fd) {
-  if (!lock_range(fd, F_WRLCK, 0, 1)) return true;
-  lock_range(fd, F_UNLCK, 0, 1);
-  return false;
+  struct flock first {};  // that would not be granted
+  first.l_type = F_WRLCK;
+  first.l_whence = SEEK_SET;
+  first.l_len = 1;
+  return ::fcntl(fd, F_OFD_GETLK, &first) == 0 && first.l_type != F_UNLCK;
 }
 
 bool BlockFile::evict(const Descriptor& folder, const std::string& name, int fd, Held held) {
