@@ -116,7 +116,9 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const bool is_part = range.from > 0 || range.to < size_;
     if (is_part && find_cached()) return {};
     if (DownloadScope::is_active() && !needs_download()) return {};
-    if (const auto ranges = TRY(this->ranges())) return is_part ? ranges->fetch(range) : verify(ranges);
+    const auto ranges = this->ranges();
+    if (ranges && *ranges != nullptr) return is_part ? (*ranges)->fetch(range) : verify(*ranges);
+    if (!ranges && !weightfs::blobs::is_local(*store_, ref_)) return tl::unexpected(ranges.error());
     if (!DownloadScope::is_active()) return Source::fetch(range);
     if (is_part || size_ == 0) return {};
     TRY_VOID(DownloadScope::charge(size_));
@@ -247,11 +249,13 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   // Unless it runs, or has failed just before: a full disk, or another process that is still writing.
   Result<void> start_verifier(const RemoteSourcePtr& ranges) const {
     const std::scoped_lock lock(mutex_);
-    if (Clock::now() < next_verification_) return {};
+    if (Clock::now() < next_verification_ || verified_ == ranges->generation()) return {};
     verifier_ = std::jthread([this, ranges](const std::stop_token& stop) {
       const CancelScope scope([&] { return stop.stop_requested(); });
-      std::ignore = exceptions_to_errors([&] { return verify(ranges); });
+      const uint64_t generation = ranges->generation();
+      const auto verified = exceptions_to_errors([&] { return verify(ranges); });
       const std::scoped_lock ending(mutex_);
+      if (verified) verified_ = generation;
       next_verification_ = Clock::now() + kVerifyAgainAfter;
     });
     next_verification_ = Clock::time_point::max();
@@ -488,6 +492,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   mutable size_t holders_ = 0;
   mutable store::FileRangePtr held_;             // set while there are holders
   mutable Clock::time_point next_verification_;  // of complete ranges; max() while it runs
+  mutable uint64_t verified_ = 0;                // their generation; a blob without a strong ETag is not published
   mutable std::jthread verifier_;                // ends before the others are destroyed
 };
 
@@ -510,12 +515,13 @@ store::BlobHandle cached_blob(StoreCore& store, const BlobRef& ref) {
 
 // The size of a blob that must be downloaded: as reported by servers, or measured.
 Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
-  download::RemoteFile remote(store.fetching().http, ref.name, origins, std::nullopt, store.fetching().options);
-  if (const auto reported = TRY(remote.query_size(store.stop_token()))) return *reported;
   const store::BlobName name = StoreCore::name_of(ref.digest, std::nullopt);
   const bool wants_size_only = SizeQuery::is_active();
   const std::string server = http::origin_of(origins.front().url);
-  if (wants_size_only && store.is_too_large_for_size(name, server)) return tl::unexpected(too_large_for_size(ref.name));
+  if (wants_size_only && store.is_too_large_for_size(name)) return tl::unexpected(too_large_for_size(ref.name));
+  download::RemoteFile remote(store.fetching().http, ref.name, origins, std::nullopt, store.fetching().options);
+  if (const auto reported = TRY(remote.query_size(store.stop_token()))) return *reported;
+  if (wants_size_only && store.has_too_large_blobs(server)) return tl::unexpected(too_large_for_size(ref.name));
   store.stats().record_miss(ref.digest);
   const DownloadPtr download = store.download(ref, std::nullopt, origins);
   for (;;) {

@@ -192,6 +192,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
   size_t done = 0;
   uint64_t absent = 0;  // the first absent block that was found
   auto last_progress = Clock::now();
+  uint64_t last_written = 0;
   const CountScope counted(target.size() > kLargeRead ? &large_reads_ : nullptr);
   for (int attempts = 0; attempts < kMaxAttempts;) {
     const auto [file, blob] = TRY(open());
@@ -213,7 +214,8 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     if (done == target.size()) return done;  // a failure to read ahead is reported by a later read
     if (!started && file->is_evicted()) continue;
     const TransferPtr transfer = TRY(started);
-    if (transfer != nullptr || has_transfers()) last_progress = Clock::now();
+    if (transfer != nullptr || has_transfers() || last_written != file->last_written()) last_progress = Clock::now();
+    last_written = file->last_written();
     if (Clock::now() - last_progress > max_wait_for_others())
       return failure(Code::io,
                      fmt::format("{}: another process is downloading it, and makes no progress", remote_->printable()));
@@ -583,11 +585,14 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
   });
   transfer.claims.clear();
   const std::scoped_lock lock(mutex_);
+  const auto is_writing = [&](const TransferPtr& other) {
+    return other.get() != &transfer && !other->result && other->file == transfer.file;
+  };
+  if (!result && std::none_of(transfers_.begin(), transfers_.end(), is_writing)) transfer.file->release_unused_space();
   max_ahead_ = std::min(ReadAhead::kMaxWindow, max_ahead_ + BlockFile::kBlock);
   // The server may limit connections: try again over one, unless the others receive nothing either.
   const auto is_receiving = [&](const TransferPtr& other) {
-    return other.get() != &transfer && !other->result && other->has_data &&
-           Clock::now() - other->last_data < kStalledAfter;
+    return other.get() != &transfer && !other->result && Clock::now() - other->last_data < kStalledAfter;
   };
   if (!result && max_transfers_ > 1 && std::any_of(transfers_.begin(), transfers_.end(), is_receiving)) {
     if (!transfer.is_abandoned) max_transfers_ = 1;
@@ -595,8 +600,6 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
   }
   if (transfer.is_abandoned) result = {};
   transfer.result = std::move(result);
-  const auto is_writing = [&](const TransferPtr& other) { return !other->result && other->file == transfer.file; };
-  if (std::none_of(transfers_.begin(), transfers_.end(), is_writing)) transfer.file->release_unused_space();
   changed_.notify_all();
 }
 
@@ -630,7 +633,6 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     if (!kept.empty()) TRY_VOID(writer.add(from, kept));
     const std::scoped_lock lock(mutex_);
     transfer.last_data = last_data_ = Clock::now();
-    transfer.has_data = true;
     return offset + bytes.size() < end();
   };
   Result<void> fetched = remote_->fetch({begin(), end()}, sink, either.get_token());

@@ -92,11 +92,10 @@ class RemoteSource final : public Source {
     std::vector<store::BlockFile::Claim> claims;
     std::optional<Result<void>> result = {};     // set when it has ended
     Clock::time_point last_data = Clock::now();  // or its start
-    bool has_data = false;
-    uint64_t written = 0;           // the end of the blocks that it wrote last
-    uint64_t wake_at = UINT64_MAX;  // the first end that a reader waits for
-    size_t readers = 0;             // that wait for it
-    bool is_abandoned = false;      // stalled while others were not, or unused: its blocks may be requested again
+    uint64_t written = 0;                        // the end of the blocks that it wrote last
+    uint64_t wake_at = UINT64_MAX;               // the first end that a reader waits for
+    size_t readers = 0;                          // that wait for it
+    bool is_abandoned = false;  // stalled while others were not, or unused: its blocks may be requested again
     std::jthread thread = {};
   };
   using TransferPtr = std::shared_ptr<Transfer>;

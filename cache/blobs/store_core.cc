@@ -249,10 +249,14 @@ std::optional<Error> StoreCore::known_failure(const store::BlobName& name) {
   return known == failures_.end() ? std::nullopt : std::optional(known->second);
 }
 
-bool StoreCore::is_too_large_for_size(const store::BlobName& name, const std::string& server) {
+bool StoreCore::is_too_large_for_size(const store::BlobName& name) {
   const std::scoped_lock lock(mutex_);
-  const auto is_from_server = [&](const auto& each) { return each.second == server; };
-  return unsized_.contains(name.text) || std::ranges::count_if(unsized_, is_from_server) >= kMaxUnsized;
+  return unsized_.contains(name.text);
+}
+
+bool StoreCore::has_too_large_blobs(const std::string& server) {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::count_if(unsized_, [&](const auto& each) { return each.second == server; }) >= kMaxUnsized;
 }
 
 void StoreCore::set_too_large_for_size(const store::BlobName& name, const std::string& server) {

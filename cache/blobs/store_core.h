@@ -81,9 +81,10 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// is known.
   std::optional<Error> known_failure(const store::BlobName& name);
 
-  /// Whether a download of that name exceeded the limit for measuring a size (Download::allow_any_size), or
-  /// kMaxUnsized downloads from the same server did.
-  bool is_too_large_for_size(const store::BlobName& name, const std::string& server);
+  /// Whether a download of that name exceeded the limit for measuring a size (Download::allow_any_size).
+  bool is_too_large_for_size(const store::BlobName& name);
+  /// Whether so many downloads from that server did that no other one is tried.
+  bool has_too_large_blobs(const std::string& server);
   void set_too_large_for_size(const store::BlobName& name, const std::string& server);
 
   /// Logs each line once per store; lines with the same key are one.

@@ -124,7 +124,7 @@ class RemoteFile::Get {
   uint64_t received() const { return received_; }
   bool is_whole() const { return is_whole_; }
   // Nothing more to request: the range is complete, or the file ends, or the sink needs no more.
-  bool is_complete() const { return is_whole_ || at_ == range_.to || at_ == total_; }
+  bool is_complete() const { return is_whole_ || is_enough_ || at_ == range_.to || at_ == total_; }
 
  private:
   const Origin& origin() const { return state_.origin; }
@@ -262,6 +262,7 @@ class RemoteFile::Get {
     const auto wanted = sink_(at_, bytes);
     if (!wanted) return end({Next::stop, wanted.error()});
     at_ += bytes.size();
+    is_enough_ = !*wanted;
     // A connection can be used again if its response was read to its end.
     return *wanted || (has_length_ && at_ == end_) ? Result<void>() : end({});
   }
@@ -291,8 +292,9 @@ class RemoteFile::Get {
   const uint64_t passed_;
   const Sink& sink_;
   bool is_ranged_ = false;
-  bool is_whole_ = false;  // the server sends the whole file
-  uint64_t at_ = 0;        // the next byte
+  bool is_whole_ = false;   // the server sends the whole file
+  bool is_enough_ = false;  // the sink needs no more
+  uint64_t at_ = 0;         // the next byte
   uint64_t end_ = UINT64_MAX;
   bool has_length_ = false;  // the response ends at end_, whether the connection does or not
   uint64_t received_ = 0;    // bytes passed to the sink
@@ -386,7 +388,7 @@ Outcome RemoteFile::fetch_from(size_t origin, ByteRange& range, uint64_t& passed
     Outcome outcome = get.perform(stop);
     if (outcome.next == Next::stop || (outcome.next == Next::done && get.is_complete())) return outcome;
     // The sink may need more of a whole file than the range.
-    if (get.is_whole()) range.to = std::max(range.to, size_.value_or(range.to));
+    if (get.is_whole() && get.at() >= range.from) range.to = std::max(range.to, size_.value_or(range.to));
     if (get.is_whole()) passed = std::max(passed, get.at());
     range.from = std::clamp(get.at(), range.from, range.to);
     if (outcome.next == Next::done)  // a shorter answer is legal (RFC 9110, 15.3.7), but bytes must come

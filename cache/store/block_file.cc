@@ -211,7 +211,7 @@ void BlockFile::free_absent_blocks(Blocks within) {
 }
 
 void BlockFile::release_unused_space() {
-  if (!is_held_ && space_.release_unused) space_.release_unused();
+  if (!is_held_ && space_.release_unused) space_.release_unused(present_bytes(file_->number()));
 }
 
 Result<void> BlockFile::reserve(Blocks blocks) {
@@ -311,6 +311,12 @@ Result<bool> BlockFile::is_complete() {
   const uint64_t end = TRY(end_of_run({complete_until_, block_count()}, true, 0));
   complete_until_ = end;
   return end == block_count();
+}
+
+uint64_t BlockFile::last_written() const {
+  struct stat status {};
+  if (::fstat(file_->number(), &status) != 0) return 0;
+  return static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(status.st_mtim.tv_nsec);
 }
 
 Result<void> BlockFile::flush() {

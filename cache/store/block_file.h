@@ -41,7 +41,7 @@ class BlockFile {
   struct Space {
     std::function<Result<void>(uint64_t bytes)> reserve;                 ///< for `bytes` more; may evict this file
     std::function<Result<void>(int fd, uint64_t bytes)> allocate_first;  ///< for the first `bytes` of the file
-    std::function<void()> release_unused = {};  ///< ends reservations of bytes that were not written; may be null
+    std::function<void(uint64_t written)> release_unused = {};  ///< ends reservations of more bytes; may be null
   };
 
   /// The file open as `file`, readable and writable, of a remote file of `size` bytes. An empty file becomes one
@@ -105,7 +105,7 @@ class BlockFile {
 
   /// Reserves disk space for these blocks.
   Result<void> reserve(Blocks blocks);
-  /// Ends the reservations, except of a held file. No claim of this object may exist.
+  /// Ends reservations of absent blocks, except of a held file. No claim of this object may exist.
   void release_unused_space();
 
   /// The right to write blocks: no other process or thread has it at the same time. Ends with the object, and with the
@@ -116,6 +116,9 @@ class BlockFile {
 
   /// Whether the map has all blocks; their bytes are not compared.
   Result<bool> is_complete();
+
+  /// When any process wrote to it last, in ns.
+  uint64_t last_written() const;
 
   /// Writes everything to the disk (fsync).
   Result<void> flush();

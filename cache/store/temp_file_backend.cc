@@ -11,7 +11,6 @@
 #include "base/os/tmpfile.h"
 #include "base/text.h"
 #include "cache/disk_quota.h"
-#include "cache/paths.h"
 
 namespace weightfs::store {
 
@@ -39,12 +38,7 @@ class TempFile {
   }
   /// Counts `bytes` in total, if that is more.
   Result<void> charge_up_to(uint64_t bytes) { return charge(bytes - std::min<uint64_t>(bytes, charged_)); }
-  /// Counts only what is on the disk. Nothing may be written meanwhile.
-  void discharge_down_to_disk() {
-    struct stat status {};
-    if (::fstat(file_.number(), &status) == 0) discharge_down_to(std::min<uint64_t>(charged_, on_disk(status)));
-  }
-  /// Counts only `bytes` in total: it was cut.
+  /// Counts only `bytes` in total: no more were written, or it was cut.
   void discharge_down_to(uint64_t bytes) { *used_ -= charged_.exchange(bytes) - bytes; }
 
  private:
@@ -133,7 +127,7 @@ Result<BlockFilePtr> TempFileBackend::open_blocks(const std::string&, uint64_t s
   const auto file = TRY(create_file());
   BlockFile::Space space{[file](uint64_t bytes) { return file->charge(bytes); },
                          [file](int, uint64_t bytes) { return file->charge_up_to(bytes); },
-                         [file] { file->discharge_down_to_disk(); }};
+                         [file](uint64_t written) { file->discharge_down_to(written); }};
   return BlockFile::open(TempFile::descriptor(file), size, "", std::move(space));
 }
 

@@ -489,6 +489,7 @@ TEST_F(DigestBlobTest, EndlessDownloadForSizeEndsEarlyAndLeavesNothing) {
   EXPECT_EQ(gets, 2);
   BlobRef sized = blob_ref({server.url("/sized")});
   sized.size = std::nullopt;
+  sized.digest = sha256("sized");
   const auto resolved = store->resolve(sized);
   EXPECT_TRUE(resolved && resolved->verified->size() == bytes.size()) << "the server reports its size";
   store->stop();

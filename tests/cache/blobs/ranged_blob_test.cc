@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -57,12 +58,20 @@ class RangedBlobTest : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return std::filesystem::exists(blob_path());
   }
+  // By all reads of this process.
+  static uint64_t bytes_read() {
+    std::string name;
+    uint64_t bytes = 0;
+    std::ifstream("/proc/self/io") >> name >> bytes;
+    return bytes;
+  }
   // Disk space of the cached ranges.
   uint64_t ranges_on_disk() const { return usage_of(CacheMaintenance(directory).inventory().value()).remote_bytes; }
 
   std::string all = some_bytes(9 * kMiB + 5);
   Digest digest = sha256(all);
   std::string served = all;
+  std::string etag = "\"e1\"";
   std::atomic<uint64_t> sent = 0;
   std::atomic<int> refusals = 0;      // requests that get 503 first
   std::atomic<bool> is_slow = false;  // sends the ranges in pieces, with pauses
@@ -72,7 +81,7 @@ class RangedBlobTest : public testing::Test {
     if (refusals > 0 && refusals-- > 0) return static_cast<void>(wire.send(answer("503 Service Unavailable", "")));
     const auto range = request.range();
     sent += range ? std::min<uint64_t>(range->second, served.size()) - range->first : served.size();
-    if (!is_slow || !range) return serve_file(request, wire, served);
+    if (!is_slow || !range) return serve_file(request, wire, served, etag);
     const uint64_t end = std::min<uint64_t>(range->second, served.size());
     wire.send(answer("206 Partial Content", "",
                      {"ETag: \"e1\"", fmt::format("Content-Length: {}", end - range->first),
@@ -265,6 +274,30 @@ TEST_F(RangedBlobTest, CancelledFetchEndsAtOnceWhileOthersRead) {
   is_slow = false;
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(describe(read(*blob.verified, 0, all.size())), describe(all));
+}
+
+TEST_F(RangedBlobTest, FetchOfACachedBlobNeedsNoServer) {
+  ASSERT_TRUE(resolved(store(true)).verified->fetch({0, all.size()}));  // the version on the server is not saved
+  EXPECT_TRUE(resolved(offline_store()).verified->fetch({0, all.size()}));
+  refusals = 100;
+  EXPECT_TRUE(resolved(store()).verified->fetch({0, all.size()}));
+}
+
+// Without a strong tag the blocks are not published.
+TEST_F(RangedBlobTest, VerifiedRangesAreNotHashedAgain) {
+  etag = "W/\"e1\"";
+  const auto cache = store();
+  const ResolvedBlob blob = resolved(cache);
+  read(*blob.verified, 0, all.size());
+  for (int i = 0; i < 200 && blob.verified->verification() != VerifiedBy::whole; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(blob.verified->verification(), VerifiedBy::whole);
+  const uint64_t before = bytes_read();
+  for (int i = 0; i < 60; ++i) {
+    read(*blob.verified, 0, 100);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_LT(bytes_read() - before, all.size() / 2);
 }
 
 TEST_F(RangedBlobTest, FetchOfAPartDownloadsThePart) {

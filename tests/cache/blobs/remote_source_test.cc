@@ -377,6 +377,26 @@ TEST_F(RemoteSourceTest, StoppedProcessDoesNotBlockReadersForever) {
   EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
 }
 
+// It downloads the whole file slowly, and the other one waits for its last bytes.
+TEST_F(RemoteSourceTest, ReaderWaitsForAnotherProcessThatMakesProgress) {
+  handler = [&](const SeenRequest&, Wire& wire) {
+    wire.send(fmt::format("HTTP/1.1 200 OK\r\nETag: {}\r\nContent-Length: {}\r\n\r\n", etag, all.size()));
+    for (size_t at = 0; at < all.size() && wire.pause(std::chrono::milliseconds(60)); at += 256 * kKiB)
+      wire.send(std::string_view(all).substr(at, 256 * kKiB));
+  };
+  StoreOptions options{directory, 1 << 30};
+  options.fetching.http = std::make_shared<http::Client>(fetch_fixture::short_patience());
+  const auto other = blob_store(options);
+  const SourcePtr first = open(other).value();
+  read(*first, 0, 100);
+  const auto cache = blob_store(options);
+  const SourcePtr second = open(cache).value();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(describe(read(*second, all.size() - 100, 100)), describe(all.substr(all.size() - 100)));
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, 4 * fetch_fixture::short_patience().stall_timeout)
+      << "it did not wait";
+}
+
 TEST_F(RemoteSourceTest, DamagedBlockIsDownloadedAgainByASequentialReader) {
   const ByteRange whole{0, all.size()};
   EXPECT_EQ(describe(read_ahead(*open(store()).value(), whole)), describe(all));

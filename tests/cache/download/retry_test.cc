@@ -299,6 +299,21 @@ TEST(RemoteFileRetries, TwoOriginsCompleteOneBlob) {
   EXPECT_FALSE(file->reject(false));
 }
 
+// The first origin sends the whole file, but not to its end; of the second one, only what the sink needs is requested.
+TEST(RemoteFileRetries, RangeOfAnotherOriginEndsWhereTheSinkDoes) {
+  HttpServer whole([](const SeenRequest&, Wire& wire) {
+    wire.send(head(kSize) + kBody.substr(0, 100'000));
+    wire.close();
+  });
+  HttpServer ranges(serves(kBody));
+  const auto file = file_at(kSize, {whole.url("/m"), ranges.url("/m")});
+  const auto sink = [](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
+    return offset + bytes.size() < 200'000;
+  };
+  EXPECT_TRUE(file->fetch({50'000, 150'000}, sink, kNeverStop));
+  EXPECT_EQ(ranges.requests().size(), 1u);
+}
+
 TEST(RemoteFileRetries, OriginOfWrongBytesIsNotUsedAgain) {
   HttpServer bad(serves(std::string(kSize, 'x')));
   HttpServer good(serves(kBody));
