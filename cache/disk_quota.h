@@ -69,8 +69,9 @@ class DiskQuota {
   Result<void> reserve(const Folders& folders, int fd, uint64_t size, store::Eviction eviction,
                        const std::stop_token& stop);
 
-  /// Records `bytes` that are about to be written to a sparse file; evicts as reserve() does, but allocates nothing.
-  Result<void> reserve_space(const Folders& folders, uint64_t bytes);
+  /// Allocates the bytes [from, to) of a sparse file, which it does not have, and records them and a page of their map
+  /// (cache/store/block_file.h); evicts and fails as reserve() does.
+  Result<void> reserve_range(const Folders& folders, int fd, uint64_t from, uint64_t to, const std::stop_token& stop);
 
   /// Records a symbolic link that is about to be created in index/.
   Result<void> reserve_link(const Folders& folders);
@@ -83,6 +84,8 @@ class DiskQuota {
 
  private:
   bool fits(uint64_t used, uint64_t needed) const { return used <= quota_ && needed <= quota_ - used; }
+  Result<void> record_and_allocate(const Folders& folders, const store::QuotaLedger& ledger, int fd, uint64_t from,
+                                   uint64_t to, uint64_t needed, store::Eviction eviction);
   Result<void> record(const Folders& folders, const store::QuotaLedger& ledger, uint64_t needed,
                       store::Eviction eviction);
   bool make_room(const Folders& folders, const store::QuotaLedger& ledger, uint64_t needed, uint64_t reserved);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <set>
 
@@ -233,11 +234,18 @@ std::vector<SourcePtr> request_headers(const std::vector<std::string>& names,
                                        uint64_t (*header_size)(std::string_view head),
                                        const std::function<void(uint64_t opened, uint64_t total)>& on_opened) {
   constexpr size_t kParallel = 8;
+  constexpr uint64_t kMaxRequested = 512 << 20;  // bytes: files state the sizes of their headers
+  std::atomic<uint64_t> requested = 0;
   const auto with_header = [&](const std::string& name) -> Result<SourcePtr> {
     SourcePtr file = TRY(open(name));
-    const auto head = read_text(*file, 0, std::min<uint64_t>(file->size(), kHeadSize));
-    if (head) std::ignore = file->fetch({0, header_size(*head)});
+    const std::string head = TRY(read_text(*file, 0, std::min<uint64_t>(file->size(), kHeadSize)));
+    const uint64_t size = std::min(file->size(), header_size(head));
+    if ((requested += size) <= kMaxRequested) TRY_VOID(file->fetch({0, size}));
     return file;
+  };
+  // A server that does not respond is not asked for the other files. The parser reports the errors.
+  const auto is_of_server = [](const Error& error) {
+    return error.code == Code::network || error.code == Code::resource;
   };
   std::mutex mutex;
   std::vector<SourcePtr> files;
@@ -245,6 +253,7 @@ std::vector<SourcePtr> request_headers(const std::vector<std::string>& names,
   on_opened(0, names.size());
   std::ignore = in_parallel(names.size(), kParallel, [&](uint64_t i) -> Result<void> {
     auto file = with_header(names[i]);
+    if (!file && is_of_server(file.error())) return tl::unexpected(file.error());
     const std::scoped_lock lock(mutex);
     if (file) files.push_back(std::move(*file));
     on_opened(++opened, names.size());

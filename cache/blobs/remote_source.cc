@@ -319,12 +319,12 @@ void RemoteSource::release_space(const BlockFilePtr& file) const {
   for (const TransferPtr& transfer : transfers_)
     if (is_active(transfer)) kept.emplace(transfer->blocks.first, transfer->blocks.last);
   uint64_t from = 0;
+  file->release();
   for (const auto& [first, last] : kept) {
     file->free_absent_blocks({from, first});
     from = last;
   }
   file->free_absent_blocks({from, file->block_count()});
-  file->release();
   if (kept.empty()) file->release_unused_space();
 }
 
@@ -541,7 +541,16 @@ Result<RemoteSource::TransferPtr> RemoteSource::start_some(const BlockFilePtr& f
   auto all = start(file, absent);
   if (all || all.error().code != Code::resource) return all;
   if (wanted.empty()) return nullptr;
-  return start(file, {absent.first, std::min(absent.last, wanted.last)});
+  const Blocks needed = {absent.first, std::min(absent.last, wanted.last)};
+  auto some = start(file, needed);
+  if (some || some.error().code != Code::resource || !file->identity().empty()) return some;
+  // Nothing evicts a file without identity, so it is read in passes, too.
+  const bool is_idle =
+      std::none_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; });
+  const uint64_t kept = (needed.last - needed.first + 1) * BlockFile::kBlock;  // and the head
+  if (!is_idle || BlockFile::present_bytes(file->descriptor()->number()) <= kept) return some;
+  file->discard();
+  return failure(Code::not_found, "discarded");
 }
 
 // Null if another process is downloading one of the blocks, or has just written them. Fails with not_found if the file
@@ -583,8 +592,9 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
     const CountScope counted = store_->count_transfer();
     return fetch(transfer, stop);
   });
-  transfer.claims.clear();
   const std::scoped_lock lock(mutex_);
+  if (!result) transfer.file->free_absent_blocks(transfer.blocks);
+  transfer.claims.clear();
   const auto is_writing = [&](const TransferPtr& other) {
     return other.get() != &transfer && !other->result && other->file == transfer.file;
   };

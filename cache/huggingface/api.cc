@@ -94,7 +94,7 @@ std::string header_text(const http::Response& response, std::string_view name) {
 Result<registry::Response> get(const Hub& hub, const Name& name, const std::string& url, size_t limit) {
   const http::Request request{
       .url = url, .headers = {"Accept: application/json"}, .encoded = true, .credentials = hub.credentials};
-  auto response = TRY(registry::request_with_retry(*hub.http, request, limit, {}));
+  auto response = TRY(registry::request_with_retry(*hub.http, request, limit, hub.store->stop_token()));
   if (response.head.status != 200) return tl::unexpected(error_of(hub, name, response));
   return response;
 }

@@ -196,7 +196,7 @@ Result<Bucket::Answer> Bucket::request(const std::string& key, const std::string
   for (bool was_moved = false;; was_moved = true) {
     const auto at = place();
     const http::Request request{.url = at->object_url(key) + query, .headers = headers, .credentials = at->signer};
-    Answer answer{TRY(registry::request_with_retry(*http_, request, max_size, {})), at};
+    Answer answer{TRY(registry::request_with_retry(*http_, request, max_size, store_->stop_token())), at};
     const std::string region = region_in(answer.page);
     if (was_moved || region.empty() || region == at->region) return answer;
     move_to(region);

@@ -195,6 +195,7 @@ void BlockFile::release() {
 }
 
 void BlockFile::free_absent_blocks(Blocks within) {
+  if (is_held_ || is_held(file_->number())) return;
   for (;;) {
     const auto absent = first_absent(within, 0);
     if (!absent || absent->empty()) return;
@@ -210,12 +211,17 @@ void BlockFile::free_absent_blocks(Blocks within) {
   }
 }
 
+void BlockFile::discard() {
+  if (::ftruncate(file_->number(), 0) == 0 && space_.release_unused) space_.release_unused(0);
+}
+
 void BlockFile::release_unused_space() {
   if (!is_held_ && space_.release_unused) space_.release_unused(present_bytes(file_->number()));
 }
 
 Result<void> BlockFile::reserve(Blocks blocks) {
-  return is_held_ ? Result<void>() : space_.reserve((blocks.last - blocks.first) * kBlock);
+  if (is_held_) return {};
+  return space_.reserve(file_->number(), blocks.first * kBlock, std::min(size_, blocks.last * kBlock));
 }
 
 Blocks BlockFile::blocks_of(uint64_t from, uint64_t to) const {

@@ -39,8 +39,8 @@ class BlockFile {
 
   /// Reserves disk space; fails with resource.
   struct Space {
-    std::function<Result<void>(uint64_t bytes)> reserve;                 ///< for `bytes` more; may evict this file
-    std::function<Result<void>(int fd, uint64_t bytes)> allocate_first;  ///< for the first `bytes` of the file
+    std::function<Result<void>(int fd, uint64_t from, uint64_t to)> reserve;  ///< for absent bytes; may evict this file
+    std::function<Result<void>(int fd, uint64_t bytes)> allocate_first;       ///< for the first `bytes` of the file
     std::function<void(uint64_t written)> release_unused = {};  ///< ends reservations of more bytes; may be null
   };
 
@@ -82,7 +82,7 @@ class BlockFile {
   Result<void> hold();
   void release();
 
-  /// Frees the disk space of absent blocks. No claim of this object may have one of them meanwhile.
+  /// Frees the disk space of absent blocks, unless a process holds the file. Only the caller may have claims of them.
   void free_absent_blocks(Blocks within);
 
   /// Whether the file was evicted, or published as a blob: its blocks, or its map, are gone.
@@ -105,8 +105,10 @@ class BlockFile {
 
   /// Reserves disk space for these blocks.
   Result<void> reserve(Blocks blocks);
-  /// Ends reservations of absent blocks, except of a held file. No claim of this object may exist.
+  /// Ends reservations of absent blocks, except of a held file. Nothing may be written meanwhile.
   void release_unused_space();
+  /// Drops all blocks of a file without identity, as eviction does.
+  void discard();
 
   /// The right to write blocks: no other process or thread has it at the same time. Ends with the object, and with the
   /// process.

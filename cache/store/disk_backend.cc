@@ -197,20 +197,16 @@ Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const
 
 Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, uint64_t size) {
   BlockFile::Space space;
-  space.reserve = [self = shared_from_this()](uint64_t bytes) -> Result<void> {
+  space.reserve = [self = shared_from_this()](int fd, uint64_t from, uint64_t to) -> Result<void> {
     const FoldersPtr folders = TRY(self->folders(Missing::create));
-    return self->disk_quota_.reserve_space(*folders, bytes);
+    return self->disk_quota_.reserve_range(*folders, fd, from, to, self->stop_.get_token());
   };
   space.allocate_first = [self = shared_from_this()](int fd, uint64_t bytes) -> Result<void> {
     const FoldersPtr folders = TRY(self->folders(Missing::create));
-    return self->disk_quota_.reserve(*folders, fd, bytes, Eviction::allowed, {});
+    return self->disk_quota_.reserve(*folders, fd, bytes, Eviction::allowed, self->stop_.get_token());
   };
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  if (identity.empty()) {
-    const int fd = ::openat(folders->making->number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0) return failure(io_error(top_));
-    return BlockFile::open(std::make_shared<Descriptor>(fd), size, identity, std::move(space));
-  }
+  if (identity.empty()) return BlockFile::open(TRY(new_file(folders)), size, identity, std::move(space));
   const std::string path = blocks_file(sha256(identity));
   const int root = folders->root->number();
   ::mkdirat(root, kBlocksFolder, 0700);  // a failure shows when the file is created
@@ -223,6 +219,23 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, uint6
     if (blocks || blocks.error().code != Code::not_found || attempt == kMaxAttempts) return blocks;
     std::ignore = BlockFile::evict(*folders->root, path, fd, BlockFile::Held::remove);
   }
+}
+
+// A file in making/, which is counted, and removed when it is closed.
+Result<SharedDescriptor> DiskBackend::new_file(const FoldersPtr& folders) const {
+  const int making = folders->making->number();
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    const std::string name = fmt::format("blocks-{}.{}", random_hex(), suffix_);
+    const int fd = ::openat(making, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return failure(io_error(top_));
+    const auto remove = [folders, name](const Descriptor* file) {
+      ::unlinkat(folders->making->number(), name.c_str(), 0);
+      delete file;
+    };
+    SharedDescriptor file(new Descriptor(fd), remove);
+    if (try_lock(fd) && is_same_file(*folders->making, name, fd)) return file;  // else swept by another process
+  }
+  return failure(Code::resource, fmt::format("{}: other processes keep changing the cache", top_));
 }
 
 // The bytes are on the disk already (BlockFile::flush).

@@ -68,6 +68,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
  private:
   Result<FoldersPtr> folders(Missing missing);
+  Result<SharedDescriptor> new_file(const FoldersPtr& folders) const;
   void keep_open(const BlobName& name, const BlobHandle& blob);
   void drop_deleted();
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);

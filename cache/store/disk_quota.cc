@@ -48,6 +48,13 @@ Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed
 // The header of a new file with blocks: it is recorded with them.
 constexpr uint64_t kUnrecorded = 2 * kBlock;
 
+// The recorded bytes of a file on disk.
+uint64_t recorded(int fd) {
+  struct stat status {};
+  const uint64_t present = ::fstat(fd, &status) == 0 ? on_disk(status) : 0;
+  return present <= kUnrecorded ? 0 : present;
+}
+
 // Downloads before all others. Items that are pinned, or could not be removed, stay in `inventory`.
 GcResult evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
   GcResult evicted;
@@ -147,24 +154,31 @@ Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t size, E
   if (size > INT64_MAX || allocated(size) + kBlock > quota_)
     return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota_)));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
-  struct stat status {};
-  uint64_t present = ::fstat(fd, &status) == 0 ? on_disk(status) : 0;
-  if (present <= kUnrecorded) present = 0;
+  const uint64_t present = recorded(fd);
   const uint64_t needed = allocated(size) - std::min(allocated(size), present) + (present == 0 ? kLink : 0);
-  TRY_VOID(record(folders, ledger, needed, eviction));  // first, so that being killed in between never undercounts
-  if (allocate(fd, 0, size)) return {};
+  return record_and_allocate(folders, ledger, fd, 0, size, needed, eviction);
+}
+
+// Allocated, so that a scan of all files finds the bytes before they are written.
+Result<void> DiskQuota::reserve_range(const Folders& folders, int fd, uint64_t from, uint64_t to,
+                                      const std::stop_token& stop) {
+  const uint64_t needed = allocated(to - from) + kBlock + (recorded(fd) == 0 ? kUnrecorded : 0);
+  if (needed > quota_)
+    return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota_)));
+  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
+  return record_and_allocate(folders, ledger, fd, from, to, needed, Eviction::allowed);
+}
+
+// Records first, so that being killed in between never undercounts.
+Result<void> DiskQuota::record_and_allocate(const Folders& folders, const QuotaLedger& ledger, int fd, uint64_t from,
+                                            uint64_t to, uint64_t needed, Eviction eviction) {
+  TRY_VOID(record(folders, ledger, needed, eviction));
+  if (allocate(fd, from, to)) return {};
   const bool full = is_full(errno);
   const Error error = io_error(folders.top);
   if (!full || eviction == Eviction::forbidden) return tl::unexpected(error);
-  if (make_room(folders, ledger, needed, needed) && allocate(fd, 0, size)) return {};
+  if (make_room(folders, ledger, needed, needed) && allocate(fd, from, to)) return {};
   return tl::unexpected(error);
-}
-
-Result<void> DiskQuota::reserve_space(const Folders& folders, uint64_t bytes) {
-  if (allocated(bytes) > quota_)
-    return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota_)));
-  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, {}));
-  return record(folders, ledger, allocated(bytes), Eviction::allowed);
 }
 
 // Records `needed` more bytes; evicts others for them. Evicts some more, because scanning all files is expensive.

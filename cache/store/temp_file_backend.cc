@@ -125,7 +125,7 @@ Result<void> TempFileBackend::save_digest(DigestOf, const std::string& key, cons
 
 Result<BlockFilePtr> TempFileBackend::open_blocks(const std::string&, uint64_t size) {
   const auto file = TRY(create_file());
-  BlockFile::Space space{[file](uint64_t bytes) { return file->charge(bytes); },
+  BlockFile::Space space{[file](int, uint64_t from, uint64_t to) { return file->charge(to - from); },
                          [file](int, uint64_t bytes) { return file->charge_up_to(bytes); },
                          [file](uint64_t written) { file->discharge_down_to(written); }};
   return BlockFile::open(TempFile::descriptor(file), size, "", std::move(space));

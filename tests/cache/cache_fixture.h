@@ -56,7 +56,7 @@ class CacheFolders : public testing::Test {
     folders();
     std::filesystem::create_directories(directory + "/v1/blocks");
     auto file = std::make_shared<Descriptor>(::open(part_at(digest).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    store::BlockFile::Space space{[](uint64_t) { return Result<void>(); },
+    store::BlockFile::Space space{[](int, uint64_t, uint64_t) { return Result<void>(); },
                                   [](int, uint64_t) { return Result<void>(); }};
     return store::BlockFile::open(std::move(file), kBlobSize, store::blob_identity(digest, kBlobSize), space).value();
   }

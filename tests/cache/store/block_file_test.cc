@@ -26,8 +26,9 @@ class BlockFileTest : public testing::Test {
     return std::make_shared<Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   }
   BlockFilePtr open(std::string_view identity = "https://example.com/m \"v1\"", uint64_t size = kSize) {
-    return BlockFile::open(descriptor(), size, identity,
-                           {[](uint64_t) { return Result<void>(); }, [](int, uint64_t) { return Result<void>(); }})
+    return BlockFile::open(
+               descriptor(), size, identity,
+               {[](int, uint64_t, uint64_t) { return Result<void>(); }, [](int, uint64_t) { return Result<void>(); }})
         .value();
   }
   Code refusal(std::string_view identity) const {
@@ -242,7 +243,7 @@ TEST_F(BlockFileTest, SpaceForAllBlocksIsReservedOnce) {
     return Result<void>();
   };
   const BlockFilePtr file = BlockFile::open(descriptor(), kSize, "x",
-                                            {[&](uint64_t bytes) { return add(reserved, bytes); },
+                                            {[&](int, uint64_t from, uint64_t to) { return add(reserved, to - from); },
                                              [&](int, uint64_t bytes) { return add(allocated, bytes); }})
                                 .value();
   ASSERT_TRUE(file->hold() && file->hold() && file->reserve({0, 2}));
