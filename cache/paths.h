@@ -44,6 +44,8 @@ std::optional<Digest> digest_of_name(std::string_view name);
 /// The path of a blob in `blobs`, and of the link of a key in `index`.
 std::string blob_file(const Digest& digest);
 std::string index_link(const std::string& key);
+/// The target of a link with the digest of an external file begins so, so that it leads to no blob.
+inline constexpr std::string_view kExternalDigest = "elsewhere ";
 
 /// The digests that the user pinned: names of empty files in v1/pins, which is created with the first pin. Fails
 /// when that directory is untrusted or unreadable.

@@ -452,10 +452,10 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   }
   present_ = blocks_in(resumed_);
   if (verification() == VerifiedBy::whole) verified_ = verification_by_server();
-  const std::string& head = remote_->head();
+  // With a block list, which may be on a server, the first blocks are requested again: not with the lock.
+  const std::string_view head = list_ == nullptr ? remote_->head() : std::string_view();
   const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;
   const auto head_blocks = std::as_bytes(std::span(head)).first(whole);
-  if (whole > 0 && list_ != nullptr) TRY_VOID(verified_by_list(list_->verify(0, head_blocks)));
   const Blocks head_range = blocks_->blocks_of(0, whole);
   const auto claim = whole > 0 ? BlockFile::claim(blocks_, head_range) : nullptr;
   if (claim != nullptr && blocks_->reserve(head_range) && blocks_->write(0, head_blocks))

@@ -93,8 +93,7 @@ class DiskPartialBlob final : public PartialBlob {
   BlockSums sums_;  // of the written bytes
 };
 
-// The links of digests of external files have a prefix, so that none leads to a blob.
-std::string_view prefix_of(DigestOf of) { return of == DigestOf::external ? "elsewhere " : ""; }
+std::string_view prefix_of(DigestOf of) { return of == DigestOf::external ? kExternalDigest : ""; }
 
 bool is_deleted(const BlobHandle& blob) {
   struct stat status {};

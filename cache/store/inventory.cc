@@ -19,6 +19,9 @@ using namespace store;
 
 constexpr time_t kMinDeadLinkAge = 60;
 
+// Digests of external files are computed again after this time: most of these files are gone by then.
+constexpr time_t kMaxExternalAge = 90 * 24 * 3600;
+
 // A file in the store.
 struct Found {
   uint64_t on_disk;
@@ -117,13 +120,17 @@ GcResult sweep(const Folders& folders, time_t kept_since) {
 uint64_t unlink_dead_links(const Folders& folders, const std::set<Digest>& gone) {
   const Descriptor& index = *folders.index;
   const time_t old = ::time(nullptr) - kMinDeadLinkAge;
+  const time_t outdated = ::time(nullptr) - kMaxExternalAge;
   uint64_t unlinked = 0;
   for_each_in(index, ".", [&](const std::string& link) {
     struct stat status {};
-    const auto digest = digest_of_hex(link_target(index, link).value_or(""));
-    if (!digest || ::fstatat(index.number(), link.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
-    if ((gone.contains(*digest) || status.st_mtim.tv_sec < old) && !has_blob(folders, *digest))
-      unlinked += ::unlinkat(index.number(), link.c_str(), 0) == 0;
+    const std::string target = link_target(index, link).value_or("");
+    const auto digest = digest_of_hex(target);
+    if (::fstatat(index.number(), link.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+    const bool is_dead =
+        digest && (gone.contains(*digest) || status.st_mtim.tv_sec < old) && !has_blob(folders, *digest);
+    const bool is_outdated = target.starts_with(kExternalDigest) && status.st_mtim.tv_sec < outdated;
+    if (is_dead || is_outdated) unlinked += ::unlinkat(index.number(), link.c_str(), 0) == 0;
   });
   return unlinked;
 }

@@ -38,8 +38,8 @@ inline constexpr time_t kMaxPartAge = 7 * 24 * 3600;
 /// abandoned partial downloads that were last written before `kept_since`.
 GcResult sweep(const Folders& folders, time_t kept_since = ::time(nullptr) - kMaxPartAge);
 
-/// Removes the index links to blobs that are not cached: to those of `gone`, and all that are
-/// older than a minute. Returns their number.
+/// Removes the index links to blobs that are not cached: to those of `gone`, and all that are older than a minute; and
+/// digests of external files that were saved 90 days ago. Returns their number.
 uint64_t unlink_dead_links(const Folders& folders, const std::set<Digest>& gone);
 
 namespace store {

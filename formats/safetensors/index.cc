@@ -320,19 +320,24 @@ uint64_t header_size(std::string_view head) {
   return flat::kPrefix + std::min(length, flat::kMaxHeaderSize);
 }
 
+// A retry can succeed, so no tensors are left out, and a server that does not respond is not asked for other shards.
+bool may_pass(const Error& error) { return error.code == Code::resource || error.code == Code::network; }
+
 // Opens the shards, and finds the names of the same file.
-void open_shards(Index& index, const Container& container) {
+Result<void> open_shards(Index& index, const Container& container) {
   std::vector<std::string> names;
   for (const auto& [name, shard] : index.shards) names.push_back(name);
   container.folder->prepare(names, header_size);
   std::map<std::string, const Shard*> files;  // by identity
   for (auto& [name, shard] : index.shards) {
     shard.bytes = open_beside(container, name);
+    if (!shard.bytes && may_pass(shard.bytes.error())) return tl::unexpected(shard.bytes.error());
     const std::string identity = shard.bytes ? (*shard.bytes)->identity() : "";
     if (identity.empty()) continue;
     const auto [file, is_new] = files.emplace(identity, &shard);
     if (!is_new) shard.same = file->second;
   }
+  return {};
 }
 
 // The format of a shard, by its first bytes.
@@ -353,7 +358,7 @@ Result<Model> read_shards(const Container& container) {
   Index index = TRY(read_index(*container.bytes, *container.budget));
   if (container.folder == nullptr)
     return failure(Code::unsupported, "no other files in its directory; its shards are needed");
-  open_shards(index, container);
+  TRY_VOID(open_shards(index, container));
   Merger merger(index);
   std::optional<Error> first_error;
   bool any = index.shards.empty();
@@ -363,8 +368,8 @@ Result<Model> read_shards(const Container& container) {
     } else if (auto model = read_shard(shard, container)) {
       merger.add(shard, std::move(*model));
       any = true;
-    } else if (model.error().code == Code::resource || model.error().code == Code::network) {
-      return tl::unexpected(model.error());  // a retry can succeed, so no tensors are left out
+    } else if (may_pass(model.error())) {
+      return tl::unexpected(model.error());
     } else {
       merger.miss(shard, model.error());
       if (!first_error) first_error = model.error();

@@ -180,6 +180,13 @@ TEST_F(UrlTest, UnavailableShardFailsInsteadOfLeavingOutTensors) {
   EXPECT_THAT(model.error().message, HasSubstr("403 Forbidden"));
 }
 
+TEST_F(UrlTest, ServerThatRefusesAShardIsNotAskedForAllOthers) {
+  add_shards(200, 100, kGiB);
+  failing = "model-00001-of-00200.safetensors";
+  EXPECT_FALSE(open("model.safetensors.index.json"));
+  EXPECT_LT(request_counts().size(), 50u);
+}
+
 TEST_F(UrlTest, HeaderOfALargeGgufTakesATenthMoreThanItself) {
   GgufBuilder builder;
   builder.string("general.architecture", "llama");

@@ -523,6 +523,22 @@ TEST_F(RemoteSourceTest, EmptyFileMayHaveABodyWithItsError) {
   EXPECT_EQ(server->requests().size(), 1u);
 }
 
+// No other process can use its blocks, and no scan evicts them.
+TEST_F(RemoteSourceTest, FileWithoutTagIsReadInPassesWithinTheQuota) {
+  etag = "W/\"v1\"";
+  constexpr uint64_t kQuota = 3 * kMiB;
+  for (const std::string& where : {directory, std::string()}) {
+    StoreOptions options{where, kQuota};
+    options.fetching.http = std::make_shared<http::Client>(http::Options());
+    const auto cache = blob_store(std::move(options));
+    const SourcePtr source = open(cache).value();
+    for (size_t at = 0; at < all.size(); at += 256 * kKiB) {
+      ASSERT_EQ(describe(read(*source, at, 256 * kKiB)), describe(all.substr(at, 256 * kKiB)));
+      EXPECT_LE(CacheMaintenance(directory).inventory().value().on_disk, kQuota);
+    }
+  }
+}
+
 // Each connection is cut after three blocks.
 TEST_F(RemoteSourceTest, FailedTransfersReleaseTheirSpaceInTemporaryFiles) {
   std::atomic<bool> is_cut = true;

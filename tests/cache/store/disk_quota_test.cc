@@ -463,6 +463,20 @@ TEST_F(DownloadQuotaTest, ResumedDownloadReservesItsSpaceOnce) {
   EXPECT_TRUE(has_partial(digest));
 }
 
+// Another process recounts before the reserved ranges are written.
+TEST_F(DownloadQuotaTest, ReservedRangesAreCountedByAScan) {
+  constexpr uint64_t kMiB = 1 << 20;
+  DiskQuota quota(20 * kMiB, [] {});
+  const SharedDescriptor file = open_locked(write("making/blocks-1.0123456789abcdef", ""));
+  ASSERT_TRUE(quota.reserve_range(*folders(), file->number(), 8 * kMiB, 24 * kMiB, {}));
+  ASSERT_TRUE(shrink(*folders(), UINT64_MAX));
+  EXPECT_GE(ledger_bytes(), 16 * kMiB);
+  const SharedDescriptor other = open_locked(write("making/blocks-2.0123456789abcdef", ""));
+  const auto reserved = quota.reserve_range(*folders(), other->number(), 0, 16 * kMiB, {});
+  ASSERT_FALSE(reserved);
+  EXPECT_THAT(reserved.error().message, HasSubstr("cache full"));
+}
+
 // Another process recounts while a download has reserved space but has neither note nor link.
 TEST_F(DownloadQuotaTest, IndexLinkIsCountedBeforeItExists) {
   const SharedDescriptor file = open_locked(write("making/key-2.0123456789abcdef", ""));

@@ -274,6 +274,15 @@ TEST_F(CacheMaintenanceTest, CollectKeepsRecentDeadLink) {
   EXPECT_THAT(links(), SizeIs(1));
 }
 
+TEST_F(CacheMaintenanceTest, CollectRemovesOutdatedDigestsOfExternalFiles) {
+  const std::string target = std::string(kExternalDigest) + sha256("external").hex();
+  for (const char* key : {"outdated", "recent"})
+    ASSERT_EQ(::symlinkat(target.c_str(), folders()->index->number(), index_link(key).c_str()), 0);
+  set_time(link_at("outdated"), 1000);
+  EXPECT_EQ(maintenance.collect({}).value().leftovers, 1U);
+  EXPECT_THAT(links(), SizeIs(1));
+}
+
 TEST_F(CacheMaintenanceTest, CollectAndRemoveSkipActiveWrites) {
   const Digest fetched = add_partial(1, 1000);
   const std::string temporary_file = write("making/key-1.0123456789abcdef", "being written");
