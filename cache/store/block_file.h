@@ -1,7 +1,7 @@
 // A remote file of which some blocks are on disk: a sparse file with the blocks at their offsets, then a map of them.
 // Processes share it.
 //
-//   the blocks; those that are absent are holes
+//   the blocks; those that are absent are holes, or allocated for a transfer
 //   the map, from the next multiple of 4096 on: per block its CRC-32C and the complement; anything else means absent
 //   4096 bytes: magic, size, and the text that identifies the remote file
 //
