@@ -193,6 +193,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
   uint64_t absent = 0;  // the first absent block that was found
   auto last_progress = Clock::now();
   uint64_t last_written = 0;
+  TransferPtr transfer;  // that was waited for last
   const CountScope counted(target.size() > kLargeRead ? &large_reads_ : nullptr);
   for (int attempts = 0; attempts < kMaxAttempts;) {
     const auto [file, blob] = TRY(open());
@@ -210,16 +211,21 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     absent = std::max(absent, got->absent);
     done += got->bytes;
     if (done == target.size() && ahead_end <= end) return done;
-    const auto started = request(file, file->blocks_of(offset + done, end), file->blocks_of(offset + done, ahead_end));
+    const Blocks wanted = file->blocks_of(offset + done, end);
+    // It may have failed since: its error must not be lost.
+    const bool has_failed = transfer != nullptr && transfer->file == file && has_error(*transfer);
+    const auto started = has_failed && transfer->blocks.contains(wanted.first)
+                             ? Result<TransferPtr>(transfer)
+                             : request(file, wanted, file->blocks_of(offset + done, ahead_end));
     if (done == target.size()) return done;  // a failure to read ahead is reported by a later read
     if (!started && file->is_evicted()) continue;
-    const TransferPtr transfer = TRY(started);
+    transfer = TRY(started);
     if (transfer != nullptr || has_transfers() || last_written != file->last_written()) last_progress = Clock::now();
     last_written = file->last_written();
     if (Clock::now() - last_progress > max_wait_for_others())
       return failure(Code::io,
                      fmt::format("{}: another process is downloading it, and makes no progress", remote_->printable()));
-    const auto ended = wait(transfer, file->blocks_of(offset + done, end).last);
+    const auto ended = wait(transfer, wanted.last);
     if (!ended && file->is_evicted()) continue;
     attempts += TRY(ended);
   }
@@ -407,6 +413,11 @@ void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
 void RemoteSource::accept() const {
   const std::scoped_lock lock(mutex_);
   refused_.reset();
+}
+
+bool RemoteSource::has_error(const Transfer& transfer) const {
+  const std::scoped_lock lock(mutex_);
+  return transfer.result && !*transfer.result;
 }
 
 bool RemoteSource::has_transfers() const {

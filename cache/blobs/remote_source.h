@@ -143,6 +143,7 @@ class RemoteSource final : public Source {
   void extend(Transfer& transfer) const;
   bool may_start(bool is_wanted) const;
   bool has_transfers() const;
+  bool has_error(const Transfer& transfer) const;
   std::chrono::milliseconds max_wait_for_others() const;
   TransferPtr transfer_of(const store::BlockFilePtr& file, uint64_t block) const;
   void reap() const;

@@ -523,6 +523,27 @@ TEST_F(RemoteSourceTest, EmptyFileMayHaveABodyWithItsError) {
   EXPECT_EQ(server->requests().size(), 1u);
 }
 
+// A request may fail just when its reader looks for new blocks.
+TEST_F(RemoteSourceTest, EachFailedReadSendsOneRequest) {
+  std::atomic<int> count = 0;
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    if (request.range()->first == 0) return serve(request, wire);
+    std::this_thread::sleep_for(std::chrono::microseconds(19'000 + ++count * 37 % 2'000));
+    wire.send(answer("403 Forbidden", ""));
+  };
+  const auto cache = store();
+  {
+    std::vector<std::jthread> readers;
+    for (int i = 0; i < 8; ++i)
+      readers.emplace_back([&, i] {
+        const SourcePtr source = open(cache, fmt::format("/model{}.gguf", i)).value();
+        for (int read_number = 0; read_number < 40; ++read_number)
+          EXPECT_THAT(read(*source, kMiB, 100), HasSubstr("403 Forbidden"));
+      });
+  }
+  EXPECT_EQ(count, 8 * 40);
+}
+
 // No other process can use its blocks, and no scan evicts them.
 TEST_F(RemoteSourceTest, FileWithoutTagIsReadInPassesWithinTheQuota) {
   etag = "W/\"v1\"";
