@@ -33,6 +33,9 @@ inline bool is_about_the_bytes(const Error& error) {
   return error.code == Code::corrupt || error.code == Code::mismatch || error.code == Code::unsupported;
 }
 
+/// Whether a retry may succeed: a server did not respond, or this machine lacked memory, space or time.
+inline bool may_pass(const Error& error) { return error.code == Code::network || error.code == Code::resource; }
+
 template <class T>
 using Result = tl::expected<T, Error>;
 

@@ -243,17 +243,14 @@ std::vector<SourcePtr> request_headers(const std::vector<std::string>& names,
     if ((requested += size) <= kMaxRequested) TRY_VOID(file->fetch({0, size}));
     return file;
   };
-  // A server that does not respond is not asked for the other files. The parser reports the errors.
-  const auto is_of_server = [](const Error& error) {
-    return error.code == Code::network || error.code == Code::resource;
-  };
   std::mutex mutex;
   std::vector<SourcePtr> files;
   uint64_t opened = 0;
   on_opened(0, names.size());
   std::ignore = in_parallel(names.size(), kParallel, [&](uint64_t i) -> Result<void> {
     auto file = with_header(names[i]);
-    if (!file && is_of_server(file.error())) return tl::unexpected(file.error());
+    // A server that does not respond is not asked for the other files. The parser reports the errors.
+    if (!file && may_pass(file.error())) return tl::unexpected(file.error());
     const std::scoped_lock lock(mutex);
     if (file) files.push_back(std::move(*file));
     on_opened(++opened, names.size());

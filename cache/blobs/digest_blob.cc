@@ -194,8 +194,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<RemoteSourcePtr> ranges() const {
     if (!may_be_ranged(*store_, ref_, size_, origins_)) return nullptr;
     auto opened = ranges_.get();
-    const bool may_pass = !opened && (opened.error().code == Code::network || opened.error().code == Code::resource);
-    if (opened || (may_pass && origins_.size() == 1)) return opened;
+    if (opened || (may_pass(opened.error()) && origins_.size() == 1)) return opened;
     return nullptr;
   }
 

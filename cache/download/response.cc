@@ -161,8 +161,7 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
 }
 
 Outcome outcome_of(const Error& error) {
-  const bool may_pass = error.code == Code::network || error.code == Code::resource;
-  return {may_pass ? Outcome::Next::retry_later : Outcome::Next::give_up, error};
+  return {may_pass(error) ? Outcome::Next::retry_later : Outcome::Next::give_up, error};
 }
 
 }  // namespace weightfs::download

@@ -147,7 +147,7 @@ Result<void> add_sibling(ModelAssembly& assembly, const Container& container, co
   const std::string name = shard.of(number);
   const std::string subject = fmt::format("{}: ", quoted(name));
   const auto left_out = [&](const Error& error) -> Result<void> {
-    if (error.code == Code::resource || error.code == Code::network) return tl::unexpected(error);
+    if (may_pass(error)) return tl::unexpected(error);
     assembly.warnings.add("{}{}", subject, error.message);
     return {};
   };

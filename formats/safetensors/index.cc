@@ -320,10 +320,8 @@ uint64_t header_size(std::string_view head) {
   return flat::kPrefix + std::min(length, flat::kMaxHeaderSize);
 }
 
-// A retry can succeed, so no tensors are left out, and a server that does not respond is not asked for other shards.
-bool may_pass(const Error& error) { return error.code == Code::resource || error.code == Code::network; }
-
-// Opens the shards, and finds the names of the same file.
+// Opens the shards, and finds the names of the same file. Errors that may pass are returned: no tensors are left out,
+// and a server that does not respond is not asked for other shards.
 Result<void> open_shards(Index& index, const Container& container) {
   std::vector<std::string> names;
   for (const auto& [name, shard] : index.shards) names.push_back(name);
