@@ -13,14 +13,12 @@
 namespace weightfs {
 namespace {
 
-using float32::Conversion;
-
 constexpr size_t kRound = 64 * 1024;  // the most bytes of a tensor that are read and converted at once
 
 // Whole blocks are converted in memory; a range of them is copied.
 class Float32Values final : public Source {
  public:
-  Float32Values(const TensorView& tensor, const Conversion& conversion)
+  Float32Values(const TensorView& tensor, const float32::Conversion& conversion)
       : dtype_(*tensor.dtype),
         conversion_(conversion),
         stored_(tensor.source),
@@ -98,7 +96,7 @@ class Float32Values final : public Source {
   }
 
   const DType& dtype_;
-  const Conversion& conversion_;
+  const float32::Conversion& conversion_;
   Slice stored_;
   uint64_t size_;
 };

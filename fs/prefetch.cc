@@ -1,7 +1,6 @@
 #include "fs/prefetch.h"
 
 #include <fmt/core.h>
-#include <linux/ioprio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 
 #include "base/cancel.h"
 #include "base/download_scope.h"
+#include "base/os/kernel.h"
 #include "fs/file_walk.h"
 
 namespace weightfs {
@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kReadersCheck{20};
 // Of the calling thread and the threads that it starts. Without permission the priority stays as it is.
 void lower_priority() {
   std::ignore = ::setpriority(PRIO_PROCESS, 0, 19);
-  std::ignore = ::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
+  std::ignore = ::syscall(SYS_ioprio_set, kernel::kIoPriorityOfThread, 0, kernel::kIoPriorityIdle);
 }
 
 // The first tensor from `index` on that has bytes: empty ones are never read.

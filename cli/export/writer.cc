@@ -1,6 +1,5 @@
 #include "cli/export/writer.h"
 
-#include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/os/kernel.h"
 #include "base/os/system_error.h"
 
 namespace weightfs::exporting {
@@ -76,9 +76,9 @@ Result<void> Writer::copy(const Source& source) {
 // Returns 0 if these files cannot share blocks. copy_file_range() would then copy, more slowly than reads and writes.
 Result<uint64_t> Writer::share_blocks(const Source& source, uint64_t offset, const Extent& extent) {
   const uint64_t count = std::min(extent.size, kMaxShared) / kBlock * kBlock;
-  file_clone_range range{extent.fd, extent.offset, count, *position_};
+  kernel::CloneRange range{extent.fd, extent.offset, count, *position_};
   int failed = 0;
-  do failed = ::ioctl(descriptor_, FICLONERANGE, &range);
+  do failed = ::ioctl(descriptor_, kernel::kCloneRange, &range);
   while (failed != 0 && errno == EINTR);
   if (failed != 0 && is_about_space(errno)) return failure(io_error(name_));
   if (failed != 0) {

@@ -1,10 +1,7 @@
 #include "cli/sandbox/seccomp.h"
 
 #include <fcntl.h>
-#include <linux/fs.h>
-#include <linux/ioprio.h>
-#include <linux/netlink.h>
-#include <linux/sched.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -17,6 +14,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/os/kernel.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "fs/fuse/passthrough.h"
@@ -143,7 +141,7 @@ constexpr int kRefused[] = {SCMP_SYS(execve),
 
 // ioctl(2) of FUSE, sockets and terminals, and fs-verity.
 constexpr unsigned long kControls[] = {
-    FIONREAD,   FIONBIO, TCGETS, TIOCGWINSZ, FICLONE, FICLONERANGE,
+    FIONREAD,   FIONBIO, TCGETS, TIOCGWINSZ, kernel::kClone, kernel::kCloneRange,
     0x8004e500,  // FUSE_DEV_IOC_CLONE
     0x40806685,  // FS_IOC_ENABLE_VERITY
 };
@@ -220,7 +218,7 @@ void allow_threads(Filter& filter) {
   filter.allow(SCMP_SYS(prlimit64), is(0, 0));
   // The priority of the calling thread.
   filter.allow(SCMP_SYS(setpriority), is(0, PRIO_PROCESS), is(1, 0));
-  filter.allow(SCMP_SYS(ioprio_set), is(0, IOPRIO_WHO_PROCESS), is(1, 0));
+  filter.allow(SCMP_SYS(ioprio_set), is(0, kernel::kIoPriorityOfThread), is(1, 0));
   for (const int option :
        {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS, kNameMemory})
     filter.allow(SCMP_SYS(prctl), is(0, static_cast<uint64_t>(option)));
@@ -247,7 +245,7 @@ void allow_sockets(Filter& filter, Network network) {
       filter.allow(SCMP_SYS(socket), is(0, static_cast<uint64_t>(family)),
                    bits_are(1, kType, static_cast<uint64_t>(type)));
   // getaddrinfo(3) reads the addresses of the machine.
-  filter.allow(SCMP_SYS(socket), is(0, AF_NETLINK), is(2, NETLINK_ROUTE));
+  filter.allow(SCMP_SYS(socket), is(0, AF_NETLINK), is(2, kernel::kNetlinkRoute));
 }
 
 Result<void> loaded(Filter& filter) {

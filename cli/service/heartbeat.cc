@@ -1,6 +1,5 @@
 #include "cli/service/heartbeat.h"
 
-#include <linux/magic.h>
 #include <sched.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
@@ -8,6 +7,7 @@
 
 #include <cerrno>
 
+#include "base/os/kernel.h"
 #include "cli/mount/mount_point.h"
 #include "cli/service/notify.h"
 
@@ -24,7 +24,7 @@ void close_own_descriptors() {
 bool responds(const std::string& point) {
   struct statfs system {};
   if (::getxattr(point.c_str(), kPidXattr, nullptr, 0) > 0) return true;
-  return errno == EACCES && ::statfs(point.c_str(), &system) == 0 && system.f_type == FUSE_SUPER_MAGIC;
+  return errno == EACCES && ::statfs(point.c_str(), &system) == 0 && system.f_type == kernel::kFuseMagic;
 }
 
 }  // namespace

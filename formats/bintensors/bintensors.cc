@@ -78,8 +78,6 @@ Result<Model> read(const Container& container, std::optional<Layout> layout) {
 
 namespace weightfs {
 
-using namespace bintensors;
-
 // There is no magic number: the length must fit, and the byte of an Option must follow it.
 Match matches_bintensors(const Probe& probe) {
   const auto& [name, head, tail, size] = probe;
@@ -90,8 +88,12 @@ Match matches_bintensors(const Probe& probe) {
   return fits && (option == 0 || option == 1) ? Match::maybe : Match::no;
 }
 
-Result<Model> read_bintensors(const Container& container) { return read(container, std::nullopt); }
-Result<Model> read_bintensors_release(const Container& container) { return read(container, Layout::release); }
-Result<Model> read_bintensors_legacy(const Container& container) { return read(container, Layout::legacy); }
+Result<Model> read_bintensors(const Container& container) { return bintensors::read(container, std::nullopt); }
+Result<Model> read_bintensors_release(const Container& container) {
+  return bintensors::read(container, bintensors::Layout::release);
+}
+Result<Model> read_bintensors_legacy(const Container& container) {
+  return bintensors::read(container, bintensors::Layout::legacy);
+}
 
 }  // namespace weightfs

@@ -110,8 +110,6 @@ Result<Links> links_of(const archive::Archive& archive, Warnings& warnings, Budg
 
 namespace weightfs {
 
-using namespace carton;
-
 Result<bool> matches_carton(const archive::Archive& archive) {
   // Every file may be behind a link, even carton.toml.
   return archive.find("carton.toml") != nullptr ||
@@ -122,9 +120,10 @@ Result<std::vector<std::string>> files_of_unpacked_carton(const Container& entry
   const auto file = open_beside(entry, "MANIFEST");
   if (!file && file.error().code == Code::not_found) return std::vector<std::string>{};
   const SourcePtr bytes = TRY(file);
-  if (bytes->size() > kMaxManifestSize) return failure(Code::unsupported, "MANIFEST: too large");
+  if (bytes->size() > carton::kMaxManifestSize) return failure(Code::unsupported, "MANIFEST: too large");
   Warnings ignored;  // given again when it is read as a member
-  const Manifest manifest = read_manifest(TRY(read_text(*bytes, 0, bytes->size())), ignored, *entry.budget);
+  const carton::Manifest manifest =
+      carton::read_manifest(TRY(read_text(*bytes, 0, bytes->size())), ignored, *entry.budget);
   std::set<std::string> paths = {"MANIFEST", "LINKS", "carton.toml"};
   for (const auto& [path, digest] : manifest.digests) paths.insert(path);
   return std::vector<std::string>(paths.begin(), paths.end());
@@ -134,20 +133,20 @@ Result<Model> read_carton(archive::Archive archive, const Container& container) 
   Model model;
   model.format = "carton";
   Warnings warnings;
-  std::optional<Manifest> manifest;
-  if (const auto text = TRY(text_of(archive, "MANIFEST", kMaxManifestSize, warnings)))
-    manifest = read_manifest(*text, warnings, *container.budget);
-  const Links links = TRY(links_of(archive, warnings, *container.budget));
+  std::optional<carton::Manifest> manifest;
+  if (const auto text = TRY(carton::text_of(archive, "MANIFEST", carton::kMaxManifestSize, warnings)))
+    manifest = carton::read_manifest(*text, warnings, *container.budget);
+  const carton::Links links = TRY(carton::links_of(archive, warnings, *container.budget));
   if (manifest) {
-    TRY_VOID(add_linked(model, archive, container, *manifest, links, warnings));
-    TRY_VOID(set_digests(model, archive, *manifest, warnings, *container.budget));
+    TRY_VOID(carton::add_linked(model, archive, container, *manifest, links, warnings));
+    TRY_VOID(carton::set_digests(model, archive, *manifest, warnings, *container.budget));
   }
-  Map toml = TRY(toml_of(archive, warnings, *container.budget));
+  Map toml = TRY(carton::toml_of(archive, warnings, *container.budget));
   if (!manifest) model.missing.edit().emplace_back("MANIFEST");
   if (const Value* version = toml.find("spec_version")) model.version = to_json_line(*version);
-  model.common = common_fields(toml, warnings, *container.budget);
-  TRY_VOID(add_tensors(model, archive, manifest.value_or(Manifest{}), warnings, container.budget));
-  check_references(toml, archive, model, warnings);
+  model.common = carton::common_fields(toml, warnings, *container.budget);
+  TRY_VOID(carton::add_tensors(model, archive, manifest.value_or(carton::Manifest{}), warnings, container.budget));
+  carton::check_references(toml, archive, model, warnings);
 
   Map facts;
   if (manifest) facts.append("model_hash", manifest->hash.hex());

@@ -214,16 +214,14 @@ Result<Model> read_shards(const Container& container, File own, const ShardName&
 
 namespace weightfs {
 
-using namespace gguf;
-
 Match matches_gguf(const Probe& probe) { return probe.head.starts_with("GGUF") ? Match::yes : Match::no; }
 
 Result<Model> read_gguf(const Container& container) {
-  auto file = read_file(container.bytes, container.budget);
+  auto file = gguf::read_file(container.bytes, container.budget);
   if (!file) return failure(file.error().code, fmt::format("gguf: {}", file.error().message));
-  const auto shard = container.folder == nullptr ? std::nullopt : shard_of(container.name, *file);
-  if (shard) return read_shards(container, std::move(*file), *shard);
-  return read_alone(container, std::move(*file));
+  const auto shard = container.folder == nullptr ? std::nullopt : gguf::shard_of(container.name, *file);
+  if (shard) return gguf::read_shards(container, std::move(*file), *shard);
+  return gguf::read_alone(container, std::move(*file));
 }
 
 std::string_view gguf_key_of(std::string_view common_field) {

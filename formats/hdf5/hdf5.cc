@@ -339,11 +339,9 @@ constexpr std::array<size_t, 4> kOffsets = {0, 512, 1024, 2048};
 
 namespace weightfs {
 
-using namespace hdf5;
-
 Match matches_hdf5(const Probe& probe) {
-  for (const size_t offset : kOffsets)
-    if (probe.head.size() > offset && probe.head.substr(offset).starts_with(kSignature)) return Match::yes;
+  for (const size_t offset : hdf5::kOffsets)
+    if (probe.head.size() > offset && probe.head.substr(offset).starts_with(hdf5::kSignature)) return Match::yes;
   return Match::no;
 }
 

@@ -152,17 +152,15 @@ void add_weights(Model& model, Model file, std::string_view name, Map& weights) 
 
 namespace weightfs {
 
-using namespace keras;
-
 Result<bool> matches_keras(const archive::Archive& archive) {
-  if (archive.find(kConfig) == nullptr) return false;
-  return archive.find(kWeights) != nullptr || archive.find(kArrays) != nullptr;
+  if (archive.find(keras::kConfig) == nullptr) return false;
+  return archive.find(keras::kWeights) != nullptr || archive.find(keras::kArrays) != nullptr;
 }
 
 Result<Model> read_keras(archive::Archive archive, const Container& container) {
-  return KerasReader(std::move(archive), container).read();
+  return keras::KerasReader(std::move(archive), container).read();
 }
 
-Match matches_keras_config(const Probe& entry) { return entry.name == kConfig ? Match::maybe : Match::no; }
+Match matches_keras_config(const Probe& entry) { return entry.name == keras::kConfig ? Match::maybe : Match::no; }
 
 }  // namespace weightfs

@@ -53,19 +53,17 @@ Result<std::optional<Model>> read_checkpoint(const Part& part, const archive::Ar
 
 namespace weightfs {
 
-using namespace nemo;
-
-Result<bool> matches_nemo(const archive::Archive& archive) { return checkpoint_of(archive) != nullptr; }
+Result<bool> matches_nemo(const archive::Archive& archive) { return nemo::checkpoint_of(archive) != nullptr; }
 
 Result<Model> read_nemo(archive::Archive archive, const Container& container) {
-  const Part* const part = checkpoint_of(archive);
-  if (part == nullptr) return failure(Code::unsupported, fmt::format("no {} in the archive", kCheckpoint));
+  const Part* const part = nemo::checkpoint_of(archive);
+  if (part == nullptr) return failure(Code::unsupported, fmt::format("no {} in the archive", nemo::kCheckpoint));
   Model model;
   Map facts;
   facts.append("checkpoint", part->path);
-  if (auto read = TRY(read_checkpoint(*part, archive, container, archive.warnings))) {
+  if (auto read = TRY(nemo::read_checkpoint(*part, archive, container, archive.warnings))) {
     facts.append("checkpoint_format", read->format);
-    for (const std::string& warning : read->warnings) archive.warnings.add("{}: {}", kCheckpoint, warning);
+    for (const std::string& warning : read->warnings) archive.warnings.add("{}: {}", nemo::kCheckpoint, warning);
     read->warnings.clear();
     model.common = std::move(read->common);
     model.metadata = std::move(read->metadata);

@@ -344,8 +344,6 @@ bool has_layout(const archive::Archive& archive) {
 
 namespace weightfs {
 
-using namespace oci;
-
 // A manifest of Ollama has the same form, and its own media types.
 Match matches_oci(const Probe& probe) {
   if (!probe.begins_json_object() || probe.size > oci::kMaxManifestSize || !probe.head_contains("\"layers\""))
@@ -367,14 +365,14 @@ Match matches_oci(const Probe& probe) {
 Result<Model> read_oci(const Container& container) {
   const oci::Manifest manifest = TRY(oci::read_manifest(*container.bytes, *container.budget));
   if (manifest.is_index) return failure(Code::unsupported, "oci: an index of several manifests");
-  return read_artifact(manifest, blobs_of(container), container);
+  return oci::read_artifact(manifest, oci::blobs_of(container), container);
 }
 
 Result<bool> matches_oci_layout(const archive::Archive& archive) {
-  if (has_layout(archive)) return true;
+  if (oci::has_layout(archive)) return true;
   if (archive.find("manifest.json") == nullptr) return false;
   Budget budget(0);
-  return saved_layers(archive, budget).has_value();
+  return oci::saved_layers(archive, budget).has_value();
 }
 
 Match matches_oci_index(const Probe& entry) {
@@ -383,7 +381,7 @@ Match matches_oci_index(const Probe& entry) {
 }
 
 Result<Model> read_oci_layout(archive::Archive archive, const Container& container) {
-  return has_layout(archive) ? read_layout(archive, container) : read_saved(archive, container);
+  return oci::has_layout(archive) ? oci::read_layout(archive, container) : oci::read_saved(archive, container);
 }
 
 }  // namespace weightfs

@@ -184,12 +184,10 @@ Result<Model> read(const Container& container) {
 
 namespace weightfs {
 
-using namespace ollama;
-
 // A manifest begins with its schema version, media type, config or layers. Other JSON files of models (config.json, a
 // tokenizer, an index of shards) have neither these keys nor these media types.
 Match matches_ollama(const Probe& probe) {
-  if (!probe.begins_json_object() || probe.size > kMaxManifestSize) return Match::no;
+  if (!probe.begins_json_object() || probe.size > ollama::kMaxManifestSize) return Match::no;
   const auto shows = [&](std::string_view text) { return probe.head_contains(text); };
   if (shows("\"application/vnd.ollama.manifest.list.") && shows("\"manifests\"")) return Match::yes;
   if (!shows("\"layers\"")) return Match::no;
@@ -203,7 +201,7 @@ Match matches_ollama(const Probe& probe) {
 }
 
 Result<Model> read_ollama(const Container& container) {
-  return read(container).map_error([](const Error& e) { return Error{e.code, "ollama: " + e.message}; });
+  return ollama::read(container).map_error([](const Error& e) { return Error{e.code, "ollama: " + e.message}; });
 }
 
 }  // namespace weightfs

@@ -114,20 +114,18 @@ class ManifestReader {
 
 namespace weightfs {
 
-using namespace ollama;
-
-bool is_manifest_path(std::string_view path) { return name_of_path(path).has_value(); }
+bool is_manifest_path(std::string_view path) { return ollama::name_of_path(path).has_value(); }
 
 Result<OllamaStoreListing> read_ollama_store(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
                                              const BlobsPtr& store) {
-  ManifestReader entries(*blobs);
+  ollama::ManifestReader entries(*blobs);
   OllamaStoreListing listing;
   Warnings warnings;
   for (Part& listed : TRY(manifests.parts())) {
     const Part part = std::move(listed);  // so that its file is closed after the iteration
     if (!part.link_target.empty() || !is_manifest_path(part.path)) continue;
     const auto bytes = part.source.get();
-    const auto entry = bytes ? entries.read(*bytes) : Result<ManifestEntry>(tl::unexpected(bytes.error()));
+    const auto entry = bytes ? entries.read(*bytes) : Result<ollama::ManifestEntry>(tl::unexpected(bytes.error()));
     if (!entry) {
       warnings.add("{}: omitted: {}", part.path, entry.error().message);
       continue;

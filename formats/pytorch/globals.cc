@@ -1,6 +1,6 @@
 #include "formats/pytorch/globals.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

@@ -129,15 +129,15 @@ class LegacyCheckpoint {
 
 namespace weightfs {
 
-using namespace pytorch;
-
 Match matches_pytorch_legacy(const Probe& probe) {
-  if (probe.head.starts_with(kMagicLine)) return Match::yes;
+  if (probe.head.starts_with(pytorch::kMagicLine)) return Match::yes;
   const bool is_pickle = probe.head.starts_with('\x80');
-  return is_pickle && probe.head.substr(2, kMaxBefore + kMagic.size()).find(kMagic) != probe.head.npos ? Match::yes
-                                                                                                       : Match::no;
+  return is_pickle && probe.head.substr(2, pytorch::kMaxBefore + pytorch::kMagic.size()).find(pytorch::kMagic) !=
+                          probe.head.npos
+             ? Match::yes
+             : Match::no;
 }
 
-Result<Model> read_pytorch_legacy(const Container& container) { return LegacyCheckpoint(container).read(); }
+Result<Model> read_pytorch_legacy(const Container& container) { return pytorch::LegacyCheckpoint(container).read(); }
 
 }  // namespace weightfs

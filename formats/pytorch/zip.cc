@@ -147,14 +147,12 @@ class ZipCheckpoint {
 
 namespace weightfs {
 
-using namespace pytorch;
-
-Result<bool> matches_pytorch(const archive::Archive& archive) { return root_of(archive).has_value(); }
+Result<bool> matches_pytorch(const archive::Archive& archive) { return pytorch::root_of(archive).has_value(); }
 
 Result<Model> read_pytorch(archive::Archive archive, const Container& container) {
-  const auto root = root_of(archive);
+  const auto root = pytorch::root_of(archive);
   if (!root) return failure(Code::unsupported, "no data.pkl in a directory of the archive");
-  ZipCheckpoint checkpoint(archive, container, *root);
+  pytorch::ZipCheckpoint checkpoint(archive, container, *root);
   const bool has_containers = !checkpoint.has_only_own_members();
   Model model = TRY(std::move(checkpoint).read());
   archive.warnings = Warnings();  // the model has them

@@ -36,7 +36,7 @@ Match model_vtable(std::string_view head, uint64_t size, uint64_t vtable) {
 }
 
 // A version 1 file has no magic number: any file is one whose first words could be the root of a FlatBuffer.
-Match flatbuffer(std::string_view head, uint64_t size) {
+Match match_of_root(std::string_view head, uint64_t size) {
   const auto root = number_at<uint32_t>(head, 0);
   if (!root || size < kMinModelSize || size > rten::kMaxFlatBufferSize) return Match::no;
   if (*root % 4 != 0 || *root < 4 || *root > size - 8) return Match::no;
@@ -50,7 +50,7 @@ Match flatbuffer(std::string_view head, uint64_t size) {
 }  // namespace
 
 Match matches_rten(const Probe& probe) {
-  return probe.head.starts_with(kMagic) ? Match::yes : flatbuffer(probe.head, probe.size);
+  return probe.head.starts_with(kMagic) ? Match::yes : match_of_root(probe.head, probe.size);
 }
 
 namespace rten {

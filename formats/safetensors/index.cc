@@ -383,15 +383,13 @@ Result<Model> read_shards(const Container& container) {
 
 namespace weightfs {
 
-using namespace safetensors;
-
 // Any JSON object may be an index, and many other JSON files are stored beside a model: it must begin like an index.
 // Writers put "metadata" first, which may be long, and "weight_map" next.
 Match matches_safetensors_index(const Probe& probe) {
   const auto& [name, head, tail, size] = probe;
   constexpr const char* kWhite = " \t\r\n";
   const size_t first = head.find_first_not_of(kWhite);
-  if (first == std::string_view::npos || head[first] != '{' || size > kMaxIndexSize) return Match::no;
+  if (first == std::string_view::npos || head[first] != '{' || size > safetensors::kMaxIndexSize) return Match::no;
   if (head.find("\"weight_map\"") != std::string_view::npos) return Match::maybe;
   const size_t key = head.find_first_not_of(kWhite, first + 1);
   const bool more = head.size() < size;
@@ -400,7 +398,7 @@ Match matches_safetensors_index(const Probe& probe) {
 }
 
 Result<Model> read_safetensors_index(const Container& container) {
-  return read_shards(container).map_error([](const Error& e) {
+  return safetensors::read_shards(container).map_error([](const Error& e) {
     return Error{e.code, "safetensors index: " + e.message};
   });
 }

@@ -43,8 +43,6 @@ bool begins_an_object(std::string_view text) {
 
 namespace weightfs {
 
-using namespace safetensors;
-
 Match matches_safetensors(const Probe& probe) {
   const auto& [name, head, tail, size] = probe;
   if (head.size() <= flat::kPrefix || size <= flat::kPrefix) return Match::no;
@@ -52,15 +50,18 @@ Match matches_safetensors(const Probe& probe) {
   const std::string_view after = head.substr(flat::kPrefix);
   // A truncated download: reporting the missing bytes is better than an unknown format. It takes more than a brace,
   if (length > flat::kMaxHeaderSize || length > size - flat::kPrefix)
-    return begins_an_object(after) && !is_text(head.substr(0, flat::kPrefix)) ? Match::yes : Match::no;
+    return safetensors::begins_an_object(after) && !safetensors::is_text(head.substr(0, flat::kPrefix)) ? Match::yes
+                                                                                                        : Match::no;
   const std::string_view header = after.substr(0, static_cast<size_t>(std::min<uint64_t>(length, after.size())));
-  const auto* const first = std::find_if_not(header.begin(), header.end(), is_white);
+  const auto* const first = std::find_if_not(header.begin(), header.end(), safetensors::is_white);
   if (first != header.end()) return *first == '{' ? Match::yes : Match::no;
   return header.size() < length ? Match::maybe : Match::no;
 }
 
 Result<Model> read_safetensors(const Container& container) {
-  return read_file(container).map_error([](const Error& e) { return Error{e.code, "safetensors: " + e.message}; });
+  return safetensors::read_file(container).map_error([](const Error& e) {
+    return Error{e.code, "safetensors: " + e.message};
+  });
 }
 
 }  // namespace weightfs

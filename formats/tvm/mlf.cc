@@ -366,11 +366,9 @@ Result<Model> package_of(archive::Archive archive, const Container& container) {
 
 namespace weightfs {
 
-using namespace tvm;
-
 // Many files are named metadata.json and have a version. The keys that all exporters write are required too.
 Result<bool> is_mlf_metadata(const SourcePtr& metadata) {
-  const auto keys = outline(*metadata, kMaxMetadataSize);
+  const auto keys = outline(*metadata, tvm::kMaxMetadataSize);
   if (!keys && !is_about_the_bytes(keys.error())) return tl::unexpected(keys.error());
   if (!keys || (!holds<int64_t>(*keys, "version") && !holds<std::string>(*keys, "version"))) return false;
   if (holds<Map>(*keys, "modules")) return true;
@@ -379,18 +377,18 @@ Result<bool> is_mlf_metadata(const SourcePtr& metadata) {
 }
 
 Result<bool> matches_mlf(const archive::Archive& archive) {
-  if (TRY(is_library(archive))) return true;
-  return !TRY(at_root(archive)).empty();
+  if (TRY(tvm::is_library(archive))) return true;
+  return !TRY(tvm::at_root(archive)).empty();
 }
 
 Result<Model> read_mlf(archive::Archive archive, const Container& container) {
-  const bool library = TRY(is_library(archive));
-  return library ? library_of(std::move(archive), container) : package_of(std::move(archive), container);
+  const bool library = TRY(tvm::is_library(archive));
+  return library ? tvm::library_of(std::move(archive), container) : tvm::package_of(std::move(archive), container);
 }
 
 // Sorted keys, as all exporters but those of the operator style write them, have `version` last.
 Match matches_mlf_metadata(const Probe& probe) {
-  if (probe.name != kMetadata || !probe.begins_json_object()) return Match::no;
+  if (probe.name != tvm::kMetadata || !probe.begins_json_object()) return Match::no;
   const auto has_version = [](std::string_view text) { return text.find("\"version\"") != text.npos; };
   return has_version(probe.head) || has_version(probe.tail) ? Match::maybe : Match::no;
 }

@@ -341,10 +341,8 @@ Result<Model> read(const Container& container) {
 
 namespace weightfs {
 
-using namespace tvm;
-
 Match matches_tensor_cache(const Probe& probe) {
-  if (!probe.begins_json_object() || probe.size > kMaxIndexSize || !probe.head_contains("\"records\""))
+  if (!probe.begins_json_object() || probe.size > tvm::kMaxIndexSize || !probe.head_contains("\"records\""))
     return Match::no;
   constexpr std::array<std::string_view, 4> kNames = {"tensor-cache.json", "ndarray-cache.json",
                                                       "tensor-cache-b16.json", "ndarray-cache-b16.json"};
@@ -353,7 +351,7 @@ Match matches_tensor_cache(const Probe& probe) {
 }
 
 Result<Model> read_tensor_cache(const Container& container) {
-  return read(container).map_error([](const Error& e) { return Error{e.code, "tensor-cache: " + e.message}; });
+  return tvm::read(container).map_error([](const Error& e) { return Error{e.code, "tensor-cache: " + e.message}; });
 }
 
 }  // namespace weightfs

@@ -1,7 +1,7 @@
 // Pickles as trees of values.
 #include "formats/pytorch/pickle.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
