@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sup
 import containers  # noqa: E402
 from tensors import Tensor  # noqa: E402
 
-BUILD = os.path.dirname(os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs")))
+BUILD = os.environ.get("WEIGHTFS_BUILD") or os.path.dirname(os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs")))
 LIMIT_S = 300
 
 # In a private mount namespace: an overlay of / with its changes in memory, the devices of this machine, its own processes,

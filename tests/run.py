@@ -11,9 +11,10 @@ Each file of Python tests, and each shard of a GoogleTest binary, is a job in a 
 those of EXCLUSIVE; those of ALONE run without the others. A job that takes longer than TIME_LIMIT is ended with all its
 processes, and fails. The processor time of a job is that of the processes that it waits for, so not of the servers of mounts.
 
-A job whose tests fail is run once more at the end, when no other runs: tests of mounts wait for servers, with limits of
-time. Tests that fail twice fail the run. Jobs that pass then are listed before the total. A crash, a leak or a finding of a
-sanitizer fails at once.
+A job whose tests fail is run once more at the end, when no other runs, which shows whether they always fail. They fail the run
+also if they pass then, except the tests of UNSTEADY. A crash, a leak or a finding of a sanitizer fails at once.
+
+The end of the output lists the slowest tests and the reasons of skipped tests.
 """
 import argparse
 import collections
@@ -21,6 +22,8 @@ import concurrent.futures
 import glob
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,8 +77,11 @@ TOO_LONG = ":".join(("All/HostileValues.StayWithinBudget/cache_*", "All/HostileV
                      "SafetensorsIndex.ShardsShareOneBudget", "Statistics.OfLargeTensorsDoNotDependOnTheThreads",
                      "TvmParams.BoundsMemoryOfNamesAndHeaders", "Zip.ListsHundredThousandMembers*"))
 
-# May be run once more: not after a crash or a finding of a sanitizer.
-Result = collections.namedtuple("Result", "passed failed skipped output times repeatable spent", defaults=("", {}, False, 0))
+# Tests that may pass only when they are run once more, each with the reason. A name is one of those that a job prints.
+UNSTEADY = {}
+
+# `failures`: the names of the failed tests, if the job may be run once more: not after a crash or a finding of a sanitizer.
+Result = collections.namedtuple("Result", "passed failed skipped output times failures spent", defaults=("", {}, frozenset(), 0))
 Job = collections.namedtuple("Job", "title run")
 
 
@@ -131,12 +137,23 @@ def run_to_end(argv, environment=None):
         return process.returncode, output.read() + late, spent
 
 
-def environment_of(weightfs, logs):
+def environment_of(weightfs, build, logs):
     """Environment of sanitized servers, which run in the background: findings and leaks are written to a log."""
     options = f"log_path={logs}/log"
     leaks = f"suppressions={HOME}/tests/support/leaks.txt:print_suppressions=0"
-    return dict(os.environ, WEIGHTFS=weightfs, ASAN_OPTIONS=options, LSAN_OPTIONS=leaks,
+    return dict(os.environ, WEIGHTFS=weightfs, WEIGHTFS_BUILD=build, ASAN_OPTIONS=options, LSAN_OPTIONS=leaks,
                 UBSAN_OPTIONS=f"{options}:print_stacktrace=1:halt_on_error=1")
+
+
+def reachable(weightfs, folder):
+    """A path of the program for tests that run it as other users: a copy in the folder, if these cannot enter its own."""
+    above = weightfs
+    while above != "/":
+        above = os.path.dirname(above)
+        if not os.stat(above).st_mode & 0o001:
+            os.makedirs(folder)
+            return shutil.copy(weightfs, folder)
+    return weightfs
 
 
 def run_googletest(binary, kind, shard, shards):
@@ -153,13 +170,14 @@ def run_googletest(binary, kind, shard, shards):
             suites = json.load(file)["testsuites"]
     tests = [(suite["name"], test) for suite in suites for test in suite["testsuite"] if test["status"] == "RUN"]
     skipped = sum(test["result"] == "SKIPPED" for _, test in tests)
-    failed = sum("failures" in test for _, test in tests)
+    failures = {f"{suite}.{test['name']}" for suite, test in tests if "failures" in test}
+    failed = len(failures)
     # Leaks are detected at exit, after all tests have passed.
     leaks = status != 0 and failed == 0
     failed += leaks
     output = output if failed or skipped else ""
     times = {f"{suite}.{test['name']}": float(test["time"].rstrip("s")) for suite, test in tests}
-    return Result(len(tests) - failed - skipped, failed, skipped, output, times, not leaks, spent)
+    return Result(len(tests) - failed - skipped, failed, skipped, output, times, frozenset() if leaks else failures, spent)
 
 
 class Timed(unittest.TextTestResult):
@@ -184,20 +202,20 @@ def run_here(file, report):
     sys.path.insert(0, folder)
     suite = unittest.TestLoader().discover(folder, name)
     result = unittest.TextTestRunner(sys.stdout, verbosity=0, resultclass=Timed).run(suite)
-    failed = len({test.id().split(" ")[0] for test, _ in result.failures + result.errors})
+    failed = sorted({test.id().split(" ")[0] for test, _ in result.failures + result.errors})
     with open(report, "w") as out:
         json.dump({"run": result.testsRun, "failed": failed, "skipped": [reason for _, reason in result.skipped],
                    "times": result.times}, out)
 
 
-def run_unittests(file, weightfs):
+def run_unittests(file, weightfs, build):
     with tempfile.TemporaryDirectory(prefix="weightfs-tests-") as tmp:
         logs, report = os.path.join(tmp, "logs"), os.path.join(tmp, "report.json")
         os.chmod(tmp, 0o755)
         os.mkdir(logs)
         os.chmod(logs, 0o777)  # servers of other users write there, too
         argv = [sys.executable, os.path.abspath(__file__), "--file", file, "--report", report]
-        status, output, spent = run_to_end(argv, environment_of(weightfs, logs))
+        status, output, spent = run_to_end(argv, environment_of(weightfs, build, logs))
         if not os.path.exists(report):
             return Result(0, 1, 0, f"{output}{file} ended with status {status} and no report\n")
         with open(report) as found:
@@ -208,9 +226,9 @@ def run_unittests(file, weightfs):
             with open(log) as text:
                 output += text.read()
         found_by_sanitizers = bool(os.listdir(logs))
-        skipped = len(counts["skipped"])
-        return Result(counts["run"] - counts["failed"] - skipped, counts["failed"] + found_by_sanitizers, skipped, output, counts["times"],
-                      not found_by_sanitizers, spent)
+        skipped, failed = len(counts["skipped"]), len(counts["failed"])
+        return Result(counts["run"] - failed - skipped, failed + found_by_sanitizers, skipped, output, counts["times"],
+                      frozenset() if found_by_sanitizers else frozenset(counts["failed"]), spent)
 
 
 def run_conform(weightfs, name):
@@ -253,13 +271,12 @@ def files_in(folder, pattern):
     return sorted(glob.glob(os.path.join(HOME, "tests", folder, pattern)))
 
 
-def jobs_of(kind, build):
+def jobs_of(kind, build, weightfs):
     """The jobs that run in both builds."""
-    weightfs = os.path.join(build, "weightfs")
     for file in files_in("mount", "test_*.py"):
         name = os.path.basename(file).removesuffix(".py")
         if kind == "plain" or name not in NOT_SANITIZED:
-            yield Job(f"{name}, {kind}", lambda file=file: run_unittests(file, weightfs))
+            yield Job(f"{name}, {kind}", lambda file=file: run_unittests(file, weightfs, build))
     for binary in sorted(glob.glob(os.path.join(build, "tests", "*_test"))):
         name = os.path.basename(binary)
         shards = SHARDS.get(name, 1)
@@ -268,18 +285,17 @@ def jobs_of(kind, build):
             yield Job(f"{name}{part}, {kind}", lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, kind, shard, shards))
 
 
-def plain_jobs(build):
+def plain_jobs(build, weightfs):
     # Limits of memory and CPU time are not meaningful under a sanitizer.
-    weightfs = os.path.join(build, "weightfs")
-    yield from jobs_of("plain", build)
+    yield from jobs_of("plain", build, weightfs)
     for file in files_in("attacks", "test_*.py") + files_in("", "*_test.py"):
-        yield Job(os.path.basename(file).removesuffix(".py"), lambda file=file: run_unittests(file, weightfs))
+        yield Job(os.path.basename(file).removesuffix(".py"), lambda file=file: run_unittests(file, weightfs, build))
     yield from conform_jobs(weightfs)
 
 
-def sanitized_jobs(build):
+def sanitized_jobs(build, weightfs):
     yield Job("fuzzing", lambda: run_fuzzers(build))
-    yield from jobs_of("sanitized", build)
+    yield from jobs_of("sanitized", build, weightfs)
 
 
 class Build:
@@ -314,6 +330,7 @@ class Report:
         self.passed = self.failed = self.skipped = 0
         self.times = {}
         self.repeated = []  # lines on jobs that passed when they were run once more
+        self.reasons = collections.Counter()  # of skipped tests
 
     def is_late(self):
         return time.monotonic() - self.begun > WHOLE_TIME_LIMIT
@@ -322,6 +339,7 @@ class Report:
         self.passed += result.passed
         self.failed += result.failed
         self.skipped += result.skipped
+        self.reasons.update(re.findall(r"^skipped: (.*)$|: Skipped\n(.+)$", result.output, re.M))
         kind = job.title.rpartition(", ")[2]
         self.times.update({f"{name} ({kind})": taken for name, taken in result.times.items()})
         print(f"{result.output}== {job.title}: {result.passed} passed, {result.failed} failed, {result.skipped} skipped, {seconds:.0f} s "
@@ -334,6 +352,9 @@ class Report:
         print("== slowest tests")
         for name, seconds in sorted(self.times.items(), key=lambda entry: -entry[1])[:SLOWEST]:
             print(f"{seconds:6.1f} s  {name}")
+        print("== skipped")
+        for (of_python, of_googletest), count in sorted(self.reasons.items()):
+            print(f"{count:4} × {of_python or of_googletest}")
         for line in self.repeated:
             print(line)
         print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
@@ -368,27 +389,38 @@ def main():
             running = {pool.submit(timed, job): job for job in group if args.only in job.title}
             for done in concurrent.futures.as_completed(running):
                 job, (result, seconds) = running[done], done.result()
-                if result.failed and result.repeatable and not report.is_late():
+                if result.failures and not report.is_late():
                     report.put_off(job, result, seconds)
-                    failed.append(job)
+                    failed.append((job, result.failures))
                 else:
                     report.add(job, result, seconds)
 
     def repeat_failed():
-        for job in failed:
+        for job, failures in failed:
             result, seconds = timed(job)
-            report.add(job, result, seconds)
+            unsteady = failures - set(UNSTEADY)
             if not result.failed:
-                report.repeated.append(f"passed only when run once more: {job.title}")
+                report.repeated += [f"passed only when run once more: {test} ({job.title}): {UNSTEADY.get(test, 'this fails the run')}"
+                                    for test in sorted(failures)]
+                result = result._replace(passed=result.passed - len(unsteady), failed=len(unsteady))
+            report.add(job, result, seconds)
+
+    programs = tempfile.TemporaryDirectory(prefix="weightfs-programs-")
+    os.chmod(programs.name, 0o755)
+
+    def jobs_in(build, jobs_of_kind):
+        build = os.path.abspath(build)
+        program = reachable(os.path.join(build, "weightfs"), os.path.join(programs.name, os.path.basename(build)))
+        return list(jobs_of_kind(build, program))
 
     build = Build(args.sanitized) if args.build else None
-    jobs = list(plain_jobs(os.path.abspath(args.plain)))
+    jobs = jobs_in(args.plain, plain_jobs)
     exclusive, alone = ([job for job in jobs if job.title.startswith(titles)] for titles in (EXCLUSIVE, ALONE))
     run_group([job for job in jobs if job not in exclusive + alone], WORKERS)
     run_group(exclusive, 1)
     if build:
         build.wait()
-    run_group(sanitized_jobs(os.path.abspath(args.sanitized)), WORKERS)
+    run_group(jobs_in(args.sanitized, sanitized_jobs), WORKERS)
     run_group(alone, CORES)
     repeat_failed()
     print("not run with sanitizers:", ", ".join(NOT_SANITIZED), "and", TOO_LONG)

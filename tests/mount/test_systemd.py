@@ -6,7 +6,7 @@ import booted
 from mounting import WEIGHTFS, TestCase, containers, os, sample_tensors, shutil, subprocess, unittest
 
 LIMIT_S = 200
-BUILD = os.path.dirname(WEIGHTFS)
+BUILD = os.environ.get("WEIGHTFS_BUILD") or os.path.dirname(WEIGHTFS)
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # Runs in a new mount namespace. Writes go to a tmpfs, because the upper directory of an overlay cannot be inside its lower
