@@ -23,11 +23,14 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-if(CMAKE_CROSSCOMPILING)
-  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)  # the only one (preset release-arm64)
-endif()
 # Ordinary users mount through fusermount3.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS fuse3)
+if(CMAKE_CROSSCOMPILING)
+  # The preset release-arm64. dpkg-shlibdeps knows only installed packages, and ISA-L is unpacked (scripts/dependencies).
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_SOURCE_DIR}/build/arm64-root/usr/lib/aarch64-linux-gnu)
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "fuse3, libisal2")
+endif()
 # For downloads over https.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ca-certificates)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA

@@ -25,6 +25,10 @@ struct CloneRange {
 inline constexpr unsigned long kClone = _IOW(0x94, 9, int);               // FICLONE
 inline constexpr unsigned long kCloneRange = _IOW(0x94, 13, CloneRange);  // FICLONERANGE
 
+/// ioctl_tty(2), asm-generic/ioctls.h: the attributes of a terminal, as isatty(3) asks for them since glibc 2.42. Its
+/// argument, `struct termios2`, has 44 bytes.
+inline constexpr unsigned long kTerminalAttributes = _IOR('T', 0x2A, char[44]);  // TCGETS2
+
 /// statfs(2), linux/magic.h: `f_type` of a FUSE file system.
 inline constexpr long kFuseMagic = 0x65735546;  // FUSE_SUPER_MAGIC
 

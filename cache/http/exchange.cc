@@ -356,6 +356,9 @@ void HttpExchange::poll(CURLM* multi) {
   if (header_bytes_ > 0) network_time_ += Clock::now() - started;
 }
 
+// CURLE_TOO_LARGE, since curl 8.6: more headers than curl reads.
+constexpr auto kTooLarge = static_cast<CURLcode>(100);
+
 Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
   if (!refusal_.empty()) return error(Code::unsupported, refusal_);
   long number = 0;
@@ -383,6 +386,7 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
       return error(Code::corrupt, "invalid content encoding: " + detail);
     case CURLE_URL_MALFORMAT:
       return error(Code::unsupported, detail);
+    case kTooLarge:
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_UNSUPPORTED_PROTOCOL:
       return error(Code::corrupt, detail);  // not HTTP

@@ -141,7 +141,7 @@ constexpr int kRefused[] = {SCMP_SYS(execve),
 
 // ioctl(2) of FUSE, sockets and terminals, and fs-verity.
 constexpr unsigned long kControls[] = {
-    FIONREAD,   FIONBIO, TCGETS, TIOCGWINSZ, kernel::kClone, kernel::kCloneRange,
+    FIONREAD,   FIONBIO, TCGETS, kernel::kTerminalAttributes, TIOCGWINSZ, kernel::kClone, kernel::kCloneRange,
     0x8004e500,  // FUSE_DEV_IOC_CLONE
     0x40806685,  // FS_IOC_ENABLE_VERITY
 };
