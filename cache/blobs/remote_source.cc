@@ -555,11 +555,12 @@ Result<RemoteSource::TransferPtr> RemoteSource::start_some(const BlockFilePtr& f
   const Blocks needed = {absent.first, std::min(absent.last, wanted.last)};
   auto some = start(file, needed);
   if (some || some.error().code != Code::resource || !file->identity().empty()) return some;
-  // Nothing evicts a file without identity, so it is read in passes, too.
-  const bool is_idle =
-      std::none_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; });
+  // Nothing evicts a file without identity, so it is read in passes, too: each begins when the transfers of the last one,
+  // which have reserved space for later blocks, have ended.
+  const auto is_of_file = [&](const TransferPtr& other) { return other->file == file; };
+  if (std::any_of(transfers_.begin(), transfers_.end(), is_of_file)) return nullptr;
   const uint64_t kept = (needed.last - needed.first + 1) * BlockFile::kBlock;  // and the head
-  if (!is_idle || BlockFile::present_bytes(file->descriptor()->number()) <= kept) return some;
+  if (BlockFile::present_bytes(file->descriptor()->number()) <= kept) return some;
   file->discard();
   return failure(Code::not_found, "discarded");
 }
