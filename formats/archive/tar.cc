@@ -217,6 +217,11 @@ class TarLister {
     std::optional<uint64_t> end;  // where the padding behind them ends; nothing when the tar ends before
   };
 
+  // libarchive 3.8 has another number for it, which other warnings have, too.
+  static bool is_about_conversion(int number, const char* message) {
+    return number == EILSEQ || (message != nullptr && std::strstr(message, "t be converted from") != nullptr);
+  }
+
   uint64_t header_position() const { return static_cast<uint64_t>(archive_read_header_position(reader_->get())); }
 
   // Whether there may be another member.
@@ -247,12 +252,12 @@ class TarLister {
   }
 
   // The member of the current headers; nothing if its name cannot be read. A name has the bytes of the tar: weightfs
-  // sets no locale, so libarchive fails to convert a non-ASCII PAX name, returns EILSEQ and keeps the bytes.
+  // sets no locale, so libarchive fails to convert a non-ASCII PAX name, reports that and keeps the bytes.
   std::optional<Member> next_member(int got) {
     ::archive* const a = reader_->get();
     const char* const name = archive_entry_pathname(reader_->entry());
     Member member{name == nullptr ? "" : name, header_position(), reader_->position(), std::nullopt};
-    if (got == ARCHIVE_WARN && archive_errno(a) != EILSEQ)
+    if (got == ARCHIVE_WARN && !is_about_conversion(archive_errno(a), archive_error_string(a)))
       builder_.warnings().add("member {}: {}", quoted(member.name), reader_->error().message);
     if (!member.name.empty() && member.name.size() <= kMaxMemberNameLength) return member;
     builder_.warnings().add("member {}: omitted: its name has {} bytes, 1 to {} are possible", members_,
@@ -301,7 +306,9 @@ class TarLister {
       return {};
     }
     const auto size = static_cast<uint64_t>(archive_entry_size(entry));
-    if (archive_entry_sparse_count(entry) > 0) return add_sparse(member, size);
+    // libarchive 3.8 has no sparse map of a file that is one hole.
+    const bool is_hole = size > 0 && member.end == member.begin && archive_entry_hardlink(entry) == nullptr;
+    if (is_hole || archive_entry_sparse_count(entry) > 0) return add_sparse(member, size);
     auto bytes = slice(tar_, member.begin, size);
     // The size in the headers of a sparse file may differ from its stored size.
     if (!bytes)

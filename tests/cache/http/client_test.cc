@@ -12,6 +12,7 @@ namespace {
 
 using namespace http;
 using namespace http_fixture;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 // ---- responses
@@ -306,7 +307,9 @@ TEST(Url, InvalidEscapeIsKept) {
 
 TEST(Url, IsPrintedWithoutSecrets) {
   EXPECT_EQ(printable_url("https://me:pw@example.com:1/a?token=x#y"), "https://example.com:1/a");
-  EXPECT_EQ(printable_url("https://example.com/\xC2\x9B"), "https://example.com/%c2%9b");
+  // libcurl writes lower-case digits, newer versions upper-case ones.
+  EXPECT_THAT(printable_url("https://example.com/\xC2\x9B"),
+              AnyOf("https://example.com/%c2%9b", "https://example.com/%C2%9B"));
   EXPECT_EQ(printable_url("\x01?secret"), "invalid URL");
 }
 

@@ -14,6 +14,7 @@
 #include "tests/builders/tar_builder.h"
 #include "tests/builders/zip_builder.h"
 #include "tests/support/codec_reading.h"
+#include "tests/support/libarchive.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/small_models.h"
 
@@ -470,7 +471,9 @@ TEST(ArchiveBudget, HostileArchivesStayWithinTheBudget) {
     const uint64_t size = bytes.size();
     const Walked walked = walk(bytes, hostile.file);
     SCOPED_TRACE(fmt::format("{} ms charged, {} models", walked.budget->time_used() / 1'000'000, walked.models));
-    if (*hostile.error_part != '\0')
+    // Headers that are skipped cost nothing.
+    const bool is_skipped = libarchive_skips_records() && hostile.error_part == std::string_view("bytes of headers");
+    if (*hostile.error_part != '\0' && !is_skipped)
       EXPECT_THAT(walked.error, HasSubstr(hostile.error_part));
     else
       EXPECT_GE(walked.models, 1u) << walked.error;
@@ -570,6 +573,11 @@ TEST(ArchiveBudget, HoleOfExabytesCostsNothing) {
                               .build();
   const auto disk = std::make_shared<const CountingDisk>(tar);
   const auto archive = tar_members({"m.tar", disk});
+  if (libarchive_skips_records()) {
+    ASSERT_FALSE(archive);
+    EXPECT_EQ(archive.error().message, "Tar entry size overflow");
+    return;
+  }
   ASSERT_TRUE(archive) << archive.error().message;
   ASSERT_EQ(archive->parts.size(), 1u);
   const SourcePtr sparse = *archive->parts[0].source.get();
