@@ -320,6 +320,15 @@ class Build:
         print(f"== built {self.folder}", flush=True)
 
 
+def judged(job, failures, repeated):
+    """The result of a job that was run once more after these tests had failed, and lines on those that passed then."""
+    if repeated.failed:
+        return repeated, []
+    lines = [f"passed only when run once more: {test} ({job.title}): {UNSTEADY.get(test, 'this fails the run')}" for test in sorted(failures)]
+    failed = len(failures - set(UNSTEADY))
+    return repeated._replace(passed=repeated.passed - failed, failed=failed), lines
+
+
 def minutes(seconds):
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
@@ -398,11 +407,8 @@ def main():
     def repeat_failed():
         for job, failures in failed:
             result, seconds = timed(job)
-            unsteady = failures - set(UNSTEADY)
-            if not result.failed:
-                report.repeated += [f"passed only when run once more: {test} ({job.title}): {UNSTEADY.get(test, 'this fails the run')}"
-                                    for test in sorted(failures)]
-                result = result._replace(passed=result.passed - len(unsteady), failed=len(unsteady))
+            result, lines = judged(job, failures, result)
+            report.repeated += lines
             report.add(job, result, seconds)
 
     programs = tempfile.TemporaryDirectory(prefix="weightfs-programs-")

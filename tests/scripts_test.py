@@ -1,0 +1,172 @@
+"""The scripts that build and test: packages, progress, the first error, and tests that pass only when they are repeated."""
+import os
+import pty
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPTS = os.path.join(os.path.dirname(HERE), "scripts")
+sys.path.insert(0, HERE)
+import run  # noqa: E402
+
+LIMIT_S = 60
+
+COMPILER = """[1/49] Building CXX object a.o
+[2/49] Building CXX object b.o
+FAILED: b.o
+In file included from b.cc:3:
+/usr/include/linux/ioprio.h:101:48: error: expected identifier before 'class'
+  101 | static inline int value(int class)
+second/file.cc:9:1: error: 'x' was not declared
+[49/49] Building CXX object z.o
+ninja: build stopped: subcommand failed."""
+
+
+class ScriptTestCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="weightfs-scripts-ü -")
+        self.addCleanup(folder.cleanup)
+        self.home = folder.name
+        for name in ("scripts", "bin"):
+            os.mkdir(os.path.join(self.home, name))
+        environment = {name: value for name, value in os.environ.items() if name != "CI"}
+        self.environment = dict(environment, PATH=f"{self.home}/bin:{os.environ['PATH']}", LOG=self.path("calls"))
+
+    def path(self, *names):
+        return os.path.join(self.home, *names)
+
+    def program(self, text, *names):
+        """A shell script in the place of a program."""
+        with open(self.path(*names), "w") as file:
+            file.write(f"#!/bin/bash\n{text}\n")
+        os.chmod(file.name, stat.S_IRWXU)
+
+    def script(self, name):
+        return shutil.copy(os.path.join(SCRIPTS, name), self.path("scripts"))
+
+    def run_script(self, *argv, **more):
+        return subprocess.run(argv, env=dict(self.environment, **more), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S)
+
+    def calls(self):
+        if not os.path.exists(self.path("calls")):
+            return []
+        with open(self.path("calls")) as file:
+            return [line.split() for line in file]
+
+
+class Build(ScriptTestCase):
+    def setUp(self):
+        super().setUp()
+        self.build = self.script("build")
+        self.program(":", "scripts", "dependencies")
+
+    def test_first_error_is_printed_and_the_path_of_the_log(self):
+        self.program(f'case $1 in --build) cat <<"END"\n{COMPILER}\nEND\nexit 1 ;; esac', "bin", "cmake")
+        done = self.run_script(self.build, "build", "release", self.path("build", "log"))
+        self.assertEqual(done.returncode, 1)
+        lines = done.stderr.splitlines()
+        self.assertEqual(lines[0], "/usr/include/linux/ioprio.h:101:48: error: expected identifier before 'class'")
+        self.assertEqual(lines[-1], f"the build failed; the whole log is {self.path('build', 'log')}")
+
+    def test_error_of_apt_is_printed(self):
+        self.program('echo "Reading package lists..."; echo "E: Unable to locate package libfuse9-dev"; exit 100', "scripts", "dependencies")
+        self.program('echo cmake >>"$LOG"', "bin", "cmake")
+        done = self.run_script(self.build, "build", "release", self.path("log"))
+        self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (1, "E: Unable to locate package libfuse9-dev"))
+        self.assertEqual(self.calls(), [])
+
+    def test_progress_is_a_line_from_time_to_time(self):
+        self.program('if [ "$1" = --build ]; then echo "[12/49] Building CXX object a.o"; sleep 1; fi', "bin", "cmake")
+        done = self.run_script(self.build, "build", "release", self.path("log"), BUILD_PROGRESS_SECONDS="0.1")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"(?m)^compiling: 12 of 49 files, \d+ s$")
+        self.assertNotIn("\r", done.stderr)
+
+    def test_progress_on_a_terminal_is_one_line_that_is_erased(self):
+        self.program('if [ "$1" = --build ]; then echo "[12/49] Building CXX object a.o"; sleep 2; fi', "bin", "cmake")
+        master, slave = pty.openpty()
+        with open(master, "rb", buffering=0) as terminal:
+            process = subprocess.Popen([self.build, "build", "release", self.path("log")], env=self.environment,
+                                       stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
+            os.close(slave)
+            shown = b""
+            try:
+                while part := terminal.read(4096):
+                    shown += part
+            except OSError:
+                pass  # the terminal has no writer any more
+            self.assertEqual(process.wait(LIMIT_S), 0)
+        self.assertRegex(shown.decode(), r"\r\x1b\[Kcompiling: 12 of 49 files, \d+ s")
+        self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)
+        self.assertNotIn(b"\n", shown)
+
+
+class Dependencies(ScriptTestCase):
+    """scripts/dependencies on a machine where all packages are installed."""
+
+    def setUp(self):
+        super().setUp()
+        self.dependencies = self.script("dependencies")
+        self.program('[ "$1" = --print-architecture ] && echo amd64', "bin", "dpkg")
+        self.program('printf "installed %s:amd64\\n" $INSTALLED', "bin", "dpkg-query")
+        self.program('echo "  Depends: $2-12"', "bin", "apt-cache")
+        self.program('echo "$@" >>"$LOG"', "bin", "apt-get")
+        for name in ("sudo", "env"):  # policy-rc.d is not written
+            self.program('while [[ $1 == *=* ]]; do shift; done; [[ $1 == tee || $1 == chmod || $1 == rm ]] || "$@"', "bin", name)
+        missing = self.run_script(self.dependencies, "--missing", "build", INSTALLED="none")
+        self.assertEqual((missing.returncode, missing.stderr), (0, ""))
+        self.all = missing.stdout.split()
+
+    def test_installed_packages_are_left_alone(self):
+        done = self.run_script(self.dependencies, "build", INSTALLED=" ".join(self.all))
+        self.assertEqual((done.returncode, done.stdout, self.calls()), (0, "", []))
+
+    def test_missing_packages_are_printed(self):
+        self.assertIn("libfuse3-dev", self.all)
+        done = self.run_script(self.dependencies, "--missing", "build", INSTALLED=" ".join(set(self.all) - {"libfuse3-dev", "g++"}))
+        self.assertEqual((done.returncode, set(done.stdout.split()), self.calls()), (0, {"libfuse3-dev", "g++"}, []))
+
+    def test_package_of_another_architecture_does_not_count(self):
+        self.program('printf "installed %s:arm64\\n" $INSTALLED', "bin", "dpkg-query")
+        done = self.run_script(self.dependencies, "--missing", "build", INSTALLED=" ".join(self.all))
+        self.assertEqual(done.stdout.split(), self.all)
+
+    @unittest.skipUnless(os.path.exists("/usr/sbin/policy-rc.d") or os.geteuid() != 0, "would write /usr/sbin/policy-rc.d")
+    def test_ci_upgrades_all_with_the_headers_and_the_compilers(self):
+        self.check_ci()
+
+    def check_ci(self):
+        done = self.run_script(self.dependencies, "build", INSTALLED=" ".join(self.all), CI="true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        update, install = self.calls()
+        self.assertIn("update", update)
+        self.assertIn("install", install)
+        self.assertLessEqual({*self.all, "linux-libc-dev", "libc6-dev", "g++-12", "gcc-12"}, set(install))
+
+
+class Repeated(unittest.TestCase):
+    JOB = run.Job("x_test, plain", None)
+
+    def test_tests_that_pass_only_then_fail_the_run(self):
+        result, lines = run.judged(self.JOB, {"A.B", "A.C"}, run.Result(10, 0, 0))
+        self.assertEqual((result.passed, result.failed), (8, 2))
+        self.assertEqual(lines[0], "passed only when run once more: A.B (x_test, plain): this fails the run")
+
+    def test_tests_that_are_known_to_be_unsteady_do_not(self):
+        with unittest.mock.patch.dict(run.UNSTEADY, {"A.B": "its server is slow"}):
+            result, lines = run.judged(self.JOB, {"A.B"}, run.Result(10, 0, 0))
+        self.assertEqual((result.passed, result.failed), (10, 0))
+        self.assertEqual(lines, ["passed only when run once more: A.B (x_test, plain): its server is slow"])
+
+    def test_tests_that_fail_again_are_counted_once(self):
+        result, lines = run.judged(self.JOB, {"A.B"}, run.Result(9, 1, 0))
+        self.assertEqual((result.passed, result.failed, lines), (9, 1, []))
+
+
+if __name__ == "__main__":
+    unittest.main()
