@@ -14,9 +14,9 @@ LIMIT_S = 60
 PAGE = ROOT / "docs" / "weightfs.1.md"
 
 # Options of other programs, by page.
-FOREIGN = {"README.md": {"--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--user"},
+FOREIGN = {"README.md": {"--arch", "--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--arch", "--preset", "--release", "--user"},
            "kubernetes.md": {"--docker-password", "--docker-server", "--docker-username"}, "systemd.md": {"--now", "--user"},
-           "testing.md": {"--minutes", "--minimise", "--preset", "--sanitized", "--target"}}
+           "testing.md": {"--minutes", "--minimise", "--preset", "--release", "--sanitized", "--target", "--test", "--test-as-user"}}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+(?:-[a-z]+)*)?)", re.MULTILINE)

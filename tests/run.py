@@ -384,6 +384,7 @@ def main():
     if not args.plain or not args.sanitized:
         parser.error("--plain and --sanitized are required")
     os.environ["ATTACKS"] = "ci"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests send it, and a shell's background job ignores it
     report = Report()
     failed = []  # jobs to run once more
 

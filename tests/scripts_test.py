@@ -116,8 +116,9 @@ class Dependencies(ScriptTestCase):
         self.program('printf "installed %s:amd64\\n" $INSTALLED', "bin", "dpkg-query")
         self.program('echo "  Depends: $2-12"', "bin", "apt-cache")
         self.program('echo "$@" >>"$LOG"', "bin", "apt-get")
-        for name in ("sudo", "env"):  # policy-rc.d is not written
-            self.program('while [[ $1 == *=* ]]; do shift; done; [[ $1 == tee || $1 == chmod || $1 == rm ]] || "$@"', "bin", name)
+        self.program('exec "$@"', "bin", "sudo")
+        for name in ("tee", "chmod", "rm"):  # of policy-rc.d
+            self.program(":", "bin", name)
         missing = self.run_script(self.dependencies, "--missing", "build", INSTALLED="none")
         self.assertEqual((missing.returncode, missing.stderr), (0, ""))
         self.all = missing.stdout.split()
@@ -136,11 +137,7 @@ class Dependencies(ScriptTestCase):
         done = self.run_script(self.dependencies, "--missing", "build", INSTALLED=" ".join(self.all))
         self.assertEqual(done.stdout.split(), self.all)
 
-    @unittest.skipUnless(os.path.exists("/usr/sbin/policy-rc.d") or os.geteuid() != 0, "would write /usr/sbin/policy-rc.d")
     def test_ci_upgrades_all_with_the_headers_and_the_compilers(self):
-        self.check_ci()
-
-    def check_ci(self):
         done = self.run_script(self.dependencies, "build", INSTALLED=" ".join(self.all), CI="true")
         self.assertEqual(done.returncode, 0, done.stderr)
         update, install = self.calls()

@@ -16,8 +16,8 @@
 #include <system_error>
 
 #include "base/os/system_error.h"
-#include "base/os/unix_address.h"
 #include "base/text.h"
+#include "cli/process/unix_address.h"
 
 namespace weightfs::sandbox {
 namespace {

@@ -19,8 +19,8 @@
 #include <utility>
 
 #include "base/os/system_error.h"
-#include "base/os/unix_address.h"
 #include "base/text.h"
+#include "cli/process/unix_address.h"
 
 namespace weightfs::service {
 namespace {

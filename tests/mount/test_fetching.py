@@ -100,9 +100,10 @@ class HostileTestCase(FetchTestCase):
 class Case:
     """One linked file: the behaviour of its server, and the expected outcome."""
 
-    def __init__(self, *scripts, data, error=None, gets=None, message=".", kept=False):
+    def __init__(self, *scripts, data, error=None, gets=None, message=".", kept=False, lines=1):
         self.scripts, self.data, self.error, self.message, self.kept = scripts, data, error, message, kept
         self.gets = gets or (ONCE if error else 1)
+        self.lines = lines if error else 0  # at most, in the log
 
 
 class Responses(HostileTestCase):
@@ -131,11 +132,11 @@ class Responses(HostileTestCase):
         for name, case in cases.items():
             with self.subTest(name, what="log"):
                 message = [line for line in lines if f" model/{name}: " in line]
-                self.assertEqual(len(message), 0 if case.error is None else 1, message)
+                self.assertIn(len(message), range(min(1, case.lines), case.lines + 1), message)
                 for line in message:
                     self.assertRegex(line, case.message)
                     self.assertLess(len(line), 1000)
-        self.assertLessEqual(len(lines), sum(case.error is not None for case in cases.values()), lines)
+        self.assertLessEqual(len(lines), sum(case.lines for case in cases.values()), lines)
         parts = partial_downloads.in_cache(self.cache())
         self.assertLessEqual(set(parts), {stores.sha256(case.data) for case in cases.values() if case.kept})
         self.assert_cached(*(case.data for case in cases.values() if case.error is None), parts=len(parts))
@@ -158,7 +159,8 @@ class Responses(HostileTestCase):
             "unknown-encoding": Case(sends(a[10], Content_Encoding="rot13"), data=a[10], error=errno.EIO, gets=SOME),
             "huge-headers": Case(raw(huge + a[11]), data=a[11], error=errno.EIO, message="headers"),
             "nul-in-a-header": Case(raw(b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 200000\r\n\r\n" + a[12]), data=a[12], error=errno.EIO),
-            "http-0.9": Case(raw(a[13]), data=a[13], error=errno.EIO),
+            # libcurl 8 reports it in two ways, depending on how much it has received.
+            "http-0.9": Case(raw(a[13]), data=a[13], error=errno.EIO, lines=2),
             "a-web-page": Case(sends(b"<html>please log in</html>", Content_Type="text/html"), data=a[14], error=errno.EIO, message="has 26 bytes"),
             "unrequested-part": Case(raw(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/200000\r\n\r\n" + a[15][:100]),
                                        data=a[15], error=errno.EIO, message="206"),

@@ -11,7 +11,7 @@ from mounting import run
 from test_urls import KIB, tensors
 import stores
 
-NORMALISED = {"a%2fb.safetensors", "%2e%2E", "%2e"}  # names that newer versions of libcurl change
+NORMALISED = {"%2e%2E": (8, 14), "%2e": (8, 14), "a%2fb.safetensors": (8, 23)}  # the versions of libcurl that were seen to change them
 
 
 def curl_version():
@@ -58,8 +58,8 @@ class Names(UrlNamesTestCase):
     def test_name_is_requested_as_written_and_decoded_in_the_tree(self):
         for i, (name, path, file) in enumerate(self.NAMES):
             with self.subTest(name):
-                if name in NORMALISED and curl_version() >= (8, 15):
-                    self.skipTest("libcurl since 8.15 resolves %2e in a path, and writes escapes in upper case")
+                if name in NORMALISED and curl_version() >= NORMALISED[name]:
+                    self.skipTest("this libcurl resolves %2e in a path, or writes escapes in upper case")
                 self.web.received.clear()
                 self.web.serve(path[1:], correct(self.data))
                 point = self.mount(self.web.url(name), at=f"mnt{i}")

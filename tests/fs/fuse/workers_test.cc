@@ -12,6 +12,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -72,6 +73,11 @@ class WorkersTest : public testing::Test {
     struct sigaction wake {};
     wake.sa_handler = [](int) {};
     ::sigaction(kWake, &wake, nullptr);
+    fuse_session* const session = new_session();
+    const fuse_custom_io io = socket_io();
+    const int supported = fuse_session_custom_io(session, &io, -1);
+    fuse_session_destroy(session);
+    if (supported == -EOPNOTSUPP) GTEST_SKIP() << "this libfuse was built without fuse_session_custom_io()";
   }
 
   void TearDown() override {
@@ -81,19 +87,29 @@ class WorkersTest : public testing::Test {
     if (session_ != nullptr) fuse_session_destroy(session_);
   }
 
-  void serve(const WorkerLimits& limits) {
-    std::array<int, 2> ends{};
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-    kernel_ = Descriptor(ends[0]);
+  fuse_session* new_session() {
     fuse_args arguments = FUSE_ARGS_INIT(0, nullptr);
     fuse_opt_add_arg(&arguments, "test");
     fuse_lowlevel_ops operations{};
     operations.getattr = getattr;
-    session_ = fuse_session_new(&arguments, &operations, sizeof operations, this);
+    fuse_session* const session = fuse_session_new(&arguments, &operations, sizeof operations, this);
     fuse_opt_free_args(&arguments);
+    return session;
+  }
+
+  static fuse_custom_io socket_io() {
     fuse_custom_io io{};
     io.read = read_request;
     io.writev = [](int device, iovec* parts, int count, void*) { return ::writev(device, parts, count); };
+    return io;
+  }
+
+  void serve(const WorkerLimits& limits) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    kernel_ = Descriptor(ends[0]);
+    session_ = new_session();
+    const fuse_custom_io io = socket_io();
     ASSERT_EQ(fuse_session_custom_io(session_, &io, ends[1]), 0);
     before_ = threads_of_process();
     serving_ = std::thread([this, limits] { result_ = serve_requests(session_, limits); });
