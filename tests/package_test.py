@@ -179,8 +179,9 @@ class Content(TestCase):
         self.assertEqual(listed, there)
 
     def test_dependencies_are_complete(self):
-        depends = {each.split()[0] for each in self.field("Depends").split(", ")}
-        self.assertLessEqual({"fuse3", "libfuse3-3", "libcurl4", "libc6", "libseccomp2", "libstdc++6"}, depends)
+        # Since Debian 13 many names end with t64, and libfuse3-3 has become libfuse3-4.
+        depends = {re.sub("t64$|(?<=libfuse3)-.*$", "", each.split()[0]) for each in self.field("Depends").split(", ")}
+        self.assertLessEqual({"fuse3", "libfuse3", "libcurl4", "libc6", "libseccomp2", "libstdc++6"}, depends)
         self.assertEqual(self.field("Recommends"), "ca-certificates")
 
     def test_units_run_the_packaged_program(self):
