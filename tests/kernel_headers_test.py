@@ -21,6 +21,15 @@ ALLOWED = {
     "linux/openat2.h": "the structure of openat2(2), which the C library declares since glibc 2.43",
 }
 
+# What base/os/kernel.h says of the headers that it replaces.
+REPLACED = {
+    "linux/fs.h": "kClone == FICLONE && kCloneRange == FICLONERANGE && sizeof(CloneRange) == sizeof(file_clone_range)",
+    "linux/ioprio.h": "kIoPriorityOfThread == IOPRIO_WHO_PROCESS && kIoPriorityIdle == IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)",
+    "linux/magic.h": "kFuseMagic == FUSE_SUPER_MAGIC",
+    "linux/netlink.h": "kNetlinkRoute == NETLINK_ROUTE",
+    "asm/termbits.h": "kTerminalAttributes == _IOR('T', 0x2A, struct termios2)",
+}
+
 INCLUDE = re.compile(r"^\s*#\s*include\s*<((?:linux|asm|asm-generic|mtd|rdma|scsi|sound|video|xen)/[^>]+)>", re.M)
 COMPILERS = [compiler for compiler in ("g++", "clang++", "aarch64-linux-gnu-g++") if shutil.which(compiler)]
 
@@ -57,6 +66,19 @@ class KernelHeaders(unittest.TestCase):
             for compiler in COMPILERS:
                 with self.subTest(header=header, compiler=compiler):
                     self.assertEqual(errors_of(compiler, f"#include <{header}>\n"), "")
+
+    @unittest.skipUnless(COMPILERS, "no compiler is installed")
+    def test_constants_are_those_of_the_kernel(self):
+        checked = 0
+        for header, condition in REPLACED.items():
+            for compiler in COMPILERS:
+                if errors_of(compiler, f"#include <{header}>\n"):
+                    continue  # which is why it is replaced
+                source = f'#include <{header}>\n#include "base/os/kernel.h"\nusing namespace weightfs::kernel;\nstatic_assert({condition});\n'
+                with self.subTest(header=header, compiler=compiler):
+                    self.assertEqual(errors_of(compiler, source, f"-I{ROOT}"), "")
+                    checked += 1
+        self.assertGreaterEqual(checked, len(COMPILERS))
 
     @unittest.skipUnless(COMPILERS, "no compiler is installed")
     def test_header_with_a_parameter_named_class_is_found(self):
