@@ -6,7 +6,6 @@ import glob
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import unittest
@@ -17,6 +16,7 @@ LIMIT_S = 60
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 import manifests  # noqa: E402
+import npm_packages  # noqa: E402
 
 # The fields that the manifests use, of the API of Kubernetes 1.28: names, or {name: fields of its value}.
 EXEC = {"exec": {"command": None}}
@@ -39,6 +39,8 @@ HEAD = {"apiVersion": None, "kind": None, "metadata": METADATA}
 KINDS = {"Pod": {**HEAD, "spec": POD},
          "DaemonSet": {**HEAD, "spec": {"selector": {"matchLabels": "names"}, "updateStrategy": {"type": None},
                                         "template": {"metadata": METADATA, "spec": POD}}}}
+
+KUBERNETES_MODELS = "kubernetes-models@4.5.1"
 
 # Validates an object with the schemas of the npm package kubernetes-models, which have no list of all fields.
 VALIDATOR = """
@@ -92,12 +94,13 @@ class Manifests(unittest.TestCase):
             self.assertEqual(unknown_fields(thing, KINDS[thing["kind"]], name), [])
 
     def test_manifests_have_the_schema_of_kubernetes(self):
-        node = shutil.which("node")
-        if not node or subprocess.run([node, "-e", "require('kubernetes-models/v1')"], capture_output=True).returncode != 0:
-            self.skipTest("needs node with the package kubernetes-models in $NODE_PATH")
+        folder = npm_packages.folder_with(KUBERNETES_MODELS)
+        if folder is None:
+            self.skipTest("no npm packages")
         for name, thing in self.objects.items():
             with self.subTest(name):
-                done = subprocess.run([node, "-e", VALIDATOR], input=json.dumps(thing), capture_output=True, text=True, timeout=LIMIT_S)
+                done = subprocess.run(["node", "-e", VALIDATOR], cwd=folder, input=json.dumps(thing), capture_output=True, text=True,
+                                      timeout=LIMIT_S)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_schema_rejects_wrong_manifests(self):
