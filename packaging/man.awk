@@ -3,7 +3,7 @@
 # Lines are held from .LP on, as only what follows them tells whether they are a term.
 
 # A name must not be hyphenated: al-low_other.
-/^[.]TH / { print; print ".nh"; next }
+/^[.]TH / { print ".nr HY 0"; print; print ".nh"; next }
 
 /^[.]SH$|^[.]SS$/ { release(); heading = $0; next }
 heading { print heading, typed($0); heading = ""; opened = 1; next }
@@ -23,6 +23,7 @@ holding && !/^[.]/ { held = held (held == "" ? "" : " ") typed($0); lines = line
 END { release() }
 
 function typed(line) {
+  gsub(/\\-/, "-", line)  # as newer versions of lowdown write it
   gsub(/-/, "\\-", line)
   gsub(/\\fC/, "\\fB", line)
   return line

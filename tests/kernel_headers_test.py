@@ -24,7 +24,7 @@ ALLOWED = {
 # What base/os/kernel.h says of the headers that it replaces.
 REPLACED = {
     "linux/fs.h": "kClone == FICLONE && kCloneRange == FICLONERANGE && sizeof(CloneRange) == sizeof(file_clone_range)",
-    "linux/ioprio.h": "kIoPriorityOfThread == IOPRIO_WHO_PROCESS && kIoPriorityIdle == IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)",
+    "linux/ioprio.h": "kIoPriorityOfThread == IOPRIO_WHO_PROCESS && kIoPriorityIdle == (IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT)",
     "linux/magic.h": "kFuseMagic == FUSE_SUPER_MAGIC",
     "linux/netlink.h": "kNetlinkRoute == NETLINK_ROUTE",
     "asm/termbits.h": "kTerminalAttributes == _IOR('T', 0x2A, struct termios2)",
