@@ -453,6 +453,7 @@ TEST(Tar, InvalidSparseMapIsUnreadable) {
                                  gnu_sparse("s", {{0, 10}, {995, 10}}, 1000, std::string(20, 'x')),
                                  gnu_sparse("s", {{10, 20}, {500, 20}}, 1000, "").substr(0, 512)}) {
     const auto archive = members(tar);
+    if (!archive && libarchive_skips_records()) continue;  // it refuses the header
     ASSERT_TRUE(archive);
     ASSERT_THAT(archive->parts, SizeIs(1));
     const auto bytes = read_text(**archive->parts[0].source.get(), 0, 1000);
