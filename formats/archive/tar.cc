@@ -306,8 +306,9 @@ class TarLister {
       return {};
     }
     const auto size = static_cast<uint64_t>(archive_entry_size(entry));
-    // libarchive 3.8 has no sparse map of a file that is one hole.
-    const bool is_hole = size > 0 && member.end == member.begin && archive_entry_hardlink(entry) == nullptr;
+    // libarchive 3.8 has no sparse map of a file that is one hole; before, a file without bytes and map is invalid.
+    const bool is_hole = archive_version_number() >= 3'008'000 && size > 0 && member.end == member.begin &&
+                         archive_entry_hardlink(entry) == nullptr;
     if (is_hole || archive_entry_sparse_count(entry) > 0) return add_sparse(member, size);
     auto bytes = slice(tar_, member.begin, size);
     // The size in the headers of a sparse file may differ from its stored size.
