@@ -9,10 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdlib>
 #include <functional>
 
 #include "base/os/fs_verity.h"
+#include "base/os/kernel.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::seccomp_test {
@@ -51,6 +55,21 @@ TEST(Seccomp, FsVerityIsEnabledButNotOtherwiseControlled) {
   });
   EXPECT_TRUE(measured == EPERM || measured == ENOSYS) << measured;
   ::close(file);
+}
+
+// isatty(3) of older and of newer versions of the C library: without them there are no tables and no progress.
+TEST(Seccomp, TerminalsAreRecognised) {
+  if (!sandbox::has_seccomp()) GTEST_SKIP() << "the kernel has no seccomp filters";
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0) GTEST_SKIP() << "no pseudo-terminals here";
+  for (const unsigned long request : {static_cast<unsigned long>(TCGETS), kernel::kTerminalAttributes}) {
+    const auto error_of_request = [&] {
+      std::array<std::byte, 256> attributes{};
+      return ::ioctl(terminal, request, attributes.data()) == 0 ? 0 : errno;
+    };
+    EXPECT_EQ(in_filter(error_of_request), 0) << std::hex << request;
+  }
+  ::close(terminal);
 }
 
 }  // namespace
