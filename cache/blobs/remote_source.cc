@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <system_error>
 #include <vector>
 
 #include "base/cancel.h"
@@ -22,20 +21,11 @@ using namespace store;
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
-constexpr uint64_t kRequest = 8 * kMiB;  // bytes per request: the largest window is eight requests in parallel
-constexpr uint64_t kRequestBlocks = kRequest / BlockFile::kBlock;
-
-// A waiting reader checks at this interval whether it was cancelled, and whether another process has written its
-// blocks.
-constexpr std::chrono::milliseconds kWaitInterval{20};
-
-// A transfer without data for this long is abandoned if others deliver.
-constexpr std::chrono::seconds kStalledAfter{3};
-
 constexpr int kMaxAttempts = 4;  // transfers that end without the wanted blocks
 
 // Publishing waits this long for the last transfers of other processes.
 constexpr std::chrono::seconds kMaxClaimWait{10};
+constexpr std::chrono::milliseconds kClaimCheck{20};
 
 // More reads at a time (of all files) that are larger than this get their bytes when all of them are present.
 constexpr int kFewReads = 8;
@@ -44,64 +34,7 @@ constexpr uint64_t kLargeRead = 256 * kKiB;
 constexpr std::chrono::milliseconds kNamingCheck{2};
 constexpr int kMaxNamingChecks = 100;
 
-constexpr uint64_t kStep = 1 * kMiB;       // bytes that are hashed or fetched at a time
-constexpr uint64_t kWritten = 256 * kKiB;  // bytes at a time, if so many have arrived
-
-uint64_t blocks_in(uint64_t bytes) { return (bytes + BlockFile::kBlock - 1) / BlockFile::kBlock; }
-
-// Combines received bytes to whole blocks, and writes many blocks at a time: libcurl passes 16 KiB.
-class BlockWriter {
- public:
-  using OnWritten = std::function<void(Blocks)>;
-
-  BlockWriter(BlockFile& file, const BlockList* list, OnWritten on_written)
-      : file_(file), list_(list), on_written_(std::move(on_written)) {}
-
-  Result<void> add(uint64_t offset, std::span<const std::byte> bytes) {
-    if (offset != begin_ + pending_.size()) {
-      TRY_VOID(write());
-      pending_.clear();
-      const uint64_t skipped = (BlockFile::kBlock - offset % BlockFile::kBlock) % BlockFile::kBlock;
-      if (skipped >= bytes.size()) return {};
-      begin_ = offset + skipped;
-      bytes = bytes.subspan(static_cast<size_t>(skipped));
-    }
-    pending_.insert(pending_.end(), bytes.begin(), bytes.end());
-    return pending_.size() < kWritten ? Result<void>() : write();
-  }
-
-  // Writes the complete blocks; with a block list those before the first that does not match.
-  Result<void> write() {
-    const bool is_end = begin_ + pending_.size() == file_.size();
-    const size_t whole = is_end ? pending_.size() : pending_.size() / BlockFile::kBlock * BlockFile::kBlock;
-    Result<void> verified;
-    size_t matching = list_ == nullptr ? whole : 0;
-    while (matching < whole) {
-      const auto block = std::span(pending_).subspan(matching, std::min<size_t>(BlockFile::kBlock, whole - matching));
-      if (verified = list_->verify(begin_ + matching, block); !verified) break;
-      matching += block.size();
-    }
-    if (matching > 0) TRY_VOID(write_first(matching));
-    return verified;
-  }
-
- private:
-  Result<void> write_first(size_t size) {
-    const Blocks written = {begin_ / BlockFile::kBlock, blocks_in(begin_ + size)};
-    TRY_VOID(file_.write(written.first, std::span(pending_).first(size)));
-    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(size));
-    begin_ += size;
-    on_written_(written);
-    return {};
-  }
-
-  BlockFile& file_;
-  const BlockList* list_;  // may be null
-  const OnWritten on_written_;
-  uint64_t begin_ = 0;  // of the pending bytes; a multiple of the block size
-  std::vector<std::byte> pending_;
-};
-
+constexpr uint64_t kStep = 1 * kMiB;  // bytes that are hashed or fetched at a time
 }  // namespace
 
 RemoteSource::RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<StoreCore> store,
@@ -166,24 +99,12 @@ StoreStatus::Remote RemoteSource::status() const {
           .verified_blocks = verified_blocks};
 }
 
-uint64_t RemoteSource::block_count() const { return blocks_in(size()); }
+uint64_t RemoteSource::block_count() const { return BlockFile::blocks_in(size()); }
 
 // Of blocks that were not hashed as a whole.
 VerifiedBy RemoteSource::verification_by_server() const {
   if (list_ != nullptr) return VerifiedBy::blocks;
   return identity_ ? VerifiedBy::transport : VerifiedBy::unpinned;
-}
-
-// Called with the lock. The blocks of a stream may have been present before. A transfer delivers many times what a
-// reader waits for, so it wakes the readers only when one of them can continue.
-void RemoteSource::record_written(Transfer& transfer, Blocks blocks) const {
-  const bool is_stream = remote_->has_ranges() == false;
-  if (transfer.file == blocks_)
-    present_ = is_stream ? std::max(present_.load(), blocks.last) : present_ + blocks.last - blocks.first;
-  transfer.written = blocks.last;
-  if (transfer.written < transfer.wake_at) return;
-  transfer.wake_at = UINT64_MAX;
-  changed_.notify_all();
 }
 
 // Reads all of `target`, and requests the bytes up to `ahead_end`.
@@ -385,7 +306,7 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
     if (claim != nullptr) break;
     if (is_cancelled() || std::chrono::steady_clock::now() > until)
       return failure(Code::resource, "other processes are still writing it");
-    changed_.wait_for(lock, kWaitInterval);
+    changed_.wait_for(lock, kClaimCheck);
   }
   auto handle = store_->backend().publish_blocks(file, *blob_, digest, std::move(sums));
   if (!handle) return handle;
@@ -461,7 +382,7 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
     blocks_ = nullptr;
     return Opened{nullptr, std::move(handle.range)};
   }
-  present_ = blocks_in(resumed_);
+  present_ = BlockFile::blocks_in(resumed_);
   if (verification() == VerifiedBy::whole) verified_ = verification_by_server();
   // With a block list, which may be on a server, the first blocks are requested again: not with the lock.
   const std::string_view head = list_ == nullptr ? remote_->head() : std::string_view();
@@ -470,221 +391,8 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   const Blocks head_range = blocks_->blocks_of(0, whole);
   const auto claim = whole > 0 ? BlockFile::claim(blocks_, head_range) : nullptr;
   if (claim != nullptr && blocks_->reserve(head_range) && blocks_->write(0, head_blocks))
-    present_ = std::max(present_.load(), blocks_in(whole));
+    present_ = std::max(present_.load(), BlockFile::blocks_in(whole));
   return Opened{blocks_, nullptr};
-}
-
-// Starts transfers of the absent blocks in `ahead`. Returns that of the first absent block in `wanted`; null if there
-// is none, or if another process is downloading it.
-Result<RemoteSource::TransferPtr> RemoteSource::request(const BlockFilePtr& file, Blocks wanted, Blocks ahead) const {
-  const std::scoped_lock lock(mutex_);
-  reap();
-  TransferPtr first;
-  bool is_first = true;
-  for (Blocks rest = ahead; !rest.empty();) {
-    const Blocks absent = TRY(file->first_absent(rest, wanted.last));
-    if (absent.empty()) break;
-    const bool is_wanted = wanted.contains(absent.first);
-    TransferPtr transfer = transfer_of(file, absent.first);
-    if (transfer == nullptr && may_start(is_wanted))
-      transfer = TRY(start_some(file, absent, {absent.first, wanted.last}));
-    if (is_first && is_wanted) first = transfer;
-    is_first = false;
-    rest.first = transfer == nullptr ? absent.last : std::max(absent.first + 1, transfer->blocks.last);
-  }
-  return first;
-}
-
-// Until the server is known to send ranges, one transfer at a time: it may send the whole file.
-bool RemoteSource::may_start(bool is_wanted) const {
-  if (transfers_.empty()) return true;
-  if (!remote_->has_ranges()) return false;
-  if (is_wanted) return max_transfers_ > 1;
-  return transfers_.size() < max_transfers_ && store_->may_read_ahead();
-}
-
-// Waits for a moment, until the blocks before `wanted_end` were written, as far as they are the transfer's, or it has
-// ended: then it returns true. Fails as the transfer.
-Result<bool> RemoteSource::wait(const TransferPtr& transfer, uint64_t wanted_end) const {
-  if (is_cancelled()) return failure(Code::resource, "cancelled");
-  if (store_->stop_token().stop_requested()) return failure(Code::network, "cancelled");
-  const InFlightBlob::WaitScope waiting;
-  std::unique_lock lock(mutex_);
-  const auto has_ended = [&] { return transfer != nullptr && transfer->result; };
-  const auto can_continue = [&] {
-    if (transfer == nullptr) return false;
-    const uint64_t end = std::min(wanted_end, transfer->blocks.last);
-    if (has_ended() || transfer->written >= end) return true;
-    transfer->wake_at = std::min(transfer->wake_at, end);
-    return false;
-  };
-  if (transfer != nullptr) ++transfer->readers;
-  changed_.wait_for(lock, kWaitInterval, can_continue);
-  if (transfer != nullptr) --transfer->readers;
-  if (transfer != nullptr && !has_ended()) abandon_if_stalled(*transfer);
-  if (!has_ended()) return false;
-  // It may have failed after the wanted blocks.
-  if (transfer->written < std::min(wanted_end, transfer->blocks.last)) TRY_VOID(Result<void>(*transfer->result));
-  return true;
-}
-
-// A connection may hang while others of the same server deliver.
-void RemoteSource::abandon_if_stalled(Transfer& transfer) const {
-  const bool is_stalled = Clock::now() - transfer.last_data > kStalledAfter && last_data_ > transfer.last_data;
-  if (is_stalled) abandon(transfer);
-}
-
-void RemoteSource::abandon(Transfer& transfer) {
-  transfer.is_abandoned = true;
-  transfer.thread.request_stop();
-}
-
-RemoteSource::TransferPtr RemoteSource::transfer_of(const BlockFilePtr& file, uint64_t block) const {
-  const auto found = std::find_if(transfers_.begin(), transfers_.end(), [&](const TransferPtr& transfer) {
-    return transfer->file == file && transfer->blocks.contains(block);
-  });
-  return found == transfers_.end() ? nullptr : *found;
-}
-
-// The same as start(), of the wanted blocks only if there is no space for all.
-Result<RemoteSource::TransferPtr> RemoteSource::start_some(const BlockFilePtr& file, Blocks absent,
-                                                           Blocks wanted) const {
-  auto all = start(file, absent);
-  if (all || all.error().code != Code::resource) return all;
-  if (wanted.empty()) return nullptr;
-  const Blocks needed = {absent.first, std::min(absent.last, wanted.last)};
-  auto some = start(file, needed);
-  if (some || some.error().code != Code::resource || !file->identity().empty()) return some;
-  // Nothing evicts a file without identity, so it is read in passes, too: each begins when the transfers of the last one,
-  // which have reserved space for later blocks, have ended.
-  const auto is_of_file = [&](const TransferPtr& other) { return other->file == file; };
-  if (std::any_of(transfers_.begin(), transfers_.end(), is_of_file)) return nullptr;
-  const uint64_t kept = (needed.last - needed.first + 1) * BlockFile::kBlock;  // and the head
-  if (BlockFile::present_bytes(file->descriptor()->number()) <= kept) return some;
-  file->discard();
-  return failure(Code::not_found, "discarded");
-}
-
-// Null if another process is downloading one of the blocks, or has just written them. Fails with not_found if the file
-// was evicted, perhaps for the space of these blocks.
-Result<RemoteSource::TransferPtr> RemoteSource::start(const BlockFilePtr& file, Blocks absent) const {
-  absent.last = std::min(absent.last, absent.first + kRequestBlocks);
-  for (const TransferPtr& other : transfers_)
-    if (other->file == file && other->blocks.first > absent.first)
-      absent.last = std::min(absent.last, other->blocks.first);
-  const bool is_whole = remote_->has_ranges() == false;
-  if (is_whole) absent = {0, file->block_count()};
-  if (is_whole &&
-      std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; }))
-    return nullptr;
-  auto claim = BlockFile::claim(file, absent);
-  if (claim == nullptr) return nullptr;
-  if (!is_whole) absent = TRY(file->first_absent(absent));
-  if (absent.empty()) return nullptr;
-  TRY_VOID(file->reserve(absent));
-  if (file->is_evicted()) return failure(Code::not_found, "evicted");
-  const auto transfer = std::make_shared<Transfer>(Transfer{absent, file, {}});
-  transfer->claims.push_back(std::move(claim));
-  try {
-    transfer->thread = std::jthread([this, &it = *transfer](const std::stop_token& stop) { run(it, stop); });
-  } catch (const std::system_error&) {
-    return failure(Code::resource, "cannot start a download thread");
-  }
-  transfers_.push_back(transfer);
-  return transfer;
-}
-
-// Removes transfers that have ended; the readers that wait for them keep them.
-void RemoteSource::reap() const {
-  std::erase_if(transfers_, [](const TransferPtr& transfer) { return transfer->result.has_value(); });
-}
-
-void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const noexcept {
-  auto result = exceptions_to_errors([&] {
-    const CountScope counted = store_->count_transfer();
-    return fetch(transfer, stop);
-  });
-  const std::scoped_lock lock(mutex_);
-  if (!result) transfer.file->free_absent_blocks(transfer.blocks);
-  transfer.claims.clear();
-  const auto is_writing = [&](const TransferPtr& other) {
-    return other.get() != &transfer && !other->result && other->file == transfer.file;
-  };
-  if (!result && std::none_of(transfers_.begin(), transfers_.end(), is_writing)) transfer.file->release_unused_space();
-  max_ahead_ = std::min(ReadAhead::kMaxWindow, max_ahead_ + BlockFile::kBlock);
-  // The server may limit connections: try again over one, unless the others receive nothing either.
-  const auto is_receiving = [&](const TransferPtr& other) {
-    return other.get() != &transfer && !other->result && Clock::now() - other->last_data < kStalledAfter;
-  };
-  if (!result && max_transfers_ > 1 && std::any_of(transfers_.begin(), transfers_.end(), is_receiving)) {
-    if (!transfer.is_abandoned) max_transfers_ = 1;
-    result = {};
-  }
-  if (transfer.is_abandoned) result = {};
-  transfer.result = std::move(result);
-  changed_.notify_all();
-}
-
-Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop) const {
-  std::stop_source either;
-  const std::stop_callback on_stop(stop, [&] { either.request_stop(); });
-  const std::stop_callback on_end(store_->stop_token(), [&] { either.request_stop(); });
-  BlockWriter writer(*transfer.file, list_.get(), [&](Blocks written) {
-    const std::scoped_lock lock(mutex_);
-    record_written(transfer, written);
-  });
-  bool may_extend = true;
-  const auto begin = [&] { return transfer.blocks.first * BlockFile::kBlock; };
-  const auto end = [&] { return std::min(size(), transfer.blocks.last * BlockFile::kBlock); };
-  const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
-    if (bytes.empty()) {
-      TRY_VOID(writer.write());
-      return true;
-    }
-    bytes_fetched_ += bytes.size();
-    store_->stats().record_received(bytes.size());
-    // A server without ranges sends the whole file: keep all of it.
-    if (may_extend && remote_->has_ranges() == false) {
-      may_extend = false;
-      extend(transfer);
-    }
-    const uint64_t from = std::clamp(offset, begin(), end());
-    const uint64_t to = std::clamp(offset + bytes.size(), from, end());
-    const auto kept = bytes.subspan(static_cast<size_t>(from - offset < bytes.size() ? from - offset : bytes.size()))
-                          .first(static_cast<size_t>(to - from));
-    if (!kept.empty()) TRY_VOID(writer.add(from, kept));
-    const std::scoped_lock lock(mutex_);
-    transfer.last_data = last_data_ = Clock::now();
-    return offset + bytes.size() < end();
-  };
-  Result<void> fetched = remote_->fetch({begin(), end()}, sink, either.get_token());
-  if (auto written = writer.write(); fetched && !written) fetched = std::move(written);
-  return verified_by_list(std::move(fetched));
-}
-
-// Adds the URL to the error of a block list.
-Result<void> RemoteSource::verified_by_list(Result<void> result) const {
-  if (result || result.error().code != Code::mismatch) return result;
-  return failure(Code::mismatch, fmt::format("{}: {}", remote_->printable(), result.error().message));
-}
-
-// Makes it a transfer of the whole file, unless others download parts of it.
-void RemoteSource::extend(Transfer& transfer) const {
-  const std::scoped_lock lock(mutex_);
-  const BlockFilePtr& file = transfer.file;
-  if (transfer.blocks.last - transfer.blocks.first == file->block_count()) return;
-  const Blocks before = {0, transfer.blocks.first};
-  const Blocks after = {transfer.blocks.last, file->block_count()};
-  for (const TransferPtr& other : transfers_)
-    if (other.get() != &transfer && other->file == file && !other->result) return;
-  for (const Blocks& rest : {before, after}) {
-    if (rest.empty()) continue;
-    auto claim = BlockFile::claim(file, rest);
-    if (claim == nullptr || !file->reserve(rest)) return;
-    transfer.claims.push_back(std::move(claim));
-  }
-  transfer.blocks = {0, file->block_count()};
-  transfer.written = 0;
 }
 
 }  // namespace weightfs::blobs

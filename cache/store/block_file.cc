@@ -33,9 +33,7 @@ bool is_present(const Entry& entry) { return entry[1] == ~entry[0]; }
 
 uint64_t map_offset(uint64_t size) { return (size + kPage - 1) / kPage * kPage; }
 
-uint64_t header_offset(uint64_t size) {
-  return map_offset(size) + (size + BlockFile::kBlock - 1) / BlockFile::kBlock * sizeof(Entry);
-}
+uint64_t header_offset(uint64_t size) { return map_offset(size) + BlockFile::blocks_in(size) * sizeof(Entry); }
 
 std::string header_text(uint64_t size, std::string_view identity) {
   std::string text = fmt::format("{}{}\n{}", kBlocksMagic, size, identity);
@@ -159,7 +157,7 @@ uint64_t BlockFile::present_bytes(int fd) {
   const auto header = read_header(fd);
   uint64_t size = 0;
   if (!header || std::sscanf(header->c_str() + kBlocksMagic.size(), "%" SCNu64, &size) != 1) return 0;
-  const uint64_t blocks = (size + kBlock - 1) / kBlock;
+  const uint64_t blocks = blocks_in(size);
   uint64_t present = 0;
   for (uint64_t first = 0; first < blocks; first += kEntriesPerRead) {
     const auto entries = read_map(fd, size, first, std::min(blocks - first, kEntriesPerRead));
@@ -226,7 +224,7 @@ Result<void> BlockFile::reserve(Blocks blocks) {
 
 Blocks BlockFile::blocks_of(uint64_t from, uint64_t to) const {
   const uint64_t end = std::min(to, size_);
-  return {from / kBlock, (end + kBlock - 1) / kBlock};
+  return {from / kBlock, blocks_in(end)};
 }
 
 uint64_t BlockFile::entry_offset(uint64_t block) const { return map_offset(size_) + block * sizeof(Entry); }

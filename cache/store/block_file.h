@@ -36,6 +36,8 @@ class BlockFile {
  public:
   static constexpr uint64_t kBlock = 16 * 1024;  ///< bytes per block; the last one may be shorter
   static constexpr uint64_t kMaxSize = uint64_t{4} << 40;
+  /// The number of blocks that the first `bytes` of a file are in.
+  static constexpr uint64_t blocks_in(uint64_t bytes) { return (bytes + kBlock - 1) / kBlock; }
 
   /// Reserves disk space; fails with resource.
   struct Space {
@@ -71,7 +73,7 @@ class BlockFile {
   const std::string& identity() const { return identity_; }
 
   uint64_t size() const { return size_; }
-  uint64_t block_count() const { return (size_ + kBlock - 1) / kBlock; }
+  uint64_t block_count() const { return blocks_in(size_); }
   /// The blocks that hold the bytes [from, to).
   Blocks blocks_of(uint64_t from, uint64_t to) const;
 
