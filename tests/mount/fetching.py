@@ -9,7 +9,7 @@ import threading
 import unittest.mock
 
 from mounting import WEIGHTFS
-from test_archives import ArchiveTestCase, blobs_in, temporary_files_in, noise
+from test_archives import ArchiveTestCase, blobs_in, temporary_files_left_in, noise
 import stores
 
 MEGABYTE = 1 << 20
@@ -38,7 +38,7 @@ class FetchTestCase(ArchiveTestCase):
         self.assertEqual(sorted(os.path.basename(path) for path in kept), sorted(map(stores.sha256, blobs)))
         for path in kept:
             self.assertEqual(stores.sha256(self.read_whole(path)), os.path.basename(path))
-        self.assertEqual(temporary_files_in(self.cache()), [])
+        self.assertEqual(temporary_files_left_in(self.cache()), [])
 
     def assert_nothing_readable(self, folder, name):
         """The file is missing, or cannot be opened, or its first byte cannot be read."""
@@ -101,4 +101,4 @@ def closed_port():
         return listener.getsockname()[1]
 
 
-__all__ = ["ALLOWED", "FAR", "FetchTestCase", "LinkTestCase", "MEGABYTE", "NOT_REACHED", "blobs_in", "closed_port", "temporary_files_in"]
+__all__ = ["ALLOWED", "FAR", "FetchTestCase", "LinkTestCase", "MEGABYTE", "NOT_REACHED", "blobs_in", "closed_port", "temporary_files_left_in"]

@@ -8,7 +8,7 @@ import threading
 import time
 import unittest
 
-from fetching import FetchTestCase, blobs_in, temporary_files_in
+from fetching import FetchTestCase, blobs_in, temporary_files_left_in
 from hostile import Server, chunked, cut, gated, packed_zeroes, raw, responds, sends, stalls, tag_of, trickles, correct
 import partial_downloads
 from mounting import numbers
@@ -77,7 +77,7 @@ class HostileTestCase(FetchTestCase):
         for path in blobs_in(self.cache()):
             self.assertEqual(stores.sha256(self.read_whole(path)), os.path.basename(path))
         left = self.wait_for_parts(parts)
-        self.assertEqual(temporary_files_in(self.cache()), [])
+        self.assertEqual(temporary_files_left_in(self.cache()), [])
         self.assertEqual(len(left), parts, left)
 
     def wait_for_parts(self, count):

@@ -9,7 +9,7 @@ import threading
 import time
 import unittest
 
-from fetching import blobs_in, temporary_files_in
+from fetching import blobs_in, temporary_files_left_in
 from hostile import Server, gated, stalls, correct
 from mounting import WEIGHTFS, is_mounted, run, signal
 from test_archives import noise
@@ -300,7 +300,7 @@ class KilledDownloads(HostileTestCase):
         self.assertLess(before, had + self.ROUNDS * self.MOST)
         self.assertEqual(sum(request.sent for request in self.web.requests("GET")[requests:]), self.SIZE - had)
         self.assert_cached(self.data)
-        self.assertEqual(temporary_files_in(self.cache()), [])
+        self.assertEqual(temporary_files_left_in(self.cache()), [])
         checked = run("cache", "verify")
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
         self.assertIn("1 of 1 blob", checked.stdout)
