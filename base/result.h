@@ -22,8 +22,17 @@ enum class Code {
 };
 
 /// A failure. The message is in lower case: the name of the thing, the found and the expected value.
+/// Its special members are not inline: nearly every function makes, moves or destroys one.
 struct Error {
-  Code code;
+  Error() noexcept;
+  Error(Code the_code, std::string the_message) noexcept;
+  Error(const Error&);
+  Error(Error&&) noexcept;
+  Error& operator=(const Error&);
+  Error& operator=(Error&&) noexcept;
+  ~Error();
+
+  Code code{};
   std::string message;
 };
 
@@ -71,7 +80,7 @@ auto exceptions_to_errors(Work&& work, Code otherwise = Code::resource) noexcept
   __extension__({                                                                               \
     auto try_result_ = (expression);                                                            \
     if (!try_result_) return tl::unexpected<::weightfs::Error>(std::move(try_result_).error()); \
-    std::move(try_result_).value();                                                             \
+    *std::move(try_result_);                                                                    \
   })
 
 /// The same for a Result<void>.

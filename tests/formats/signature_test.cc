@@ -1,6 +1,7 @@
 // model.sig: what is shown of a signature, and hostile ones.
 #include "formats/signature.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

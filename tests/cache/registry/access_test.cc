@@ -16,7 +16,6 @@
 namespace weightfs::test::access_test {
 namespace {
 
-using namespace registry;
 using testing::ElementsAre;
 
 constexpr const char* kToken = R"({"token":"T"})";

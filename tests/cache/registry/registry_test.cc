@@ -1,5 +1,6 @@
 #include "cache/registry.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

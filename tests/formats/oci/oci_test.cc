@@ -1,4 +1,5 @@
 // Models in OCI artifacts and images: media types, paths of files, and layers that hide others.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // External data: which files are opened, and which ranges of them are served.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

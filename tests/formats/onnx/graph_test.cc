@@ -1,6 +1,7 @@
 // Which tensors a model has, and their names.
 #include "formats/onnx/graph.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

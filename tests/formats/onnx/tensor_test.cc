@@ -1,4 +1,5 @@
 // The values of a TensorProto: types, fields, encodings, and what is refused.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

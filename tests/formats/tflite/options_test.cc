@@ -1,4 +1,5 @@
 // The options of operators in graph.json.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // model.safetensors and its shards.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
