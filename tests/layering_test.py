@@ -43,7 +43,7 @@ THIRD_PARTY = {
     "tl/expected": r"base/result\.h",
     "fmt/": r".*",  # messages are built everywhere
     "openssl/": r"(base/digest|base/values/base64|cache/registry/signature|cache/s3/signature)\.cc",
-    "isa-l/crc": r"base/crc32\.cc",
+    "isa-l/crc": r"base/digest\.cc",
     "isa-l/igzip": r"formats/codec/codec\.cc",
     "zstd": r"formats/codec/codec\.cc",
     "lzma.h": r"formats/codec/codec\w*\.cc",
