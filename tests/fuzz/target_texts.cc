@@ -192,7 +192,7 @@ const Target kJsonTarget = {
 const Target kRenderTarget = {
     .name = "render", .run = run_render, .limits = {.memory = 300'000, .memory_per_byte = 1000}, .mutate = mutate_text};
 const Target kNamesTarget = {
-    .name = "names", .run = run_names, .limits = {.memory = 100'000, .memory_per_byte = 500}, .mutate = mutate_text};
+    .name = "names", .run = run_names, .limits = {.memory = 150'000, .memory_per_byte = 500}, .mutate = mutate_text};
 const Target kOllamaManifestTarget = {.name = "ollama_manifest",
                                       .run = run_ollama_manifest,
                                       .limits = {.memory = 300'000, .memory_per_byte = 300},
