@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <utility>
@@ -19,7 +20,10 @@ constexpr char kMount = 'm', kStartUse = 's', kUnmountUnused = 'u', kDetach = 'd
 // Handles the requests in the broker process.
 class MountService {
  public:
-  MountService(MountPoint point, fuse::SessionParams params) : point_(std::move(point)), params_(std::move(params)) {}
+  MountService(MountPoint point, fuse::SessionParams params)
+      : point_(std::move(point)),
+        params_(std::move(params)),
+        unmounts_dead_(std::ranges::find(params_.options, "auto_unmount") != params_.options.end()) {}
 
   sandbox::BrokerReply reply(const sandbox::Broker::Request& request) {
     switch (request.letter) {
@@ -92,17 +96,19 @@ class MountService {
     return {unmounted.status, unmounted.why};
   }
 
-  // Removes the mount if the server exits before the mount is usable.
+  // Removes the mount if the server exits before the mount is usable; with auto_unmount also later: fusermount3 of
+  // libfuse 3.14 removes a dead mount only if root may enter it.
   void end() {
-    if (state_ != State::mounted) return;
+    if (state_ != State::mounted && !(state_ == State::in_use && unmounts_dead_)) return;
     unmount(Detach::now);
-    point_.remove_if_made();
+    if (state_ == State::mounted) point_.remove_if_made();
   }
 
   enum class State { not_mounted, mounted, in_use };
 
   MountPoint point_;
   const fuse::SessionParams params_;
+  const bool unmounts_dead_;
   State state_ = State::not_mounted;
   std::optional<Mount> mounted_;  // as it was mounted
 };

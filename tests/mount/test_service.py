@@ -8,7 +8,7 @@ import time
 
 from fetching import FAR, LinkTestCase
 from hostile import Server, stalls, correct
-from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, halt, is_mounted, is_sanitized, numbers, os, processes_of, run, shutil, signal, subprocess,
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, halt, is_mounted, is_sanitized, mounts_others, numbers, os, processes_of, run, shutil, signal, subprocess,
                       unittest, until)
 from servers import Nginx, needs
 from service_manager import ServiceManager
@@ -154,6 +154,7 @@ class Notifications(ServiceTestCase):
         self.manager.wait_for(lambda notification: notification.get("STOPPING") == "1")
         self.assertFalse(os.path.exists(self.point))
 
+    @mounts_others
     def test_heartbeat_stops_when_the_mount_hangs(self):
         process = self.serve(self.config(OPTIONS="log_level=error"), WATCHDOG_USEC="300000")
         beat = self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1")
@@ -326,6 +327,7 @@ class ServiceMountTestCase(ServiceTestCase):
         return binary
 
 
+@mounts_others
 class PassedMounts(ServiceMountTestCase):
     def text(self, path):
         with open(path) as file:
