@@ -202,9 +202,12 @@ def run_here(file, report):
     sys.path.insert(0, folder)
     suite = unittest.TestLoader().discover(folder, name)
     result = unittest.TextTestRunner(sys.stdout, verbosity=0, resultclass=Timed).run(suite)
+    ended = result.failures + result.errors + result.skipped
     failed = sorted({test.id().split(" ")[0] for test, _ in result.failures + result.errors})
+    # A class that cannot be set up, or is skipped then, is no test that was run.
+    classes = {test.id() for test, _ in ended if not isinstance(test, unittest.TestCase)}
     with open(report, "w") as out:
-        json.dump({"run": result.testsRun, "failed": failed, "skipped": [reason for _, reason in result.skipped],
+        json.dump({"run": result.testsRun + len(classes), "failed": failed, "skipped": [reason for _, reason in result.skipped],
                    "times": result.times}, out)
 
 
