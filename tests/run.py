@@ -140,7 +140,7 @@ def run_to_end(argv, environment=None):
 def environment_of(weightfs, build, logs):
     """Environment of sanitized servers, which run in the background: findings and leaks are written to a log."""
     options = f"log_path={logs}/log"
-    leaks = f"suppressions={HOME}/tests/support/leaks.txt:print_suppressions=0"
+    leaks = f"suppressions='{HOME}/tests/support/leaks.txt':print_suppressions=0"
     return dict(os.environ, WEIGHTFS=weightfs, WEIGHTFS_BUILD=build, ASAN_OPTIONS=options, LSAN_OPTIONS=leaks,
                 UBSAN_OPTIONS=f"{options}:print_stacktrace=1:halt_on_error=1")
 
