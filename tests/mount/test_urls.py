@@ -321,8 +321,9 @@ class Changes(UrlTestCase):
         point = self.mount(url, at="last")
         for tensor in written:
             self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
-        # A kill loses the bytes in the buffers of the sockets, and less than one block of each transfer.
-        self.assertLessEqual(self.transferred(), 1.05 * 8 * 16 * MIB)
+        # A kill loses the bytes in the buffers of the sockets, and less than one block of each transfer: of 50 kills a tenth of the
+        # model at most, on a busy machine. Without resumption it would be many times the model.
+        self.assertLessEqual(self.transferred(), 1.15 * 8 * 16 * MIB)
 
     def read_until_killed(self, point, number):
         try:
