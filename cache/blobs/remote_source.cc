@@ -133,11 +133,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     done += got->bytes;
     if (done == target.size() && ahead_end <= end) return done;
     const Blocks wanted = file->blocks_of(offset + done, end);
-    // It may have failed since: its error must not be lost.
-    const bool has_failed = transfer != nullptr && transfer->file == file && has_error(*transfer);
-    const auto started = has_failed && transfer->blocks.contains(wanted.first)
-                             ? Result<TransferPtr>(transfer)
-                             : request(file, wanted, file->blocks_of(offset + done, ahead_end));
+    const auto started = request(file, wanted, file->blocks_of(offset + done, ahead_end), transfer);
     if (done == target.size()) return done;  // a failure to read ahead is reported by a later read
     if (!started && file->is_evicted()) continue;
     transfer = TRY(started);
@@ -334,11 +330,6 @@ void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
 void RemoteSource::accept() const {
   const std::scoped_lock lock(mutex_);
   refused_.reset();
-}
-
-bool RemoteSource::has_error(const Transfer& transfer) const {
-  const std::scoped_lock lock(mutex_);
-  return transfer.result && !*transfer.result;
 }
 
 bool RemoteSource::has_transfers() const {

@@ -131,7 +131,8 @@ class RemoteSource final : public Source {
   };
   Result<Hashes> hash() const;
   Result<store::BlobHandle> publish(const store::BlockFilePtr& file, const Digest& digest, store::BlockSums sums) const;
-  Result<TransferPtr> request(const store::BlockFilePtr& file, store::Blocks wanted, store::Blocks ahead) const;
+  Result<TransferPtr> request(const store::BlockFilePtr& file, store::Blocks wanted, store::Blocks ahead,
+                              const TransferPtr& waited_for) const;
   Result<bool> wait(const TransferPtr& transfer, uint64_t wanted_end) const;
   void abandon_if_stalled(Transfer& transfer) const;
   static void abandon(Transfer& transfer);
@@ -143,7 +144,6 @@ class RemoteSource final : public Source {
   void extend(Transfer& transfer) const;
   bool may_start(bool is_wanted) const;
   bool has_transfers() const;
-  bool has_error(const Transfer& transfer) const;
   std::chrono::milliseconds max_wait_for_others() const;
   TransferPtr transfer_of(const store::BlockFilePtr& file, uint64_t block) const;
   void reap() const;

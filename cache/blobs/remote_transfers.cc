@@ -94,9 +94,14 @@ void RemoteSource::record_written(Transfer& transfer, Blocks blocks) const {
 }
 
 // Starts transfers of the absent blocks in `ahead`. Returns that of the first absent block in `wanted`; null if there
-// is none, or if another process is downloading it.
-Result<RemoteSource::TransferPtr> RemoteSource::request(const BlockFilePtr& file, Blocks wanted, Blocks ahead) const {
+// is none, or if another process is downloading it. The transfer that the reader waited for may have failed since: then
+// it is returned, so that its error is not lost, and no request is sent again.
+Result<RemoteSource::TransferPtr> RemoteSource::request(const BlockFilePtr& file, Blocks wanted, Blocks ahead,
+                                                        const TransferPtr& waited_for) const {
   const std::scoped_lock lock(mutex_);
+  const bool has_failed =
+      waited_for != nullptr && waited_for->file == file && waited_for->result && !*waited_for->result;
+  if (has_failed && waited_for->blocks.contains(wanted.first)) return waited_for;
   reap();
   TransferPtr first;
   bool is_first = true;

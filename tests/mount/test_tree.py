@@ -223,9 +223,9 @@ class FileSystemBehavior(MountTestCase):
         tensors = [Tensor(f"d{i}/t{j}", "int8", (1,), b"x") for i in range(directories) for j in range(count)]
         mnt = self.mount(self.sample(tensors=tensors))
         self.requests_during(mnt, "find", f"{mnt}/tensors")
-        # The kernel has the attributes of directories only.
+        # The kernel has the attributes of directories, and of hardly any tensors.
         looked_up = self.requests_during(mnt, "stat", *(f"{mnt}/tensors/d{i}/t{j}" for i in range(5) for j in range(count)))
-        self.assertGreaterEqual(looked_up["lookup"], 5 * count)
+        self.assertGreaterEqual(looked_up["lookup"], 5 * count - 20)
 
     def test_attributes_are_listed_after_the_first_directory(self):
         directories, count, own = 20, 50, 20
