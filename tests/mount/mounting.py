@@ -23,7 +23,7 @@ from tensors import Hole, Tensor  # noqa: E402
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 60
 NOBODY = pwd.getpwnam("nobody")
-mounts_others = unittest.skipUnless(os.geteuid() == 0, "only root can mount other file systems")
+only_root_mounts = unittest.skipUnless(os.geteuid() == 0, "only root can mount other file systems")
 
 
 def run(*argv, **kwargs):

@@ -8,8 +8,9 @@ import random
 import select
 import threading
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, descriptors_of, halt, has_ended, is_mounted, mounts_others, numbers, os, processes_of, run,
-                      sample_tensors, shutil, signal, subprocess, sys, unittest, until)
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, descriptors_of,
+                      halt, has_ended, is_mounted, only_root_mounts, numbers, os, processes_of, run, sample_tensors, shutil,
+                      signal, subprocess, sys, unittest, until)
 
 
 class Lifecycle(MountTestCase):
@@ -197,7 +198,7 @@ class Lifecycle(MountTestCase):
         self.unmount(mnt)
         self.assertFalse(os.path.ismount(self.path("real")))
 
-    @mounts_others
+    @only_root_mounts
     def test_umount_refuses_other_file_systems(self):
         os.mkdir(self.path("tmpfs"))
         subprocess.run(["mount", "-t", "tmpfs", "none", self.path("tmpfs")], check=True)

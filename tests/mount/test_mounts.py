@@ -12,8 +12,8 @@ import time
 
 from hung_files import HungFiles
 from false_status_server import FalseStatusServer
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, UsersTestCase, has_ended, is_mounted, mounts_others, numbers, on_terminal, os, run, shutil, signal, subprocess,
-                      unittest, until)
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, UsersTestCase, has_ended, is_mounted, only_root_mounts, numbers,
+                      on_terminal, os, run, shutil, signal, subprocess, unittest, until)
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -168,7 +168,7 @@ class Listing(Case):
         self.unmount(point)
         server.wait(LIMIT_S)
 
-    @mounts_others
+    @only_root_mounts
     def test_covered_mount_is_not_probed(self):
         point = self.mount(self.sample())
         subprocess.run(["mount", "-t", "tmpfs", "none", point], check=True)
@@ -361,7 +361,7 @@ class Unmounting(Case):
         self.assertEqual(server.wait(LIMIT_S), 0)
 
     @unittest.skipUnless(shutil.which("strace"), "strace is missing, which delays a system call")
-    @mounts_others
+    @only_root_mounts
     def test_rename_during_unmount_does_not_unmount_another_mount(self):
         os.mkdir(self.path("his"))
         os.makedirs(self.path("others", "mnt"))
@@ -387,7 +387,7 @@ class Unmounting(Case):
         self.assertTrue(is_mounted(others))
         self.assertFalse(is_mounted(self.path("hers", "mnt")))
 
-    @mounts_others
+    @only_root_mounts
     def test_mount_below_it_is_reported(self):
         point = self.mount(self.sample())
         subprocess.run(["mount", "-t", "tmpfs", "none", f"{point}/tensors"], check=True)
@@ -395,7 +395,7 @@ class Unmounting(Case):
         subprocess.run(["umount", f"{point}/tensors"], check=True)
         self.unmount(point)
 
-    @mounts_others
+    @only_root_mounts
     def test_covering_mount_is_not_unmounted(self):
         point = self.mount(self.sample())
         subprocess.run(["mount", "-t", "tmpfs", "none", point], check=True)

@@ -8,8 +8,8 @@ import time
 
 from fetching import FAR, LinkTestCase
 from hostile import Server, stalls, correct
-from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, halt, is_mounted, is_sanitized, mounts_others, numbers, os, processes_of, run, shutil, signal, subprocess,
-                      unittest, until)
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, halt, is_mounted, is_sanitized, only_root_mounts, numbers, os,
+                      processes_of, run, shutil, signal, subprocess, unittest, until)
 from servers import Nginx, needs
 from service_manager import ServiceManager
 
@@ -154,7 +154,7 @@ class Notifications(ServiceTestCase):
         self.manager.wait_for(lambda notification: notification.get("STOPPING") == "1")
         self.assertFalse(os.path.exists(self.point))
 
-    @mounts_others
+    @only_root_mounts
     def test_heartbeat_stops_when_the_mount_hangs(self):
         process = self.serve(self.config(OPTIONS="log_level=error"), WATCHDOG_USEC="300000")
         beat = self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1")
@@ -327,7 +327,7 @@ class ServiceMountTestCase(ServiceTestCase):
         return binary
 
 
-@mounts_others
+@only_root_mounts
 class PassedMounts(ServiceMountTestCase):
     def text(self, path):
         with open(path) as file:
