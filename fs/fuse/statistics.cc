@@ -67,7 +67,7 @@ Statistics::Request::~Request() {
   uint64_t longest = counters.longest_ns.load(kRelaxed);
   while (nanoseconds > longest && !counters.longest_ns.compare_exchange_weak(longest, nanoseconds, kRelaxed)) {
   }
-  statistics_.active_requests_.fetch_sub(1, kRelaxed);
+  statistics_.active_requests_.fetch_sub(1, std::memory_order_release);
 }
 
 Statistics::OperationStats Statistics::stats(Operation operation) const {

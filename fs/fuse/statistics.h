@@ -98,6 +98,8 @@ class Statistics {
   };
   OperationStats stats(Operation operation) const;
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  /// The requests that have arrived and are not in stats() yet.
+  uint64_t requests_in_flight() const { return active_requests_.load(std::memory_order_acquire); }
   uint64_t open_files() const { return open_files_.load(std::memory_order_relaxed); }
   /// The time since the last use; 0 while a file is open or a request is pending.
   Clock::duration idle_time() const;
