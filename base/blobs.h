@@ -113,6 +113,10 @@ class Blobs {
   /// Whether resolve() gives a blob that needs no download.
   virtual bool is_local(const BlobRef& ref);
 
+  /// Drops the downloaded bytes of files whose digest is known and was not compared: a container could not be read from
+  /// them, and the next attempt downloads them again.
+  virtual void drop_unverified() {}
+
   /// Cancels producers and downloads soon. Readers that wait for bytes fail with resource, now and later. Cached blobs
   /// stay readable.
   virtual void stop() {}

@@ -1,4 +1,4 @@
-// The return type of every call that can fail: a value, or an Error of one of seven codes. Malformed input is an
+// The return type of every call that can fail: a value, or an Error of one of nine codes. Malformed input is an
 // ordinary result here, never an exception.
 #pragma once
 
@@ -10,16 +10,19 @@
 
 namespace weightfs {
 
-/// The seven kinds of failure. fs/fuse/operations.cc maps them to an errno, cli/exit.h to an exit status.
+/// The nine kinds of failure. fs/fuse/operations.cc maps them to an errno, cli/exit.h to an exit status.
 enum class Code {
   not_found,    ///< the named thing does not exist
   corrupt,      ///< the bytes break a rule of their format
   unsupported,  ///< the bytes may be valid, but this reader does not support them
+  forbidden,    ///< a rule, a permission or a server refuses access
   mismatch,     ///< the bytes do not match their digest
   resource,     ///< a local resource is short (memory, a descriptor), or the work was cancelled; a retry may succeed
   network,      ///< the network or a server failed, or --offline forbids it; a retry may succeed
+  unreachable,  ///< no server has answered: its name does not resolve, it refuses connections, or is not trusted
   io,           ///< a system call failed, or the file changed while it was open
 };
+inline constexpr size_t kCodes = 9;
 
 /// A failure. The message is in lower case: the name of the thing, the found and the expected value.
 /// Its special members are not inline: nearly every function makes, moves or destroys one.
@@ -42,8 +45,19 @@ inline bool is_about_the_bytes(const Error& error) {
   return error.code == Code::corrupt || error.code == Code::mismatch || error.code == Code::unsupported;
 }
 
-/// Whether a retry may succeed: a server did not respond, or this machine lacked memory, space or time.
-inline bool may_pass(const Error& error) { return error.code == Code::network || error.code == Code::resource; }
+/// Whether a retry fails again: the bytes, a missing thing, or a refusal caused the failure.
+inline bool is_permanent(const Error& error) {
+  return is_about_the_bytes(error) || error.code == Code::not_found || error.code == Code::forbidden;
+}
+
+/// Whether the network or a server is the cause. Reads may wait until this passes; a request is not repeated for
+/// unreachable, which is most often a wrong name or a setting.
+inline bool is_about_the_network(const Error& error) {
+  return error.code == Code::network || error.code == Code::unreachable;
+}
+
+/// Whether a later attempt may succeed: a server did not respond, or this machine lacked memory, space or time.
+inline bool may_pass(const Error& error) { return is_about_the_network(error) || error.code == Code::resource; }
 
 template <class T>
 using Result = tl::expected<T, Error>;

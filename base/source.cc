@@ -360,6 +360,14 @@ class ConcatSource final : public Source {
     }
     return {};
   }
+  Result<CachedBytes> cached(ByteRange range) const override {
+    CachedBytes sum;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const ByteRange inside = in_part(*parts_[i], ends_[i] - parts_[i]->size(), range);
+      if (inside.from < inside.to) sum += TRY(parts_[i]->cached(inside));
+    }
+    return sum;
+  }
   bool is_local() const override {
     return std::all_of(parts_.begin(), parts_.end(), [](const SourcePtr& part) { return part->is_local(); });
   }
@@ -446,6 +454,7 @@ class LazySource final : public Source {
     return TRY(made())->read_ahead(offset, out, expected);
   }
   Result<void> fetch(ByteRange range) const override { return TRY(made())->fetch(range); }
+  Result<CachedBytes> cached(ByteRange range) const override { return TRY(made())->cached(range); }
   Result<Descriptor> open_whole_file() const override {
     const auto source = made_.peek();
     if (!source || (*source)->size() != size_) return Source::open_whole_file();
@@ -598,6 +607,11 @@ Result<size_t> Slice::read_ahead(uint64_t offset, std::span<std::byte> out, Byte
 Result<void> Slice::fetch(ByteRange range) const {
   if (refused()) return failure(Code::corrupt, "refused when the container was read");
   return whole_->fetch(in_whole(range));
+}
+
+Result<CachedBytes> Slice::cached(ByteRange range) const {
+  if (refused()) return failure(Code::corrupt, "refused when the container was read");
+  return whole_->cached(in_whole(range));
 }
 
 ByteRange Slice::in_whole(ByteRange range) const {

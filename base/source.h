@@ -41,6 +41,18 @@ struct ByteRange {
   uint64_t to;
 };
 
+/// Numbers of bytes that are in the cache.
+struct CachedBytes {
+  uint64_t now = 0;
+  uint64_t before = 0;  ///< those of them that this process has not downloaded
+
+  CachedBytes& operator+=(const CachedBytes& other) {
+    now += other.now;
+    before += other.before;
+    return *this;
+  }
+};
+
 /// What a reader does with bytes.
 enum class Advice {
   reads_soon,  ///< they are requested from the disk, at most its read-ahead (by default 128 KiB), unless they are
@@ -98,6 +110,10 @@ class Source {
   /// Downloads those of the bytes that are not local, and decodes and verifies a blob. By default reads the last of
   /// them, which does that for blobs.
   virtual Result<void> fetch(ByteRange range) const;
+
+  /// How many of the bytes fetch() would neither download nor decode, because they are in the cache. By default none.
+  /// Asks a server for the version of its file, once, as fetch() does, and fails as that.
+  virtual Result<CachedBytes> cached(ByteRange /*range*/) const { return CachedBytes{}; }
 
   /// Fills all pieces, as read_exact() fills one. Many small pieces cost less than as many reads: a file is examined
   /// for changes once, after all of them. If it fails, their bytes are undefined.
@@ -170,6 +186,7 @@ class Slice final : public Source {
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override;
   Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override;
   Result<void> fetch(ByteRange range) const override;
+  Result<CachedBytes> cached(ByteRange range) const override;
   Result<void> read_pieces(std::span<const Piece> pieces) const override;
   Result<Descriptor> open_whole_file() const override;
   uint64_t occupied() const override { return whole_ == nullptr ? 0 : std::min(size_, whole_->occupied()); }

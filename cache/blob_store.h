@@ -49,6 +49,9 @@ struct StoreOptions {
   /// How many blobs of one depth are decoded at a time, besides those that wait for other blobs or a server. Each uses
   /// two threads, 2 MiB and its decoder.
   size_t max_decodings = 4;
+  /// The source that the process reads, for `weightfs cache ls`: what it caches or uses gets this name. Empty if it
+  /// reads several: none would be right.
+  std::string model = {};
 };
 
 /// Counters since the store was opened, and the state of the blobs that were requested by digest.
@@ -85,6 +88,7 @@ struct StoreStatus {
   uint64_t bytes_fetched = 0;
   uint64_t errors = 0;                       ///< failed downloads
   std::map<std::string, uint64_t> requests;  ///< as http::Client::requests()
+  http::Waiting waiting;                     ///< as http::Client::waiting()
 };
 
 /// Caches blobs in files named by their digest. When it cannot (read-only or full disk, quota too small), each reader
@@ -115,6 +119,10 @@ class BlobStore : public Blobs {
   /// nothing of the file is read. Returns the fs-verity digest; nothing if there is no list, or it is damaged; then
   /// some of it may have been written. Fails as `write` does.
   virtual Result<std::optional<Digest>> copy_block_list(const Source& file, const BlockListBuilder::Write& write) = 0;
+
+  /// Verifies the blobs whose ranges have all been read, as the digest of all bytes was not compared before: a command
+  /// that read all of a blob ends with this. Fails with mismatch if the bytes were wrong; they are dropped then.
+  virtual Result<void> verify_complete() = 0;
 
   /// Set by stop(), for requests of others that end with the store.
   virtual std::stop_token stop_token() const { return {}; }

@@ -63,7 +63,7 @@ struct Revision {
 };
 
 /// The commit of `name.revision`. Offline it is the one that was seen last, else that of the cache of huggingface_hub.
-/// Fails with not_found (no such repository or revision), network, unsupported (access
+/// Fails with not_found (no such repository or revision), network, forbidden (access
 /// denied), mismatch (another commit than the one that is named), and corrupt (not a response of the Hub).
 Result<Revision> find_revision(const Hub& hub, const Name& name);
 
@@ -73,6 +73,7 @@ struct ListedFile {
   uint64_t size = 0;
   std::optional<Digest> sha256 = {};  ///< of the content, if it is stored in LFS or Xet
   std::optional<Sha1> git_id = {};    ///< git_blob_id() of the content of other files
+  bool is_digest_hidden = false;      ///< of a file in LFS: the Hub has it, and the user has no access
 };
 
 /// The files of a commit, and lines about those that are missing.
@@ -83,13 +84,9 @@ struct CommitFiles {
 
 /// All files of a commit; the id of `name` is the current one. Paths are as the server sent them. Offline, if the list
 /// is not saved, they are the files in the cache of huggingface_hub, which may be some of them. Fails as
-/// find_revision() does, and with unsupported beyond the limits of a list.
+/// find_revision() does, with forbidden for a gated repository that the user has no access to, and with unsupported
+/// beyond the limits of a list.
 Result<CommitFiles> list_files(const Hub& hub, const Name& name, const std::string& commit);
-
-/// Requests the headers of one of the files, because the Hub lists the files of a gated repository for everyone. Fails
-/// with unsupported if the user may not read them; other errors are left to the reader of a file.
-Result<void> check_access(const Hub& hub, const Name& name, const std::string& commit,
-                          const std::vector<ListedFile>& files);
 
 /// The bytes of a file. One in LFS is the blob of its digest: nothing is requested before its first read. Another one
 /// is downloaded whole, at most 64 MiB, or read from the cache of huggingface_hub, and compared with its Git object id.

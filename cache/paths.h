@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/os/descriptor.h"
@@ -47,12 +48,41 @@ std::string index_link(const std::string& key);
 /// The target of a link with the digest of an external file begins so, so that it leads to no blob.
 inline constexpr std::string_view kExternalDigest = "elsewhere ";
 
-/// The digests that the user pinned: names of empty files in v1/pins, which is created with the first pin. Fails
-/// when that directory is untrusted or unreadable.
+/// The blobs, and the names of files in blocks/, that the user pinned: names of empty files in v1/pins, which is
+/// created with the first pin. Fails when that directory is untrusted or unreadable.
 Result<std::set<Digest>> pins(const Folders& folders);
+/// Whether this file is pinned: the digest of a blob, or the name of a file in blocks/.
+bool is_pinned(const Folders& folders, const Digest& file);
 /// Creates or removes a pin; returns whether that changed anything.
 Result<bool> add_pin(const Folders& folders, const Digest& digest);
 Result<bool> remove_pin(const Folders& folders, const Digest& digest);
+
+/// What a name of a cached file is.
+enum class NameKind {
+  model,   ///< a source that uses it, as the user named it: an absolute path, or a name such as hf://ORG/REPO
+  url,     ///< where it was downloaded from, without a query
+  member,  ///< what it was decoded from: a container and the path in it
+  record   ///< a record of weightfs itself: the key of a saved text
+};
+
+/// A name of a blob, or of the ranges of a file on a server.
+struct Name {
+  NameKind kind;
+  std::string text;
+
+  friend bool operator==(const Name&, const Name&) = default;
+};
+
+/// The names of a cached file, in v1/names, which is created with the first of them; none if they are missing.
+/// `file` is the digest of a blob, or the name of a file in blocks/.
+std::vector<Name> names_of(const Folders& folders, const Digest& file);
+/// Replaces them. Of more than kMaxNamesOfFile or 4000 bytes, the first are dropped. A failure has no effect: they are
+/// for listings.
+void write_names(const Folders& folders, const Digest& file, const std::vector<Name>& names);
+/// Removes them, unless the file is pinned: a pin is still listed and removed by its names.
+void remove_names(const Folders& folders, const Digest& file);
+inline constexpr const char* kNamesFolder = "names";
+inline constexpr size_t kMaxNamesOfFile = 16;
 
 /// Whether the blob's file exists.
 bool has_blob(const Folders& folders, const Digest& digest);
@@ -60,8 +90,8 @@ bool has_blob(const Folders& folders, const Digest& digest);
 /// Opens the blob's file for reading; false with errno set on failure.
 Descriptor open_blob(const Folders& folders, const Digest& digest);
 
-/// Removes a blob, its checksums and its block list; false with errno set on failure, ENOENT when there is no such
-/// blob.
+/// Removes a blob, its checksums, its block list and its names; false with errno set on failure, ENOENT when there is
+/// no such blob.
 bool unlink_blob(const Folders& folders, const Digest& digest);
 
 /// The saved checksums of a blob, in v1/sums, which is created with the first of them (cache/store/block_sums.h).
@@ -80,6 +110,8 @@ inline constexpr const char* kListsFolder = "lists";
 /// identity. The directory is created with the first of them.
 std::string blocks_file(const Digest& name);
 inline constexpr const char* kBlocksFolder = "blocks";
+/// Whether there is such a file.
+bool has_blocks(const Folders& folders, const Digest& name);
 /// Opens such a file, O_RDONLY or O_RDWR; false with errno set on failure.
 Descriptor open_blocks_file(const Folders& folders, const Digest& name, int mode);
 /// Removes such a file, unless a process holds it and `held` is keep; its readers lose the blocks. Returns the freed

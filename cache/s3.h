@@ -31,6 +31,8 @@ struct Settings {
   std::string region = {};        ///< empty: us-east-1, until a server reports the bucket's
   std::string endpoint = {};      ///< a URL, to which the bucket's name is appended; empty: Amazon's
   std::string note = {};          ///< why there are no keys, for messages; may be empty
+  std::string region_from = {};   ///< the variable or profile that has the region, for messages; may be empty
+  std::string endpoint_from = {};
 
   /// From the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION,
   /// AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL, then from the profile AWS_PROFILE in ~/.aws/credentials and
@@ -98,6 +100,7 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   Result<Answer> request(const std::string& key, const std::string& query, std::vector<std::string> headers,
                          size_t max_size);
   Error error_of(const Answer& answer, std::string_view key) const;
+  Error unreachable(const Error& error, std::string_view key) const;
   Result<std::optional<OpenObject>> find_online(const ObjectName& name);
   Result<std::optional<OpenObject>> find_saved(const ObjectName& name);
   Result<std::vector<Object>> list_online(const std::string& prefix);

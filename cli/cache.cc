@@ -1,6 +1,7 @@
 // weightfs cache: lists, verifies, pins and removes cached blobs.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 
@@ -9,9 +10,11 @@
 #include "cache/blob_store.h"
 #include "cache/cache_directory.h"
 #include "cache/maintenance.h"
+#include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/console/table.h"
 #include "cli/console/time.h"
+#include "cli/options/store_options.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -20,7 +23,7 @@ namespace {
 constexpr size_t kShortDigest = 12;
 
 struct CacheArguments {
-  std::vector<std::string> digests;
+  std::vector<std::string> names;  // digests, their prefixes, models and URLs
   std::optional<uint64_t> size;
   bool all = false;
   bool force = false;
@@ -57,11 +60,20 @@ std::string state_of(const store::Item& item) {
     case ItemKind::part:
       return item.is_active ? "downloading" : "partial";
     case ItemKind::remote:
-      return "ranges of " + printable(item.source);
+      return "ranges";
     case ItemKind::absent:
       return "absent";
   }
   return {};
+}
+
+// The names for users, the most useful first.
+std::vector<std::string> names_of(const store::Item& item) {
+  std::vector<std::string> names;
+  for (const NameKind kind : {NameKind::member, NameKind::model, NameKind::url, NameKind::record})
+    for (const Name& name : item.names)
+      if (name.kind == kind && std::ranges::find(names, name.text) == names.end()) names.push_back(name.text);
+  return names;
 }
 
 Value as_value(const store::Item& item) {
@@ -69,10 +81,24 @@ Value as_value(const store::Item& item) {
   out.append("digest", "sha256:" + item.digest.hex());
   out.append("size", item.size);
   out.append("on_disk", item.on_disk);
+  out.append("reserved", item.reserved);
   out.append("used", item.kind == ItemKind::absent ? Value() : Value(utc_time(item.last_used)));
   out.append("pinned", item.pinned);
   out.append("state", state_of(item));
+  List names;
+  for (const std::string& name : names_of(item)) names.emplace_back(name);
+  out.append("names", std::move(names));
   return out;
+}
+
+// One name on a terminal, and how many more there are.
+Cell names_cell(const store::Item& item) {
+  const std::vector<std::string> names = names_of(item);
+  if (names.empty()) return {"-", ""};
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  const std::string more = names.size() > 1 ? fmt::format(" (+{})", names.size() - 1) : "";
+  return {names.front() + more, all};
 }
 
 enum class Digits { few, all };
@@ -85,22 +111,59 @@ std::vector<Cell> as_row(const store::Item& item, Digits digits) {
           bytes_cell(item.size),
           used,
           {item.pinned ? "yes" : "-", item.pinned ? "yes" : "no"},
-          state_of(item)};
+          state_of(item),
+          names_cell(item)};
+}
+
+// The digests of the items that were named by digests, their prefixes, models or URLs.
+Result<std::vector<Digest>> digests_of(const store::Inventory& contents, const std::vector<std::string>& names) {
+  std::vector<Digest> digests;
+  for (const std::string& name : names) {
+    if (is_digest_prefix(name)) {
+      digests.push_back(TRY(resolve_digest_prefix(contents, name)));
+      continue;
+    }
+    const std::vector<Digest> found = resolve_name(contents, absolute_source(name));
+    if (found.empty())
+      return failure(Code::not_found,
+                     fmt::format("{}: no digest, model or URL of this name is in the cache", printable(name)));
+    digests.insert(digests.end(), found.begin(), found.end());
+  }
+  std::ranges::sort(digests);
+  digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
+  return digests;
+}
+
+// With --all, and if a digest was named.
+bool shows_records(const CacheArguments& arguments) {
+  return arguments.all || std::ranges::any_of(arguments.names, is_digest_prefix);
+}
+
+// The items to list: those that were named, or all, of records only with --all.
+Result<std::vector<store::Item>> listed(const store::Inventory& contents, const CacheArguments& arguments) {
+  const std::vector<Digest> named = TRY(digests_of(contents, arguments.names));
+  std::vector<store::Item> items;
+  for (const store::Item& item : contents.items) {
+    const bool is_named = named.empty() || std::ranges::find(named, item.digest) != named.end();
+    if (is_named && (shows_records(arguments) || !is_record(item))) items.push_back(item);
+  }
+  return items;
 }
 
 Result<Exit> list(const CacheMaintenance& cache, const CacheArguments& arguments) {
   const store::Inventory contents = TRY(cache.inventory());
+  const std::vector<store::Item> items = TRY(listed(contents, arguments));
   if (arguments.json) {
     List all;
-    for (const store::Item& item : contents.items) all.push_back(as_value(item));
+    for (const store::Item& item : items) all.push_back(as_value(item));
     std::fputs(to_json(std::move(all)).c_str(), stdout);
     return Exit::ok;
   }
-  Table table({{"digest"}, {"size", Align::right}, {"last used"}, {"pinned"}, {"state"}});
-  for (const store::Item& item : contents.items)
-    table.add(as_row(item, arguments.long_form ? Digits::all : Digits::few));
+  Table table({{"digest"}, {"size", Align::right}, {"last used"}, {"pinned"}, {"state"}, {"used by"}});
+  for (const store::Item& item : items) table.add(as_row(item, arguments.long_form ? Digits::all : Digits::few));
   if (table.empty() && TableStyle::for_stdout().form == TableStyle::aligned)
-    std::printf("the cache is empty\n");
+    std::printf(contents.items.empty() ? "the cache is empty\n"
+                                       : "only records of weightfs are cached; --all lists them\n");
   else
     table.print();
   return Exit::ok;
@@ -110,12 +173,15 @@ Value as_value(const Usage& usage) {
   Map out;
   out.append("blobs", usage.blobs);
   out.append("blob_bytes", usage.blob_bytes);
+  out.append("records", usage.records);
+  out.append("record_bytes", usage.record_bytes);
   out.append("pinned", usage.pinned);
   out.append("pinned_bytes", usage.pinned_bytes);
   out.append("partial", usage.partial);
   out.append("partial_bytes", usage.partial_bytes);
   out.append("ranges", usage.remotes);
   out.append("ranges_bytes", usage.remote_bytes);
+  out.append("reserved_bytes", usage.reserved_bytes);
   out.append("all_bytes", usage.all_bytes);
   return out;
 }
@@ -131,12 +197,24 @@ Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& argumen
     table.add({what, count, arguments.bytes ? Cell(std::to_string(bytes)) : bytes_cell(bytes)});
   };
   add("blobs", std::to_string(usage.blobs), usage.blob_bytes);
-  if (usage.pinned > 0) add({"  pinned", "pinned"}, std::to_string(usage.pinned), usage.pinned_bytes);
+  if (usage.records > 0) add("records", std::to_string(usage.records), usage.record_bytes);
   add("partial", std::to_string(usage.partial), usage.partial_bytes);
   add("ranges", std::to_string(usage.remotes), usage.remote_bytes);
-  add({"all", "all"}, std::to_string(usage.blobs + usage.partial + usage.remotes), usage.all_bytes);
+  if (usage.reserved_bytes > 0) add("reserved", "", usage.reserved_bytes);
+  if (usage.pinned > 0) add({"  pinned", "pinned"}, std::to_string(usage.pinned), usage.pinned_bytes);
+  add({"all", "all"}, std::to_string(usage.blobs + usage.records + usage.partial + usage.remotes), usage.all_bytes);
   table.print();
   return Exit::ok;
+}
+
+// "3 of 4 blobs, 1.2 GiB, match their digests"
+void print_compared(const VerifyResult::Count& count, const std::string& one, const std::string& many,
+                    const std::string& what) {
+  if (count.all == 0) return;
+  const std::string line =
+      fmt::format("{} of {}, {}, {}\n", count.valid, counted(count.all, one, many), human_size(count.bytes),
+                  count.all == 1 ? "matches its " + what : fmt::format("match their {}s", what));
+  std::fputs(line.c_str(), stdout);
 }
 
 Result<Exit> verify_cache(const CacheMaintenance& cache) {
@@ -147,14 +225,13 @@ Result<Exit> verify_cache(const CacheMaintenance& cache) {
   bar.clear();
   for (const std::string& line : checked.mismatched) report_error({Code::mismatch, line});
   for (const Error& error : checked.unreadable) report_error(error);
-  const uint64_t all = checked.valid + checked.mismatched.size() + checked.unreadable.size();
-  if (all == 0) {
+  print_compared(checked.blobs, "blob", "blobs", "digest");
+  print_compared(checked.decoded, "decoded copy", "decoded copies", "digest");
+  print_compared(checked.records, "record", "records", "digest");
+  const std::string of_files = fmt::format(" of {}", counted(checked.ranged_files, "partial file", "partial files"));
+  print_compared(checked.blocks, "block" + of_files, "blocks" + of_files, "checksum");
+  if (checked.blobs.all + checked.decoded.all + checked.records.all + checked.blocks.all == 0)
     std::printf("the cache is empty\n");
-  } else {
-    std::printf("%llu of %s, %s, %s\n", static_cast<unsigned long long>(checked.valid),
-                counted(all, "blob", "blobs").c_str(), human_size(checked.bytes).c_str(),
-                all == 1 ? "matches its digest" : "match their digests");
-  }
   if (!checked.mismatched.empty()) return Exit::mismatch;
   return checked.unreadable.empty() ? Exit::ok : exit_of(checked.unreadable.front().code);
 }
@@ -164,10 +241,10 @@ void print_removed(const GcResult& removed) {
   const auto part = [](uint64_t count, const char* one, const char* many) {
     return count == 0 ? "" : counted(count, one, many);
   };
-  const std::string what =
-      enumerated({part(removed.blobs, "blob", "blobs"), part(removed.partial, "partial download", "partial downloads"),
-                  part(removed.remotes, "file read by ranges", "files read by ranges"),
-                  part(removed.leftovers, "stale file", "stale files")});
+  const std::string what = enumerated({part(removed.blobs, "blob", "blobs"), part(removed.records, "record", "records"),
+                                       part(removed.partial, "partial download", "partial downloads"),
+                                       part(removed.remotes, "file read by ranges", "files read by ranges"),
+                                       part(removed.leftovers, "stale file", "stale files")});
   if (what.empty()) {
     std::printf("nothing to remove\n");
   } else {
@@ -182,37 +259,46 @@ Result<Exit> collect(const CacheMaintenance& cache, const CacheArguments& argume
   return Exit::ok;
 }
 
-Result<std::vector<Digest>> digests_of(const CacheMaintenance& cache, const std::vector<std::string>& texts) {
-  const store::Inventory contents = TRY(cache.inventory());
-  std::vector<Digest> digests;
-  for (const std::string& text : texts) digests.push_back(TRY(resolve_digest_prefix(contents, text)));
-  return digests;
-}
-
 // Fails if a named blob was not removed. With --all, pinned blobs are kept without an error.
 Result<Exit> remove(const CacheMaintenance& cache, const CacheArguments& arguments) {
-  if (!arguments.all && arguments.digests.empty()) {
-    report_error({Code::io, "cache rm: missing DIGEST or --all (see weightfs cache rm --help)"});
+  if (!arguments.all && arguments.names.empty()) {
+    report_error({Code::io, "cache rm: missing DIGEST, NAME or --all (see weightfs cache rm --help)"});
     return Exit::usage;
   }
   const PinnedBlobs pinned = arguments.force ? PinnedBlobs::remove : PinnedBlobs::keep;
-  const std::vector<Digest> digests = TRY(digests_of(cache, arguments.digests));
+  const store::Inventory contents = TRY(cache.inventory());
+  const std::vector<Digest> digests = TRY(digests_of(contents, arguments.names));
   const GcResult removed = TRY(arguments.all ? cache.remove_all(pinned) : cache.remove(digests, pinned));
   print_removed(removed);
   for (const std::string& line : removed.not_removed) log_to_stderr(line + "; not removed");
   return arguments.all || removed.not_removed.empty() ? Exit::ok : Exit::io;
 }
 
+// Passes each named item to `change`, and prints which of the two it returned.
+Result<Exit> change_pins(const CacheMaintenance& cache, const CacheArguments& arguments,
+                         Result<bool> (CacheMaintenance::*change)(const Digest&) const, const char* changed,
+                         const char* unchanged) {
+  const store::Inventory contents = TRY(cache.inventory());
+  Outcome outcome;
+  for (const Digest& digest : TRY(digests_of(contents, arguments.names))) {
+    const auto item = std::ranges::find(contents.items, digest, &store::Item::digest);
+    const bool is_remote = item->kind == ItemKind::remote && !item->names.empty();
+    const std::string label = is_remote ? names_of(*item).back() : digest.hex();
+    const auto done = (cache.*change)(digest);
+    if (!done)
+      outcome.fail(done.error());
+    else if (shows_records(arguments) || !is_record(*item))
+      std::printf("%s: %s\n", label.c_str(), *done ? changed : unchanged);
+  }
+  return outcome.status();
+}
+
 Result<Exit> pin(const CacheMaintenance& cache, const CacheArguments& arguments) {
-  for (const Digest& digest : TRY(digests_of(cache, arguments.digests)))
-    std::printf("%s: %s\n", digest.hex().c_str(), TRY(cache.pin(digest)) ? "pinned" : "already pinned");
-  return Exit::ok;
+  return change_pins(cache, arguments, &CacheMaintenance::pin, "pinned", "already pinned");
 }
 
 Result<Exit> unpin(const CacheMaintenance& cache, const CacheArguments& arguments) {
-  for (const Digest& digest : TRY(digests_of(cache, arguments.digests)))
-    std::printf("%s: %s\n", digest.hex().c_str(), TRY(cache.unpin(digest)) ? "no longer pinned" : "was not pinned");
-  return Exit::ok;
+  return change_pins(cache, arguments, &CacheMaintenance::unpin, "no longer pinned", "was not pinned");
 }
 
 Exit print_path() {
@@ -231,14 +317,13 @@ Command command(const char* name, const char* help, const std::shared_ptr<CacheA
   return command;
 }
 
-Argument digests_argument(CacheArguments& given, Argument::Count count) {
+Argument names_argument(CacheArguments& given, Argument::Count count) {
   const auto take = [&given](const std::string& text) -> Result<void> {
-    if (!is_digest_prefix(text))
-      return failure(Code::unsupported, fmt::format("{} is not a digest; use 6 to 64 hex digits", quoted(text)));
-    given.digests.push_back(text);
+    given.names.push_back(text);
     return {};
   };
-  return {"DIGEST", "digest of a blob, or its first 6 or more hex digits", count, take};
+  return {"DIGEST|NAME", "digest of a blob, or its first 6 or more hex digits; a model or URL that uses it", count,
+          take};
 }
 
 Option size_option(CacheArguments& given) {
@@ -256,8 +341,10 @@ std::vector<Command> cache_commands() {
   path.run = print_path;
 
   Command ls = command("ls", "list blobs, partial downloads, and ranges of files on servers", given, list);
+  ls.arguments = {names_argument(*given, Argument::Count::any)};
   ls.groups = {{"Options",
-                {flag('l', "", "print complete digests", given->long_form),
+                {flag("all", "also list records of weightfs, such as listings of servers", given->all),
+                 flag('l', "", "print complete digests", given->long_form),
                  flag("json", "print a JSON array; sizes in bytes", given->json)}}};
 
   Command du = command("du", "print the disk usage of the cache", given, sum_up);
@@ -265,28 +352,28 @@ std::vector<Command> cache_commands() {
                 {flag('b', "bytes", "print sizes in bytes", given->bytes),
                  flag("json", "print a JSON object; sizes in bytes", given->json)}}};
 
-  Command verify = command("verify", "verify every blob and remove those that do not match their digest", given,
+  Command verify = command("verify", "compare blobs and ranges with their checksums; remove those that differ", given,
                            [](const CacheMaintenance& each, const CacheArguments&) { return verify_cache(each); });
 
   Command gc = command("gc", "remove abandoned partial downloads and other stale files", given, collect);
   gc.groups = {{"Options", {size_option(*given)}}};
 
-  Command rm = command("rm", "remove blobs; reads in progress continue", given, remove);
-  rm.arguments = {digests_argument(*given, Argument::Count::any)};
+  Command rm = command("rm", "remove blobs and ranges; reads in progress continue", given, remove);
+  rm.arguments = {names_argument(*given, Argument::Count::any)};
   rm.groups = {{"Options",
-                {flag("all", "remove all blobs that are not pinned", given->all),
-                 flag("force", "also remove pinned blobs", given->force)}}};
+                {flag("all", "remove all that is not pinned", given->all),
+                 flag("force", "also remove what is pinned", given->force)}}};
   rm.run = [given, run = rm.run] {
-    if (!given->all || given->digests.empty()) return run();
-    log_to_stderr("--all and DIGEST exclude each other (see weightfs cache rm --help)");
+    if (!given->all || given->names.empty()) return run();
+    log_to_stderr("--all and DIGEST or NAME exclude each other (see weightfs cache rm --help)");
     return Exit::usage;
   };
 
-  Command pin_command = command("pin", "protect these blobs from eviction and removal", given, pin);
-  pin_command.arguments = {digests_argument(*given, Argument::Count::some)};
+  Command pin_command = command("pin", "protect these blobs and ranges from eviction and removal", given, pin);
+  pin_command.arguments = {names_argument(*given, Argument::Count::some)};
 
-  Command unpin_command = command("unpin", "allow these blobs to be evicted", given, unpin);
-  unpin_command.arguments = {digests_argument(*given, Argument::Count::some)};
+  Command unpin_command = command("unpin", "allow these blobs and ranges to be evicted", given, unpin);
+  unpin_command.arguments = {names_argument(*given, Argument::Count::some)};
   return {path, ls, du, verify, gc, rm, pin_command, unpin_command};
 }
 

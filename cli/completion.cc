@@ -21,7 +21,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kKinds =
     {"CONF", "file"},
     {"DIR", "directory"},
     {"MOUNTPOINT", "mounted"},
-    {"DIGEST", "digest"},
+    {"DIGEST|NAME", "digest"},
     {"OPTIONS", "options"},
     {"SHELL", "shell"},
     {"USER", "user"},

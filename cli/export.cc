@@ -11,6 +11,7 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/export/files.h"
 #include "cli/export/tar.h"
@@ -18,6 +19,7 @@
 #include "cli/open_source.h"
 #include "cli/select_tensors.h"
 #include "cli/verbs.h"
+#include "formats/float32.h"
 
 namespace weightfs {
 namespace {
@@ -35,6 +37,7 @@ struct ExportArguments {
   bool float32 = false;
   uint64_t shard_size = 0;
   bool force = false;
+  bool skip_unsupported = false;
 };
 
 Error usage(const std::string& message) {
@@ -102,10 +105,12 @@ class Exporter {
     for (const ExportedFile& file : what.files) total_ += file.size;
   }
 
-  Result<void> write() {
+  // `verify` is called when all bytes were read, before the result gets its name.
+  Result<void> write(const std::function<Result<void>()>& verify) {
     if (to_.directory != nullptr) {
       for (const ExportedFile& file : what_.files) TRY_VOID(write_to_directory(file));
       bar_.clear();
+      TRY_VOID(verify());
       return to_.directory->publish();
     }
     Writer writer(to_.file == nullptr ? to_.stream : to_.file->descriptor(),
@@ -113,6 +118,7 @@ class Exporter {
     for (const ExportedFile& file : what_.files) TRY_VOID(write_to(writer, file));
     if (*arguments_.form == Form::tar) TRY_VOID(writer.write(exporting::tar_end()));
     bar_.clear();
+    TRY_VOID(verify());
     return to_.file == nullptr ? Result<void>() : to_.file->publish();
   }
 
@@ -149,15 +155,46 @@ class Exporter {
   uint64_t total_ = 0;
 };
 
-Result<void> export_model(ExportArguments& arguments, const Destination& to) {
+// The error for tensors that the form cannot hold: how many, why, and what to do.
+Error not_writable(const Model& model, const exporting::Request& request, const ExportedFiles& what) {
+  bool is_any_refused = false;
+  bool is_any_converted = false;  // with --dtype float32
+  for (const size_t i : request.tensors) {
+    is_any_refused |= model.tensors.is_refused(i);
+    is_any_converted |= !request.float32 && has_float32(*model.tensors.dtype(i));
+  }
+  const uint64_t count = what.left_out.size();
+  return {
+      is_any_refused ? Code::corrupt : Code::unsupported,
+      fmt::format("{} of {} tensors cannot be written as {}, so nothing was written: {}{}; use {}--skip-unsupported",
+                  count, request.tensors.size(), exporting::name_of(request.form), what.left_out.lines().front(),
+                  count > 1 ? ", …" : "", is_any_converted ? "--dtype float32 or " : "")};
+}
+
+// The status is that of what the model lacks, if the rest is asked for.
+Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
   const OpenedSource opened = TRY(open_source(arguments.input, {}, to.output()));
   const ModelPtr model = TRY(single_model(*opened.forest, arguments.input.source));
+  const std::string name = printable_source(arguments.input.source);
+  const Completeness completeness = arguments.patterns.empty() ? completeness_of(*model) : Completeness{};
+  if (!completeness.is_complete() && !arguments.skip_unsupported)
+    return failure(completeness.reason->code,
+                   fmt::format("{}: {}; nothing was written; use --skip-unsupported to export the rest", name,
+                               to_sentence(completeness)));
+  if (model->tensors.empty() && model->has_members)
+    return failure(Code::unsupported,
+                   fmt::format("{}: has no tensors of its own; mount it, and export a model in nested/", name));
   exporting::Request request{
       .form = *arguments.form, .tensors = {}, .float32 = arguments.float32, .shard_size = arguments.shard_size};
-  request.tensors = TRY(select_tensors(*model, arguments.patterns));
+  request.tensors = TRY(select_tensors(model, arguments.patterns));
   const ExportedFiles what = TRY(exporting::files_of(*opened.forest, model, request));
-  for (const std::string& line : what.left_out) log_to_stderr(fmt::format("left out: {}", line));
-  return Exporter(arguments, to, what).write();
+  if (what.left_out.size() > 0 && !arguments.skip_unsupported) return failure(not_writable(*model, request, what));
+  for (const std::string& line : what.left_out.lines()) log_to_stderr(fmt::format("left out: {}", line));
+  if (const std::string keys = what.left_out_keys.to_sentence(); !keys.empty()) log_to_stderr(keys);
+  TRY_VOID(Exporter(arguments, to, what).write([&] { return opened.store->verify_complete(); }));
+  Outcome outcome;
+  if (arguments.patterns.empty()) outcome.check(*model, name);
+  return outcome.status();
 }
 
 Exit run_export(ExportArguments& arguments) {
@@ -168,7 +205,7 @@ Exit run_export(ExportArguments& arguments) {
   auto to = open_destination(arguments);
   if (!to) return report_error(to.error());
   const auto written = export_model(arguments, *to);
-  return written ? Exit::ok : report_error(written.error());
+  return written ? *written : report_error(written.error());
 }
 
 Options export_options(ExportArguments& arguments) {
@@ -204,6 +241,8 @@ Options export_options(ExportArguments& arguments) {
        "write OUT as a directory of safetensors files of at most SIZE, such as 5G, with their index (default: one "
        "file)",
        take_size},
+      flag("skip-unsupported", "leave out tensors that FORM cannot hold (default: write nothing)",
+           arguments.skip_unsupported),
       flag("force", "replace OUT if it is a file that exists", arguments.force)};
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
@@ -26,6 +27,15 @@ struct FetchArguments {
   std::vector<std::string> paths;
 };
 
+// What a fetch was asked for, and what became of it, in bytes.
+struct FetchCounts {
+  uint64_t files = 0;  // that are not in their container
+  uint64_t failed = 0;
+  uint64_t asked = 0;
+  uint64_t cached_before = 0;
+  uint64_t verified = 0;
+};
+
 // Downloads files by several threads. A directory stands for the files below it.
 class Fetcher {
  public:
@@ -34,10 +44,17 @@ class Fetcher {
   // Adds every file below a directory. Of a model it adds only files/, from which the rest of its tree is built.
   void add(Ino ino, const std::string& path) {
     const auto keep = [&](Ino file, const std::string& name) {
-      files_.push_back({file, name});
+      add_file(file, name);
       return true;
     };
-    walk_files(forest_, ino, path, {keep, [&](const std::string& name, const Error& error) { fail(name, error); }});
+    // Of a model also the layers that its files are packed in: only whole ones can be verified.
+    const auto check = [&](const std::string& name, const ModelPtr& model) {
+      const Completeness completeness = completeness_of(*model);
+      if (!completeness.is_complete()) fail(name, {completeness.reason->code, to_sentence(completeness)});
+      for (const Part& blob : *model->packed) files_.emplace_back(blob.path).packed = blob.source;
+    };
+    walk_files(forest_, ino, path,
+               {keep, [&](const std::string& name, const Error& error) { fail(name, error); }, check});
   }
 
   void add_path(const std::string& path) {
@@ -47,7 +64,7 @@ class Fetcher {
     if (known && known->is_directory())
       add(*ino, path);
     else
-      files_.push_back({*ino, path});
+      add_file(*ino, path);
   }
 
   // Downloads all added files. Calls `on_progress` ten times a second and once at the end.
@@ -67,37 +84,132 @@ class Fetcher {
     on_progress();
   }
 
-  Exit status() const { return status_; }
+  // Compares the blobs of which this and earlier commands fetched all ranges.
+  void verify_complete(BlobStore& store) {
+    if (const auto verified = store.verify_complete(); !verified) fail("", verified.error());
+  }
+
+  // A blob without a file in the cache, and a file that is downloaded once more, were evicted for another one. Stops at
+  // the first, or nothing would be gained.
+  void check_that_all_is_cached(BlobStore& store) {
+    const Error evicted{Code::io,
+                        "evicted while other files were downloaded: the cache is too small for all; use a larger "
+                        "--cache-size"};
+    for (const auto& [name, digest, size, fetched, verified, from, error] : store.status().blobs) {
+      const bool is_downloaded = verified && from.find("://") != from.npos;  // not read in place
+      if (is_downloaded && !store.is_local({.name = name, .digest = digest, .size = size})) return fail(name, evicted);
+    }
+    for (File& file : files_) {
+      if (status() != Exit::ok) return;
+      const uint64_t before = store.status().bytes_fetched;
+      if (const auto again = fetch(file); !again) fail(file.path, again.error());
+      if (store.status().bytes_fetched != before) fail(file.path, evicted);
+    }
+  }
+
+  Exit status() const { return outcome_.status(); }
   std::vector<std::string> take_errors() {
     const std::scoped_lock lock(mutex_);
     return std::exchange(errors_, {});
   }
 
- private:
-  struct File {
-    Ino ino;
-    std::string path;
+  struct Progress {
+    uint64_t done = 0;
+    uint64_t total = 0;
+    std::string current = {};  // the path of a file that is being downloaded
   };
+  Progress progress() const {
+    Progress progress;
+    for (const File& file : files_) {
+      const State state = file.state;
+      if (state == State::waiting || file.is_local) {
+        progress.total += file.is_local ? 0 : file.size.load();
+        continue;
+      }
+      progress.total += file.size;
+      if (state == State::fetched) progress.done += file.size;
+      if (state != State::fetching) continue;
+      progress.done += file.source->cached({0, file.size}).value_or(CachedBytes()).now;
+      if (progress.current.empty()) progress.current = file.path;
+    }
+    return progress;
+  }
+
+  // After run().
+  FetchCounts counts() const {
+    FetchCounts counts;
+    for (const File& file : files_) {
+      if (file.is_local) continue;
+      ++counts.files;
+      counts.failed += file.state != State::fetched;
+      counts.asked += file.size;
+      counts.cached_before += file.cached_before;
+      const VerifiedBy verified = file.source == nullptr ? VerifiedBy::unknown : file.source->verification();
+      if (verified == VerifiedBy::whole || verified == VerifiedBy::blocks) counts.verified += file.size;
+    }
+    return counts;
+  }
+
+ private:
+  enum class State { waiting, fetching, fetched, failed };
+
+  // Written by one worker; `source` does not change from `fetching` on.
+  struct File {
+    explicit File(std::string at) : path(std::move(at)) {}
+
+    std::string path;
+    std::optional<Ino> ino = {};                  // if it is a file of the forest
+    std::optional<Later<SourcePtr>> packed = {};  // else
+    SourcePtr source = {};                        // null if it cannot be opened, or is not open yet
+    std::atomic<uint64_t> size = 0;
+    std::atomic<bool> is_local = false;
+    std::atomic<uint64_t> cached_before = 0;
+    std::atomic<State> state = State::waiting;
+  };
+
+  void add_file(Ino ino, const std::string& path) {
+    File& file = files_.emplace_back(path);
+    file.ino = ino;
+    std::ignore = open(file);  // a failure shows when it is fetched
+  }
 
   void run_worker() {
     for (;;) {
       const size_t index = next_++;
       if (index >= files_.size()) break;
-      if (const auto done = fetch(files_[index].ino); !done) fail(files_[index].path, done.error());
+      File& file = files_[index];
+      const auto done = fetch_first(file);
+      file.state = done ? State::fetched : State::failed;
+      if (!done) fail(file.path, done.error());
     }
     const std::scoped_lock lock(mutex_);
     ++finished_workers_;
     changed_.notify_all();
   }
 
-  Result<void> fetch(Ino ino) {
-    const SourcePtr bytes = TRY(forest_.open(ino));
-    return bytes->fetch({0, bytes->size()});
+  Result<void> open(File& file) {
+    if (file.source != nullptr) return {};
+    file.source = TRY(file.packed ? file.packed->get() : forest_.open(*file.ino));
+    file.size = file.source->size();
+    file.is_local = file.source->is_local();
+    return {};
+  }
+
+  Result<void> fetch_first(File& file) {
+    TRY_VOID(open(file));
+    file.cached_before = TRY(file.source->cached({0, file.size})).before;
+    file.state = State::fetching;
+    return fetch(file);
+  }
+
+  Result<void> fetch(File& file) {
+    TRY_VOID(open(file));
+    return file.source->fetch({0, file.size});
   }
 
   void fail(const std::string& path, const Error& error) {
     const std::scoped_lock lock(mutex_);
-    if (status_ == Exit::ok) status_ = exit_of(error.code);
+    outcome_.note(error);
     errors_.push_back(error.message.starts_with(path) ? error.message : fmt::format("{}: {}", path, error.message));
   }
 
@@ -107,64 +219,46 @@ class Fetcher {
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
   size_t finished_workers_ = 0;
-  Exit status_ = Exit::ok;
+  Outcome outcome_;
   std::vector<std::string> errors_;
 };
 
 // Shows a progress bar on a terminal, and prints a line for each verified blob.
 class Reporter {
  public:
-  explicit Reporter(BlobStorePtr store) : store_(std::move(store)), before_(bytes_of(store_->status()).first) {}
+  Reporter(BlobStorePtr store, Fetcher& fetcher) : store_(std::move(store)), fetcher_(fetcher) {}
 
-  void update(const std::vector<std::string>& errors) {
-    const StoreStatus status = store_->status();
-    std::string_view working;
-    for (const StoreStatus::Blob& blob : status.blobs) {
+  void update() {
+    for (const StoreStatus::Blob& blob : store_->status().blobs)
       if (blob.verified && reported_.insert(blob.digest.hex()).second) print_done(blob);
-      if (!blob.verified && blob.fetched > 0) working = blob.name;
-    }
-    for (const std::string& line : errors) {
+    for (const std::string& line : fetcher_.take_errors()) {
       bar_.clear();
       log_to_stderr(line);
     }
-    const auto [done, total] = bytes_of(status);
-    bar_.show(done, total, working, before_);
+    if (!bar_.is_shown()) return;
+    const Fetcher::Progress progress = fetcher_.progress();
+    bar_.show(progress.done, progress.total, progress.current);
   }
 
   // Prints the totals.
   void print_summary() {
     bar_.clear();
     const StoreStatus status = store_->status();
-    uint64_t verified = 0;
-    uint64_t bytes = 0;
-    for (const StoreStatus::Blob& blob : status.blobs) {
-      verified += blob.verified ? 1 : 0;
-      bytes += blob.verified ? blob.size.value_or(0) : 0;
-    }
     for (const StoreStatus::Remote& remote : status.remotes) print_ranges(remote);
-    if (status.blobs.empty() && status.remotes.empty())
+    if (status.blobs.empty() && status.remotes.empty()) {
       std::printf("nothing to fetch: every file is in its container\n");
-    if (!status.blobs.empty())
-      std::printf("%llu %s cached (%s), %s fetched\n", static_cast<unsigned long long>(verified),
-                  verified == 1 ? "blob" : "blobs", human_size(bytes).c_str(),
-                  human_size(status.bytes_fetched).c_str());
+      return;
+    }
+    const FetchCounts counts = fetcher_.counts();
+    const std::string of_all = counts.failed == 0 ? "" : fmt::format("{} of ", counts.files - counts.failed);
+    const std::string line =
+        fmt::format("{}{} {}, {}: {} cached before, {} downloaded, {} verified\n", of_all, counts.files,
+                    counts.files == 1 ? "file" : "files", human_size(counts.asked), human_size(counts.cached_before),
+                    human_size(status.bytes_fetched), human_size(counts.verified));
+    std::fputs(line.c_str(), stdout);
   }
 
  private:
-  static std::pair<uint64_t, uint64_t> bytes_of(const StoreStatus& status) {
-    uint64_t done = 0;
-    uint64_t total = 0;
-    for (const StoreStatus::Blob& blob : status.blobs) {
-      done += blob.fetched;
-      total += blob.size.value_or(0);
-    }
-    for (const StoreStatus::Remote& remote : status.remotes) {
-      done += remote.bytes_fetched;
-      total += remote.size;
-    }
-    return {done, total};
-  }
-
   static void print_ranges(const StoreStatus::Remote& remote) {
     const std::string verified =
         remote.verified_blocks ? fmt::format(", {} verified", *remote.verified_blocks) : std::string();
@@ -183,7 +277,7 @@ class Reporter {
   }
 
   BlobStorePtr store_;
-  uint64_t before_;
+  Fetcher& fetcher_;
   ProgressBar bar_;
   std::set<std::string> reported_;
 };
@@ -195,8 +289,11 @@ Exit fetch(FetchArguments& arguments) {
   Fetcher fetcher(forest);
   if (arguments.paths.empty()) fetcher.add(Forest::kRoot, "");
   for (const std::string& path : arguments.paths) fetcher.add_path(path);
-  Reporter reporter(opened->store);
-  fetcher.run([&] { reporter.update(fetcher.take_errors()); });
+  Reporter reporter(opened->store, fetcher);
+  fetcher.run([&] { reporter.update(); });
+  fetcher.verify_complete(*opened->store);
+  fetcher.check_that_all_is_cached(*opened->store);
+  reporter.update();
   reporter.print_summary();
   return fetcher.status();
 }

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/compare/duplicates.h"
+#include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/console/table.h"
 #include "cli/open_source.h"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr size_t kTensorsShown = 20;
 constexpr size_t kMaxText = 60;
+constexpr size_t kMaxSentence = 200;
 constexpr size_t kMaxPath = 1000;
 constexpr size_t kMaxHashers = 16;
 
@@ -63,6 +65,11 @@ VerifiedBy verification_of(const Model& model) {
   return worst;
 }
 
+// The size of a tensor by its shape and dtype if it is refused.
+uint64_t listed_bytes(const TensorView& tensor) {
+  return tensor.source.refused() ? size_in_bytes(*tensor.dtype, tensor.shape).value_or(0) : tensor.nbytes();
+}
+
 void print_facts(const Model& model, const std::string& source) {
   Table facts({{""}, {""}});
   facts.add({"format", model.version.empty() ? model.format : fmt::format("{} {}", model.format, model.version)});
@@ -73,11 +80,13 @@ void print_facts(const Model& model, const std::string& source) {
       facts.add({cell(key + " " + inner), one_line(field)});
   }
   uint64_t bytes = 0;
-  for (const TensorView& tensor : model.tensors) bytes += tensor.nbytes();
+  for (const TensorView& tensor : model.tensors) bytes += listed_bytes(tensor);
   facts.add({"files", fmt::format("{}, {}", model.parts.size(), human_size(file_bytes(model)))});
   facts.add({"tensors", fmt::format("{}, {}", model.tensors.size(), human_size(bytes))});
   const std::string_view verified = to_text(verification_of(model));
   if (!verified.empty()) facts.add({"verified", std::string(verified)});
+  if (const auto completeness = completeness_of(model); !completeness.is_complete())
+    facts.add({"incomplete", cell(to_sentence(completeness), kMaxSentence)});
   if (!model.warnings.empty()) facts.add({"warnings", fmt::format("{}, see warnings.txt", model.warnings.size())});
   std::printf("%s\n\n", cell(source, kMaxPath).c_str());
   facts.print(TableStyle::embedded());
@@ -95,30 +104,43 @@ void print_metadata(const Model& model) {
 void print_dtypes(const Model& model) {
   struct Sum {
     uint64_t tensors = 0;
+    uint64_t refused = 0;
     uint64_t bytes = 0;
   };
   std::map<std::string_view, Sum> sums;
   for (const TensorView& tensor : model.tensors) {
     Sum& sum = sums[dtype_text(tensor)];
     ++sum.tensors;
-    sum.bytes += tensor.nbytes();
+    sum.refused += tensor.source.refused() ? uint64_t{1} : 0;
+    sum.bytes += listed_bytes(tensor);
   }
   if (sums.empty()) return;
-  Table table({{"dtype"}, {"tensors", Align::right}, {"size", Align::right}});
-  for (const auto& [dtype, sum] : sums) table.add({cell(dtype), std::to_string(sum.tensors), human_size(sum.bytes)});
+  const bool is_any_refused = std::ranges::any_of(sums, [](const auto& row) { return row.second.refused > 0; });
+  std::vector<Table::Column> columns{{"dtype"}, {"tensors", Align::right}, {"size", Align::right}};
+  if (is_any_refused) columns.push_back({"refused", Align::right});
+  Table table(std::move(columns));
+  for (const auto& [dtype, sum] : sums) {
+    std::vector<Cell> row{cell(dtype), std::to_string(sum.tensors), human_size(sum.bytes)};
+    if (is_any_refused) row.emplace_back(sum.refused > 0 ? std::to_string(sum.refused) : "");
+    table.add(std::move(row));
+  }
   std::printf("\n");
   table.print(TableStyle::embedded());
 }
 
 void print_tensors(const Model& model, size_t most) {
   if (model.tensors.empty()) return;
-  Table table({{"tensor"}, {"dtype"}, {"shape"}, {"size", Align::right}});
+  const bool is_any_refused = completeness_of(model).unreadable > 0;
+  std::vector<Table::Column> columns{{"tensor"}, {"dtype"}, {"shape"}, {"size", Align::right}};
+  if (is_any_refused) columns.push_back({""});
+  Table table(std::move(columns));
   const size_t shown = std::min(most, model.tensors.size());
   for (size_t i = 0; i < shown; ++i) {
     const TensorView& t = model.tensors[i];
     const std::string name = t.scope.empty() ? std::string(t.name) : fmt::format("{}/{}", t.scope, t.name);
-    table.add({cell(name), std::string(dtype_text(t)), shape_text(t.shape),
-               t.source.refused() ? "refused" : human_size(t.nbytes())});
+    std::vector<Cell> row{cell(name), std::string(dtype_text(t)), shape_text(t.shape), human_size(listed_bytes(t))};
+    if (is_any_refused) row.emplace_back(t.source.refused() ? "refused" : "");
+    table.add(std::move(row));
   }
   std::printf("\n");
   table.print(TableStyle::embedded());
@@ -193,7 +215,7 @@ std::vector<Cell> as_row(const DirectoryItem& found) {
   if (!found.model)
     return {name, found.error ? Cell(cell(found.error->message), found.error->message) : Cell(found.type), "", ""};
   uint64_t bytes = 0;
-  for (const TensorView& tensor : found.model->tensors) bytes += tensor.nbytes();
+  for (const TensorView& tensor : found.model->tensors) bytes += listed_bytes(tensor);
   return {name, found.model->format, std::to_string(found.model->tensors.size()), bytes_cell(bytes)};
 }
 
@@ -236,9 +258,11 @@ Result<std::vector<DirectoryItem>> find_all(Forest& forest, Ino directory, const
 Exit print_models(Forest& forest, const InfoArguments& arguments) {
   const auto all = find_all(forest, Forest::kRoot, "");
   if (!all) return report_error(all.error());
-  Exit status = Exit::ok;
-  for (const DirectoryItem& found : *all)
-    if (found.error && status == Exit::ok) status = exit_of(found.error->code);
+  Outcome outcome;
+  for (const DirectoryItem& found : *all) {
+    if (found.error) outcome.fail({found.error->code, fmt::format("{}: {}", found.name, found.error->message)});
+    if (found.model) outcome.check(*found.model, found.name);
+  }
   if (arguments.json) {
     List list;
     for (const DirectoryItem& found : *all) list.push_back(as_value(found));
@@ -246,7 +270,7 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
   } else {
     print_table(*all);
   }
-  return status;
+  return outcome.status();
 }
 
 // The models of sources, each with the name that the user knows it by.
@@ -255,27 +279,18 @@ struct NamedModels {
   std::vector<ModelPtr> models;
 };
 
-// Adds the model of a source, or all models below a directory. A model that cannot be read is reported, and is the
-// returned status.
-Exit add_models(NamedModels& out, Forest& forest, const std::string& source) {
-  const auto add = [&](const std::string& name, const ModelPtr& model) {
-    const auto known = with_lazy_parts(model);
-    if (!known) return report_error(known.error());
-    out.names.push_back(name);
-    out.models.push_back(*known);
-    return Exit::ok;
-  };
-  if (const ModelPtr model = forest.model_of(Forest::kRoot)) return add(printable_source(source), model);
-  const auto all = find_all(forest, Forest::kRoot, "");
-  if (!all) return report_error(all.error());
-  Exit status = Exit::ok;
-  for (const DirectoryItem& found : *all) {
-    Exit added = Exit::ok;
-    if (found.error) added = report_error(*found.error);
-    if (found.model) added = add(fmt::format("{}/{}", printable_source(source), found.name), found.model);
-    if (status == Exit::ok) status = added;
+// Adds all models of a source. A model that cannot be read, or is incomplete, is a failure.
+void add_models(NamedModels& out, Forest& forest, const std::string& source, Outcome& outcome) {
+  const auto name_of = [&](const std::string& path) { return compare::join_path(printable_source(source), path); };
+  const auto found = compare::models_in(forest, [&](const std::string& path, const Error& error) {
+    outcome.fail({error.code, fmt::format("{}: {}", name_of(path), error.message)});
+  });
+  if (!found) return outcome.fail(found.error());
+  for (const compare::FoundModel& one : *found) {
+    outcome.check(*one.model, name_of(one.path));
+    out.names.push_back(name_of(one.path));
+    out.models.push_back(one.model);
   }
-  return status;
 }
 
 std::string digest_text(const Digest& digest) { return fmt::format("sha256:{}", digest.hex()); }
@@ -335,11 +350,9 @@ Exit print_duplicates_of_sources(InfoArguments& arguments) {
   const auto opened = open_each_source(arguments.sources, arguments.input);
   if (!opened) return report_error(opened.error());
   NamedModels named;
-  Exit status = Exit::ok;
-  for (size_t i = 0; i < arguments.sources.size(); ++i) {
-    const Exit added = add_models(named, *opened->forests[i], arguments.sources[i]);
-    if (status == Exit::ok) status = added;
-  }
+  Outcome outcome;
+  for (size_t i = 0; i < arguments.sources.size(); ++i)
+    add_models(named, *opened->forests[i], arguments.sources[i], outcome);
   SharedProgressBar bar;
   const auto found =
       compare::find_duplicates(named.models, processors(kMaxHashers),
@@ -352,11 +365,10 @@ Exit print_duplicates_of_sources(InfoArguments& arguments) {
     print_duplicates(named, *found);
   for (const compare::Duplicates::Unreadable& one : found->unreadable) {
     const TensorView tensor = named.models[one.place.model]->tensors[one.place.index];
-    const Exit failed = report_error({one.error.code, fmt::format("{}: tensor {}: {}", named.names[one.place.model],
-                                                                  quoted(full_name(tensor)), one.error.message)});
-    if (status == Exit::ok) status = failed;
+    outcome.fail({one.error.code, fmt::format("{}: tensor {}: {}", named.names[one.place.model],
+                                              quoted(full_name(tensor)), one.error.message)});
   }
-  return status;
+  return outcome.status();
 }
 
 Exit info(InfoArguments& arguments) {
@@ -378,7 +390,9 @@ Exit info(InfoArguments& arguments) {
   } else {
     print_model(*known, arguments);
   }
-  return Exit::ok;
+  Outcome outcome;
+  outcome.check(**known, printable_source(arguments.input.source));
+  return outcome.status();
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <set>
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cli/console/outcome.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
 
@@ -54,12 +56,14 @@ class Lister {
     return {};
   }
 
-  Exit status() const { return status_; }  ///< of the first model that could not be read
+  Exit status() const { return outcome_.status(); }  ///< of models that could not be read, or are incomplete
 
  private:
   // `path` is relative to the requested directory; "" is that directory.
   Result<void> list_directory(Ino directory, const std::string& path) {
     const Forest::Listing all = TRY(forest_.list(directory));
+    if (const ModelPtr model = all.tree->model(); model != nullptr && checked_.insert(model.get()).second)
+      outcome_.check(*model, path.empty() ? printable_source(arguments_.input.source) : path);
     if (arguments_.recursive && !arguments_.json)
       std::printf("%s%s:\n", first_ ? "" : "\n", path.empty() ? "." : path.c_str());
     first_ = false;
@@ -81,9 +85,7 @@ class Lister {
 
   // Reports an unreadable entry and continues.
   void note(const Result<void>& listed) {
-    if (listed) return;
-    const Exit status = report_error(listed.error());
-    if (status_ == Exit::ok) status_ = status;
+    if (!listed) outcome_.fail(listed.error());
   }
 
   Result<void> print(Ino ino, const std::string& name, NodeKind kind) {
@@ -128,7 +130,8 @@ class Lister {
   const ListArguments& arguments_;
   bool first_ = true;
   bool first_entry_ = true;
-  Exit status_ = Exit::ok;
+  Outcome outcome_;
+  std::set<const Model*> checked_;
 };
 
 Exit ls(ListArguments& arguments) {
@@ -173,16 +176,15 @@ Exit cat(CatArguments& arguments) {
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
   Forest& forest = *opened->forest;
-  Exit status = Exit::ok;
+  Outcome outcome;
   for (const std::string& path : arguments.paths) {
     const auto copied = forest.resolve(path, Forest::FinalLink::followed)
                             .and_then([&](Ino ino) { return forest.open(ino); })
                             .and_then([](const SourcePtr& bytes) { return copy_out(*bytes); });
-    if (copied) continue;
-    const Exit failed = report_error({copied.error().code, fmt::format("{}: {}", path, copied.error().message)});
-    if (status == Exit::ok) status = failed;
+    if (!copied) outcome.fail({copied.error().code, fmt::format("{}: {}", path, copied.error().message)});
   }
-  return status;
+  if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail(verified.error());
+  return outcome.status();
 }
 
 }  // namespace

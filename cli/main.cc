@@ -39,9 +39,10 @@ void fill_standard_descriptors() {
   if (descriptor >= 0) ::close(descriptor);
 }
 
-// A failed write to standard output is an error of the command.
+// A failed write to standard output is an error of the command. After a failed fputs(3) the buffer is empty, so
+// fflush(3) succeeds.
 int flushed(Exit status, Exit write_failed = Exit::io) {
-  if (std::fflush(stdout) == 0) return static_cast<int>(status);
+  if (std::ferror(stdout) == 0 && std::fflush(stdout) == 0) return static_cast<int>(status);
   log_to_stderr("cannot write to standard output");
   return static_cast<int>(write_failed);
 }

@@ -18,7 +18,7 @@ struct Confined {
 Result<Confined> confine(const std::vector<std::string>& sources, SourceInput& input, sandbox::Output* output) {
   if (is_offline_by_environment(sources)) input.store_flags.offline = true;
   Confined confined;
-  confined.store = TRY(use_store(input.open_options, input.store_flags, log_to_stderr));
+  confined.store = TRY(use_store(sources, input.open_options, input.store_flags, log_to_stderr));
   TRY_VOID(read_credentials(sources, input.open_options));
   confined.broker =
       TRY(sandbox::confine_command(sources, input.open_options.access, input.store_flags, log_to_stderr, output));
@@ -48,11 +48,13 @@ Result<ModelPtr> with_lazy_parts(const ModelPtr& model) {
   return model->complete_model ? model->complete_model->get() : Result<ModelPtr>(model);
 }
 
+Error several_models(const std::string& source) {
+  return {Code::unsupported, fmt::format("{}: has several models; name one of them", printable_source(source))};
+}
+
 Result<ModelPtr> single_model(const Forest& forest, const std::string& source) {
   const ModelPtr model = forest.model_of(Forest::kRoot);
-  if (model == nullptr)
-    return failure(Code::unsupported,
-                   fmt::format("{}: has several models; name one of them", printable_source(source)));
+  if (model == nullptr) return failure(several_models(source));
   return with_lazy_parts(model);
 }
 

@@ -41,6 +41,9 @@ Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, 
 /// The model with all lazy parts read, which may download them.
 Result<ModelPtr> with_lazy_parts(const ModelPtr& model);
 
+/// The error for a directory of models where one is needed.
+Error several_models(const std::string& source);
+
 /// The model that a source is, with all lazy parts. Fails with unsupported if it is a directory of models.
 Result<ModelPtr> single_model(const Forest& forest, const std::string& source);
 

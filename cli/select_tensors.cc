@@ -3,8 +3,6 @@
 #include <fmt/core.h>
 #include <fnmatch.h>
 
-#include <numeric>
-
 #include "base/text.h"
 
 namespace weightfs {
@@ -13,26 +11,36 @@ std::string full_name(const TensorView& tensor) {
   return tensor.scope.empty() ? std::string(tensor.name) : fmt::format("{}/{}", tensor.scope, tensor.name);
 }
 
-Result<std::vector<size_t>> select_tensors(const Model& model, const std::vector<std::string>& patterns) {
-  std::vector<size_t> selected;
-  if (patterns.empty()) {
-    selected.resize(model.tensors.size());
-    std::iota(selected.begin(), selected.end(), size_t{0});
-    return selected;
-  }
+std::string full_name(const compare::FoundModel& found, const TensorView& tensor) {
+  return compare::join_path(found.path, full_name(tensor));
+}
+
+Result<std::vector<compare::TensorPlace>> select_tensors(const std::vector<compare::FoundModel>& models,
+                                                         const std::vector<std::string>& patterns) {
+  std::vector<compare::TensorPlace> selected;
   std::vector<bool> has_match(patterns.size());
-  for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const std::string name = full_name(model.tensors[i]);
-    bool is_selected = false;
-    for (size_t p = 0; p < patterns.size(); ++p) {
-      if (name != patterns[p] && ::fnmatch(patterns[p].c_str(), name.c_str(), 0) != 0) continue;
-      has_match[p] = true;
-      is_selected = true;
+  for (size_t m = 0; m < models.size(); ++m) {
+    const TensorList& tensors = models[m].model->tensors;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const std::string name = patterns.empty() ? "" : full_name(models[m], tensors[i]);
+      bool is_selected = patterns.empty();
+      for (size_t p = 0; p < patterns.size(); ++p) {
+        if (name != patterns[p] && ::fnmatch(patterns[p].c_str(), name.c_str(), 0) != 0) continue;
+        has_match[p] = true;
+        is_selected = true;
+      }
+      if (is_selected) selected.push_back({m, i});
     }
-    if (is_selected) selected.push_back(i);
   }
   for (size_t p = 0; p < patterns.size(); ++p)
     if (!has_match[p]) return failure(Code::not_found, fmt::format("no tensor matches {}", quoted(patterns[p])));
+  return selected;
+}
+
+Result<std::vector<size_t>> select_tensors(const ModelPtr& model, const std::vector<std::string>& patterns) {
+  std::vector<size_t> selected;
+  for (const compare::TensorPlace& place : TRY(select_tensors({compare::FoundModel{"", model}}, patterns)))
+    selected.push_back(place.index);
   return selected;
 }
 

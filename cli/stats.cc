@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/compare/statistics.h"
+#include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/console/table.h"
 #include "cli/open_source.h"
@@ -31,7 +32,9 @@ struct StatsArguments {
 
 // The result for one tensor.
 struct TensorStatistics {
-  size_t index;
+  std::string name;
+  TensorView tensor;
+  bool is_refused;
   Result<Statistics> statistics;
 };
 
@@ -49,8 +52,9 @@ std::string histogram_text(const Statistics::Finite& finite) {
 
 Cell number_cell(double value) { return {fmt::format("{:.5g}", value), fmt::format("{}", value)}; }
 
-std::vector<Cell> statistics_row(const TensorView& tensor, const Result<Statistics>& result) {
-  std::vector<Cell> row = {full_name(tensor), std::string(dtype_text(tensor)), shape_text(tensor.shape)};
+std::vector<Cell> statistics_row(const TensorStatistics& one) {
+  const auto& [name, tensor, refused, result] = one;
+  std::vector<Cell> row = {name, std::string(dtype_text(tensor)), shape_text(tensor.shape)};
   if (!result) {
     row.insert(row.end(), 7, Cell(""));
     row.emplace_back(result.error().message);
@@ -70,7 +74,7 @@ std::vector<Cell> statistics_row(const TensorView& tensor, const Result<Statisti
   return row;
 }
 
-void print_statistics(const Model& model, const std::vector<TensorStatistics>& all) {
+void print_statistics(const std::vector<TensorStatistics>& all) {
   Table table({{"tensor"},
                {"dtype"},
                {"shape"},
@@ -82,13 +86,14 @@ void print_statistics(const Model& model, const std::vector<TensorStatistics>& a
                {"nan", Align::right},
                {"inf", Align::right},
                {"histogram"}});
-  for (const TensorStatistics& one : all) table.add(statistics_row(model.tensors[one.index], one.statistics));
+  for (const TensorStatistics& one : all) table.add(statistics_row(one));
   table.print();
 }
 
-Value statistics_value(const TensorView& tensor, const Result<Statistics>& result) {
+Value statistics_value(const TensorStatistics& one) {
+  const auto& [name, tensor, refused, result] = one;
   Map out;
-  out.append("name", full_name(tensor));
+  out.append("name", name);
   out.append("dtype", dtype_text(tensor));
   List shape;
   for (const uint64_t size : tensor.shape) shape.emplace_back(size);
@@ -112,28 +117,40 @@ Value statistics_value(const TensorView& tensor, const Result<Statistics>& resul
   return out;
 }
 
-// Tensors of other types have no statistics, which is not an error.
-Exit status_of(const std::vector<TensorStatistics>& all) {
-  for (const TensorStatistics& one : all)
-    if (!one.statistics && one.statistics.error().code != Code::unsupported)
-      return exit_of(one.statistics.error().code);
-  return Exit::ok;
+// Tensors of other types have no statistics, which is not an error. Those that are refused are in the completeness of
+// their model, if this was checked.
+void report_failures(const std::vector<TensorStatistics>& all, bool are_refused_reported, Outcome& outcome) {
+  uint64_t count = 0;
+  std::optional<Error> first;
+  for (const TensorStatistics& one : all) {
+    if (one.statistics || one.statistics.error().code == Code::unsupported) continue;
+    const Error& error = one.statistics.error();
+    outcome.note(error);
+    if (one.is_refused && are_refused_reported) continue;
+    if (count++ == 0) first = Error{error.code, fmt::format("tensor {}: {}", quoted(one.name), error.message)};
+  }
+  if (first)
+    outcome.fail({first->code, fmt::format("{} of {} tensors cannot be read: {}", count, all.size(), first->message)});
 }
 
-std::vector<TensorStatistics> compute_statistics(const Model& model, const std::vector<size_t>& selected) {
+std::vector<TensorStatistics> compute_statistics(const std::vector<compare::FoundModel>& models,
+                                                 const std::vector<compare::TensorPlace>& selected) {
   std::vector<TensorStatistics> all;
   std::vector<Result<Numbers>> numbers;
   uint64_t total = 0;
-  for (const size_t i : selected) {
-    numbers.push_back(Numbers::of(model.tensors[i]));
+  for (const compare::TensorPlace& place : selected) {
+    numbers.push_back(Numbers::of(models[place.model].model->tensors[place.index]));
     if (numbers.back()) total += 2 * numbers.back()->bytes();
   }
   SharedProgressBar bar;
   std::atomic<uint64_t> done = 0;
   for (size_t i = 0; i < selected.size(); ++i) {
-    const std::string name = quoted(model.tensors[selected[i]].name);
+    const compare::FoundModel& found = models[selected[i].model];
+    const TensorView tensor = found.model->tensors[selected[i].index];
+    const std::string name = quoted(tensor.name);
     const auto count_bytes = [&](uint64_t bytes) { bar.show(done.fetch_add(bytes) + bytes, total, name); };
-    all.push_back({selected[i], numbers[i].and_then([&](const Numbers& its) {
+    const bool is_refused = found.model->tensors.is_refused(selected[i].index);
+    all.push_back({full_name(found, tensor), tensor, is_refused, numbers[i].and_then([&](const Numbers& its) {
                      return compare::statistics_of(its, processors(kMaxThreads), count_bytes);
                    })});
   }
@@ -143,20 +160,29 @@ std::vector<TensorStatistics> compute_statistics(const Model& model, const std::
 Exit stats(StatsArguments& arguments) {
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
-  const auto model = single_model(*opened->forest, arguments.input.source);
-  if (!model) return report_error(model.error());
-  const auto selected = select_tensors(**model, arguments.patterns);
+  const std::string source = printable_source(arguments.input.source);
+  Outcome outcome;
+  const auto models = compare::models_in(*opened->forest, [&](const std::string& path, const Error& error) {
+    outcome.fail({error.code, fmt::format("{}: {}", compare::join_path(source, path), error.message)});
+  });
+  if (!models) return report_error(models.error());
+  const auto selected = select_tensors(*models, arguments.patterns);
   if (!selected) return report_error(selected.error());
-  const auto all = compute_statistics(**model, *selected);
+  if (selected->empty()) outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
+  const auto all = compute_statistics(*models, *selected);
   if (arguments.json) {
     List list;
-    for (const TensorStatistics& one : all)
-      list.push_back(statistics_value((*model)->tensors[one.index], one.statistics));
+    for (const TensorStatistics& one : all) list.push_back(statistics_value(one));
     std::fputs(to_json(std::move(list)).c_str(), stdout);
   } else {
-    print_statistics(**model, all);
+    print_statistics(all);
   }
-  return status_of(all);
+  if (arguments.patterns.empty())
+    for (const compare::FoundModel& found : *models)
+      outcome.check(*found.model, compare::join_path(source, found.path));
+  report_failures(all, arguments.patterns.empty(), outcome);
+  if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail(verified.error());
+  return outcome.status();
 }
 
 }  // namespace

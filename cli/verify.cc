@@ -2,6 +2,7 @@
 #include "formats/verify.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -12,6 +13,7 @@
 
 #include "base/text.h"
 #include "base/verity/block_list.h"
+#include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
@@ -19,14 +21,23 @@
 namespace weightfs {
 namespace {
 
-// The result line of a model without errors.
+std::string counted(uint64_t count, const char* one, const char* several) {
+  return fmt::format("{} {}", count, count == 1 ? one : several);
+}
+
+// What was compared, and what could not be, of a model without errors.
 std::string summarize(const Model& model, const Verification& found) {
-  if (found.checked == 0)
-    return fmt::format("{} has no checksums; structure valid, {} tensors", model.format, model.tensors.size());
-  return fmt::format(
-      "{}{}",
-      found.checked == 1 ? "1 file matches its checksum" : fmt::format("{} files match their checksums", found.checked),
-      found.unchecked == 0 ? "" : fmt::format(", {} have none", found.unchecked));
+  const std::string tensors = counted(model.tensors.size(), "tensor", "tensors");
+  std::vector<std::string> compared;
+  if (found.checked > 0)
+    compared.push_back(found.checked == 1 ? "1 file matches its checksum"
+                                          : fmt::format("{} files match their checksums", found.checked));
+  if (found.packed.size() == 1) compared.push_back(fmt::format("layer {} matches", found.packed.front()));
+  if (found.packed.size() > 1) compared.push_back(fmt::format("{} layers match their digests", found.packed.size()));
+  if (compared.empty()) return fmt::format("{} has no checksums; structure valid, {}", model.format, tensors);
+  const bool is_every_file = found.unchecked == 0 || !found.packed.empty();
+  if (!is_every_file) compared.push_back(fmt::format("{} have none", found.unchecked));
+  return fmt::format("{}", fmt::join(compared, ", "));
 }
 
 Exit verify_model(const Model& model, const std::string& name) {
@@ -40,11 +51,20 @@ Exit verify_model(const Model& model, const std::string& name) {
   for (const std::string& line : found.wrong) print("", line);
   for (const Error& error : found.unreadable) print("", error.message);
   if (found.more > 0) print("", fmt::format("... and {} more", found.more));
-  if (!found.wrong.empty()) return Exit::mismatch;
-  if (!found.unreadable.empty()) return exit_of(found.unreadable.front().code);
   for (const std::string& warning : model.warnings) print("warning: ", warning);
-  print("", summarize(model, found));
-  return Exit::ok;
+  Outcome outcome;
+  const std::string subject = printable(name);
+  const char* const more = found.more > 0 ? " at least" : "";
+  if (!found.wrong.empty())
+    outcome.fail({Code::mismatch,
+                  fmt::format("{}: {}{}", subject, counted(found.wrong.size(), "wrong file", "wrong files"), more)});
+  for (const Error& error : found.unreadable) outcome.note(error);
+  if (!found.unreadable.empty())
+    outcome.fail({found.unreadable.front().code, fmt::format("{}: {} cannot be read{}", subject,
+                                                             counted(found.unreadable.size(), "file", "files"), more)});
+  outcome.check(model, name);
+  if (outcome.status() == Exit::ok) print("", summarize(model, found));
+  return outcome.status();
 }
 
 // Verifies each model once: tags that are hard links of one manifest share a model.

@@ -8,6 +8,7 @@
 #include "formats/archive/archive_formats.h"
 #include "formats/common/compromise.h"
 #include "formats/format.h"
+#include "formats/other_files.h"
 
 namespace weightfs {
 namespace {
@@ -145,11 +146,28 @@ Result<SourcePtr> open_below(const Container& container, std::string_view path) 
   return file;
 }
 
+bool is_fatal(const Container& container, const Error& error) {
+  return may_pass(error) || (container.folder != nullptr && container.folder->needs_every_file());
+}
+
 namespace {
 
 // The cost of a nested container besides its contents: files, trees, a library's memory.
 constexpr uint64_t kNestedBytes = 16 * 1024;
 constexpr uint64_t kNestedSteps = 300;
+
+constexpr const char* kUnknown = "not a model that weightfs knows";
+
+// The error for a file that no format accepts; `of_named_format` is that of the format with such a file name.
+Error unidentified(const Container& container, const std::optional<Error>& of_named_format, const std::string& tried) {
+  auto other = identify_other_file(container);
+  if (other && !*other && !of_named_format) other = identify_text(container);
+  if (!other) return other.error();
+  const Error what = *other ? **other : of_named_format.value_or(Error{Code::unsupported, kUnknown});
+  const std::string size = human_size(container.bytes->size());
+  if (container.lists_tried) return {what.code, fmt::format("{} ({}); tried {}", what.message, size, tried)};
+  return what.message == kUnknown ? Error{what.code, fmt::format("{} ({})", kUnknown, size)} : what;
+}
 
 Result<Model> read_any(const Container& container, const Format* forced) {
   compromise_for_test();
@@ -163,20 +181,24 @@ Result<Model> read_any(const Container& container, const Format* forced) {
   if (!probe) return named(probe.error());
   if (const Format* sure = probe->find_sure())
     return sure->read(container).map_error([&](const Error& e) { return about(container, e); });
+  if (const auto may_be = check_may_be_model(container); !may_be) return named(may_be.error());
   std::string tried;
+  std::optional<Error> of_named_format;
   for (const Format& format : kFormats) {
     const Match match = probe->match(format);
     // Formats that are detected by a directory's file names are not tried on other files.
     if (match == Match::no && format.suffixes.empty()) continue;
     auto model = match == Match::no ? failure(Code::unsupported, "") : format.read(container);
     if (model) return model;
-    // An I/O error would fail for every other format too; bytes that are not those of a digest are no other format.
-    if (model.error().code == Code::io || model.error().code == Code::mismatch) return named(model.error());
+    // Only bytes that break the rules of this format may be another one. A disk, a server, a missing part or a refusal
+    // fails in every format.
+    const bool may_be_another = model.error().code == Code::corrupt || model.error().code == Code::unsupported;
+    if (!may_be_another) return named(model.error());
+    if (match == Match::maybe && is_named_as(format, container.name)) of_named_format = model.error();
     tried += fmt::format("{}{}{}", tried.empty() ? "" : ", ", format.name,
                          match == Match::no ? "" : " (" + model.error().message + ")");
   }
-  return named(Error{Code::unsupported,
-                     fmt::format("not a supported model ({}); tried {}", human_size(container.bytes->size()), tried)});
+  return named(unidentified(container, of_named_format, tried));
 }
 
 }  // namespace

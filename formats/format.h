@@ -44,6 +44,10 @@ class Folder {
   /// Whether its files take storage of their own: true for a directory on disk, false for members of an archive.
   virtual bool is_storage() const { return false; }
 
+  /// Whether a model that refers to a file here fails without it: true on servers, which may have the file later, while
+  /// a mount never changes.
+  virtual bool needs_every_file() const { return false; }
+
   /// All files in the folder and its subdirectories, components joined by `/`, sorted by byte; symbolic links as links,
   /// not followed. Fails with io, and with unsupported beyond kMaxMembers.
   virtual Result<std::vector<Part>> parts() const = 0;
@@ -63,6 +67,7 @@ struct Container {
   BlobsPtr blobs = uncached_blobs();          ///< keeps decoded and fetched data
   int depth = 0;                              ///< the number of containers around it
   BudgetPtr budget = budget_of(bytes);  ///< of the outermost container; shared by everything that is read below it
+  bool lists_tried = false;  ///< the error of a file that no format accepts lists the formats that were tried, and why
 };
 
 /// Opens a file next to the container, which must have a folder. A file with storage of its own extends the budget.
@@ -71,6 +76,10 @@ Result<SourcePtr> open_beside(const Container& container, std::string_view name)
 
 /// The same for a file in the folder or below it, which the container refers to. Fails as Folder::open_below() does.
 Result<SourcePtr> open_below(const Container& container, std::string_view path);
+
+/// Whether a model fails for this error of another file of it: a retry may avoid the error, or the folder needs every
+/// file. Otherwise the model lacks the file.
+bool is_fatal(const Container& container, const Error& error);
 
 /// The result of detection by the first and last bytes.
 enum class Match {
@@ -115,9 +124,8 @@ std::span<const Format> formats();
 /// The format with this name; null if there is none.
 const Format* format_named(std::string_view name);
 
-/// Detects the format of `container` and reads it. Fails with unsupported ("not a supported model", with the
-/// formats that were tried and their errors), or with the error of the format that it surely is. `forced` skips
-/// detection.
+/// Detects the format of `container` and reads it. Fails with the error of the format that it surely is or is named as,
+/// or with what else the file is (other_files.h). `forced` skips detection.
 Result<Model> read_model(const Container& container, const Format* forced = nullptr);
 
 /// The common name of the files of a split model if `container` is one of them, else nothing. Each of the files opens

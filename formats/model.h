@@ -17,6 +17,7 @@
 #include "base/later.h"
 #include "base/source.h"
 #include "base/values/value.h"
+#include "formats/completeness.h"
 #include "formats/dtype.h"
 #include "formats/rare.h"
 #include "formats/tensor_list.h"
@@ -54,8 +55,13 @@ inline constexpr size_t kMaxInlineList = 1024;
 
 /// The metadata of a GGUF as it is stored, for a file that has the same.
 struct GgufKeys {
-  std::vector<Slice> bytes;  ///< the keys and values, without those of a split and those that ggml refuses
-  uint64_t count = 0;        ///< of the keys
+  /// Keys with their values, one after the other.
+  struct Entries {
+    Slice bytes;
+    uint64_t count = 0;                   ///< of the keys
+    bool are_about_quantisation = false;  ///< general.file_type and such, which are false of other types of tensors
+  };
+  std::vector<Entries> entries;  ///< in their order, without those of a split and those that ggml refuses
   std::endian order = std::endian::little;
   uint64_t alignment = 0;  ///< general.alignment, or its default
 };
@@ -73,10 +79,12 @@ struct Model {
   std::vector<Part> parts;             ///< the files of the container
   std::vector<Document> documents;     ///< rendered on first read
   std::vector<std::string> warnings;   ///< problems, one line each
+  Rare<Lacks> lacks;                   ///< what of these makes the model incomplete; see completeness_of()
   std::list<std::string> string_pool;  ///< owns strings that stored_dtype and scope refer to
   BudgetPtr budget;                    ///< of the outermost container; renderings are charged to it. May be null.
 
   // Only for containers of files.
+  bool has_members = false;  ///< the parts are members of an archive; else the first one is the container's own file
   /// Directories with an entry of their own, even if empty; spelled as in parts.
   Rare<std::vector<std::string>> directories;
   std::optional<uint64_t> stored_bytes;    ///< size of the container in storage; else the sum of its parts
@@ -87,8 +95,10 @@ struct Model {
   std::shared_ptr<const GgufKeys> gguf_keys;
   /// The whole .npy files of tensors that are stored as such and have a type without a row of DType (by their index).
   Rare<std::map<size_t, Slice>> npy_files;
-  Rare<std::vector<std::string>> missing;   ///< files that the container lists but lacks
   Rare<std::vector<std::string>> unlisted;  ///< files that the container has but does not list
+  /// Blobs with a digest of their own that parts are unpacked from, such as the tar layers of an image. Their paths are
+  /// those of files that exist in the container's store, not in files/.
+  Rare<std::vector<Part>> packed;
   /// Finds the parts of `itself` that are containers; null if there cannot be any.
   std::function<Result<std::vector<Nested>>(const ModelPtr& itself)> nested;
 

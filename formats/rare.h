@@ -15,6 +15,8 @@ class Rare {
   }
   const T* operator->() const { return &**this; }
 
+  bool is_set() const { return value_ != nullptr; }  ///< whether it was edited
+
   T& edit() {
     if (value_ == nullptr) value_ = std::make_unique<T>();
     return *value_;

@@ -91,7 +91,7 @@ void describe_signature(Model& model, Budget& budget) {
   auto signature = read_signature(*part, known, budget, warnings);
   if (!signature) warnings.add("{}: not read: {}", kSignature, signature.error().message);
   if (signature) model.common.set("signature", std::move(*signature));
-  for (std::string& line : std::move(warnings).take()) model.warnings.push_back(std::move(line));
+  std::move(warnings).move_to(model);
 }
 
 }  // namespace weightfs

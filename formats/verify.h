@@ -12,11 +12,12 @@ namespace weightfs {
 
 /// The result of verifying one model.
 struct Verification {
-  uint64_t checked = 0;            ///< files with a matching checksum
-  uint64_t unchecked = 0;          ///< files without a checksum
-  std::vector<std::string> wrong;  ///< one line each: files with a wrong checksum, missing files and unlisted files
-  std::vector<Error> unreadable;   ///< one each: files that cannot be read
-  uint64_t more = 0;               ///< lines omitted from these two, each of which has at most kMaxLines
+  uint64_t checked = 0;             ///< files with a matching checksum
+  uint64_t unchecked = 0;           ///< files without a checksum
+  std::vector<std::string> packed;  ///< the blobs of Model::packed that match their digests
+  std::vector<std::string> wrong;   ///< one line each: files with a wrong checksum, and unlisted files
+  std::vector<Error> unreadable;    ///< one each: files that cannot be read
+  uint64_t more = 0;                ///< lines omitted from these two, each of which has at most kMaxLines
 
   static constexpr size_t kMaxLines = 10'000;
 
@@ -33,6 +34,7 @@ struct Progress {
 
 /// Reads every part that has a checksum (SHA-256 in a carton's MANIFEST, CRC-32 in a zip, MD5 in an MLC tensor cache),
 /// in order, with bounded memory. `report` is called from time to time. A link is checked as its target.
+/// A blob with a digest of its own is downloaded whole, and dropped if it does not match.
 /// Bytes that several parts share are read once. Of a zip at most twice its size in storage and 64 MB are read, and
 /// 1,000 times that size and 1 GB decoded; members beyond these limits are unreadable.
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report);

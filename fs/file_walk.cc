@@ -25,8 +25,7 @@ bool walk_files(Forest& forest, Ino directory, const std::string& path, const Fi
     return true;
   }
   if (is_top_of_model(*listing)) {
-    for (const std::string& missing : *listing->tree->model()->missing)
-      visitor.on_error(join(path, missing), {Code::not_found, "missing"});
+    visitor.on_model(path, listing->tree->model());
     if (const auto files = forest.lookup(directory, "files"))
       return walk_files(forest, *files, join(path, "files"), visitor);
   }

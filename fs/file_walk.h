@@ -12,8 +12,10 @@ namespace weightfs {
 struct FileVisitor {
   /// Called for each file with its path; the walk ends when it returns false.
   std::function<bool(Ino file, const std::string& path)> on_file;
-  /// Called for each directory that cannot be entered, and for each file that a container lists but lacks.
+  /// Called for each directory that cannot be entered.
   std::function<void(const std::string& path, const Error& error)> on_error;
+  /// Called for each model, before its files.
+  std::function<void(const std::string& path, const ModelPtr& model)> on_model;
 };
 
 /// Visits the files below a directory, in the order of their directories. Enters the models below it. `path` is the

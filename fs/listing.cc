@@ -202,6 +202,8 @@ Map metadata_of(const Model& model, const std::string& source) {
   if (!model.version.empty()) out.append("version", model.version);
   out.append("source", source);
   for (const auto& [key, value] : model.common) out.set(key, value);
+  if (const Completeness completeness = completeness_of(model); !completeness.is_complete())
+    out.set("incomplete", to_sentence(completeness));
   out.set("tensors", std::move(tensors));
   out.set("metadata", metadata_with_facts(model));
   return out;
@@ -289,6 +291,8 @@ Result<SourcePtr> metadata_toml(const Model& model, const std::string& source) {
 Result<SourcePtr> warnings_text(const Model& model) {
   const BudgetPtr budget = budget_for(model);
   auto text = rendered(*budget, [&](TextSink& out) {
+    if (const std::string incomplete = to_sentence(completeness_of(model)); !incomplete.empty())
+      out.append(incomplete + "\n");
     for (const std::string& warning : model.warnings) {
       out.append(printable(warning));
       out.append(1, '\n');

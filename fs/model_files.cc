@@ -53,7 +53,8 @@ struct Files {
       return {};
     }
     for (ModelFile& file : *files) {
-      for (const std::string& line : file.left_out) lines += fmt::format("{}: {}\n", file.path, printable(line));
+      for (const std::string& line : file.left_out.lines())
+        lines += fmt::format("{}: {}\n", file.path, printable(line));
       add(std::move(file.path), std::move(file.source));
     }
     return {};

@@ -180,7 +180,11 @@ void Prefetch::fetch_all(const std::stop_token& stop) {
     if (const auto done = fetch_file(file, left, stop); !done) failed(path, done.error());
     return !stop.stop_requested();
   };
-  walk_files(forest_, Forest::kRoot, "", {fetch, failed});
+  const auto check = [&](const std::string& path, const ModelPtr& model) {
+    const Completeness completeness = completeness_of(*model);
+    if (!completeness.is_complete()) failed(path, {completeness.reason->code, to_sentence(completeness)});
+  };
+  walk_files(forest_, Forest::kRoot, "", {fetch, failed, check});
 }
 
 // In steps, so that readers need not wait for long; then as a whole, which verifies a blob.

@@ -166,7 +166,7 @@ SourcePtr listed_file(Location location, const struct stat& listed) {
   return std::make_shared<ListedFile>(std::move(location), listed);
 }
 
-bool is_forbidden(const Error& error) { return error.code == Code::unsupported; }
+bool is_forbidden(const Error& error) { return error.code == Code::forbidden; }
 
 Result<std::vector<std::string>> DiskFolder::names() const {
   std::vector<std::string> names;

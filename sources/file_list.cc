@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "formats/signature.h"
+#include "sources/remote_model.h"
 
 namespace weightfs {
 namespace {
@@ -67,6 +68,7 @@ class ListedFolder final : public Folder {
   }
 
   bool is_storage() const override { return true; }
+  bool needs_every_file() const override { return true; }
 
   void prepare(const std::vector<std::string>& names, uint64_t (*header_size)(std::string_view head)) const override {
     request_headers(
@@ -107,8 +109,12 @@ class ListedDirectory {
 
   Result<Opened> open_model(const std::string& name, With with) const {
     const ListedEntry& entry = below_.files->find(below_.prefix + name)->second;
-    const Container container{name, entry.bytes, folder_, options_.blobs};
-    Model model = TRY(read_model(container, options_.forced));
+    const Container container{.name = name,
+                              .bytes = entry.bytes,
+                              .folder = folder_,
+                              .blobs = options_.blobs,
+                              .lists_tried = options_.lists_tried};
+    Model model = TRY(read_remote_model(container, options_.forced));
     if (with == With::all_files) add_other_files(model);
     add_digests(model);
     describe_signature(model, *model.budget);
@@ -249,8 +255,8 @@ std::vector<SourcePtr> request_headers(const std::vector<std::string>& names,
   on_opened(0, names.size());
   std::ignore = in_parallel(names.size(), kParallel, [&](uint64_t i) -> Result<void> {
     auto file = with_header(names[i]);
-    // A server that does not respond is not asked for the other files. The parser reports the errors.
-    if (!file && may_pass(file.error())) return tl::unexpected(file.error());
+    // A server that does not respond, or refuses, is not asked for the other files. The parser reports the errors.
+    if (!file && !is_about_the_bytes(file.error())) return tl::unexpected(file.error());
     const std::scoped_lock lock(mutex);
     if (file) files.push_back(std::move(*file));
     on_opened(++opened, names.size());

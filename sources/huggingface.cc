@@ -46,8 +46,6 @@ Result<Named> open_repository(const std::string& text, const OpenOptions& option
   huggingface::Revision revision = TRY(huggingface::find_revision(hub, name));
   name.id = revision.id;
   auto found = TRY(huggingface::list_files(hub, name, revision.commit));
-  if (revision.facts.find("gated") != nullptr)
-    TRY_VOID(huggingface::check_access(hub, name, revision.commit, found.files));
   auto repository =
       std::make_shared<const OpenedRepository>(OpenedRepository{std::move(hub), name, std::move(revision)});
   name.revision = repository->revision.commit;

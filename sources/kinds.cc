@@ -63,7 +63,11 @@ Result<SourceEntry> find_source(const std::string& source, const OpenOptions& op
   if (options.require_digest && kind.find != find_path && !is_listed && !names_its_bytes(source))
     return failure(Code::unsupported,
                    fmt::format("{}: names no digest, which --require-digest asks for", printable_source(source)));
-  return kind.find(source.substr(kind.prefix.size()), options, check);
+  if (is_url(source)) TRY_VOID(check_not_a_page_of_the_hub(source));
+  auto entry = kind.find(source.substr(kind.prefix.size()), options, check);
+  if (!entry && kind.find == find_path && entry.error().code == Code::not_found)
+    return failure(with_probable_source(source, std::move(entry.error())));
+  return entry;
 }
 
 Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions& options) {

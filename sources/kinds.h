@@ -45,6 +45,14 @@ Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions&
 /// The file at its path as bytes. Fails with unsupported if the path is that of a directory.
 Result<SourcePtr> open_huggingface_file(const std::string& text, const OpenOptions& options);
 
+/// The error for an argument that was taken for a path, which `not_found` says does not exist: with the probable name
+/// at its end ("org/repo: no such file or directory; did you mean hf://org/repo?"), or unchanged (sources/mistyped.cc).
+Error with_probable_source(const std::string& path, Error not_found);
+
+/// Fails with not_found if the URL is a web page of the Hugging Face Hub or of $HF_ENDPOINT, with the name of the
+/// repository or file that the page shows.
+Result<void> check_not_a_page_of_the_hub(const std::string& url);
+
 /// A directory in SOURCE: one model by its model_entry_file(), a store of manifests, or a directory of models. Fails
 /// with io, and with unsupported for a weightfs mount.
 Result<Opened> open_directory(const Location& directory, const OpenOptions& options);

@@ -10,6 +10,7 @@
 #include "cache/registry.h"
 #include "sources/block_list.h"
 #include "sources/kinds.h"
+#include "sources/remote_model.h"
 
 namespace weightfs {
 namespace {
@@ -77,7 +78,7 @@ const Format* format_of(const std::string& manifest, const OpenOptions& options)
 
 Result<Opened> open_artifact(const Registry& registry, const ResolvedManifest& found, Time time) {
   const Container container{registry.name(), in_memory(found.manifest), nullptr, found.blobs};
-  Model model = TRY(read_model(container, format_of(found.manifest, registry.options)));
+  Model model = TRY(read_remote_model(container, format_of(found.manifest, registry.options)));
   const RegistryOptions& registries = registry.options.registries;
   List signatures;
   for (const Referrer& each :

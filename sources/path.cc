@@ -28,7 +28,11 @@ Result<void> check_is_model(const Location& location, const OpenOptions& options
 
 Result<Container> container_at(const Location& file, const OpenOptions& options) {
   SourcePtr bytes = TRY(file.open());
-  return Container{file.file_name(), std::move(bytes), folder_of(file), options.blobs};
+  return Container{.name = file.file_name(),
+                   .bytes = std::move(bytes),
+                   .folder = folder_of(file),
+                   .blobs = options.blobs,
+                   .lists_tried = options.lists_tried};
 }
 
 Result<Opened> open_container(const Location& file, Time modified, const OpenOptions& options) {

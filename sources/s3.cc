@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "sources/file_list.h"
 #include "sources/kinds.h"
+#include "sources/remote_model.h"
 #include "sources/unlisted_folder.h"
 
 namespace weightfs {
@@ -79,13 +80,17 @@ Result<SourceEntry> object_entry(const s3::BucketPtr& bucket, const NamedObject&
   const auto open = [bucket, name](std::string_view path) {
     return open_object(bucket, {name.bucket, name.folder() + std::string(path), ""});
   };
-  const Container container{name.file(), std::move(object.bytes),
-                            std::make_shared<UnlistedFolder>(open, options.on_opened), options.blobs};
+  const Container container{.name = name.file(),
+                            .bytes = std::move(object.bytes),
+                            .folder = std::make_shared<UnlistedFolder>(open, options.on_opened),
+                            .blobs = options.blobs,
+                            .lists_tried = options.lists_tried};
   if (check == Check::model && options.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
   const Time time = object.modified != 0 ? object.modified : time_now();
-  return SourceEntry{container.name, time, 0, [=, forced = options.forced, shown = name.shown()]() -> Result<Opened> {
-                       return OpenedModel{std::make_shared<Model>(TRY(read_model(container, forced))), shown, time};
-                     }};
+  return SourceEntry{
+      container.name, time, 0, [=, forced = options.forced, shown = name.shown()]() -> Result<Opened> {
+        return OpenedModel{std::make_shared<Model>(TRY(read_remote_model(container, forced))), shown, time};
+      }};
 }
 
 // All objects whose keys begin with the name, which ends with `/` or is empty.

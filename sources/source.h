@@ -37,6 +37,7 @@ struct RegistryOptions {
 struct OpenOptions {
   const Format* forced = nullptr;     ///< read every container as this format, without detection
   bool require_digest = false;        ///< refuse a source on a server that does not name its bytes
+  bool lists_tried = false;           ///< see Container
   bool all_files = false;             ///< in a directory, show files that are not models, unchanged
   BlobsPtr blobs = uncached_blobs();  ///< keeps what has to be decoded
   RegistryOptions registries = {};

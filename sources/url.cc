@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "sources/block_list.h"
 #include "sources/kinds.h"
+#include "sources/remote_model.h"
 #include "sources/unlisted_folder.h"
 
 namespace weightfs {
@@ -43,7 +44,11 @@ Result<Container> find_file(const std::string& url, const OpenOptions& options) 
   const BlobStorePtr& store = options.registries.store;
   const std::shared_ptr<const Folder> folder = folder_of(url, options);
   const auto container = [&](std::string name, SourcePtr bytes) {
-    return Container{std::move(name), std::move(bytes), folder, options.blobs};
+    return Container{.name = std::move(name),
+                     .bytes = std::move(bytes),
+                     .folder = folder,
+                     .blobs = options.blobs,
+                     .lists_tried = options.lists_tried};
   };
   if (!http::printable_url(url).ends_with('/')) {
     const BlockListPtr list = TRY(block_list_of_url(url, options.registries));
@@ -66,10 +71,10 @@ Result<SourceEntry> find_url(const std::string& url, const OpenOptions& options,
   const Container container = TRY(find_file(url, options));
   if (check == Check::model && options.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
   const Time time = time_now();
-  return SourceEntry{
-      container.name, time, 0, [=, forced = options.forced]() -> Result<Opened> {
-        return OpenedModel{std::make_shared<Model>(TRY(read_model(container, forced))), http::printable_url(url), time};
-      }};
+  return SourceEntry{container.name, time, 0, [=, forced = options.forced]() -> Result<Opened> {
+                       return OpenedModel{std::make_shared<Model>(TRY(read_remote_model(container, forced))),
+                                          http::printable_url(url), time};
+                     }};
 }
 
 Result<SourcePtr> open_file_at(const std::string& url, const OpenOptions& options) {

@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "weightfs.1.md"
 # Options of other programs, by page.
 FOREIGN = {"README.md": {"--arch", "--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--arch", "--preset", "--release", "--user"},
            "kubernetes.md": {"--docker-password", "--docker-server", "--docker-username"}, "systemd.md": {"--now", "--user"},
-           "testing.md": {"--minutes", "--minimise", "--preset", "--release", "--sanitized", "--target", "--test", "--test-as-user"}}
+           "testing.md": {"--minutes", "--only", "--sources", "--minimise", "--preset", "--release", "--sanitized", "--target", "--test", "--test-as-user"}}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+(?:-[a-z]+)*)?)", re.MULTILINE)
@@ -70,7 +70,7 @@ class Docs(unittest.TestCase):
                 self.assertEqual([line for line in text.splitlines() if len(line) > 80 or line != line.rstrip()], [])
                 self.assertNotIn("\n\n\n", text)
                 self.assertIn(f"\n\nUsage: {' '.join(('weightfs', *path))} [OPTIONS]", text)
-                self.assertIn("\n\nExit status:\n  0  success\n", text)
+                self.assertIn("\n\nExit status:\n  0  success; the model is complete\n", text)
                 self.assertTrue(text.endswith("\n") and not text.endswith("\n\n"), text[-100:])
 
     def test_help_and_page_list_the_same_exit_statuses(self):

@@ -270,6 +270,21 @@ def conform_jobs(weightfs):
         yield Job(f"conform {name}", lambda name=name: run_conform(weightfs, name))
 
 
+def run_truth(weightfs, source):
+    """A tenth of the table of truth, of one kind of source."""
+    _, printed, spent = run_to_end([sys.executable, os.path.join(HOME, "tests", "truth", "table.py"), weightfs, "--source", source, "--jobs", "1"])
+    found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", printed.strip().splitlines()[-1] if printed.strip() else "")
+    passed, failed, skipped = map(int, found.groups()) if found else (0, 1, 0)
+    return Result(passed, failed, skipped, printed, spent=spent)
+
+
+def truth_jobs(weightfs):
+    listed = subprocess.run([sys.executable, os.path.join(HOME, "tests", "truth", "table.py"), weightfs, "--list"], capture_output=True, text=True,
+                            check=True)
+    for source in listed.stdout.splitlines():
+        yield Job(f"truth, {source}", lambda source=source: run_truth(weightfs, source))
+
+
 def files_in(folder, pattern):
     return sorted(glob.glob(os.path.join(HOME, "tests", folder, pattern)))
 
@@ -294,6 +309,7 @@ def plain_jobs(build, weightfs):
     for file in files_in("attacks", "test_*.py") + files_in("", "*_test.py"):
         yield Job(os.path.basename(file).removesuffix(".py"), lambda file=file: run_unittests(file, weightfs, build))
     yield from conform_jobs(weightfs)
+    yield from truth_jobs(weightfs)
 
 
 def sanitized_jobs(build, weightfs):

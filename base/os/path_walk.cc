@@ -37,7 +37,7 @@ void note_owner(std::optional<uid_t>& owner, const struct stat& status) {
 Result<void> check_rights(const UserRights& rights, int descriptor, const struct stat& status, Permission wanted) {
   const auto permissions = permissions_of(descriptor, status);
   if (permissions && is_permitted(rights, *permissions, wanted)) return {};
-  return failure(Code::unsupported,
+  return failure(Code::forbidden,
                  fmt::format("not readable by the owner of SOURCE (uid {}); root does not show it to other users{}",
                              rights.user, permissions ? "" : ": " + permissions.error().message));
 }
@@ -157,7 +157,7 @@ Result<void> PathWalk::check_search() const {
 Result<void> PathWalk::check_place(const struct stat& status) const {
   if (is_refused_outside()) return tl::unexpected(refused_link());
   if (is_outside() && !rules_.follow_links && status.st_uid != rules_.user)
-    return failure(Code::unsupported,
+    return failure(Code::forbidden,
                    fmt::format("{}the owner of its target is not the mounting user; use --follow-links", kNotFollowed));
   return {};
 }
@@ -170,8 +170,8 @@ Error PathWalk::error(int number) const {
 
 Error PathWalk::refused_link() const {
   if (!rules_.trust_owner)
-    return {Code::unsupported, "a symbolic link out of the model's directory is not followed; use --follow-links"};
-  return {Code::unsupported, fmt::format("{}its owner is not the mounting user; use --follow-links", kNotFollowed)};
+    return {Code::forbidden, "a symbolic link out of the model's directory is not followed; use --follow-links"};
+  return {Code::forbidden, fmt::format("{}its owner is not the mounting user; use --follow-links", kNotFollowed)};
 }
 
 }  // namespace weightfs

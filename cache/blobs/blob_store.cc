@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -120,6 +121,13 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
     return handle.range->open_whole_file();
   }
 
+  Result<CachedBytes> cached(ByteRange range) const override {
+    if (size_ <= kSmallBlob || !store_->find_cached(known_name(), size_)) return CachedBytes{};
+    const uint64_t to = std::min(range.to, size_);
+    const uint64_t all = to - std::min(range.from, to);
+    return CachedBytes{all, all};
+  }
+
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_ || out.empty()) return size_t{0};
     TRY_VOID(check_depth(producer_));
@@ -150,8 +158,10 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
     auto in_flight = store_->find_in_flight(name);
     if (in_flight == nullptr) {
       if (const store::BlobHandle handle = store_->backend().find(name, size_);
-          handle && read_exact(*handle.range, offset, out))
+          handle && read_exact(*handle.range, offset, out)) {
+        if (!has_name_.exchange(true)) store_->add_names(handle.digest, {store_->member_name(producer_.name)});
         return {};
+      }
       const auto failure = store_->known_failure(name);
       if (failure && !name.key.empty()) return tl::unexpected(*failure);
       if (!failure && offset <= kHeadSize && out.size() <= kHeadSize - offset) return read_head(offset, out);
@@ -237,6 +247,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
   BlobProducer producer_;
   uint64_t size_;
   store::BlobName name_;
+  mutable std::atomic<bool> has_name_ = false;  // a blob that was cached before got its name
   mutable std::mutex mutex_;                    // guards the rest
   mutable std::weak_ptr<HeldSources> sources_;  // sources of an uncached decoding, while a file is open
   mutable SourcePtr fallback_;
@@ -313,6 +324,9 @@ class CachingBlobStore final : public BlobStore {
     if (!digest) return std::nullopt;
     return store_->backend().copy_list(*digest, file.size(), write);
   }
+
+  Result<void> verify_complete() override { return store_->verify_complete(); }
+  void drop_unverified() override { store_->drop_unverified(); }
 
   StoreStatus status() override { return store_->status(); }
   StoreStatus in_progress_status() override { return store_->in_progress_status(); }

@@ -63,7 +63,16 @@ void CacheStats::record_received(uint64_t bytes) {
 
 void CacheStats::record_download(const Digest& digest, uint64_t size, const std::string& from) {
   const std::scoped_lock lock(mutex_);
-  if (Entry* const entry = find(digest); entry != nullptr) set_verified(entry->blob, size, from);
+  Entry* const entry = find(digest);
+  if (entry == nullptr) return;
+  entry->is_downloaded = true;
+  set_verified(entry->blob, size, from);
+}
+
+bool CacheStats::is_downloaded(const Digest& digest) {
+  const std::scoped_lock lock(mutex_);
+  const Entry* const entry = find(digest);
+  return entry != nullptr && entry->is_downloaded;
 }
 
 StoreStatus CacheStats::status(const std::vector<StoreStatus::Blob>& running) {

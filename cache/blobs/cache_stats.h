@@ -29,6 +29,9 @@ class CacheStats {
   /// The blob was downloaded and verified.
   void record_download(const Digest& digest, uint64_t size, const std::string& from);
 
+  /// Whether record_download() was called for it.
+  bool is_downloaded(const Digest& digest);
+
   /// The counters, and the state of all blobs. Of those in `running`, `digest`, `fetched` and `from` are set.
   StoreStatus status(const std::vector<StoreStatus::Blob>& running);
   /// The same, limited to blobs that are being downloaded.
@@ -38,6 +41,7 @@ class CacheStats {
   struct Entry {
     StoreStatus::Blob blob;
     bool is_read = false;  // counted as a hit or a miss
+    bool is_downloaded = false;
   };
 
   Entry* find(const Digest& digest);

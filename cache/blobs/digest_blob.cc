@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <limits>
 #include <mutex>
@@ -57,7 +58,7 @@ bool has_known_ranges(StoreCore& store, const BlobRef& ref, const std::vector<do
 Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
   if (reason.code != Code::not_found) return reason;
   const bool offline = store.fetching().http == nullptr;
-  return {Code::network,
+  return {offline ? Code::network : Code::not_found,
           fmt::format("{}: not cached, and {}", ref.name,
                       offline ? "downloads are disabled by --offline" : "the container has no URL for it")};
 }
@@ -125,6 +126,19 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     std::byte last;
     TRY(read(size_ - 1, std::span(&last, 1)));
     return {};
+  }
+  // Also those in a store of another program, if it is known to match.
+  Result<CachedBytes> cached(ByteRange range) const override {
+    range.to = std::min(range.to, size_);
+    const uint64_t all = range.to - std::min(range.from, range.to);
+    if (find_cached()) return CachedBytes{all, store_->stats().is_downloaded(ref_.digest) ? 0 : all};
+    if (const auto open = ranges_.peek(); open && *open != nullptr) return (*open)->cached(range);
+    if (find_verified_copy()) return CachedBytes{all, all};
+    const auto ranges = this->ranges();
+    if (ranges && *ranges != nullptr) return (*ranges)->cached(range);
+    if (!ranges && !weightfs::blobs::is_local(*store_, ref_)) return tl::unexpected(ranges.error());
+    if (!needs_download()) return CachedBytes{};
+    return TRY(download_.get())->source()->cached(range);
   }
   // A verified copy; without a search that would hash a file.
   Result<Descriptor> open_whole_file() const override {
@@ -217,14 +231,14 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const auto until = std::chrono::steady_clock::now() + store_->fetching().wait_for_ranges;
     download::RetryPolicy policy = store_->fetching().options;
     policy.retries = std::numeric_limits<int>::max();
-    for (download::Backoff backoff(policy); remote->has_ranges() == false;) {
+    for (download::Backoff backoff(policy, *store_->fetching().http); remote->has_ranges() == false;) {
       const auto pause = TRY(backoff.pause({Code::network, "no ranges"}, {}));
       if (std::chrono::steady_clock::now() + pause >= until) return nullptr;
       if (!download::interruptible_sleep(pause, store_->stop_token())) return failure(Code::resource, "cancelled");
       remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
     }
     store_->stats().record_miss(ref_.digest);
-    const auto identity = RemoteSource::identity_of(remote->url(), remote->version(), ref_.block_list);
+    const auto identity = RemoteSource::identity_of(remote->url(), remote->version(), ref_.digest, ref_.block_list);
     const auto ranges =
         std::make_shared<const RemoteSource>(std::move(remote), store_, identity, name_, ref_.block_list);
     ranges->set_served_unverified();
@@ -261,11 +275,26 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return {};
   }
 
+  // For listings of the cache.
+  void add_names() const {
+    std::vector<Name> names;
+    const download::Origin* const server = server_in(origins_);
+    if (server != nullptr) names.push_back({NameKind::url, http::printable_url(server->url)});
+    store_->add_names(ref_.digest, std::move(names));
+  }
+
   // Publishes the blob; if the digest differs, all blocks are dropped, and reads fail from then on.
   Result<void> verify(const RemoteSourcePtr& ranges) const {
-    if (find_cached()) return {};
+    if (find_cached()) {
+      store_->stats().record_local(ref_.digest, size_, "cache");
+      return {};
+    }
     const auto verified = ranges->verify();
-    if (verified) store_->enable_verity(ref_.digest);
+    if (verified) {
+      store_->stats().record_download(ref_.digest, size_, ranges->remote().printable());
+      add_names();
+      store_->enable_verity(ref_.digest);
+    }
     if (verified || !ranges->is_refused()) return verified.map([](const auto&) {});
     return set_mismatch(*ranges, verified.error());
   }
@@ -293,6 +322,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         return {};
       }
       const DownloadPtr download = TRY(needed_download());
+      // What an earlier process received may be wrong, and the server correct by now.
+      if (download->source()->has_earlier_bytes()) return fill_verified(*download, offset, out);
       return fill_before_verification(*download, offset, out);
     }
     TRY_VOID(read_exact(*fits->bytes, offset, out));
@@ -326,6 +357,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const store::BlobHandle handle = find_cached();
     if (!handle || !read_exact(*handle.range, offset, out)) return false;
     set_held(handle.range);
+    if (!has_names_.exchange(true)) add_names();
     store_->stats().record_local(ref_.digest, size_, "cache");
     return true;
   }
@@ -382,6 +414,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const auto verified = download.wait();
     if (!verified) return refused(verified.error());
     TRY_VOID(read_exact(*verified->range, offset, out));
+    if (!has_names_.exchange(true)) add_names();
     set_held(verified->range);
     return {};
   }
@@ -403,7 +436,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!read) {
       const auto& [code, message] = read.error();
       if (code == Code::mismatch) return refused({code, fmt::format("{}: {}", ref_.name, message)});
-      return failure(code == Code::not_found ? Code::io : code, message);
+      return failure(code, message);
     }
     const bool is_of_one = before == source.generation();
     record_unverified_read(offset, out, is_of_one ? std::optional(before) : std::nullopt);
@@ -485,6 +518,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Later<RemoteSourcePtr> ranges_;
   Later<DownloadPtr> download_;
   Later<LocalCopy> copy_;
+  mutable std::atomic<bool> has_names_ = false;
   mutable std::mutex mutex_;  // guards the rest
   mutable std::vector<UnverifiedRead> unverified_reads_;
   mutable std::optional<Error> mismatch_;

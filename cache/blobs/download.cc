@@ -22,9 +22,8 @@ constexpr std::chrono::milliseconds kKilledCheck{100};
 
 constexpr std::chrono::milliseconds kOtherWriterCheck{20};
 
-// The error for readers. The file exists in the mount; only its content is missing.
+// The error for readers.
 Error for_readers(const std::string& name, const Error& error) {
-  if (error.code == Code::not_found) return {Code::io, error.message};
   if (error.code != Code::io && error.code != Code::resource) return error;
   return {Code::io, fmt::format("{}: download cannot be stored: {}; use --no-cache or a larger --cache-size", name,
                                 error.message)};

@@ -83,6 +83,7 @@ class InFlightBlob {
   bool is_waiting() const { return waits_ > 0; }
 
   const store::BlobName& name() const { return name_; }
+  const std::string& member() const { return producer_.name; }
 
  private:
   State run_to_end();

@@ -21,6 +21,7 @@ using namespace store;
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
+constexpr int kMaxEvictions = 8;
 constexpr int kMaxAttempts = 4;  // transfers that end without the wanted blocks
 
 // Publishing waits this long for the last transfers of other processes.
@@ -64,6 +65,13 @@ std::optional<std::string> RemoteSource::identity_of(const std::string& url, con
   return fmt::format("{} {} {}{}{}", shown, download::unquoted(version.etag), version.size, query, verified);
 }
 
+std::optional<std::string> RemoteSource::identity_of(const std::string& url, const download::FileVersion& version,
+                                                     const Digest& digest, const BlockListPtr& list) {
+  if (!version.is_pinned()) return std::nullopt;
+  const std::string verified = list == nullptr ? "" : " fs-verity " + list->digest().hex();
+  return fmt::format("{}/ sha256:{} {}{}", http::origin_of(url), digest.hex(), version.size, verified);
+}
+
 Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> out,
                                          const std::optional<ByteRange>& expected) const {
   if (offset >= size() || out.empty()) return size_t{0};
@@ -75,10 +83,7 @@ Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> o
     ahead_end = std::min(size(), read_ahead_.end_for(offset, end, expected));
   }
   bytes_read_ += target.size();
-  auto read = read_with(offset, target, ahead_end);
-  // The file exists in the mount; only its content is missing.
-  if (!read && read.error().code == Code::not_found) return failure(Code::io, read.error().message);
-  return read;
+  return read_with(offset, target, ahead_end);
 }
 
 StoreStatus::Remote RemoteSource::status() const {
@@ -116,8 +121,15 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
   uint64_t last_written = 0;
   TransferPtr transfer;  // that was waited for last
   const CountScope counted(target.size() > kLargeRead ? &large_reads_ : nullptr);
+  int evictions = -1;  // without progress in between
+  BlockFilePtr last_file;
   for (int attempts = 0; attempts < kMaxAttempts;) {
     const auto [file, blob] = TRY(open());
+    if (file != last_file && ++evictions > kMaxEvictions)
+      return failure(Code::io, fmt::format("{}: its bytes are evicted before they are read: the cache is too small for "
+                                           "what is read at a time; use a larger --cache-size",
+                                           remote_->printable()));
+    last_file = file;
     if (blob != nullptr) {
       TRY_VOID(read_exact(*blob, offset, target));
       return target.size();
@@ -127,6 +139,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     if (!got && file->is_evicted()) continue;
     if (TRY(got).bytes > 0 || got->absent > absent) {
       attempts = 0;
+      evictions = 0;
       last_progress = Clock::now();
     }
     absent = std::max(absent, got->absent);
@@ -153,10 +166,10 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
 Result<RemoteSource::PresentBytes> RemoteSource::read_present(BlockFile& file, uint64_t offset,
                                                               std::span<std::byte> target) {
   if (target.size() <= kLargeRead || large_reads_ <= kFewReads) return PresentBytes{TRY(file.read(offset, target)), 0};
-  const Blocks absent = TRY(file.first_absent(file.blocks_of(offset, offset + target.size())));
-  if (!absent.empty()) return PresentBytes{0, absent.first};
+  const Blocks wanted = file.blocks_of(offset, offset + target.size());
+  if (const auto absent = TRY(file.first_absent(wanted))) return PresentBytes{0, absent->first};
   MemoryTurn::take();
-  return PresentBytes{TRY(file.read(offset, target)), absent.first};
+  return PresentBytes{TRY(file.read(offset, target)), wanted.last};
 }
 
 Result<void> RemoteSource::fetch(ByteRange range) const {
@@ -167,15 +180,30 @@ Result<void> RemoteSource::fetch(ByteRange range) const {
   for (uint64_t at = range.from; at < range.to;) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) return {};
-    const auto absent = file->first_absent(file->blocks_of(at, range.to));
-    if (!absent && file->is_evicted()) continue;
-    if (TRY(absent).empty()) return {};
+    const auto found = file->first_absent(file->blocks_of(at, range.to));
+    if (!found && file->is_evicted()) continue;
+    const auto absent = TRY(found);
+    if (!absent) return {};
     at = std::max(at, absent->first * BlockFile::kBlock);
     const auto out = std::span(ignored).first(static_cast<size_t>(std::min<uint64_t>(ignored.size(), range.to - at)));
     TRY(read_with(at, out, std::min(range.to, at + ReadAhead::kMaxWindow)));
     at += out.size();
   }
   return {};
+}
+
+// By the map: blocks are compared when they are read.
+Result<CachedBytes> RemoteSource::cached(ByteRange range) const {
+  range.to = std::min(range.to, size());
+  if (range.from >= range.to) return CachedBytes{};
+  const auto [file, blob] = TRY(open());
+  const uint64_t now = blob != nullptr ? range.to - range.from : TRY(file->present_bytes(range.from, range.to));
+  uint64_t own = 0;
+  const std::scoped_lock lock(mutex_);
+  for (uint64_t block = range.from / BlockFile::kBlock; block < BlockFile::blocks_in(range.to); ++block)
+    if (written_.contains(block))
+      own += std::min(range.to, (block + 1) * BlockFile::kBlock) - std::max(range.from, block * BlockFile::kBlock);
+  return CachedBytes{now, now - std::min(now, own)};
 }
 
 bool RemoteSource::is_complete() const {
@@ -327,6 +355,11 @@ void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
   present_ = 0;
 }
 
+void RemoteSource::drop_unverified() const {
+  drop_blocks(std::nullopt);
+  verified_ = verification_by_server();
+}
+
 void RemoteSource::accept() const {
   const std::scoped_lock lock(mutex_);
   refused_.reset();
@@ -365,7 +398,10 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   // Blocks that are requested ahead may have taken the place of the others: request fewer.
   if (blocks_ != nullptr) max_ahead_ = max_ahead_ / 2;
   blocks_ = TRY(store_->backend().open_blocks(identity(), size()));
+  if (identity_ && !digest_of_identity(*identity_))
+    store_->add_names(*identity_, {{NameKind::url, remote_->printable()}});
   ++generation_;
+  written_ = BlockSet(block_count());
   resumed_ = BlockFile::present_bytes(blocks_->descriptor()->number());
   // Another process may have published the blob just before this file was created.
   if (BlobHandle handle; blob_ && resumed_ == 0 && (handle = store_->backend().find(*blob_, size()))) {
@@ -381,8 +417,11 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   const auto head_blocks = std::as_bytes(std::span(head)).first(whole);
   const Blocks head_range = blocks_->blocks_of(0, whole);
   const auto claim = whole > 0 ? BlockFile::claim(blocks_, head_range) : nullptr;
-  if (claim != nullptr && blocks_->reserve(head_range) && blocks_->write(0, head_blocks))
+  const auto absent = claim != nullptr ? blocks_->first_absent(head_range, 0) : std::nullopt;
+  if (claim != nullptr && blocks_->reserve(head_range) && blocks_->write(0, head_blocks)) {
     present_ = std::max(present_.load(), BlockFile::blocks_in(whole));
+    if (absent && *absent) written_.add(**absent);
+  }
   return Opened{blocks_, nullptr};
 }
 

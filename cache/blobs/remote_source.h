@@ -42,6 +42,10 @@ class RemoteSource final : public Source {
   /// list verified are kept apart.
   static std::optional<std::string> identity_of(const std::string& url, const download::FileVersion& version,
                                                 const BlockListPtr& list = nullptr);
+  /// The same for a file of a server that named its digest: whatever its URL on that server, such as that of another
+  /// commit. Another server may have sent other bytes.
+  static std::optional<std::string> identity_of(const std::string& url, const download::FileVersion& version,
+                                                const Digest& digest, const BlockListPtr& list);
 
   uint64_t size() const override { return remote_->size(); }
   /// Limited, because the server states the size: it extends the budget of a container.
@@ -55,9 +59,14 @@ class RemoteSource final : public Source {
     return read_blocks(offset, out, expected);
   }
   Result<void> fetch(ByteRange range) const override;
+  Result<CachedBytes> cached(ByteRange range) const override;
 
+  /// Whether the digest of all bytes is known: verify() compares it.
+  bool has_digest() const { return blob_ && blob_->digest; }
   /// Whether all blocks are cached. Cheap if asked repeatedly.
   bool is_complete() const;
+  /// Whether blocks were cached when the file was opened, by this process or another one before.
+  bool has_earlier_bytes() const { return open() && resumed_ > 0; }
 
   /// Downloads absent blocks, verifies all bytes, and publishes them as the blob of the name that was given. Prevents
   /// eviction meanwhile. Fails with mismatch if the digest differs, with io if the cache cannot store or publish the
@@ -69,6 +78,8 @@ class RemoteSource final : public Source {
   Result<store::BlobHandle> verify() const;
   /// Bytes are served before verification: if they turn out to be wrong, the readers must learn of it.
   void set_served_unverified() const { served_unverified_ = true; }
+  /// Drops the blocks, which are downloaded again.
+  void drop_unverified() const;
   /// Permits reads again after a mismatch.
   void accept() const;
   bool is_refused() const;
@@ -165,6 +176,7 @@ class RemoteSource final : public Source {
   mutable std::mutex mutex_;                   // guards the rest
   mutable std::condition_variable changed_;    // blocks were written, or a transfer ended
   mutable store::BlockFilePtr blocks_;         // null until the first read
+  mutable store::BlockSet written_;            // those of its blocks that this object wrote
   mutable std::optional<Error> refused_;       // by verify(), until the next one
   mutable std::list<TransferPtr> transfers_;
   mutable Clock::time_point last_data_;           // of any transfer

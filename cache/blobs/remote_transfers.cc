@@ -85,8 +85,10 @@ class BlockWriter {
 // reader waits for, so it wakes the readers only when one of them can continue.
 void RemoteSource::record_written(Transfer& transfer, Blocks blocks) const {
   const bool is_stream = remote_->has_ranges() == false;
-  if (transfer.file == blocks_)
+  if (transfer.file == blocks_) {
+    written_.add(blocks);
     present_ = is_stream ? std::max(present_.load(), blocks.last) : present_ + blocks.last - blocks.first;
+  }
   transfer.written = blocks.last;
   if (transfer.written < transfer.wake_at) return;
   transfer.wake_at = UINT64_MAX;
@@ -106,15 +108,15 @@ Result<RemoteSource::TransferPtr> RemoteSource::request(const BlockFilePtr& file
   TransferPtr first;
   bool is_first = true;
   for (Blocks rest = ahead; !rest.empty();) {
-    const Blocks absent = TRY(file->first_absent(rest, wanted.last));
-    if (absent.empty()) break;
-    const bool is_wanted = wanted.contains(absent.first);
-    TransferPtr transfer = transfer_of(file, absent.first);
+    const auto absent = TRY(file->first_absent(rest, wanted.last));
+    if (!absent) break;
+    const bool is_wanted = wanted.contains(absent->first);
+    TransferPtr transfer = transfer_of(file, absent->first);
     if (transfer == nullptr && may_start(is_wanted))
-      transfer = TRY(start_some(file, absent, {absent.first, wanted.last}));
+      transfer = TRY(start_some(file, *absent, {absent->first, wanted.last}));
     if (is_first && is_wanted) first = transfer;
     is_first = false;
-    rest.first = transfer == nullptr ? absent.last : std::max(absent.first + 1, transfer->blocks.last);
+    rest.first = transfer == nullptr ? absent->last : std::max(absent->first + 1, transfer->blocks.last);
   }
   return first;
 }
@@ -203,8 +205,11 @@ Result<RemoteSource::TransferPtr> RemoteSource::start(const BlockFilePtr& file, 
     return nullptr;
   auto claim = BlockFile::claim(file, absent);
   if (claim == nullptr) return nullptr;
-  if (!is_whole) absent = TRY(file->first_absent(absent));
-  if (absent.empty()) return nullptr;
+  if (!is_whole) {
+    const auto still = TRY(file->first_absent(absent));
+    if (!still) return nullptr;
+    absent = *still;
+  }
   TRY_VOID(file->reserve(absent));
   if (file->is_evicted()) return failure(Code::not_found, "evicted");
   const auto transfer = std::make_shared<Transfer>(Transfer{absent, file, {}});

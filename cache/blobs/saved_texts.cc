@@ -19,6 +19,7 @@ Result<void> write_text(StoreCore& store, const std::string& key, std::string_vi
     TRY_VOID(acquired.partial->write(std::as_bytes(std::span(text))));
     TRY(acquired.partial->publish(digest));
   }
+  store.add_names(digest, {{NameKind::record, key}});
   return backend.save_digest(store::DigestOf::cached, "text " + key, digest);
 }
 
@@ -37,6 +38,7 @@ std::optional<std::string> load_text(StoreCore& store, const std::string& key) {
   std::string text(static_cast<size_t>(handle.range->size()), '\0');
   if (!read_exact(*handle.range, 0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest)
     return std::nullopt;
+  store.add_names(*digest, {{NameKind::record, key}});
   return text;
 }
 

@@ -43,7 +43,8 @@ StoreCore::StoreCore(store::BlobBackendPtr backend, StoreOptions options)
       backend_(std::move(backend)),
       log_(std::move(options.log)),
       name_prefix_(random_hex()),
-      max_decodings_(options.max_decodings) {}
+      max_decodings_(options.max_decodings),
+      model_(std::move(options.model)) {}
 
 FetchSettings StoreCore::with_mirror_reports(FetchSettings fetching) {
   fetching.options.on_mirror_failure = [this](const download::Origin& mirror, const Error& error) {
@@ -84,6 +85,27 @@ void StoreCore::enable_verity(const Digest& blob) noexcept {
     backend_->enable_verity(blob);
     return {};
   });
+}
+
+template <class File>
+void StoreCore::add_names_to(const File& file, std::vector<Name> names) noexcept {
+  std::ignore = exceptions_to_errors([&]() -> Result<void> {
+    if (!model_.empty()) names.insert(names.begin(), {NameKind::model, model_});
+    backend_->add_names(file, names);
+    return {};
+  });
+}
+
+void StoreCore::add_names(const Digest& blob, std::vector<Name> names) noexcept {
+  add_names_to(blob, std::move(names));
+}
+
+void StoreCore::add_names(const std::string& identity, std::vector<Name> names) noexcept {
+  add_names_to(identity, std::move(names));
+}
+
+Name StoreCore::member_name(const std::string& member) const {
+  return {NameKind::member, model_.empty() ? member : fmt::format("{}: {}", model_, member)};
 }
 
 StoreCore::InFlightBlobPtr StoreCore::find_in_flight(const store::BlobName& name) {
@@ -197,7 +219,10 @@ void StoreCore::run(const InFlightBlobPtr& in_flight) noexcept {
   });
   in_flight->end(ended);
   // The readers do not wait for it.
-  if (ended.phase == InFlightBlob::Phase::finished) enable_verity(ended.handle.digest);
+  if (ended.phase == InFlightBlob::Phase::finished) {
+    add_names(ended.handle.digest, {member_name(in_flight->member())});
+    enable_verity(ended.handle.digest);
+  }
   ended.handle = {};  // closes its file
   const std::scoped_lock lock(mutex_);
   const auto job = std::ranges::find(jobs_, in_flight, &Job::in_flight);
@@ -317,17 +342,41 @@ RemoteSourcePtr StoreCore::share_remote(const std::string& key, const RemoteSour
   return source;
 }
 
-StoreStatus StoreCore::with_remotes(StoreStatus status) {
-  std::vector<std::shared_ptr<const RemoteSource>> in_use;  // a source must not be destroyed with the lock
-  {
-    const std::scoped_lock lock(mutex_);
-    for (const auto& [key, weak] : remotes_) {
-      if (in_use.size() == kMaxRemotes) break;
-      if (auto each = weak.lock()) in_use.push_back(std::move(each));
-    }
+// A source must not be destroyed with the lock.
+std::vector<RemoteSourcePtr> StoreCore::remotes_in_use(size_t most) {
+  std::vector<RemoteSourcePtr> in_use;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [key, weak] : remotes_) {
+    if (in_use.size() == most) break;
+    if (auto each = weak.lock()) in_use.push_back(std::move(each));
   }
-  for (const auto& source : in_use) status.remotes.push_back(source->status());
-  if (fetching_.http != nullptr) status.requests = fetching_.http->requests();
+  return in_use;
+}
+
+Result<void> StoreCore::verify_complete() {
+  Result<void> result;
+  for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX)) {
+    const bool is_compared = !source->has_digest() || source->verification() == VerifiedBy::whole;
+    if (is_compared || !source->is_complete()) continue;
+    const auto verified = source->verify();
+    if (!verified && result)
+      result =
+          failure(verified.error().code, fmt::format("{}: {}", source->remote().printable(), verified.error().message));
+  }
+  return result;
+}
+
+void StoreCore::drop_unverified() {
+  for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX))
+    if (source->has_digest() && source->verification() != VerifiedBy::whole) source->drop_unverified();
+}
+
+StoreStatus StoreCore::with_remotes(StoreStatus status) {
+  for (const RemoteSourcePtr& source : remotes_in_use(kMaxRemotes)) status.remotes.push_back(source->status());
+  if (fetching_.http != nullptr) {
+    status.requests = fetching_.http->requests();
+    status.waiting = fetching_.http->waiting();
+  }
   return status;
 }
 

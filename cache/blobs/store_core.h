@@ -46,6 +46,10 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// The file on a server that is open under this key; null if there is none.
   std::shared_ptr<const RemoteSource> find_remote(const std::string& key);
   /// The same; `source` if there is none. It is reported in the status, as long as it is in use.
+  /// See BlobStore::verify_complete().
+  Result<void> verify_complete();
+  /// See Blobs::drop_unverified().
+  void drop_unverified();
   std::shared_ptr<const RemoteSource> share_remote(const std::string& key,
                                                    const std::shared_ptr<const RemoteSource>& source);
   store::BlobName name_of(const BlobProducer& producer);
@@ -54,6 +58,11 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
 
   /// The blob if it is cached with this size, open or not.
   store::BlobHandle find_cached(const store::BlobName& name, std::optional<uint64_t> size);
+  /// Adds names, and the name of the model, to those of a cached blob, or of the cached blocks of an identity.
+  void add_names(const Digest& blob, std::vector<Name> names) noexcept;
+  void add_names(const std::string& identity, std::vector<Name> names) noexcept;
+  /// The name of a decoded blob: the model, and the path of the member.
+  Name member_name(const std::string& member) const;
   /// Makes a cached blob read-only for good, if possible (BlobBackend::enable_verity).
   void enable_verity(const Digest& blob) noexcept;
 
@@ -108,6 +117,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   };
   using Jobs = std::list<Job>;
 
+  std::vector<std::shared_ptr<const RemoteSource>> remotes_in_use(size_t most);
   StoreStatus with_remotes(StoreStatus status);
   std::vector<std::shared_ptr<Download>> live_downloads();
   std::vector<StoreStatus::Blob> downloads();
@@ -121,6 +131,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   InFlightBlobPtr start(const BlobProducer& producer, const store::BlobName& name);
   void run(const InFlightBlobPtr& in_flight) noexcept;
   void reap();
+  template <class File>
+  void add_names_to(const File& file, std::vector<Name> names) noexcept;
 
   // Of all downloads, including those that readers wait for.
   static constexpr int kMaxTransfers = 64;
@@ -134,6 +146,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   const std::string name_prefix_;  // unique to this store
   std::atomic<uint64_t> next_name_ = 0;
   const size_t max_decodings_;  // of one depth
+  const std::string model_;     // perhaps empty
   std::atomic<int> transfers_ = 0;
 
   std::mutex mutex_;                 // guards the rest

@@ -26,18 +26,31 @@ bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& 
 
 Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
                                                  std::optional<std::chrono::milliseconds> requested) {
-  if (attempts_ >= policy_.retries) return tl::unexpected(error);
-  if (requested && *requested > policy_.max_delay)
+  constexpr std::chrono::milliseconds kMaxPause{5000};  // the network is noticed when it is back
+  const auto now = Clock::now();
+  if (attempts_ == 0) since_ = now;
+  const auto left = http_.patience() - std::chrono::duration_cast<std::chrono::milliseconds>(now - since_);
+  const bool is_waited_for = policy_.retries > 0 && is_about_the_network(error) && left.count() > 0;
+  is_outage_ = attempts_ >= policy_.retries;
+  if (is_outage_ && !is_waited_for) return tl::unexpected(error);
+  const auto most_requested = is_waited_for ? std::max(left, policy_.max_delay) : policy_.max_delay;
+  if (requested && *requested > most_requested)
     return failure(error.code, fmt::format("{}, retry after {} s", error.message, requested->count() / 1000));
-  const auto most = std::min(policy_.first_delay * (int64_t{1} << std::min(attempts_, 20)), policy_.max_delay);
+  const auto most = std::min(policy_.first_delay * (int64_t{1} << std::min(attempts_, 20)),
+                             is_waited_for ? std::min(policy_.max_delay, kMaxPause) : policy_.max_delay);
   std::uniform_int_distribution<int64_t> jitter(0, most.count());
   std::random_device random;
   ++attempts_;
   return requested.value_or(std::chrono::milliseconds(jitter(random)));
 }
 
-MirrorScheduler::MirrorScheduler(size_t count, const RetryPolicy& policy, size_t first)
-    : mirrors_(count, Mirror{Backoff(policy)}) {
+bool Backoff::wait(const Error& error, std::chrono::milliseconds time, const std::stop_token& stop) const {
+  const http::Client::Wait waiting(http_, error, time, is_outage_);
+  return interruptible_sleep(time, stop);
+}
+
+MirrorScheduler::MirrorScheduler(size_t count, const RetryPolicy& policy, http::Client& http, size_t first)
+    : mirrors_(count, Mirror{Backoff(policy, http)}) {
   for (size_t i = 0; i < count; ++i)
     if (i != first) mirrors_[i].at += std::chrono::nanoseconds(1);
 }
@@ -46,8 +59,10 @@ std::optional<size_t> MirrorScheduler::next(const std::stop_token& stop, Clock::
   const auto first = std::ranges::min_element(mirrors_, {}, &Mirror::at);
   const auto now = Clock::now();
   if (first == mirrors_.end() || stop.stop_requested() || now >= until || first->at >= until) return std::nullopt;
-  const auto remaining = std::max(first->at, now) - now;
-  if (!interruptible_sleep(std::chrono::ceil<std::chrono::milliseconds>(remaining), stop)) return std::nullopt;
+  const auto remaining = std::chrono::ceil<std::chrono::milliseconds>(std::max(first->at, now) - now);
+  const bool is_retry = first->error.has_value();
+  if (is_retry ? !first->backoff.wait(*first->error, remaining, stop) : stop.stop_requested() || is_cancelled())
+    return std::nullopt;
   return static_cast<size_t>(first - mirrors_.begin());
 }
 
@@ -82,8 +97,9 @@ Error combined_error(const std::string& name, const std::vector<Error>& errors) 
   for (size_t i = 0; i < std::min(errors.size(), kMaxShown); ++i)
     text += fmt::format("{}{}", i > 0 ? "; " : name.empty() ? "" : ": ", errors[i].message);
   if (errors.size() > kMaxShown) text += fmt::format("; and {} more", errors.size() - kMaxShown);
-  if (every(Code::not_found) || every(Code::unsupported)) return {errors[0].code, text};
-  const bool wrong = any(Code::corrupt) && !any(Code::network) && !any(Code::resource);
+  for (const Code code : {Code::not_found, Code::forbidden, Code::unsupported, Code::unreachable})
+    if (every(code)) return {code, text};
+  const bool wrong = any(Code::corrupt) && !any(Code::network) && !any(Code::unreachable) && !any(Code::resource);
   return {wrong ? Code::corrupt : Code::network, text};
 }
 

@@ -15,18 +15,26 @@ namespace weightfs::download {
 /// Sleeps; returns false early when `stop` is set or the work of the thread is cancelled (polled ten times a second).
 bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop);
 
-/// Retry delays: exponential with full jitter, or as requested by the server.
+/// Retry delays: exponential with full jitter, or as requested by the server. Errors of the network are retried for
+/// http::Client::patience() at least, unless the policy permits no retries.
 class Backoff {
  public:
-  explicit Backoff(const RetryPolicy& policy) : policy_(policy) {}
+  Backoff(const RetryPolicy& policy, http::Client& http) : policy_(policy), http_(http) {}
 
   /// The delay before the next attempt after `error`; fails with `error` when no attempts are left.
   Result<std::chrono::milliseconds> pause(const Error& error, std::optional<std::chrono::milliseconds> requested);
+  /// Waits that long, as interruptible_sleep() does.
+  bool wait(const Error& error, std::chrono::milliseconds time, const std::stop_token& stop) const;
   void reset() { attempts_ = 0; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   RetryPolicy policy_;
+  http::Client& http_;
   int attempts_ = 0;
+  bool is_outage_ = false;   // as http::Waiting::is_outage
+  Clock::time_point since_;  // of the first failure
 };
 
 /// Selects the next origin: each one once, from `first` on; then the one whose delay ends first.
@@ -34,7 +42,7 @@ class MirrorScheduler {
  public:
   using Clock = std::chrono::steady_clock;
 
-  MirrorScheduler(size_t count, const RetryPolicy& policy, size_t first = 0);
+  MirrorScheduler(size_t count, const RetryPolicy& policy, http::Client& http, size_t first = 0);
 
   /// Waits for the next origin; nothing when none is left, none is due before `until`, or the sleep ends early.
   std::optional<size_t> next(const std::stop_token& stop, Clock::time_point until = Clock::time_point::max());

@@ -43,6 +43,10 @@ Outcome refusal(const Origin& origin, const http::Response& response) {
   return outcome_of(response, credentials_for(origin, response.url).get());
 }
 
+Outcome unusable(const Origin& origin, const std::string& why) {
+  return give_up(Code::unsupported, fmt::format("{}: {}", http::printable_url(origin.url), why));
+}
+
 Error wrong_size(const std::string& url, uint64_t size, uint64_t expected) {
   return {Code::corrupt, fmt::format("{}: has {} bytes, expected {}", url, size, expected)};
 }
@@ -60,6 +64,11 @@ std::optional<uint64_t> reported_size(const http::Response& response) {
   // It counts with status 200, too: some proxies send it. With status 416, the file is empty.
   const bool counts = response.status == 200 || response.status == 206 || response.status == 416;
   return counts && !is_encoded(response) ? range->total : std::nullopt;
+}
+
+bool begins_web_page(std::string_view head) {
+  const std::string text = lower_case(trimmed(head.substr(0, kMaxErrorBody)));
+  return text.starts_with("<!doctype html") || text.starts_with("<html") || text.starts_with("<head");
 }
 
 // Sends a request, and returns the response without its body.
@@ -115,7 +124,8 @@ class RemoteFile::Get {
     forget_redirect();
     Outcome failed = outcome_of(done.error());
     // A refused redirect names its target only.
-    if (failed.error.code == Code::unsupported && !failed.error.message.starts_with(printable()))
+    const bool is_refused = failed.error.code == Code::forbidden || failed.error.code == Code::unsupported;
+    if (is_refused && !failed.error.message.starts_with(printable()))
       failed.error.message = fmt::format("{}: {}", http::printable_url(origin().url), failed.error.message);
     return failed;
   }
@@ -354,7 +364,7 @@ Error RemoteFile::changed(const std::string& url) const {
 // `attempt` uses one origin until it has all bytes, or a request fails without progress.
 template <class Attempt>
 Result<void> RemoteFile::try_origins(const std::stop_token& stop, Attempt attempt) {
-  MirrorScheduler mirrors(origins_.size(), retries_, current_);
+  MirrorScheduler mirrors(origins_.size(), retries_, *http_, current_);
   for (size_t i = 0; i < origins_.size(); ++i)
     if (state(i).is_rejected) mirrors.exclude(i);
   while (const auto next = mirrors.next(stop)) {
@@ -404,9 +414,9 @@ Outcome RemoteFile::fetch_from(size_t origin, ByteRange& range, uint64_t& passed
     if (outcome.next == Next::give_up || !progress) return outcome;
     mirrors.reset_backoff(origin);
     if (outcome.retry_after) return outcome;
-    Backoff once(retries_);
+    Backoff once(retries_, *http_);
     const auto pause = once.pause(outcome.error, {});
-    if (!pause || !interruptible_sleep(*pause, stop)) return outcome;
+    if (!pause || !once.wait(outcome.error, *pause, stop)) return outcome;
   }
   return {};
 }
@@ -450,6 +460,7 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
   std::optional<Outcome> outcome;
   FileVersion version;
   std::optional<uint64_t> expected;  // bytes of the head
+  bool says_web_page = false;        // servers also say it of files whose type they do not know
   http::Request request = request_to(at);
   request.headers.push_back(fmt::format("Range: bytes=0-{}", kHead - 1));
   if (known && known->has_quoted_etag()) request.headers.push_back("If-None-Match: " + known->etag);
@@ -473,9 +484,8 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
     } else if (length) {
       version = version_of(response, *length);
       expected = std::min(kHead, *length);
-    } else if (response.status == 200 || response.status == 206) {
-      return end(give_up(Code::unsupported, fmt::format("{}: the server does not report the size of the file",
-                                                        http::printable_url(at.url))));
+    } else if (response.status >= 200 && response.status <= 206) {
+      return end(unusable(at, "the size of the file is not known: " + why_no_size(response)));
     } else {
       return end(refusal(at, response));
     }
@@ -486,6 +496,7 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
       state.has_ranges = !length || is_part || *length <= kHead;  // a short file may be sent whole
       state.version = version;
     });
+    says_web_page = is_web_page(response);
     return {};
   };
   std::string head;
@@ -498,6 +509,8 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
   const auto done = http_->perform(request, {on_response, on_body}, stop);
   if (outcome) return *outcome;
   if (!done && (!expected || head.size() < *expected)) return outcome_of(done.error());
+  if (says_web_page && begins_web_page(head))
+    return unusable(at, "the server sent a web page (text/html), not a model");
   version_ = version;
   size_ = version.size;
   head_ = std::move(head);
@@ -512,7 +525,7 @@ Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& st
   const auto until = Clock::now() + limits.connect_timeout + limits.stall_timeout;
   RetryPolicy once = retries_;
   once.retries = std::min(once.retries, 1);
-  MirrorScheduler mirrors(origins_.size(), once);
+  MirrorScheduler mirrors(origins_.size(), once, *http_);
   std::optional<uint64_t> size;
   while (const auto next = mirrors.next(stop, until)) {
     const Origin origin = state(*next).origin;

@@ -20,7 +20,12 @@ bool is_plain(std::string_view tag) { return tag.size() <= kMaxTag && is_visible
 
 // "404 Not Found".
 std::string printable_status(int status) {
-  constexpr std::array<std::pair<int, const char*>, 14> kReasons = {{{400, "Bad Request"},
+  constexpr std::array<std::pair<int, const char*>, 19> kReasons = {{{200, "OK"},
+                                                                     {201, "Created"},
+                                                                     {202, "Accepted"},
+                                                                     {204, "No Content"},
+                                                                     {206, "Partial Content"},
+                                                                     {400, "Bad Request"},
                                                                      {401, "Unauthorized"},
                                                                      {403, "Forbidden"},
                                                                      {404, "Not Found"},
@@ -141,11 +146,45 @@ std::optional<FileVersion> parse_version(std::string_view text) {
   return version;
 }
 
+bool is_web_page(const http::Response& response) {
+  const std::string type = lower_case(response.header("content-type"));
+  return type.starts_with("text/html") || type.starts_with("application/xhtml+xml");
+}
+
+std::string why_no_size(const http::Response& response) {
+  const std::string_view sent = response.header("content-range");
+  const std::string status = printable_status(response.status);
+  if (is_web_page(response)) return "the server sent a web page (text/html)";
+  if (response.status != 200 && response.status != 206) return fmt::format("{} is not an answer with a file", status);
+  if (is_encoded(response))
+    return fmt::format("the server sends the file with the encoding {}, without its size",
+                       quoted(response.header("content-encoding")));
+  if (response.status == 206 && sent.empty()) return fmt::format("{} without a content-range", status);
+  if (!sent.empty()) {
+    const auto range = parse_content_range(sent);
+    const char* const problem = !range                                    ? "which is not valid"
+                                : !range->total                           ? "without the size of the file"
+                                : response.status == 206 && !range->first ? "without a range"
+                                                                          : "instead of the first bytes";
+    return fmt::format("{} with content-range {}, {}", status, quoted(sent), problem);
+  }
+  const std::string_view transfer = response.header("transfer-encoding");
+  if (!transfer.empty())
+    return fmt::format("{} without a content-length (transfer-encoding {})", status, quoted(transfer));
+  const std::string_view length = response.header("content-length");
+  return length.empty() ? fmt::format("{} without a content-length", status)
+                        : fmt::format("{} with content-length {}, which is not valid", status, quoted(length));
+}
+
 Outcome outcome_of(const http::Response& response, http::Credentials* credentials) {
   const int status = response.status;
-  Outcome outcome{Outcome::Next::give_up,
-                  {Code::network, fmt::format("{}: {}", http::printable_url(response.url), printable_status(status))}};
+  const bool is_login = status == 401 && credentials == nullptr;
+  Outcome outcome{
+      Outcome::Next::give_up,
+      {Code::network, fmt::format("{}: {}", http::printable_url(response.url),
+                                  is_login ? "the server asks for a login (401)" : printable_status(status))}};
   if (status == 404 || status == 410) outcome.error.code = Code::not_found;
+  if (status == 401 || status == 403 || status == 407 || status == 451) outcome.error.code = Code::forbidden;
   if (status < 300) outcome.error.code = Code::corrupt;
   if (credentials != nullptr && (status == 401 || status == 403)) {
     const std::string identity = credentials->description();
@@ -161,7 +200,8 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
 }
 
 Outcome outcome_of(const Error& error) {
-  return {may_pass(error) ? Outcome::Next::retry_later : Outcome::Next::give_up, error};
+  const bool is_retried = may_pass(error) && error.code != Code::unreachable;
+  return {is_retried ? Outcome::Next::retry_later : Outcome::Next::give_up, error};
 }
 
 }  // namespace weightfs::download

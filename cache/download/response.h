@@ -38,6 +38,12 @@ bool is_encoded(const http::Response& response);
 /// The length of the decoded body, if known.
 std::optional<uint64_t> content_length(const http::Response& response);
 
+/// Whether the response says that it is HTML.
+bool is_web_page(const http::Response& response);
+
+/// Why a response 200 to 206 does not tell the size of the whole file: "206 Partial Content without a content-range".
+std::string why_no_size(const http::Response& response);
+
 /// What identifies the bytes of a remote file.
 struct FileVersion {
   uint64_t size = 0;

@@ -33,7 +33,7 @@ Result<Url> redirected(const Url& from, std::string_view location) {
   if (to.empty())
     return failure(Code::corrupt, fmt::format("{}: redirect to an invalid URL", printable_url(from.text)));
   if (!may_redirect(from.text, to))
-    return failure(Code::unsupported,
+    return failure(Code::forbidden,
                    fmt::format("{}: refused: redirect from https to {}", printable_url(from.text), printable_url(to)));
   return parse_url(to);
 }
@@ -59,8 +59,46 @@ CurlHandlePtr Client::take(const std::string& origin) {
 }
 
 void Client::give_back(CurlHandlePtr handle, const std::string& origin) {
+  std::optional<std::chrono::system_clock::time_point> since;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (idle_.size() < kMaxIdle) idle_.emplace_back(origin, std::move(handle));
+    if (answered_.size() < kMaxOrigins) answered_.insert(origin);
+    since.swap(waiting_.since);
+    waiting_.is_outage = false;
+  }
+  if (since && options_.on_answer)
+    options_.on_answer(
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now() - *since));
+}
+
+bool Client::has_answered(const std::string& origin) const {
   const std::scoped_lock lock(mutex_);
-  if (idle_.size() < kMaxIdle) idle_.emplace_back(origin, std::move(handle));
+  return patience().count() > 0 || answered_.contains(origin);
+}
+
+Waiting Client::waiting() const {
+  const std::scoped_lock lock(mutex_);
+  return waiting_;
+}
+
+Client::Wait::Wait(Client& client, const Error& error, std::chrono::milliseconds delay, bool is_outage)
+    : client_(client) {
+  Waiting now;
+  {
+    const std::scoped_lock lock(client_.mutex_);
+    ++client_.waiting_.requests;
+    client_.waiting_.reason = error.message;
+    client_.waiting_.is_outage |= is_outage;
+    if (!client_.waiting_.since) client_.waiting_.since = std::chrono::system_clock::now();
+    now = client_.waiting_;
+  }
+  if (client_.options_.on_retry) client_.options_.on_retry(now, delay);
+}
+
+Client::Wait::~Wait() {
+  const std::scoped_lock lock(client_.mutex_);
+  --client_.waiting_.requests;
 }
 
 std::map<std::string, uint64_t> Client::requests() const {
@@ -86,6 +124,7 @@ Result<void> Client::perform(const Request& request, const ResponseHandler& hand
       authorization = request.credentials->authorization();
       if (!authorization.empty()) exchange.credential_headers.push_back("Authorization: " + authorization);
     }
+    exchange.has_answered = has_answered(exchange.url.origin);
     CurlHandlePtr handle = take(exchange.url.origin);
     const ExchangeResult result = TRY(run_exchange(*handle, exchange, stop));
     give_back(std::move(handle), exchange.url.origin);

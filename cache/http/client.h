@@ -3,6 +3,7 @@
 // requests.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -26,15 +28,29 @@ namespace weightfs::http {
 /// public addresses.
 enum class Trust { user, container };
 
+/// The requests that wait for another attempt.
+struct Waiting {
+  uint64_t requests = 0;
+  std::optional<std::chrono::system_clock::time_point> since = {};  ///< no server has answered since then
+  std::string reason = {};                                          ///< of the last failure
+  bool is_outage = false;  ///< the usual number of attempts has failed; see Client::wait_for_network()
+};
+
 struct Options {
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::milliseconds stall_timeout{30'000};  ///< maximum time without data
   /// Minimum bytes per second during the response: the average over twice the stall timeout, counting only time spent
   /// waiting for the network.
   uint64_t min_speed = 1024;
+  int max_retries = 5;              ///< of a request, without progress in between; some are retried less often
   bool allow_private_urls = false;  ///< allow URLs in containers to reach loopback, link-local and private addresses
   bool insecure = false;            ///< allow the user's http:// URLs to reach other hosts than loopback
   std::string user_agent = "weightfs";
+  /// Called before each wait for another attempt, with its length. From any thread; may be null.
+  std::function<void(const Waiting& waiting, std::chrono::milliseconds delay)> on_retry = {};
+  /// Called when a server answers after that, with the time since the first of these waits. From any thread; may be
+  /// null.
+  std::function<void(std::chrono::milliseconds after)> on_answer = {};
 };
 
 struct Response;
@@ -127,11 +143,30 @@ class Client {
   /// first URL; never from https to http, and to a non-public address only if the first one was not public either. Uses
   /// proxies like curl (http_proxy, https_proxy, all_proxy, no_proxy): through a proxy, only address literals are
   /// checked. Fails with network for network errors (no connection, stalled, too slow, truncated) and when `stop`
-  /// is set (polled ten times a second); with unsupported when a rule forbids the URL. An error status is not a
-  /// failure.
+  /// is set (polled ten times a second); with unreachable if the server's certificate is not accepted, or no server of
+  /// this origin has ever answered; with unsupported when a rule forbids the URL. An error status is not a failure.
   Result<void> perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop);
 
   const Options& options() const { return options_; }
+
+  /// From now on, requests that the network fails are repeated for this time at least; a server that never answered
+  /// counts as out of reach, not as wrong. Without a call, they are repeated as RetryPolicy says.
+  void wait_for_network(std::chrono::milliseconds time) { patience_ = time; }
+  std::chrono::milliseconds patience() const { return patience_; }
+
+  Waiting waiting() const;
+
+  /// A request that waits, from its construction to its destruction.
+  class Wait {
+   public:
+    Wait(Client& client, const Error& error, std::chrono::milliseconds delay, bool is_outage);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+   private:
+    Client& client_;
+  };
 
   /// The requests sent so far, redirects and challenges included, by origin ("https://example.com:443"). Beyond
   /// kMaxOrigins they are counted under "other".
@@ -141,12 +176,17 @@ class Client {
  private:
   // A handle for one request, which is counted.
   CurlHandlePtr take(const std::string& origin);
+  // The handle of a request that was answered.
   void give_back(CurlHandlePtr handle, const std::string& origin);
+  bool has_answered(const std::string& origin) const;
 
   const Options options_;
+  std::atomic<std::chrono::milliseconds> patience_{};
   mutable std::mutex mutex_;                                 // guards the rest
   std::vector<std::pair<std::string, CurlHandlePtr>> idle_;  // with the origin of the newest connection of each
   std::map<std::string, uint64_t> requests_;
+  std::set<std::string> answered_;  // origins that have; at most kMaxOrigins
+  Waiting waiting_;
 };
 
 using ClientPtr = std::shared_ptr<Client>;

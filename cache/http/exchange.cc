@@ -77,6 +77,25 @@ std::string human_time(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
 }
 
+// The setting of the user that names trusted authorities: "SSL_CERT_FILE=/x"; empty for those of the system.
+std::string certificate_setting(std::initializer_list<const char*> names) {
+  for (const char* const name : names)
+    if (const std::string value = environment(name); !value.empty()) return fmt::format("{}={}", name, value);
+  return {};
+}
+
+std::string text_about_certificate(const std::string& detail, bool insecure) {
+  std::string text = "certificate not accepted: " + detail;
+  const bool is_unknown = detail.find("issuer") != detail.npos || detail.find("self") != detail.npos ||
+                          detail.find("first certificate") != detail.npos;
+  const std::string setting = certificate_setting({"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"});
+  if (is_unknown)
+    text += setting.empty() ? "; name a file with the certificate of its authority in SSL_CERT_FILE"
+                            : fmt::format("; its authority is not in {}", setting);
+  if (insecure) text += "; --insecure permits http://, but does not skip the check of certificates";
+  return text;
+}
+
 using HeaderList = std::unique_ptr<curl_slist, decltype([](curl_slist* list) { curl_slist_free_all(list); })>;
 
 Result<void> add(HeaderList& list, const std::string& header) {
@@ -190,7 +209,7 @@ int HttpExchange::on_connected(void* self, char* remote, char*, int, int) {
     exchange.is_public_ = address ? special_use(*address).empty() : !exchange.proxy_.empty();
     // Through a proxy, literals were checked before.
     exchange.refusal_ = exchange.proxy_.empty() ? exchange.policy_.refusal(address) : "";
-    if (!exchange.refusal_.empty()) return tl::unexpected(exchange.error(Code::unsupported, exchange.refusal_));
+    if (!exchange.refusal_.empty()) return tl::unexpected(exchange.error(Code::forbidden, exchange.refusal_));
     return {};
   });
   return allowed ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
@@ -244,9 +263,9 @@ Result<void> HttpExchange::on_body_bytes(std::span<const char> bytes) {
 Result<void> HttpExchange::check_literal_address() {
   const auto address = literal_address(url_.host);
   if (!address && policy_.loopback_only && !proxy_.empty())
-    return tl::unexpected(error(Code::unsupported, "plain http through a proxy refused; use https or --insecure"));
+    return tl::unexpected(error(Code::forbidden, "plain http through a proxy refused; use https or --insecure"));
   const std::string forbidden = address ? policy_.refusal(address) : "";
-  if (!forbidden.empty()) return tl::unexpected(error(Code::unsupported, forbidden));
+  if (!forbidden.empty()) return tl::unexpected(error(Code::forbidden, forbidden));
   return {};
 }
 
@@ -360,19 +379,22 @@ void HttpExchange::poll(CURLM* multi) {
 constexpr auto kTooLarge = static_cast<CURLcode>(100);
 
 Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
-  if (!refusal_.empty()) return error(Code::unsupported, refusal_);
+  if (!refusal_.empty()) return error(Code::forbidden, refusal_);
   long number = 0;
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
   const std::string system = number == 0 ? "" : uncapitalized(errno_text(static_cast<int>(number)));
   const std::string detail = uncapitalized(text_[0] == '\0' ? curl_easy_strerror(code) : text_.data());
+  // A server that has answered before is restarted or out of reach for a while.
+  const Code contact = request_.has_answered ? Code::network : Code::unreachable;
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
-      return error(Code::network, "cannot resolve the host name");
+      return error(contact, "cannot resolve the host name");
     case CURLE_COULDNT_RESOLVE_PROXY:
-      return error(Code::network, "cannot resolve the proxy's name");
+      return error(contact, "cannot resolve the proxy's name");
     case CURLE_OPERATION_TIMEDOUT:
       return error(Code::network, fmt::format("no connection within {}", human_time(request_.options.connect_timeout)));
     case CURLE_COULDNT_CONNECT:
+      return error(contact, system.empty() ? detail : system);
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
       return error(Code::network, system.empty() ? detail : system);
@@ -381,7 +403,17 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
     case CURLE_PARTIAL_FILE:
       return error(Code::network, "truncated: " + detail);
     case CURLE_PEER_FAILED_VERIFICATION:
-      return error(Code::network, "certificate not accepted: " + detail);
+      return error(Code::unreachable, text_about_certificate(detail, request_.options.insecure));
+    case CURLE_SSL_CACERT_BADFILE: {
+      const std::string setting = certificate_setting({"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"});
+      return error(Code::unreachable,
+                   setting.empty() ? detail : fmt::format("{}: no certificates can be read from it", setting));
+    }
+    case CURLE_SSL_CONNECT_ERROR:
+      if (detail.find("wrong version number") != detail.npos || detail.find("packet length too long") != detail.npos)
+        return error(Code::unreachable,
+                     "the server does not speak TLS at this port; use http:// if it is a server without TLS");
+      return error(contact, "TLS: " + (system.empty() ? detail : system));
     case CURLE_BAD_CONTENT_ENCODING:
       return error(Code::corrupt, "invalid content encoding: " + detail);
     case CURLE_URL_MALFORMAT:

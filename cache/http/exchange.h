@@ -46,6 +46,7 @@ struct ExchangeRequest {
   AddressPolicy policy = {};
   std::vector<std::string> credential_headers = {};
   bool may_be_challenged = false;
+  bool has_answered = false;  ///< a server of this origin has answered before
 };
 
 /// The result. The response handler was called only for `final`.

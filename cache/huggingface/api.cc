@@ -22,6 +22,10 @@ constexpr size_t kMaxSavedLine = 1000;         // files
 constexpr uint64_t kMaxFileSize = 1ULL << 50;  // the Hub accepts 500 GB
 constexpr size_t kMaxFact = 1000;              // bytes
 constexpr size_t kMaxFacts = 100;              // of a list
+constexpr size_t kDigestDigits = 64;
+constexpr size_t kMaxMessage = 300;  // bytes of a server's message
+
+constexpr const char* kLogin = "log in with `hf auth login` or set HF_TOKEN";
 
 // ---- JSON
 
@@ -148,9 +152,32 @@ Result<std::vector<ListedFile>> parse_saved_list(std::string_view text) {
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     auto more = TRY(parse_files(std::string(line)));
     if (more.size() > kMaxListedFiles - files.size()) return failure(Code::unsupported, "too many files");
+    if (std::ranges::any_of(more, &ListedFile::is_digest_hidden)) return failure(Code::corrupt, "a hidden digest");
     std::move(more.begin(), more.end(), std::back_inserter(files));
   }
   return files;
+}
+
+// The error of a repository that the user has no access to. `message` is the Hub's; while a request is pending, it says
+// so.
+Error gated_error(const Hub& hub, const Name& name, const std::string& message) {
+  if (message.find("awaiting") != message.npos)
+    return {Code::forbidden, fmt::format("{}: gated: {}", name.text(), printable(message.substr(0, kMaxMessage)))};
+  const bool has_token = !hub.credentials->description().empty();
+  return {Code::forbidden, fmt::format("{}: gated: request access at {}{}", name.text(),
+                                       http::printable_url(page_url(hub.endpoint, name)),
+                                       has_token ? "" : fmt::format(", then {}", kLogin))};
+}
+
+// The Hub lists the files of a gated repository for everyone, but hides the digests from callers without access. Its
+// response to a request for such a file says why; other files are sent to everyone.
+Error access_error(const Hub& hub, const Name& name, const std::string& commit, const std::string& path) {
+  const http::Request request{.url = file_url(hub.endpoint, name, commit, path),
+                              .method = http::Request::Method::head,
+                              .credentials = hub.credentials};
+  const auto response = registry::send_request(*hub.http, request, 0, hub.store->stop_token());
+  const bool is_refused = response && (response->head.status == 401 || response->head.status == 403);
+  return gated_error(hub, name, is_refused ? header_text(response->head, "x-error-message") : "");
 }
 
 Result<std::vector<ListedFile>> request_list(const Hub& hub, const Name& name, const std::string& commit) {
@@ -172,6 +199,8 @@ Result<std::vector<ListedFile>> request_list(const Hub& hub, const Name& name, c
     if (!more) return failure(more.error().code, fmt::format("{}: file list: {}", name.text(), more.error().message));
     if (more->size() > kMaxListedFiles - files.size())
       return failure(Code::unsupported, fmt::format("{}: more than {} files", name.text(), kMaxListedFiles));
+    const auto hidden = std::ranges::find_if(*more, &ListedFile::is_digest_hidden);
+    if (hidden != more->end()) return failure(access_error(hub, name, commit, hidden->path));
     std::move(more->begin(), more->end(), std::back_inserter(files));
     url = next_page(page.head, hub.endpoint);
   }
@@ -188,23 +217,19 @@ Error error_of(const Hub& hub, const Name& name, const registry::Response& respo
   const std::string token = hub.credentials->description();
   const bool has_token = !token.empty();
   const std::string subject = name.text();
-  const std::string login = "log in with `hf auth login` or set HF_TOKEN";
   if (code == "RevisionNotFound")
     return {Code::not_found, fmt::format("{}: no such revision: {}", subject, quoted(name.revision))};
   if (code == "EntryNotFound") return {Code::not_found, fmt::format("{}: no such file", subject)};
-  if (code == "GatedRepo")
-    return {Code::unsupported,
-            fmt::format("{}: gated; request access at {}{}", subject, http::printable_url(page_url(hub.endpoint, name)),
-                        has_token ? "" : ", then " + login)};
+  if (code == "GatedRepo") return gated_error(hub, name, header_text(response.head, "x-error-message"));
   if (code.empty() && status == 401 && has_token)
-    return {Code::unsupported, fmt::format("{}: access denied ({}); run `hf auth login`{}", subject, token,
-                                           registry::error_detail(response))};
+    return {Code::forbidden, fmt::format("{}: access denied ({}); run `hf auth login`{}", subject, token,
+                                         registry::error_detail(response))};
   if (code == "RepoNotFound" || status == 404 || (status == 401 && !has_token))
     return {Code::not_found, fmt::format("{}: no such repository, or it is private ({})", subject,
-                                         has_token ? token : "without a token; " + login)};
+                                         has_token ? token : fmt::format("without a token; {}", kLogin))};
   std::string detail = registry::error_detail(response);
   if (const std::string message = header_text(response.head, "x-error-message"); !message.empty())
-    detail = fmt::format(": status {}, {}", status, printable(message.substr(0, 300)));
+    detail = fmt::format(": status {}, {}", status, printable(message.substr(0, kMaxMessage)));
   return {Code::unsupported, subject + detail};
 }
 
@@ -251,7 +276,7 @@ Result<Revision> find_revision(const Hub& hub, const Name& name) {
   auto response = get(hub, name, url, kMaxRevisionSize);
   if (!response) {
     Error error = response.error();
-    if (error.code == Code::network && (hub.store->load_text(key) || find_cached_revision(name)))
+    if (is_about_the_network(error) && (hub.store->load_text(key) || find_cached_revision(name)))
       error.message += "; use --offline for the saved files";
     return tl::unexpected(std::move(error));
   }
@@ -279,8 +304,11 @@ Result<std::vector<ListedFile>> parse_files(const std::string& text) {
       return failure(Code::corrupt, fmt::format("{}: not a file", quoted(file.path)));
     file.size = *size;
     if (is_lfs) {
-      file.sha256 = digest_of_hex(text_at(*lfs, "oid"));
-      if (!file.sha256) return failure(Code::corrupt, fmt::format("{}: no SHA-256", quoted(file.path)));
+      const std::string digest = text_at(*lfs, "oid");
+      file.sha256 = digest_of_hex(digest);
+      file.is_digest_hidden = digest == std::string(kDigestDigits, '*');
+      if (!file.sha256 && !file.is_digest_hidden)
+        return failure(Code::corrupt, fmt::format("{}: no SHA-256", quoted(file.path)));
     } else {
       file.git_id = sha1_of_hex(text_at(entry, "oid"));
       if (!file.git_id) return failure(Code::corrupt, fmt::format("{}: no Git object id", quoted(file.path)));
@@ -325,21 +353,6 @@ Result<CommitFiles> list_files(const Hub& hub, const Name& name, const std::stri
   auto files = TRY(request_list(hub, name, commit));
   hub.store->save_text(key, saved_list(files));
   return CommitFiles{std::move(files)};
-}
-
-Result<void> check_access(const Hub& hub, const Name& name, const std::string& commit,
-                          const std::vector<ListedFile>& files) {
-  if (hub.http == nullptr || files.empty()) return {};
-  // A file in Git is not redirected to another server.
-  const auto in_git = std::ranges::find_if(files, [](const ListedFile& file) { return file.git_id.has_value(); });
-  const ListedFile& file = in_git == files.end() ? files.front() : *in_git;
-  const http::Request request{.url = file_url(hub.endpoint, name, commit, file.path),
-                              .method = http::Request::Method::head,
-                              .credentials = hub.credentials};
-  const auto response = registry::send_request(*hub.http, request, 0, {});
-  if (response && header_text(response->head, "x-error-code") == "GatedRepo")
-    return tl::unexpected(error_of(hub, name, *response));
-  return {};
 }
 
 }  // namespace weightfs::huggingface

@@ -131,7 +131,7 @@ Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& 
   const DockerEntry entry = TRY(entry_for(server));
   if (may_sign && is_ollama_realm(realm) && !entry.login) {
     auto value = with_key(bearer, public_only, stop);
-    if (value || value.error().code == Code::network) return value;
+    if (value || is_about_the_network(value.error())) return value;
   }
   return with_login(bearer, entry, public_only, stop);
 }

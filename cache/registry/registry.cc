@@ -146,7 +146,7 @@ class Repository {
     const int status = page.head.status;
     if (status == 404)
       return failure(Code::not_found, fmt::format("no such model or tag: {}{}", name_, error_detail(page)));
-    if (status == 401 || status == 403) return failure(Code::unsupported, access_denied(page));
+    if (status == 401 || status == 403) return failure(Code::forbidden, access_denied(page));
     if (status != 200) return failure(Code::unsupported, name_ + error_detail(page));
     FetchedManifest found{std::move(page.body), {}};
     found.digest = sha256(found.body);
@@ -251,7 +251,7 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
     return resolved(std::move(*manifest));
   }
   if (!http->options().insecure && !is_confidential(registry.url))
-    return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", registry.url));
+    return failure(Code::forbidden, fmt::format("{}: http:// needs --insecure", registry.url));
   const bool is_digest = parse_digest(reference.tag).has_value();
   Result<FetchedManifest> manifest = failure(Code::network, "");
   for (Repository& repository : repositories)
@@ -259,7 +259,7 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
       manifest = repository.manifest(reference.tag, of_models);
   if (!manifest) {
     Error error = manifest.error();
-    if (error.code == Code::network && load_manifest(*store, key))
+    if (is_about_the_network(error) && load_manifest(*store, key))
       error.message += "; use --offline for the saved manifest";
     return tl::unexpected(std::move(error));
   }

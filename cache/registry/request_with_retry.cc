@@ -17,7 +17,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // A longer Retry-After is not waited for: the user can retry.
-const download::RetryPolicy kRetryPolicy{2, std::chrono::milliseconds(400), std::chrono::seconds(5), {}};
+download::RetryPolicy retry_policy(const http::Client& http) {
+  return {std::min(2, http.options().max_retries), std::chrono::milliseconds(400), std::chrono::seconds(5), {}};
+}
 
 // An attempt that took this long ended by a timeout, and is not repeated.
 constexpr std::chrono::seconds kLongAttempt{5};
@@ -65,17 +67,16 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
 }
 
 Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
-                                    const std::stop_token& stop) {
-  for (download::Backoff backoff(kRetryPolicy);;) {
+                                    const std::stop_token& stop, std::string (*describe)(const Response& page)) {
+  for (download::Backoff backoff(retry_policy(http), http);;) {
     const Clock::time_point started = Clock::now();
     auto page = send_request(http, request, max_size, stop);
     const auto outcome = page ? download::outcome_of(page->head) : download::outcome_of(page.error());
     if (outcome.next != download::Outcome::Next::retry_later) return page;
-    const Error error =
-        page ? Error{Code::network, http::printable_url(request.url) + error_detail(*page)} : page.error();
-    if (Clock::now() - started > kLongAttempt) return tl::unexpected(error);
+    const Error error = page ? Error{Code::network, http::printable_url(request.url) + describe(*page)} : page.error();
+    if (Clock::now() - started > kLongAttempt && http.patience().count() == 0) return tl::unexpected(error);
     const auto pause = TRY(backoff.pause(error, outcome.retry_after));
-    if (!download::interruptible_sleep(pause, stop)) return tl::unexpected(error);
+    if (!backoff.wait(error, pause, stop)) return tl::unexpected(error);
   }
 }
 

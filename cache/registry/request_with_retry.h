@@ -20,16 +20,17 @@ struct Response {
 Result<Response> send_request(http::Client& http, const http::Request& request, size_t max_size,
                               const std::stop_token& stop);
 
-/// The same, with up to three attempts for network errors and temporary statuses like 429 and 503; then fails with
-/// network. Other error statuses are not failures.
-Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
-                                    const std::stop_token& stop);
-
-/// The body as JSON, of at most 1000 values. Fails as read_json() does.
-Result<Value> parse_body(const Response& page);
-
 /// Describes an error response, as the end of a sentence: ": status 404, manifest unknown". Reads
 /// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}.
 std::string error_detail(const Response& page);
+
+/// As send_request(), with up to three attempts for network errors and temporary statuses like 429 and 503; then fails
+/// with network, and what `describe` reads in the last response. Other error statuses are not failures.
+Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
+                                    const std::stop_token& stop,
+                                    std::string (*describe)(const Response& page) = error_detail);
+
+/// The body as JSON, of at most 1000 values. Fails as read_json() does.
+Result<Value> parse_body(const Response& page);
 
 }  // namespace weightfs::registry

@@ -117,7 +117,8 @@ Result<Token> request_token(http::Client& http, const std::string& url, const st
   const bool is_denied = page.head.status == 401 || page.head.status == 403;
   const std::string prefix =
       fmt::format("{}no token from {}", is_denied ? "access denied: " : "", http::printable_url(url));
-  if (page.head.status != 200) return failure(Code::unsupported, prefix + error_detail(page));
+  if (page.head.status != 200)
+    return failure(is_denied ? Code::forbidden : Code::unsupported, prefix + error_detail(page));
   return parse_token(page).map_error([&](const Error& error) {
     return Error{Code::unsupported, prefix + ": " + error.message};
   });

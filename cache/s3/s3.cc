@@ -40,10 +40,17 @@ bool is_host_label(const std::string& bucket) {
 
 bool is_region(std::string_view text) { return !text.empty() && text.size() <= 40 && consists_of(text, "-", false); }
 
-Result<void> check_endpoint(const std::string& endpoint, const http::ClientPtr& http) {
+// "AWS_ENDPOINT_URL=http://localhost:9000". A user, a password, a query or a fragment is not printed.
+std::string shown_endpoint(const Settings& settings) {
+  const bool may_be_secret = settings.endpoint.find_first_of("?#@") != std::string::npos;
+  const std::string url = may_be_secret ? http::printable_url(settings.endpoint) : printable(settings.endpoint);
+  return settings.endpoint_from.empty() ? url : fmt::format("{}={}", settings.endpoint_from, url);
+}
+
+Result<void> check_endpoint(const Settings& settings, const http::ClientPtr& http) {
+  const std::string& endpoint = settings.endpoint;
   const std::string origin = http::origin_of(endpoint);
-  const std::string shown = http::printable_url(endpoint);
-  // A user, a password, a query or a fragment is not printed.
+  const std::string shown = shown_endpoint(settings);
   if (origin.empty() || endpoint.find_first_of("?#@") != endpoint.npos)
     return failure(Code::unsupported, fmt::format("{}: not a valid endpoint of an object store", shown));
   if (http != nullptr && !http->options().insecure && !is_confidential(origin))
@@ -83,6 +90,12 @@ bool has_version(const http::Response& response, const ObjectName& name) {
   if (name.version.empty()) return true;
   const std::string_view version = response.header("x-amz-version-id");
   return (version.empty() ? "null" : version) == name.version;
+}
+
+// ": status 503, SlowDown: Please reduce your request rate".
+std::string text_of(const registry::Response& page) {
+  const std::string text = error_text(page.body);
+  return fmt::format(": status {}{}{}", page.head.status, text.empty() ? "" : ", ", text);
 }
 
 // The region that a refusal names, if the request should be repeated there.
@@ -133,6 +146,7 @@ class Bucket::ListedObject final : public Source {
     return TRY(open())->read_ahead(offset, out, expected);
   }
   Result<void> fetch(ByteRange range) const override { return TRY(open())->fetch(range); }
+  Result<CachedBytes> cached(ByteRange range) const override { return TRY(open())->cached(range); }
   std::shared_ptr<const void> hold() const override { return open().value_or(nullptr); }
 
  private:
@@ -169,8 +183,9 @@ Result<BucketPtr> Bucket::open(std::string name, Settings settings, BlobStorePtr
   if (name.empty() || name.size() > kMaxName || !consists_of(name, "._-", true) || name == "." || name == "..")
     return failure(Code::unsupported, fmt::format("not a valid bucket name: {}", quoted(name)));
   if (!settings.region.empty() && !is_region(settings.region))
-    return failure(Code::unsupported, fmt::format("not a valid AWS region: {}", quoted(settings.region)));
-  if (!settings.endpoint.empty()) TRY_VOID(check_endpoint(settings.endpoint, http));
+    return failure(Code::unsupported, fmt::format("not a valid AWS region: {}{}{}", settings.region_from,
+                                                  settings.region_from.empty() ? "" : "=", quoted(settings.region)));
+  if (!settings.endpoint.empty()) TRY_VOID(check_endpoint(settings, http));
   return BucketPtr(new Bucket(std::move(name), std::move(settings), std::move(store), std::move(http)));
 }
 
@@ -190,13 +205,19 @@ void Bucket::move_to(std::string region) {
   place_ = std::move(place);
 }
 
+// A failure without a response. The user named a bucket, and in a setting a server.
+Error Bucket::unreachable(const Error& error, std::string_view key) const {
+  return {error.code, fmt::format("{}: {}{}", shown(key), error.message,
+                                  settings_.endpoint.empty() ? "" : fmt::format(" ({})", shown_endpoint(settings_)))};
+}
+
 // Repeats the request once in the region that the server names.
 Result<Bucket::Answer> Bucket::request(const std::string& key, const std::string& query,
                                        std::vector<std::string> headers, size_t max_size) {
   for (bool was_moved = false;; was_moved = true) {
     const auto at = place();
     const http::Request request{.url = at->object_url(key) + query, .headers = headers, .credentials = at->signer};
-    Answer answer{TRY(registry::request_with_retry(*http_, request, max_size, store_->stop_token())), at};
+    Answer answer{TRY(registry::request_with_retry(*http_, request, max_size, store_->stop_token(), text_of)), at};
     const std::string region = region_in(answer.page);
     if (was_moved || region.empty() || region == at->region) return answer;
     move_to(region);
@@ -211,7 +232,7 @@ Error Bucket::error_of(const Answer& answer, std::string_view key) const {
   if (status == 404) return {Code::not_found, fmt::format("{}: {}", shown(key), detail)};
   const std::string tried = answer.place->signer->description();
   if (status == 401 || status == 403)
-    return {Code::unsupported, fmt::format("access denied to {}: {} ({})", shown(key), detail, tried)};
+    return {Code::forbidden, fmt::format("access denied to {}: {} ({})", shown(key), detail, tried)};
   return {Code::unsupported, fmt::format("{}: {} ({})", shown(key), detail, tried)};
 }
 
@@ -245,7 +266,9 @@ Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
   const auto known =
       download::parse_version(std::string_view(saved).substr(std::min(saved.find('\n') + 1, saved.size())));
   if (known && known->has_quoted_etag()) headers.push_back("If-None-Match: " + known->etag);
-  Answer answer = TRY(request(name.key, query_of(name), std::move(headers), kHead));
+  auto sent = request(name.key, query_of(name), std::move(headers), kHead);
+  if (!sent) return failure(unreachable(sent.error(), key));
+  Answer& answer = *sent;
   const http::Response& head = answer.page.head;
   const auto range = download::parse_content_range(head.header("content-range"));
   const auto length = download::content_length(head);
@@ -261,7 +284,8 @@ Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
   } else if (head.status == 404 && parse_error(answer.page.body).code != "NoSuchBucket") {
     return std::nullopt;
   } else if (head.status == 200 || head.status == 206) {
-    return failure(Code::unsupported, fmt::format("{}: the server does not report the size", shown(key)));
+    return failure(Code::unsupported,
+                   fmt::format("{}: the size of the object is not known: {}", shown(key), download::why_no_size(head)));
   } else {
     return tl::unexpected(error_of(answer, key));
   }
@@ -305,7 +329,7 @@ SourcePtr Bucket::bytes_of(const Object& object) { return std::make_shared<Liste
 Result<std::vector<Object>> Bucket::list(const std::string& prefix) {
   if (http_ == nullptr) return list_saved(prefix);
   auto objects = list_online(prefix);
-  if (!objects && objects.error().code == Code::network && store_->load_text(saved_as("listing", prefix)))
+  if (!objects && is_about_the_network(objects.error()) && store_->load_text(saved_as("listing", prefix)))
     objects.error().message += "; use --offline for the saved listing";
   std::string text = place()->region + "\n";
   for (const Object& object : TRY(objects))
@@ -324,9 +348,10 @@ Result<std::vector<Object>> Bucket::list_online(const std::string& prefix) {
     const std::string from = token.empty() ? "" : fmt::format("continuation-token={}&", http::url_encoded(token));
     const std::string query =
         fmt::format("?{}encoding-type=url&list-type=2&max-keys=1000&prefix={}", from, http::url_encoded(prefix));
-    const Answer answer = TRY(request("", query, {}, kMaxPage));
-    if (answer.page.head.status != 200) return tl::unexpected(error_of(answer, prefix));
-    auto page = parse_listing(answer.page.body);
+    const auto answer = request("", query, {}, kMaxPage);
+    if (!answer) return failure(unreachable(answer.error(), prefix));
+    if (answer->page.head.status != 200) return tl::unexpected(error_of(*answer, prefix));
+    auto page = parse_listing(answer->page.body);
     if (!page) return failure(page.error().code, fmt::format("{}: {}", shown(prefix), page.error().message));
     for (Object& object : page->objects) {
       if (!object.key.starts_with(prefix))

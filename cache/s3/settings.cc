@@ -21,6 +21,14 @@ std::string first_of(std::initializer_list<std::string> values) {
   return found == values.end() ? "" : *found;
 }
 
+// The value of the first variable that is set, and its name; else another value, and where it is from.
+std::pair<std::string, std::string> first_set(std::initializer_list<const char*> variables, std::string otherwise,
+                                              const std::string& otherwise_from) {
+  for (const char* const name : variables)
+    if (std::string value = environment(name); !value.empty()) return {std::move(value), name};
+  return {std::move(otherwise), otherwise_from};
+}
+
 // The settings of a file by section: "default", "profile x", "services y". A setting below another one, which is
 // indented, is called "s3.endpoint_url".
 using Section = std::map<std::string, std::string, std::less<>>;
@@ -141,10 +149,13 @@ Result<Settings> Settings::of_user() {
                             profile.get("aws_session_token"));
   TRY_VOID(check_keys(settings.keys));
   if (!settings.keys) settings.note = unused_settings(profile);
-  settings.region = first_of({environment({"AWS_REGION", "AWS_DEFAULT_REGION"}), profile.get("region")});
+  const std::string of_profile = fmt::format("the profile {}", quoted(profile.name));
+  std::tie(settings.region, settings.region_from) =
+      first_set({"AWS_REGION", "AWS_DEFAULT_REGION"}, profile.get("region"), of_profile);
   const auto service = profile.services.find("s3.endpoint_url");
-  settings.endpoint = first_of({environment({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}),
-                                service == profile.services.end() ? "" : service->second, profile.get("endpoint_url")});
+  const std::string of_service = service == profile.services.end() ? "" : service->second;
+  std::tie(settings.endpoint, settings.endpoint_from) = first_set(
+      {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, first_of({of_service, profile.get("endpoint_url")}), of_profile);
   return settings;
 }
 

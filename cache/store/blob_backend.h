@@ -14,6 +14,7 @@
 #include "base/digest.h"
 #include "base/result.h"
 #include "base/verity/block_list.h"
+#include "cache/paths.h"
 #include "cache/store/block_file.h"
 #include "cache/store/block_sums.h"
 #include "cache/store/file_range.h"
@@ -89,6 +90,11 @@ class BlobBackend {
                                             BlockSums sums) = 0;
   /// Removes the blocks of this identity.
   virtual void remove_blocks(const std::string& /*identity*/, BlockFile::Held /*held*/) {}
+
+  /// Adds names to those of a cached blob, or of the cached blocks of an identity, for listings. A failure has no
+  /// effect.
+  virtual void add_names(const Digest& /*blob*/, const std::vector<Name>& /*names*/) {}
+  virtual void add_names(const std::string& /*identity*/, const std::vector<Name>& /*names*/) {}
 
   /// Starts the block list of a blob of `size` bytes that is about to be hashed; null if it gets none. A PartialBlob of
   /// known digest and size has its own.

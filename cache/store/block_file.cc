@@ -30,6 +30,7 @@ using Entry = std::array<uint32_t, 2>;  // the bytes of a block's entry in the m
 
 Entry entry_of(uint32_t crc) { return {crc, ~crc}; }
 bool is_present(const Entry& entry) { return entry[1] == ~entry[0]; }
+constexpr Entry kAbsent = {};
 
 uint64_t map_offset(uint64_t size) { return (size + kPage - 1) / kPage * kPage; }
 
@@ -56,6 +57,27 @@ std::optional<std::string> read_header(int fd) {
       ::fstat(fd, &status) == 0 && static_cast<uint64_t>(status.st_size) >= kPage &&
       read_fully(fd, static_cast<uint64_t>(status.st_size) - kPage, std::as_writable_bytes(std::span(header)));
   return is_read && header.starts_with(kBlocksMagic) ? std::optional(header) : std::nullopt;
+}
+
+// The size of the remote file; 0 without a valid header.
+uint64_t size_in(const std::optional<std::string>& header) {
+  uint64_t size = 0;
+  const bool is_read = header && std::sscanf(header->c_str() + kBlocksMagic.size(), "%" SCNu64, &size) == 1;
+  return is_read ? size : 0;
+}
+
+// How many of the bytes [from, to) are in present blocks.
+Result<uint64_t> present_in(int fd, uint64_t size, uint64_t from, uint64_t to) {
+  constexpr uint64_t kBlock = BlockFile::kBlock;
+  const uint64_t last = BlockFile::blocks_in(to);
+  uint64_t present = 0;
+  uint64_t block = from / kBlock;
+  while (block < last)
+    for (const Entry& entry : TRY(read_map(fd, size, block, std::min(last - block, kEntriesPerRead)))) {
+      if (is_present(entry)) present += std::min(to, (block + 1) * kBlock) - std::max(from, block * kBlock);
+      ++block;
+    }
+  return present;
 }
 
 constexpr std::string_view kBlobIdentity = "sha256 ";
@@ -123,6 +145,15 @@ std::optional<std::string> BlockFile::identity_of(int fd) {
   return header->substr(line + 1, header->find('\0', line) - line - 1);
 }
 
+Result<BlockFilePtr> BlockFile::of_file(SharedDescriptor file) {
+  const auto identity = identity_of(file->number());
+  const uint64_t size = size_in(read_header(file->number()));
+  const BlockFilePtr opened(
+      size == 0 || size > kMaxSize ? nullptr : new BlockFile(std::move(file), size, identity.value_or(""), {}));
+  if (opened == nullptr || !identity || opened->is_evicted()) return failure(Code::not_found, "no valid header");
+  return opened;
+}
+
 bool BlockFile::publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to,
                            const std::string& to_name) {
   const int fd = file_->number();
@@ -153,18 +184,23 @@ bool BlockFile::evict(const Descriptor& folder, const std::string& name, int fd,
   return done;
 }
 
+Result<uint64_t> BlockFile::present_bytes(uint64_t from, uint64_t to) const {
+  return present_in(file_->number(), size_, from, std::min(to, size_));
+}
+
+uint64_t BlockFile::reserved_bytes(int fd) {
+  struct stat status {};
+  const uint64_t size = size_in(read_header(fd));
+  if (size == 0 || ::fstat(fd, &status) != 0) return 0;
+  const uint64_t present = present_bytes(fd);
+  const uint64_t used = map_offset(present) + header_offset(size) - map_offset(size) + 2 * kPage;  // with the map
+  const uint64_t more = on_disk(status) - std::min(on_disk(status), used);
+  return std::min(more, size - present) / kBlock * kBlock;
+}
+
 uint64_t BlockFile::present_bytes(int fd) {
-  const auto header = read_header(fd);
-  uint64_t size = 0;
-  if (!header || std::sscanf(header->c_str() + kBlocksMagic.size(), "%" SCNu64, &size) != 1) return 0;
-  const uint64_t blocks = blocks_in(size);
-  uint64_t present = 0;
-  for (uint64_t first = 0; first < blocks; first += kEntriesPerRead) {
-    const auto entries = read_map(fd, size, first, std::min(blocks - first, kEntriesPerRead));
-    if (!entries) return 0;
-    present += static_cast<uint64_t>(std::count_if(entries->begin(), entries->end(), is_present));
-  }
-  return std::min(size, present * kBlock);
+  const uint64_t size = size_in(read_header(fd));
+  return present_in(fd, size, 0, size).value_or(0);
 }
 
 bool BlockFile::is_evicted() const {
@@ -195,17 +231,18 @@ void BlockFile::release() {
 void BlockFile::free_absent_blocks(Blocks within) {
   if (is_held_ || is_held(file_->number())) return;
   for (;;) {
-    const auto absent = first_absent(within, 0);
-    if (!absent || absent->empty()) return;
-    within.first = absent->last;
-    if (!set_lock(F_WRLCK, *absent)) continue;
-    const uint64_t from = absent->first * kBlock;
-    const uint64_t to = std::min(absent->last * kBlock, size_);
-    const auto still = first_absent(*absent, 0);
-    if (still && still->first == absent->first && still->last == absent->last)  // no other process has written them
+    const auto found = first_absent(within, 0);
+    if (!found || !*found) return;
+    const Blocks absent = **found;
+    within.first = absent.last;
+    if (!set_lock(F_WRLCK, absent)) continue;
+    const uint64_t from = absent.first * kBlock;
+    const uint64_t to = std::min(absent.last * kBlock, size_);
+    const auto still = first_absent(absent, 0);
+    if (still && *still == absent)  // no other process has written them
       ::fallocate(file_->number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
                   static_cast<off_t>(to - from));
-    set_lock(F_UNLCK, *absent);
+    set_lock(F_UNLCK, absent);
   }
 }
 
@@ -233,18 +270,24 @@ Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   if (offset >= size_) return size_t{0};
   const uint64_t end = std::min<uint64_t>(size_, offset + out.size());
   const Blocks wanted = blocks_of(offset, end);
-  const uint64_t checked_end = checked_.first_missing(wanted);
-  const uint64_t unchecked = std::min(wanted.last - checked_end, kEntriesPerRead);
-  std::vector<Entry> entries = TRY(read_map(file_->number(), size_, checked_end, unchecked));
+  // The map is read each time: `cache verify` may have dropped a block since it was compared.
+  const uint64_t count = std::min(wanted.last - wanted.first, kEntriesPerRead);
+  auto map = read_map(file_->number(), size_, wanted.first, count);
+  if (!map && is_evicted()) return failure(Code::not_found, "evicted");
+  std::vector<Entry> entries = TRY(std::move(map));
   entries.erase(std::find_if_not(entries.begin(), entries.end(), is_present), entries.end());
+  const uint64_t absent = wanted.first + entries.size();
+  if (absent < wanted.last) checked_.remove(absent);
+  const uint64_t checked_end = checked_.first_missing({wanted.first, absent});
 
-  const uint64_t present_end = std::min(end, (checked_end + entries.size()) * kBlock);
+  const uint64_t present_end = std::min(end, absent * kBlock);
   if (present_end <= offset) return size_t{0};
   const auto target = out.first(static_cast<size_t>(present_end - offset));
   const auto done = read_fully(file_->number(), offset, target);
   if (is_evicted()) return failure(Code::not_found, "evicted");
   TRY_VOID(done);
-  const uint64_t right_end = std::min(present_end, TRY(compare(checked_end, entries, offset, target)) * kBlock);
+  const auto unchecked = std::span(entries).subspan(static_cast<size_t>(checked_end - wanted.first));
+  const uint64_t right_end = std::min(present_end, TRY(compare(checked_end, unchecked, offset, target)) * kBlock);
   return static_cast<size_t>(right_end > offset ? right_end - offset : 0);
 }
 
@@ -266,37 +309,34 @@ Result<uint64_t> BlockFile::compare(uint64_t first, std::span<const Entry> entri
   return block;
 }
 
-Result<Blocks> BlockFile::first_absent(Blocks within, uint64_t compared_end) {
+Result<std::optional<Blocks>> BlockFile::first_absent(Blocks within, uint64_t compared_end) {
   if (is_evicted()) return failure(Code::not_found, "evicted");
   within.last = std::min(within.last, block_count());
-  const uint64_t first = TRY(end_of_run(within, true, compared_end));
-  return Blocks{first, TRY(end_of_run({first, within.last}, false, compared_end))};
+  within.first = checked_.first_missing(within);
+  return first_absent_run(within, [&](Blocks of) { return presence(of, compared_end); });
 }
 
-// The end of the blocks from `within.first` on that are all present, or all absent.
-Result<uint64_t> BlockFile::end_of_run(Blocks within, bool of_present, uint64_t compared_end) {
-  uint64_t block = of_present ? checked_.first_missing(within) : within.first;
-  while (block < within.last) {
-    const uint64_t count = std::min(within.last - block, kEntriesPerRead);
-    for (const Entry& entry : TRY(read_map(file_->number(), size_, block, count))) {
-      const bool present =
-          is_present(entry) && (block >= compared_end || checked_.contains(block) || TRY(check(block, entry[0])));
-      if (present != of_present) return block;
-      ++block;
-    }
+// Whether each of the first blocks is present. Before `compared_end`, a block is if its checksum matches.
+Result<std::vector<bool>> BlockFile::presence(Blocks of, uint64_t compared_end) {
+  const uint64_t count = std::min(of.last - of.first, kEntriesPerRead);
+  std::vector<bool> present;
+  for (const Entry& entry : TRY(read_map(file_->number(), size_, of.first, count))) {
+    const uint64_t block = of.first + present.size();
+    present.push_back(is_present(entry) &&
+                      (block >= compared_end || checked_.contains(block) || TRY(check(block, entry[0]))));
   }
-  return block;
+  return present;
 }
 
 Result<void> BlockFile::write(uint64_t first, std::span<const std::byte> bytes) {
   for (Blocks rest = blocks_of(first * kBlock, first * kBlock + bytes.size());;) {
-    const Blocks absent = TRY(first_absent(rest));
-    if (absent.empty()) return {};
-    const uint64_t from = absent.first * kBlock;
-    const uint64_t to = std::min(size_, absent.last * kBlock);
-    TRY_VOID(write_all(absent.first,
+    const auto absent = TRY(first_absent(rest));
+    if (!absent) return {};
+    const uint64_t from = absent->first * kBlock;
+    const uint64_t to = std::min(size_, absent->last * kBlock);
+    TRY_VOID(write_all(absent->first,
                        bytes.subspan(static_cast<size_t>(from - first * kBlock), static_cast<size_t>(to - from))));
-    rest.first = absent.last;
+    rest.first = absent->last;
   }
 }
 
@@ -312,9 +352,10 @@ Result<void> BlockFile::write_all(uint64_t first, std::span<const std::byte> byt
 }
 
 Result<bool> BlockFile::is_complete() {
-  const uint64_t end = TRY(end_of_run({complete_until_, block_count()}, true, 0));
-  complete_until_ = end;
-  return end == block_count();
+  const auto absent =
+      TRY(first_absent_run({complete_until_, block_count()}, [&](Blocks of) { return presence(of, 0); }));
+  complete_until_ = absent ? absent->first : block_count();
+  return !absent;
 }
 
 uint64_t BlockFile::last_written() const {
@@ -328,13 +369,63 @@ Result<void> BlockFile::flush() {
   return {};
 }
 
-// Whether the block has this checksum.
-Result<bool> BlockFile::check(uint64_t block, uint32_t crc) {
+Result<bool> BlockFile::matches(uint64_t block, uint32_t crc) const {
   std::vector<std::byte> bytes(static_cast<size_t>(std::min(kBlock, size_ - block * kBlock)));
   TRY_VOID(read_fully(file_->number(), block * kBlock, bytes));
-  if (crc32c(bytes) != crc) return false;
+  return crc32c(bytes) == crc;
+}
+
+// Whether the block has this checksum.
+Result<bool> BlockFile::check(uint64_t block, uint32_t crc) {
+  if (!TRY(matches(block, crc))) return false;
   checked_.add(block);
   return true;
+}
+
+BlockFile::Compared BlockFile::drop_damaged(const std::function<void(uint64_t bytes)>& report) {
+  Compared compared;
+  const auto compare_all = [&]() -> Result<void> {
+    for (uint64_t first = 0; first < block_count(); first += kEntriesPerRead) {
+      const uint64_t count = std::min(block_count() - first, kEntriesPerRead);
+      uint64_t block = first;
+      for (const Entry& entry : TRY(read_map(file_->number(), size_, first, count))) {
+        const uint64_t bytes = std::min(kBlock, size_ - block * kBlock);
+        if (is_present(entry)) {
+          const bool is_right = TRY(matches(block, entry[0]));
+          const bool is_dropped = !is_right && TRY(drop_if_damaged(block));
+          compared.blocks += is_right;
+          compared.damaged += is_dropped;
+          compared.bytes += is_right || is_dropped ? bytes : 0;
+          report(bytes);
+        }
+        ++block;
+      }
+    }
+    return {};
+  };
+  compared.result = compare_all();
+  if (is_evicted()) compared.result = failure(Code::not_found, "evicted");
+  return compared;
+}
+
+// Its bytes stay: they are what processes that compared the block earlier may be reading. False if it matches by now,
+// or if another process is writing it.
+Result<bool> BlockFile::drop_if_damaged(uint64_t block) {
+  if (!set_lock(F_WRLCK, {block, block + 1})) return false;
+  const auto entries = read_map(file_->number(), size_, block, 1);
+  const auto is_right = entries ? matches(block, (*entries)[0][0]) : failure(entries.error());
+  const bool drops = is_right && !*is_right && is_present((*entries)[0]) && !is_evicted();
+  const bool is_dropped =
+      drops && write_fully(file_->number(), entry_offset(block), std::as_bytes(std::span<const Entry>(&kAbsent, 1)));
+  const Error error = io_error("the cache");
+  if (is_dropped) {
+    checked_.remove(block);
+    complete_until_ = 0;
+  }
+  set_lock(F_UNLCK, {block, block + 1});
+  if (!is_right) return tl::unexpected(is_right.error());
+  if (drops && !is_dropped) return tl::unexpected(error);
+  return is_dropped;
 }
 
 bool BlockFile::set_lock(short type, Blocks blocks) const {

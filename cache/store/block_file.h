@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/os/descriptor.h"
@@ -52,6 +53,9 @@ class BlockFile {
   static Result<std::shared_ptr<BlockFile>> open(SharedDescriptor file, uint64_t size, std::string_view identity,
                                                  Space space);
 
+  /// The file open as `file`, readable and writable, to examine it. Fails with not_found if it has no valid header.
+  static Result<std::shared_ptr<BlockFile>> of_file(SharedDescriptor file);
+
   /// Makes it the blob `to_name` in `to`: its blocks without the map. False with errno set on failure; ENOENT if it is
   /// not `name` in `folder` any more.
   bool publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to, const std::string& to_name);
@@ -65,6 +69,9 @@ class BlockFile {
   static bool is_held(int fd);
   /// The number of bytes in present blocks of the file open as `fd`, by its map.
   static uint64_t present_bytes(int fd);
+
+  /// The disk space that is allocated for absent blocks of that file, in whole blocks.
+  static uint64_t reserved_bytes(int fd);
 
   /// The identifying text of such a file, for listings; nothing if it is not one.
   static std::optional<std::string> identity_of(int fd);
@@ -92,13 +99,17 @@ class BlockFile {
   /// Whether it was, or is just being, published as a blob.
   bool is_published() const;
 
+  /// How many of the bytes [from, to) are in present blocks, by the map. Fails with io.
+  Result<uint64_t> present_bytes(uint64_t from, uint64_t to) const;
+
   /// Reads from `offset` up to the first absent block; returns the number of bytes. Fails with io, and with not_found
   /// if the file was evicted.
   Result<size_t> read(uint64_t offset, std::span<std::byte> out);
 
-  /// The first run of absent blocks in `within`; empty if all are present. From `compared_end` on, blocks are not
-  /// compared with their checksums: a block that the map has may turn out to be absent when it is read.
-  Result<Blocks> first_absent(Blocks within, uint64_t compared_end = UINT64_MAX);
+  /// The first run of absent blocks in `within`; nothing if all are present. Reads the map once. From `compared_end`
+  /// on, blocks are not compared with their checksums: a block that the map has may turn out to be absent when it is
+  /// read.
+  Result<std::optional<Blocks>> first_absent(Blocks within, uint64_t compared_end = UINT64_MAX);
 
   /// Writes those of these whole blocks that are absent; the last block of the file may be shorter. A present block may
   /// have been read or hashed, so it is never replaced. Space was reserved, and the blocks were claimed before. Fails
@@ -124,6 +135,19 @@ class BlockFile {
   /// When any process wrote to it last, in ns.
   uint64_t last_written() const;
 
+  /// What drop_damaged() found.
+  struct Compared {
+    uint64_t blocks = 0;  ///< that match their checksums
+    uint64_t bytes = 0;   ///< of all compared blocks
+    uint64_t damaged = 0;
+    Result<void> result =
+        {};  ///< fails with io if the file cannot be read to its end, with not_found if it was evicted
+  };
+  /// Compares every present block, also those that were compared before, and drops those that do not match: they are
+  /// absent from then on, for all processes. A block that another process is writing is skipped. Passes the number of
+  /// bytes of each block to `report`.
+  Compared drop_damaged(const std::function<void(uint64_t bytes)>& report);
+
   /// Writes everything to the disk (fsync).
   Result<void> flush();
 
@@ -140,10 +164,12 @@ class BlockFile {
   uint64_t entry_offset(uint64_t block) const;
   bool set_lock(short type, Blocks blocks) const;
   Result<void> write_all(uint64_t first, std::span<const std::byte> bytes);
-  Result<uint64_t> end_of_run(Blocks within, bool of_present, uint64_t compared_end);
+  Result<std::vector<bool>> presence(Blocks of, uint64_t compared_end);
   Result<uint64_t> compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
                            std::span<const std::byte> bytes);
   Result<bool> check(uint64_t block, uint32_t crc);
+  Result<bool> matches(uint64_t block, uint32_t crc) const;
+  Result<bool> drop_if_damaged(uint64_t block);
 
   SharedDescriptor file_;
   const uint64_t size_;

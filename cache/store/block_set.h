@@ -4,8 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <new>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
 
 namespace weightfs::store {
 
@@ -16,7 +21,15 @@ struct Blocks {
 
   bool empty() const { return first >= last; }
   bool contains(uint64_t block) const { return block >= first && block < last; }
+  friend bool operator==(const Blocks&, const Blocks&) = default;
 };
+
+/// Tells of some blocks, at least the first of `of`, in order, whether each is present.
+using Presence = std::function<Result<std::vector<bool>>(Blocks of)>;
+
+/// The first run of absent blocks in `within`; nothing if all are present. Asks for each block once, so a run is never
+/// empty, whatever other threads and processes write meanwhile.
+Result<std::optional<Blocks>> first_absent_run(Blocks within, const Presence& presence);
 
 /// Blocks [0, `limit`) may be added. Thread-safe without locks. A large limit costs nothing: a page of memory is used
 /// when one of its blocks is added.
@@ -38,6 +51,7 @@ class BlockSet {
   }
 
   void add(uint64_t block) { word_of(block).fetch_or(uint64_t{1} << block % kBits, std::memory_order_release); }
+  void remove(uint64_t block) { word_of(block).fetch_and(~(uint64_t{1} << block % kBits), std::memory_order_release); }
   void add(Blocks blocks) {
     for (uint64_t block = blocks.first; block < blocks.last; ++block) add(block);
   }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/os/descriptor.h"
@@ -243,10 +244,37 @@ Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const
   if (blocks->identity().empty())
     return failure(Code::unsupported, "the server does not identify the version of the file");
   const FoldersPtr folders = TRY(this->folders(Missing::create));
+  const Digest file = sha256(blocks->identity());
   const auto move = [&](const std::string& to) {
-    return blocks->publish_as(*folders->root, blocks_file(sha256(blocks->identity())), *folders->blobs, to);
+    return blocks->publish_as(*folders->root, blocks_file(file), *folders->blobs, to);
   };
-  return publish(*folders, name, blocks->descriptor(), digest, std::move(sums), move);
+  // What was pinned as ranges stays pinned, and is never without a pin meanwhile.
+  const bool pinned = is_pinned(*folders, file);
+  if (pinned) TRY(add_pin(*folders, digest));
+  BlobHandle handle = TRY(publish(*folders, name, blocks->descriptor(), digest, std::move(sums), move));
+  add_names(*folders, digest, names_of(*folders, file));
+  if (pinned) std::ignore = remove_pin(*folders, file);
+  remove_names(*folders, file);
+  return handle;
+}
+
+void DiskBackend::add_names(const Digest& blob, const std::vector<Name>& names) {
+  const auto folders = this->folders(Missing::fail);
+  if (folders && has_blob(**folders, blob)) add_names(**folders, blob, names);
+}
+
+void DiskBackend::add_names(const std::string& identity, const std::vector<Name>& names) {
+  const auto folders = this->folders(Missing::fail);
+  if (folders && !identity.empty()) add_names(**folders, sha256(identity), names);
+}
+
+void DiskBackend::add_names(const Folders& folders, const Digest& file, const std::vector<Name>& names) {
+  std::vector<Name> all = names_of(folders, file);
+  const size_t before = all.size();
+  for (const Name& name : names)
+    if (std::ranges::find(all, name) == all.end()) all.push_back(name);
+  if (all.size() == before || (before == 0 && !disk_quota_.try_reserve(folders, 1))) return;
+  write_names(folders, file, all);
 }
 
 void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held held) {

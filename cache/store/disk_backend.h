@@ -42,6 +42,8 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
                                     BlockSums sums) override;
   void remove_blocks(const std::string& identity, BlockFile::Held held) override;
+  void add_names(const Digest& blob, const std::vector<Name>& names) override;
+  void add_names(const std::string& identity, const std::vector<Name>& names) override;
   std::unique_ptr<ListWriter> start_list(uint64_t size) override;
   Result<std::optional<Digest>> copy_list(const Digest& blob, uint64_t size,
                                           const BlockListBuilder::Write& write) override;
@@ -71,6 +73,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   Result<SharedDescriptor> new_file(const FoldersPtr& folders) const;
   void keep_open(const BlobName& name, const BlobHandle& blob);
   void drop_deleted();
+  void add_names(const Folders& folders, const Digest& file, const std::vector<Name>& names);
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
 
   FileRangePtr with_recheck(SharedDescriptor file, ino_t inode, uint64_t size, const Digest& digest,

@@ -65,12 +65,14 @@ GcResult evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
   });
   std::set<Digest> gone;
   for (Item& item : candidates) {
-    const auto freed = evicted.bytes < needed && !item.pinned ? remove_item(folders, item) : std::nullopt;
+    const bool is_evicted = evicted.bytes < needed && !item.pinned;
+    if (is_evicted) item.names = names_of(folders, item.name);
+    const auto freed = is_evicted ? remove_item(folders, item) : std::nullopt;
     if (!freed) {
       inventory.items.push_back(std::move(item));
       continue;
     }
-    evicted.add(item.kind, *freed);
+    evicted.add(item, *freed);
     if (item.kind == ItemKind::blob) gone.insert(item.digest);
   }
   if (!gone.empty()) unlink_dead_links(folders, gone);
@@ -152,7 +154,8 @@ Result<GcResult> shrink(const Folders& folders, uint64_t max_bytes) {
 Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t size, Eviction eviction,
                                 const std::stop_token& stop) {
   if (size > INT64_MAX || allocated(size) + kBlock > quota_)
-    return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota_)));
+    return failure(Code::resource,
+                   fmt::format("larger than the cache's quota of {}; use a larger --cache-size", human_size(quota_)));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
   const uint64_t present = recorded(fd);
   const uint64_t needed = allocated(size) - std::min(allocated(size), present) + (present == 0 ? kLink : 0);
@@ -164,7 +167,8 @@ Result<void> DiskQuota::reserve_range(const Folders& folders, int fd, uint64_t f
                                       const std::stop_token& stop) {
   const uint64_t needed = allocated(to - from) + kBlock + (recorded(fd) == 0 ? kUnrecorded : 0);
   if (needed > quota_)
-    return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota_)));
+    return failure(Code::resource,
+                   fmt::format("larger than the cache's quota of {}; use a larger --cache-size", human_size(quota_)));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
   return record_and_allocate(folders, ledger, fd, from, to, needed, Eviction::allowed);
 }

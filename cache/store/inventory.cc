@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <unordered_map>
@@ -104,7 +105,7 @@ GcResult sweep(const Folders& folders, time_t kept_since) {
   for_each_file(*folders.root, kBlocksFolder, [&](const std::string& name, const struct stat& file) {
     const auto item = file.st_mtim.tv_sec < kept_since ? blocks_item(folders, name, file) : std::nullopt;
     const auto freed = item && item->kind == ItemKind::part ? remove_item(folders, *item) : std::nullopt;
-    if (freed) swept.add(ItemKind::part, *freed);
+    if (freed) swept.add(*item, *freed);
   });
   for (const char* const folder : {kSumsFolder, kListsFolder}) {
     for_each_in(*folders.root, folder, [&](const std::string& name) {
@@ -113,6 +114,10 @@ GcResult sweep(const Folders& folders, time_t kept_since) {
         ::unlinkat(folders.root->number(), fmt::format("{}/{}", folder, name).c_str(), 0);
     });
   }
+  for_each_in(*folders.root, kNamesFolder, [&](const std::string& name) {
+    const auto file = digest_of_name(name);
+    if (file && !has_blob(folders, *file) && !has_blocks(folders, *file)) remove_names(folders, *file);
+  });
   return swept;
 }
 
@@ -154,24 +159,38 @@ Result<Inventory> store::scan_inventory(const Folders& folders) {
   });
   for_each_file(*folders.index, ".",
                 [&](const std::string&, const struct stat& file) { files[file.st_ino] = {on_disk(file)}; });
-  for (const char* const folder : {kSumsFolder, kListsFolder})
+  for (const char* const folder : {kSumsFolder, kListsFolder, kNamesFolder})
     for_each_file(*folders.root, folder, [&](const std::string& name, const struct stat& file) {
       files[file.st_ino] = {on_disk(file)};
-      if (const auto blob = digest_of_name(name)) beside_blobs[*blob] += on_disk(file);
+      if (const auto blob = digest_of_name(name); blob && folder != kNamesFolder) beside_blobs[*blob] += on_disk(file);
     });
   Inventory inventory;
+  std::set<Digest> found;  // of the pinned ones
   for (auto& [inode, file] : files) {
     inventory.on_disk += file.on_disk;
     inventory.temporary_files += file.is_temporary;
     if (!file.item) continue;
     Item& item = inventory.items.emplace_back(std::move(*file.item));
-    if (item.kind != ItemKind::blob) continue;
-    item.pinned = pinned.erase(item.digest) > 0;
-    item.on_disk += beside_blobs[item.digest];
+    item.pinned = item.kind != ItemKind::part && pinned.contains(item.digest);
+    if (item.pinned) found.insert(item.digest);
+    if (item.kind == ItemKind::blob) item.on_disk += beside_blobs[item.digest];
   }
+  for (const Digest& digest : found) pinned.erase(digest);
   for (const Digest& digest : pinned)
     inventory.items.push_back({.kind = ItemKind::absent, .digest = digest, .name = digest, .pinned = true});
   return inventory;
+}
+
+void GcResult::add(const Item& item, uint64_t freed) {
+  if (item.kind == ItemKind::blob)
+    ++(is_record(item) ? records : blobs);
+  else
+    ++(item.kind == ItemKind::part ? partial : remotes);
+  bytes += freed;
+}
+
+bool store::is_record(const Item& item) {
+  return std::ranges::any_of(item.names, [](const Name& name) { return name.kind == NameKind::record; });
 }
 
 std::optional<uint64_t> store::remove_item(const Folders& folders, const Item& item) {

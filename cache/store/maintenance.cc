@@ -66,17 +66,120 @@ Result<uint64_t> try_remove(const Folders& folders, const Item& item, PinnedBlob
   return failure(io_error("cannot be removed"));
 }
 
+// For messages: the URL of a remote file, the digest of a blob.
+std::string label_of(const Item& item) {
+  return item.source.empty() ? item.digest.hex() : printable(item.source.substr(0, item.source.find(' ')));
+}
+
+// Compares cached files one after another.
+class CacheVerifier {
+ public:
+  CacheVerifier(const Folders& folders, const VerifyProgress& report) : folders_(folders), report_(report) {}
+
+  void expect(const Item& item) { total_ += item.kind == ItemKind::absent ? 0 : item.size; }
+
+  void compare(const Item& item) {
+    if (item.kind == ItemKind::blob) compare_blob(item);
+    if (item.kind == ItemKind::part || item.kind == ItemKind::remote) compare_blocks(item);
+  }
+
+  VerifyResult finish() && {
+    if (!mismatched_.empty()) unlink_dead_links(folders_, mismatched_);
+    return std::move(result_);
+  }
+
+ private:
+  std::function<void(uint64_t)> progress_of(const Item& item) {
+    return [&](uint64_t bytes) {
+      done_ += bytes;
+      if (report_) report_(item.digest, done_, total_);
+    };
+  }
+
+  VerifyResult::Count& count_of(const Item& item) {
+    if (is_record(item)) return result_.records;
+    const auto is_member = [](const Name& name) { return name.kind == NameKind::member; };
+    return std::ranges::any_of(item.names, is_member) ? result_.decoded : result_.blobs;
+  }
+
+  void compare_blob(const Item& item) {
+    const std::string name = item.digest.hex();
+    const Descriptor file = open_blob(folders_, item.digest);
+    if (!file && errno == ENOENT) return;  // evicted meanwhile
+    VerifyResult::Count& count = count_of(item);
+    uint64_t bytes = 0;
+    const auto advance = [&, report = progress_of(item)](uint64_t more) {
+      bytes += more;
+      report(more);
+    };
+    const auto found = file ? digest_of_file(file.number(), name, advance) : failure(io_error(name));
+    ++count.all;
+    if (!found) {
+      result_.unreadable.push_back(found.error());
+      return;
+    }
+    count.bytes += bytes;
+    if (*found == item.digest) {
+      ++count.valid;
+      return;
+    }
+    const std::string done = remove_mismatched(folders_, item.digest, file.number());
+    result_.mismatched.push_back(fmt::format("{}: digest mismatch: found {}; {}", name, found->hex(), done));
+    mismatched_.insert(item.digest);
+  }
+
+  void compare_blocks(const Item& item) {
+    const std::string name = label_of(item);
+    const auto file = std::make_shared<const Descriptor>(open_blocks_file(folders_, item.name, O_RDWR));
+    if (!*file && errno == ENOENT) return;  // evicted, or published as a blob, meanwhile
+    const auto blocks = *file ? BlockFile::of_file(file) : failure(io_error(name));
+    const bool is_unnamed =
+        blocks ? sha256((*blocks)->identity()) != item.name : blocks.error().code == Code::not_found;
+    if (is_unnamed) return remove_unnamed(item, *file);
+    if (!blocks) return result_.unreadable.push_back(blocks.error());
+    const BlockFile::Compared compared = (*blocks)->drop_damaged(progress_of(item));
+    ++result_.ranged_files;
+    result_.blocks.valid += compared.blocks;
+    result_.blocks.all += compared.blocks + compared.damaged;
+    result_.blocks.bytes += compared.bytes;
+    if (compared.damaged > 0)
+      result_.mismatched.push_back(fmt::format("{}: {} of {} cached blocks do not match their checksums; dropped", name,
+                                               compared.damaged, compared.blocks + compared.damaged));
+    if (!compared.result && compared.result.error().code != Code::not_found)
+      result_.unreadable.push_back(
+          {compared.result.error().code, fmt::format("{}: {}", name, compared.result.error().message)});
+  }
+
+  // A file that no reader finds, unless a process is just creating or publishing it.
+  void remove_unnamed(const Item& item, const Descriptor& file) {
+    struct stat status {};
+    if (::fstat(file.number(), &status) != 0 || status.st_size == 0 || !remove_item(folders_, item)) return;
+    result_.mismatched.push_back(fmt::format("{}: cached ranges without a valid header; removed", item.name.hex()));
+  }
+
+  const Folders& folders_;
+  const VerifyProgress& report_;
+  uint64_t done_ = 0;
+  uint64_t total_ = 0;
+  VerifyResult result_;
+  std::set<Digest> mismatched_;
+};
+
 }  // namespace
 
 Usage usage_of(const Inventory& inventory) {
   Usage usage;
   const auto add = [](uint64_t& count, uint64_t& bytes, const Item& item) {
     ++count;
-    bytes += item.on_disk;
+    bytes += item.on_disk - item.reserved;
   };
   for (const Item& item : inventory.items) {
-    if (item.kind == ItemKind::blob) add(usage.blobs, usage.blob_bytes, item);
-    if (item.kind == ItemKind::blob && item.pinned) add(usage.pinned, usage.pinned_bytes, item);
+    usage.reserved_bytes += item.reserved;
+    if (item.kind == ItemKind::blob && is_record(item))
+      add(usage.records, usage.record_bytes, item);
+    else if (item.kind == ItemKind::blob)
+      add(usage.blobs, usage.blob_bytes, item);
+    if (item.kind != ItemKind::absent && item.pinned) add(usage.pinned, usage.pinned_bytes, item);
     if (item.kind == ItemKind::part) add(usage.partial, usage.partial_bytes, item);
     if (item.kind == ItemKind::remote) add(usage.remotes, usage.remote_bytes, item);
   }
@@ -99,6 +202,20 @@ Result<Digest> resolve_digest_prefix(const Inventory& inventory, const std::stri
   return *matches.begin();
 }
 
+// "hf://org/model" is also a name of what "hf://org/model/weights" uses, and of members of that.
+std::vector<Digest> resolve_name(const Inventory& inventory, const std::string& name) {
+  const auto matches = [&](const Name& each) {
+    if (each.kind == NameKind::record || !each.text.starts_with(name)) return false;
+    const std::string_view rest = std::string_view(each.text).substr(name.size());
+    return rest.empty() || name.ends_with('/') || rest.starts_with('/') || rest.starts_with('@') ||
+           rest.starts_with(": ");
+  };
+  std::vector<Digest> found;
+  for (const Item& item : inventory.items)
+    if (std::ranges::any_of(item.names, matches)) found.push_back(item.digest);
+  return found;
+}
+
 // Null when there is no cache.
 Result<FoldersPtr> CacheMaintenance::folders() const {
   auto folders = open_folders(directory_, Missing::fail);
@@ -111,11 +228,13 @@ Result<Inventory> CacheMaintenance::inventory() const {
   if (!folders) return Inventory{};
   Inventory inventory = TRY(scan_inventory(*folders));
   for (Item& item : inventory.items) {
-    if (item.kind != ItemKind::part) continue;
+    item.names = names_of(*folders, item.name);
+    if (item.kind != ItemKind::part && item.kind != ItemKind::remote) continue;
     const Descriptor file = open_blocks_file(*folders, item.name, O_RDWR);
     if (!file) continue;
     item.size = BlockFile::present_bytes(file.number());
-    item.is_active = BlockFile::is_held(file.number());
+    item.reserved = std::min(item.on_disk, BlockFile::reserved_bytes(file.number()));
+    item.is_active = item.kind == ItemKind::part && BlockFile::is_held(file.number());
   }
   std::stable_sort(inventory.items.begin(), inventory.items.end(), [](const Item& a, const Item& b) {
     return a.kind != b.kind ? a.kind < b.kind : is_older(b.last_used, a.last_used);
@@ -126,34 +245,12 @@ Result<Inventory> CacheMaintenance::inventory() const {
 Result<VerifyResult> CacheMaintenance::verify(const VerifyProgress& report) const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return VerifyResult{};
-  std::vector<Item> items = TRY(this->inventory()).items;
-  std::erase_if(items, [](const Item& item) { return item.kind != ItemKind::blob; });
-  uint64_t total = 0;
-  for (const Item& item : items) total += item.size;
-  VerifyResult result;
-  std::set<Digest> mismatched;
-  for (const Item& item : items) {
-    const std::string name = item.digest.hex();
-    const auto advance = [&](uint64_t bytes) {
-      result.bytes += bytes;
-      if (report) report(item.digest, result.bytes, total);
-    };
-    const Descriptor file = open_blob(*folders, item.digest);
-    if (!file && errno == ENOENT) continue;  // evicted meanwhile
-    const auto found = file ? digest_of_file(file.number(), name, advance) : failure(io_error(name));
-    if (!found) {
-      result.unreadable.push_back(found.error());
-    } else if (*found == item.digest) {
-      ++result.valid;
-    } else {
-      const std::string done = remove_mismatched(*folders, item.digest, file.number());
-      result.mismatched.push_back(fmt::format("{}: digest mismatch: found {}; {}", name, found->hex(), done));
-      mismatched.insert(item.digest);
-    }
-  }
-  if (mismatched.empty()) return result;
-  unlink_dead_links(*folders, mismatched);
-  recount(*folders);
+  const std::vector<Item> items = TRY(this->inventory()).items;
+  CacheVerifier verifier(*folders, report);
+  for (const Item& item : items) verifier.expect(item);
+  for (const Item& item : items) verifier.compare(item);
+  VerifyResult result = std::move(verifier).finish();
+  if (!result.mismatched.empty()) recount(*folders);
   return result;
 }
 
@@ -164,6 +261,7 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
   result.leftovers += unlink_dead_links(*folders, {});
   const GcResult evicted = TRY(shrink(*folders, max_bytes.value_or(UINT64_MAX)));
   result.blobs = evicted.blobs;
+  result.records = evicted.records;
   result.partial += evicted.partial;
   result.remotes = evicted.remotes;
   result.bytes += evicted.bytes;
@@ -181,16 +279,17 @@ Result<GcResult> CacheMaintenance::remove(const std::function<bool(const Digest&
   GcResult result;
   {
     const QuotaLedger ledger = TRY(QuotaLedger::lock(*folders, {}));  // so that nothing is pinned meanwhile
-    const Inventory inventory = TRY(scan_inventory(*folders));
+    Inventory inventory = TRY(scan_inventory(*folders));
     std::set<Digest> gone;
-    for (const Item& item : inventory.items) {
+    for (Item& item : inventory.items) {
       if (item.kind == ItemKind::absent || !selects(item.digest)) continue;
+      item.names = names_of(*folders, item.name);
       const auto freed = try_remove(*folders, item, pinned);
       if (freed) {
-        result.add(item.kind, *freed);
+        result.add(item, *freed);
         if (item.kind == ItemKind::blob) gone.insert(item.digest);
       } else if (freed.error().code != Code::not_found) {
-        result.not_removed.push_back(fmt::format("{}: {}", item.digest.hex(), freed.error().message));
+        result.not_removed.push_back(fmt::format("{}: {}", label_of(item), freed.error().message));
       }
     }
     unlink_dead_links(*folders, gone);
@@ -213,7 +312,8 @@ Result<bool> CacheMaintenance::pin(const Digest& digest) const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return failure(Code::not_found, fmt::format("{}: the cache is empty", digest.hex()));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(*folders, {}));
-  if (!has_blob(*folders, digest)) return failure(Code::not_found, fmt::format("{}: not in the cache", digest.hex()));
+  if (!has_blob(*folders, digest) && !has_blocks(*folders, digest))
+    return failure(Code::not_found, fmt::format("{}: not in the cache", digest.hex()));
   return add_pin(*folders, digest);
 }
 

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
@@ -48,6 +49,27 @@ Result<SharedDescriptor> open_private(int at, const std::string& name, int flags
 
 Result<SharedDescriptor> open_pins(const Folders& folders) {
   return open_private(folders.root->number(), "pins", O_NOFOLLOW, folders.top + "/v1/pins");
+}
+
+constexpr size_t kMaxNamesFile = 4000;  // bytes: one block on the disk
+
+std::string names_file(const Digest& file) { return fmt::format("{}/{}", kNamesFolder, file.hex()); }
+
+constexpr std::array<std::pair<NameKind, std::string_view>, 4> kNameKinds = {{{NameKind::model, "model "},
+                                                                              {NameKind::url, "url "},
+                                                                              {NameKind::member, "member "},
+                                                                              {NameKind::record, "record "}}};
+
+std::string line_of(const Name& name) {
+  const auto kind = std::ranges::find(kNameKinds, name.kind, &std::pair<NameKind, std::string_view>::first);
+  return fmt::format("{}{}\n", kind->second, printable(name.text));
+}
+
+// Nothing for a line that this version does not know.
+std::optional<Name> name_in(std::string_view line) {
+  for (const auto& [kind, prefix] : kNameKinds)
+    if (line.starts_with(prefix)) return Name{kind, std::string(line.substr(prefix.size()))};
+  return std::nullopt;
 }
 
 std::string sums_file(const Digest& digest) { return fmt::format("{}/{}", kSumsFolder, digest.hex()); }
@@ -119,6 +141,12 @@ Result<std::set<Digest>> pins(const Folders& folders) {
   return pins;
 }
 
+bool is_pinned(const Folders& folders, const Digest& file) {
+  struct stat status {};
+  return ::fstatat(folders.root->number(), fmt::format("pins/{}", file.hex()).c_str(), &status, AT_SYMLINK_NOFOLLOW) ==
+         0;
+}
+
 Result<bool> add_pin(const Folders& folders, const Digest& digest) {
   ::mkdirat(folders.root->number(), "pins", 0700);  // a failure shows when it is opened
   const SharedDescriptor folder = TRY(open_pins(folders));
@@ -137,6 +165,39 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest) {
   return failure(io_error(fmt::format("{}/v1/pins/{}", folders.top, digest.hex())));
 }
 
+std::vector<Name> names_of(const Folders& folders, const Digest& file) {
+  const Descriptor opened(
+      ::openat(folders.root->number(), names_file(file).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  std::array<char, kMaxNamesFile> bytes{};
+  const ssize_t got = opened ? ::pread(opened.number(), bytes.data(), bytes.size(), 0) : -1;
+  std::string_view text(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  std::vector<Name> names;
+  for (size_t end; names.size() < kMaxNamesOfFile && (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1))
+    if (auto name = name_in(text.substr(0, end))) names.push_back(std::move(*name));
+  return names;
+}
+
+// Not written atomically: of a partial file, the complete lines are read.
+void write_names(const Folders& folders, const Digest& file, const std::vector<Name>& names) {
+  std::string text;
+  size_t count = 0;
+  for (auto name = names.rbegin(); name != names.rend() && count < kMaxNamesOfFile; ++name, ++count) {
+    const std::string line = line_of(*name);
+    if (text.size() + line.size() > kMaxNamesFile) break;
+    text.insert(0, line);
+  }
+  const std::string path = names_file(file);
+  const int root = folders.root->number();
+  ::mkdirat(root, kNamesFolder, 0700);  // a failure shows when the file is created
+  ::unlinkat(root, path.c_str(), 0);
+  const Descriptor opened(::openat(root, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (opened) std::ignore = write_fully(opened.number(), 0, std::as_bytes(std::span(text)));
+}
+
+void remove_names(const Folders& folders, const Digest& file) {
+  if (!is_pinned(folders, file)) ::unlinkat(folders.root->number(), names_file(file).c_str(), 0);
+}
+
 bool has_blob(const Folders& folders, const Digest& digest) {
   struct stat status {};
   return ::fstatat(folders.blobs->number(), blob_file(digest).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ||
@@ -150,9 +211,11 @@ Descriptor open_blob(const Folders& folders, const Digest& digest) {
 bool unlink_blob(const Folders& folders, const Digest& digest) {
   const bool gone = ::unlinkat(folders.blobs->number(), blob_file(digest).c_str(), 0) == 0;
   const int error = errno;
-  if (gone || error == ENOENT)
+  if (gone || error == ENOENT) {
     for (const std::string& path : {sums_file(digest), list_file(digest)})
       ::unlinkat(folders.root->number(), path.c_str(), 0);
+    remove_names(folders, digest);
+  }
   errno = error;
   return gone;
 }
@@ -171,6 +234,12 @@ std::string list_file(const Digest& digest) { return fmt::format("{}/{}", kLists
 
 std::string blocks_file(const Digest& name) { return fmt::format("{}/{}", kBlocksFolder, name.hex()); }
 
+bool has_blocks(const Folders& folders, const Digest& name) {
+  struct stat status {};
+  return ::fstatat(folders.root->number(), blocks_file(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ||
+         errno != ENOENT;
+}
+
 Descriptor open_blocks_file(const Folders& folders, const Digest& name, int mode) {
   return Descriptor(
       ::openat(folders.root->number(), blocks_file(name).c_str(), mode | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -181,6 +250,9 @@ std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name
   struct stat status {};
   if (!file || ::fstat(file.number(), &status) != 0) return std::nullopt;
   const bool is_removed = BlockFile::evict(*folders.root, blocks_file(name), file.number(), held);
+  const int error = errno;
+  if (is_removed) remove_names(folders, name);
+  errno = error;
   return is_removed ? std::optional(on_disk(status)) : std::nullopt;
 }
 

@@ -6,16 +6,11 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "cli/compare/contents.h"
 #include "cli/compare/tensors.h"
 #include "formats/model.h"
 
 namespace weightfs::compare {
-
-/// A tensor of one of several models, by the place of the model and its index there.
-struct TensorPlace {
-  size_t model;
-  size_t index;
-};
 
 /// Tensors with the same dtype and bytes, at least two.
 struct EqualTensors {

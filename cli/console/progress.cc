@@ -45,14 +45,21 @@ void erase(bool& drawn) {
 
 ProgressBar::ProgressBar() : shown_(::isatty(STDERR_FILENO) == 1) {}
 
-void ProgressBar::show(uint64_t done, uint64_t total, std::string_view what, uint64_t before) {
+double RecentRate::add(uint64_t done, Clock::time_point now) {
+  samples_.push_back({now, done});
+  while (samples_.size() > 2 && now - samples_[1].at >= kWindow) samples_.pop_front();
+  const Sample& first = samples_.front();
+  const double seconds = std::chrono::duration<double>(now - first.at).count();
+  return seconds > 0 ? static_cast<double>(done - std::min(first.done, done)) / seconds : 0;
+}
+
+void ProgressBar::show(uint64_t done, uint64_t total, std::string_view what) {
   const auto now = Clock::now();
   if (!shown_ || total == 0 || now - last_ < kInterval) return;
   last_ = now;
   constexpr size_t kWidth = 24;
   done = std::min(done, total);
-  const double seconds = std::max(std::chrono::duration<double>(now - begin_).count(), 0.001);
-  const double rate = static_cast<double>(done - std::min(before, done)) / seconds;
+  const double rate = rate_.add(done, now);
   const auto full = static_cast<size_t>(static_cast<double>(done) / static_cast<double>(total) * kWidth);
   std::string line = fmt::format("[{}{}] {} of {}, {}/s", std::string(full, '#'), std::string(kWidth - full, '.'),
                                  human_size(done), human_size(total), human_size(static_cast<uint64_t>(rate)));

@@ -3,10 +3,28 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string_view>
 
 namespace weightfs {
+
+/// The rate of the last seconds. What was done before the first call does not count.
+class RecentRate {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kWindow{5};
+
+  /// So many bytes are done by now. Returns the bytes per second; 0 at the first call.
+  double add(uint64_t done, Clock::time_point now);
+
+ private:
+  struct Sample {
+    Clock::time_point at;
+    uint64_t done;
+  };
+  std::deque<Sample> samples_;  // the last before the window, and those in it
+};
 
 /// A line on standard error that is updated in place, if that is a terminal, and erased at the end. For one thread at a
 /// time.
@@ -17,9 +35,9 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// Shows the bytes done and in total, the rate, the remaining time and `what` is processed; at most ten times a
-  /// second. `before` bytes were done at the start and do not count for the rate.
-  void show(uint64_t done, uint64_t total, std::string_view what, uint64_t before = 0);
+  /// Shows the bytes done and in total, the recent rate, the remaining time and `what` is processed; at most ten times
+  /// a second.
+  void show(uint64_t done, uint64_t total, std::string_view what);
 
   /// Erases the line, so that other output can be printed.
   void clear();
@@ -32,8 +50,8 @@ class ProgressBar {
 
   bool shown_;
   bool drawn_ = false;
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point last_ = begin_;
+  Clock::time_point last_ = Clock::now();
+  RecentRate rate_;
 };
 
 /// A progress bar for several threads: a call returns at once while another thread draws.

@@ -59,6 +59,11 @@ class TreeFiles {
       const Ino text = TRY(forest_.resolve(name));
       TRY_VOID(add_file(text, name));
     }
+    // The values that are too long for metadata.json, which has their paths.
+    for (const Document& document : model_.documents) {
+      const Ino text = TRY(forest_.resolve(document.path));
+      TRY_VOID(add_file(text, document.path));
+    }
     const Ino ino = TRY(forest_.resolve("tensors.json"));
     const SourcePtr index = TRY(forest_.open(ino));
     const SourcePtr selected =
@@ -76,13 +81,14 @@ class TreeFiles {
     for (const size_t i : request_.tensors) {
       const TensorView tensor = model_.tensors[i];
       if (tensor.source.refused())
-        out_.left_out.push_back(fmt::format("tensor {} was refused: see warnings.txt", quoted(full_name(tensor))));
+        out_.left_out.add("tensor {}: refused when the container was read", quoted(full_name(tensor)));
       else if (!is_in_view_[i])
-        out_.left_out.push_back(
-            fmt::format("tensor {}: no .npy for type {}", quoted(full_name(tensor)), dtype_text(tensor)));
+        out_.left_out.add("tensor {}: no .npy for type {}", quoted(full_name(tensor)), dtype_text(tensor));
     }
     return {};
   }
+
+  void leave_out_metadata(std::string_view reason) { out_.left_out_keys = views::all_keys_left_out(model_, reason); }
 
   ExportedFiles take() && { return std::move(out_); }
 
@@ -132,7 +138,8 @@ Result<std::vector<views::ModelFile>> files_of_view(const ModelPtr& model, const
 Result<ExportedFiles> model_files(const ModelPtr& model, const Request& request) {
   std::vector<views::ModelFile> files = TRY(files_of_view(model, request));
   ExportedFiles out;
-  out.left_out = files.front().left_out;
+  out.left_out = std::move(files.front().left_out);
+  out.left_out_keys = std::move(files.front().left_out_keys);
   if (files.size() > 1) files.erase(files.begin());  // the whole file; the others are its shards
   for (const views::ModelFile& file : files) {
     std::string name = file.path.substr(file.path.rfind('/') + 1);
@@ -143,6 +150,8 @@ Result<ExportedFiles> model_files(const ModelPtr& model, const Request& request)
 }
 
 }  // namespace
+
+std::string_view name_of(Form form) { return std::ranges::find(kForms, form, &NamedForm::form)->name; }
 
 std::optional<Form> form_named(std::string_view name) {
   for (const NamedForm& form : kForms)
@@ -162,6 +171,7 @@ Result<ExportedFiles> files_of(Forest& forest, const ModelPtr& model, const Requ
   TreeFiles files(forest, *model, request);
   if (request.form == Form::npy) {
     TRY_VOID(files.add_view(request.float32 ? "float32" : "npy", ""));
+    files.leave_out_metadata("npy holds no metadata");
   } else {
     TRY_VOID(files.add_texts());
     TRY_VOID(files.add_view(request.float32 ? "float32" : "tensors", request.float32 ? "float32/" : "tensors/"));

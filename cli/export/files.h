@@ -9,13 +9,18 @@
 #include <vector>
 
 #include "base/time.h"
+#include "formats/common/warnings.h"
 #include "formats/model.h"
 #include "fs/forest.h"
+#include "fs/views/left_out_keys.h"
 
 namespace weightfs::exporting {
 
 /// What is written.
 enum class Form { safetensors, gguf, npz, npy, dir, tar };
+
+/// As users spell it.
+std::string_view name_of(Form form);
 
 /// Nothing for an unknown name.
 std::optional<Form> form_named(std::string_view name);
@@ -40,7 +45,8 @@ struct ExportedFile {
 
 struct ExportedFiles {
   std::vector<ExportedFile> files;
-  std::vector<std::string> left_out;  ///< a line for each tensor that the form cannot hold
+  Warnings left_out;                      ///< a line for each tensor that the form cannot hold
+  views::LeftOutKeys left_out_keys = {};  ///< the metadata that it cannot hold
 };
 
 /// The files for the model of a forest. Reads no tensor. Fails as rendering the texts of the model fails.

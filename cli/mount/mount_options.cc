@@ -160,6 +160,7 @@ Options own_mount_options(MountOptions& options) {
       {"passthrough", "auto|off",
        "let the kernel read whole local files itself, where root or a service mounts (default: auto)",
        [&](const std::string& value) { return take_passthrough(options.passthrough, value); }},
+      flag("require-complete", "fail if a part of the model is missing or cannot be read", options.require_complete),
       {"shard-size", "SIZE", "size of a file in views/sharded/, such as 2G; 0 means no such files (default: 5 GB)",
        [&](const std::string& value) { return take_shard_size(options.model_files.shard_size, value); }},
       kernel_flag(options.kernel, "auto-unmount", "unmount when the server process dies"),

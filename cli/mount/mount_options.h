@@ -24,7 +24,8 @@ struct MountOptions {
   Level log_level = Level::info;
   PrefetchMode prefetch = PrefetchMode::in_order;
   ModelFileOptions model_files;
-  bool passthrough = true;  ///< let the kernel read whole local files itself, if it can
+  bool require_complete = false;  ///< fail if the model is incomplete
+  bool passthrough = true;        ///< let the kernel read whole local files itself, if it can
 };
 
 /// The options that only mount has, without opening_options() and store_options().

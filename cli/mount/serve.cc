@@ -26,10 +26,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The absolute path of a file or directory; a model name, or a URL without its query.
-std::string absolute_source(const std::string& source) {
-  return is_path(source) ? absolute_path(source).value_or(source) : printable_source(source);
-}
+// How long reads wait for a network that is down, by default.
+constexpr std::chrono::seconds kWaitForNetwork{120};
 
 // Implements the session callbacks of a mount: status, idle timeout, reload, unmount.
 class MountController {
@@ -45,6 +43,8 @@ class MountController {
       state_.log.write(Level::info,
                        fmt::format("mounted {} at {}", printable(state_.source), printable(state_.mountpoint)));
       if (params_.observer.on_usable) params_.observer.on_usable(state_);
+      const http::ClientPtr& http = params_.options.open_options.registries.http;
+      if (http != nullptr && !params_.options.store_flags.wait_for_network) http->wait_for_network(kWaitForNetwork);
       prefetch_.start();
     };
     callbacks.on_end = [this] {
@@ -154,6 +154,16 @@ Result<sandbox::SandboxStatus> confine_server(const ServeParams& params, const M
   return sandbox::enter_sandbox(access, warn);
 }
 
+// What the model lacks, in a sentence; empty if it is complete, or if the root is a directory of models. Fails with
+// that if a complete one is required.
+Result<std::string> what_is_missing(const Tree& root, bool require_complete) {
+  const ModelPtr model = root.model();
+  const Completeness completeness = model == nullptr ? Completeness{} : completeness_of(*model);
+  if (require_complete && !completeness.is_complete())
+    return failure(completeness.reason->code, to_sentence(completeness));
+  return to_sentence(completeness);
+}
+
 }  // namespace
 
 Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
@@ -186,7 +196,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   if (!broker) return log_failure(log, broker.error(), Exit::mount);
   std::string no_passthrough;
   fuse::BackingFilesPtr backing_files = start_backing_files(params, no_passthrough);
-  const auto store = use_store(options.open_options, options.store_flags, warn);
+  const auto store = use_store(params.sources, options.open_options, options.store_flags, warn);
   if (!store) return log_failure(log, store.error(), exit_of(store.error().code));
   const PrefetchOptions prefetched = prefetch_options(options, warn);
   if (const auto read = read_credentials(params.sources, options.open_options); !read)
@@ -197,6 +207,9 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   auto tree = open_sources(params.sources, options.open_options, options.model_files);
   opening->end();
   if (!tree) return log_failure(log, tree.error(), exit_of(tree.error().code));
+  const auto missing = what_is_missing(**tree, options.require_complete);
+  if (!missing) return log_failure(log, missing.error(), exit_of(missing.error().code));
+  if (!missing->empty()) log.write(Level::error, fmt::format("{}: {}", printable(session_params.source), *missing));
 
   fuse::Statistics statistics;
   fuse::Passthrough passthrough(std::move(backing_files), no_passthrough);
@@ -208,7 +221,8 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
                    .log = log,
                    .passthrough = passthrough,
                    .checksums = options.model_files.checksums,
-                   .sandbox = *sandbox};
+                   .sandbox = *sandbox,
+                   .incomplete = *missing};
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   state.path_of = [&forest](Ino ino) { return forest.path(ino); };
   forest.add_unlisted(kStatusDirectory, status_tree(state));

@@ -95,6 +95,15 @@ Map as_value(const views::Checksums::Progress& running) {
   return out;
 }
 
+Map as_value(const http::Waiting& waiting) {
+  Map out;
+  out.append("waiting", waiting.requests);
+  if (!waiting.since) return out;
+  out.append("since", utc_time({std::chrono::system_clock::to_time_t(*waiting.since), 0}));
+  out.append("reason", to_utf8(waiting.reason));
+  return out;
+}
+
 std::string status_text(const MountState& state) {
   const StoreStatus status = state.store->status();
   List sources;
@@ -108,6 +117,7 @@ std::string status_text(const MountState& state) {
   out.append("sources", std::move(sources));
   out.append("mountpoint", to_utf8(state.mountpoint));
   out.append("since", utc_time(state.since));
+  if (!state.incomplete.empty()) out.append("incomplete", state.incomplete);
   out.append("sandbox", sandbox::as_value(state.sandbox));
   out.append("served_bytes", state.statistics.bytes());
   out.append("open_files", state.statistics.open_files());
@@ -123,6 +133,7 @@ std::string status_text(const MountState& state) {
   Map requests;
   for (const auto& [origin, count] : status.requests) requests.append(to_utf8(origin), count);
   out.append("requests", std::move(requests));
+  out.append("network", as_value(status.waiting));
   return to_json(std::move(out));
 }
 

@@ -30,6 +30,7 @@ struct MountState {
   const fuse::Passthrough& passthrough;
   views::ChecksumsPtr checksums;
   sandbox::SandboxStatus sandbox = {};
+  std::string incomplete;                        ///< what the model lacks; empty if it is complete
   std::function<std::string(Ino)> path_of = {};  ///< the path of an inode in the mount
   timespec since = now();
 };

@@ -19,6 +19,8 @@ Options opening_options(OpenOptions& open_options) {
   };
   return {
       {"format", "NAME", "format of every source: " + names + " (default: detected)", take_format},
+      flag("verbose", "if a file is not a model, print the formats that were tried, and why each refused it",
+           open_options.lists_tried),
       flag("all", "in a directory, also show files that are not models", open_options.all_files),
       flag("require-digest", "refuse a SOURCE on a server that does not name its bytes by a digest or a commit",
            open_options.require_digest),

@@ -1,6 +1,7 @@
 // The command line options of the blob store and of downloads, and the store that they configure.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -24,7 +25,10 @@ struct StoreFlags {
   bool allow_private_urls = false;
   Recheck recheck = Recheck::read;
   unsigned timeout = 30;         ///< seconds without data
+  unsigned retries = 5;          ///< of a request that fails for a reason that may pass
   unsigned wait_for_ranges = 0;  ///< seconds
+  /// How long requests wait for the network; nothing: as long as the command does by default.
+  std::optional<std::chrono::seconds> wait_for_network = {};
   std::vector<Mirror> mirrors = {};
   std::string tree;     ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
   bool sandbox = true;  ///< enter the sandbox before reading a container
@@ -33,10 +37,14 @@ struct StoreFlags {
 /// The options of every verb that reads a source.
 Options store_options(StoreFlags& store_flags);
 
-/// Creates the store, and sets OpenOptions::blobs and OpenOptions::registries. `log` receives warnings. Fails with
-/// not_found if a directory is missing.
-Result<BlobStorePtr> use_store(OpenOptions& open_options, const StoreFlags& store_flags,
-                               std::function<void(const std::string&)> log);
+/// Creates the store for these sources, and sets OpenOptions::blobs and OpenOptions::registries. `log` receives
+/// warnings. Fails with not_found if a directory is missing.
+Result<BlobStorePtr> use_store(const std::vector<std::string>& sources, OpenOptions& open_options,
+                               const StoreFlags& store_flags, std::function<void(const std::string&)> log);
+
+/// The name of a source in listings: the absolute path of a file or directory; a model name, or a URL without its
+/// query.
+std::string absolute_source(const std::string& source);
 
 /// Parses a size such as 500M, 20GiB or 1048576 (K, M, G, T are powers of 1024) into bytes; nothing if it is not a
 /// size.

@@ -157,6 +157,28 @@ Paths system_files() {
           "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/ssl/openssl.cnf", "/etc/ssl/openssl.cnf"};
 }
 
+// The directories of $SSL_CERT_DIR, and the files outside that links in them lead to. Root follows only its own links.
+void add_certificates(Paths& paths, std::string_view directories) {
+  constexpr size_t kMaxCertificates = 10'000;
+  std::error_code failed;
+  while (!directories.empty()) {
+    const std::string directory(directories.substr(0, directories.find(':')));
+    directories.remove_prefix(std::min(directory.size() + 1, directories.size()));
+    paths.push_back(directory);
+    size_t seen = 0;
+    for (std::filesystem::directory_iterator entry(directory, failed), end;
+         !failed && entry != end && seen < kMaxCertificates; entry.increment(failed), ++seen) {
+      struct stat status {};
+      const std::string& link = entry->path().native();
+      const bool is_link = ::lstat(link.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+      if (!is_link || (::geteuid() == 0 && status.st_uid != 0)) continue;
+      std::error_code broken;
+      const std::filesystem::path target = std::filesystem::canonical(entry->path(), broken);
+      if (!broken && std::filesystem::is_regular_file(target, broken)) paths.push_back(target);
+    }
+  }
+}
+
 // Files read by name resolution and https.
 Paths network_files() {
   Paths paths = {"/etc/hosts",
@@ -178,8 +200,8 @@ Paths network_files() {
                  "/etc/pki/ca-trust/extracted/pem",
                  "/etc/ca-certificates/extracted",
                  environment("SSL_CERT_FILE"),
-                 environment("SSL_CERT_DIR"),
                  environment("CURL_CA_BUNDLE")};
+  add_certificates(paths, environment("SSL_CERT_DIR"));
   const CredentialPaths keys = CredentialPaths::of_user();
   const MirrorFiles mirrors = MirrorFiles::of_user();
   paths.insert(paths.end(), {keys.ollama_key, keys.docker_config, mirrors.containerd, mirrors.containers,

@@ -36,7 +36,7 @@ void Archive::append(std::vector<Part> more) {
 
 Result<std::string> Archive::text(std::string_view path, uint64_t most) const {
   const Part* part = resolve(path);
-  if (part == nullptr) return failure(Code::not_found, fmt::format("{}: not in the container", path));
+  if (part == nullptr) return failure(Code::corrupt, fmt::format("{}: not in the container", path));
   const auto about = [&](const Error& error) { return Error{error.code, fmt::format("{}: {}", path, error.message)}; };
   const SourcePtr source = TRY(part->source.get().map_error(about));
   if (source->size() > most)
@@ -120,7 +120,8 @@ void Builder::resolve_hard_links() {
   for (const auto& [i, target] : forward) {
     const auto found = latest.find(target);
     if (found == latest.end())
-      warnings().add("hard link {}: {} is not in the archive; shown empty", quoted(parts[i].path), quoted(target));
+      warnings().miss_file(Code::not_found, "hard link {}: {} is not in the archive; shown empty",
+                           quoted(parts[i].path), quoted(target));
     else
       share(parts[found->second], parts[i]);
   }
@@ -215,9 +216,9 @@ Result<Archive> members_at(const Container& container, const std::vector<std::st
 
 void add_members(Model& model, Archive archive, const Container& container) {
   model.parts = std::move(archive.parts);
+  model.has_members = true;
   model.directories.edit() = std::move(archive.directories);
-  auto warnings = std::move(archive.warnings).take();
-  std::move(warnings.begin(), warnings.end(), std::back_inserter(model.warnings));
+  std::move(archive.warnings).move_to(model);
   if (container.depth < kMaxNestingDepth)
     model.nested = [blobs = container.blobs, budget = container.budget, charge = archive.charge,
                     depth = container.depth + 1](const ModelPtr& itself) {

@@ -32,8 +32,8 @@ struct Archive {
   /// Adds files with paths that are not in the archive yet.
   void append(std::vector<Part> more);
 
-  /// The content of the file at `path`, at most `most` bytes. Fails with not_found, with unsupported if it is longer,
-  /// or as reading it and the budget do; the message begins with the path.
+  /// The content of the file at `path`, at most `most` bytes. Fails with corrupt if there is no such file, with
+  /// unsupported if it is longer, or as reading it and the budget do; the message begins with the path.
   Result<std::string> text(std::string_view path, uint64_t most) const;
 
  private:

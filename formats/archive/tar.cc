@@ -33,6 +33,11 @@ constexpr uint64_t kMaxHeaderBytes = 5 * kStep;
 
 constexpr size_t kMaxMemberNameLength = 65'535;
 
+// The sparse members of a tar may be larger than this only if they are at most kMaxExpansion times as large as the tar,
+// as the datasets of HDF5: programs that read all files must get to an end.
+constexpr uint64_t kMaxFreeSize = 1 << 30;
+constexpr uint64_t kMaxExpansion = 100;
+
 uint64_t padded(uint64_t size) { return (size + kBlock - 1) / kBlock * kBlock; }
 
 // The input of libarchive: a source, read in order.
@@ -246,8 +251,8 @@ class TarLister {
   Result<bool> stopped() {
     const Error error = reader_->error();
     if (error.code != Code::corrupt || members_ == 0) return tl::unexpected(error);
-    builder_.warnings().add("at byte {}, after {} members: {}; later members are not shown", header_position(),
-                            members_, error.message);
+    builder_.warnings().miss_file(error.code, "at byte {}, after {} members: {}; later members are not shown",
+                                  header_position(), members_, error.message);
     return false;
   }
 
@@ -260,8 +265,8 @@ class TarLister {
     if (got == ARCHIVE_WARN && !is_about_conversion(archive_errno(a), archive_error_string(a)))
       builder_.warnings().add("member {}: {}", quoted(member.name), reader_->error().message);
     if (!member.name.empty() && member.name.size() <= kMaxMemberNameLength) return member;
-    builder_.warnings().add("member {}: omitted: its name has {} bytes, 1 to {} are possible", members_,
-                            member.name.size(), kMaxMemberNameLength);
+    builder_.warnings().miss_file(Code::unsupported, "member {}: omitted: its name has {} bytes, 1 to {} are possible",
+                                  members_, member.name.size(), kMaxMemberNameLength);
     return std::nullopt;
   }
 
@@ -302,7 +307,7 @@ class TarLister {
   Result<void> add_file(const Member& member) {
     archive_entry* const entry = reader_->entry();
     if (archive_entry_size(entry) < 0) {
-      leave_out(member, "negative size");
+      builder_.warnings().miss_file(Code::corrupt, "member {}: omitted: negative size", quoted(member.name));
       return {};
     }
     const auto size = static_cast<uint64_t>(archive_entry_size(entry));
@@ -323,11 +328,15 @@ class TarLister {
 
   // A file that is listed but cannot be read.
   void refuse(const Member& member, uint64_t size, const std::string& why) {
-    builder_.warnings().add("member {}: {}", quoted(member.name), why);
+    builder_.warnings().miss_file(Code::corrupt, "member {}: {}", quoted(member.name), why);
     const auto fail = [message = fmt::format("{}: {}", quoted(member.name), why)]() -> Result<SourcePtr> {
       return failure(Code::corrupt, message);
     };
     builder_.add_file(member.name, lazy(size, Later<SourcePtr>(fail)));
+  }
+
+  uint64_t max_sparse_bytes() const {
+    return std::max(kMaxFreeSize, std::min(tar_->size(), UINT64_MAX / kMaxExpansion) * kMaxExpansion);
   }
 
   // The pieces of a sparse file follow each other; libarchive has parsed their map.
@@ -350,7 +359,13 @@ class TarLister {
     } else if (padded(at - member.begin) != *member.end - member.begin) {
       // libarchive skips pieces that overlap or exceed the end.
       refuse(member, size, "a sparse map that does not match the stored data");
+    } else if (max_sparse_bytes() - sparse_bytes_ < size) {
+      refuse(
+          member, size,
+          fmt::format("{} of a sparse file in a tar of {}; all such files may have {}, or {} times the size of the tar",
+                      human_size(size), human_size(tar_->size()), human_size(kMaxFreeSize), kMaxExpansion));
     } else {
+      sparse_bytes_ += size;
       const std::string identity = tar_->identity();
       builder_.add_file(
           member.name,
@@ -364,6 +379,7 @@ class TarLister {
   BudgetPtr budget_;
   ReaderPtr reader_;
   uint64_t members_ = 0;
+  uint64_t sparse_bytes_ = 0;  // of the sparse members that can be read
   Builder builder_;
 };
 

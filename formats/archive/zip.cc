@@ -65,6 +65,10 @@ class Member final : public Source {
     return size_ <= kSmallBlob ? read(offset, out) : TRY(opened())->read_ahead(offset, out, expected);
   }
   Result<void> fetch(ByteRange range) const override;
+  // Small members are decoded by each read.
+  Result<CachedBytes> cached(ByteRange range) const override {
+    return size_ > kSmallBlob ? TRY(opened())->cached(range) : Result<CachedBytes>();
+  }
   Result<Descriptor> open_whole_file() const override { return TRY(opened())->open_whole_file(); }
   std::optional<Extent> extent() const override {
     const auto source = opened();
@@ -401,23 +405,26 @@ Result<void> add_member(Builder& builder, const std::shared_ptr<Zip>& zip, Links
     builder.add_directory(name);
     return {};
   }
-  const auto warn = [&](const std::string& problem) { builder.warnings().add("member {}: {}", quoted(name), problem); };
+  const auto miss = [&](Code code, const std::string& problem) {
+    builder.warnings().miss_file(code, "member {}: {}", quoted(name), problem);
+  };
   // off_t bounds the size of a file.
   if (name.empty() || stat.size > INT64_MAX) {
     if (name.empty())
-      builder.warnings().add("member {}: empty name; omitted", index);
+      builder.warnings().miss_file(Code::unsupported, "member {}: empty name; omitted", index);
     else
-      warn(fmt::format("{} bytes; omitted", stat.size));
+      miss(Code::unsupported, fmt::format("{} bytes; omitted", stat.size));
     return {};
   }
   if (const auto why = zip->refused(stat)) {
-    warn(fmt::format("{}; cannot be read", why->message));
+    miss(why->code, fmt::format("{}; cannot be read", why->message));
   } else if (zip->is_link(index)) {
     if (auto target = TRY(links.text(index, stat))) {
       builder.add_link(name, std::move(*target));
       return {};
     }
-    warn(fmt::format("a link whose text is broken or longer than {} bytes; shown as a file", kMaxLinkLength));
+    builder.warnings().add("member {}: a link whose text is broken or longer than {} bytes; shown as a file",
+                           quoted(name), kMaxLinkLength);
   }
   builder.add_file(name, SourcePtr(zip, &zip->add(stat)), stat.crc);
   return {};

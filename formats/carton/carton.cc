@@ -19,7 +19,7 @@ Result<std::optional<std::string>> text_of(const archive::Archive& archive, std:
   auto text = archive.text(path, most);
   if (text) return std::move(*text);
   if (!is_about_the_bytes(text.error()) && text.error().code != Code::not_found) return tl::unexpected(text.error());
-  warnings.add("{}", text.error().message);
+  warnings.miss_file(text.error().code, "{}", text.error().message);
   return std::nullopt;
 }
 
@@ -32,7 +32,7 @@ Result<void> charge_linked(const BlobRef& wanted, Budget& budget) {
 }
 
 // Files in MANIFEST that are not in the archive: stored elsewhere, behind a link, or missing.
-Result<void> add_linked(Model& model, archive::Archive& archive, const Container& container, const Manifest& manifest,
+Result<void> add_linked(archive::Archive& archive, const Container& container, const Manifest& manifest,
                         const Links& links, Warnings& warnings) {
   std::vector<Part> linked;
   std::map<Digest, Later<SourcePtr>> sources;  // several files may have the same digest
@@ -52,8 +52,7 @@ Result<void> add_linked(Model& model, archive::Archive& archive, const Container
     const BlobRef wanted{printable(path), digest, std::nullopt,
                          urls == links.urls.end() ? std::vector<std::string>{} : urls->second};
     if (wanted.urls.empty() && !is_local(wanted)) {
-      missing.add("{}: in MANIFEST, but neither in the carton nor in LINKS", quoted(path));
-      model.missing.edit().push_back(path);
+      missing.miss_file(Code::not_found, "{}: in MANIFEST, but neither in the carton nor in LINKS", quoted(path));
       continue;
     }
     TRY_VOID(charge_linked(wanted, *container.budget));
@@ -91,7 +90,7 @@ Result<Map> toml_of(const archive::Archive& archive, Warnings& warnings, Budget&
   if (!text) return Map{};
   auto parsed = parse_toml(*text, budget);
   if (parsed) return std::move(*parsed);
-  warnings.add("carton.toml: {}", parsed.error().message);
+  warnings.miss_file(parsed.error().code, "carton.toml: {}", parsed.error().message);
   return Map{};
 }
 
@@ -101,7 +100,7 @@ Result<Links> links_of(const archive::Archive& archive, Warnings& warnings, Budg
   if (!text) return Links{};
   auto links = read_links(*text, warnings, budget);
   if (links) return std::move(*links);
-  warnings.add("LINKS: {}", links.error().message);
+  warnings.miss_file(links.error().code, "LINKS: {}", links.error().message);
   return Links{};
 }
 
@@ -138,11 +137,11 @@ Result<Model> read_carton(archive::Archive archive, const Container& container) 
     manifest = carton::read_manifest(*text, warnings, *container.budget);
   const carton::Links links = TRY(carton::links_of(archive, warnings, *container.budget));
   if (manifest) {
-    TRY_VOID(carton::add_linked(model, archive, container, *manifest, links, warnings));
+    TRY_VOID(carton::add_linked(archive, container, *manifest, links, warnings));
     TRY_VOID(carton::set_digests(model, archive, *manifest, warnings, *container.budget));
   }
   Map toml = TRY(carton::toml_of(archive, warnings, *container.budget));
-  if (!manifest) model.missing.edit().emplace_back("MANIFEST");
+  if (!manifest) warnings.miss_file(Code::not_found, "MANIFEST: missing");
   if (const Value* version = toml.find("spec_version")) model.version = to_json_line(*version);
   model.common = carton::common_fields(toml, warnings, *container.budget);
   TRY_VOID(carton::add_tensors(model, archive, manifest.value_or(carton::Manifest{}), warnings, container.budget));

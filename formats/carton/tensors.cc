@@ -113,7 +113,8 @@ class TensorAdder {
     for (size_t i = 0; i < index.size(); ++i) {
       auto entry = entry_of(index[i]);
       if (!entry)
-        warnings_.add("tensor_data/index.toml: tensor {}: {}", i, entry.error().message);
+        warnings_.miss_tensors(1, entry.error().code, "tensor_data/index.toml: tensor {}: {}", i,
+                               entry.error().message);
       else if (!by_name_.emplace(entry->name, entries_.size()).second)
         warnings_.add("tensor_data/index.toml: tensor {} is listed twice; the first is shown", quoted(entry->name));
       else
@@ -123,8 +124,9 @@ class TensorAdder {
     for (const Entry& entry : entries_) {
       if (entry.dtype == "nested") continue;
       if (const auto room = charge_tensor(entry); !room) {
-        warnings_.add("tensor {}: {}; it and those after it in the index are missing", quoted(entry.name),
-                      room.error().message);
+        warnings_.miss_tensors(static_cast<uint64_t>(&entries_.back() - &entry) + 1, room.error().code,
+                               "tensor {}: {}; it and those after it in the index are missing", quoted(entry.name),
+                               room.error().message);
         break;
       }
       add(entry);
@@ -165,7 +167,9 @@ class TensorAdder {
     if (const auto outer = outer_.find(entry.name); outer != outer_.end()) tensor.scope = spelling(*outer->second);
     auto source = source_of(entry, tensor);
     // A tensor without a file cannot be shown.
-    if (!source) return warnings_.add("tensor {}: {}; omitted", quoted(entry.name), source.error().message);
+    if (!source)
+      return warnings_.miss_tensors(1, source.error().code, "tensor {}: {}; omitted", quoted(entry.name),
+                                    source.error().message);
     tensor.source = std::move(*source);
     if (tensor.dtype->name == "string")
       add_strings(tensor, archive_.resolve(fmt::format("tensor_data/{}", entry.file)));
@@ -242,7 +246,7 @@ Result<void> add_tensors(Model& model, const archive::Archive& archive, const Ma
   const auto text = archive.text(kIndex, kMaxTomlSize);
   if (!text && !is_about_the_bytes(text.error())) return tl::unexpected(text.error());
   if (!text) {
-    warnings.add("{}", text.error().message);
+    warnings.miss_file(text.error().code, "{}", text.error().message);
     return {};
   }
   const auto toml = parse_toml(*text, *budget);
@@ -251,9 +255,9 @@ Result<void> add_tensors(Model& model, const archive::Archive& archive, const Ma
   const Footprint copy = toml ? footprint(*toml) : Footprint{};
   const auto room = charge(copy, *budget);
   if (!toml || !room)
-    warnings.add("{}: {}", kIndex, toml ? room.error().message : toml.error().message);
+    warnings.miss_file(Code::corrupt, "{}: {}", kIndex, toml ? room.error().message : toml.error().message);
   else if (index != nullptr && !std::holds_alternative<List>(*index))
-    warnings.add("{}: `tensor` is not an array of tables", kIndex);
+    warnings.miss_file(Code::corrupt, "{}: `tensor` is not an array of tables", kIndex);
   else if (index != nullptr)
     TensorAdder(model, archive, manifest, warnings, budget).add_all(std::get<List>(*index));
   if (room) release(copy, *budget);

@@ -138,7 +138,7 @@ std::vector<size_t> repeated_names(const TensorList& tensors) {
   return places;
 }
 
-Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order) {
+Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order, Short with_short) {
   std::vector<uint32_t> places(header.tensors.size());
   std::iota(places.begin(), places.end(), uint32_t{0});
   // An empty tensor may begin where another one does: the end orders them.
@@ -161,13 +161,25 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
     TRY_VOID(check_size(header.tensors, i, {begin, next}));
     end = next;
   }
-  if (const uint64_t there = file->size() - kPrefix - length; end != there)
+  const uint64_t there = file->size() - kPrefix - length;
+  if (end < there || (end > there && with_short == Short::fails))
     return failure(Code::corrupt, fmt::format("tensors of {} bytes in all, {} bytes after the header", end, there));
   TensorList& tensors = header.tensors;
+  uint64_t refused = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const uint64_t from = kPrefix + length + tensors.offset(i);
-    TRY_VOID(tensors.set_source(i, file, {from, from + tensors.nbytes(i)}));
+    const ByteRange range{tensors.offset(i), tensors.offset(i) + tensors.nbytes(i)};
+    const bool is_whole = range.to <= there;
+    refused += is_whole ? 0 : 1;
+    const uint64_t begin = kPrefix + length;
+    if (is_whole)
+      TRY_VOID(tensors.set_source(i, file, {begin + range.from, begin + range.to}));
+    else
+      tensors.set_source(i, Slice());
   }
+  if (refused > 0)
+    header.warnings.refuse(Code::corrupt, "the file ends {} bytes early: {} of {} tensors refused", end - there,
+                           refused, tensors.size());
+  if (end > there) header.warnings.add_short_by(end - there);
   return {};
 }
 
@@ -187,7 +199,7 @@ Model model_of(Header header, const Container& container, std::string format, Ma
   // What was reserved for a small header counts in a directory of many models; a large one is not copied.
   constexpr size_t kSmall = 1000;
   if (model.tensors.size() < kSmall) model.tensors.shrink_to_fit();
-  model.warnings = std::move(header.warnings).take();
+  std::move(header.warnings).move_to(model);
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
   return model;
 }

@@ -16,7 +16,8 @@ namespace {
 // The same ranges of another source.
 Result<std::shared_ptr<const GgufKeys>> moved(const GgufKeys& keys, const SourcePtr& source) {
   auto copy = std::make_shared<GgufKeys>(keys);
-  for (Slice& bytes : copy->bytes) bytes = TRY(slice(source, bytes.offset(), bytes.size()));
+  for (GgufKeys::Entries& entries : copy->entries)
+    entries.bytes = TRY(slice(source, entries.bytes.offset(), entries.bytes.size()));
   return copy;
 }
 

@@ -1,4 +1,5 @@
-// Warnings about a container. Their number is bounded, so that a hostile container cannot exhaust memory.
+// Warnings about a container, and what the model lacks because of them. Their number is bounded, so that a hostile
+// container cannot exhaust memory.
 #pragma once
 
 #include <fmt/core.h>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "formats/model.h"
 
 namespace weightfs {
 
@@ -18,7 +20,7 @@ inline constexpr size_t kMaxWarnings = 100;
 
 class Warnings {
  public:
-  /// Adds a warning, formatted as by fmt::format().
+  /// Adds a warning, formatted as by fmt::format(), about something that is shown nevertheless.
   template <class... Values>
   void add(fmt::format_string<Values...> format, Values&&... values) {
     if (lines_.size() < kMaxWarnings)
@@ -27,23 +29,53 @@ class Warnings {
       ++omitted_;
   }
 
-  /// Adds the warnings about one of several files, with `subject` before each.
-  void append(const Warnings& others, std::string_view subject) {
-    for (const std::string& line : others.lines_) add("{}{}", subject, line);
-    omitted_ += others.omitted_;
+  /// Adds a warning about a tensor that is refused, for a reason of this code. A tensor in an unsupported form counts
+  /// as corrupt: only a file can be unsupported.
+  template <class... Values>
+  void refuse(Code code, fmt::format_string<Values...> format, Values&&... values) {
+    lack(code == Code::unsupported ? Code::corrupt : code, fmt::format(format, std::forward<Values>(values)...));
   }
+
+  /// Adds a warning about tensors that the container lists, and that are not shown at all.
+  template <class... Values>
+  void miss_tensors(uint64_t count, Code code, fmt::format_string<Values...> format, Values&&... values) {
+    lacks_.edit().missing_tensors += count;
+    lack(code, fmt::format(format, std::forward<Values>(values)...));
+  }
+
+  /// Adds a warning about a file of the model that is missing or cannot be read, for a reason of this code.
+  template <class... Values>
+  void miss_file(Code code, fmt::format_string<Values...> format, Values&&... values) {
+    ++lacks_.edit().files;
+    lack(code, fmt::format(format, std::forward<Values>(values)...));
+  }
+
+  /// Tensors that are not shown because a file is missing.
+  void add_missing_tensors(uint64_t count) { lacks_.edit().missing_tensors += count; }
+
+  /// A file ends so many bytes before the last tensor that its header lists; those tensors are refused.
+  void add_short_by(uint64_t bytes) { lacks_.edit().short_by += bytes; }
+
+  /// Adds the warnings about one of several files, with `subject` before each.
+  void append(const Warnings& others, std::string_view subject);
+  /// The same for the warnings of a model in the container.
+  void append(const Model& read, std::string_view subject);
 
   uint64_t size() const { return lines_.size() + omitted_; }
 
+  /// Adds all lines to the model's, the last one with the number of omitted warnings, and what the model lacks.
+  void move_to(Model& model) &&;
+
   /// All lines; the last one has the number of omitted warnings.
-  std::vector<std::string> take() && {
-    if (omitted_ > 0) lines_.push_back(fmt::format("... and {} more", omitted_));
-    return std::move(lines_);
-  }
+  std::vector<std::string> lines() const;
 
  private:
+  void lack(Code code, std::string line);
+  std::string more() const;
+
   std::vector<std::string> lines_;
   uint64_t omitted_ = 0;
+  Rare<Lacks> lacks_;
 };
 
 }  // namespace weightfs

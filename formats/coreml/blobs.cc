@@ -69,11 +69,7 @@ Result<SourcePtr> BlobFiles::open(const std::string& path) {
 
 void BlobFiles::finish(Model& model) const {
   for (const std::string& path : order_) {
-    const Result<SourcePtr>& file = files_.at(path);
-    if (file)
-      model.parts.push_back({path, Later<SourcePtr>::of(*file)});
-    else if (file.error().code == Code::not_found)
-      model.missing.edit().push_back(path);
+    if (const Result<SourcePtr>& file = files_.at(path)) model.parts.push_back({path, Later<SourcePtr>::of(*file)});
   }
 }
 

@@ -22,7 +22,7 @@ class BlobFiles {
   /// and have `size` bytes. Fails with corrupt, and as Folder::open_below() and the budget do.
   Result<Slice> record(const std::string& file, uint64_t offset, uint32_t blob_type, uint64_t size);
 
-  /// Adds the files to the parts of the model, and those that cannot be opened to the missing files.
+  /// Adds the files that were opened to the parts of the model.
   void finish(Model& model) const;
 
  private:

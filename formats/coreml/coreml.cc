@@ -112,7 +112,7 @@ class ModelReader {
     out_.metadata = std::move(header_);
     programs_.finish(warnings_);
     blobs_.finish(out_);
-    out_.warnings = std::move(warnings_).take();
+    std::move(warnings_).move_to(out_);
     return std::move(out_);
   }
 
@@ -151,7 +151,7 @@ class ModelReader {
       const Message inner = TRY(scanner_.message_at(message, pipeline::kInner));
       return pipeline(inner, scope);
     }
-    warnings_.add("{}: the weights of this kind of model are not shown", kind_name(tag >> 3));
+    warnings_.miss_file(Code::unsupported, "{}: the weights of this kind of model are not shown", kind_name(tag >> 3));
     return {};
   }
 

@@ -183,12 +183,11 @@ Result<void> ProgramReader::value(const Message& message, std::string name, cons
   auto found = stored.problem ? failure(Code::corrupt, *stored.problem)
                : !size        ? failure(Code::corrupt, "its size is unknown, or overflows 64 bits")
                               : bytes(stored, type->blob_type, *size);
-  if (!found && !is_about_the_bytes(found.error()) && found.error().code != Code::not_found)
-    return tl::unexpected(found.error());
+  if (!found && !is_permanent(found.error())) return tl::unexpected(found.error());
   if (found)
     tensor.source = std::move(*found);
   else
-    warnings_.add("tensor {}: {}: refused", quoted(tensor.name), found.error().message);
+    warnings_.refuse(found.error().code, "tensor {}: {}: refused", quoted(tensor.name), found.error().message);
   out_.tensors.push_back(tensor);
   return {};
 }

@@ -41,7 +41,7 @@ Result<Map> read_index(const archive::Archive& archive, Warnings& warnings, Budg
   if (!root && !is_about_the_bytes(root.error())) return tl::unexpected(root.error());
   if (root)
     if (Map* const map = std::get_if<Map>(&*root)) return std::move(*map);
-  warnings.add("{}: {}", kIndex, root ? "not a JSON object" : root.error().message);
+  warnings.miss_file(Code::corrupt, "{}: {}", kIndex, root ? "not a JSON object" : root.error().message);
   return Map{};
 }
 
@@ -102,7 +102,7 @@ Result<void> add_tensors(Model& model, Warnings& warnings, const Part& part, con
     model.tensors.push_back(tensor);
   }
   model.string_pool.splice(model.string_pool.end(), inner.string_pool);
-  for (const std::string& line : inner.warnings) warnings.add("{}: {}", quoted(part.path), line);
+  warnings.append(inner, quoted(part.path) + ": ");
   return {};
 }
 
@@ -124,14 +124,17 @@ Result<Model> read(archive::Archive archive, const Container& container) {
   for (const Part& part : archive.parts) {
     if (!part.link_target.empty()) continue;
     if (!container.budget->charge(Cost::step, part.path.ends_with(kWeights) ? kWeightsSteps : kMemberSteps)) {
-      warnings.add("{}: the budget is exhausted; this member and those after it are not read", quoted(part.path));
+      warnings.miss_file(Code::unsupported, "{}: the budget is exhausted; this member and those after it are not read",
+                         quoted(part.path));
       break;
     }
     TRY_VOID(rules.check(part));
     if (!part.path.ends_with(kWeights)) continue;
     const auto added = add_tensors(model, warnings, part, container);
     if (!added && !is_about_the_bytes(added.error())) return tl::unexpected(added.error());
-    if (!added) warnings.add("{}: {}; its tensors are missing", quoted(part.path), added.error().message);
+    if (!added)
+      warnings.miss_file(added.error().code, "{}: {}; its tensors are missing", quoted(part.path),
+                         added.error().message);
   }
   rules.check_folders();
   archive.warnings.append(warnings, "");

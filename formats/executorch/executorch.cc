@@ -51,7 +51,7 @@ Result<Model> read(const Container& container, std::string_view identifier) {
     TRY_VOID(add_program(model, file, adder, *container.budget));
     model.documents.push_back(graph_document(container));
   }
-  model.warnings = std::move(adder.warnings()).take();
+  std::move(adder.warnings()).move_to(model);
   return model;
 }
 

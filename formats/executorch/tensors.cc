@@ -51,8 +51,8 @@ Result<void> TensorAdder::tensor(std::string name, const Layout& layout, const R
                 .shape = {},
                 .source = {}};
   if (const auto placed = place(tensor, layout, bytes); !placed) {
-    if (!is_about_the_bytes(placed.error())) return tl::unexpected(placed.error());
-    warnings_.add("tensor {}: {}", quoted(tensor.name), placed.error().message);
+    if (!is_permanent(placed.error())) return tl::unexpected(placed.error());
+    warnings_.refuse(placed.error().code, "tensor {}: {}", quoted(tensor.name), placed.error().message);
   }
   model_.tensors.push_back(tensor);
   return {};
@@ -110,8 +110,8 @@ Result<void> TensorAdder::blob(const std::string& path, const Result<Slice>& byt
   TRY_VOID(budget_.charge(Cost::kept, path.size()));
   if (bytes)
     model_.parts.push_back({path, Later<SourcePtr>::of(std::make_shared<Slice>(*bytes))});
-  else if (is_about_the_bytes(bytes.error()))
-    warnings_.add("{}: {}", printable(path), bytes.error().message);
+  else if (is_permanent(bytes.error()))
+    warnings_.miss_file(bytes.error().code, "{}: {}", printable(path), bytes.error().message);
   else
     return tl::unexpected(bytes.error());
   return {};

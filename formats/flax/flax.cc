@@ -59,7 +59,7 @@ class FlaxReader {
     facts_.keep_last_of_each_key();
     model_.format = "flax";
     if (!facts_.empty()) model_.metadata.append("values", std::move(facts_));
-    model_.warnings = std::move(warnings_).take();
+    std::move(warnings_).move_to(model_);
     model_.parts.push_back({container.name, Later<SourcePtr>::of(file_)});
     return std::move(model_);
   }
@@ -271,7 +271,7 @@ class FlaxReader {
 
   Result<void> refuse(const std::string& path, const Error& why) {
     model_.tensors.push_back(TRY(new_tensor(path)));
-    warnings_.add("tensor {}: {}: refused", quoted(path), why.message);
+    warnings_.refuse(why.code, "tensor {}: {}: refused", quoted(path), why.message);
     return {};
   }
 
@@ -286,7 +286,8 @@ class FlaxReader {
 
   void place(Tensor& tensor, const std::string& dtype, Slice bytes) {
     if (dtype == "object")
-      return warnings_.add("tensor {}: pickled objects, which are never opened: refused", quoted(tensor.name));
+      return warnings_.refuse(Code::unsupported, "tensor {}: pickled objects, which are never opened: refused",
+                              quoted(tensor.name));
     const DType* const known = dtype_named(dtype);
     if (known == nullptr || known->npy_descr.empty()) {
       warnings_.add("tensor {}: dtype {} is unknown; shown as bytes", quoted(tensor.name), quoted(dtype));
@@ -297,8 +298,9 @@ class FlaxReader {
     if (const auto size = size_in_bytes(*known, tensor.shape); size == bytes.size())
       tensor.source = std::move(bytes);
     else
-      warnings_.add("tensor {}: {} bytes, but its shape and dtype {} {}: refused", quoted(tensor.name), bytes.size(),
-                    dtype, size ? fmt::format("need {}", *size) : "overflow 64 bits");
+      warnings_.refuse(Code::corrupt, "tensor {}: {} bytes, but its shape and dtype {} {}: refused",
+                       quoted(tensor.name), bytes.size(), dtype,
+                       size ? fmt::format("need {}", *size) : "overflow 64 bits");
   }
 
   Result<std::string_view> pooled(const std::string& dtype) {

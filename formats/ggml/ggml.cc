@@ -54,7 +54,7 @@ class GgmlReader {
     model_.format = "ggml";
     model_.common.append("architecture", "whisper");
     flat::add_facts(model_.metadata, model_.format, std::move(facts_));
-    model_.warnings = std::move(warnings_).take();
+    std::move(warnings_).move_to(model_);
     model_.parts.push_back({container.name, Later<SourcePtr>::of(file_)});
     return std::move(model_);
   }
@@ -109,8 +109,8 @@ class GgmlReader {
       if (read) continue;
       if (!is_about_the_bytes(read.error()) || is_exhausted_ || model_.tensors.empty())
         return tl::unexpected(read.error());
-      warnings_.add("tensor {} at byte {}: {}; the rest of the file is not shown", model_.tensors.size(), begin,
-                    read.error().message);
+      warnings_.miss_tensors(1, Code::corrupt, "tensor {} at byte {}: {}; the rest of the file is not shown",
+                             model_.tensors.size(), begin, read.error().message);
       break;
     }
     return {};
@@ -155,7 +155,8 @@ class GgmlReader {
     tensor.shape = std::move(shape);
     is_cut_ = size > in_.left();
     if (is_cut_) {
-      warnings_.add("tensor {}: {} bytes needed, {} left: refused", quoted(name), size, in_.left());
+      warnings_.refuse(Code::corrupt, "tensor {}: {} bytes needed, {} left: refused", quoted(name), size, in_.left());
+      warnings_.add_short_by(size - in_.left());
       model_.tensors.push_back(tensor);
       return {};
     }

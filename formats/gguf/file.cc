@@ -19,6 +19,11 @@ Result<T> naming(std::string_view what, Result<T> result) {
   return result;
 }
 
+// What llama-quantize writes about the types of the tensors, and about the importance matrix (quantize.imatrix.*).
+bool is_about_quantisation(std::string_view key) {
+  return key == "general.file_type" || key == "general.quantization_version" || key.starts_with("quantize.");
+}
+
 // A key as a file name. If that is too long or only dots, the key's position in the file, in a form that no escape has.
 std::string path_of(std::string_view key, uint64_t position) {
   constexpr size_t kMaxComponentLength = 200;
@@ -105,13 +110,15 @@ class FileReader {
   // ggml refuses an empty key; split.* describes one file of several.
   Result<void> copy_entry(const std::string& key, ByteRange entry) {
     if (key.empty() || key.starts_with("split.")) return {};
-    ++file_.copied_keys;
-    if (!file_.copied.empty() && file_.copied.back().to == entry.from) {
-      file_.copied.back().to = entry.to;
+    const bool is_about = is_about_quantisation(key);
+    if (!file_.copied.empty() && file_.copied.back().range.to == entry.from &&
+        file_.copied.back().are_about_quantisation == is_about) {
+      file_.copied.back().range.to = entry.to;
+      ++file_.copied.back().keys;
       return {};
     }
-    file_.copied.push_back(entry);
-    return charges_.charge(Cost::kept, sizeof(entry) + sizeof(Slice));
+    file_.copied.push_back({entry, 1, is_about});
+    return charges_.charge(Cost::kept, sizeof(CopiedEntries) + sizeof(GgufKeys::Entries));
   }
 
   // Turns a value that is too long for metadata.json into a Document, with a note of its path.

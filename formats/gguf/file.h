@@ -26,6 +26,13 @@ inline constexpr uint64_t kMaxDocumentBytes = 32ull << 20;  ///< bytes of values
 /// The default of general.alignment (gguf.h).
 inline constexpr uint64_t kDefaultAlignment = 32;
 
+/// Entries of metadata that follow each other in the file.
+struct CopiedEntries {
+  ByteRange range;
+  uint64_t keys;                ///< their number
+  bool are_about_quantisation;  ///< see GgufKeys
+};
+
 /// A file, parsed up to its data section.
 struct File {
   Dialect dialect;
@@ -33,8 +40,7 @@ struct File {
   uint64_t header_end = 0;                 ///< offset after the list of tensors
   uint64_t alignment = kDefaultAlignment;  ///< general.alignment, or kDefaultAlignment
   Map metadata;                            ///< unique keys; of equal ones the first is kept
-  std::vector<ByteRange> copied;  ///< the entries of metadata that another file of the same model has, as stored
-  uint64_t copied_keys = 0;       ///< their number
+  std::vector<CopiedEntries> copied;  ///< the entries of metadata that another file of the same model has, as stored
   std::vector<Document> documents;
   TensorList tensors;  ///< without their bytes, which place_tensors() adds when it moves them; offset() is that from
                        ///< the beginning of the data section

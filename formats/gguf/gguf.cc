@@ -47,13 +47,12 @@ Map common_of(const File& file) {
 std::shared_ptr<const GgufKeys> keys_of(const File& file, const SourcePtr& bytes) {
   if (file.dialect.version == 1) return nullptr;
   auto keys = std::make_shared<GgufKeys>();
-  keys->count = file.copied_keys;
   keys->order = file.dialect.order;
   keys->alignment = file.alignment;
-  for (const ByteRange& range : file.copied) {
-    auto entries = slice(bytes, range.from, range.to - range.from);
-    if (!entries) return nullptr;
-    keys->bytes.push_back(std::move(*entries));
+  for (const CopiedEntries& copied : file.copied) {
+    auto stored = slice(bytes, copied.range.from, copied.range.to - copied.range.from);
+    if (!stored) return nullptr;
+    keys->entries.push_back({std::move(*stored), copied.keys, copied.are_about_quantisation});
   }
   return keys;
 }
@@ -111,7 +110,8 @@ void add_file(ModelAssembly& assembly, const std::string& name, const SourcePtr&
   // The limit of one file holds for many, too.
   assembly.full = tensors > kMaxTensors - assembly.model.tensors.size();
   if (assembly.full)
-    return assembly.warnings.add("{}more than {} tensors: it and later shards are omitted", subject, kMaxTensors);
+    return assembly.warnings.miss_tensors(
+        tensors, Code::unsupported, "{}more than {} tensors: it and later shards are omitted", subject, kMaxTensors);
   const bool is_first = assembly.model.version.empty();
   if (is_first) assembly.model.gguf_keys = keys_of(file, bytes);
   const uint64_t section = place_tensors(file, bytes, assembly.model);
@@ -129,7 +129,7 @@ Model finish(ModelAssembly assembly) {
     assembly.warnings.add("tensor {}: duplicate name", quoted(assembly.model.tensors.name(place)));
   assembly.model.format = "gguf";
   assembly.model.add_facts = [facts = assembly.facts](Map& metadata) { facts.add_to(metadata); };
-  assembly.model.warnings = std::move(assembly.warnings).take();
+  std::move(assembly.warnings).move_to(assembly.model);
   return std::move(assembly.model);
 }
 
@@ -147,14 +147,14 @@ Result<void> add_sibling(ModelAssembly& assembly, const Container& container, co
   const std::string name = shard.of(number);
   const std::string subject = fmt::format("{}: ", quoted(name));
   const auto left_out = [&](const Error& error) -> Result<void> {
-    if (may_pass(error)) return tl::unexpected(error);
-    assembly.warnings.add("{}{}", subject, error.message);
+    if (is_fatal(container, error)) return tl::unexpected(error);
+    assembly.warnings.miss_file(error.code, "{}{}", subject, error.message);
     return {};
   };
   const auto bytes = open_beside(container, name);
-  if (!bytes && bytes.error().code == Code::not_found) {
+  if (!bytes && bytes.error().code == Code::not_found && !is_fatal(container, bytes.error())) {
     ++assembly.missing;
-    assembly.warnings.add("{}missing", subject);
+    assembly.warnings.miss_file(Code::not_found, "{}missing", subject);
     return {};
   }
   if (!bytes) return left_out(bytes.error());

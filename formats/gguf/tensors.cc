@@ -73,6 +73,7 @@ class TensorPlacer {
                          tensor_type(id).note);
     if (others_.count > 0) file_.warnings.add("{} tensors of other unknown types", others_.count);
     check_layout(first);
+    if (end_ > bytes_->size()) file_.warnings.add_short_by(end_ - bytes_->size());
     file_.types = {};
     return section_;
   }
@@ -97,7 +98,7 @@ class TensorPlacer {
         range_of(offset, tensor).and_then([&](ByteRange range) { return tensors.set_source(tensor, bytes_, range); });
     if (!placed) {
       tensors.set_source(tensor, Slice());
-      file_.warnings.add("tensor {}: {}", quoted(tensors.name(tensor)), placed.error().message);
+      file_.warnings.refuse(Code::corrupt, "tensor {}: {}", quoted(tensors.name(tensor)), placed.error().message);
     }
     if (offset % file_.alignment != 0)
       file_.warnings.add("tensor {}: offset {} is not a multiple of {}", quoted(tensors.name(tensor)), offset,
@@ -113,6 +114,8 @@ class TensorPlacer {
     // Without the padding at its end, a file ends before a tensor of no bytes begins.
     if (!overflows && size == 0 && begin <= round_up(bytes_->size(), file_.alignment))
       begin = std::min(begin, bytes_->size());
+    uint64_t end = 0;
+    if (!overflows && size && !__builtin_add_overflow(begin, *size, &end)) end_ = std::max(end_, end);
     if (overflows || begin > bytes_->size())
       return failure(Code::corrupt, fmt::format("offset {} is outside the file", offset));
     if (&dtype == &kUnknownDType) return ByteRange{begin, begin + up_to_the_next(offset)};
@@ -201,6 +204,7 @@ class TensorPlacer {
   uint64_t section_;
   std::vector<uint64_t> offsets_;            // sorted; see collect_offsets()
   std::map<uint32_t, UnknownType> strange_;  // the types with a note
+  uint64_t end_ = 0;                         // of the last tensor, in the file or behind it
   UnknownType others_{"ggml-unknown"};       // those beyond kMaxUnknownTypes
 };
 

@@ -102,10 +102,11 @@ class ModelReader {
         soft_links_.emplace_back(path_, link.target);
         return {};
       case LinkKind::external:
-        warnings_.add("{}: an external link to {}, which is not followed", quoted(path_), quoted(link.target));
+        warnings_.miss_file(Code::unsupported, "{}: an external link to {}, which is not followed", quoted(path_),
+                            quoted(link.target));
         return {};
       case LinkKind::other:
-        warnings_.add("{}: a link of a kind that is not supported", quoted(path_));
+        warnings_.miss_tensors(1, Code::unsupported, "{}: a link of a kind that is not supported", quoted(path_));
         return {};
     }
     return {};
@@ -152,7 +153,7 @@ class ModelReader {
     if (contents)
       tensor.source = *std::move(contents);
     else
-      warnings_.add("tensor {}: {}", quoted(path_), contents.error().message);
+      warnings_.refuse(contents.error().code, "tensor {}: {}", quoted(path_), contents.error().message);
     model_.tensors.push_back(tensor);
     add_attributes(attributes);
     return {};
@@ -299,7 +300,7 @@ class ModelReader {
     flat::add_facts(model_.metadata, "hdf5", std::move(facts));
     model_.format = "hdf5";
     model_.version = std::to_string(file.version);
-    model_.warnings = std::move(warnings_).take();
+    std::move(warnings_).move_to(model_);
     model_.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
   }
 

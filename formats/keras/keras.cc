@@ -81,17 +81,17 @@ class KerasReader {
 
   Result<void> read_weights() {
     if (archive_.find(kArrays) != nullptr)
-      warnings_.add("{}: its arrays are pickled objects, which are not read", kArrays);
+      warnings_.miss_file(Code::unsupported, "{}: its arrays are pickled objects, which are not read", kArrays);
     const Part* const part = archive_.resolve(kWeights);
     if (part == nullptr) return {};
     auto weights = read_file(*part);
     if (!weights && !is_about_the_bytes(weights.error())) return tl::unexpected(weights.error());
     if (!weights) {
-      warnings_.add("{}: {}; its tensors are missing", kWeights, weights.error().message);
+      warnings_.miss_file(weights.error().code, "{}: {}; its tensors are missing", kWeights, weights.error().message);
       return {};
     }
     Map metadata;
-    add_weights(model_, std::move(*weights), kWeights, metadata);
+    add_weights(model_, std::move(*weights), kWeights, metadata, warnings_);
     facts_.append("weights", std::move(metadata));
     return {};
   }
@@ -133,7 +133,7 @@ class KerasReader {
 
 }  // namespace
 
-void add_weights(Model& model, Model file, std::string_view name, Map& weights) {
+void add_weights(Model& model, Model file, std::string_view name, Map& weights, Warnings& warnings) {
   constexpr std::string_view kFolder = "metadata/";
   const size_t before = model.tensors.size();
   model.tensors.append(file.tensors);
@@ -143,8 +143,7 @@ void add_weights(Model& model, Model file, std::string_view name, Map& weights) 
     document.path.insert(kFolder.size(), fmt::format("{}/", percent_escaped(name)));
     model.documents.push_back(std::move(document));
   }
-  for (const std::string& warning : file.warnings)
-    if (model.warnings.size() < kMaxWarnings) model.warnings.push_back(fmt::format("{}: {}", printable(name), warning));
+  warnings.append(file, printable(name) + ": ");
   weights = std::move(file.metadata);
 }
 

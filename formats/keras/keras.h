@@ -3,11 +3,13 @@
 
 #include <string_view>
 
+#include "formats/common/warnings.h"
 #include "formats/model.h"
 
 namespace weightfs::keras {
 
-/// Moves the tensors, documents and warnings of the HDF5 file `name` into `model`; the metadata become `weights`.
-void add_weights(Model& model, Model file, std::string_view name, Map& weights);
+/// Moves the tensors and documents of the HDF5 file `name` into `model`, and its warnings into `warnings`; the metadata
+/// become `weights`.
+void add_weights(Model& model, Model file, std::string_view name, Map& weights, Warnings& warnings);
 
 }  // namespace weightfs::keras

@@ -35,11 +35,12 @@ std::vector<std::string> files_of(const Map& weight_map) {
 }
 
 // Reads a shard into the model. What is wrong with its bytes becomes a warning.
-Result<void> add_shard(Model& model, const Container& container, const std::string& name, Map& weights) {
+Result<void> add_shard(Model& model, const Container& container, const std::string& name, Map& weights,
+                       Warnings& warnings) {
   const auto bytes = open_beside(container, name);
-  if (!bytes && bytes.error().code == Code::resource) return tl::unexpected(bytes.error());
+  if (!bytes && is_fatal(container, bytes.error())) return tl::unexpected(bytes.error());
   if (!bytes) {
-    model.warnings.push_back(fmt::format("{}: {}; its tensors are missing", quoted(name), bytes.error().message));
+    warnings.miss_file(bytes.error().code, "{}: {}; its tensors are missing", quoted(name), bytes.error().message);
     return {};
   }
   TRY_VOID(container.budget->charge(Cost::member));
@@ -50,13 +51,13 @@ Result<void> add_shard(Model& model, const Container& container, const std::stri
                                    .blobs = container.blobs,
                                    .depth = container.depth,
                                    .budget = container.budget});
-  if (!shard && shard.error().code == Code::resource) return tl::unexpected(shard.error());
+  if (!shard && is_fatal(container, shard.error())) return tl::unexpected(shard.error());
   if (!shard) {
-    model.warnings.push_back(fmt::format("{}: {}; its tensors are missing", quoted(name), shard.error().message));
+    warnings.miss_file(shard.error().code, "{}: {}; its tensors are missing", quoted(name), shard.error().message);
     return {};
   }
   Map metadata;
-  add_weights(model, std::move(*shard), name, metadata);
+  add_weights(model, std::move(*shard), name, metadata, warnings);
   weights.append(name, std::move(metadata));
   return {};
 }
@@ -80,13 +81,15 @@ Result<Model> read_sharded(const Container& container) {
   Model model;
   model.format = "keras-sharded";
   Map weights;
+  Warnings warnings;
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
-  for (const std::string& name : files) TRY_VOID(add_shard(model, container, name, weights));
+  for (const std::string& name : files) TRY_VOID(add_shard(model, container, name, weights, warnings));
   if (const Value* const metadata = root->find("metadata")) model.metadata.append("metadata", *metadata);
   Map facts;
   facts.append("shards", files.size());
   facts.append("weights", std::move(weights));
   model.metadata.append("keras", std::move(facts));
+  std::move(warnings).move_to(model);
   return model;
 }
 

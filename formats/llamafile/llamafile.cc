@@ -70,13 +70,14 @@ Result<Model> read(const Container& container) {
     if (inner)
       model = std::move(*inner);
     else
-      archive.warnings.add("{}: {}; its tensors are missing", quoted(part.path), inner.error().message);
+      archive.warnings.miss_file(inner.error().code, "{}: {}; its tensors are missing", quoted(part.path),
+                                 inner.error().message);
   }
-  std::vector<std::string> warnings = std::move(model.warnings);
+  archive.warnings.append(model, "");
   model.warnings.clear();
+  model.lacks = {};
   model.format = "llamafile";
   archive::add_members(model, std::move(archive), container);
-  std::move(warnings.begin(), warnings.end(), std::back_inserter(model.warnings));
   model.stored_bytes = container.bytes->size();
   return model;
 }

@@ -44,7 +44,7 @@ Result<std::optional<Model>> read_checkpoint(const Part& part, const archive::Ar
   auto model = read();
   if (model) return std::optional(std::move(*model));
   if (!is_about_the_bytes(model.error())) return tl::unexpected(model.error());
-  warnings.add("{}", model.error().message);
+  warnings.miss_file(model.error().code, "{}", model.error().message);
   return std::nullopt;
 }
 
@@ -63,7 +63,7 @@ Result<Model> read_nemo(archive::Archive archive, const Container& container) {
   facts.append("checkpoint", part->path);
   if (auto read = TRY(nemo::read_checkpoint(*part, archive, container, archive.warnings))) {
     facts.append("checkpoint_format", read->format);
-    for (const std::string& warning : read->warnings) archive.warnings.add("{}: {}", nemo::kCheckpoint, warning);
+    archive.warnings.append(*read, fmt::format("{}: ", nemo::kCheckpoint));
     read->warnings.clear();
     model.common = std::move(read->common);
     model.metadata = std::move(read->metadata);

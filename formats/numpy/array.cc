@@ -179,7 +179,7 @@ Result<void> ArrayAdder::add(std::string_view name, const Header& header, const 
   auto elements = elements_of(header, file);
   if (!elements && !is_about_the_bytes(elements.error())) return tl::unexpected(elements.error());
   if (!elements) {
-    warnings_.add("tensor {}: {}: refused", quoted(name), elements.error().message);
+    warnings_.refuse(elements.error().code, "tensor {}: {}: refused", quoted(name), elements.error().message);
     model_.tensors.push_back(tensor);
     return {};
   }
@@ -193,7 +193,7 @@ Result<void> ArrayAdder::add(std::string_view name, const Header& header, const 
 
 Result<void> ArrayAdder::add_refused(std::string_view name, std::string_view reason) {
   model_.tensors.push_back(TRY(new_tensor(name, 0)));
-  warnings_.add("tensor {}: {}: refused", quoted(name), reason);
+  warnings_.refuse(Code::corrupt, "tensor {}: {}: refused", quoted(name), reason);
   return {};
 }
 

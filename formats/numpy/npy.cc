@@ -36,7 +36,7 @@ Result<Model> read(const Container& container) {
   TRY_VOID(ArrayAdder(model, warnings, *container.budget).add(array_name(container.name), header, file));
   if (data > header.nbytes && !header.type.has_objects)
     warnings.add("{} bytes after the array are not shown", data - header.nbytes);
-  model.warnings = std::move(warnings).take();
+  std::move(warnings).move_to(model);
   flat::add_facts(model.metadata, model.format, facts_of(header));
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
   return model;

@@ -46,7 +46,9 @@ class NpzReader {
     const SourcePtr member = TRY(part.source.get());
     auto head = archive::member_head(*member, kUsualHeaderSize, budget_);
     if (head && !head->starts_with(kMagic)) {
-      if (is_named) warnings_.add("{}: no magic number of a .npy file; shown in files/ only", quoted(part.path));
+      if (is_named)
+        warnings_.miss_tensors(1, Code::corrupt, "{}: no magic number of a .npy file; shown in files/ only",
+                               quoted(part.path));
       return false;
     }
     if (!head && !is_named && is_about_the_bytes(head.error())) return false;
@@ -94,8 +96,9 @@ Result<Model> read(archive::Archive archive, const Container& container) {
     const auto added = reader.add(part);
     if (!added && !is_about_the_bytes(added.error())) return tl::unexpected(added.error());
     if (!added) {
-      warnings.add("{}: {}; it and the members after it are not shown as tensors", quoted(part.path),
-                   added.error().message);
+      warnings.miss_tensors(archive.parts.size() - i, added.error().code,
+                            "{}: {}; it and the members after it are not shown as tensors", quoted(part.path),
+                            added.error().message);
       break;
     }
     is_array[i] = *added;

@@ -119,12 +119,17 @@ class ImageFiles {
 
 }  // namespace
 
+void add_packed(std::vector<Part>& packed, const Descriptor& layer, const SourcePtr& bytes) {
+  if (layer.digest) packed.push_back({layer.digest_text, Later<SourcePtr>::of(bytes), layer.digest});
+}
+
 Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kitfile, const OpenBlob& open,
                                         const Container& container) {
   archive::Builder builder(archive::DuplicatePolicy::last_wins, container.budget);
   std::map<std::string, int> uses;
   codec::DecodeChargePtr charge;  // of the last compressed layer: all charge the same budget
   std::map<std::string, Later<SourcePtr>> unverified;
+  std::vector<Part> packed;
   for (const Descriptor& layer : manifest.layers) {
     const LayerForm form = form_of(layer);
     std::string path = path_of(layer, form, kitfile, *container.budget);
@@ -132,12 +137,12 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
     const std::string name = path.empty() ? layer.digest_text : path;
     auto bytes = open(layer, name);
     if (!bytes) {
-      if (!is_about_the_bytes(bytes.error()) && bytes.error().code != Code::not_found)
-        return tl::unexpected(bytes.error());
-      builder.warnings().add("{}: {}", quoted(name), bytes.error().message);
+      if (!is_permanent(bytes.error())) return tl::unexpected(bytes.error());
+      builder.warnings().miss_file(bytes.error().code, "{}: {}", quoted(name), bytes.error().message);
       continue;
     }
     if (form.is_tar) {
+      add_packed(packed, layer, bytes->verified);
       archive::Archive members = TRY(members_of(bytes->verified, name, container));
       TRY_VOID(add_members_below(builder, path, members));
       if (members.charge != nullptr) charge = members.charge;
@@ -150,10 +155,11 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
       if (file) {
         TRY_VOID(builder.charge_member(path));
         builder.add_file(path, std::move(*file));
+        add_packed(packed, layer, bytes->verified);
         continue;
       }
       path += form.compression == "zstd" ? ".zst" : ".gz";
-      builder.warnings().add("{}: shown compressed: {}", quoted(path), file.error().message);
+      builder.warnings().miss_file(file.error().code, "{}: shown compressed: {}", quoted(path), file.error().message);
     }
     TRY_VOID(builder.charge_member(path));
     // Of two layers with the same path, the last one is shown.
@@ -161,7 +167,7 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
   }
   archive::Archive files = std::move(builder).finish();
   files.charge = charge;
-  return ArtifactFiles{std::move(files), std::move(unverified)};
+  return ArtifactFiles{std::move(files), std::move(unverified), std::move(packed)};
 }
 
 Result<archive::Archive> files_of_image(const std::vector<SourcePtr>& layers, const Container& container) {

@@ -102,7 +102,7 @@ Result<std::optional<Map>> read_config(const Manifest& manifest, const OpenBlob&
   auto value = read();
   if (!value) {
     if (!is_about_the_bytes(value.error())) return tl::unexpected(value.error());
-    warnings.add("config: {}", value.error().message);
+    warnings.miss_file(value.error().code, "config: {}", value.error().message);
     return std::nullopt;
   }
   auto* const fields = std::get_if<Map>(&*value);
@@ -161,7 +161,7 @@ Result<Model> model_in(ArtifactFiles artifact, const Container& container) {
   }
   for (const Part& part : files.parts)
     if (!shown.contains(part.path)) model.parts.push_back(part);
-  for (std::string& line : std::move(files.warnings).take()) model.warnings.push_back(std::move(line));
+  std::move(files.warnings).move_to(model);
   return model;
 }
 
@@ -172,13 +172,18 @@ Result<Model> read_artifact(const Manifest& manifest, const OpenBlob& open, cons
   ArtifactFiles files;
   if (is_image(manifest)) {
     std::vector<SourcePtr> layers;
-    for (const Descriptor& layer : manifest.layers) layers.push_back(TRY(open(layer, layer.digest_text)).verified);
+    for (const Descriptor& layer : manifest.layers) {
+      layers.push_back(TRY(open(layer, layer.digest_text)).verified);
+      add_packed(files.packed, layer, layers.back());
+    }
     files.archive = TRY(files_of_image(layers, container));
   } else {
     files = TRY(files_of_artifact(manifest, fields, open, container));
   }
   files.archive.warnings.append(warnings, "");
+  std::vector<Part> packed = std::move(files.packed);
   Model model = TRY(model_in(std::move(files), container));
+  if (!packed.empty()) model.packed.edit() = std::move(packed);
   add_common(model.common, manifest, fields);
   describe_signature(model, *container.budget);
   flat::add_facts(model.metadata, "oci", facts_of(manifest, fields));
@@ -274,7 +279,8 @@ Result<Model> read_several(const LayoutPtr& layout, const Manifest& index, const
     std::ranges::replace(path, '/', '_');
     auto bytes = layout->open(manifest, path);
     if (!bytes) {
-      builder.warnings().add("{}: {}", quoted(path), bytes.error().message);
+      if (may_pass(bytes.error())) return tl::unexpected(bytes.error());
+      builder.warnings().miss_file(bytes.error().code, "{}: {}", quoted(path), bytes.error().message);
       continue;
     }
     if (!by_path.emplace(path, manifest).second) continue;

@@ -79,7 +79,7 @@ class Contents {
     if (value)
       model_.metadata.append(key, std::move(*value));
     else if (is_about_the_bytes(value.error()))
-      warnings_.add("{}: {}", quoted(item->layer.path), value.error().message);
+      warnings_.miss_file(value.error().code, "{}: {}", quoted(item->layer.path), value.error().message);
     else
       return tl::unexpected(value.error());
     return {};

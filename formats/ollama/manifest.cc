@@ -108,7 +108,7 @@ Result<Descriptor> descriptor_of(const Value& value, const std::string& where, W
   out.from = TRY(fields.text("from"));
   out.digest = digest_named(out.digest_text);
   if (!out.digest && !out.digest_text.empty())
-    warnings.add("{}: {} is not a SHA-256 of a blob", where, quoted(out.digest_text));
+    warnings.miss_file(Code::corrupt, "{}: {} is not a SHA-256 of a blob", where, quoted(out.digest_text));
   const auto size = TRY(fields.number("size"));
   if (size && *size < 0)
     warnings.add("{}: a size of {} bytes", where, *size);
@@ -126,7 +126,7 @@ Result<std::vector<Descriptor>> layers_of(const Fields& fields, Warnings& warnin
   for (const Value& layer : *list) {
     const std::string where = fmt::format("layers[{}]", layers.size());
     layers.push_back(TRY(descriptor_of(layer, where, warnings)));
-    if (layers.back().digest_text.empty()) warnings.add("{}: no digest, so no blob", where);
+    if (layers.back().digest_text.empty()) warnings.miss_file(Code::corrupt, "{}: no digest, so no blob", where);
   }
   return layers;
 }

@@ -153,7 +153,6 @@ Model outline_of(const PackagePtr& package) {
   model.version = schema == 0 ? "document layout" : fmt::format("schemaVersion {}", schema);
   model.metadata.append("manifest", facts_of(package, model));
   model.parts = package->parts;
-  model.missing.edit() = package->missing;
   model.stored_bytes = package->stored_bytes;
   const auto places = beside_model(*package);
   if (package->container.depth < kMaxNestingDepth && !places.empty())
@@ -163,9 +162,10 @@ Model outline_of(const PackagePtr& package) {
 
 Result<Model> complete_model_of(const PackagePtr& package) {
   Model model = outline_of(package);
-  Warnings warnings = package->warnings;
+  Warnings warnings;
+  warnings.append(package->warnings, "");
   TRY_VOID(add_contents(*package, model, warnings));
-  model.warnings = std::move(warnings).take();
+  std::move(warnings).move_to(model);
   return model;
 }
 
@@ -173,7 +173,9 @@ Result<Model> read(const Container& container) {
   const auto package = std::make_shared<const Package>(TRY(open_package(container)));
   if (std::none_of(package->items.begin(), package->items.end(), needs_fetch)) return complete_model_of(package);
   Model model = outline_of(package);
-  model.warnings = Warnings(package->warnings).take();
+  Warnings warnings;
+  warnings.append(package->warnings, "");
+  std::move(warnings).move_to(model);
   model.complete_model = std::make_unique<const Later<ModelPtr>>(
       [package]() -> Result<ModelPtr> { return std::make_shared<const Model>(TRY(complete_model_of(package))); });
   return model;

@@ -31,11 +31,10 @@ struct Item {
 struct Package {
   Container container;
   Manifest manifest = {};
-  Digest digest;                          ///< of the manifest
-  std::vector<Item> items = {};           ///< in the order of layers_of()
-  std::vector<Part> parts = {};           ///< the manifest, then the items' blobs
-  std::vector<std::string> missing = {};  ///< paths of unavailable blobs
-  uint64_t stored_bytes = 0;              ///< of the manifest and its blobs, each once
+  Digest digest;                 ///< of the manifest
+  std::vector<Item> items = {};  ///< in the order of layers_of()
+  std::vector<Part> parts = {};  ///< the manifest, then the items' blobs
+  uint64_t stored_bytes = 0;     ///< of the manifest and its blobs, each once
   Warnings warnings = {};
 };
 

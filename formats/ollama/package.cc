@@ -182,8 +182,7 @@ class PackageOpener {
   }
 
   void miss(const Item& item, const Error& problem) {
-    package_.warnings.add("{}: {}; it is missing", quoted(item.layer.path), problem.message);
-    package_.missing.push_back(item.layer.path);
+    package_.warnings.miss_file(problem.code, "{}: {}; it is missing", quoted(item.layer.path), problem.message);
   }
 
   BlobFinder finder_;

@@ -134,7 +134,7 @@ Result<OllamaStoreListing> read_ollama_store(const Folder& manifests, const std:
     const std::string tag = part.path.substr(part.path.rfind('/') + 1);
     listing.models.push_back({part.path, Container{tag, entry->bytes, blobs, store}, (*bytes)->identity()});
   }
-  listing.warnings = std::move(warnings).take();
+  listing.warnings = warnings.lines();
   return listing;
 }
 

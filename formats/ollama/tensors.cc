@@ -149,13 +149,13 @@ template <class T>
 Result<bool> Tensors::reported(const Item& item, const Result<T>& failed) {
   if (failed) return false;
   if (!is_about_the_bytes(failed.error())) return tl::unexpected(failed.error());
-  warnings_.add("{}: {}{}", quoted(item.layer.path), failed.error().message, kWithout);
+  warnings_.miss_file(failed.error().code, "{}: {}{}", quoted(item.layer.path), failed.error().message, kWithout);
   return true;
 }
 
 void Tensors::take_tensors(const Item& item, Model read, std::string_view scope) {
   const std::string subject = quoted(item.layer.path) + ": ";
-  for (const std::string& warning : read.warnings) warnings_.add("{}{}", subject, warning);
+  warnings_.append(read, subject);
   std::map<std::string_view, std::string_view> pool;
   for (const std::string& spelling : read.string_pool) pool[spelling] = pooled(spelling);
   for (TensorView tensor : read.tensors) {
@@ -182,7 +182,7 @@ Result<void> Tensors::add_model(const Item& item) {
   const auto look = detect_content(*found->unverified);
   if (TRY(reported(item, look))) return {};
   if (*look == Content::other) {
-    warnings_.add("{}: neither GGUF nor safetensors{}", quoted(item.layer.path), kWithout);
+    warnings_.miss_file(Code::corrupt, "{}: neither GGUF nor safetensors{}", quoted(item.layer.path), kWithout);
     return {};
   }
   auto read = read_from_unverified(container_of(item, found->unverified, budget_), *bytes);
@@ -212,8 +212,8 @@ Result<void> Tensors::add_bare(const Item& item) {
   if (TRY(reported(item, bytes))) return {};
   const Layer& layer = item.layer;
   if (layer.name.size() > flat::kMaxNameLength) {
-    warnings_.add("tensor {}: a name of {} bytes, at most {}{}", quoted(layer.name), layer.name.size(),
-                  flat::kMaxNameLength, kWithout);
+    warnings_.miss_tensors(1, Code::unsupported, "tensor {}: a name of {} bytes, at most {}{}", quoted(layer.name),
+                           layer.name.size(), flat::kMaxNameLength, kWithout);
     return {};
   }
   Tensor tensor;
@@ -247,17 +247,17 @@ Result<void> Tensors::add_file(const Item& item) {
   const Digest& digest = *item.layer.descriptor.digest;
   if (read_.contains(digest)) return add_copies(item);
   if (const auto failed = failures_.find(digest); failed != failures_.end()) {
-    warnings_.add("{}: {}{}", quoted(item.layer.path), failed->second, kWithout);
+    warnings_.miss_file(failed->second.code, "{}: {}{}", quoted(item.layer.path), failed->second.message, kWithout);
     return {};
   }
   const auto found = item.blob->found.get();
   const auto bytes = item.blob->bytes.get();
   if (TRY(reported(item, found)) || TRY(reported(item, bytes))) return {};
   const auto length = header_length(*found->unverified);
-  if (!length) failures_.emplace(digest, length.error().message);
+  if (!length) failures_.emplace(digest, length.error());
   if (TRY(reported(item, length)) || !has_room_for_header(item, *length)) return {};
   auto read = read_from_unverified(container_of(item, found->unverified, budget_), *bytes);
-  if (!read) failures_.emplace(digest, read.error().message);
+  if (!read) failures_.emplace(digest, read.error());
   if (TRY(reported(item, read)) || !has_room_for(item, read->tensors.size())) return {};
   // Ollama wrote so in the first weeks of 2026.
   const bool by_layer = read->tensors.size() == 1 && read->tensors[0].name == "data" && !item.layer.name.empty();
@@ -292,7 +292,8 @@ Result<void> Tensors::add_copies(const Item& item) {
 
 bool Tensors::has_room_for(const Item& item, size_t tensors) {
   if (tensors <= kMaxTensors - model_.tensors.size()) return true;
-  warnings_.add("{}: more than {} tensors{}", quoted(item.layer.path), kMaxTensors, kWithout);
+  warnings_.miss_tensors(tensors, Code::unsupported, "{}: more than {} tensors{}", quoted(item.layer.path), kMaxTensors,
+                         kWithout);
   return false;
 }
 
@@ -302,7 +303,8 @@ bool Tensors::has_room_for_header(const Item& item, uint64_t length) {
     headers_ += length;
     return true;
   }
-  warnings_.add("{}: headers of more than {} bytes in all{}", quoted(item.layer.path), kMaxHeaderBytes, kWithout);
+  warnings_.miss_file(Code::unsupported, "{}: headers of more than {} bytes in all{}", quoted(item.layer.path),
+                      kMaxHeaderBytes, kWithout);
   return false;
 }
 

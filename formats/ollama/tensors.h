@@ -54,8 +54,8 @@ class Tensors {
     bool named_by_layer;
   };
   std::map<Digest, Read> read_;
-  std::map<Digest, std::string> failures_;  // errors of tensor blobs, which are not retried
-  uint64_t headers_ = 0;                    // bytes of all safetensors headers so far
+  std::map<Digest, Error> failures_;  // errors of tensor blobs, which are not retried
+  uint64_t headers_ = 0;              // bytes of all safetensors headers so far
   Map quantization_;
   std::map<std::string, std::string_view, std::less<>> pooled_;  // strings that are in the model's string_pool
 };

@@ -68,13 +68,13 @@ Result<ExternalFiles::File*> ExternalFiles::file_at(const std::string& location)
   TRY_VOID(container_.budget->charge(Cost::kept, 3 * location.size()));
   auto opened = container_.folder == nullptr ? failure(Code::not_found, "the model has no directory")
                                              : open_below(container_, location);
-  if (!opened && opened.error().code == Code::resource) return tl::unexpected(opened.error());
+  if (!opened && is_fatal(container_, opened.error())) return tl::unexpected(opened.error());
   order_.push_back(location);
   File& file = files_[location];
   if (opened)
     file.bytes = std::move(*opened);
   else
-    file.reason = opened.error().message;
+    file.reason = opened.error();
   return &file;
 }
 
@@ -82,8 +82,8 @@ void ExternalFiles::finish(Model& model, Warnings& warnings) const {
   for (const std::string& path : order_) {
     const File& file = files_.at(path);
     if (file.bytes == nullptr) {
-      model.missing.edit().push_back(path);
-      warnings.add("external data {}: {}; {} tensors are refused", quoted(path), file.reason, file.lost);
+      warnings.miss_file(file.reason.code, "external data {}: {}; {} tensors are refused", quoted(path),
+                         file.reason.message, file.lost);
     } else if (path != container_.name) {
       model.parts.push_back({path, Later<SourcePtr>::of(file.bytes)});
     }

@@ -33,14 +33,14 @@ class ExternalFiles {
   /// Code::resource.
   Result<std::optional<Slice>> bytes(const ExternalPlace& place, std::optional<uint64_t> size);
 
-  /// Adds the files to the parts of the model, and those that cannot be opened to the missing files and the warnings.
+  /// Adds the files to the parts of the model, and those that cannot be opened to the warnings.
   void finish(Model& model, Warnings& warnings) const;
 
  private:
   struct File {
-    SourcePtr bytes;     // null if it cannot be opened
-    std::string reason;  // then
-    uint64_t lost = 0;   // tensors in it, then
+    SourcePtr bytes;    // null if it cannot be opened
+    Error reason;       // then
+    uint64_t lost = 0;  // tensors in it, then
   };
 
   Result<File*> file_at(const std::string& location);

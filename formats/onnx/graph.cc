@@ -158,7 +158,8 @@ Result<void> GraphReader::constant_numbers(const Message& attribute, const Attri
   const NumbersField field{attribute, number, is_float ? WireType::fixed32 : WireType::varint};
   const uint64_t count = TRY(protobuf::count_numbers(scanner_, field));
   if (!is_list && count != 1) {
-    warnings_.add("constant {}: {} values in {}; omitted", quoted(context.node.first_output), count, context.name);
+    warnings_.miss_tensors(1, Code::corrupt, "constant {}: {} values in {}; omitted", quoted(context.node.first_output),
+                           count, context.name);
     return {};
   }
   Tensor tensor{.name = context.node.first_output,
@@ -273,8 +274,8 @@ Result<void> GraphReader::add(Tensor tensor) {
 }
 
 void GraphReader::refuse(const Tensor& tensor, const std::string& problem) {
-  warnings_.add("tensor {}{}: {}: refused", quoted(tensor.name),
-                tensor.scope.empty() ? "" : fmt::format(" in {}", quoted(tensor.scope)), problem);
+  warnings_.refuse(Code::corrupt, "tensor {}{}: {}: refused", quoted(tensor.name),
+                   tensor.scope.empty() ? "" : fmt::format(" in {}", quoted(tensor.scope)), problem);
 }
 
 Result<std::string_view> GraphReader::pooled(const std::string& text) {
@@ -294,7 +295,7 @@ void GraphReader::finish() {
   out_.metadata.append("operators", std::move(operators));
   if (!sparse_.empty()) out_.metadata.append("sparse_tensors", std::move(sparse_));
   files_.finish(out_, warnings_);
-  out_.warnings = std::move(warnings_).take();
+  std::move(warnings_).move_to(out_);
 }
 
 }  // namespace weightfs::onnx

@@ -128,7 +128,7 @@ class Reader {
     TRY_VOID(name_tensors());
     model_.format = "paddle";
     model_.parts.insert(model_.parts.begin(), {container_.name, Later<SourcePtr>::of(container_.bytes)});
-    model_.warnings = std::move(warnings_).take();
+    std::move(warnings_).move_to(model_);
     return std::move(model_);
   }
 
@@ -157,7 +157,8 @@ class Reader {
       if (is_whole)
         tensor.source = TRY(slice(container_.bytes, at, *size));
       else
-        warnings_.add("{}: {} bytes needed, {} left: refused", tensor.name, *size, end - at);
+        warnings_.refuse(Code::corrupt, "{}: {} bytes needed, {} left: refused", tensor.name, *size, end - at);
+      if (!is_whole) warnings_.add_short_by(*size - (end - at));
       at = is_whole ? at + *size : end;
       model_.tensors.push_back(tensor);
     }

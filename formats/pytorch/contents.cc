@@ -90,7 +90,7 @@ Result<void> add_contents(Model& model, Contents contents, Map facts) {
   model.metadata = std::move(contents.metadata);
   flat::add_facts(model.metadata, model.format, std::move(facts));
   model.tensors = std::move(contents.tensors);
-  model.warnings = std::move(contents.warnings).take();
+  std::move(contents.warnings).move_to(model);
   return {};
 }
 

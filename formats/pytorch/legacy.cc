@@ -98,7 +98,7 @@ class LegacyCheckpoint {
 
   // Later storages cannot be found.
   Result<void> stop(const std::string& reason) {
-    contents_.warnings.add("{}; it and later storages are missing", reason);
+    contents_.warnings.refuse(Code::corrupt, "{}; it and later storages are missing", reason);
     return {};
   }
 

@@ -71,7 +71,7 @@ Result<void> TensorReader::add_read(Tensor tensor, const Result<void>& problem) 
   if (!problem && !is_about_the_bytes(problem.error())) return tl::unexpected(problem.error());
   if (!problem) {
     tensor.source = Slice();
-    out_.warnings.add("tensor {}: {}", quoted(tensor.name), problem.error().message);
+    out_.warnings.refuse(problem.error().code, "tensor {}: {}", quoted(tensor.name), problem.error().message);
   }
   out_.tensors.push_back(tensor);
   return {};
@@ -197,7 +197,7 @@ Result<void> TensorReader::add_sparse(const std::string& name, const std::vector
 
 Result<void> TensorReader::add_part(const std::string& name, Index value, int depth) {
   if (const auto call = tensor_call(pickle_, value)) return add(name, *call, depth);
-  out_.warnings.add("tensor {}: not a tensor; omitted", quoted(name));
+  out_.warnings.miss_tensors(1, Code::corrupt, "tensor {}: not a tensor; omitted", quoted(name));
   return {};
 }
 

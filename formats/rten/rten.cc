@@ -48,7 +48,7 @@ class ModelReader {
     metadata.append("operators", std::move(operators));
   }
 
-  std::vector<std::string> take_warnings() { return std::move(warnings_).take(); }
+  Warnings take_warnings() { return std::move(warnings_); }
 
  private:
   static std::string_view name_of(const Node& node) {
@@ -201,7 +201,7 @@ Result<void> add_graphs(weightfs::Model& out, const Container& container, const 
   ModelReader reading(container, image, sections, out);
   TRY_VOID(reading.graph(*graph, ""));
   reading.add_counts(out.metadata);
-  out.warnings = reading.take_warnings();
+  reading.take_warnings().move_to(out);
   out.metadata.append("inputs", ends(graph->inputs(), *graph, image, sections));
   out.metadata.append("outputs", ends(graph->outputs(), *graph, image, sections));
   return {};

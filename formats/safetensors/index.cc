@@ -211,7 +211,7 @@ class Merger {
     const std::string_view name = model_.string_pool.emplace_back(shard.name);
     std::map<std::string_view, std::string_view> pooled;
     for (const std::string& spelling : read.string_pool) pooled[spelling] = model_.string_pool.emplace_back(spelling);
-    for (const std::string& warning : read.warnings) warnings_.add("shard {}: {}", quoted(name), warning);
+    warnings_.append(read, fmt::format("shard {}: ", quoted(name)));
     for (TensorView tensor : read.tensors) {
       const auto own = pooled.find(tensor.stored_dtype);
       if (own != pooled.end()) tensor.stored_dtype = own->second;
@@ -232,7 +232,9 @@ class Merger {
   }
 
   void miss(const Shard& shard, const Error& error) {
-    warnings_.add("shard {}: {}; {} tensors are missing", quoted(shard.name), error.message, shard.weights);
+    warnings_.miss_file(error.code, "shard {}: {}; {} tensors are missing", quoted(shard.name), error.message,
+                        shard.weights);
+    warnings_.add_missing_tensors(shard.weights);
   }
 
   Model finish(const Container& container) {
@@ -242,7 +244,7 @@ class Merger {
     facts.append("shards", std::move(shards_));
     flat::add_facts(model_.metadata, "index", std::move(facts));
     model_.parts.insert(model_.parts.begin(), Part{container.name, Later<SourcePtr>::of(container.bytes)});
-    model_.warnings = std::move(warnings_).take();
+    std::move(warnings_).move_to(model_);
     return std::move(model_);
   }
 
@@ -264,7 +266,7 @@ class Merger {
     const Shard& home = weight.shard->file();
     if (weight.elsewhere == Weight::kNowhere) {
       if (home.was_read && !weight.found)
-        warnings_.add("tensor {} is not in {}", quoted(weight.tensor), quoted(home.name));
+        warnings_.miss_tensors(1, Code::corrupt, "tensor {} is not in {}", quoted(weight.tensor), quoted(home.name));
       return;
     }
     TensorView tensor = model_.tensors[weight.elsewhere];
@@ -320,8 +322,7 @@ uint64_t header_size(std::string_view head) {
   return flat::kPrefix + std::min(length, flat::kMaxHeaderSize);
 }
 
-// Opens the shards, and finds the names of the same file. Errors that may pass are returned: no tensors are left out,
-// and a server that does not respond is not asked for other shards.
+// Opens the shards, and finds the names of the same file. A fatal error ends this: a server is not asked for more.
 Result<void> open_shards(Index& index, const Container& container) {
   std::vector<std::string> names;
   for (const auto& [name, shard] : index.shards) names.push_back(name);
@@ -329,7 +330,7 @@ Result<void> open_shards(Index& index, const Container& container) {
   std::map<std::string, const Shard*> files;  // by identity
   for (auto& [name, shard] : index.shards) {
     shard.bytes = open_beside(container, name);
-    if (!shard.bytes && may_pass(shard.bytes.error())) return tl::unexpected(shard.bytes.error());
+    if (!shard.bytes && is_fatal(container, shard.bytes.error())) return tl::unexpected(shard.bytes.error());
     const std::string identity = shard.bytes ? (*shard.bytes)->identity() : "";
     if (identity.empty()) continue;
     const auto [file, is_new] = files.emplace(identity, &shard);
@@ -366,7 +367,7 @@ Result<Model> read_shards(const Container& container) {
     } else if (auto model = read_shard(shard, container)) {
       merger.add(shard, std::move(*model));
       any = true;
-    } else if (may_pass(model.error())) {
+    } else if (is_fatal(container, model.error())) {
       return tl::unexpected(model.error());
     } else {
       merger.miss(shard, model.error());

@@ -59,8 +59,8 @@ class TensorAdder {
                   .source = {}};
     const auto placed = place(tensor, entry, bytes.map([](const std::optional<Slice>& found) { return *found; }));
     if (!placed)
-      warnings_.add("tensor {}{}: {}", quoted(tensor.name), scope.empty() ? "" : fmt::format(" ({})", printable(scope)),
-                    placed.error().message);
+      warnings_.refuse(placed.error().code, "tensor {}{}: {}", quoted(tensor.name),
+                       scope.empty() ? "" : fmt::format(" ({})", printable(scope)), placed.error().message);
     model_.tensors.push_back(tensor);
     return {};
   }
@@ -69,9 +69,7 @@ class TensorAdder {
     return std::move(bytes).map([](Slice slice) { return std::optional(std::move(slice)); });
   }
 
-  static bool is_about_the_tensor(const Error& error) {
-    return is_about_the_bytes(error) || error.code == Code::not_found;
-  }
+  static bool is_about_the_tensor(const Error& error) { return is_permanent(error); }
 
   // Sets the shape and the bytes of a tensor.
   Result<void> place(Tensor& tensor, const Entry& entry, const Result<Slice>& found) {

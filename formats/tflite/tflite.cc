@@ -62,7 +62,7 @@ Result<void> add_associated_files(Model& model, const Container& container, Warn
   auto members = archive::zip_members(zip);
   if (!members) {
     if (!is_about_the_bytes(members.error())) return tl::unexpected(members.error());
-    warnings.add("associated files: {}", members.error().message);
+    warnings.miss_file(members.error().code, "associated files: {}", members.error().message);
     return {};
   }
   archive::add_members(model, std::move(*members), container);
@@ -94,7 +94,7 @@ Result<Model> read(const Container& container) {
   TRY_VOID(add_metadata(model, file, operators, *container.budget, warnings));
   TRY_VOID(add_quantization(model, file, container));
   model.documents.push_back(document("graph.json", container, graph_json));
-  for (std::string& line : std::move(warnings).take()) model.warnings.push_back(std::move(line));
+  std::move(warnings).move_to(model);
   return model;
 }
 

@@ -109,7 +109,7 @@ class ParametersReader {
     all_.files = std::move(files);
     if (all_.files.size() > kMaxParamsFiles) {
       all_.files.resize(kMaxParamsFiles);
-      warnings_.add("more than {} files of parameters; the first are read", kMaxParamsFiles);
+      warnings_.miss_file(Code::unsupported, "more than {} files of parameters; the first are read", kMaxParamsFiles);
     }
   }
 
@@ -125,7 +125,8 @@ class ParametersReader {
       auto params = read_params(bytes, budget_);
       if (!params && !is_about_the_bytes(params.error())) return tl::unexpected(params.error());
       if (!params) {
-        warn(file, "{}; its tensors are missing", params.error().message);
+        warnings_.miss_file(params.error().code, "{}: {}; its tensors are missing", quoted(file.part->path),
+                            params.error().message);
         continue;
       }
       add(file, std::move(*params));
@@ -335,7 +336,7 @@ Result<Model> library_of(archive::Archive archive, const Container& container) {
     modules = modules_of(*metadata);
     check_sizes(modules, parameters, archive.warnings);
   } else {
-    archive.warnings.add("{}", metadata.error().message);
+    archive.warnings.miss_file(metadata.error().code, "{}", metadata.error().message);
     metadata = Map{};
   }
   Map facts = library_facts(*metadata, modules, parameters);

@@ -219,7 +219,9 @@ class ParamsReader {
       return in_.skip(bytes);
     }
     if (!is_last) return failure(Code::corrupt, fmt::format("{} bytes of data, {} left", bytes, left));
-    params_.warnings.add("tensor {}: {} bytes of data, {} left in the file: refused", quoted(tensor.name), bytes, left);
+    params_.warnings.refuse(Code::corrupt, "tensor {}: {} bytes of data, {} left in the file: refused",
+                            quoted(tensor.name), bytes, left);
+    params_.warnings.add_short_by(bytes - left);
     return in_.skip(left);
   }
 
@@ -274,7 +276,7 @@ Result<Model> read_tvm_params(const Container& container) {
   model.format = "tvm-params";
   model.tensors = std::move(params->tensors);
   model.string_pool = std::move(params->string_pool);
-  model.warnings = std::move(params->warnings).take();
+  std::move(params->warnings).move_to(model);
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
   if (auto graph = tvm::graph_beside(container)) {
     Map facts;

@@ -31,10 +31,10 @@ constexpr uint64_t kMaxConfigSize = 1 << 20;
 
 struct Shard {
   std::string name;
-  SourcePtr bytes;     // null if it is unavailable
-  uint64_t size = 0;   // from the index; bytes beyond it belong to no tensor
-  uint64_t lost = 0;   // its tensors, if it is unavailable
-  std::string reason;  // the reason
+  SourcePtr bytes;    // null if it is unavailable
+  uint64_t size = 0;  // from the index; bytes beyond it belong to no tensor
+  uint64_t lost = 0;  // its tensors, if it is unavailable
+  Error reason;       // the reason
   std::optional<Md5> md5;
 };
 
@@ -143,15 +143,12 @@ class ModelAssembly {
     take_metadata(std::move(index));
     model_.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
     for (const Shard* const shard : order_) {
-      if (shard->bytes == nullptr) {
-        model_.missing.edit().push_back(shard->name);
-        continue;
-      }
+      if (shard->bytes == nullptr) continue;
       Part part{shard->name, Later<SourcePtr>::of(shard->bytes)};
       part.md5 = shard->md5;
       model_.parts.push_back(std::move(part));
     }
-    model_.warnings = std::move(warnings_).take();
+    std::move(warnings_).move_to(model_);
     return std::move(model_);
   }
 
@@ -165,8 +162,10 @@ class ModelAssembly {
     const List& tensors = *TRY(field<List>(record, "records", "a list"));
     Shard& shard = TRY(shard_named(name)).get();
     shard.size = bytes;
-    if (shard.bytes != nullptr && shard.bytes->size() != bytes)
+    if (shard.bytes != nullptr && shard.bytes->size() != bytes) {
       warnings_.add("shard {}: {} bytes, {} expected", quoted(name), shard.bytes->size(), bytes);
+      if (shard.bytes->size() < bytes) warnings_.add_short_by(bytes - shard.bytes->size());
+    }
     if (const Value* const sum = record.find("md5sum")) set_md5(shard, *sum);
     for (size_t i = 0; i < tensors.size(); ++i)
       if (const auto added = add_tensor(tensors[i], shard); !added)
@@ -191,10 +190,10 @@ class ModelAssembly {
     if (bytes) {
       shard.bytes = std::move(*bytes);
       container_.budget->add_file(*shard.bytes);
-    } else if (bytes.error().code == Code::resource) {
-      return tl::unexpected(bytes.error());  // a retry can succeed, so no tensors are left out
+    } else if (is_fatal(container_, bytes.error())) {
+      return tl::unexpected(bytes.error());
     } else {
-      shard.reason = bytes.error().message;
+      shard.reason = bytes.error();
     }
     return shard;
   }
@@ -262,17 +261,19 @@ class ModelAssembly {
     if (source)
       tensor.source = std::move(*source);
     else
-      warnings_.add("tensor {}: {}: refused", quoted(tensor.name), source.error().message);
+      warnings_.refuse(source.error().code, "tensor {}: {}: refused", quoted(tensor.name), source.error().message);
   }
 
   Result<void> say_what_is_lost() {
     const auto is_there = [](const Shard* shard) { return shard->bytes != nullptr; };
     if (!order_.empty() && std::none_of(order_.begin(), order_.end(), is_there))
-      return failure(Code::not_found, fmt::format("none of {} shards can be read, the first: {}: {}", order_.size(),
-                                                  quoted(order_.front()->name), order_.front()->reason));
+      return failure(order_.front()->reason.code,
+                     fmt::format("none of {} shards can be read, the first: {}: {}", order_.size(),
+                                 quoted(order_.front()->name), order_.front()->reason.message));
     for (const Shard* const shard : order_)
       if (shard->bytes == nullptr)
-        warnings_.add("shard {}: {}; {} tensors are refused", quoted(shard->name), shard->reason, shard->lost);
+        warnings_.miss_file(shard->reason.code, "shard {}: {}; {} tensors are refused", quoted(shard->name),
+                            shard->reason.message, shard->lost);
     return {};
   }
 

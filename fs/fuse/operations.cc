@@ -144,12 +144,15 @@ constexpr size_t kLargeRead = size_t{128} << 10;
 
 // The only place where an error becomes an errno. Corrupt data is EIO, because programs do not expect EBADMSG. Nor do
 // they expect EAGAIN from a regular file: Python's read() would return None. Network errors are EHOSTUNREACH, so that
-// readers can retry.
-int errno_of(Code code) {
+// readers can retry. A file that is listed exists, even if a server lacks its bytes: only a name is ENOENT.
+int errno_of(Operation operation, Code code) {
   switch (code) {
     case Code::not_found:
-      return ENOENT;
+      return operation == Operation::read ? EIO : ENOENT;
+    case Code::forbidden:
+      return operation == Operation::read ? EACCES : EIO;
     case Code::network:
+    case Code::unreachable:
       return EHOSTUNREACH;
     default:
       return EIO;
@@ -216,15 +219,15 @@ void respond(fuse_req_t request, Operation operation, const Answer& answer) {
   Result<void> done;
   try {
     done = answer();
-    if (!done) s.log(done.error());
+    if (!done) s.log(operation, done.error());
   } catch (const std::bad_alloc&) {
     done = failure(Code::resource, {});
   } catch (const std::exception&) {
     done = failure(Code::io, {});
   }
   if (done) return;
-  if (done.error().code != Code::not_found) counted.failed();
-  fuse_reply_err(request, errno_of(done.error().code));
+  if (done.error().code != Code::not_found || operation == Operation::read) counted.failed();
+  fuse_reply_err(request, errno_of(operation, done.error().code));
 }
 
 void init(void* server, fuse_conn_info* connection) {
@@ -338,7 +341,7 @@ Result<bool> reply_mapped(fuse_req_t request, Server::Handle& handle, uint64_t o
   // The file was cut, or its disk failed; the kernel has failed the request with EIO. A read finds the reason.
   try {
     const ReadBuffer buffer;
-    if (const auto got = handle.read(offset, buffer.first(size)); !got) s.log(got.error());
+    if (const auto got = handle.read(offset, buffer.first(size)); !got) s.log(Operation::read, got.error());
   } catch (const std::bad_alloc&) {
     // The next read logs it. The request has its reply, so respond() must not send another one.
   }
@@ -540,9 +543,10 @@ void Server::close(uint64_t handle) {
   open_.erase(open);
 }
 
-void Server::log(const Error& error) {
+void Server::log(Operation operation, const Error& error) {
   constexpr size_t kMaxLoggedErrors = 1000;
-  if (error.code == Code::not_found || is_ending_ || !params_.log) return;
+  const bool is_only_a_name = error.code == Code::not_found && operation != Operation::read;
+  if (is_only_a_name || is_ending_ || !params_.log) return;
   const std::scoped_lock lock(mutex_);
   if (logged_.size() < kMaxLoggedErrors && logged_.insert(error.message).second) params_.log(error.message);
 }

@@ -62,7 +62,7 @@ class Server {
   InterruptibleRequests& interruptible_requests() { return interruptible_requests_; }
 
   /// Logs a failed request, once per message; not_found is not logged.
-  void log(const Error& error);
+  void log(Operation operation, const Error& error);
 
  private:
   void store_small(Ino ino, const Source& source);

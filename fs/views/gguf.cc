@@ -23,7 +23,7 @@ constexpr size_t kMaxGgmlDimensions = 4;               // GGML_MAX_DIMS
 constexpr size_t kMaxGgufKey = 65'535;                 // bytes, by the specification
 
 // gguf_type (gguf.h) of the values that are made here.
-enum class GgufValue : uint32_t { boolean = 7, string = 8, uint64 = 10, int64 = 11, float64 = 12 };
+enum class GgufValue : uint32_t { uint32 = 4, boolean = 7, string = 8, uint64 = 10, int64 = 11, float64 = 12 };
 
 // Appends numbers in one byte order.
 class GgufWriter {
@@ -61,7 +61,13 @@ struct GgufMetadata {
   uint64_t alignment = kDefaultAlignment;
 };
 
-// Whether the value was written: a text, a number or a bool.
+// A text, a number or a bool.
+bool is_written(const Value& value) {
+  return !std::holds_alternative<Map>(value) && !std::holds_alternative<List>(value) &&
+         !std::holds_alternative<std::nullptr_t>(value);
+}
+
+// Whether the value was written.
 bool write_value(GgufWriter& out, const std::string& key, const Value& value) {
   if (const auto* const text = std::get_if<std::string>(&value)) {
     out.key(key, GgufValue::string);
@@ -86,6 +92,8 @@ bool write_value(GgufWriter& out, const std::string& key, const Value& value) {
 
 // The common fields that GGUF has keys for, and the container's own under the name of its format. The architecture of
 // ggml is not among the fields of other formats.
+std::string made_key(const Model& model, std::string_view field) { return fmt::format("{}.{}", model.format, field); }
+
 GgufMetadata made_metadata(const Model& model) {
   GgufWriter out(std::endian::little);
   GgufMetadata metadata;
@@ -95,25 +103,56 @@ GgufMetadata made_metadata(const Model& model) {
     if (write_value(out, key, value)) ++metadata.count;
   }
   for (const auto& [field, value] : model.metadata) {
-    const std::string key = fmt::format("{}.{}", model.format, field);
+    const std::string key = made_key(model, field);
     if (key.size() <= kMaxGgufKey && write_value(out, key, value)) ++metadata.count;
   }
   metadata.bytes.push_back(in_memory(out.take()));
   return metadata;
 }
 
-Result<GgufMetadata> gguf_metadata(const Model& model) {
+// The keys of a GGUF, as stored. Those about its quantisation are false of float32.
+GgufMetadata copied_metadata(const GgufKeys& keys, bool float32) {
+  GgufMetadata metadata{{}, 0, keys.order, keys.alignment};
+  for (const GgufKeys::Entries& entries : keys.entries) {
+    if (float32 && entries.are_about_quantisation) continue;
+    metadata.bytes.push_back(std::make_shared<Slice>(entries.bytes));
+    metadata.count += entries.count;
+  }
+  return metadata;
+}
+
+// general.file_type of llama.cpp: LLAMA_FTYPE_ALL_F32.
+void add_float32_file_type(GgufMetadata& metadata) {
+  GgufWriter out(metadata.order);
+  out.key("general.file_type", GgufValue::uint32);
+  out.number(uint32_t{0});
+  metadata.bytes.push_back(in_memory(out.take()));
+  ++metadata.count;
+}
+
+Result<GgufMetadata> metadata_as_stored(const Model& model, bool float32) {
   if (model.gguf_keys == nullptr) {
     if (model.format == "gguf") return failure(Code::unsupported, "the metadata of GGUF version 1 has another form");
     return made_metadata(model);
   }
   const GgufKeys& keys = *model.gguf_keys;
-  GgufMetadata metadata{{}, keys.count, keys.order, keys.alignment};
   if (keys.alignment > kMaxAlignment)
     return failure(Code::unsupported,
                    fmt::format("general.alignment is {}, {} at most", keys.alignment, kMaxAlignment));
-  for (const Slice& bytes : keys.bytes) metadata.bytes.push_back(std::make_shared<Slice>(bytes));
+  return copied_metadata(keys, float32);
+}
+
+Result<GgufMetadata> gguf_metadata(const Model& model, bool float32) {
+  GgufMetadata metadata = TRY(metadata_as_stored(model, float32));
+  if (float32) add_float32_file_type(metadata);
   return metadata;
+}
+
+LeftOutKeys keys_not_in_gguf(const Model& model) {
+  if (model.gguf_keys != nullptr) return {};
+  return left_out_keys(model, "GGUF gets texts, numbers and bools only", [&](std::string_view key, const Value& value) {
+    return is_written(value) && made_key(model, key).size() <= kMaxGgufKey;
+  });
 }
 
 std::optional<uint32_t> ggml_type_in_file(bool float32, const TensorView& tensor, std::endian order) {
@@ -168,7 +207,7 @@ std::string tensor_entry(const FileLayout& layout, size_t position, std::endian 
 }  // namespace
 
 Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
-  const GgufMetadata metadata = TRY(gguf_metadata(*model));
+  const GgufMetadata metadata = TRY(gguf_metadata(*model, selection.float32));
   const std::endian order = metadata.order;
   Warnings left_out;
   const auto why = [&](size_t, const TensorView& tensor) { return why_not_in_gguf(selection.float32, tensor, order); };
@@ -195,7 +234,7 @@ Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
     parts.push_back(in_memory(std::string(static_cast<size_t>(aligned(size, metadata.alignment) - size), '\0')));
     parts.push_back(sequence(layout));
   }
-  return ModelFile{"model.gguf", concat(std::move(parts)), std::move(left_out).take()};
+  return ModelFile{"model.gguf", concat(std::move(parts)), std::move(left_out), keys_not_in_gguf(*model)};
 }
 
 }  // namespace weightfs::views

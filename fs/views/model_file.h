@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "base/source.h"
+#include "formats/common/warnings.h"
 #include "formats/model.h"
+#include "fs/views/left_out_keys.h"
 
 namespace weightfs::views {
 
@@ -23,9 +25,10 @@ struct Selection {
 struct ModelFile {
   std::string path;  ///< below views/: "model.safetensors"
   SourcePtr source;  ///< its bytes; made without reading any tensor
-  /// A line for each tensor that the format cannot hold, with the reason; kMaxWarnings at most, then their number. Of
-  /// several files the first one has those of all.
-  std::vector<std::string> left_out;
+  /// A line for each tensor that the format cannot hold, with the reason. Of several files the first one has those of
+  /// all.
+  Warnings left_out;
+  LeftOutKeys left_out_keys = {};  ///< the same of the metadata
 };
 
 // These functions fail with unsupported if the format can hold none of the tensors, or not all together, and as

@@ -260,7 +260,8 @@ Result<ModelFile> npz_file(const ModelPtr& model, const Selection& selection, co
   const auto size_of = [&](size_t i) { return directory_entry_size(members->at(i)); };
   const SourcePtr directory = TRY(records(done->tensors.size(), append, size_of, done->budget));
   const SourcePtr end = in_memory(end_of_directory(done->tensors.size(), directory->size(), done->size()));
-  return ModelFile{"model.npz", concat({sequence(done, open_piece), directory, end}), std::move(left_out).take()};
+  return ModelFile{"model.npz", concat({sequence(done, open_piece), directory, end}), std::move(left_out),
+                   all_keys_left_out(*model, "npz holds no metadata")};
 }
 
 Result<ModelFile> npz_file(const ModelPtr& model, const Selection& selection) {

@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::string_view kMetadataKey = "__metadata__";
 
+bool is_text(std::string_view /*key*/, const Value& value) { return std::holds_alternative<std::string>(value); }
+
 // A member "key":"value" of a JSON object.
 void append_member(std::string& out, std::string_view key, std::string_view value) {
   append_json_string(out, key);
@@ -249,7 +251,7 @@ Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Se
   SourcePtr file = TRY(file_of(whole, metadata, limits));
   std::vector<ModelFile> files;
   files.push_back({selection.float32 ? "model.float32.safetensors" : "model.safetensors", std::move(file),
-                   std::move(left_out).take()});
+                   std::move(left_out), left_out_keys(*model, "safetensors holds strings only", is_text)});
   if (shard_size > 0 && whole->size() > shard_size) TRY_VOID(add_shards(files, *layout, shard_size, metadata, limits));
   return files;
 }

@@ -44,6 +44,16 @@ class Sequence final : public Source {
     return {};
   }
 
+  Result<CachedBytes> cached(ByteRange range) const override {
+    CachedBytes sum;
+    const uint64_t to = std::min(range.to, size());
+    for (size_t i = first_piece(range.from); i < layout_->ends.size() && layout_->begin(i) < to; ++i) {
+      const SourcePtr piece = TRY(opened(i));
+      sum += TRY(piece->cached(in_piece(*piece, layout_->begin(i), range)));
+    }
+    return sum;
+  }
+
   // Of one piece: an empty range at the end is that of the last one.
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     if (layout_->ends.empty()) return std::nullopt;

@@ -41,9 +41,9 @@ inline http::Request get(const std::string& url, http::Trust trust = http::Trust
 /// Status and body, or the error, as text.
 inline std::string describe(const Result<registry::Response>& page) {
   if (page) return fmt::format("{} {}", page->head.status, page->body);
-  constexpr const char* kCodes[] = {"not_found",   "corrupt",     "unsupported", "mismatch",
-                                    "unavailable", "unreachable", "io"};
-  return fmt::format("{}: {}", kCodes[static_cast<int>(page.error().code)], page.error().message);
+  constexpr const char* kNames[kCodes] = {"not_found",   "corrupt", "unsupported", "forbidden", "mismatch",
+                                          "unavailable", "network", "unreachable", "io"};
+  return fmt::format("{}: {}", kNames[static_cast<int>(page.error().code)], page.error().message);
 }
 
 inline std::string send(const http::Request& request, http::Options options = quick()) {

@@ -14,11 +14,21 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-Container container(std::string bytes) { return {"m", in_memory(std::move(bytes)), nullptr}; }
+Container container(std::string bytes, std::string name = "m") {
+  return {std::move(name), in_memory(std::move(bytes)), nullptr};
+}
 
 // What `bytes` are read as, or why they are not.
 std::string outcome(std::string bytes, const Format* forced = nullptr) {
   const auto model = read_model(container(std::move(bytes)), forced);
+  return model ? model->format : model.error().message;
+}
+
+// The same with the formats that were tried.
+std::string verbose_outcome(std::string bytes) {
+  Container file = container(std::move(bytes));
+  file.lists_tried = true;
+  const auto model = read_model(file);
   return model ? model->format : model.error().message;
 }
 
@@ -41,27 +51,46 @@ std::string tried() {
   return names;
 }
 
-TEST(Detection, ReportsTriedFormats) {
-  const auto model = read_model(container("neither fish nor flesh, and long enough for every format"));
-  ASSERT_FALSE(model);
-  EXPECT_EQ(model.error().code, Code::unsupported);
-  EXPECT_EQ(model.error().message, "m: not a supported model (56 B); tried " + tried());
-  EXPECT_THAT(outcome(""), StartsWith("m: not a supported model (0 B); "));
+const std::string kNeither = std::string("\1\2neither fish nor flesh, and long enough for every format");
+
+TEST(Detection, ReportsTriedFormatsIfAsked) {
+  EXPECT_EQ(verbose_outcome(kNeither), "m: not a model that weightfs knows (58 B); tried " + tried());
+  EXPECT_EQ(verbose_outcome("plain text"), "m: text: \"plain text\" (10 B); tried " + tried());
 }
 
-// A format without a magic number may be intended: then the message has its error.
-TEST(Detection, ReportsWhyPossibleFormatFails) {
-  EXPECT_EQ(outcome(bintensors_file("\2")), "m: not a supported model (9 B); tried " + tried());
-  EXPECT_THAT(outcome(bintensors_file(std::string("\0\5\0\0\0\0\0\0", 8))),
+// semantics 1.5
+TEST(Detection, UnknownFileIsNotAModel) {
+  const auto model = read_model(container(kNeither));
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, Code::unsupported);
+  EXPECT_EQ(model.error().message, "m: not a model that weightfs knows (58 B)");
+}
+
+// A format without a magic number may be intended: then the list has its error.
+TEST(Detection, ListsWhyPossibleFormatFails) {
+  EXPECT_EQ(verbose_outcome(bintensors_file("\2")), "m: not a model that weightfs knows (9 B); tried " + tried());
+  EXPECT_THAT(verbose_outcome(bintensors_file(std::string("\0\5\0\0\0\0\0\0", 8))),
               HasSubstr("bintensors (bintensors: in the release layout: "));
-  EXPECT_THAT(outcome(R"({"weight_map": 7})"), HasSubstr("safetensors-index (safetensors index: "));
+  EXPECT_THAT(verbose_outcome(R"({"weight_map": 7})"), HasSubstr("safetensors-index (safetensors index: "));
+}
+
+// The name says what a file should be.
+TEST(Detection, ReportsErrorOfFormatOfItsName) {
+  const std::string bytes = bintensors_file(std::string("\0\5\0\0\0\0\0\0", 8));
+  const auto named = read_model(container(bytes, "m.bintensors"));
+  ASSERT_FALSE(named);
+  EXPECT_THAT(named.error().message, StartsWith("m.bintensors: bintensors: in the release layout: "));
+  const auto index = read_model(container(R"({"weight_map": 7})", "m.safetensors.index.json"));
+  EXPECT_THAT(index.error().message, StartsWith("m.safetensors.index.json: safetensors index: "));
+  EXPECT_EQ(outcome(R"({"weight_map": 7})"), "m: a JSON document, not a model");
+  EXPECT_EQ(outcome(bytes), fmt::format("m: not a model that weightfs knows ({} B)", bytes.size()));
 }
 
 TEST(Detection, ReportsErrorOfCertainFormat) {
   for (const std::string& bytes : {small_gguf(), rten::small_rten(), small_safetensors()}) {
     const std::string error = outcome(bytes.substr(0, bytes.size() / 2));
     EXPECT_THAT(error, StartsWith("m: "));
-    EXPECT_THAT(error, Not(HasSubstr("not a supported model")));
+    EXPECT_THAT(error, Not(HasSubstr("not a model")));
   }
 }
 
@@ -105,13 +134,16 @@ TEST(Detection, NamesTheContainerOnce) {
 TEST(Detection, IsModelPredictsReadModel) {
   for (const SmallModel& small : small_models()) {
     for (const size_t size : {small.bytes.size(), small.bytes.size() / 2, size_t{20}, size_t{3}}) {
-      const Container cut{small.file_name, in_memory(small.bytes.substr(0, size)),
-                          std::make_shared<MemoryFolder>(small.beside)};
+      Container cut{small.file_name, in_memory(small.bytes.substr(0, size)),
+                    std::make_shared<MemoryFolder>(small.beside)};
+      cut.lists_tried = true;
       const auto model = read_model(cut);
+      const auto says = [&](const char* text) { return model.error().message.find(text) != std::string::npos; };
       // A corrupt model is still a model; another file is not.
-      const bool is_broken = !model && (model.error().message.find("not a supported model") == std::string::npos ||
-                                        small.file_name.ends_with(".tar.gz"));
-      EXPECT_EQ(is_model(cut).value_or(false), model || is_broken) << small.title << ", " << size << " bytes";
+      const bool is_other = !model && (says("; tried ") || says("only zero bytes"));
+      const bool is_broken = !model && (!is_other || small.file_name.ends_with(".tar.gz"));
+      EXPECT_EQ(is_model(cut).value_or(false), model || is_broken)
+          << small.title << ", " << size << " bytes: " << (model ? "" : model.error().message);
     }
   }
 }

@@ -87,13 +87,14 @@ TEST_F(ForestTest, TensorFilesHaveStoredBytes) {
 
 TEST_F(ForestTest, InvalidTensorIsRefusedAlone) {
   EXPECT_EQ(cat("tensors/bad"), "error: tensor \"bad\" was refused: see warnings.txt");
-  EXPECT_EQ(cat("warnings.txt"), "tensor \"bad\": lies\n");
+  EXPECT_EQ(cat("warnings.txt"), "1 of 3 tensors cannot be read: see warnings.txt\ntensor \"bad\": lies\n");
 }
 
 TEST_F(ForestTest, MetadataDescribesModel) {
   EXPECT_EQ(
       cat("metadata.json"),
       "{\n  \"format\": \"test\",\n  \"version\": \"1\",\n  \"source\": \"/models/tiny.test\",\n  \"name\": \"Tiny\",\n"
+      "  \"incomplete\": \"1 of 3 tensors cannot be read: see warnings.txt\",\n"
       "  \"tensors\": {\n    \"count\": 3,\n    \"refused\": 1,\n    \"nbytes\": 34,\n    \"dtypes\": {\n"
       "      \"float32\": 1,\n      \"q4_0\": 1,\n      \"uint8\": 1\n    }\n  },\n"
       "  \"metadata\": {\n    \"answer\": 42\n  }\n}\n");

@@ -171,7 +171,7 @@ void run_ollama_manifest(std::string_view input) {
   else
     for (const ollama::Descriptor& layer : manifest->layers)
       if (const auto type = ollama::parse_media_type(layer.media_type); !type) check_message(type.error());
-  for (const std::string& warning : std::move(warnings).take())
+  for (const std::string& warning : warnings.lines())
     if (!is_one_line(warning)) complain("a warning that is not one line: " + quoted(warning));
   const std::string_view line = input.substr(0, std::min(input.find('\n'), input.size()));
   if (const auto name = ollama::parse_name(line); !name)

@@ -1,8 +1,10 @@
 """diff, stats and info --duplicates: models compared without a mount."""
 import hashlib
+import io
 import json
 import math
 import struct
+import tarfile
 import unittest
 
 from mounting import WEIGHTFS, Hole, Interactive, Tensor, TestCase, on_terminal, os, run, sample_tensors, signal, subprocess
@@ -28,6 +30,32 @@ def npy(descr, count):
 class Comparison(TestCase):
     def model(self, name, *tensors, metadata=None, format="safetensors"):
         return self.sample(name, list(tensors), format, metadata)
+
+    def model_bytes(self, *tensors, metadata=None, format="safetensors"):
+        with open(self.model("bytes", *tensors, metadata=metadata, format=format), "rb") as file:
+            data = file.read()
+        os.remove(self.path("bytes"))
+        return data
+
+    def archive(self, name, members, method=archives.STORED):
+        """A zip with these files, by path."""
+        with archives.Zip(self.path(name)) as file:
+            for path, data in members.items():
+                file.write(path, data, method)
+        return self.path(name)
+
+    def directory(self, name, files):
+        for path, data in files.items():
+            os.makedirs(os.path.dirname(self.path(name, path)), exist_ok=True)
+            self.write(f"{name}/{path}", data)
+        return self.path(name)
+
+    def shards(self, name, *tensors, **others):
+        """A directory with a shard for each tensor, and with other files."""
+        files = {f"model-{i}.safetensors": self.model_bytes(tensor) for i, tensor in enumerate(tensors)}
+        weight_map = {tensor.name: f"model-{i}.safetensors" for i, tensor in enumerate(tensors)}
+        files["model.safetensors.index.json"] = json.dumps({"metadata": {}, "weight_map": weight_map}).encode()
+        return self.directory(name, {**files, **{key.replace("_", "."): data for key, data in others.items()}})
 
     def diff(self, *argv, status=1, stderr=""):
         """The lines that diff prints, each split at tabs."""
@@ -110,13 +138,13 @@ class Differences(Comparison):
                  "stat": {"count": 2, "differing": 1, "nan": 0, "max": 2.0, "mean": 1.0}},
                 {"name": "z", "change": "bytes", "a": type_of(1), "b": type_of(1),
                  "stat": {"count": 1, "differing": 1, "nan": 0, "max": 1.0, "mean": 1.0, "cosine": None}}],
-            "unreadable": [], "equal_tensors": 0})
+            "files": [], "unreadable": [], "equal_tensors": 0, "equal_files": 0})
         self.assertTrue(json.loads(run("diff", "--json", a, a).stdout)["equal"])
 
     def test_refused_tensor_is_reported_once(self):
         a, b = self.sample("a.gguf", format="gguf"), self.sample("b.gguf", format="gguf")
         os.truncate(b, os.path.getsize(b) - 32)  # the last tensor is not complete
-        message = f'weightfs: {b}: tensor "bytes": refused: see warnings.txt\n'
+        message = f'weightfs: {b}: 1 of 5 tensors cannot be read: the file is 5 B shorter than its header says (interrupted download?)\n'
         self.assertEqual([line for line in self.diff(a, b, status=2, stderr=message) if line[0] != "metadata"], [])
         self.assertEqual([line for line in self.diff("--stat", b, a, status=2, stderr=message) if line[0] != "metadata"], [])
         found = json.loads(run("diff", "--json", a, b).stdout)
@@ -184,11 +212,101 @@ class Differences(Comparison):
         self.assertEqual((found["equal_tensors"], found["changed"], found["missing"], found["added"]), (4, [], [], []))
 
 
+class Contents(Comparison):
+    # semantics 26.10
+    def members(self, number):
+        return {"unet/a.safetensors": self.model_bytes(float32("w", 1, number), float32("same", 1)), "same.safetensors": self.model_bytes(float32("w", 1)),
+                "config.json": json.dumps({"n": number}).encode(), "same.json": b"{}"}
+
+    EXPECTED = [["bytes", "unet/a.safetensors/w", "float32 [2]", "float32 [2]"], ["file", "config.json", "file, 8 bytes", "file, 8 bytes"]]
+
+    def test_nested_models_and_members_of_zips_are_compared(self):
+        a, b = self.archive("a.zip", self.members(1)), self.archive("b.zip", self.members(2))
+        self.assertEqual(self.diff(a, b), self.EXPECTED)
+        self.assertEqual(self.diff(a, self.archive("c.zip", self.members(1), archives.DEFLATE), status=0), [])
+        found = json.loads(run("diff", "--json", a, b).stdout)
+        self.assertEqual(([entry["name"] for entry in found["changed"]], found["files"], found["equal_tensors"], found["equal_files"], found["equal"]),
+                         (["unet/a.safetensors/w"], [{"name": "config.json", "a": {"type": "file", "size": 8}, "b": {"type": "file", "size": 8}}], 2, 1, False))
+
+    def test_models_and_files_of_directories_are_compared(self):
+        a, b = self.directory("a", self.members(1)), self.directory("b", self.members(2))
+        self.assertEqual(self.diff(a, b), self.EXPECTED)
+        self.assertEqual(self.diff(a, a, status=0), [])
+        self.assertEqual(self.diff(a, self.archive("a.zip", self.members(1)), status=0), [])
+        self.assertEqual(self.diff(a, self.archive("b.zip", self.members(2))), self.EXPECTED)
+
+    def test_files_beside_shards_are_compared(self):
+        tensors = [float32("x", 1), float32("y", 2, 3)]
+        a = self.shards("a", *tensors, config_json=b"1", only_a=b"12")
+        b = self.shards("b", *tensors, config_json=b"2", only_b=b"")
+        self.assertEqual(self.diff(a, b), [["file", "config.json", "file, 1 bytes", "file, 1 bytes"], ["missing", "only.a", "file, 2 bytes", ""],
+                                           ["added", "only.b", "", "file, 0 bytes"]])
+
+    def test_shards_of_other_sizes_are_no_different_files(self):
+        tensors = [float32("x", 1), float32("y", 2, 3)]
+        a, b = self.shards("a", *tensors, config_json=b"1"), self.shards("b", *reversed(tensors), config_json=b"1")
+        self.assertEqual(self.diff(a, b, status=0), [])
+        whole = self.model("whole.gguf", *tensors, format="gguf")
+        self.assertEqual({line[0] for line in self.diff(a, whole)}, {"metadata"})
+        found = json.loads(run("diff", "--json", a, whole).stdout)
+        self.assertEqual((found["equal_tensors"], found["files"]), (2, []))
+
+    def test_model_that_only_one_has_is_a_line(self):
+        model = self.model_bytes(float32("w", 1))
+        a, b = self.archive("a.zip", {"a.safetensors": model}), self.archive("b.zip", {"b.safetensors": model})
+        size = len(model)
+        self.assertEqual(self.diff(a, b), [["missing", "a.safetensors", f"model, {size} bytes", ""], ["added", "b.safetensors", "", f"model, {size} bytes"]])
+
+    def test_weights_of_one_format_are_compared_by_tensors_only(self):
+        a = self.archive("a.npz", {"w.npy": npy("<f4", 10)})
+        b = self.archive("b.npz", {"w.npy": npy("<f4", 11)}, archives.DEFLATE)
+        self.assertEqual(self.diff(a, b), [["type", "w", "float32 [10]", "float32 [11]"]])
+
+    def test_incomplete_nested_model_is_status_2(self):
+        whole = self.model_bytes(*sample_tensors(), format="gguf")
+        a, b = self.archive("a.zip", {"m.gguf": whole}), self.archive("b.zip", {"m.gguf": whole[:-32]})
+        message = f'weightfs: {b}/m.gguf: 1 of 5 tensors cannot be read: the file is 5 B shorter than its header says (interrupted download?)\n'
+        self.assertEqual([line for line in self.diff(a, b, status=2, stderr=message) if "metadata" not in line[1]], [])
+        self.assertFalse(json.loads(run("diff", "--json", a, b).stdout)["equal"])
+
+    def test_member_that_cannot_be_read_is_status_2(self):
+        for name, crc in (("a.zip", None), ("b.zip", 1)):
+            with archives.Zip(self.path(name)) as file:
+                file.write("data.bin", bytes(100_000), archives.DEFLATE, crc=crc)
+        done = run("diff", self.path("a.zip"), self.path("b.zip"))
+        self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done)
+        self.assertIn(f'{self.path("b.zip")}: "data.bin": ', done.stderr)
+
+    def test_unreadable_model_with_equal_bytes_is_equal(self):
+        damaged = b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 1)
+        a, b = self.archive("a.zip", {"m.gguf": damaged}), self.archive("b.zip", {"m.gguf": damaged})
+        self.assertEqual(self.diff(a, b, status=0), [])
+        self.assertEqual(self.diff(a, self.archive("c.zip", {"m.gguf": damaged + b"x"})), [["file", "m.gguf", "model, 24 bytes", "model, 25 bytes"]])
+
+    def test_links_are_compared_by_their_targets(self):
+        sources = []
+        for name, target in (("a.tar", "x"), ("b.tar", "y")):
+            with tarfile.open(self.path(name), "w") as tar:
+                for member, content in (("x", b"1"), ("y", b"1")):
+                    entry = tarfile.TarInfo(member)
+                    entry.size = len(content)
+                    tar.addfile(entry, io.BytesIO(content))
+                link = tarfile.TarInfo("link")
+                link.type, link.linkname = tarfile.SYMTYPE, target
+                tar.addfile(link)
+            sources.append(self.path(name))
+        self.assertEqual(self.diff(*sources), [["file", "link", "link to x", "link to y"]])
+
+    def test_terminal_counts_files(self):
+        shown = on_terminal("diff", self.archive("a.zip", self.members(1)), self.archive("b.zip", self.members(2)), status=1)
+        self.assertIn("files: 1 equal, 1 different\n", shown)
+
+
 class Figures(Comparison):
     # semantics 26.8
-    def stats(self, *argv, status=0):
+    def stats(self, *argv, status=0, stderr=""):
         done = run("stats", "--json", *argv)
-        self.assertEqual((done.returncode, done.stderr), (status, ""))
+        self.assertEqual((done.returncode, done.stderr), (status, stderr))
         return {entry["name"]: entry for entry in json.loads(done.stdout)}
 
     def test_figures_are_those_of_the_numbers(self):
@@ -231,7 +349,27 @@ class Figures(Comparison):
     def test_refused_tensor_is_status_5(self):
         source = self.sample("a.gguf", format="gguf")
         os.truncate(source, os.path.getsize(source) - 32)
-        self.assertEqual(self.stats(source, status=5)["bytes"]["error"], "refused: see warnings.txt")
+        message = f'weightfs: {source}: 1 of 5 tensors cannot be read: the file is 5 B shorter than its header says (interrupted download?)\n'
+        self.assertEqual(self.stats(source, status=5, stderr=message)["bytes"]["error"], "refused: see warnings.txt")
+
+    def test_nested_models_have_the_path_of_their_container(self):
+        source = self.archive("m.zip", {"unet/a.safetensors": self.model_bytes(float32("w", 1, 2)), "b.gguf": self.model_bytes(float32("w", 3), format="gguf")})
+        found = self.stats(source)
+        self.assertEqual({name: entry["max"] for name, entry in found.items()}, {"b.gguf/w": 3.0, "unet/a.safetensors/w": 2.0})
+        self.assertEqual(set(self.stats(source, "unet/*")), {"unet/a.safetensors/w"})
+        os.mkdir(self.path("models"))
+        os.rename(source, self.path("models", "m.zip"))
+        self.model("models/c.safetensors", float32("x", 5))
+        self.assertEqual(set(self.stats(self.path("models"))), {"c.safetensors/x", "m.zip/b.gguf/w", "m.zip/unet/a.safetensors/w"})
+
+    def test_nested_model_that_is_incomplete_is_status_5(self):
+        source = self.archive("m.zip", {"a.gguf": self.model_bytes(*sample_tensors(), format="gguf")[:-32]})
+        message = f'weightfs: {source}/a.gguf: 1 of 5 tensors cannot be read: the file is 5 B shorter than its header says (interrupted download?)\n'
+        self.assertEqual(len(self.stats(source, status=5, stderr=message)), 5)
+
+    def test_source_without_tensors_is_an_error(self):
+        source = self.archive("m.zip", {"README": b"text"})
+        self.assertEqual(self.stats(source, status=3, stderr=f"weightfs: {source}: has no tensors\n"), {})
 
     def test_terminal_has_a_histogram(self):
         source = self.model("m.safetensors", float32("w", *range(32), *[31] * 40))
@@ -264,6 +402,18 @@ class DuplicateTensors(Comparison):
         self.model("models/b.gguf", float32("y", 1), format="gguf")
         rows = [line.split("\t")[3:5] for line in run("info", "--duplicates", self.path("models")).stdout.splitlines()]
         self.assertEqual(rows, [[self.path("models", "a.safetensors"), "x"], [self.path("models", "b.gguf"), "y"]])
+
+    def test_nested_models_are_searched(self):
+        source = self.archive("m.zip", {"a.safetensors": self.model_bytes(float32("x", 1)), "b.safetensors": self.model_bytes(float32("y", 1))})
+        rows = [line.split("\t")[3:5] for line in run("info", "--duplicates", source).stdout.splitlines()]
+        self.assertEqual(rows, [[source + "/a.safetensors", "x"], [source + "/b.safetensors", "y"]])
+
+    def test_refused_tensor_is_status_5(self):
+        source = self.sample("a.gguf", format="gguf")
+        os.truncate(source, os.path.getsize(source) - 32)
+        done = run("info", "--duplicates", source)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (5, "", f'weightfs: {source}: 1 of 5 tensors cannot be read: the file is 5 B shorter than its header says (interrupted download?)\n'))
 
     def test_terminal_shows_the_total(self):
         a = self.model("a.safetensors", *(float32(name, 1, 2) for name in "xyz"))

@@ -14,6 +14,8 @@ from mounting import (LIMIT_S, WEIGHTFS, Hole, Interactive, Tensor, TestCase, co
                       sample_tensors, until)
 from servers import Nginx, needs
 
+import archives
+
 import safetensors_check
 
 try:
@@ -142,12 +144,44 @@ class Files(ExportTestCase):
     def test_tensors_that_the_form_cannot_hold_are_named(self):
         quantised = Tensor("q\x1b", "q4_0", (32,), bytes(18))
         source = self.sample("m.gguf", sample_tensors() + [quantised], "gguf")
-        self.export(source, self.out("m.safetensors"),
+        self.export("--skip-unsupported", source, self.out("m.safetensors"),
                     stderr='weightfs: left out: tensor "q\\x1b": safetensors has no dtype for q4_0\n')
         self.check_safetensors(self.out("m.safetensors"), sample_tensors())
-        os.truncate(source, os.path.getsize(source) - 32)
-        done = run("export", "--to", "dir", source, self.out("dir"))
-        self.assertEqual((done.returncode, done.stderr.splitlines()[-1:]), (0, ['weightfs: left out: tensor "q\\x1b" was refused: see warnings.txt']))
+
+    def test_metadata_that_the_form_cannot_hold_is_one_line(self):
+        keys = {"general.name": "Tiny", "n": 1, "flag": True, "list": [1, 2], "long": ["x"] * 2000, "evil\x1b": 2}
+        source = self.sample("m.gguf", format="gguf", metadata=keys)
+        lines = {"safetensors": "weightfs: safetensors holds strings only: 5 of 6 keys are left out: n, flag, list, long, evil\\x1b\n",
+                 "npz": "weightfs: npz holds no metadata: 6 of 6 keys are left out: general.name, n, flag, list, long, evil\\x1b\n",
+                 "npy": "weightfs: npy holds no metadata: 6 of 6 keys are left out: general.name, n, flag, list, long, evil\\x1b\n",
+                 "gguf": "", "dir": "", "tar": ""}
+        for form, line in lines.items():
+            self.export("--to", form, source, self.out(form), stderr=line)
+        self.assertEqual(len(json.loads(self.read("out", "dir", "metadata", "long.json"))), 2000)
+        with tarfile.open(self.out("tar")) as tar:
+            self.assertIn("metadata/long.json", tar.getnames())
+        many = self.sample("n.gguf", format="gguf", metadata={f"k{i}": i for i in range(12)})
+        self.export(many, self.out("n.safetensors"),
+                    stderr="weightfs: safetensors holds strings only: 12 of 12 keys are left out: k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, …\n")
+        self.export(self.sample(metadata={"k": "v"}), self.out("again.safetensors"))
+
+    def test_archive_without_tensors_of_its_own_is_refused(self):
+        with archives.Zip(self.path("m.zip")) as file:
+            file.write("m.safetensors", self.read(self.sample()))
+        for form in ("safetensors", "gguf", "npz", "npy", "dir", "tar"):
+            self.export("--to", form, self.path("m.zip"), self.out(form), status=4,
+                        stderr=f'weightfs: {self.path("m.zip")}: has no tensors of its own; mount it, and export a model in nested/\n')
+        self.assertEqual(self.listing(), [])
+
+    def test_float32_gguf_has_no_keys_about_quantisation(self):
+        source = self.sample("m.gguf", [Tensor("q", "q8_0", (32,), bytes(34))], "gguf",
+                             {"general.file_type": 7, "general.name": "Tiny", "general.quantization_version": 2, "quantize.imatrix.file": "i.dat"})
+        self.export("--dtype", "float32", source, self.out("f.gguf"))
+        found = json.loads(run("cat", self.out("f.gguf"), "metadata.json").stdout)
+        self.assertEqual({key: value for key, value in found["metadata"].items() if key != "gguf"}, {"general.name": "Tiny", "general.file_type": 0})
+        self.assertEqual([(t["name"], t["stored_dtype"]) for t in json.loads(run("cat", self.out("f.gguf"), "tensors.json").stdout)["tensors"]], [("q", "F32")])
+        self.export(source, self.out("q.gguf"))
+        self.assertEqual(self.read("out", "q.gguf"), self.read("m.gguf"))
 
 
 class Outputs(ExportTestCase):

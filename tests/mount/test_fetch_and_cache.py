@@ -13,7 +13,9 @@ import unittest
 from fetching import ALLOWED, FAR, MEGABYTE, LinkTestCase, blobs_in
 from mounting import WEIGHTFS, is_mounted, on_terminal, run
 from servers import Nginx, needs
+from tensors import Tensor
 from test_archives import noise
+import archives
 import partial_downloads
 import stores
 
@@ -104,11 +106,11 @@ class Fetch(LinkTestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         first, last = done.stdout.splitlines()
         self.assertRegex(first, f"^{stores.sha256(FAR)[:12]}  1.0 MiB  model/far  from {re.escape(self.web.url('far'))}$")
-        self.assertEqual(last, "1 blob cached (1.0 MiB), 1.0 MiB fetched")
+        self.assertEqual(last, "1 file, 1.0 MiB: 0 B cached before, 1.0 MiB downloaded, 1.0 MiB verified")
         self.assert_cache_holds(FAR)
         again = run("fetch", ALLOWED, carton)
         self.assertEqual((again.returncode, again.stderr), (0, ""))
-        self.assertTrue(again.stdout.splitlines()[-1].startswith("1 blob cached (1.0 MiB), 0 B fetched"), again.stdout)
+        self.assertEqual(again.stdout.splitlines()[-1], "1 file, 1.0 MiB: 1.0 MiB cached before, 0 B downloaded, 1.0 MiB verified")
         self.assertEqual(self.web.count("GET"), 1)
 
     def test_container_without_links_has_nothing_to_fetch(self):
@@ -221,15 +223,16 @@ class CacheCommand(LinkTestCase):
         du = json.loads(self.verb("du", "--json").stdout)
         self.assertEqual((du["blobs"], du["blob_bytes"]), (3, sum(os.stat(path).st_blocks * 512 for path in blobs_in(self.cache()))))
         rows = [line.split("\t") for line in self.verb("ls").stdout.splitlines()]
-        self.assertEqual({(digest, size, pinned, state) for digest, size, _, pinned, state in rows},
-                         {(stores.sha256(data), "100000", "no", "complete") for data in self.BLOBS})
-        self.assertEqual({used for _, _, used, _, _ in rows}, {entry["used"] for entry in entries})
+        self.assertEqual({(digest, size, pinned, state, names) for digest, size, _, pinned, state, names in rows},
+                         {(stores.sha256(data), "100000", "no", "complete", f"{self.source}, {self.web.url(str(i))}")
+                          for i, data in enumerate(self.BLOBS)})
+        self.assertEqual({used for _, _, used, _, _, _ in rows}, {entry["used"] for entry in entries})
         self.assertIn(["blobs", "3", str(du["blob_bytes"])], [line.split("\t") for line in self.verb("du").stdout.splitlines()])
 
     def test_ls_and_du_print_tables_on_a_terminal(self):
         self.fill()
         head, *lines = on_terminal("cache", "ls").splitlines()
-        self.assertEqual(head.split(), ["digest", "size", "last", "used", "pinned", "state"])
+        self.assertEqual(head.split(), ["digest", "size", "last", "used", "pinned", "state", "used", "by"])
         self.assertEqual({line.split()[0] for line in lines}, {stores.sha256(data)[:12] for data in self.BLOBS})
         self.assertEqual({tuple(line.split()[1:3]) for line in lines}, {("97.7", "KiB")})
         whole = on_terminal("cache", "ls", "-l").splitlines()[1:]
@@ -279,7 +282,8 @@ class CacheCommand(LinkTestCase):
             self.assert_cache_holds(*self.BLOBS[1:])
             self.assertEqual(reader.read(), self.BLOBS[0][10:])
         self.assertIn(stores.sha256(b"none"), self.verb("rm", stores.sha256(b"none"), status=3).stderr)
-        self.verb("rm", "xyz", status=2)
+        self.assertEqual(self.verb("rm", "xyz", status=3).stderr,
+                         "weightfs: xyz: no digest, model or URL of this name is in the cache\n")
         self.verb("rm", status=2)
         self.verb("rm", "--all")
         self.assert_cache_holds()
@@ -299,6 +303,49 @@ class CacheCommand(LinkTestCase):
         self.assertEqual(self.verb("unpin", hex).stdout, f"{hex}: no longer pinned\n")
         self.verb("rm", hex)
         self.assert_cache_holds()
+
+    # semantics 16.2
+    def test_blobs_are_listed_pinned_and_removed_by_model(self):
+        self.fill()
+        other = noise(100_000, 7)
+        self.assertEqual(run("fetch", ALLOWED, self.carton_of(self.web.publish("other", other), data=other, name="other.carton")).returncode, 0)
+        listed = json.loads(self.verb("ls", "--json", self.source).stdout)
+        self.assertEqual(sorted(entry["digest"] for entry in listed), sorted(map(stores.digest, self.BLOBS)))
+        self.assertEqual([entry["names"] for entry in listed if entry["digest"] == stores.digest(self.BLOBS[1])],
+                         [[self.source, self.web.url("1")]])
+        self.assertEqual(len(self.verb("pin", self.source).stdout.splitlines()), 3)
+        self.verb("rm", "--all")
+        self.assert_cache_holds(*self.BLOBS)
+        self.assertEqual(len(self.verb("unpin", os.path.relpath(self.source)).stdout.splitlines()), 3)
+        self.verb("rm", self.web.url("1"))
+        self.assert_cache_holds(self.BLOBS[0], self.BLOBS[2])
+        self.verb("rm", self.source)
+        self.assert_cache_holds()
+        self.verb("ls", self.source, status=3)
+
+    def test_blob_has_the_names_of_all_its_models(self):
+        self.fill()
+        copy = stores.linked_carton(self.path("copy.carton"), {"model/a": (self.BLOBS[0], [self.web.url("0")])})
+        self.assertEqual(run("fetch", ALLOWED, copy).returncode, 0)
+        entry, = [each for each in self.listed() if each["digest"] == stores.digest(self.BLOBS[0])]
+        self.assertEqual(entry["names"], [self.source, copy, self.web.url("0")])
+
+    def test_decoded_copies_are_named_and_verified(self):
+        source = self.path("m.zip")
+        with archives.Zip(source) as out:
+            out.write("weights.bin", bytes(200_000), method=archives.DEFLATE)
+        self.assertEqual(subprocess.run([WEIGHTFS, "cat", source, "files/weights.bin"], capture_output=True, check=True).stdout, bytes(200_000))
+        entry, = self.listed()
+        self.assertEqual(entry["names"], [f'{source}: "weights.bin"', source])
+        self.assertEqual(self.verb("verify").stdout, "1 of 1 decoded copy, 195.3 KiB, matches its digest\n")
+
+    def test_records_are_listed_with_all(self):
+        url = self.web.publish("model.safetensors", stores.safetensors(self.path("."), [Tensor("a", "uint8", (100_000,), noise(100_000))]))
+        self.assertEqual(run("fetch", url, "tensors/a").returncode, 0)
+        self.assertEqual([entry["state"] for entry in self.listed()], ["ranges"])
+        records = [entry for entry in json.loads(self.verb("ls", "--all", "--json").stdout) if entry["state"] == "complete"]
+        self.assertTrue(all("version of" in name for entry in records for name in entry["names"][1:]) and records, records)
+        self.assertIn("of 1 record, ", self.verb("verify").stdout)
 
     def test_pinned_blob_is_not_evicted(self):
         self.fill()

@@ -2,8 +2,10 @@
 and wrong data is never cached. test_fetching_crashes.py tests killed processes, full disks and unreachable servers."""
 import errno
 import gzip
+import http.server
 import os
 import re
+import subprocess
 import threading
 import time
 import unittest
@@ -11,10 +13,11 @@ import unittest
 from fetching import FetchTestCase, blobs_in, temporary_files_left_in
 from hostile import Server, chunked, cut, gated, packed_zeroes, raw, responds, sends, stalls, tag_of, trickles, correct
 import partial_downloads
-from mounting import numbers
+from mounting import numbers, run
 from servers import needs, self_signed_certificate
 from test_archives import noise
 import stores
+from tensors import Tensor
 
 MEGABYTE = 1 << 20
 ALLOWED = "--allow-private-urls"
@@ -167,7 +170,7 @@ class Responses(HostileTestCase):
             "no-content": Case(raw(b"HTTP/1.1 204 No Content\r\n\r\n"), data=a[16], error=errno.EIO, message="204"),
             "not-modified": Case(raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"), data=a[17], error=(errno.EIO, errno.EHOSTUNREACH), message="304"),
             "gone-for-get": Case(responds(404), data=a[18], error=errno.EIO, message="404"),
-            "forbidden": Case(responds(403), data=a[19], error=(errno.EIO, errno.EHOSTUNREACH), message="403"),
+            "forbidden": Case(responds(403), data=a[19], error=errno.EACCES, message="403"),
             "to-a-file": Case(responds(302, Location="file:///etc/passwd"), data=a[20], error=(errno.EIO, errno.EHOSTUNREACH), message="http"),
             "to-a-socket": Case(responds(302, Location="gopher://127.0.0.1:1/_x"), data=a[21], error=(errno.EIO, errno.EHOSTUNREACH), message="http"),
             "negative-length": Case(raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n" + a[23][:10]),
@@ -419,6 +422,11 @@ def packed(data):
 
 
 @needs("openssl")
+class SilentHandler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
 class Certificates(HostileTestCase):
     def test_untrusted_certificate_fails(self):
         web = Server(self, tls=self_signed_certificate(self.tmp))
@@ -431,6 +439,80 @@ class Certificates(HostileTestCase):
         self.assertIn("certificate", line)
         self.assertIn(web.url("far"), line)
         self.assert_cached()
+
+    def refused(self, *argv):
+        done = run("info", "--timeout", "2", *argv)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.returncode, done.stderr
+
+    # semantics 15.3
+    def test_message_names_the_setting_and_what_insecure_does_not_do(self):
+        for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+            os.environ.pop(name, None)  # restored by the patch of the base class
+        certificate, _ = pair = self_signed_certificate(self.tmp)
+        url = Server(self, tls=pair).serve("m.gguf", correct(noise(1000)))
+        status, text = self.refused(url)
+        self.assertEqual(status, 8, text)
+        self.assertIn("; name a file with the certificate of its authority in SSL_CERT_FILE\n", text)
+        self.assertIn("; --insecure permits http://, but does not skip the check of certificates\n", self.refused("--insecure", url)[1])
+        os.mkdir(self.path("none"))
+        os.environ["SSL_CERT_DIR"] = self.path("none")
+        system = "/etc/ssl/certs/ca-certificates.crt"
+        if os.path.exists(system):
+            os.environ["SSL_CERT_FILE"] = system
+            self.assertIn(f"; its authority is not in SSL_CERT_FILE={system}\n", self.refused(url)[1])
+        os.environ["SSL_CERT_FILE"] = self.path("absent.pem")
+        self.assertEqual(self.refused(url), (8, f"weightfs: {url}: SSL_CERT_FILE={self.path('absent.pem')}: no certificates can be read from it\n"))
+        os.environ["SSL_CERT_FILE"] = certificate
+        self.assertIn("m.gguf: ", self.refused(url)[1])  # no model, but it was read
+
+    # semantics 15.3
+    def test_directory_of_certificates_may_have_links_that_lead_out(self):
+        for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE"):
+            os.environ.pop(name, None)  # restored by the patch of the base class
+        certificate, key = self_signed_certificate(self.tmp)
+        os.mkdir(self.path("authorities"))
+        os.rename(certificate, self.path("authorities", "ours.pem"))
+        done = subprocess.run(["openssl", "x509", "-hash", "-noout", "-in", self.path("authorities", "ours.pem")], capture_output=True,
+                              text=True, check=True)
+        os.mkdir(self.path("certs"))
+        os.symlink(self.path("authorities", "ours.pem"), self.path("certs", done.stdout.strip() + ".0"))
+        os.environ["SSL_CERT_DIR"] = self.path("certs")
+        written = stores.gguf(self.path("."), [Tensor("w", "int8", (4,), b"abcd")])
+        url = Server(self, tls=(self.path("authorities", "ours.pem"), key)).serve("m.gguf", correct(written))
+        done = run("cat", url, "tensors/w")
+        self.assertEqual((done.returncode, done.stdout), (0, "abcd"), done.stderr)
+
+    def test_server_without_tls_is_named(self):
+        web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), SilentHandler)
+        self.addCleanup(web.server_close)
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        self.addCleanup(web.shutdown)
+        self.assertIn("the server does not speak TLS at this port; use http://", self.refused(f"https://127.0.0.1:{web.server_port}/m.gguf")[1])
+
+
+class WebPages(HostileTestCase):
+    PAGE = b"<!DOCTYPE html><html><head><title>Sign in</title></head></html>"
+
+    def message(self, script):
+        url = self.web.serve("m.gguf", script)
+        done = run("info", url)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        return done.stderr.replace(url, "URL")
+
+    # semantics 14.6
+    def test_login_and_web_page_are_named(self):
+        self.assertEqual(self.message(responds(401, b"who?")), "weightfs: URL: the server asks for a login (401)\n")
+        page = responds(200, self.PAGE, Content_Type="text/html")
+        self.assertEqual(self.message(page), "weightfs: URL: the server sent a web page (text/html), not a model\n")
+        self.assertEqual(self.message(chunked(self.PAGE, 1, Content_Type="text/html; charset=utf-8")),
+                         "weightfs: URL: the size of the file is not known: the server sent a web page (text/html)\n")
+        self.assertEqual(self.message(responds(204)), "weightfs: URL: the size of the file is not known: 204 No Content is not an answer with a file\n")
+
+    def test_model_that_is_sent_as_a_web_page_is_read(self):
+        data = stores.gguf(self.path("."), [Tensor("w", "int8", (4,), b"abcd")])
+        done = run("cat", self.web.serve("m.gguf", correct(data, Content_Type="text/html")), "tensors/w")
+        self.assertEqual((done.returncode, done.stdout), (0, "abcd"), done.stderr)
 
 
 class Streams(HostileTestCase):

@@ -23,6 +23,10 @@ def known_formats():
     return re.search(r"known formats: ([^(]*) \(", text).group(1).split(", ")
 
 
+# Those with a tensor that is refused.
+INCOMPLETE = {"CoreMlModel.model", "Onnx.model", "RtenVersion1.rten"}
+
+
 class EveryFormat(MountTestCase):
     def setUp(self):
         super().setUp()
@@ -86,19 +90,20 @@ class EveryFormat(MountTestCase):
                     self.assertEqual(file.read(), content, name)
         self.assertGreater(flat, 5)
 
+    def check_status(self, name, done):
+        self.assertEqual((done.returncode, "tensors cannot be read" in done.stderr), (5, True) if name in INCOMPLETE else (0, False), done.stderr)
+
     def test_verify_accepts_each_model(self):
         for name in self.models:
             with self.subTest(name):
-                done = run("verify", os.path.join(self.folder, name))
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.check_status(name, run("verify", os.path.join(self.folder, name)))
 
     def test_info_and_listing_name_each_model(self):
         for name in self.models:
             with self.subTest(name):
-                done = run("info", os.path.join(self.folder, name))
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.check_status(name, run("info", os.path.join(self.folder, name)))
                 done = run("ls", "-R", os.path.join(self.folder, name))
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.check_status(name, done)
                 self.assertIn("metadata.json", done.stdout)
 
     def test_models_in_a_zip_have_the_same_tensors(self):

@@ -215,6 +215,21 @@ class Commands(HubTestCase):
         done = run("verify", "--no-cache", "hf://org/demo")
         self.assertEqual(done.returncode, 7, done.stderr)
 
+    # semantics 16.4
+    def test_ranges_are_pinned_by_name_and_stay_pinned_as_a_blob(self):
+        repository, _ = self.publish(size=4 * MIB)
+        digest = hashlib.sha256(repository.files()["model.safetensors"].content).hexdigest()
+        done = run("fetch", "hf://org/demo", "tensors/layer.2")
+        self.assertRegex(done.stdout.splitlines()[-1], r"^1 file, 4\.0 MiB: 0 B cached before, 4\.\d MiB downloaded, 0 B verified$")
+        ranges, = json.loads(run("cache", "ls", "--json", "hf://org/demo").stdout)
+        self.assertEqual((ranges["state"], ranges["names"][0], len(ranges["names"])), ("ranges", "hf://org/demo", 2))
+        self.assertEqual(run("cache", "pin", "hf://org/demo").stdout, f"{ranges['names'][1]}: pinned\n")
+        self.assertEqual(run("cache", "gc", "--size", "0").returncode, 0)
+        whole = run("fetch", "hf://org/demo", "files/model.safetensors")
+        self.assertRegex(whole.stdout.splitlines()[-1], r"^1 file, 16\.0 MiB: 4\.\d MiB cached before, 1[12]\.\d MiB downloaded, 16\.0 MiB verified$")
+        blob, = json.loads(run("cache", "ls", "--json", "hf://org/demo").stdout)
+        self.assertEqual((blob["digest"], blob["state"], blob["pinned"], blob["names"]), (f"sha256:{digest}", "complete", True, ranges["names"]))
+
     def test_block_list_of_a_file(self):
         repository, _ = self.publish()
         done = run("verify", "--tree", self.path("list"), "hf://org/demo/model.safetensors")
@@ -621,12 +636,12 @@ class Tokens(HubTestCase):
         os.remove(self.path("home/.cache/huggingface/token"))
         self.assert_used()
         os.environ["HUGGING_FACE_HUB_TOKEN"] = "hf_other"
-        self.assertIn("gated", self.failure("ls", "hf://org/demo", status=4))
+        self.assertIn("restricted", self.failure("ls", "hf://org/demo", status=4))
         os.environ["HF_TOKEN"] = TOKEN
         self.assert_used()
         os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
         self.hub.forget()
-        self.assertIn("gated", self.failure("ls", "hf://org/demo", status=4))
+        self.assertIn("restricted", self.failure("ls", "hf://org/demo", status=4))
         self.assertEqual({each.authorization for each in self.hub.requests()}, {""})
 
     def test_server_that_only_the_name_has_gets_no_token(self):
@@ -641,14 +656,14 @@ class Errors(HubTestCase):
     def test_messages(self):
         repository, _ = self.publish()
         self.hub.tokens = {TOKEN: ["org/other"]}
-        closed = self.hub.add("org/gated", {"config.json": b"{}"})
+        closed = self.hub.add("org/gated", {"config.json": b"{}", "model.gguf": b""})
         closed.gated = "auto"
         self.hub.add("org/off", {}).is_disabled = True
         login = "log in with `hf auth login` or set HF_TOKEN"
         for name, status, message in (
                 ("org/none", 3, f"hf://org/none@main: no such repository, or it is private (without a token; {login})"),
                 ("org/demo@none", 3, 'hf://org/demo@none: no such revision: "none"'),
-                ("org/gated", 4, f"hf://org/gated@main: gated; request access at {self.hub.url}/org/gated, then {login}"),
+                ("org/gated", 4, f"hf://org/gated@main: gated: request access at {self.hub.url}/org/gated, then {login}"),
                 ("org/off", 4, "hf://org/off@main: status 403, Access to this resource is disabled."),
                 ("dataset/org/demo", 4, '"hf://dataset/org/demo": datasets/ expected instead of dataset/'),
                 ("gpt2", 4, '"hf://gpt2": names no repository; ORG/REPO expected'),
@@ -659,10 +674,10 @@ class Errors(HubTestCase):
         self.assertEqual(self.failure("ls", "hf://org/demo/none", status=3), f"weightfs: hf://org/demo@{commit}/none: no such file or directory")
         os.environ["HF_TOKEN"] = TOKEN
         self.assertEqual(self.failure("ls", "hf://org/gated", status=4),
-                         f"weightfs: hf://org/gated@main: gated; request access at {self.hub.url}/org/gated")
+                         f"weightfs: hf://org/gated@main: gated: request access at {self.hub.url}/org/gated")
         os.environ["HF_TOKEN"] = "hf_expired"
         self.assertEqual(self.failure("ls", "hf://org/demo", status=4), "weightfs: hf://org/demo@main: access denied (with the token of "
-                         "$HF_TOKEN); run `hf auth login`: status 401, Invalid credentials in Authorization header")
+                         "$HF_TOKEN); run `hf auth login`: status 401, Invalid username or password.")
 
     def test_unmount_does_not_wait_for_a_file_that_does_not_arrive(self):
         self.publish()
@@ -691,16 +706,36 @@ class Errors(HubTestCase):
         run("ls", "hf://org/demo", "files")
         self.hub.tokens[TOKEN] = []
         message = self.failure("cat", "hf://org/demo", "files/config.json", status=4)
-        self.assertIn("gated; request access at", message)
+        self.assertIn("gated: request access at", message)
 
-    def test_gated_repository_is_reported_when_it_is_opened(self):
-        repository, _ = self.publish()
-        repository.gated = "auto"
+    # semantics 22.8
+    def test_gated_repository_is_known_by_its_hidden_digests(self):
+        self.publish()[0].gated = "auto"
         self.hub.add("org/weights", {"model.safetensors": self.model()[0]}).gated = "auto"
         for name in ("org/demo", "org/weights"):
             for self.hub.lists_gated in (True, False):
                 message = self.failure("info", f"hf://{name}", status=4)
-                self.assertIn(f"hf://{name}@main: gated; request access at {self.hub.url}/{name}, then log in", message)
+                self.assertIn(f"hf://{name}@main: gated: request access at {self.hub.url}/{name}, then log in", message)
+        self.hub.lists_gated = True
+        self.hub.tokens = {TOKEN: ["org/demo"]}
+        os.environ["HF_TOKEN"] = TOKEN
+        self.assertEqual(run("ls", "hf://org/demo").returncode, 0)  # the list without digests is not saved
+        self.assertIn(f"gated: request access at {self.hub.url}/org/weights\n", self.failure("ls", "hf://org/weights", status=4) + "\n")
+
+    # semantics 22.8
+    def test_pending_request_is_in_the_message(self):
+        self.publish()[0].gated = "manual"
+        self.hub.tokens, self.hub.pending = {TOKEN: []}, {TOKEN: ["org/demo"]}
+        os.environ["HF_TOKEN"] = TOKEN
+        self.assertEqual(self.failure("ls", "hf://org/demo", status=4), "weightfs: hf://org/demo@main: gated: Your request to access model "
+                         "org/demo is awaiting a review from the repo authors.")
+
+    # semantics 22.8
+    def test_missing_repository_with_a_token(self):
+        self.hub.tokens = {TOKEN: []}
+        os.environ["HF_TOKEN"] = TOKEN
+        self.assertEqual(self.failure("ls", "hf://org/none", status=3), "weightfs: hf://org/none@main: no such repository, or it is private "
+                         "(with the token of $HF_TOKEN)")
 
     def test_rate_limit_is_waited_for_or_reported(self):
         self.publish()

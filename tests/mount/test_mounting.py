@@ -249,16 +249,27 @@ class InvalidArguments(MountTestCase):
         self.assertIn("No such file", self.refused(3, "mount", self.path("absent"), self.path("mnt")))
 
     def test_unsupported_file_is_refused(self):
-        text = self.refused(4, "mount", self.write("notes.txt", b"just some text\n" * 10), self.path("mnt"))
-        for tried in ("not a supported model", "gguf", "rten", "safetensors", "bintensors"):
+        notes = self.write("notes.txt", b"just some text\n" * 10)
+        text = self.refused(4, "mount", notes, self.path("mnt"))
+        self.assertEqual(text, 'weightfs: notes.txt: text: "just some text"\n')
+        text = self.refused(4, "mount", "--verbose", notes, self.path("mnt"))
+        for tried in ('notes.txt: text: "just some text" (150 B); tried ', "gguf", "rten", "safetensors", "bintensors"):
             self.assertIn(tried, text)
+
+    # semantics 1.5
+    def test_probable_source_is_named(self):
+        for command in (["info"], ["ls"], ["mount"], ["verify"], ["export", "--to", "npz"]):
+            for source, hint in (("htps://h.invalid/m.gguf", "https://h.invalid/m.gguf"), ("org/repo", "hf://org/repo"),
+                                 ("https://huggingface.co/org/repo", "hf://org/repo")):
+                last = [self.path("mnt")] if command[0] in ("mount", "export") else []
+                self.assertIn(f"did you mean {hint}?", self.refused(3, *command, source, *last))
 
     def test_empty_file_is_refused(self):
         self.refused(4, "mount", self.write("empty", b""), self.path("mnt"))
 
     def test_corrupt_model_is_refused(self):
         self.sample()
-        broken = self.write("broken.safetensors", self.read("model.safetensors")[:-1])
+        broken = self.write("broken.safetensors", self.read("model.safetensors")[:100])
         self.assertIn("broken.safetensors: ", self.refused(5, "mount", broken, self.path("mnt")))
 
     def test_wrong_format_is_refused(self):
@@ -292,7 +303,7 @@ class InvalidArguments(MountTestCase):
                            (["cache", "pin"], "cache pin: missing DIGEST"), (["mount", "--umask"], "--umask needs a value: MASK"),
                            (["info", "a", "b"], "several SOURCEs need --duplicates (see weightfs info --help)"),
                            (["ls", "a", "b", "b c"], "too many arguments: b c (see weightfs ls --help)"), (["ls", "a", "b", "b" * 100000], "too many arguments: bbb"),
-                           (["cache", "rm", "--all", "abcdef"], "--all and DIGEST exclude each other (see weightfs cache rm --help)")):
+                           (["cache", "rm", "--all", "abcdef"], "--all and DIGEST or NAME exclude each other (see weightfs cache rm --help)")):
             self.assertIn(f"weightfs: {message}", self.refused(2, *argv))
         with open("/dev/full", "w") as full:
             self.assertEqual(subprocess.run([WEIGHTFS, "--help"], stdout=full, stderr=subprocess.DEVNULL, check=False).returncode, 1)
@@ -643,7 +654,7 @@ class Urls(MountTestCase):
         for argv in (["mount", source, self.path("mnt")], ["ls", source]):
             done = run(*argv)
             self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertEqual(done.stderr, f"weightfs: {source}: No such file or directory\n")
+            self.assertEqual(done.stderr, f"weightfs: {source}: not a path; did you mean {source.removeprefix('file://')}?\n")
         self.assertFalse(os.path.exists(self.path("mnt")))
 
 

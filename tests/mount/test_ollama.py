@@ -313,7 +313,8 @@ class Damage(StoreTestCase):
         tree = self.tree(point)
         self.assertEqual(self.read_whole(tree, "files", "template"), stores.TEMPLATE)
         self.assertNotIn("model.gguf", os.listdir(os.path.join(tree, "files")))
-        self.assertEqual(len(self.warnings(tree)), 1)
+        self.assertEqual(len(self.warnings(tree)), 2)
+        self.assertIn("1 file is missing: ", self.warnings(tree)[0])
 
     def test_truncated_blob_is_never_served(self):
         for cut in (1, 100):

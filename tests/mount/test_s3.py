@@ -350,6 +350,23 @@ class Versions(S3TestCase):
         status, text = self.message("s3://models/tiny/")
         self.assertEqual(status, 8)
         self.assertIn("use --offline for the saved listing", text)
+        self.assertIn("weightfs: s3://models/tiny/: ", text)
+        self.assertIn(f"status 503, SlowDown: Please reduce your request rate (AWS_ENDPOINT_URL_S3={self.store.url})", text)
+
+    # semantics 23.6
+    def test_unreachable_store_is_named_with_its_setting(self):
+        self.login()
+        url, _ = self.put_model()
+        os.environ["AWS_ENDPOINT_URL_S3"] = "http://127.0.0.1:9"
+        status, text = self.message(url)
+        self.assertEqual(status, 8, text)
+        self.assertTrue(text.startswith(f"weightfs: {url}: http://127.0.0.1:9/models/"), text)
+        self.assertTrue(text.endswith("(AWS_ENDPOINT_URL_S3=http://127.0.0.1:9)"), text)
+        os.environ["AWS_ENDPOINT_URL_S3"] = "nonsense"
+        self.assertEqual(self.message(url)[1], f"weightfs: {url}: AWS_ENDPOINT_URL_S3=nonsense: not a valid endpoint of an object store")
+        os.environ["AWS_ENDPOINT_URL_S3"] = self.store.url
+        os.environ["AWS_REGION"] = "a/b"
+        self.assertEqual(self.message(url)[1], f'weightfs: {url}: not a valid AWS region: AWS_REGION="a/b"')
 
 
 class Signatures(S3TestCase):

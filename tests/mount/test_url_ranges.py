@@ -140,7 +140,7 @@ class Mounted(RangeTestCase):
             "not-a-range": Case(part(Content_Range="bytes 5-4/3"), **other),
             "other-unit": Case(part(Content_Range="items 0-1/2"), **other),
             "sends-nothing": Case(part(Content_Length=0, stop=0), **(other | {"message": "sends other bytes than its content-range"})),
-            "403": Case(always(responds(403)), error=errno.EHOSTUNREACH, message="403 Forbidden", requests=once),
+            "403": Case(always(responds(403)), error=errno.EACCES, message="403 Forbidden", requests=once),
         })
 
     def test_incomplete_range_is_completed(self):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -375,7 +376,8 @@ location /static/ {{ alias CONTENT/; gzip_static always; }}
                 self.assertEqual(headers["Content-Encoding"], "gzip")
                 done = run("info", url)
                 self.assertEqual((done.returncode, done.stdout), (4, ""))
-                self.assertEqual(done.stderr, f"weightfs: {url}: the server does not report the size of the file\n")
+                self.assertEqual(done.stderr, f"weightfs: {url}: the size of the file is not known: the server sends the file with the encoding "
+                                 "\"gzip\", without its size\n")
 
     def test_file_without_a_tag_is_of_one_date(self):
         self.web = Nginx(self, "etag off;", name="without-tags")
@@ -464,7 +466,8 @@ class Commands(UrlTestCase):
         url, written = self.publish_safetensors()
         done = run("fetch", url, "tensors/layer.2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"^http://\S+: 1\.0 MiB of 4\.0 MiB fetched in \d+ requests, 6[5-9] of 257 blocks cached\n$")
+        self.assertRegex(done.stdout, r"^http://\S+: 1\.0 MiB of 4\.0 MiB fetched in \d+ requests, 6[5-9] of 257 blocks cached\n"
+                                      r"1 file, 1\.0 MiB: 0 B cached before, 1\.0 MiB downloaded, 0 B verified\n$")
         self.assertLessEqual(self.transferred(), 1.02 * MIB + 128 * KIB)
         self.web.stop()
         point = self.mount("--offline", url)
@@ -534,13 +537,80 @@ class Commands(UrlTestCase):
     def test_cache_commands_list_and_remove_ranges(self):
         url, _ = self.publish_safetensors()
         self.assertEqual(run("fetch", url, "tensors/layer.0").returncode, 0)
-        listed, = [entry for entry in json.loads(run("cache", "ls", "--json").stdout) if entry["state"].startswith("ranges of")]
-        self.assertIn(url, listed["state"])
+        listed, = json.loads(run("cache", "ls", "--json").stdout)
+        self.assertEqual((listed["state"], listed["names"]), ("ranges", [url]))
+        self.assertEqual((listed["size"], listed["reserved"]), (65 * 16 * KIB, 0))
         self.assertEqual(json.loads(run("cache", "du", "--json").stdout)["ranges"], 1)
         done = run("cache", "rm", listed["digest"])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1 file read by ranges", done.stdout)
         self.assertEqual(json.loads(run("cache", "du", "--json").stdout)["ranges"], 0)
+
+    # semantics 16.4
+    def test_ranges_are_pinned_listed_and_removed_by_url(self):
+        url, _ = self.publish_safetensors()
+        other, _ = self.publish_safetensors("other.safetensors")
+        for each in (url, other):
+            self.assertEqual(run("fetch", each, "tensors/layer.0").returncode, 0)
+        self.assertEqual([entry["names"] for entry in json.loads(run("cache", "ls", "--json", url).stdout)], [[url]])
+        self.assertEqual(run("cache", "pin", url).stdout, f"{url}: pinned\n")
+        self.assertEqual(run("cache", "pin", url).stdout, f"{url}: already pinned\n")
+        self.assertEqual(run("cache", "gc", "--size", "0").returncode, 0)
+        self.assertEqual([(entry["names"], entry["pinned"]) for entry in json.loads(run("cache", "ls", "--json").stdout)], [([url], True)])
+        kept = run("cache", "rm", url)
+        self.assertEqual(kept.returncode, 1)
+        self.assertIn(f"weightfs: {url}: is pinned; not removed\n", kept.stderr)
+        before = self.transferred()
+        self.assertEqual(run("fetch", url, "tensors/layer.0").returncode, 0)
+        self.assertLessEqual(self.transferred() - before, 16 * KIB)
+        self.assertEqual(run("cache", "unpin", url).stdout, f"{url}: no longer pinned\n")
+        self.assertEqual(run("cache", "rm", url).returncode, 0)
+        self.assertEqual(json.loads(run("cache", "ls", "--json").stdout), [])
+        absent = run("cache", "rm", url)
+        self.assertEqual(absent.returncode, 3)
+        self.assertIn("no digest, model or URL of this name is in the cache", absent.stderr)
+
+    # semantics 16.3
+    def test_damaged_range_is_a_mismatch_and_downloaded_again(self):
+        url, written = self.publish_safetensors()
+        self.assertEqual(run("fetch", url, "tensors/layer.0").returncode, 0)
+        self.assertIn("65 of 65 blocks of 1 partial file, 1.0 MiB, match their checksums", run("cache", "verify").stdout)
+        folder = os.path.join(self.cache(), "v1", "blocks")
+        path, = [os.path.join(folder, name) for name in os.listdir(folder)]
+        mounted = self.mount(url, at="before")
+        self.assertEqual(self.read_whole(mounted, "tensors", "layer.0"), written[0].data)
+        with open(path, "r+b") as file:
+            file.seek(MIB // 2)
+            file.write(b"rotten")
+        done = run("cache", "verify")
+        self.assertEqual((done.returncode, done.stderr),
+                         (7, f"weightfs: {url}: 1 of 65 cached blocks do not match their checksums; dropped\n"))
+        self.assertIn("64 of 65 blocks of 1 partial file, 1.0 MiB, match their checksums", done.stdout)
+        before = self.web.count("GET")
+        self.assertEqual(subprocess.run([WEIGHTFS, "cat", url, "tensors/layer.0"], capture_output=True, check=True).stdout, written[0].data)
+        self.assertGreater(self.web.count("GET"), before)
+        self.assertEqual(run("cache", "verify").returncode, 0)
+
+    def test_fetch_counts_what_was_cached_before(self):
+        url, _ = self.publish_safetensors()
+        first = run("fetch", url, "tensors/layer.0").stdout.splitlines()[-1]
+        self.assertEqual(first, "1 file, 1.0 MiB: 0 B cached before, 1.0 MiB downloaded, 0 B verified")
+        again = run("fetch", url, "tensors/layer.0", "tensors/layer.1").stdout.splitlines()[-1]
+        self.assertRegex(again, r"^2 files, 2\.0 MiB: 1\.0 MiB cached before, 1\.0 MiB downloaded, 0 B verified$")
+        absent = run("fetch", url, "tensors/layer.0", "tensors/absent")
+        self.assertEqual(absent.returncode, 3)
+
+    # semantics 13.7
+    def test_progress_of_a_fetch_is_that_of_its_tensors_and_begins_with_what_is_cached(self):
+        slow = Nginx(self, "limit_rate_after 64k; limit_rate 1m;", name="slow")
+        url = slow.publish("model.safetensors", stores.safetensors(self.path("."), tensors(4, MIB)))
+        self.assertEqual(run("fetch", url, "tensors/layer.0").returncode, 0)
+        drawn = on_terminal("fetch", url, "tensors/layer.0", "tensors/layer.1", of="stderr", columns=100)
+        shown = re.findall(r"\] ([\d.]+) (\w+) of ([\d.]+ \w+), ", drawn)
+        self.assertTrue(shown, drawn)
+        self.assertEqual({total for _, _, total in shown}, {"2.0 MiB"})
+        self.assertTrue(all(unit == "MiB" and float(done) >= 1 for done, unit, _ in shown), shown)
+        self.assertIn("tensors/layer.1", drawn)
 
 
 @needs("nginx")
@@ -604,7 +674,7 @@ class Errors(UrlTestCase):
     def test_file_that_is_not_a_model(self):
         status, text = self.message(self.web.publish("notes.txt", b"nothing of interest\n" * 10))
         self.assertEqual(status, 4)
-        self.assertIn("not a supported model", text)
+        self.assertEqual(text, 'weightfs: notes.txt: text: "nothing of interest"')
 
     def test_directory_without_a_model(self):
         self.web.publish("empty/notes.txt", b"x")

@@ -13,6 +13,8 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
+MASK = "*" * 64
+PUBLIC_NAMES = (".gitattributes", "README.md", "LICENSE", "USE_POLICY")  # beginnings of names of files that a gated repository shows everyone
 LFS_NAMES = (".safetensors", ".gguf", ".bin", ".onnx")
 SECRET = secrets.token_bytes(16)
 
@@ -49,10 +51,11 @@ class File:
         self.pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{self.sha256}\nsize {len(content)}\n".encode()
         self.oid = git_id(self.pointer if is_lfs else content)
 
-    def entry(self, path):
+    def entry(self, path, masked=False):
         out = {"type": "file", "oid": self.oid, "size": len(self.content), "path": path}
         if self.is_lfs:
-            out["lfs"] = {"oid": self.sha256, "size": len(self.content), "pointerSize": len(self.pointer)}
+            out["lfs"] = {"oid": MASK if masked else self.sha256, "size": len(self.content), "pointerSize": len(self.pointer)}
+            out["xetHash"] = MASK if masked else sha256(self.pointer)
         return out
 
 
@@ -84,13 +87,13 @@ class Repository:
                 "library_name": "transformers", "pipeline_tag": "text-generation", "cardData": self.card,
                 "siblings": [{"rfilename": path} for path in self.commits[commit]]}
 
-    def tree(self, commit):
+    def tree(self, commit, masked=False):
         if self.entries is not None:
             return self.entries
         files = self.commits[commit]
         folders = {path[:i] for path in files for i, c in enumerate(path) if c == "/"}
         return ([{"type": "directory", "oid": "0" * 40, "size": 0, "path": path} for path in sorted(folders)] +
-                [file.entry(path) for path, file in files.items()])
+                [file.entry(path, masked) for path, file in files.items()])
 
 
 class Hub:
@@ -103,7 +106,8 @@ class Hub:
         self.page_size = 1000
         self.public_host = None      # in Link headers, instead of the own one
         self.next_link = None        # function of the request's path that returns a Link target, for hostile lists
-        self.lists_gated = True      # the files of gated repositories are listed without access, as the Hub does
+        self.pending = {}            # token: ids of the gated repositories to which it has requested access
+        self.lists_gated = True      # the files of gated repositories are listed without access, with masked digests, as the Hub does
         self.too_many = 0            # so many requests are answered with 429
         self.wait = 1                # seconds, in the RateLimit header of these
         self.cdn_refusals = 0        # so many requests to the CDN are answered with 403
@@ -258,20 +262,28 @@ class _HubHandler(_Handler):
     def token(self):
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         if token and (scheme != "Bearer" or token not in self.hub.tokens):
-            raise Refusal(401, message="Invalid credentials in Authorization header")
+            raise Refusal(401, message="Invalid username or password.")
         return token
 
     def repository(self, kind, id, need_access):
-        allowed = self.hub.tokens.get(self.token(), ())
+        token = self.token()
+        allowed = self.hub.tokens.get(token, ())
         found = self.hub.repositories.get((kind, id))
         if found is None or (found.private and id not in allowed):
-            raise Refusal(404 if allowed else 401, "RepoNotFound", "Repository not found" if allowed else "Invalid username or password.")
+            raise Refusal(404 if token else 401, "RepoNotFound", "Repository not found" if token else "Invalid username or password.")
         if found.is_disabled:
             raise Refusal(403, message="Access to this resource is disabled.")
         if need_access and found.gated and id not in allowed:
-            raise Refusal(403 if self.token() else 401, "GatedRepo", f"Access to model {id} is restricted and you are not in the "
-                          "authorized list." if self.token() else f"Access to model {id} is restricted.")
+            raise self.gated(id, token)
         return found
+
+    def gated(self, id, token):
+        begin = f"Access to model {id} is"
+        if not token:
+            return Refusal(401, "GatedRepo", f"{begin} restricted. You must have access to it and be authenticated to access it. Please log in.")
+        if id in self.hub.pending.get(token, ()):
+            return Refusal(403, "GatedRepo", f"Your request to access model {id} is awaiting a review from the repo authors.")
+        return Refusal(403, "GatedRepo", f"{begin} restricted and you are not in the authorized list. Visit {self.hub.url}/{id} to ask for access.")
 
     def commit(self, repository, revision):
         commit = repository.revisions.get(revision, revision)
@@ -281,7 +293,8 @@ class _HubHandler(_Handler):
 
     def tree(self, repository, commit, url, below):
         query = dict(urllib.parse.parse_qsl(url.query))
-        entries = repository.tree(commit)
+        has_access = not repository.gated or repository.id in self.hub.tokens.get(self.token(), ())
+        entries = repository.tree(commit, masked=not has_access)
         if below:
             entries = [each for each in entries if each["path"].startswith(urllib.parse.unquote(below) + "/")]
         if query.get("recursive") != "true":
@@ -303,7 +316,7 @@ class _HubHandler(_Handler):
         if id in self.hub.renamed:
             prefix = "" if kind == "models" else f"/{kind}"
             return 307, {"Location": f"{prefix}/{self.hub.renamed[id]}/resolve/{revision}/{path}"}, b""
-        repository = self.repository(kind, id, need_access=True)
+        repository = self.repository(kind, id, need_access=not os.path.basename(path).startswith(PUBLIC_NAMES))
         commit = self.commit(repository, urllib.parse.unquote(revision))
         file = repository.commits[commit].get(urllib.parse.unquote(path))
         if file is None:

@@ -72,7 +72,7 @@ inline std::vector<std::string> listing(const archive::Archive& archive) {
 inline archive::Archive read_well(std::string bytes) { return well(members(std::move(bytes))); }
 
 inline std::vector<std::string> listing_of(std::string bytes) { return listing(read_well(std::move(bytes))); }
-inline std::vector<std::string> warnings_of(archive::Archive archive) { return std::move(archive.warnings).take(); }
+inline std::vector<std::string> warnings_of(const archive::Archive& archive) { return archive.warnings.lines(); }
 inline std::vector<std::string> warnings_of(std::string bytes) { return warnings_of(read_well(std::move(bytes))); }
 
 inline std::string error_of(const Result<archive::Archive>& archive) {

@@ -100,7 +100,7 @@ TEST_P(ConfinedDirectoryTest, RefusesOutwardLinkOfAnotherUser) {
   link("relative", "chain");
   for (const char* name : {"relative", "absolute", "directory/secret.bin", "chain"}) {
     EXPECT_EQ(read(name), refusal(name, kLinkIsForeign));
-    EXPECT_EQ(directory()->open_file(name).error().code, Code::unsupported);
+    EXPECT_EQ(directory()->open_file(name).error().code, Code::forbidden);
     EXPECT_FALSE(directory()->examine(name));
   }
   EXPECT_FALSE(directory()->list("directory"));
@@ -150,8 +150,8 @@ TEST_P(ConfinedDirectoryTest, FollowsAllLinksOfNamedFile) {
 }
 
 TEST_P(ConfinedDirectoryTest, RefusesNameWithDotDotOutOfDirectory) {
-  EXPECT_EQ(directory()->open_file("../outside/secret.bin").error().code, Code::unsupported);
-  EXPECT_EQ(directory()->open_file("sub/../../outside/secret.bin").error().code, Code::unsupported);
+  EXPECT_EQ(directory()->open_file("../outside/secret.bin").error().code, Code::forbidden);
+  EXPECT_EQ(directory()->open_file("sub/../../outside/secret.bin").error().code, Code::forbidden);
   EXPECT_FALSE(directory()->open_file(std::string("model.bin\0x", 11)));
 }
 
@@ -165,7 +165,7 @@ TEST_P(ConfinedDirectoryTest, LinkInProcIsJudgedByItsText) {
   rules.user = kOther;
   const Descriptor secret(::open(here.path("outside/secret.bin").c_str(), O_RDONLY | O_CLOEXEC));
   link(fmt::format("/proc/self/fd/{}", secret.number()), "magic");
-  EXPECT_EQ(directory()->open_file("magic").error().code, Code::unsupported);
+  EXPECT_EQ(directory()->open_file("magic").error().code, Code::forbidden);
 }
 
 TEST_P(ConfinedDirectoryTest, RefusesLinkLoop) {
@@ -245,7 +245,7 @@ TEST_P(RightsTest, FileBelowUnsearchableDirectoryIsRefused) {
   EXPECT_EQ(read("sub/shard.bin"), "shard");
   mode("source/sub", 0700);
   EXPECT_EQ(read("sub/shard.bin"), denied("sub/shard.bin"));
-  EXPECT_EQ(directory()->list("sub").error().code, Code::unsupported);
+  EXPECT_EQ(directory()->list("sub").error().code, Code::forbidden);
 }
 
 TEST_P(RightsTest, SourceDirectoryItselfIsNotChecked) {

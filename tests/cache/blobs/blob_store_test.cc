@@ -25,7 +25,8 @@ TEST_F(BlobStoreTest, StoresBlobByDigestAndLinksItByKey) {
     const BlobsPtr blobs = store();
     EXPECT_EQ(read(*blobs->blob(producer_of(member, "zip 1"))), describe(bytes));
   }
-  EXPECT_THAT(files(), ElementsAre(blob_path(bytes), "v1/index/" + sha256("zip 1").hex(), "v1/lock"));
+  EXPECT_THAT(files(), ElementsAre(blob_path(bytes), "v1/index/" + sha256("zip 1").hex(), "v1/lock",
+                                   "v1/names/" + sha256(bytes).hex()));
   EXPECT_EQ(std::filesystem::read_symlink(directory + "/v1/index/" + sha256("zip 1").hex()), sha256(bytes).hex());
   struct stat status {};
   ASSERT_EQ(::stat((directory + "/" + blob_path(bytes)).c_str(), &status), 0);

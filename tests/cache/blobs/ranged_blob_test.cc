@@ -119,6 +119,25 @@ TEST_F(RangedBlobTest, CompleteRangesBecomeTheBlob) {
   EXPECT_EQ(sent, before);
 }
 
+// semantics 16.4
+TEST_F(RangedBlobTest, PinnedRangesBecomeAPinnedBlob) {
+  const CacheMaintenance maintenance(directory);
+  const auto cache = store();
+  const SourcePtr blob = resolved(cache).verified;
+  read(*blob, 0, 1000);
+  const auto ranges = maintenance.inventory().value().items;
+  const auto remote = std::ranges::find(ranges, ItemKind::remote, &store::Item::kind);
+  ASSERT_NE(remote, ranges.end());
+  ASSERT_TRUE(maintenance.pin(remote->digest).value());
+  ASSERT_TRUE(blob->fetch({0, all.size()}));
+  const auto items = maintenance.inventory().value().items;
+  const auto published = std::ranges::find(items, digest, &store::Item::digest);
+  ASSERT_NE(published, items.end());
+  EXPECT_TRUE(published->pinned);
+  EXPECT_THAT(published->names, testing::Contains(Name{NameKind::url, server->url("/blob")}));
+  EXPECT_EQ(files_in(directory + "/v1/pins"), std::vector{digest.hex()});
+}
+
 TEST_F(RangedBlobTest, CompleteRangesThatDoNotMatchAreDroppedAndReadsFail) {
   served[7 * kMiB] = static_cast<char>(served[7 * kMiB] ^ 1);
   const auto cache = store();

@@ -418,6 +418,39 @@ TEST_F(RemoteSourceTest, DamagedBlockIsDownloadedAgainByASequentialReader) {
               ElementsAre("0-16383", "3145728-3162111"));
 }
 
+// semantics 16.3: also in a process that compared the block before.
+TEST_F(RemoteSourceTest, BlockDroppedByVerifyIsDownloadedAgain) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, 0, 3 * 16 * kKiB)), describe(all.substr(0, 3 * 16 * kKiB)));
+  const std::string blocks = directory + "/v1/blocks/" + files_in(directory + "/v1/blocks").at(0);
+  std::fstream(blocks, std::ios::in | std::ios::out | std::ios::binary).seekp(20'000).put('?').put('!');
+  const auto before = ranges();
+  const VerifyResult checked = CacheMaintenance(directory).verify({}).value();
+  EXPECT_EQ(checked.mismatched.size(), 1u);
+  EXPECT_EQ(checked.blocks.valid, 2u);
+  EXPECT_EQ(source->cached({0, 3 * 16 * kKiB})->now, 2 * 16 * kKiB);
+  EXPECT_EQ(describe(read(*source, 0, 3 * 16 * kKiB)), describe(all.substr(0, 3 * 16 * kKiB)));
+  EXPECT_EQ(ranges().size(), before.size() + 1);
+  EXPECT_EQ(ranges().back(), "16384-32767");
+  EXPECT_EQ(CacheMaintenance(directory).verify({})->blocks.valid, 3u);
+}
+
+TEST_F(RemoteSourceTest, CachedCountsPresentBytesOfTheRange) {
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(source->cached({0, source->size()})->now, 16 * kKiB);
+  read(*source, 5 * kMiB, 16 * kKiB);
+  EXPECT_EQ(source->cached({0, source->size()})->now, 32 * kKiB);
+  EXPECT_EQ(source->cached({5 * kMiB - 100, 5 * kMiB + 100})->now, 100u);
+  EXPECT_EQ(source->cached({5 * kMiB + 50, 5 * kMiB + 100})->now, 50u);
+  EXPECT_EQ(source->cached({6 * kMiB, 7 * kMiB})->now, 0u);
+  EXPECT_EQ(source->cached({0, source->size()})->before, 0u);
+  EXPECT_EQ(ranges().size(), 2u);
+  const auto other = store();
+  EXPECT_EQ(open(other).value()->cached({0, source->size()})->before, 32 * kKiB);
+}
+
 TEST_F(RemoteSourceTest, ShorterRangeThanRequestedIsContinued) {
   handler = [&](const SeenRequest& request, Wire& wire) {
     SeenRequest shorter = request;

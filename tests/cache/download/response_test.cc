@@ -62,5 +62,41 @@ TEST(Response, MessageOfTheServerIsPartOfTheError) {
   EXPECT_LT(message(std::string(9000, 'x')).size(), 400u);
 }
 
+// semantics 14.6
+TEST(Response, MissingSizeHasItsReason) {
+  using Headers = std::vector<std::pair<std::string, std::string>>;
+  const auto why = [](int status, Headers headers) {
+    return why_no_size({.status = status, .headers = std::move(headers), .url = "http://h/"});
+  };
+  EXPECT_EQ(why(200, {}), "200 OK without a content-length");
+  EXPECT_EQ(why(200, {{"content-length", "12x"}}), "200 OK with content-length \"12x\", which is not valid");
+  EXPECT_EQ(why(200, {{"transfer-encoding", "chunked"}}),
+            "200 OK without a content-length (transfer-encoding \"chunked\")");
+  EXPECT_EQ(why(200, {{"content-encoding", "gzip"}, {"content-length", "5"}}),
+            "the server sends the file with the encoding \"gzip\", without its size");
+  EXPECT_EQ(why(206, {}), "206 Partial Content without a content-range");
+  EXPECT_EQ(why(206, {{"content-range", "items 0-1/2"}}),
+            "206 Partial Content with content-range \"items 0-1/2\", which is not valid");
+  EXPECT_EQ(why(206, {{"content-range", "bytes 0-1/*"}}),
+            "206 Partial Content with content-range \"bytes 0-1/*\", without the size of the file");
+  EXPECT_EQ(why(206, {{"content-range", "bytes */9"}}),
+            "206 Partial Content with content-range \"bytes */9\", without a range");
+  EXPECT_EQ(why(206, {{"content-range", "bytes 5-6/9"}}),
+            "206 Partial Content with content-range \"bytes 5-6/9\", instead of the first bytes");
+  for (const int status : {201, 202, 203, 204, 205})
+    EXPECT_EQ(why(status, {}).find(std::to_string(status)) != std::string::npos, true) << why(status, {});
+  EXPECT_EQ(why(204, {}), "204 No Content is not an answer with a file");
+  EXPECT_EQ(why(200, {{"content-type", "Text/HTML; charset=utf-8"}, {"transfer-encoding", "chunked"}}),
+            "the server sent a web page (text/html)");
+}
+
+TEST(Response, LoginIsNamedWithoutCredentials) {
+  const http::Response login{.status = 401, .headers = {}, .url = "http://h/x"};
+  EXPECT_EQ(outcome_of(login).error.message, "http://h/x: the server asks for a login (401)");
+  EXPECT_EQ(outcome_of(login).error.code, Code::forbidden);
+  http::FixedCredentials credentials("Bearer x", "as me");
+  EXPECT_EQ(outcome_of(login, &credentials).error.message, "http://h/x: 401 Unauthorized (as me)");
+}
+
 }  // namespace
 }  // namespace weightfs::response_test

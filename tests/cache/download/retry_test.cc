@@ -121,6 +121,17 @@ TEST(RemoteFileRetries, ServerErrorIsRetried) {
   }
 }
 
+TEST(RemoteFileRetries, ServerThatNeverAnsweredIsNotRetried) {
+  std::string url;
+  {
+    HttpServer gone(serves(kBody));
+    url = gone.url("/m");
+  }
+  const auto file = file_at(kSize, {url});
+  EXPECT_THAT(fetched(*file).text(), HasSubstr("connection refused"));
+  EXPECT_EQ(file->requests(), 1u);
+}
+
 TEST(RemoteFileRetries, RetriesAreCountedFromLastReceivedByte) {
   std::atomic<uint64_t> count = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {

@@ -176,15 +176,15 @@ TEST(HttpClient, RefusedConnectionIsReportedWithoutQuery) {
   EXPECT_EQ(send(get(url + "?secret=1")), "unreachable: " + url + ": connection refused");
 }
 
-TEST(HttpClient, StalledBodyIsUnreachable) {
+TEST(HttpClient, StalledBodyIsAnErrorOfTheNetwork) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     wire.stall();
   });
-  EXPECT_EQ(send(get(server.url("/"))), "unreachable: " + server.url("/") + ": no data for 300 ms");
+  EXPECT_EQ(send(get(server.url("/"))), "network: " + server.url("/") + ": no data for 300 ms");
 }
 
-TEST(HttpClient, StalledResponseIsUnreachable) {
+TEST(HttpClient, StalledResponseIsAnErrorOfTheNetwork) {
   HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
   EXPECT_THAT(send(get(server.url("/"))), HasSubstr("no data for 300 ms"));
 }
@@ -211,9 +211,8 @@ TEST(HttpClient, SlowTrickleTimesOut) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     drip(wire, request.target == "/body" ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 200 OK\r\nX-Header: ");
   });
-  EXPECT_EQ(send(get(server.url("/body"))),
-            "unreachable: " + server.url("/body") + ": slower than 1.0 KiB/s for 600 ms");
-  EXPECT_THAT(send(get(server.url("/headers"))), HasSubstr("unreachable: "));
+  EXPECT_EQ(send(get(server.url("/body"))), "network: " + server.url("/body") + ": slower than 1.0 KiB/s for 600 ms");
+  EXPECT_THAT(send(get(server.url("/headers"))), HasSubstr("network: "));
 }
 
 TEST(HttpClient, RequestEndsAtDeadline) {
@@ -222,16 +221,16 @@ TEST(HttpClient, RequestEndsAtDeadline) {
   patient.stall_timeout = std::chrono::hours(1);
   Request request = get(server.url("/"));
   request.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  EXPECT_EQ(send(request, patient), "unreachable: " + server.url("/") + ": timed out");
+  EXPECT_EQ(send(request, patient), "network: " + server.url("/") + ": timed out");
 }
 
-TEST(HttpClient, TruncatedBodyIsUnreachable) {
+TEST(HttpClient, TruncatedBodyIsAnErrorOfTheNetwork) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     request.target == "/reset" ? wire.reset() : wire.close();
   });
-  EXPECT_THAT(send(get(server.url("/close"))), HasSubstr("unreachable: " + server.url("/close") + ": truncated"));
-  EXPECT_THAT(send(get(server.url("/reset"))), HasSubstr("unreachable: " + server.url("/reset") + ": "));
+  EXPECT_THAT(send(get(server.url("/close"))), HasSubstr("network: " + server.url("/close") + ": truncated"));
+  EXPECT_THAT(send(get(server.url("/reset"))), HasSubstr("network: " + server.url("/reset") + ": "));
 }
 
 TEST(HttpClient, NonHttpResponseIsCorrupt) {
@@ -261,7 +260,7 @@ TEST(HttpClient, StopCancelsWaitingRequest) {
   patient.stall_timeout = std::chrono::hours(1);
   Client http(patient);
   EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, stop.get_token())),
-            "unreachable: " + server.url("/") + ": cancelled");
+            "network: " + server.url("/") + ": cancelled");
 }
 
 // ---- URLs

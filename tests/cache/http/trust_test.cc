@@ -40,8 +40,7 @@ TEST(HttpClient, RedirectWithoutLocationIsDeliveredAsResponse) {
 
 TEST(HttpClient, RedirectLoopEndsAfterTen) {
   HttpServer server(always(answer("302 Found", "", {"Location: /again"})));
-  EXPECT_THAT(send(get(server.url("/"))),
-              HasSubstr("unreachable: " + server.url("/again") + ": more than 10 redirects"));
+  EXPECT_THAT(send(get(server.url("/"))), HasSubstr("network: " + server.url("/again") + ": more than 10 redirects"));
   EXPECT_EQ(server.requests().size(), 11u);
 }
 
@@ -78,7 +77,7 @@ TEST(HttpClient, ContainerCannotReachLoopbackInAnyNotation) {
   for (const char* host : {"127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "localhost", "localhost.",
                            "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "[::]", "[::1]"}) {
     const std::string url = fmt::format("http://{}:{}/", host, server.port());
-    EXPECT_THAT(send(get(url, Trust::container)), HasSubstr("unsupported: ")) << host;
+    EXPECT_THAT(send(get(url, Trust::container)), HasSubstr("forbidden: ")) << host;
     EXPECT_THAT(send(get(url, Trust::container)), HasSubstr("--allow-private-urls")) << host;
   }
   EXPECT_THAT(send(get("http://169.254.169.254/", Trust::container)),
@@ -92,7 +91,7 @@ TEST(HttpClient, ContainerCannotReuseConnectionToPrivateAddress) {
   Client http(quick());
   EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, kNeverStop)), "200 secret");
   EXPECT_THAT(describe(registry::send_request(http, get(server.url("/"), Trust::container), 100, kNeverStop)),
-              HasSubstr("unsupported: "));
+              HasSubstr("forbidden: "));
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
@@ -100,13 +99,13 @@ TEST(HttpClient, PublicRedirectMustStayPublic) {
   HttpServer server(always(answer("200 OK", "secret")));
   Request request = get(server.url("/"));
   request.public_only = true;
-  EXPECT_THAT(send(request), HasSubstr("unsupported: "));
+  EXPECT_THAT(send(request), HasSubstr("forbidden: "));
   EXPECT_EQ(server.requests().size(), 0u);
 }
 
 TEST(HttpClient, PlainHttpIsLoopbackOnlyUnlessInsecure) {
   EXPECT_THAT(send(get("http://192.0.2.1/")),
-              HasSubstr("unsupported: http://192.0.2.1/: plain http to 192.0.2.1 refused; use https or --insecure"));
+              HasSubstr("forbidden: http://192.0.2.1/: plain http to 192.0.2.1 refused; use https or --insecure"));
 }
 
 TEST(HttpClient, OnlyHttpAndHttpsAreAllowed) {
@@ -230,7 +229,7 @@ TEST_F(HttpProxy, ResolvesHostNames) {
 TEST_F(HttpProxy, CannotReachPrivateAddressLiteral) {
   ::setenv("http_proxy", proxy_.url("").c_str(), 1);
   for (const char* host : {"10.0.0.1", "0x7f.1", "localhost", "[::1]"})
-    EXPECT_THAT(send(get(fmt::format("http://{}/", host), Trust::container)), HasSubstr("unsupported: ")) << host;
+    EXPECT_THAT(send(get(fmt::format("http://{}/", host), Trust::container)), HasSubstr("forbidden: ")) << host;
   EXPECT_THAT(send(get("http://model.example/")), HasSubstr("--insecure"));
   EXPECT_EQ(proxy_.requests().size(), 0u);
 }

@@ -269,6 +269,20 @@ TEST(HuggingfaceFiles, AreReadFromAPage) {
   EXPECT_EQ((*files)[1].sha256->hex(), kHex64);
 }
 
+// The Hub hides the digests of a gated repository from users without access.
+TEST(HuggingfaceFiles, HiddenDigestIsNoDigest) {
+  const auto listed = [](const std::string& digest) {
+    return parse_files(R"([{"type":"file","path":"m","oid":")" + kCommit + R"(","size":134,"lfs":{"oid":")" + digest +
+                       R"(","size":7},"xetHash":")" + digest + R"("}])");
+  };
+  const auto files = listed(std::string(64, '*'));
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_TRUE(files->front().is_digest_hidden);
+  EXPECT_FALSE(files->front().sha256);
+  EXPECT_FALSE(listed(kHex64)->front().is_digest_hidden);
+  EXPECT_FALSE(listed(std::string(63, '*')));
+}
+
 TEST(HuggingfaceFiles, InvalidPageIsRefused) {
   for (const std::string& text :
        {std::string("{}"), std::string("[5]"), std::string("[{}]"), std::string("[{\"type\":\"file\"}]"),

@@ -133,7 +133,7 @@ TEST_F(RegistryAccessTest, BlobRequestUsesSameCredentials) {
 TEST_F(RegistryAccessTest, DeniedAccessNamesCredentials) {
   site.put(kManifestPath, answer("403 Forbidden", R"({"errors":[{"code":"DENIED","message":"not yours"}]})"));
   EXPECT_EQ(describe(), "error: access denied to SITE/team/tiny:v1: status 403, not yours (tried anonymously)");
-  EXPECT_EQ(code(), Code::unsupported);
+  EXPECT_EQ(code(), Code::forbidden);
 
   site.put(kManifestPath, unauthorized("Basic realm=\"x\""));
   EXPECT_EQ(describe(),
@@ -149,7 +149,7 @@ TEST_F(RegistryAccessTest, DeniedAccessNamesCredentials) {
             "error: access denied: no token from http://SITE/token: status 401, incorrect username or password (tried "
             "as \"me\" of " +
                 paths.docker_config + ")");
-  EXPECT_EQ(code(), Code::unsupported);
+  EXPECT_EQ(code(), Code::forbidden);
   EXPECT_EQ(store->saves, 0);
 }
 

@@ -100,7 +100,7 @@ TEST_F(RegistryTest, TemporaryFailureIsRetried) {
   EXPECT_EQ(site.requests().size(), 3U);
 }
 
-TEST_F(RegistryTest, PersistentFailureIsUnreachable) {
+TEST_F(RegistryTest, PersistentFailureIsAnErrorOfTheNetwork) {
   site.put(kManifestPath, answer("500 Internal Server Error", R"({"errors":[{"message":"out of disk"}]})"));
   EXPECT_EQ(describe(), "error: http://SITE/v2/team/tiny/manifests/v1: status 500, out of disk");
   EXPECT_EQ(site.requests().size(), 3U);
@@ -292,7 +292,7 @@ TEST_F(RegistryTest, SavedManifestIsUsedOffline) {
   EXPECT_EQ(store->used_origins.at(0).url, site.url("/v2/team/tiny/blobs/" + sha256_of("a")));
 }
 
-TEST_F(RegistryTest, UnsavedManifestIsUnreachableOffline) {
+TEST_F(RegistryTest, UnsavedManifestIsNotAvailableOffline) {
   http = nullptr;
   EXPECT_EQ(describe(), "error: SITE/team/tiny:v1: manifest not cached; retry without --offline");
   EXPECT_EQ(code(), Code::network);
@@ -325,7 +325,7 @@ TEST_F(RegistryTest, PlainHttpIsLoopbackOnly) {
   const Reference plain{"http", "registry.example:5000", "a/b", "v1"};
   const auto refused = resolve(plain, store, http, paths);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::unsupported);
+  EXPECT_EQ(refused.error().code, Code::forbidden);
   EXPECT_EQ(refused.error().message, "http://registry.example:5000: http:// needs --insecure");
 }
 

@@ -141,9 +141,8 @@ TEST_F(DiskQuotaTest, EachReasonIsLoggedOnce) {
     const TestProducerPtr made = test_producer(some_bytes(kMember, i));
     EXPECT_EQ(read(*blobs->blob(producer_of(made, fmt::format("zip {}", i)))), describe(made->bytes));
   }
-  EXPECT_THAT(
-      log, ElementsAre(
-               "cannot cache decoded data: larger than the cache's quota of 195.3 KiB; each reader decodes it again"));
+  EXPECT_THAT(log, ElementsAre("cannot cache decoded data: larger than the cache's quota of 195.3 KiB; use a larger "
+                               "--cache-size; each reader decodes it again"));
 }
 
 TEST_F(DiskQuotaTest, EvictedBlobIsReadableThroughOpenFiles) {

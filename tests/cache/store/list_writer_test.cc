@@ -240,7 +240,7 @@ TEST_F(BlockListsTest, KilledBeforeTheListLeavesAValidBlobWithoutOne) {
   EXPECT_THAT(lists(), IsEmpty());
   const auto checked = CacheMaintenance(directory).verify({});
   ASSERT_TRUE(checked);
-  EXPECT_EQ(checked->valid, 1U);
+  EXPECT_EQ(checked->blobs.valid, 1U);
   EXPECT_EQ(decode(), describe(bytes));
   EXPECT_THAT(log, IsEmpty());
 }

@@ -30,6 +30,23 @@ class CacheMaintenanceTest : public CacheFolders {
     file.seekp(kBlobSize / 2);
     file.put('?').put('!').put('?');
   }
+  // Ranges of a remote file, of which all kBlobSize bytes are present. Returns the name of their file.
+  Digest add_ranges(const std::string& identity, uint64_t size = kBlobSize) const {
+    folders();
+    std::filesystem::create_directories(directory + "/v1/blocks");
+    const Digest name = sha256(identity);
+    auto file = std::make_shared<Descriptor>(::open(blocks_at(name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    const std::string bytes = some_bytes(kBlobSize, 1);
+    EXPECT_TRUE(
+        BlockFile::open(std::move(file), size, identity, {}).value()->write(0, std::as_bytes(std::span(bytes))));
+    return name;
+  }
+  std::string blocks_at(const Digest& name) const { return directory + "/v1/" + blocks_file(name); }
+  void damage(const Digest& ranges, uint64_t offset) const {
+    std::fstream file(blocks_at(ranges), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put('?').put('!').put('?');
+  }
   std::vector<std::string> hexes() const {
     std::vector<std::string> hexes;
     const Inventory contents = maintenance.inventory().value();
@@ -45,7 +62,7 @@ class CacheMaintenanceTest : public CacheFolders {
 TEST_F(CacheMaintenanceTest, MissingCacheIsEmptyAndNotCreated) {
   const Digest digest = sha256("");
   EXPECT_EQ(usage_of(maintenance.inventory().value()).all_bytes, 0U);
-  EXPECT_EQ(verify().valid, 0U);
+  EXPECT_EQ(verify().blobs.valid, 0U);
   EXPECT_EQ(maintenance.collect(0).value().blobs, 0U);
   EXPECT_EQ(maintenance.remove_all(PinnedBlobs::remove).value().blobs, 0U);
   EXPECT_EQ(maintenance.pin(digest).error().code, Code::not_found);
@@ -166,8 +183,8 @@ TEST_F(CacheMaintenanceTest, VerifyRemovesOnlyMismatchedBlobs) {
   add_partial(4, ::time(nullptr));
   ASSERT_TRUE(maintenance.pin(wrong).value());
   const VerifyResult checked = verify();
-  EXPECT_EQ(checked.valid, 1U);
-  EXPECT_EQ(checked.bytes, 3 * kBlobSize - 1);
+  EXPECT_EQ(checked.blobs.valid, 1U);
+  EXPECT_EQ(checked.blobs.bytes, 3 * kBlobSize - 1);
   EXPECT_THAT(checked.mismatched,
               UnorderedElementsAre(AllOf(HasSubstr(wrong.hex() + ": digest mismatch: found "), HasSubstr("; removed")),
                                    HasSubstr(cut.hex() + ": digest mismatch: found ")));
@@ -180,6 +197,56 @@ TEST_F(CacheMaintenanceTest, VerifyRemovesOnlyMismatchedBlobs) {
   EXPECT_EQ(last.digest, wrong);
   EXPECT_THAT(verify().mismatched, IsEmpty());
   EXPECT_GE(ledger_bytes(), disk_usage());
+}
+
+// semantics 16.3
+TEST_F(CacheMaintenanceTest, VerifyDropsOnlyDamagedBlocksOfRanges) {
+  const Digest ranges = add_ranges("https://host/a \"v1\" 50000");
+  damage(ranges, BlockFile::kBlock + 5);
+  const VerifyResult checked = verify();
+  EXPECT_THAT(checked.mismatched,
+              ElementsAre("https://host/a: 1 of 4 cached blocks do not match their checksums; dropped"));
+  EXPECT_EQ(checked.blocks.valid, 3U);
+  EXPECT_EQ(checked.blocks.all, 4U);
+  EXPECT_EQ(checked.blocks.bytes, kBlobSize);
+  EXPECT_EQ(checked.ranged_files, 1U);
+  EXPECT_EQ(maintenance.inventory()->items.at(0).size, kBlobSize - BlockFile::kBlock);
+  const VerifyResult again = verify();
+  EXPECT_THAT(again.mismatched, IsEmpty());
+  EXPECT_EQ(again.blocks.valid, 3U);
+  EXPECT_EQ(again.blocks.all, 3U);
+}
+
+TEST_F(CacheMaintenanceTest, VerifyRemovesRangesWithoutValidHeader) {
+  const Digest ranges = add_ranges("https://host/a \"v1\" 50000");
+  std::filesystem::resize_file(blocks_at(ranges), kBlobSize);
+  EXPECT_THAT(verify().mismatched, ElementsAre(ranges.hex() + ": cached ranges without a valid header; removed"));
+  EXPECT_THAT(block_files(), IsEmpty());
+  EXPECT_THAT(verify().mismatched, IsEmpty());
+}
+
+// Another process is writing it.
+TEST_F(CacheMaintenanceTest, VerifySkipsBlockThatIsBeingWritten) {
+  const Digest ranges = add_ranges("https://host/a \"v1\" 50000");
+  damage(ranges, 5);
+  auto file = std::make_shared<const Descriptor>(open_blocks_file(*folders(), ranges, O_RDWR));
+  const auto claim = BlockFile::claim(BlockFile::of_file(file).value(), {0, 1});
+  ASSERT_NE(claim, nullptr);
+  const VerifyResult checked = verify();
+  EXPECT_THAT(checked.mismatched, IsEmpty());
+  EXPECT_EQ(checked.blocks.all, 3U);
+}
+
+TEST_F(CacheMaintenanceTest, VerifyTellsDecodedCopiesAndRecordsFromBlobs) {
+  add_blob(1);
+  write_names(*folders(), add_blob(2), {{NameKind::model, "/m.zip"}, {NameKind::member, "/m.zip: weights"}});
+  write_names(*folders(), add_blob(3), {{NameKind::model, "/m.zip"}, {NameKind::record, "version of a URL"}});
+  const VerifyResult checked = verify();
+  for (const VerifyResult::Count& count : {checked.blobs, checked.decoded, checked.records}) {
+    EXPECT_EQ(count.valid, 1U);
+    EXPECT_EQ(count.all, 1U);
+    EXPECT_EQ(count.bytes, kBlobSize);
+  }
 }
 
 TEST_F(CacheMaintenanceTest, VerifyReportsProgress) {
@@ -209,7 +276,7 @@ TEST_F(CacheMaintenanceTest, VerifyKeepsReplacementOfMismatchedBlob) {
   }));
   EXPECT_TRUE(replaced);
   EXPECT_THAT(hexes(), ElementsAre(digest.hex()));
-  EXPECT_EQ(verify().valid, 1U);
+  EXPECT_EQ(verify().blobs.valid, 1U);
 }
 
 TEST_F(CacheMaintenanceTest, BlobEvictedDuringVerifyIsNotMismatch) {
@@ -220,7 +287,7 @@ TEST_F(CacheMaintenanceTest, BlobEvictedDuringVerifyIsNotMismatch) {
                                      if (digest == first) std::filesystem::remove(blob_at(second));
                                    })
                                    .value();
-  EXPECT_EQ(checked.valid, 1U);
+  EXPECT_EQ(checked.blobs.valid, 1U);
   EXPECT_THAT(checked.mismatched, IsEmpty());
   EXPECT_THAT(checked.unreadable, IsEmpty());
 }
@@ -238,7 +305,7 @@ TEST_F(CacheMaintenanceTest, UnreadableBlobIsReportedAndKept) {
   Child child([&] {
     if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) return kSkip;
     const VerifyResult checked = verify();
-    if (checked.valid != 1 || !checked.mismatched.empty() || checked.unreadable.size() != 1) return 1;
+    if (checked.blobs.valid != 1 || !checked.mismatched.empty() || checked.unreadable.size() != 1) return 1;
     return checked.unreadable[0].message.starts_with(unreadable.hex()) ? kPass : 2;
   });
   const int status = child.wait();
@@ -367,6 +434,84 @@ TEST_F(CacheMaintenanceTest, OnlyCachedBlobsCanBePinned) {
   ASSERT_FALSE(pinned);
   EXPECT_EQ(pinned.error().code, Code::not_found);
   EXPECT_THAT(files_in(directory + "/v1/pins"), IsEmpty());
+}
+
+// semantics 16.4
+TEST_F(CacheMaintenanceTest, PinnedRangesAreKeptUntilTheyAreUnpinned) {
+  const Digest pinned = add_ranges("https://host/a \"v1\" 50000");
+  add_ranges("https://host/b \"v1\" 50000");
+  EXPECT_TRUE(maintenance.pin(pinned).value());
+  EXPECT_EQ(usage_of(maintenance.inventory().value()).pinned, 1U);
+  EXPECT_EQ(maintenance.collect(0).value().remotes, 1U);
+  EXPECT_THAT(maintenance.remove({pinned}, PinnedBlobs::keep).value().not_removed,
+              ElementsAre("https://host/a: is pinned"));
+  EXPECT_TRUE(std::filesystem::exists(blocks_at(pinned)));
+  EXPECT_TRUE(maintenance.unpin(pinned).value());
+  EXPECT_EQ(maintenance.collect(0).value().remotes, 1U);
+  EXPECT_THAT(block_files(), IsEmpty());
+}
+
+TEST_F(CacheMaintenanceTest, ReservedSpaceIsNotCountedAsCached) {
+  const Digest ranges = add_ranges("https://host/a \"v1\" 1000000", 1'000'000);
+  const uint64_t before = usage_of(maintenance.inventory().value()).remote_bytes;
+  const Descriptor file = open_blocks_file(*folders(), ranges, O_RDWR);
+  ASSERT_TRUE(allocate(file.number(), 10 * BlockFile::kBlock, 20 * BlockFile::kBlock));
+  const Inventory contents = maintenance.inventory().value();
+  const Item& item = contents.items.at(0);
+  EXPECT_EQ(item.size, 4 * BlockFile::kBlock);
+  EXPECT_GE(item.on_disk, 14 * BlockFile::kBlock);
+  EXPECT_GE(item.reserved, 9 * BlockFile::kBlock);
+  EXPECT_LE(item.reserved, 10 * BlockFile::kBlock);
+  EXPECT_EQ(usage_of(contents).reserved_bytes, item.reserved);
+  EXPECT_LE(usage_of(contents).remote_bytes, before + BlockFile::kBlock);
+  EXPECT_EQ(usage_of(contents).all_bytes, disk_usage());
+}
+
+TEST_F(CacheMaintenanceTest, NamesOfPinnedBlobOutliveIt) {
+  const Digest pinned = add_blob(1);
+  const Digest other = add_blob(2);
+  for (const Digest& blob : {pinned, other}) write_names(*folders(), blob, {{NameKind::model, "hf://org/model"}});
+  ASSERT_TRUE(maintenance.pin(pinned).value());
+  corrupt(pinned);
+  corrupt(other);
+  EXPECT_THAT(verify().mismatched, SizeIs(2));
+  EXPECT_THAT(resolve_name(maintenance.inventory().value(), "hf://org/model"), ElementsAre(pinned));
+  EXPECT_THAT(files_in(directory + "/v1/names"), ElementsAre(pinned.hex()));
+  ASSERT_TRUE(maintenance.unpin(pinned).value());
+  EXPECT_EQ(maintenance.collect({}).value().blobs, 0U);
+  EXPECT_THAT(files_in(directory + "/v1/names"), IsEmpty());
+}
+
+TEST_F(CacheMaintenanceTest, NameMatchesWholePartsOfNames) {
+  Inventory contents;
+  const auto add = [&](const std::string& name, NameKind kind) {
+    contents.items.push_back({ItemKind::blob, sha256(name), {}});
+    contents.items.back().names = {{kind, name}};
+    return sha256(name);
+  };
+  const Digest url = add("https://host/org/model/weights", NameKind::url);
+  const Digest member = add("/m/a.zip: weights", NameKind::member);
+  const Digest revision = add("hf://org/model@main", NameKind::model);
+  add("https://host/org/model2/weights", NameKind::url);
+  add("https://host/org/model", NameKind::record);
+  EXPECT_THAT(resolve_name(contents, "https://host/org/model"), ElementsAre(url));
+  EXPECT_THAT(resolve_name(contents, "https://host/org/model/"), ElementsAre(url));
+  EXPECT_THAT(resolve_name(contents, "/m/a.zip"), ElementsAre(member));
+  EXPECT_THAT(resolve_name(contents, "hf://org/model"), ElementsAre(revision));
+  EXPECT_THAT(resolve_name(contents, "https://host/org/mod"), IsEmpty());
+}
+
+TEST_F(CacheMaintenanceTest, OnlyTheNewestNamesAreKept) {
+  const Digest blob = add_blob(1);
+  std::vector<Name> names;
+  for (size_t i = 0; i < 2 * kMaxNamesOfFile; ++i)
+    names.push_back({NameKind::url, fmt::format("https://host/{}\n", i)});
+  write_names(*folders(), blob, names);
+  const std::vector<Name> kept = names_of(*folders(), blob);
+  ASSERT_THAT(kept, SizeIs(kMaxNamesOfFile));
+  EXPECT_EQ(kept.back(), (Name{NameKind::url, "https://host/31\\x0a"}));
+  write_names(*folders(), blob, {{NameKind::url, std::string(10'000, 'x')}, {NameKind::url, "short"}});
+  EXPECT_THAT(names_of(*folders(), blob), ElementsAre(Name{NameKind::url, "short"}));
 }
 
 TEST_F(CacheMaintenanceTest, UnpinnedBlobIsEvicted) {

@@ -54,7 +54,7 @@ std::vector<std::string> listing(const Archive& archive) {
                                              : fmt::format("{} -> {}", part.path, part.link_target));
   return lines;
 }
-std::vector<std::string> warnings(Archive archive) { return std::move(archive.warnings).take(); }
+std::vector<std::string> warnings(const Archive& archive) { return archive.warnings.lines(); }
 
 Error error_of(const Result<Archive>& archive) { return archive ? Error{Code::io, "no error"} : archive.error(); }
 Error error_of(const std::string& zip) { return error_of(zip_members(container(zip))); }

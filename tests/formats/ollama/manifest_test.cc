@@ -37,7 +37,7 @@ std::vector<std::string> warnings_of(const std::string& text) {
   Warnings warnings;
   Budget budget(text.size());
   EXPECT_TRUE(read_manifest(text, warnings, budget));
-  return std::move(warnings).take();
+  return warnings.lines();
 }
 
 std::string layer(const std::string& fields) { return fmt::format("{{\"layers\":[{{{}}}]}}", fields); }

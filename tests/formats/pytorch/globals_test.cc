@@ -37,7 +37,7 @@ TEST(Globals, DangerousNamesHaveWarningsOfTheirOwn) {
   const auto reported = report_globals({"torch.Size", "a.B", "os.system", "c.D", "builtins.eval"}, "p: ", warnings);
   EXPECT_EQ(to_json_line(Value(reported.all)), R"(["a.B","os.system","c.D","builtins.eval"])");
   EXPECT_EQ(reported.dangerous, "os.system, builtins.eval");
-  EXPECT_THAT(std::move(warnings).take(),
+  EXPECT_THAT(warnings.lines(),
               ElementsAre(HasSubstr("p: names os.system: "), HasSubstr("p: names builtins.eval: "),
                           HasSubstr("p: names globals that torch.load(weights_only=True) refuses: a.B, c.D")));
 }
@@ -53,13 +53,13 @@ TEST(Globals, ManyNamesAreOneWarning) {
   for (int i = 0; i < 50; ++i) names.push_back("m.C" + std::to_string(i));
   Warnings warnings;
   report_globals(names, "", warnings);
-  EXPECT_THAT(std::move(warnings).take(), ElementsAre(HasSubstr("m.C9 and 40 more")));
+  EXPECT_THAT(warnings.lines(), ElementsAre(HasSubstr("m.C9 and 40 more")));
 }
 
 TEST(Globals, NamesAreEscapedInWarnings) {
   Warnings warnings;
   EXPECT_EQ(report_globals({"os.a\nb"}, "", warnings).dangerous, "os.a\\x0ab");
-  EXPECT_THAT(std::move(warnings).take(), ElementsAre(HasSubstr("os.a\\x0ab")));
+  EXPECT_THAT(warnings.lines(), ElementsAre(HasSubstr("os.a\\x0ab")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/safetensors_builder.h"
 #include "tests/support/model_text.h"
@@ -274,17 +275,31 @@ TEST(Safetensors, RefusesSubByteTensorsOfPartialBytes) {
   EXPECT_EQ(error_of(SafetensorsBuilder().tensor("a", "F6_E2M3", "2,2", "xxx").build()), "no error");
 }
 
-TEST(Safetensors, RefusesMissingAndTrailingBytes) {
+// Downloads are cut: what a cut file holds whole is shown, and the file is incomplete.
+TEST(Safetensors, CutFileLacksTheTensorsAtItsEnd) {
+  const std::string file = SafetensorsBuilder()
+                               .tensor("a", "U8", "2", "xy")
+                               .tensor("b", "U8", "3", "123")
+                               .tensor("c", "U8", "0", "")
+                               .build();
+  const Model model = read_well(file.substr(0, file.size() - 1));
+  EXPECT_THAT(listing(model), ElementsAre("a uint8 U8 [2] xy", "b uint8 U8 [3] refused", "c uint8 U8 [0] refused"));
+  EXPECT_EQ(model.lacks->short_by, 1u);
+  EXPECT_THAT(model.warnings, ElementsAre("the file ends 1 bytes early: 2 of 3 tensors refused"));
+  EXPECT_EQ(to_sentence(completeness_of(model)),
+            "2 of 3 tensors cannot be read: the file is 1 B shorter than its header says (interrupted download?)");
+}
+
+TEST(Safetensors, RefusesTrailingBytes) {
   const std::string file = SafetensorsBuilder().tensor("a", "U8", "2", "xx").build();
-  EXPECT_EQ(error_of(file.substr(0, file.size() - 1)),
-            "safetensors: tensors of 2 bytes in all, 1 bytes after the header");
   EXPECT_EQ(error_of(file + "y"), "safetensors: tensors of 2 bytes in all, 3 bytes after the header");
 }
 
-TEST(Safetensors, RefusesOffsetsBeyondTheFile) {
-  EXPECT_EQ(
-      error_of(safetensors_file(header_of({safetensors_entry("a", "U8", "18446744073709551615", 0, UINT64_MAX)}))),
-      "safetensors: tensors of 18446744073709551615 bytes in all, 0 bytes after the header");
+TEST(Safetensors, RefusesTensorBeyondTheFile) {
+  const Model model =
+      read_well(safetensors_file(header_of({safetensors_entry("a", "U8", "18446744073709551615", 0, UINT64_MAX)})));
+  EXPECT_TRUE(model.tensors.is_refused(0));
+  EXPECT_EQ(model.lacks->short_by, UINT64_MAX);
 }
 
 // The reference keeps the last of two tensors with one name, and notices only the hole that may leave.
@@ -401,10 +416,16 @@ TEST(Safetensors, ReportsIoErrorAsIoError) {
   EXPECT_EQ(model.error().code, Code::io);
 }
 
-TEST(Safetensors, RefusesEveryTruncation) {
+TEST(Safetensors, EveryTruncationIsRefusedOrIncomplete) {
   const std::string whole = small_safetensors();
-  for (size_t size = 0; size < whole.size(); ++size)
-    EXPECT_THAT(error_of(whole.substr(0, size)), HasSubstr("safetensors: ")) << size;
+  EXPECT_TRUE(completeness_of(read_well(whole)).is_complete());
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const auto model = read_safetensors(Container{"m", in_memory(whole.substr(0, size)), nullptr});
+    if (model)
+      EXPECT_FALSE(completeness_of(*model).is_complete()) << size;
+    else
+      EXPECT_THAT(model.error().message, HasSubstr("safetensors: ")) << size;
+  }
 }
 
 TEST(Safetensors, SurvivesEveryFlippedByte) {

@@ -53,7 +53,7 @@ TEST(GgufFile, OneFileIsTheSameAgain) {
   for (const std::endian order : {std::endian::little, std::endian::big}) {
     const std::string bytes = test::small_gguf(3, order);
     const ModelFile file = well(gguf_file(read(bytes), {}));
-    EXPECT_THAT(file.left_out, IsEmpty());
+    EXPECT_THAT(file.left_out.lines(), IsEmpty());
     EXPECT_EQ(text_of(*file.source), bytes);
   }
 }
@@ -85,7 +85,7 @@ TEST(GgufFile, ShardsAreJoined) {
   joined.tensor("a", {3}, 0, std::string(12, 'a')).tensor("b", {32, 2}, 2, std::string(36, 'b'));
   joined.tensor("c", {1}, 24, "c").tensor("d", {2}, 1, "dddd");
   const ModelFile file = well(gguf_file(model, {}));
-  EXPECT_THAT(file.left_out, IsEmpty());
+  EXPECT_THAT(file.left_out.lines(), IsEmpty());
   EXPECT_EQ(text_of(*file.source), joined.build());
   EXPECT_THAT(listing(*read_back(file)), testing::ElementsAreArray(listing(*model)));
 }
@@ -108,7 +108,7 @@ TEST(GgufFile, OtherFormatHasItsTensorsAndFields) {
   builder.tensor("flag", "BOOL", "1", "\1");
   const auto model = read("m.safetensors", in_memory(builder.build()));
   const ModelFile file = well(gguf_file(model, {}));
-  EXPECT_THAT(file.left_out,
+  EXPECT_THAT(file.left_out.lines(),
               ElementsAre("tensor \"u8\": GGUF has no type for uint8", "tensor \"flag\": GGUF has no type for bool"));
   const auto again = read_back(file);
   EXPECT_THAT(listing(*again),
@@ -155,7 +155,7 @@ TEST(GgufFile, TensorsThatGgmlRefusesAreLeftOut) {
   const ModelFile file = well(gguf_file(model, {}));
   EXPECT_EQ(read_back(file)->tensors.size(), 2U);
   EXPECT_THAT(
-      file.left_out,
+      file.left_out.lines(),
       ElementsAre(HasSubstr(": a name of 64 bytes, ggml accepts 63"), "tensor \"deep\": 5 dimensions, ggml accepts 4",
                   "tensor \"deepest\": 70 dimensions, ggml accepts 4",
                   "tensor \"graph/w\": of the part \"graph\", GGUF has none",
@@ -176,6 +176,29 @@ TEST(GgufFile, Float32HasTheNumbersOfEveryType) {
   }
 }
 
+// The keys about the types of the tensors are false of float32.
+TEST(GgufFile, Float32HasNoKeysAboutQuantisation) {
+  GgufBuilder builder;
+  builder.string("general.architecture", "llama").u32("general.file_type", 15).u32("general.quantization_version", 2);
+  builder.string("quantize.imatrix.file", "imatrix.dat").string("general.name", "Tiny");
+  const auto model = read(builder.tensor("w", {32}, 8, std::string(34, 'w')).build());
+  EXPECT_EQ(to_json_line(without_facts(*read_back(well(gguf_file(model, {.float32 = true}))))),
+            R"({"general.architecture":"llama","general.name":"Tiny","general.file_type":0})");
+  EXPECT_EQ(text_of(*well(gguf_file(model, {})).source), builder.build());
+}
+
+TEST(GgufFile, KeysThatAreLeftOutAreNamed) {
+  auto model = std::make_shared<Model>();
+  model->format = "test";
+  model->tensors.push_back(make_tensor("w", "float32", {1}));
+  model->metadata.append("list", List{Value(1)});
+  model->metadata.append("text", "x");
+  model->metadata.append("gguf", Map());  // facts
+  EXPECT_EQ(well(gguf_file(model, {})).left_out_keys.to_sentence(),
+            "GGUF gets texts, numbers and bools only: 1 of 2 keys are left out: list");
+  EXPECT_EQ(well(gguf_file(read(test::small_gguf()), {})).left_out_keys.to_sentence(), "");
+}
+
 TEST(GgufFile, SizesOverTwoToThe53AreLeftOut) {
   constexpr uint64_t kMost = uint64_t{1} << 53;
   auto model = std::make_shared<Model>();
@@ -186,8 +209,8 @@ TEST(GgufFile, SizesOverTwoToThe53AreLeftOut) {
     model->tensors.push_back(tensor);
   }
   const ModelFile file = well(gguf_file(model, {}));
-  EXPECT_THAT(file.left_out, ElementsAre("tensor \"t9007199254740993\": more than 2^53 bytes",
-                                         "tensor \"t32\": would end beyond 2^53 bytes"));
+  EXPECT_THAT(file.left_out.lines(), ElementsAre("tensor \"t9007199254740993\": more than 2^53 bytes",
+                                                 "tensor \"t32\": would end beyond 2^53 bytes"));
   EXPECT_EQ(file.source->size() % 32, 0U);
   EXPECT_GE(file.source->size(), kMost);
 }

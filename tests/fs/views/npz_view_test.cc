@@ -98,7 +98,7 @@ TEST(NpzView, HasTheArraysOfNpy) {
                                            {"empty", "float16", {0, 2}}})
     model->tensors.push_back(make_tensor(name, dtype, shape));
   const ModelFile file = well(npz_file(model, {}));
-  EXPECT_THAT(file.left_out, IsEmpty());
+  EXPECT_THAT(file.left_out.lines(), IsEmpty());
   const Model again = read_back(file);
   EXPECT_THAT(again.warnings, IsEmpty());
   ASSERT_EQ(again.tensors.size(), model->tensors.size());
@@ -156,7 +156,8 @@ TEST(NpzView, TensorsWithoutNpyAreLeftOut) {
   EXPECT_EQ(error_in(npz_file(model, {})), "no tensor has a .npy file");
   model->tensors.push_back(make_tensor("w", "uint8", {1}));
   const ModelFile file = well(npz_file(model, {}));
-  EXPECT_THAT(file.left_out, ElementsAre("tensor \"deep\": has no .npy file", "tensor \"unknown\": has no .npy file"));
+  EXPECT_THAT(file.left_out.lines(),
+              ElementsAre("tensor \"deep\": has no .npy file", "tensor \"unknown\": has no .npy file"));
   EXPECT_EQ(read_back(file).tensors.size(), 1U);
 }
 

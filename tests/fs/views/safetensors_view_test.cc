@@ -59,7 +59,7 @@ TEST(SafetensorsView, HeaderIsThatOfTheReference) {
   const auto files = well(safetensors_files(model, {}, 0));
   ASSERT_EQ(files.size(), 1U);
   EXPECT_EQ(files[0].path, "model.safetensors");
-  EXPECT_THAT(files[0].left_out, IsEmpty());
+  EXPECT_THAT(files[0].left_out.lines(), IsEmpty());
   const std::string header = header_of(*files[0].source);
   EXPECT_EQ(header.size() % 8, 0U);
   EXPECT_EQ(header.substr(0, header.find_last_not_of(' ') + 1),
@@ -129,13 +129,13 @@ TEST(SafetensorsView, TensorsThatTheFormatCannotHoldAreLeftOut) {
                                  big, make_tensor("kept", "uint8", Shape(64, 1)), make_tensor("c", "complex128", {1})});
   const auto files = well(safetensors_files(model, {}, 0));
   EXPECT_THAT(listing(read_back(files.at(0).source)), ElementsAre(HasSubstr("kept uint8 U8")));
-  EXPECT_THAT(files[0].left_out, ElementsAre("tensor \"q\": safetensors has no dtype for q4_0",
-                                             "tensor \"__metadata__\": safetensors reserves this name",
-                                             "tensor \"\\xff\": the name is not UTF-8",
-                                             "tensor \"deep\": 70 dimensions, readers accept 64",
-                                             "tensor \"refused\": refused when the container was read",
-                                             "tensor \"big endian\": safetensors has no dtype for float32",
-                                             "tensor \"c\": safetensors has no dtype for complex128"));
+  EXPECT_THAT(files[0].left_out.lines(), ElementsAre("tensor \"q\": safetensors has no dtype for q4_0",
+                                                     "tensor \"__metadata__\": safetensors reserves this name",
+                                                     "tensor \"\\xff\": the name is not UTF-8",
+                                                     "tensor \"deep\": 70 dimensions, readers accept 64",
+                                                     "tensor \"refused\": refused when the container was read",
+                                                     "tensor \"big endian\": safetensors has no dtype for float32",
+                                                     "tensor \"c\": safetensors has no dtype for complex128"));
 }
 
 // A scope becomes the beginning of a name.
@@ -145,8 +145,8 @@ TEST(SafetensorsView, OfEqualNamesTheFirstIsKept) {
   const auto files = well(safetensors_files(model, {}, 0));
   EXPECT_THAT(listing(read_back(files.at(0).source)),
               ElementsAre(HasSubstr("g/w int8 I8 [1]"), HasSubstr("w uint8 U8 [1]")));
-  EXPECT_THAT(files[0].left_out, ElementsAre("tensor \"g/w\": another tensor has this name",
-                                             "tensor \"w\": another tensor has this name"));
+  EXPECT_THAT(files[0].left_out.lines(), ElementsAre("tensor \"g/w\": another tensor has this name",
+                                                     "tensor \"w\": another tensor has this name"));
 }
 
 TEST(SafetensorsView, SizesOverTwoToThe53AreLeftOut) {
@@ -156,7 +156,7 @@ TEST(SafetensorsView, SizesOverTwoToThe53AreLeftOut) {
   const auto model = model_with({sized("a", "uint8", {most - 1}), sized("b", "uint8", {most + 1}),
                                  sized("c", "uint8", {2}), sized("d", "uint8", {1}), empty});
   const auto files = well(safetensors_files(model, {}, 0));
-  EXPECT_THAT(files.at(0).left_out,
+  EXPECT_THAT(files.at(0).left_out.lines(),
               ElementsAre("tensor \"b\": more than 2^53 bytes", "tensor \"wide\": a shape of more than 2^53 elements",
                           "tensor \"c\": would end beyond 2^53 bytes"));
   const std::string header = well(read_text(*files[0].source, 8, 168));
@@ -219,7 +219,7 @@ TEST(SafetensorsView, Float32HasTheNumbersOfEveryType) {
                                  make_tensor("h", "float16", {3}), make_tensor("c", "complex64", {1})});
   const auto files = well(safetensors_files(model, {.float32 = true}, 0));
   EXPECT_EQ(files.at(0).path, "model.float32.safetensors");
-  EXPECT_THAT(files[0].left_out, IsEmpty());
+  EXPECT_THAT(files[0].left_out.lines(), IsEmpty());
   const Model again = read_back(files[0].source);
   ASSERT_EQ(again.tensors.size(), 4U);
   for (const TensorView& tensor : again.tensors) {

@@ -1,0 +1,296 @@
+#include "cli/diff/report.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/text.h"
+#include "cli/console/table.h"
+#include "cli/select_tensors.h"
+#include "fs/listing.h"
+
+namespace weightfs::compare {
+namespace {
+
+constexpr size_t kMaxShown = 40;  // characters of a value on a terminal
+
+std::string name_in(const ModelComparison& models, const TensorView& tensor) {
+  return join_path(models.path, full_name(tensor));
+}
+
+// Both orders of bytes have the same name.
+std::string type_text(const TensorView& tensor) {
+  return fmt::format("{}{} {}", dtype_text(tensor), tensor.dtype->npy_descr.starts_with('>') ? " big-endian" : "",
+                     shape_text(tensor.shape));
+}
+
+Cell value_cell(const std::optional<Value>& value) {
+  if (!value) return "";
+  const auto* const text = std::get_if<std::string>(&*value);
+  const std::string whole = text == nullptr ? to_json_line(*value) : *text;
+  std::string shown;
+  size_t characters = 0;
+  for (std::string_view rest = whole; !rest.empty();) {
+    if (++characters > kMaxShown) {
+      shown += "…";
+      break;
+    }
+    const size_t length = std::max<size_t>(utf8_sequence(rest), 1);
+    shown += rest.substr(0, length);
+    rest.remove_prefix(length);
+  }
+  return {shown, whole};
+}
+
+// The rows of the table: the columns of the deviation exist only if it was requested.
+class DifferenceTable {
+ public:
+  explicit DifferenceTable(bool has_deviation) : has_deviation_(has_deviation), table_(columns(has_deviation)) {}
+
+  void add(const char* change, CellColor color, std::string name, Cell a, Cell b,
+           const ChangedTensor* changed = nullptr) {
+    std::vector<Cell> row = {Cell(change, change, color), std::move(name), std::move(a), std::move(b)};
+    if (has_deviation_) {
+      if (changed != nullptr && changed->deviation)
+        add_deviation(row, *changed->deviation);
+      else
+        row.insert(row.end(), {changed == nullptr ? "" : changed->no_deviation, "", "", ""});
+    }
+    table_.add(std::move(row));
+  }
+
+  void print() const {
+    if (!table_.empty()) table_.print();
+  }
+
+ private:
+  static std::vector<Table::Column> columns(bool has_deviation) {
+    std::vector<Table::Column> all = {{"change"}, {"name"}, {"A"}, {"B"}};
+    if (has_deviation)
+      for (const char* name : {"max", "mean", "cosine", "differing"}) all.push_back({name, Align::right});
+    return all;
+  }
+
+  static Cell figure(std::optional<double> value) {
+    if (!value) return "";
+    return {fmt::format("{:.5g}", *value), fmt::format("{}", *value)};
+  }
+
+  static void add_deviation(std::vector<Cell>& row, const Deviation& deviation) {
+    const bool has_numbers = deviation.mean().has_value();
+    row.push_back(figure(has_numbers ? std::optional(deviation.max()) : std::nullopt));
+    row.push_back(figure(deviation.mean()));
+    row.push_back(figure(deviation.cosine()));
+    row.emplace_back(std::to_string(deviation.differing()));
+  }
+
+  bool has_deviation_;
+  Table table_;
+};
+
+std::string state_text(const FileState& state) {
+  std::string out = state.is_model ? "model" : "file";
+  if (!state.link_target.empty()) return fmt::format("link to {}", state.link_target);
+  if (state.size) out += fmt::format(", {} bytes", *state.size);
+  if (state.digest) out += fmt::format(", sha256:{}", state.digest->hex());
+  return out;
+}
+
+void add_models(DifferenceTable& table, const ModelComparison& models) {
+  const TensorComparison& tensors = models.tensors;
+  for (const FieldChange& change : models.metadata.changes)
+    table.add("metadata", CellColor::yellow, join_path(models.path, change.path), value_cell(change.a),
+              value_cell(change.b));
+  for (const size_t i : tensors.missing)
+    table.add("missing", CellColor::red, name_in(models, models.a->tensors[i]), type_text(models.a->tensors[i]), "");
+  for (const size_t i : tensors.added)
+    table.add("added", CellColor::green, name_in(models, models.b->tensors[i]), "", type_text(models.b->tensors[i]));
+  for (const TensorPair& pair : tensors.renamed)
+    table.add("renamed", CellColor::yellow, name_in(models, models.a->tensors[pair.a]),
+              type_text(models.a->tensors[pair.a]), name_in(models, models.b->tensors[pair.b]));
+  for (const bool has_other_type : {true, false})
+    for (const ChangedTensor& changed : tensors.changed)
+      if (changed.has_other_type == has_other_type)
+        table.add(has_other_type ? "type" : "bytes", CellColor::yellow,
+                  name_in(models, models.a->tensors[changed.pair.a]), type_text(models.a->tensors[changed.pair.a]),
+                  type_text(models.b->tensors[changed.pair.b]), &changed);
+}
+
+void add_file(DifferenceTable& table, const FileChange& file) {
+  if (!file.b)
+    table.add("missing", CellColor::red, file.path, state_text(*file.a), "");
+  else if (!file.a)
+    table.add("added", CellColor::green, file.path, "", state_text(*file.b));
+  else
+    table.add("file", CellColor::yellow, file.path, state_text(*file.a), state_text(*file.b));
+}
+
+void print_summary(const ContentsComparison& found) {
+  size_t of_a = 0, of_b = 0, other_type = 0, other_bytes = 0, renamed = 0, missing = 0, added = 0;
+  for (const ModelComparison& models : found.models) {
+    of_a += models.a->tensors.size();
+    of_b += models.b->tensors.size();
+    for (const ChangedTensor& changed : models.tensors.changed) ++(changed.has_other_type ? other_type : other_bytes);
+    renamed += models.tensors.renamed.size();
+    missing += models.tensors.missing.size();
+    added += models.tensors.added.size();
+  }
+  std::printf(
+      "%s%zu and %zu tensors: %llu equal, %zu of another type, %zu with other bytes, %zu renamed, %zu missing, "
+      "%zu added\n",
+      found.is_different() ? "\n" : "", of_a, of_b, static_cast<unsigned long long>(found.equal_tensors), other_type,
+      other_bytes, renamed, missing, added);
+  if (found.equal_files + found.files.size() > 0)
+    std::printf("files: %llu equal, %zu different\n", static_cast<unsigned long long>(found.equal_files),
+                found.files.size());
+}
+
+Map type_value(const TensorView& tensor) {
+  Map out;
+  out.append("dtype", dtype_text(tensor));
+  out.append("stored_dtype", tensor.stored_dtype);
+  List shape;
+  for (const uint64_t size : tensor.shape) shape.emplace_back(size);
+  out.append("shape", std::move(shape));
+  return out;
+}
+
+Map named_type_value(const ModelComparison& models, const TensorView& tensor) {
+  Map out;
+  out.append("name", name_in(models, tensor));
+  for (const auto& [key, value] : type_value(tensor)) out.append(key, value);
+  return out;
+}
+
+Value optional_value(std::optional<double> number) { return number ? Value(*number) : Value(nullptr); }
+
+Map deviation_value(const Deviation& deviation) {
+  Map out;
+  out.append("count", deviation.count());
+  out.append("differing", deviation.differing());
+  out.append("nan", deviation.nan());
+  out.append("max", deviation.mean() ? Value(deviation.max()) : Value(nullptr));
+  out.append("mean", optional_value(deviation.mean()));
+  out.append("cosine", optional_value(deviation.cosine()));
+  return out;
+}
+
+Map changed_value(const ModelComparison& models, const ChangedTensor& changed) {
+  const TensorView a = models.a->tensors[changed.pair.a];
+  Map out;
+  out.append("name", name_in(models, a));
+  out.append("change", changed.has_other_type ? "type" : "bytes");
+  out.append("a", type_value(a));
+  out.append("b", type_value(models.b->tensors[changed.pair.b]));
+  if (changed.deviation) out.append("stat", deviation_value(*changed.deviation));
+  if (!changed.no_deviation.empty()) out.append("no_stat", changed.no_deviation);
+  return out;
+}
+
+Map file_value(const FileState& state) {
+  Map out;
+  out.append("type", state.is_model ? "model" : state.link_target.empty() ? "file" : "link");
+  if (state.size) out.append("size", *state.size);
+  if (state.digest) out.append("digest", fmt::format("sha256:{}", state.digest->hex()));
+  if (!state.link_target.empty()) out.append("target", state.link_target);
+  return out;
+}
+
+List file_values(const std::vector<FileChange>& files) {
+  List out;
+  for (const FileChange& file : files) {
+    Map entry;
+    entry.append("name", file.path);
+    if (file.a) entry.append("a", file_value(*file.a));
+    if (file.b) entry.append("b", file_value(*file.b));
+    out.emplace_back(std::move(entry));
+  }
+  return out;
+}
+
+const char* side_text(Side side) { return side == Side::a ? "a" : "b"; }
+
+const Model& model_of(const ModelComparison& models, Side side) { return side == Side::a ? *models.a : *models.b; }
+
+// The lists of --json, which have the elements of all models.
+struct Lists {
+  List metadata, missing, added, renamed, changed, unreadable;
+
+  void add(const ModelComparison& models) {
+    for (const FieldChange& change : models.metadata.changes) {
+      Map entry;
+      entry.append("field", join_path(models.path, change.path));
+      if (change.a) entry.append("a", *change.a);
+      if (change.b) entry.append("b", *change.b);
+      metadata.emplace_back(std::move(entry));
+    }
+    for (const size_t i : models.tensors.missing) missing.emplace_back(named_type_value(models, models.a->tensors[i]));
+    for (const size_t i : models.tensors.added) added.emplace_back(named_type_value(models, models.b->tensors[i]));
+    for (const TensorPair& pair : models.tensors.renamed) {
+      Map entry = named_type_value(models, models.a->tensors[pair.a]);
+      entry.append("new_name", name_in(models, models.b->tensors[pair.b]));
+      renamed.emplace_back(std::move(entry));
+    }
+    for (const ChangedTensor& one : models.tensors.changed) changed.emplace_back(changed_value(models, one));
+    for (const Error& error : models.metadata.unreadable) add_unreadable({}, models.path, error);
+    for (const UnreadableTensor& one : models.tensors.unreadable)
+      add_unreadable(one.side, name_in(models, model_of(models, one.side).tensors[one.index]), one.error);
+  }
+
+  void add_unreadable(std::optional<Side> side, const std::string& name, const Error& error) {
+    Map entry;
+    if (side) entry.append("source", side_text(*side));
+    if (!name.empty()) entry.append("name", name);
+    entry.append("error", error.message);
+    unreadable.emplace_back(std::move(entry));
+  }
+};
+
+}  // namespace
+
+void print_differences(const ContentsComparison& found, bool has_deviation) {
+  DifferenceTable table(has_deviation);
+  for (const ModelComparison& models : found.models) add_models(table, models);
+  for (const FileChange& file : found.files) add_file(table, file);
+  table.print();
+  if (::isatty(STDOUT_FILENO) == 1) print_summary(found);
+}
+
+Map differences_value(const ContentsComparison& found) {
+  Lists lists;
+  for (const ModelComparison& models : found.models) lists.add(models);
+  for (const UnreadableFile& one : found.unreadable) lists.add_unreadable(one.side, one.path, one.error);
+  Map out;
+  out.append("equal", !found.is_different() && !found.is_incomplete());
+  out.append("metadata", std::move(lists.metadata));
+  out.append("missing", std::move(lists.missing));
+  out.append("added", std::move(lists.added));
+  out.append("renamed", std::move(lists.renamed));
+  out.append("changed", std::move(lists.changed));
+  out.append("files", file_values(found.files));
+  out.append("unreadable", std::move(lists.unreadable));
+  out.append("equal_tensors", found.equal_tensors);
+  out.append("equal_files", found.equal_files);
+  return out;
+}
+
+std::vector<std::string> unreadable_lines(const ContentsComparison& found, const std::string& a, const std::string& b) {
+  std::vector<std::string> out;
+  for (const ModelComparison& models : found.models) {
+    for (const Error& error : models.metadata.unreadable)
+      out.push_back(models.path.empty() ? error.message : fmt::format("{}: {}", quoted(models.path), error.message));
+    for (const UnreadableTensor& one : models.tensors.unreadable) {
+      const TensorView tensor = model_of(models, one.side).tensors[one.index];
+      if (tensor.source.refused()) continue;
+      out.push_back(fmt::format("{}: tensor {}: {}", one.side == Side::a ? a : b, quoted(name_in(models, tensor)),
+                                one.error.message));
+    }
+  }
+  for (const UnreadableFile& one : found.unreadable)
+    out.push_back(fmt::format("{}: {}: {}", one.side == Side::a ? a : b, quoted(one.path), one.error.message));
+  return out;
+}
+
+}  // namespace weightfs::compare

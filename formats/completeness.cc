@@ -1,0 +1,75 @@
+#include "formats/completeness.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "formats/model.h"
+
+namespace weightfs {
+namespace {
+
+// From the worst on: wrong bytes first, and last what may pass.
+constexpr std::array kFromWorst = {Code::mismatch,    Code::corrupt,     Code::not_found,
+                                   Code::forbidden,   Code::unsupported, Code::network,
+                                   Code::unreachable, Code::resource,    Code::io};
+static_assert(kFromWorst.size() == kCodes);
+
+uint64_t refused_tensors(const TensorList& tensors) {
+  uint64_t refused = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) refused += tensors.is_refused(i) ? 1u : 0u;
+  return refused;
+}
+
+}  // namespace
+
+void Lacks::add(const Lacks& others, std::string_view subject) {
+  for (size_t code = 0; code < by_code.size(); ++code) {
+    Group& own = by_code[code];
+    const Group& other = others.by_code[code];
+    if (own.count == 0 && other.count > 0) own.first = fmt::format("{}{}", subject, other.first);
+    own.count += other.count;
+  }
+  files += others.files;
+  missing_tensors += others.missing_tensors;
+  short_by += others.short_by;
+}
+
+Completeness completeness_of(const Model& model) {
+  const Lacks& lacks = *model.lacks;
+  const uint64_t refused = refused_tensors(model.tensors);
+  Completeness out{.tensors = model.tensors.size() + lacks.missing_tensors,
+                   .unreadable = refused + lacks.missing_tensors,
+                   .files = lacks.files,
+                   .short_by = lacks.short_by,
+                   .reason = {}};
+  for (const Code code : kFromWorst) {
+    const Lacks::Group& group = lacks.by_code[static_cast<size_t>(code)];
+    if (group.count > 0 && !out.reason) out.reason = Error{code, group.first};
+  }
+  if (!out.reason && refused > 0) out.reason = Error{Code::corrupt, "see warnings.txt"};
+  return out;
+}
+
+const Error& worse(const Error& a, const Error& b) {
+  const auto place = [](const Error& error) { return std::ranges::find(kFromWorst, error.code); };
+  return place(b) < place(a) ? b : a;
+}
+
+std::string to_sentence(const Completeness& completeness) {
+  if (completeness.is_complete()) return "";
+  std::string what;
+  if (completeness.unreadable > 0)
+    what = fmt::format("{} of {} tensors cannot be read", completeness.unreadable, completeness.tensors);
+  else if (completeness.files > 0)
+    what = fmt::format("{} {} missing", completeness.files, completeness.files == 1 ? "file is" : "files are");
+  else
+    what = "the model is incomplete";
+  if (completeness.short_by > 0)
+    return fmt::format("{}: the file is {} shorter than its header says (interrupted download?)", what,
+                       human_size(completeness.short_by));
+  return fmt::format("{}: {}", what, completeness.reason->message);
+}
+
+}  // namespace weightfs

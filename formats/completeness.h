@@ -1,0 +1,57 @@
+// Completeness: whether a model has everything that its containers list, and what it lacks otherwise. Every command
+// says it in the same sentence, and ends with the same status (docs/semantics.md, Completeness).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace weightfs {
+
+struct Model;
+
+/// What the reader of a container found missing.
+struct Lacks {
+  /// The things that are missing or refused for one reason.
+  struct Group {
+    uint64_t count = 0;
+    std::string first;  ///< the warning about the first of them
+  };
+
+  std::array<Group, kCodes> by_code;  ///< by the Code of the reason
+  uint64_t files = 0;            ///< of the things, those that are files of the model: shards, external data, layers
+  uint64_t missing_tensors = 0;  ///< that the container lists, and that are not in the list of tensors
+  uint64_t short_by = 0;         ///< bytes by which files end before the tensors that their headers list
+
+  /// Adds those of one of several files; `subject` comes before each text.
+  void add(const Lacks& others, std::string_view subject);
+};
+
+/// What a model lacks.
+struct Completeness {
+  uint64_t tensors = 0;     ///< that the containers list, as far as they are known
+  uint64_t unreadable = 0;  ///< of them, those that are refused or missing
+  uint64_t files = 0;       ///< that are missing or cannot be read
+  uint64_t short_by = 0;    ///< see Lacks
+  /// The worst reason, with the first text: a mismatch, then corrupt bytes, missing files, forbidden ones, and those
+  /// that are not available now. Nothing if the model is complete.
+  std::optional<Error> reason;
+
+  bool is_complete() const { return !reason; }
+};
+
+/// What the model lacks, without its nested ones.
+Completeness completeness_of(const Model& model);
+
+/// Which of two reasons is worse: the one that decides the status of a command.
+const Error& worse(const Error& a, const Error& b);
+
+/// "3 of 291 tensors cannot be read: the file is 2.1 GiB shorter than its header says (interrupted download?)". Empty
+/// for a complete model.
+std::string to_sentence(const Completeness& completeness);
+
+}  // namespace weightfs

@@ -1,0 +1,13 @@
+// Models on servers.
+#pragma once
+
+#include "formats/format.h"
+
+namespace weightfs {
+
+/// As read_model(), but fails for the reason for which a file of the model (a shard, external data) is missing or
+/// cannot be read: a server that lacks a file now may have it later, and a mount never changes. Downloaded bytes that
+/// cannot be read as a model are not kept, if they have a digest and were not compared.
+Result<Model> read_remote_model(const Container& container, const Format* forced);
+
+}  // namespace weightfs
