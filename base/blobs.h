@@ -113,7 +113,7 @@ class Blobs {
   /// Whether resolve() gives a blob that needs no download.
   virtual bool is_local(const BlobRef& ref);
 
-  /// Drops the downloaded bytes of files whose digest is known and was not compared: a container could not be read from
+  /// Drops the first ranges of files whose digest is known and was not compared: a container could not be read from
   /// them, and the next attempt downloads them again.
   virtual void drop_unverified() {}
 

@@ -2,6 +2,7 @@
 // rendered or a blob fetched on first use.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -145,9 +146,13 @@ class Later {
     return shared == nullptr ? nullptr : shared->get();
   }
 
+  // A waiting thread that is cancelled ends, while the one that computes may wait for a network.
+  static constexpr std::chrono::milliseconds kCancelCheck{100};
+
   Result<T> wait_for_running_make(std::unique_lock<std::mutex>& lock) const {
     const auto trying = tries_.at(state());
-    trying->ended.wait(lock, [&] { return trying->result.has_value(); });
+    while (!trying->ended.wait_for(lock, kCancelCheck, [&] { return trying->result.has_value(); }))
+      if (is_cancelled()) return failure(Code::resource, "cancelled");
     if (!trying->cancelled) return *trying->result;
     lock.unlock();
     return get();

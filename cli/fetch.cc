@@ -89,8 +89,7 @@ class Fetcher {
     if (const auto verified = store.verify_complete(); !verified) fail("", verified.error());
   }
 
-  // A blob without a file in the cache, and a file that is downloaded once more, were evicted for another one. Stops at
-  // the first, or nothing would be gained.
+  // What is not in the cache any more was evicted for other files.
   void check_that_all_is_cached(BlobStore& store) {
     const Error evicted{Code::io,
                         "evicted while other files were downloaded: the cache is too small for all; use a larger "
@@ -99,11 +98,11 @@ class Fetcher {
       const bool is_downloaded = verified && from.find("://") != from.npos;  // not read in place
       if (is_downloaded && !store.is_local({.name = name, .digest = digest, .size = size})) return fail(name, evicted);
     }
-    for (File& file : files_) {
+    for (const File& file : files_) {
       if (status() != Exit::ok) return;
-      const uint64_t before = store.status().bytes_fetched;
-      if (const auto again = fetch(file); !again) fail(file.path, again.error());
-      if (store.status().bytes_fetched != before) fail(file.path, evicted);
+      if (file.is_local || file.source == nullptr) continue;
+      const auto cached = file.source->cached({0, file.size});
+      if (!cached || cached->now < file.size) fail(file.path, cached ? evicted : cached.error());
     }
   }
 
@@ -197,7 +196,7 @@ class Fetcher {
 
   Result<void> fetch_first(File& file) {
     TRY_VOID(open(file));
-    file.cached_before = TRY(file.source->cached({0, file.size})).before;
+    file.cached_before = file.source->cached({0, file.size}).value_or(CachedBytes()).before;
     file.state = State::fetching;
     return fetch(file);
   }
@@ -246,7 +245,7 @@ class Reporter {
     const StoreStatus status = store_->status();
     for (const StoreStatus::Remote& remote : status.remotes) print_ranges(remote);
     if (status.blobs.empty() && status.remotes.empty()) {
-      std::printf("nothing to fetch: every file is in its container\n");
+      if (fetcher_.status() == Exit::ok) std::printf("nothing to fetch: every file is in its container\n");
       return;
     }
     const FetchCounts counts = fetcher_.counts();

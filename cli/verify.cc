@@ -40,7 +40,7 @@ std::string summarize(const Model& model, const Verification& found) {
   return fmt::format("{}", fmt::join(compared, ", "));
 }
 
-Exit verify_model(const Model& model, const std::string& name) {
+Outcome verify_model(const Model& model, const std::string& name) {
   ProgressBar bar;
   const Verification found =
       verify(model, [&](const Progress& progress) { bar.show(progress.bytes, progress.total, quoted(progress.path)); });
@@ -64,7 +64,7 @@ Exit verify_model(const Model& model, const std::string& name) {
                                                              counted(found.unreadable.size(), "file", "files"), more)});
   outcome.check(model, name);
   if (outcome.status() == Exit::ok) print("", summarize(model, found));
-  return outcome.status();
+  return outcome;
 }
 
 // Verifies each model once: tags that are hard links of one manifest share a model.
@@ -72,35 +72,37 @@ class Verifier {
  public:
   explicit Verifier(Forest& forest) : forest_(forest) {}
 
-  // Verifies every model in a directory. The first failure is the status.
-  Exit verify_all(Ino directory, const std::string& name) {
+  // Verifies every model in a directory.
+  Outcome verify_all(Ino directory, const std::string& name) {
+    Outcome outcome;
     const auto all = forest_.list(directory);
-    if (!all) return report_error(all.error());
+    if (!all) {
+      outcome.fail(all.error());
+      return outcome;
+    }
     if (const ModelPtr model = all->tree->model()) return verify_once(model, name);
-    Exit status = Exit::ok;
     for (uint32_t i = 0; i < all->count; ++i) {
       const Node node = all->tree->node(all->first + i);
-      if (node.kind != NodeKind::tree && node.kind != NodeKind::directory) continue;
-      const Exit other = verify_all(all->ino + i, fmt::format("{}/{}", name, node.name()));
-      status = status == Exit::ok ? other : status;
+      if (node.kind == NodeKind::tree || node.kind == NodeKind::directory)
+        outcome.add(verify_all(all->ino + i, fmt::format("{}/{}", name, node.name())));
     }
-    return status;
+    return outcome;
   }
 
  private:
   struct Verified {
     std::string name;
-    Exit status;
+    Outcome outcome;
   };
 
-  Exit verify_once(const ModelPtr& model, const std::string& name) {
+  Outcome verify_once(const ModelPtr& model, const std::string& name) {
     if (const auto known = verified_.find(model); known != verified_.end()) {
       std::printf("%s: the same as %s\n", printable(name).c_str(), printable(known->second.name).c_str());
-      return known->second.status;
+      return known->second.outcome;
     }
-    const Exit status = verify_model(*model, name);
-    verified_.emplace(model, Verified{name, status});
-    return status;
+    const Outcome outcome = verify_model(*model, name);
+    verified_.emplace(model, Verified{name, outcome});
+    return outcome;
   }
 
   Forest& forest_;
@@ -117,6 +119,7 @@ class UncachedBlobs final : public Blobs {
   }
   Result<ResolvedBlob> resolve(const BlobRef& wanted) override { return store_->resolve(wanted); }
   bool is_local(const BlobRef& wanted) override { return store_->is_local(wanted); }
+  void drop_unverified() override { store_->drop_unverified(); }
 
  private:
   BlobsPtr store_;
@@ -189,7 +192,7 @@ Exit verify_source(VerifyArguments& arguments) {
     if (!single) return report_error(single.error());
     file = std::move(*single);
   }
-  const Exit status = Verifier(*opened->forest).verify_all(Forest::kRoot, name);
+  const Exit status = Verifier(*opened->forest).verify_all(Forest::kRoot, name).status();
   if (status != Exit::ok || file == nullptr) return status;
   const auto digest = write_block_list(*file, name, *opened->store, *output);
   if (!digest) return report_error(digest.error());

@@ -25,6 +25,7 @@ class BlobsWithList final : public Blobs {
     return blobs_->resolve(listed);
   }
   bool is_local(const BlobRef& ref) override { return blobs_->is_local(ref); }
+  void drop_unverified() override { blobs_->drop_unverified(); }
   void stop() override { blobs_->stop(); }
 
  private:

@@ -139,7 +139,8 @@ Result<void> check_not_a_page_of_the_hub(const std::string& url) {
   const bool is_hub =
       std::ranges::any_of(std::to_array({"https://huggingface.co", "https://www.huggingface.co", "https://hf.co"}),
                           [&](const char* hub) { return origin == http::origin_of(hub); }) ||
-      (!configured.empty() && origin == http::origin_of(configured));
+      (!configured.empty() && origin == http::origin_of(configured) &&
+       !is_named_as_model(shown));  // it may have files, too
   const size_t path = shown.find('/', shown.find("://") + 3);
   if (origin.empty() || !is_hub || path == shown.npos) return {};
   const std::string name = hub_name_of(std::string_view(shown).substr(path + 1));

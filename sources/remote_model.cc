@@ -6,9 +6,16 @@ namespace weightfs {
 
 Result<Model> read_remote_model(const Container& container, const Format* forced) {
   auto model = read_model(container, forced);
-  const Completeness completeness = model ? completeness_of(*model) : Completeness{};
-  if (completeness.files > 0) model = failure(*completeness.reason);
-  if (!model && is_about_the_bytes(model.error())) container.blobs->drop_unverified();
+  if (model) {
+    // Members in a form that cannot be shown are not the server's.
+    for (const Code code : {Code::mismatch, Code::not_found, Code::forbidden, Code::network, Code::unreachable}) {
+      const Lacks::Group& group = model->lacks->by_code[static_cast<size_t>(code)];
+      if (model->lacks->files > 0 && group.count > 0) return failure(code, group.first);
+    }
+    return model;
+  }
+  const Code code = model.error().code;
+  if (forced == nullptr && (code == Code::corrupt || code == Code::mismatch)) container.blobs->drop_unverified();
   return model;
 }
 

@@ -219,24 +219,32 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (mirrors.empty() || store_->fetching().http == nullptr) return false;
     download::RetryPolicy once = store_->fetching().options;
     once.retries = 0;
+    once.waits_for_network = false;
     download::RemoteFile file(store_->fetching().http, ref_.name, std::move(mirrors), std::nullopt, once);
     const auto reported = file.query_size(store_->stop_token());
     return reported.has_value() && *reported == size_;
+  }
+
+  // The file on its server when that has begun to send ranges; null after FetchSettings::wait_for_ranges.
+  Result<download::RemoteFilePtr> wait_for_ranges() const {
+    const auto until = std::chrono::steady_clock::now() + store_->fetching().wait_for_ranges;
+    download::RetryPolicy policy = store_->fetching().options;
+    policy.retries = std::numeric_limits<int>::max();
+    for (download::Backoff backoff(policy, *store_->fetching().http);;) {
+      const auto pause = TRY(backoff.pause({Code::resource, "no ranges"}, {}));
+      if (std::chrono::steady_clock::now() + pause >= until) return nullptr;
+      if (!download::interruptible_sleep(pause, store_->stop_token())) return failure(Code::resource, "cancelled");
+      auto remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
+      if (remote->has_ranges() != false) return remote;
+    }
   }
 
   Result<RemoteSourcePtr> open_ranges() const {
     if (has_mirror_copy()) return nullptr;
     // Of one server: until all ranges are verified, nothing proves that another one has the same bytes.
     auto remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
-    const auto until = std::chrono::steady_clock::now() + store_->fetching().wait_for_ranges;
-    download::RetryPolicy policy = store_->fetching().options;
-    policy.retries = std::numeric_limits<int>::max();
-    for (download::Backoff backoff(policy, *store_->fetching().http); remote->has_ranges() == false;) {
-      const auto pause = TRY(backoff.pause({Code::network, "no ranges"}, {}));
-      if (std::chrono::steady_clock::now() + pause >= until) return nullptr;
-      if (!download::interruptible_sleep(pause, store_->stop_token())) return failure(Code::resource, "cancelled");
-      remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
-    }
+    if (remote->has_ranges() == false) remote = TRY(wait_for_ranges());
+    if (remote == nullptr) return nullptr;
     store_->stats().record_miss(ref_.digest);
     const auto identity = RemoteSource::identity_of(remote->url(), remote->version(), ref_.digest, ref_.block_list);
     const auto ranges =

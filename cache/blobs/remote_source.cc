@@ -32,6 +32,9 @@ constexpr std::chrono::milliseconds kClaimCheck{20};
 constexpr int kFewReads = 8;
 constexpr uint64_t kLargeRead = 256 * kKiB;
 
+// The most bytes that drop_unverified() drops: a header, not the hours of a download.
+constexpr uint64_t kMaxDropped = 16 << 20;
+
 constexpr std::chrono::milliseconds kNamingCheck{2};
 constexpr int kMaxNamingChecks = 100;
 
@@ -197,9 +200,15 @@ Result<CachedBytes> RemoteSource::cached(ByteRange range) const {
   range.to = std::min(range.to, size());
   if (range.from >= range.to) return CachedBytes{};
   const auto [file, blob] = TRY(open());
-  const uint64_t now = blob != nullptr ? range.to - range.from : TRY(file->present_bytes(range.from, range.to));
+  uint64_t now = range.to - range.from;
+  if (blob == nullptr) {
+    const auto present = file->present_bytes(range.from, range.to);
+    if (!present && file->is_evicted()) return CachedBytes{};
+    now = TRY(present);
+  }
   uint64_t own = 0;
   const std::scoped_lock lock(mutex_);
+  if (generation_ == 0) return CachedBytes{now, now};  // no blocks were opened
   for (uint64_t block = range.from / BlockFile::kBlock; block < BlockFile::blocks_in(range.to); ++block)
     if (written_.contains(block))
       own += std::min(range.to, (block + 1) * BlockFile::kBlock) - std::max(range.from, block * BlockFile::kBlock);
@@ -355,9 +364,24 @@ void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
   present_ = 0;
 }
 
+Result<void> RemoteSource::verify_if_complete() const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (refused_) return tl::unexpected(*refused_);  // compared while others read
+  }
+  const auto [file, blob] = TRY(open());
+  if (blob != nullptr || !TRY(file->is_complete())) return {};
+  TRY(verify());
+  return {};
+}
+
 void RemoteSource::drop_unverified() const {
-  drop_blocks(std::nullopt);
-  verified_ = verification_by_server();
+  const std::scoped_lock lock(mutex_);
+  if (refused_ || blocks_ == nullptr || received() > kMaxDropped) return;
+  blocks_->release();
+  if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
+  blocks_ = nullptr;
+  present_ = 0;
 }
 
 void RemoteSource::accept() const {
@@ -373,7 +397,8 @@ bool RemoteSource::has_transfers() const {
 // A process that downloads blocks may be stopped, and blocks that it has claimed cannot be written by others.
 std::chrono::milliseconds RemoteSource::max_wait_for_others() const {
   const http::ClientPtr& http = store_->fetching().http;
-  return 4 * (http == nullptr ? http::Options() : http->options()).stall_timeout;
+  if (http == nullptr) return 4 * http::Options().stall_timeout;
+  return 4 * http->options().stall_timeout + http->patience();  // the other one may wait for the network as long
 }
 
 bool RemoteSource::is_refused() const {

@@ -78,7 +78,9 @@ class RemoteSource final : public Source {
   Result<store::BlobHandle> verify() const;
   /// Bytes are served before verification: if they turn out to be wrong, the readers must learn of it.
   void set_served_unverified() const { served_unverified_ = true; }
-  /// Drops the blocks, which are downloaded again.
+  /// Compares the digest if all blocks are cached. Fails as verify() does, also if the comparison has failed before.
+  Result<void> verify_if_complete() const;
+  /// Drops the blocks, which are downloaded again, if they are few. Those that another process uses are kept.
   void drop_unverified() const;
   /// Permits reads again after a mismatch.
   void accept() const;

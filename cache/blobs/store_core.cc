@@ -356,10 +356,10 @@ std::vector<RemoteSourcePtr> StoreCore::remotes_in_use(size_t most) {
 Result<void> StoreCore::verify_complete() {
   Result<void> result;
   for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX)) {
-    const bool is_compared = !source->has_digest() || source->verification() == VerifiedBy::whole;
-    if (is_compared || !source->is_complete()) continue;
-    const auto verified = source->verify();
-    if (!verified && result)
+    if (!source->has_digest() || source->verification() == VerifiedBy::whole) continue;
+    const auto verified = source->verify_if_complete();
+    const bool is_worse = !verified && (result || verified.error().code == Code::mismatch);
+    if (is_worse)
       result =
           failure(verified.error().code, fmt::format("{}: {}", source->remote().printable(), verified.error().message));
   }
@@ -367,6 +367,7 @@ Result<void> StoreCore::verify_complete() {
 }
 
 void StoreCore::drop_unverified() {
+  if (fetching_.http == nullptr) return;  // nothing can be downloaded again
   for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX))
     if (source->has_digest() && source->verification() != VerifiedBy::whole) source->drop_unverified();
 }

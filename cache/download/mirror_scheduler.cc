@@ -30,11 +30,11 @@ Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
   const auto now = Clock::now();
   if (attempts_ == 0) since_ = now;
   const auto left = http_.patience() - std::chrono::duration_cast<std::chrono::milliseconds>(now - since_);
-  const bool is_waited_for = policy_.retries > 0 && is_about_the_network(error) && left.count() > 0;
+  const bool is_waited_for = policy_.waits_for_network && is_about_the_network(error) && left.count() > 0;
   is_outage_ = attempts_ >= policy_.retries;
   if (is_outage_ && !is_waited_for) return tl::unexpected(error);
-  const auto most_requested = is_waited_for ? std::max(left, policy_.max_delay) : policy_.max_delay;
-  if (requested && *requested > most_requested)
+  if (requested && *requested > policy_.max_delay && is_waited_for) requested = policy_.max_delay;
+  if (requested && *requested > policy_.max_delay)
     return failure(error.code, fmt::format("{}, retry after {} s", error.message, requested->count() / 1000));
   const auto most = std::min(policy_.first_delay * (int64_t{1} << std::min(attempts_, 20)),
                              is_waited_for ? std::min(policy_.max_delay, kMaxPause) : policy_.max_delay);
@@ -86,8 +86,10 @@ std::vector<Error> MirrorScheduler::errors() const {
 
 Error combined_error(const std::string& name, const std::vector<Error>& errors) {
   constexpr size_t kMaxShown = 8;
+  // A mirror may lack the file: the others decide.
   const auto every = [&](Code code) {
-    return std::all_of(errors.begin(), errors.end(), [&](const Error& error) { return error.code == code; });
+    return std::all_of(errors.begin(), errors.end(),
+                       [&](const Error& error) { return error.code == code || error.code == Code::not_found; });
   };
   const auto any = [&](Code code) {
     return std::any_of(errors.begin(), errors.end(), [&](const Error& error) { return error.code == code; });

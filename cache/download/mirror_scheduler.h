@@ -16,7 +16,7 @@ namespace weightfs::download {
 bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop);
 
 /// Retry delays: exponential with full jitter, or as requested by the server. Errors of the network are retried for
-/// http::Client::patience() at least, unless the policy permits no retries.
+/// http::Client::patience() at least, unless the policy does not wait.
 class Backoff {
  public:
   Backoff(const RetryPolicy& policy, http::Client& http) : policy_(policy), http_(http) {}

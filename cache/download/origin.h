@@ -30,6 +30,7 @@ struct RetryPolicy {
   int retries = 5;                              ///< without progress in between
   std::chrono::milliseconds first_delay{500};   ///< before the first retry; doubled each time, with jitter
   std::chrono::milliseconds max_delay{30'000};  ///< a longer Retry-After is a failure
+  bool waits_for_network = true;                ///< errors of the network are retried for http::Client::patience()
   /// Called when a mirror fails otherwise than with not_found, or has sent other bytes. From any thread; may be null.
   std::function<void(const Origin& mirror, const Error& error)> on_mirror_failure = {};
 };

@@ -522,7 +522,7 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
 Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& stop) {
   if (size_) return size_;
   const http::Options& limits = http_->options();
-  const auto until = Clock::now() + limits.connect_timeout + limits.stall_timeout;
+  const auto until = Clock::now() + limits.connect_timeout + limits.stall_timeout + http_->patience();
   RetryPolicy once = retries_;
   once.retries = std::min(once.retries, 1);
   MirrorScheduler mirrors(origins_.size(), once, *http_);

@@ -59,11 +59,17 @@ CurlHandlePtr Client::take(const std::string& origin) {
 }
 
 void Client::give_back(CurlHandlePtr handle, const std::string& origin) {
+  const std::scoped_lock lock(mutex_);
+  if (idle_.size() < kMaxIdle) idle_.emplace_back(origin, std::move(handle));
+}
+
+void Client::record_answer(const std::string& origin, int status) {
+  const bool is_retried = status == 408 || status == 425 || status == 429 || status >= 500;
   std::optional<std::chrono::system_clock::time_point> since;
   {
     const std::scoped_lock lock(mutex_);
-    if (idle_.size() < kMaxIdle) idle_.emplace_back(origin, std::move(handle));
     if (answered_.size() < kMaxOrigins) answered_.insert(origin);
+    if (is_retried) return;
     since.swap(waiting_.since);
     waiting_.is_outage = false;
   }
@@ -109,7 +115,13 @@ std::map<std::string, uint64_t> Client::requests() const {
 Result<void> Client::perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop) try {
   Url first = TRY(parse_url(request.url));
   const std::string first_origin = first.origin;
-  ExchangeRequest exchange{.options = options_, .request = request, .handler = handler, .url = std::move(first)};
+  std::string origin = first_origin;  // of the current URL
+  const ResponseHandler recorded{[&](const Response& response) {
+                                   record_answer(origin, response.status);
+                                   return handler.on_response(response);
+                                 },
+                                 handler.on_body, handler.on_wait};
+  ExchangeRequest exchange{.options = options_, .request = request, .handler = recorded, .url = std::move(first)};
   bool is_public_redirect = false;
   bool was_challenged = false;
   for (int redirects = 0;;) {
@@ -124,11 +136,13 @@ Result<void> Client::perform(const Request& request, const ResponseHandler& hand
       authorization = request.credentials->authorization();
       if (!authorization.empty()) exchange.credential_headers.push_back("Authorization: " + authorization);
     }
-    exchange.has_answered = has_answered(exchange.url.origin);
-    CurlHandlePtr handle = take(exchange.url.origin);
+    origin = exchange.url.origin;
+    exchange.has_answered = has_answered(origin);
+    CurlHandlePtr handle = take(origin);
     const ExchangeResult result = TRY(run_exchange(*handle, exchange, stop));
-    give_back(std::move(handle), exchange.url.origin);
+    give_back(std::move(handle), origin);
     if (result.kind == ExchangeResult::Kind::final) return {};
+    record_answer(origin, result.response.status);
     if (result.kind == ExchangeResult::Kind::redirect) {
       if (redirects == 0) is_public_redirect = result.response.from_public;
       if (++redirects > kMaxRedirects)

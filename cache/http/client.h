@@ -176,8 +176,8 @@ class Client {
  private:
   // A handle for one request, which is counted.
   CurlHandlePtr take(const std::string& origin);
-  // The handle of a request that was answered.
   void give_back(CurlHandlePtr handle, const std::string& origin);
+  void record_answer(const std::string& origin, int status);
   bool has_answered(const std::string& origin) const;
 
   const Options options_;

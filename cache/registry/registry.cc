@@ -193,6 +193,7 @@ class RegistryBlobs final : public Blobs {
     return store_->resolve_from(ref, std::move(origins));
   }
   bool is_local(const BlobRef& ref) override { return store_->is_local(ref); }
+  void drop_unverified() override { store_->drop_unverified(); }
   void stop() override { store_->stop(); }
 
  private:

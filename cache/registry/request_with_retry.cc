@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 // A longer Retry-After is not waited for: the user can retry.
 download::RetryPolicy retry_policy(const http::Client& http) {
-  return {std::min(2, http.options().max_retries), std::chrono::milliseconds(400), std::chrono::seconds(5), {}};
+  return {std::min(2, http.options().max_retries), std::chrono::milliseconds(400), std::chrono::seconds(5)};
 }
 
 // An attempt that took this long ended by a timeout, and is not repeated.

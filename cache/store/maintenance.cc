@@ -59,8 +59,10 @@ std::string remove_mismatched(const Folders& folders, const Digest& digest, int 
 // if it is gone already.
 Result<uint64_t> try_remove(const Folders& folders, const Item& item, PinnedBlobs pinned) {
   if (item.pinned && pinned == PinnedBlobs::keep) return failure(Code::unsupported, "is pinned");
-  if (item.pinned) TRY(remove_pin(folders, item.digest));
-  if (const auto freed = remove_item(folders, item)) return *freed;
+  if (const auto freed = remove_item(folders, item)) {
+    if (item.pinned) TRY(remove_pin(folders, item.digest));
+    return *freed;
+  }
   if (errno == EBUSY) return failure(Code::resource, "is being downloaded");
   if (errno == ENOENT) return failure(Code::not_found, "evicted");
   return failure(io_error("cannot be removed"));

@@ -94,7 +94,10 @@ class ContentsComparer {
     return {};
   }
 
-  size_t differences() const { return out_.files.size() + out_.unreadable.size() + out_.models.size(); }
+  size_t differences() const {
+    const auto different = std::ranges::count_if(out_.models, &ModelComparison::is_different);
+    return out_.files.size() + static_cast<size_t>(different);
+  }
 
   // Whether both are models. The bytes of others are compared if they are known: they only begin like a model.
   Result<bool> compare_nested(const std::string& path, const Item& a, const Item& b) {

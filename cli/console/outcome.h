@@ -17,6 +17,10 @@ class Outcome {
   void fail(const Error& error);
   /// Counts a failure that is printed elsewhere.
   void note(const Error& error);
+  /// Counts what another outcome has counted.
+  void add(const Outcome& other) {
+    if (other.worst_) note(*other.worst_);
+  }
   /// Prints what the model `name` lacks; that is a failure.
   void check(const Model& model, const std::string& name);
 

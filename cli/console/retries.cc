@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 
+#include "base/text.h"
 #include "cli/console/time.h"
 
 namespace weightfs {
@@ -30,12 +31,12 @@ void report_retries(http::Options& options, std::function<void(const std::string
     const auto lasted = std::chrono::system_clock::now() - *waiting.since;
     // A progress bar may be in the line.
     if (lasted + delay >= kShownAfter && delay >= milliseconds(100) && ::isatty(STDERR_FILENO) == 1)
-      fmt::print(stderr, "\r\x1b[Kretrying in {} s: {}\n", seconds_of(delay), waiting.reason);
+      fmt::print(stderr, "\r\x1b[Kretrying in {} s: {}\n", seconds_of(delay), printable(waiting.reason));
     if (waiting.is_outage && !is_logged->exchange(true))
-      log(fmt::format("no server has answered since {}: {}", utc_time(as_timespec(*waiting.since)), waiting.reason));
+      log(fmt::format("requests wait since {}: {}", utc_time(as_timespec(*waiting.since)), waiting.reason));
   };
   options.on_answer = [log, is_logged](milliseconds after) {
-    if (is_logged->exchange(false)) log(fmt::format("a server answers again after {} s", seconds_of(after)));
+    if (is_logged->exchange(false)) log(fmt::format("requests are answered again after {} s", seconds_of(after)));
   };
 }
 

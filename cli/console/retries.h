@@ -9,7 +9,7 @@
 namespace weightfs {
 
 /// Sets the callbacks: a terminal shows "retrying in 4 s: …" from the second second on; `log` gets a line when the
-/// usual number of attempts has failed and requests wait for the network, and one when a server answers again.
+/// usual number of attempts has failed and requests wait for the network, and one when they are answered again.
 void report_retries(http::Options& options, std::function<void(const std::string&)> log);
 
 }  // namespace weightfs

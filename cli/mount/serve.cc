@@ -158,6 +158,8 @@ Result<sandbox::SandboxStatus> confine_server(const ServeParams& params, const M
 // that if a complete one is required.
 Result<std::string> what_is_missing(const Tree& root, bool require_complete) {
   const ModelPtr model = root.model();
+  if (model == nullptr && require_complete)
+    return failure(Code::unsupported, "--require-complete: not one model; name one as SOURCE");
   const Completeness completeness = model == nullptr ? Completeness{} : completeness_of(*model);
   if (require_complete && !completeness.is_complete())
     return failure(completeness.reason->code, to_sentence(completeness));

@@ -200,10 +200,10 @@ class MountTestCase(TestCase):
         """Mounts at `at` and returns the mount point; fails the test if that fails, or if it says something else than what the
         model lacks."""
         point = self.path(at)
+        self.addCleanup(self.force_unmount, point)
         done = run("mount", *argv, point, **kwargs)
         self.assertEqual((done.returncode, done.stderr.count("\n")), (0, 1 if lacks else 0), done.stderr)
         self.assertIn(lacks, done.stderr)
-        self.addCleanup(self.force_unmount, point)
         return point
 
     def force_unmount(self, point):

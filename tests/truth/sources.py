@@ -289,6 +289,7 @@ def sharded(arrays):
 def all_sources():
     small = model.tensors()
     large = model.tensors(count=3, bytes_each=LARGE // 3 + 4096)
+    two_large = model.tensors(count=4, bytes_each=LARGE // 2 + 4096)
     return [
         Local("safetensors", small, {"model.safetensors": model.safetensors(small)}, "model.safetensors"),
         Local("gguf", small, {"model.gguf": model.gguf(small)}, "model.gguf"),
@@ -302,6 +303,7 @@ def all_sources():
            Url("https gguf", large, {"model.gguf": model.gguf(large)}, "model.gguf"),
            Url("https split", small, model.gguf_shards(small), "model-00001-of-00002.gguf")] if path_of("nginx") else []),
         HuggingFace("hf", small, sharded(small)),
+        HuggingFace("hf large shards", two_large, sharded(two_large)),
         HuggingFace("hf large", large, {"model.safetensors": model.safetensors(large), "config.json": b"{}"}),
         *([Oci(arrays, packing, size) for packing in ("raw", "tar", "tar+gzip") for arrays, size in ((small, ""), (large, " large"))]
           if path_of("docker-registry") else []),

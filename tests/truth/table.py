@@ -13,6 +13,7 @@ import concurrent.futures
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -345,6 +346,7 @@ def main():
     if args.list:
         print("\n".join(source.name for source in sources.all_sources()))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # mounts are removed
     failed = total = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         running = {source.name: pool.submit(try_source, os.path.abspath(args.weightfs), source, args.all, args.only)
