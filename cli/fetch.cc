@@ -86,7 +86,8 @@ class Fetcher {
 
   // Compares the blobs of which this and earlier commands fetched all ranges.
   void verify_complete(BlobStore& store) {
-    if (const auto verified = store.verify_complete(); !verified) fail("", verified.error());
+    const auto verified = store.verify_complete();
+    if (!verified && status() != exit_of(verified.error().code)) fail("", verified.error());
   }
 
   // What is not in the cache any more was evicted for other files.
@@ -102,7 +103,11 @@ class Fetcher {
       if (status() != Exit::ok) return;
       if (file.is_local || file.source == nullptr) continue;
       const auto cached = file.source->cached({0, file.size});
-      if (!cached || cached->now < file.size) fail(file.path, cached ? evicted : cached.error());
+      const bool is_in_cache = file.cached_after > 0;  // other files are in the store's own records
+      if (!cached)
+        fail(file.path, cached.error());
+      else if (is_in_cache && cached->now < file.size)
+        fail(file.path, evicted);
     }
   }
 
@@ -163,6 +168,7 @@ class Fetcher {
     std::atomic<uint64_t> size = 0;
     std::atomic<bool> is_local = false;
     std::atomic<uint64_t> cached_before = 0;
+    std::atomic<uint64_t> cached_after = 0;  // when it was fetched
     std::atomic<State> state = State::waiting;
   };
 
@@ -198,7 +204,9 @@ class Fetcher {
     TRY_VOID(open(file));
     file.cached_before = file.source->cached({0, file.size}).value_or(CachedBytes()).before;
     file.state = State::fetching;
-    return fetch(file);
+    TRY_VOID(fetch(file));
+    file.cached_after = file.source->cached({0, file.size}).value_or(CachedBytes()).now;
+    return {};
   }
 
   Result<void> fetch(File& file) {

@@ -183,7 +183,7 @@ Exit cat(CatArguments& arguments) {
                             .and_then([](const SourcePtr& bytes) { return copy_out(*bytes); });
     if (!copied) outcome.fail({copied.error().code, fmt::format("{}: {}", path, copied.error().message)});
   }
-  if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail(verified.error());
+  if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());
   return outcome.status();
 }
 

@@ -181,7 +181,7 @@ Exit stats(StatsArguments& arguments) {
     for (const compare::FoundModel& found : *models)
       outcome.check(*found.model, compare::join_path(source, found.path));
   report_failures(all, arguments.patterns.empty(), outcome);
-  if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail(verified.error());
+  if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());
   return outcome.status();
 }
 
