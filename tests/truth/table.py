@@ -5,7 +5,7 @@
 
 A command that ends with status 0 has delivered everything, and it is equal to the undamaged bytes. Otherwise it says on standard error
 what is missing and why, with the status of the damage; it keeps nothing wrong; and once the source is repaired, the next run completes.
-What is complete is decided by model.py, which shares no code with weightfs. Without --all a fixed tenth of the cells is tried. TEXT:
+model.py decides what is complete; it shares no code with weightfs. Without --all a fixed tenth of the cells is tried. TEXT:
 only cells that contain it. The last line is `N passed, N failed, N skipped`.
 """
 import argparse
