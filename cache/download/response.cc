@@ -192,7 +192,7 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
   }
   if (const std::string_view reason = response.header("x-error-message"); !reason.empty())
     outcome.error.message += ", " + printable(reason.substr(0, kMaxMessage));
-  if (status == 408 || status == 425 || status == 429 || status >= 500) {
+  if (http::is_temporary(status)) {
     outcome.next = Outcome::Next::retry_later;
     outcome.retry_after = requested_delay(response);
   }

@@ -64,12 +64,11 @@ void Client::give_back(CurlHandlePtr handle, const std::string& origin) {
 }
 
 void Client::record_answer(const std::string& origin, int status) {
-  const bool is_retried = status == 408 || status == 425 || status == 429 || status >= 500;
   std::optional<std::chrono::system_clock::time_point> since;
   {
     const std::scoped_lock lock(mutex_);
     if (answered_.size() < kMaxOrigins) answered_.insert(origin);
-    if (is_retried) return;
+    if (is_temporary(status)) return;
     since.swap(waiting_.since);
     waiting_.is_outage = false;
   }

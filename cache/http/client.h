@@ -120,6 +120,9 @@ struct Response {
   std::string_view header(std::string_view name) const;
 };
 
+/// Whether a server may answer a repetition of the request otherwise: 408, 425, 429 and 5xx.
+constexpr bool is_temporary(int status) { return status == 408 || status == 425 || status == 429 || status >= 500; }
+
 /// Receives a response. The functions are called in the thread of perform(), and end the request by failing.
 struct ResponseHandler {
   /// Called once before the body, with the final response: not for redirects and answered challenges.
@@ -144,7 +147,8 @@ class Client {
   /// proxies like curl (http_proxy, https_proxy, all_proxy, no_proxy): through a proxy, only address literals are
   /// checked. Fails with network for network errors (no connection, stalled, too slow, truncated) and when `stop`
   /// is set (polled ten times a second); with unreachable if the server's certificate is not accepted, or no server of
-  /// this origin has ever answered; with unsupported when a rule forbids the URL. An error status is not a failure.
+  /// this origin has ever answered; with unsupported for another scheme, and with
+  /// forbidden when a rule refuses the URL or its address. An error status is not a failure.
   Result<void> perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop);
 
   const Options& options() const { return options_; }

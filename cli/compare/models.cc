@@ -67,6 +67,7 @@ class ContentsComparer {
   Result<void> compare_models(const std::string& path, const ModelPtr& a, const ModelPtr& b) {
     ModelComparison found{path, a, b, compare_metadata(*a, *b), TRY(compare_tensors(*a, *b, options_))};
     out_.equal_tensors += found.tensors.equal;
+    if (found.is_different()) ++different_models_;
     // Incomplete models are kept, too: the command reports what they lack.
     const bool is_complete = completeness_of(*a).is_complete() && completeness_of(*b).is_complete();
     if (path.empty() || found.is_different() || found.is_unreadable() || !is_complete)
@@ -94,10 +95,7 @@ class ContentsComparer {
     return {};
   }
 
-  size_t differences() const {
-    const auto different = std::ranges::count_if(out_.models, &ModelComparison::is_different);
-    return out_.files.size() + static_cast<size_t>(different);
-  }
+  size_t differences() const { return out_.files.size() + different_models_; }
 
   // Whether both are models. The bytes of others are compared if they are known: they only begin like a model.
   Result<bool> compare_nested(const std::string& path, const Item& a, const Item& b) {
@@ -149,6 +147,7 @@ class ContentsComparer {
 
   const CompareOptions& options_;
   std::map<Pair, bool> known_;  // whether they differ: a container may be nested under many names, also in itself
+  size_t different_models_ = 0;
   ContentsComparison out_;
 };
 
