@@ -77,9 +77,10 @@ void Client::record_answer(const std::string& origin, int status) {
         std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now() - *since));
 }
 
-bool Client::has_answered(const std::string& origin) const {
+bool Client::is_expected_to_answer(const std::string& origin, Trust trust) const {
+  if (trust == Trust::user && patience().count() > 0) return true;
   const std::scoped_lock lock(mutex_);
-  return patience().count() > 0 || answered_.contains(origin);
+  return answered_.contains(origin);
 }
 
 Waiting Client::waiting() const {
@@ -136,7 +137,7 @@ Result<void> Client::perform(const Request& request, const ResponseHandler& hand
       if (!authorization.empty()) exchange.credential_headers.push_back("Authorization: " + authorization);
     }
     origin = exchange.url.origin;
-    exchange.has_answered = has_answered(origin);
+    exchange.is_expected_to_answer = is_expected_to_answer(origin, request.trust);
     CurlHandlePtr handle = take(origin);
     const ExchangeResult result = TRY(run_exchange(*handle, exchange, stop));
     give_back(std::move(handle), origin);

@@ -153,8 +153,9 @@ class Client {
 
   const Options& options() const { return options_; }
 
-  /// From now on, requests that the network fails are repeated for this time at least; a server that never answered
-  /// counts as out of reach, not as wrong. Without a call, they are repeated as RetryPolicy says.
+  /// From now on, requests that the network fails are repeated for this time at least. A server that the user named is
+  /// waited for even if it has never answered; one that a container names may be gone for years, and is not. Without a
+  /// call, requests are repeated as RetryPolicy says.
   void wait_for_network(std::chrono::milliseconds time) { patience_ = time; }
   std::chrono::milliseconds patience() const { return patience_; }
 
@@ -182,7 +183,7 @@ class Client {
   CurlHandlePtr take(const std::string& origin);
   void give_back(CurlHandlePtr handle, const std::string& origin);
   void record_answer(const std::string& origin, int status);
-  bool has_answered(const std::string& origin) const;
+  bool is_expected_to_answer(const std::string& origin, Trust trust) const;
 
   const Options options_;
   std::atomic<std::chrono::milliseconds> patience_{};

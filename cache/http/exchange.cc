@@ -375,7 +375,8 @@ void HttpExchange::poll(CURLM* multi) {
   if (header_bytes_ > 0) network_time_ += Clock::now() - started;
 }
 
-// CURLE_TOO_LARGE, since curl 8.6: more headers than curl reads.
+// CURLE_TOO_LARGE, since curl 8.6: more headers than curl reads. Before, a line that is too long is
+// CURLE_OUT_OF_MEMORY.
 constexpr auto kTooLarge = static_cast<CURLcode>(100);
 
 Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
@@ -384,8 +385,7 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
   const std::string system = number == 0 ? "" : uncapitalized(errno_text(static_cast<int>(number)));
   const std::string detail = uncapitalized(text_[0] == '\0' ? curl_easy_strerror(code) : text_.data());
-  // A server that has answered before is restarted or out of reach for a while.
-  const Code contact = request_.has_answered ? Code::network : Code::unreachable;
+  const Code contact = request_.is_expected_to_answer ? Code::network : Code::unreachable;
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
       return error(contact, "cannot resolve the host name");
@@ -418,6 +418,9 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
       return error(Code::corrupt, "invalid content encoding: " + detail);
     case CURLE_URL_MALFORMAT:
       return error(Code::unsupported, detail);
+    case CURLE_OUT_OF_MEMORY:
+      if (header_bytes_ == 0) return error(Code::resource, detail);
+      return error(Code::corrupt, "a header is too long");
     case kTooLarge:
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_UNSUPPORTED_PROTOCOL:

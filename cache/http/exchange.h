@@ -46,7 +46,7 @@ struct ExchangeRequest {
   AddressPolicy policy = {};
   std::vector<std::string> credential_headers = {};
   bool may_be_challenged = false;
-  bool has_answered = false;  ///< a server of this origin has answered before
+  bool is_expected_to_answer = false;  ///< if it does not, it is taken for out of reach, and not for a wrong name
 };
 
 /// The result. The response handler was called only for `final`.

@@ -353,9 +353,11 @@ class Unmounting(Case):
 
     def test_server_of_a_mount_below_a_hung_file_system_exits(self):
         files = HungFiles(self)
-        server, _ = self.foreground("--idle-timeout", "1", self.sample(), at=files.folder)
+        server, point = self.foreground("--idle-timeout", "1", self.sample(), at=files.folder)
         self.addCleanup(files.end)
+        in_use = os.open(point, os.O_RDONLY)
         files.hangs = True
+        os.close(in_use)
         until(lambda: children_of(server.pid), "the idle mount is not unmounted")
         server.terminate()
         self.assertEqual(server.wait(LIMIT_S), 0)

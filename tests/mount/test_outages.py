@@ -1,4 +1,5 @@
 """Servers and networks that are down: what is waited for, and what is not. See docs/semantics.md, rules 14.1 and 14.7."""
+import errno
 import json
 import os
 import re
@@ -8,10 +9,12 @@ import subprocess
 import threading
 
 from mounting import WEIGHTFS, on_terminal, run, unittest, until
-from hostile import Server, correct, responds
+from hostile import Server, correct, raw, responds
 from servers import self_signed_certificate
 from test_archives import noise
 from test_fetching import ALLOWED, HostileTestCase
+import stores
+from tensors import Tensor
 
 SIZE = 100_000
 
@@ -91,6 +94,24 @@ class PermanentErrors(HostileTestCase):
         self.assertRegex(done.stderr, "^weightfs: .*cannot resolve the host name\n$")
 
 
+class Links(HostileTestCase):
+    """What a container names may be gone for years: a mount does not wait for a server that has never answered."""
+
+    def test_server_that_is_gone(self):
+        carton = self.carton_of({"model/far": (noise(SIZE), [self.web.serve("far", correct(noise(SIZE)))])})
+        self.web.go_down()
+        process, point = self.foreground(ALLOWED, "--wait-for-network", "forever", carton)
+        self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EHOSTUNREACH))
+        self.assertIn("connection refused", "".join(self.end(process)))
+
+    def test_header_without_an_end(self):
+        endless = Server(self)
+        carton = self.carton_of({"model/far": (noise(SIZE), [endless.serve("far", raw(b"HTTP/1.1 200 OK\r\nX-Endless: " + b"x" * (4 << 20)))])})
+        process, point = self.foreground(ALLOWED, "--wait-for-network", "forever", carton)
+        self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
+        self.end(process)
+
+
 class Outages(HostileTestCase):
     def status(self, point):
         with open(os.path.join(point, ".weightfs", "status.json")) as file:
@@ -139,20 +160,19 @@ class Outages(HostileTestCase):
         self.assertEqual(self.result_of(reader)[0], b"")
 
     def test_waiting_command_goes_on_when_the_server_is_back(self):
-        data = noise(SIZE)
-        carton = self.carton_of({"model/far": (data, [self.web.serve("far", correct(data))])})
+        data = stores.safetensors(self.path("."), [Tensor("w", "uint8", (SIZE,), noise(SIZE))])
+        url = self.web.serve("m.safetensors", correct(data))
         self.web.go_down()
-        command = ["cat", ALLOWED, "--retries", "0", carton, "files/model/far"]
-        done = run(*command)
+        done = run("cat", "--retries", "0", url, "tensors/w")
         self.assertEqual((done.returncode, done.stdout), (8, ""))
-        command[2:4] = ["--retries", "1", "--wait-for-network", "600"]
-        process = subprocess.Popen([WEIGHTFS, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen([WEIGHTFS, "cat", "--retries", "1", "--wait-for-network", "600", url, "tensors/w"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(process.kill)
         line = process.stderr.readline()  # after the usual attempts
         self.assertIn(b"requests wait since", line)
         self.web.come_back()
         output, errors = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, output == data), (0, True), errors)
+        self.assertEqual((process.returncode, output == noise(SIZE)), (0, True), errors)
 
     def test_time_is_a_number_of_seconds_or_forever(self):
         for value in ("-1", "soon", "86401", ""):
