@@ -113,7 +113,7 @@ class Listing(Case):
         source = self.sample("a model whose name is longer than it need be.safetensors")
         point = self.mount(source)
         head, *lines = on_terminal("mounts", columns=80).splitlines()
-        self.assertRegex(head, r"^mounted on +.*server  user  served  fetched  state$")
+        self.assertRegex(head, r"^mounted on +.*server  user +served  fetched  state$")
         self.assertNotIn("source", head)
         at = next(i for i, line in enumerate(lines) if line.startswith(point + " "))
         self.assertEqual(lines[at].rindex("serving"), head.index("state"))
