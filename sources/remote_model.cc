@@ -14,8 +14,7 @@ Result<Model> read_remote_model(const Container& container, const Format* forced
     }
     return model;
   }
-  const Code code = model.error().code;
-  if (forced == nullptr && (code == Code::corrupt || code == Code::mismatch)) container.blobs->drop_unverified();
+  if (is_about_the_bytes(model.error())) container.blobs->drop_unverified();
   return model;
 }
 

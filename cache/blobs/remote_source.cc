@@ -57,6 +57,7 @@ RemoteSource::~RemoteSource() {
   for (const TransferPtr& transfer : transfers_) transfer->thread.request_stop();
   for (const TransferPtr& transfer : transfers_)
     if (transfer->thread.joinable()) transfer->thread.join();
+  if (may_drop()) store_->note_unverified(*identity_);
 }
 
 std::optional<std::string> RemoteSource::identity_of(const std::string& url, const download::FileVersion& version,
@@ -375,11 +376,16 @@ Result<void> RemoteSource::verify_if_complete() const {
   return {};
 }
 
+bool RemoteSource::may_drop() const {
+  return blocks_ != nullptr && !refused_ && identity_ && has_digest() && verified_ != VerifiedBy::whole &&
+         received() <= kMaxDropped;
+}
+
 void RemoteSource::drop_unverified() const {
   const std::scoped_lock lock(mutex_);
-  if (refused_ || blocks_ == nullptr || received() > kMaxDropped) return;
+  if (!may_drop()) return;
   blocks_->release();
-  if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
+  store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
   blocks_ = nullptr;
   present_ = 0;
 }

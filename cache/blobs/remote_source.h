@@ -80,7 +80,8 @@ class RemoteSource final : public Source {
   void set_served_unverified() const { served_unverified_ = true; }
   /// Compares the digest if all blocks are cached. Fails as verify() does, also if the comparison has failed before.
   Result<void> verify_if_complete() const;
-  /// Drops the blocks, which are downloaded again, if they are few. Those that another process uses are kept.
+  /// Drops the blocks, which are downloaded again, if they are few and have a digest that was not compared. Those that
+  /// another process uses are kept.
   void drop_unverified() const;
   /// Permits reads again after a mismatch.
   void accept() const;
@@ -135,6 +136,7 @@ class RemoteSource final : public Source {
   Result<void> hold_space() const;
   void remove_if_empty() const;
   void drop_blocks(const std::optional<Error>& refused) const;
+  bool may_drop() const;  // by drop_unverified()
   void release_space(const store::BlockFilePtr& file) const;
   // What one pass over all bytes computes.
   struct Hashes {

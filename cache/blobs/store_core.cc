@@ -368,8 +368,21 @@ Result<void> StoreCore::verify_complete() {
 
 void StoreCore::drop_unverified() {
   if (fetching_.http == nullptr) return;  // nothing can be downloaded again
-  for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX))
-    if (source->has_digest() && source->verification() != VerifiedBy::whole) source->drop_unverified();
+  for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX)) source->drop_unverified();
+  std::set<std::string> noted;
+  {
+    const std::scoped_lock lock(mutex_);
+    noted.swap(unverified_);
+  }
+  for (const std::string& identity : noted) backend_->remove_blocks(identity, store::BlockFile::Held::keep);
+}
+
+void StoreCore::note_unverified(const std::string& identity) noexcept {
+  std::ignore = exceptions_to_errors([&]() -> Result<void> {
+    const std::scoped_lock lock(mutex_);
+    if (unverified_.size() < kMaxRemotes) unverified_.insert(identity);
+    return {};
+  });
 }
 
 StoreStatus StoreCore::with_remotes(StoreStatus status) {

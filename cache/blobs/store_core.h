@@ -48,8 +48,10 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// The same; `source` if there is none. It is reported in the status, as long as it is in use.
   /// See BlobStore::verify_complete().
   Result<void> verify_complete();
-  /// See Blobs::drop_unverified().
+  /// See Blobs::drop_unverified(): the blocks of open files, and those of closed ones that were noted.
   void drop_unverified();
+  /// Notes the blocks of a file that is closed before its digest was compared.
+  void note_unverified(const std::string& identity) noexcept;
   std::shared_ptr<const RemoteSource> share_remote(const std::string& key,
                                                    const std::shared_ptr<const RemoteSource>& source);
   store::BlobName name_of(const BlobProducer& producer);
@@ -161,6 +163,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   std::unordered_map<std::string, size_t> holders_;  // open files, by name
   std::map<std::string, std::weak_ptr<const RemoteSource>> remotes_;
   uint64_t opened_remotes_ = 0;
+  std::set<std::string> unverified_;  // identities of blocks of closed files; at most kMaxRemotes
   std::map<std::string, std::weak_ptr<Download>> downloads_;  // by name and origins
   bool stopped_ = false;
 };

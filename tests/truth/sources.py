@@ -170,6 +170,7 @@ class Served(Source):
 class Url(Served):
     """Sharded safetensors, or one GGUF, from nginx."""
     is_replaced = False
+    version = 1_700_000_000
 
     def __init__(self, name, arrays, parts, opened):
         super().__init__(name, arrays)
@@ -191,6 +192,8 @@ class Url(Served):
 
     def put(self, arrays):
         stores.Store.put(os.path.join(self.content, "new"), model.gguf(arrays))
+        self.version += 1  # nginx's ETag is the size and the seconds
+        os.utime(os.path.join(self.content, "new"), (self.version, self.version))
         os.replace(os.path.join(self.content, "new"), os.path.join(self.content, self.opened))
 
     def replace(self):
