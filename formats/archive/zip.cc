@@ -259,12 +259,14 @@ std::optional<Error> Zip::refused(const zip_stat_t& stat) const {
 
 // libzip does not expose the offset of a member's bytes; it is the offset of its first read.
 Result<uint64_t> Zip::data_offset(uint64_t index) {
+  feed_.member_is_opened();
   zip_file_t* file = zip_fopen_index(zip_.get(), index, ZIP_FL_COMPRESSED | ZIP_FL_UNCHANGED);
   if (file == nullptr) return tl::unexpected(feed_.error(*zip_get_error(zip_.get())));
   char first;
   const bool read = zip_fread(file, &first, 1) == 1;
   auto offset = read ? Result<uint64_t>(feed_.last_read()) : tl::unexpected(feed_.error(*zip_file_get_error(file)));
   zip_fclose(file);
+  if (offset) TRY_VOID(feed_.check_header());
   return offset;
 }
 

@@ -45,6 +45,18 @@ void ZipSource::directory_is_read() {
   window_ = {};
 }
 
+Result<void> ZipSource::check_header() const {
+  constexpr uint64_t kSkipped = 26;  // by libzip, which reads only the lengths of the name and of the extra field
+  constexpr std::string_view kSignature = "PK\3\4";
+  for (const uint64_t before : {kSkipped, uint64_t{0}}) {
+    if (!first_read_ || *first_read_ < before) continue;
+    std::string found(kSignature.size(), '\0');
+    const size_t got = TRY(zip_->read(*first_read_ - before, std::as_writable_bytes(std::span(found))));
+    if (found.substr(0, got) == kSignature) return {};
+  }
+  return failure(Code::corrupt, "no header where the directory has the member");
+}
+
 Error ZipSource::error(zip_error_t& libzip) {
   if (error_) return *std::exchange(error_, std::nullopt);
   const int number = zip_error_code_zip(&libzip);
@@ -90,6 +102,7 @@ zip_int64_t ZipSource::answer(void* data, zip_uint64_t length, zip_source_cmd_t 
 
 zip_int64_t ZipSource::read(std::span<std::byte> out) {
   last_read_ = at_;
+  if (!first_read_) first_read_ = at_;
   const auto got = opening_ ? read_directory(out) : zip_->read(at_, out);
   if (!got) {
     error_ = got.error();

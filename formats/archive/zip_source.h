@@ -32,6 +32,11 @@ class ZipSource {
 
   uint64_t last_read() const { return last_read_; }  ///< offset of the last read
 
+  /// A member is opened from now on: the first read is that of its local header.
+  void member_is_opened() { first_read_.reset(); }
+  /// Compares the signature of the header that was read, which libzip skips. Fails with corrupt, and as reading does.
+  Result<void> check_header() const;
+
   /// The last error: of the source, or of libzip.
   Error error(zip_error_t& libzip);
 
@@ -47,6 +52,7 @@ class ZipSource {
   uint64_t directory_, end_;
   uint64_t at_ = 0;
   uint64_t last_read_ = 0;
+  std::optional<uint64_t> first_read_;  // since member_is_opened()
   bool opening_ = true;
   size_t reads_ = 0;
   std::vector<uint64_t> hidden_;   // offsets of the high bytes of replaced methods; sorted

@@ -383,6 +383,17 @@ TEST(Zip, HeaderBeyondEndIsCorrupt) {
   }
 }
 
+TEST(Zip, HeaderWithoutItsSignatureIsCorrupt) {
+  ZipBuilder zip;
+  zip.stored("stored", "as it is");
+  zip.deflated("deflated", "in blocks");
+  std::string bytes = zip.build();
+  for (size_t at = bytes.find("PK\3\4"); at != bytes.npos; at = bytes.find("PK\3\4", at)) bytes[at] = 'Q';
+  const std::string reason = "no header where the directory has the member";
+  EXPECT_THAT(listing(members(bytes)), ElementsAre("stored: error: \"stored\": " + reason,
+                                                   "deflated: error: \"deflated\": " + reason));
+}
+
 TEST(Zip, MembersWithImpossibleSizesAreSkipped) {
   ZipBuilder zip;
   ZipMember& member = zip.deflated("a", "bytes");
