@@ -23,7 +23,10 @@ class MountService {
   MountService(MountPoint point, fuse::SessionParams params)
       : point_(std::move(point)),
         params_(std::move(params)),
-        unmounts_dead_(std::ranges::find(params_.options, "auto_unmount") != params_.options.end()) {}
+        unmounts_dead_(std::ranges::find(params_.options, "auto_unmount") != params_.options.end()) {
+    // libfuse would run fusermount3, which cannot see the descriptors of this process. end() does the same.
+    if (::geteuid() == 0) std::erase(params_.options, "auto_unmount");
+  }
 
   sandbox::BrokerReply reply(const sandbox::Broker::Request& request) {
     switch (request.letter) {
@@ -55,8 +58,9 @@ class MountService {
  private:
   sandbox::BrokerReply mount() {
     if (state_ != State::not_mounted) return {EINVAL, "already mounted"};
-    const auto device =
-        point_.make().and_then([&] { return point_.claim(); }).and_then([&] { return fuse::open_mount(params_); });
+    const auto device = point_.make().and_then([&] { return point_.claim(); }).and_then([&] {
+      return fuse::open_mount(params_, point_.target());
+    });
     if (!device) return {EIO, device.error().message};
     state_ = State::mounted;
     mounted_ = Mounts::now().on(point_.path());
@@ -107,8 +111,8 @@ class MountService {
   enum class State { not_mounted, mounted, in_use };
 
   MountPoint point_;
-  const fuse::SessionParams params_;
-  const bool unmounts_dead_;
+  fuse::SessionParams params_;
+  const bool unmounts_dead_;  // has the option auto_unmount
   State state_ = State::not_mounted;
   std::optional<Mount> mounted_;  // as it was mounted
 };
@@ -116,9 +120,10 @@ class MountService {
 }  // namespace
 
 Result<std::unique_ptr<MountBroker>> MountBroker::start(MountPoint point, fuse::SessionParams params) {
+  const std::vector<int> kept = point.descriptors();
   auto service = std::make_shared<MountService>(std::move(point), std::move(params));
-  auto broker = TRY(
-      sandbox::Broker::start([service](const sandbox::Broker::Request& request) { return service->reply(request); }));
+  auto broker = TRY(sandbox::Broker::start(
+      [service](const sandbox::Broker::Request& request) { return service->reply(request); }, [] {}, kept));
   return std::unique_ptr<MountBroker>(new MountBroker(std::move(broker)));
 }
 

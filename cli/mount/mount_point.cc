@@ -28,13 +28,25 @@ namespace {
 // for longer, which must not prevent mounting.
 constexpr std::chrono::seconds kClaimTimeout{5};
 
-// The path without links. If it does not exist (or respond) yet, only its directory is resolved.
-Result<std::string> real_path(const std::string& path) {
+std::string proc_path(const Descriptor& descriptor) { return fmt::format("/proc/self/fd/{}", descriptor.number()); }
+
+// The path of an open directory, without links.
+Result<std::string> path_of(const Descriptor& directory, const std::string& given) {
   std::error_code error;
-  const auto real = std::filesystem::canonical(path, error);
-  if (!error) return real.string();
-  return absolute_path(path);
+  const std::string path = std::filesystem::read_symlink(proc_path(directory), error);
+  if (error || !path.starts_with('/')) return failure(Code::io, fmt::format("{}: is not below the root", given));
+  return path;
 }
+
+Result<void> check_directory(const Descriptor& found, const std::string& path) {
+  struct stat status {};
+  if (::fstat(found.number(), &status) != 0) return failure(io_error(path));
+  if (!S_ISDIR(status.st_mode)) return failure(Code::io, fmt::format("{}: not a directory", path));
+  return {};
+}
+
+// O_DIRECTORY would trigger an automount.
+Descriptor open_path(const std::string& path) { return Descriptor(::open(path.c_str(), O_PATH | O_CLOEXEC)); }
 
 bool is_root_of_weightfs(const Descriptor& found, const std::string& path) {
   const auto id = mount_id_of("self", std::to_string(found.number()));
@@ -61,13 +73,18 @@ Result<void> remove_dead_mount(const Mount& mount, const std::string& path) {
 
 Result<MountPoint> MountPoint::at(const std::string& path) {
   if (const auto mount = weightfs_at(path)) TRY_VOID(remove_dead_mount(*mount, path));
-  MountPoint point(TRY(real_path(path)));
-  struct stat found {};
-  if (::stat(point.path_.c_str(), &found) == 0) {
-    if (!S_ISDIR(found.st_mode)) return failure(Code::io, fmt::format("{}: not a directory", path));
-  } else if (errno != ENOENT) {
-    return failure(io_error(path));
+  MountPoint point(path);
+  point.directory_ = open_path(path);
+  if (point.directory_) {
+    TRY_VOID(check_directory(point.directory_, path));
+    point.path_ = TRY(path_of(point.directory_, path));
+    return point;
   }
+  if (errno != ENOENT) return failure(io_error(path));
+  const std::filesystem::path missing(TRY(absolute_path(path)));
+  point.parent_ = open_path(missing.parent_path());
+  if (!point.parent_) return failure(io_error(path));
+  point.path_ = std::filesystem::path(TRY(path_of(point.parent_, path))) / missing.filename();
   return point;
 }
 
@@ -79,39 +96,45 @@ MountPoint MountPoint::of_mount(const std::string& path) {
 }
 
 Result<void> MountPoint::make() {
-  made_ = ::mkdir(path_.c_str(), 0755) == 0;
+  const std::filesystem::path path(path_);
+  const auto now = directory_ ? path_of(directory_, path_) : path_of(parent_, path_);
+  if (TRY(now) != (directory_ ? path : path.parent_path()))
+    return failure(Code::io, fmt::format("{}: was moved or removed while the sources were read", path_));
+  if (directory_) return {};
+  const std::string name = path.filename();
+  made_ = ::mkdirat(parent_.number(), name.c_str(), 0755) == 0;
   if (!made_ && errno != EEXIST) return failure(io_error(path_));
-  return {};
+  directory_ = Descriptor(::openat(parent_.number(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!directory_) return failure(io_error(path_));
+  return check_directory(directory_, path_);
 }
 
+std::string MountPoint::target() const { return ::geteuid() == 0 ? proc_path(directory_) : path_; }
+
 // The lock is on the covered directory itself. The kernel handles flock on directories locally, so no file server is
-// involved. There is no claim if the directory cannot be opened for reading, nor on an automount point: opening its
-// path with O_DIRECTORY would trigger it and wait for this process.
+// involved. There is no claim if the directory cannot be opened for reading.
 Result<void> MountPoint::claim() {
-  const Descriptor found(::open(path_.c_str(), O_PATH | O_CLOEXEC));
-  if (is_root_of_weightfs(found, path_)) return already_mounted(path_);
-  claim_ =
-      Descriptor(::open(fmt::format("/proc/self/fd/{}", found.number()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (is_root_of_weightfs(open_path(path_), path_)) return already_mounted(path_);
+  claim_ = Descriptor(::open(proc_path(directory_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto limit = std::chrono::steady_clock::now() + kClaimTimeout;
   while (claim_ && ::flock(claim_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
          std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   // Another weightfs may have mounted while it held the claim.
-  const Descriptor by_now(::open(path_.c_str(), O_PATH | O_CLOEXEC));
-  if (is_root_of_weightfs(by_now, path_)) return already_mounted(path_);
+  if (is_root_of_weightfs(open_path(path_), path_)) return already_mounted(path_);
   std::error_code unreadable;
-  const std::string claimed = fmt::format("/proc/self/fd/{}", claim_.number());
-  if (claim_ && !made_ && !std::filesystem::is_empty(claimed, unreadable) && !unreadable)
+  if (claim_ && !made_ && !std::filesystem::is_empty(proc_path(claim_), unreadable) && !unreadable)
     log_to_stderr(fmt::format("{}: directory not empty; the mount hides its content", path_));
   return {};
 }
 
 void MountPoint::remove_if_made() const {
   if (!made_) return;
-  (void)run_isolated_or_here([this] {
-    ::rmdir(path_.c_str());
+  const auto remove = [this] {
+    ::unlinkat(parent_.number(), std::filesystem::path(path_).filename().c_str(), AT_REMOVEDIR);
     return Map();
-  });
+  };
+  (void)run_isolated_or_here(remove, kIsolatedTimeout, parent_.number());
 }
 
 std::string source_label(const std::vector<std::string>& sources) {

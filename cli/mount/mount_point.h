@@ -12,7 +12,8 @@ namespace weightfs {
 /// Extended attribute of the root of a mount: the pid of its server, in decimal.
 inline constexpr const char* kPidXattr = "user.weightfs.pid";
 
-/// A directory to mount on. It is created if missing, and then removed after the unmount.
+/// A directory to mount on. It is created if missing, and then removed after the unmount. It is looked up once and held
+/// open: while the sources are read, its path may be replaced by a link to another directory.
 class MountPoint {
  public:
   /// Fails with io if `path` is not a directory, or if weightfs is already mounted there. A weightfs mount whose server
@@ -26,7 +27,14 @@ class MountPoint {
 
   const std::string& path() const { return path_; }  ///< absolute, without links
 
-  /// Creates the directory if it is missing.
+  /// Where to mount, after make(). For root that is the directory itself, whatever is at its path by now. fusermount3
+  /// mounts for other users, only on directories that they may write to.
+  std::string target() const;
+
+  /// The descriptors that the process needs that calls the methods below.
+  std::vector<int> descriptors() const { return {directory_.number(), parent_.number()}; }
+
+  /// Creates the directory if it is missing. Fails with io if the path has changed since at().
   Result<void> make();
 
   /// Prevents other weightfs processes from mounting there until release() or the end of this process. Waits a few
@@ -43,6 +51,8 @@ class MountPoint {
   explicit MountPoint(std::string path) : path_(std::move(path)) {}
 
   std::string path_;
+  Descriptor directory_;  // none until make(), if it is missing
+  Descriptor parent_;     // of a missing directory
   bool made_ = false;
   Descriptor claim_;
 };

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -49,6 +50,18 @@ Result<pid_t> spawn(std::vector<std::string> words, const Descriptor& errors) {
 }
 
 }  // namespace
+
+void close_all_but(std::vector<int> kept) {
+  std::ranges::sort(kept);
+  unsigned from = STDERR_FILENO + 1;
+  for (const int each : kept) {
+    const auto number = static_cast<unsigned>(each);
+    if (each < 0 || number < from) continue;
+    if (number > from) ::close_range(from, number - 1, 0);
+    from = number + 1;
+  }
+  ::close_range(from, ~0U, 0);
+}
 
 ProcessResult run_program(std::vector<std::string> words, Stderr where) {
   std::array<int, 2> ends{-1, -1};

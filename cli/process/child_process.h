@@ -24,6 +24,9 @@ struct ProcessResult {
 /// changed.
 ProcessResult run_program(std::vector<std::string> words, Stderr where);
 
+/// Closes all descriptors but the standard ones and `kept`, of which negative ones are none.
+void close_all_but(std::vector<int> kept);
+
 /// A program that runs in the background and inherits standard error.
 class ChildProcess {
  public:

@@ -16,6 +16,7 @@
 
 #include "base/source.h"
 #include "base/values/json.h"
+#include "cli/process/child_process.h"
 
 namespace weightfs {
 namespace {
@@ -39,14 +40,9 @@ void redirect_standard_descriptors() {
 }
 
 // Nor must the child keep other inherited descriptors open, such as a lock or a pipe.
-void close_all_but(int out) {
-  if (out > STDERR_FILENO + 1) ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(out) - 1, 0);
-  ::close_range(static_cast<unsigned>(out) + 1, ~0U, 0);
+[[noreturn]] void run_child(const IsolatedTask& task, int out, int kept) {
+  close_all_but({out, kept});
   redirect_standard_descriptors();
-}
-
-[[noreturn]] void run_child(const IsolatedTask& task, int out) {
-  close_all_but(out);
   die_with_parent();
   const std::string text = to_json_line(task());
   for (size_t written = 0; written < text.size();) {
@@ -58,13 +54,13 @@ void close_all_but(int out) {
 }
 
 // Returns a child without a process if fork or pipe failed.
-IsolatedChild start_child(const IsolatedTask& task) {
+IsolatedChild start_child(const IsolatedTask& task, int kept) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
-    run_child(task, ends[1]);
+    run_child(task, ends[1], kept);
   }
   ::close(ends[1]);
   if (child > 0) return {child, ends[0], {}};
@@ -137,10 +133,10 @@ IsolatedResult result_of(const IsolatedChild& child) {
 }
 
 // Starts as many children as descriptors and processes allow; at least one is tried.
-std::vector<IsolatedChild> start_children(const std::vector<IsolatedTask>& tasks, size_t first) {
+std::vector<IsolatedChild> start_children(const std::vector<IsolatedTask>& tasks, size_t first, int kept) {
   std::vector<IsolatedChild> all;
   for (size_t i = first; i < tasks.size(); ++i) {
-    IsolatedChild child = start_child(tasks[i]);
+    IsolatedChild child = start_child(tasks[i], kept);
     if (child.process < 0 && !all.empty()) break;
     all.push_back(std::move(child));
   }
@@ -151,10 +147,11 @@ std::vector<IsolatedChild> start_children(const std::vector<IsolatedTask>& tasks
 
 void die_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
-std::vector<IsolatedResult> run_isolated(const std::vector<IsolatedTask>& tasks, std::chrono::milliseconds timeout) {
+std::vector<IsolatedResult> run_isolated(const std::vector<IsolatedTask>& tasks, std::chrono::milliseconds timeout,
+                                         int kept) {
   std::vector<IsolatedResult> results;
   while (results.size() < tasks.size()) {
-    std::vector<IsolatedChild> all = start_children(tasks, results.size());
+    std::vector<IsolatedChild> all = start_children(tasks, results.size(), kept);
     read_outputs_until(Clock::now() + timeout, all);
     kill_unfinished(all);
     for (const IsolatedChild& child : all) results.push_back(result_of(child));
@@ -162,8 +159,8 @@ std::vector<IsolatedResult> run_isolated(const std::vector<IsolatedTask>& tasks,
   return results;
 }
 
-IsolatedResult run_isolated_or_here(const IsolatedTask& task, std::chrono::milliseconds timeout) {
-  IsolatedResult result = run_isolated({task}, timeout).front();
+IsolatedResult run_isolated_or_here(const IsolatedTask& task, std::chrono::milliseconds timeout, int kept) {
+  IsolatedResult result = run_isolated({task}, timeout, kept).front();
   return result || result.error() == IsolationError::timed_out ? result : task();
 }
 

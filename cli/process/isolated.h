@@ -23,14 +23,15 @@ enum class IsolationError { timed_out, failed };
 using IsolatedResult = tl::expected<Map, IsolationError>;
 
 /// Runs all tasks at once (in batches if descriptors or processes run out) and returns their results. A child that
-/// times out is killed. If it does not die, it is abandoned; it holds no descriptors of this process. If this process
-/// has other threads, a task must not take a lock that one of them may hold; allocating memory and reading files is
-/// safe.
+/// times out is killed. If it does not die, it is abandoned; of the descriptors of this process it holds only `kept`.
+/// If this process has other threads, a task must not take a lock that one of them may hold; allocating memory and
+/// reading files is safe.
 std::vector<IsolatedResult> run_isolated(const std::vector<IsolatedTask>& tasks,
-                                         std::chrono::milliseconds timeout = kIsolatedTimeout);
+                                         std::chrono::milliseconds timeout = kIsolatedTimeout, int kept = -1);
 
 /// Runs one task. If no process can be started, it runs in this process, and may block.
-IsolatedResult run_isolated_or_here(const IsolatedTask& task, std::chrono::milliseconds timeout = kIsolatedTimeout);
+IsolatedResult run_isolated_or_here(const IsolatedTask& task, std::chrono::milliseconds timeout = kIsolatedTimeout,
+                                    int kept = -1);
 
 /// Ends this child when its parent exits. A task that changes its ids must call it again, because the kernel resets the
 /// setting.

@@ -17,6 +17,7 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cli/process/child_process.h"
 #include "cli/process/unix_address.h"
 
 namespace weightfs::sandbox {
@@ -94,17 +95,13 @@ void ignore_signals() {
   for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE}) std::signal(number, SIG_IGN);
 }
 
-void close_all_but(int socket) {
-  if (socket > STDERR_FILENO + 1) ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(socket) - 1, 0);
-  ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
-}
-
 }  // namespace
 
-void Broker::serve(int socket, const Handler& handler, const std::function<void()>& prepare) {
+void Broker::serve(int socket, const Handler& handler, const std::function<void()>& prepare, std::vector<int> kept) {
   ignore_signals();
   ::prctl(PR_SET_NAME, "weightfs-broker");
-  close_all_but(socket);
+  kept.push_back(socket);
+  close_all_but(std::move(kept));
   (void)!::chdir("/");
   prepare();
   for (;;) {
@@ -128,7 +125,8 @@ void Broker::serve(int socket, const Handler& handler, const std::function<void(
   std::_Exit(0);
 }
 
-Result<std::unique_ptr<Broker>> Broker::start(const Handler& handler, const std::function<void()>& prepare) {
+Result<std::unique_ptr<Broker>> Broker::start(const Handler& handler, const std::function<void()>& prepare,
+                                              std::vector<int> kept) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return tl::unexpected(error_of("no socket"));
@@ -136,7 +134,7 @@ Result<std::unique_ptr<Broker>> Broker::start(const Handler& handler, const std:
   const Descriptor theirs(ends[1]);
   const pid_t child = ::fork();
   if (child < 0) return tl::unexpected(error_of("cannot start"));
-  if (child == 0) serve(theirs.number(), handler, prepare);
+  if (child == 0) serve(theirs.number(), handler, prepare, std::move(kept));
   return std::unique_ptr<Broker>(new Broker(std::move(ours), child));
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/os/descriptor.h"
 #include "base/result.h"
@@ -38,10 +39,10 @@ class Broker {
   static constexpr char kEnd = 0;
 
   /// Starts the broker; to be called while this process has one thread. The broker has only the standard descriptors
-  /// open, its directory is /, and it ignores the signals of a terminal. `prepare` runs in it before the first request.
-  /// Fails with io.
+  /// and those of `kept` open (negative ones are none), its directory is /, and it ignores the signals of a terminal.
+  /// `prepare` runs in it before the first request. Fails with io.
   static Result<std::unique_ptr<Broker>> start(
-      const Handler& handler, const std::function<void()>& prepare = [] {});
+      const Handler& handler, const std::function<void()>& prepare = [] {}, std::vector<int> kept = {});
 
   /// Connects to a broker that another program started, and that listens at the path of a socket (SOCK_SEQPACKET). A
   /// reply that takes longer than half a minute counts as an exit of the broker. Fails with io.
@@ -49,7 +50,8 @@ class Broker {
 
   /// Turns this process, which must have one thread, into a broker for a connected socket, as start() describes. It
   /// exits when the other end closes the connection.
-  [[noreturn]] static void serve(int socket, const Handler& handler, const std::function<void()>& prepare);
+  [[noreturn]] static void serve(int socket, const Handler& handler, const std::function<void()>& prepare,
+                                 std::vector<int> kept = {});
 
   /// Ends the broker, and waits for its exit if this process started it.
   ~Broker();

@@ -233,12 +233,12 @@ bool unmounted_by_callback(fuse_session* session, const SessionParams& params) {
   return true;
 }
 
-Result<SessionPtr> mounted_session(Server* s, const SessionParams& params) {
+Result<SessionPtr> mounted_session(Server* s, const SessionParams& params, const std::string& target) {
   const StderrCapture stderr_capture;
   SessionPtr session = make_session(s, params);
   const auto mount = [&] {
     return params.device ? params.passthrough->attach(session.get(), *params.device)
-                         : fuse_session_mount(session.get(), params.mountpoint.c_str());
+                         : fuse_session_mount(session.get(), target.c_str());
   };
   if (session != nullptr && mount() == 0) return session;
   return failure(Code::io, fmt::format("{}: cannot mount: {}", params.mountpoint, stderr_capture.last_line()));
@@ -275,8 +275,8 @@ void set_readahead(dev_t device) {
   std::ofstream(fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", ::major(device), ::minor(device))) << kReadaheadKiB;
 }
 
-Result<int> open_mount(const SessionParams& params) {
-  const SessionPtr session = TRY(mounted_session(nullptr, params));
+Result<int> open_mount(const SessionParams& params, const std::string& target) {
+  const SessionPtr session = TRY(mounted_session(nullptr, params, target));
   const int device = ::fcntl(fuse_session_fd(session.get()), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (device >= 0) return device;
   const Error error = io_error(params.mountpoint);
@@ -287,7 +287,7 @@ Result<int> open_mount(const SessionParams& params) {
 Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& params) {
   Server s(forest, statistics, params);
   const ScopedSignalMask signal_mask(params.callbacks);
-  const SessionPtr session = TRY(mounted_session(&s, params));
+  const SessionPtr session = TRY(mounted_session(&s, params, params.mountpoint));
   s.start(session.get());
   std::signal(SIGPIPE, SIG_IGN);  // standard error may be a closed pipe
   int ended = 0;

@@ -70,9 +70,9 @@ inline constexpr std::chrono::seconds kShutdownTimeout{5};
 /// Sets the read-ahead of the mount with that device number to kReadaheadKiB, if permitted (to root).
 void set_readahead(dev_t device);
 
-/// Mounts at the mount point, and returns the descriptor for SessionParams::device, which the caller closes. Does not
-/// serve. Fails with io.
-Result<int> open_mount(const SessionParams& params);
+/// Mounts on `target`, the mount point or another path of it, and returns the descriptor for SessionParams::device,
+/// which the caller closes. Does not serve. Fails with io.
+Result<int> open_mount(const SessionParams& params, const std::string& target);
 
 /// Mounts `forest` and serves it until it is unmounted, or until SIGINT, SIGTERM or SIGHUP, and then unmounts it.
 /// `statistics` counts the requests. Fails with io if mounting fails.

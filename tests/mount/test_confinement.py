@@ -2,10 +2,12 @@
 import contextlib
 import ctypes
 import json
+import signal
 import stat
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from mounting import LIMIT_S, NOBODY, WEIGHTFS, Tensor, UsersTestCase, as_nobody, containers, os, run, shutil, subprocess, unittest
+from mounting import LIMIT_S, NOBODY, WEIGHTFS, Tensor, UsersTestCase, as_nobody, containers, os, run, shutil, subprocess, unittest, until
 from stores import Store, put_in_hub_cache
 
 SECRET = b"THESE-BYTES-LIE-OUTSIDE-OF-SOURCE"
@@ -388,6 +390,121 @@ class HubSnapshots(ConfinementTestCase):
         done = as_nobody(self.binary, "cat", "--no-cache", self.snapshot, "mine.safetensors/tensors/w")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("the owner of its target is not the mounting user", done.stderr)
+
+
+class Gate:
+    """A server of one file. Requests wait until open()."""
+
+    def __init__(self, test, data):
+        opened, asked = threading.Event(), threading.Event()
+        self.open, self.asked = opened.set, asked
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                asked.set()
+                opened.wait(LIMIT_S)
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        for end in (thread.join, server.shutdown, server.server_close, opened.set):
+            test.addCleanup(end)
+        self.url = f"http://127.0.0.1:{server.server_port}/a.safetensors"
+
+
+class MountPoints(UsersTestCase):
+    """Root mounts below a directory of another user, who changes it while the source is read."""
+
+    def setUp(self):
+        super().setUp()
+        os.makedirs(self.path("private", "mnt"))
+        with open(self.sample(), "rb") as file:
+            self.gate = Gate(self, file.read())
+        os.makedirs(self.path("home"))
+
+    def mounting(self, *names):
+        self.addCleanup(self.unmount_all)
+        process = subprocess.Popen([WEIGHTFS, "mount", self.gate.url, self.path(*names)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.assertTrue(self.gate.asked.wait(LIMIT_S))
+        return process
+
+    def mounted(self):
+        with open("/proc/self/mounts") as mounts:
+            return [line.split()[1] for line in mounts if line.split()[1].startswith(self.path(""))]
+
+    def unmount_all(self):
+        for point in self.mounted():
+            subprocess.run(["umount", "-l", point], check=False)
+
+    def check_refused(self, process):
+        self.gate.open()
+        errors = process.stderr.read()
+        self.assertEqual(process.wait(LIMIT_S), 6)
+        self.assertIn("was moved or removed while the sources were read", errors)
+        self.assertEqual(self.mounted(), [])
+
+    def test_link_in_place_of_the_directory(self):
+        os.makedirs(self.path("home", "mnt"))
+        process = self.mounting("home", "mnt")
+        os.rename(self.path("home", "mnt"), self.path("home", "old"))
+        os.symlink(self.path("private"), self.path("home", "mnt"))
+        self.check_refused(process)
+
+    def test_link_in_place_of_its_parent(self):
+        os.makedirs(self.path("home", "a", "mnt"))
+        process = self.mounting("home", "a", "mnt")
+        os.rename(self.path("home", "a"), self.path("home", "b"))
+        os.symlink(self.path("private"), self.path("home", "a"))
+        self.check_refused(process)
+
+    def test_link_in_place_of_the_parent_of_a_missing_directory(self):
+        os.makedirs(self.path("home", "a"))
+        os.rmdir(self.path("private", "mnt"))
+        process = self.mounting("home", "a", "mnt")
+        os.rename(self.path("home", "a"), self.path("home", "b"))
+        os.symlink(self.path("private"), self.path("home", "a"))
+        self.check_refused(process)
+        self.assertEqual(os.listdir(self.path("private")) + os.listdir(self.path("home", "b")), [])
+
+    def test_link_in_place_of_a_missing_directory(self):
+        process = self.mounting("home", "mnt")
+        os.symlink(self.path("private"), self.path("home", "mnt"))
+        self.gate.open()
+        self.assertEqual(process.wait(LIMIT_S), 6)
+        self.assertIn("not a directory", process.stderr.read())
+        self.assertEqual(self.mounted(), [])
+
+    def test_deleted_directory(self):
+        os.makedirs(self.path("home", "mnt"))
+        process = self.mounting("home", "mnt")
+        os.rmdir(self.path("home", "mnt"))
+        self.check_refused(process)
+
+    def test_directory_that_stays_is_mounted_through_a_link(self):
+        os.makedirs(self.path("home", "mnt"))
+        os.symlink("mnt", self.path("home", "link"))
+        process = self.mounting("home", "link")
+        os.unlink(self.path("home", "link"))  # it was resolved
+        self.gate.open()
+        self.assertEqual(process.wait(LIMIT_S), 0)
+        self.assertEqual(self.mounted(), [self.path("home", "mnt")])
+        self.assertEqual(run("umount", self.path("home", "mnt")).returncode, 0)
+        self.assertEqual(self.mounted(), [])
+
+    def test_mount_of_a_killed_server_is_removed_with_auto_unmount(self):
+        self.mount(self.sample(), "-o", "auto_unmount")
+        os.kill(self.server(self.path("mnt")), signal.SIGKILL)
+        until(lambda: self.mounted() == [], "the mount is gone")
 
 
 if __name__ == "__main__":
