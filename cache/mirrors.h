@@ -22,7 +22,7 @@ struct Mirror {
   std::string replaced = {};              ///< the first components of a repository that `path` replaces, if it has them
   std::string path = {};                  ///< of the mirror's copies of these repositories
   std::string name_space = {};            ///< sent as ?ns=, so that the mirror knows the registry; empty: not sent
-  std::vector<std::string> headers = {};  ///< sent with each request: "Name: value"
+  std::vector<std::string> headers = {};  ///< sent with each request, but not to other origins: "Name: value"
   bool is_complete_path = false;          ///< the URL has the place of `/v2` already
 
   friend bool operator==(const Mirror&, const Mirror&) = default;

@@ -76,11 +76,14 @@ struct Name {
 /// The names of a cached file, in v1/names, which is created with the first of them; none if they are missing.
 /// `file` is the digest of a blob, or the name of a file in blocks/.
 std::vector<Name> names_of(const Folders& folders, const Digest& file);
-/// Replaces them. Of more than kMaxNamesOfFile or 4000 bytes, the first are dropped. A failure has no effect: they are
-/// for listings.
+/// Replaces them, also by none. Of more than kMaxNamesOfFile or 4000 bytes, the first are dropped. A failure has no
+/// effect: they are for listings.
 void write_names(const Folders& folders, const Digest& file, const std::vector<Name>& names);
 /// Removes them, unless the file is pinned: a pin is still listed and removed by its names.
 void remove_names(const Folders& folders, const Digest& file);
+/// The mtime of the names is the time of the last use: writes their first byte again, which sets it to now. It is not
+/// set as such, because the sandbox permits that for no file. False if there are no names.
+bool touch_names(const Folders& folders, const Digest& file);
 inline constexpr const char* kNamesFolder = "names";
 inline constexpr size_t kMaxNamesOfFile = 16;
 

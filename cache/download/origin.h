@@ -17,8 +17,7 @@ struct Origin {
   std::string url;
   http::Trust trust = http::Trust::user;
   std::shared_ptr<http::Credentials> credentials = nullptr;
-  bool is_mirror = false;                 ///< may have other bytes: only verified ones are served
-  std::vector<std::string> headers = {};  ///< sent with each request: "Name: value"
+  bool is_mirror = false;  ///< may have other bytes: only verified ones are served
   /// Describes the body of an error response, for messages; null: the body is not read.
   std::string (*error_text)(std::string_view body) = nullptr;
 

@@ -35,7 +35,7 @@ std::shared_ptr<http::Credentials> credentials_for(const Origin& origin, const s
 
 // The request for the whole file.
 http::Request request_to(const Origin& origin) {
-  return {.url = origin.url, .trust = origin.trust, .headers = origin.headers, .credentials = origin.credentials};
+  return {.url = origin.url, .trust = origin.trust, .credentials = origin.credentials};
 }
 
 // The outcome of a response without the requested bytes.
@@ -144,7 +144,6 @@ class RemoteFile::Get {
     http::Request request = request_to(origin());
     if (!state_.redirect.empty()) {
       request.url = state_.redirect;
-      request.headers.clear();
       request.credentials = credentials_for(origin(), state_.redirect);
       request.public_only = state_.is_public;
     }

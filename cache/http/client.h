@@ -74,7 +74,7 @@ class Credentials {
   }
 
   /// Further headers for a request to `url` and for each redirect to the same scheme, host and port: a signature of
-  /// this request. Thread-safe.
+  /// this request, headers of the user's configuration. Thread-safe.
   virtual std::vector<std::string> headers(std::string_view /*method*/, const std::string& /*url*/) { return {}; }
 
   /// The credentials used last, for messages ("tried as alice"); empty if none were requested.
@@ -100,8 +100,9 @@ struct Request {
   std::string url;
   Trust trust = Trust::user;
   Method method = Method::get;
-  std::vector<std::string> headers = {};  ///< "Accept: text/plain"
-  bool encoded = false;                   ///< request gzip, br, deflate or zstd; encoded bodies are decoded in any case
+  /// "Accept: text/plain". Sent to every target of a redirect, too: secrets belong to `credentials`.
+  std::vector<std::string> headers = {};
+  bool encoded = false;  ///< request gzip, br, deflate or zstd; encoded bodies are decoded in any case
   /// Sent only to the scheme, host and port of `url`; null for none.
   std::shared_ptr<Credentials> credentials = nullptr;
   bool public_only = false;  ///< connect only to public addresses, because a public server named `url`

@@ -61,11 +61,13 @@ const AuthChallenge* find(const std::vector<AuthChallenge>& challenges, std::str
 
 }  // namespace
 
-Credentials::Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths, ClockAndNonce clock)
+Credentials::Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths,
+                         std::vector<std::string> headers, ClockAndNonce clock)
     : http_(std::move(http)),
       host_(host_of(registry)),
       origin_(http::origin_of(registry)),
       paths_(std::move(paths)),
+      headers_(std::move(headers)),
       clock_(std::move(clock)) {}
 
 bool Credentials::is_current() const { return !authorization_.authorization.empty() && clock_.seconds() < expires_; }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cache/http/client.h"
@@ -18,10 +19,10 @@ namespace weightfs::registry {
 
 class Credentials final : public http::Credentials {
  public:
-  /// `registry` is a URL of the registry. When several threads are challenged, one requests the token and the others
-  /// wait.
+  /// `registry` is a URL of the registry, and `headers` are sent with each request to it. When several threads are
+  /// challenged, one requests the token and the others wait.
   Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths,
-              ClockAndNonce clock = ClockAndNonce::of_system());
+              std::vector<std::string> headers = {}, ClockAndNonce clock = ClockAndNonce::of_system());
 
   /// The current token or login until it expires.
   std::string authorization() override;
@@ -38,6 +39,8 @@ class Credentials final : public http::Credentials {
   /// request_with_retry().
   Result<bool> on_unauthorized(const http::Response& response, const std::string& sent,
                                const std::stop_token& stop) override;
+
+  std::vector<std::string> headers(std::string_view, const std::string&) override { return headers_; }
 
   std::string description() override;
 
@@ -68,6 +71,7 @@ class Credentials final : public http::Credentials {
   const std::string host_;    // with the port if the URL has one
   const std::string origin_;  // of the registry
   const CredentialPaths paths_;
+  const std::vector<std::string> headers_;  // "Name: value"
   const ClockAndNonce clock_;
 
   std::mutex mutex_;  // guards the rest

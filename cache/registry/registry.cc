@@ -75,15 +75,12 @@ class Repository {
         server_(is_mirror_ ? *mirror : server_of(reference)),
         url_(repository_at(server_, reference.repository)),
         http_(std::move(http)),
-        credentials_(http_ == nullptr ? nullptr : std::make_shared<Credentials>(http_, url_, paths)) {}
+        credentials_(http_ == nullptr ? nullptr : std::make_shared<Credentials>(http_, url_, paths, server_.headers)) {}
 
   const Mirror& server() const { return server_; }
 
   download::Origin blob(const Digest& digest) const {
-    return {.url = url_of("blobs/sha256:" + digest.hex()),
-            .credentials = credentials_,
-            .is_mirror = is_mirror_,
-            .headers = server_.headers};
+    return {.url = url_of("blobs/sha256:" + digest.hex()), .credentials = credentials_, .is_mirror = is_mirror_};
   }
 
   // The index of referrers of a digest, from the registry or from the tag; empty if there is none.
@@ -131,8 +128,7 @@ class Repository {
 
   // Ignores the content type: Ollama's registry sends text/plain.
   Result<Response> page(const std::string& path) {
-    http::Request request{.url = url_of(path), .headers = server_.headers, .credentials = credentials_};
-    request.headers.emplace_back(kAccept);
+    const http::Request request{.url = url_of(path), .headers = {kAccept}, .credentials = credentials_};
     // A mirror that fails is not waited for.
     return is_mirror_ ? send_request(*http_, request, kMaxManifest, {})
                       : request_with_retry(*http_, request, kMaxManifest, {});

@@ -101,12 +101,6 @@ bool is_deleted(const BlobHandle& blob) {
   return ::fstat(blob.range->file()->number(), &status) == 0 && status.st_nlink == 0;
 }
 
-// Updates the time of last use for eviction. Has no effect on a read-only file system.
-void record_use(int fd) {
-  const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-  ::futimens(fd, times);
-}
-
 std::optional<Digest> digest_in_index(const Folders& folders, DigestOf of, const std::string& key) {
   const auto text = link_target(*folders.index, index_link(key));
   const std::string_view prefix = prefix_of(of);
@@ -167,6 +161,11 @@ BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size)
   return folders ? find_in(**folders, name, size) : BlobHandle{};
 }
 
+// For eviction. Has no effect on a read-only file system, or if the cache is full.
+void DiskBackend::record_use(const Folders& folders, const Digest& file) {
+  if (!touch_names(folders, file) && disk_quota_.try_reserve(folders, 1)) write_names(folders, file, {});
+}
+
 // A different size means a different blob, because any container may declare a digest. A truncated file is replaced
 // when its blob is produced again.
 BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size) {
@@ -178,7 +177,7 @@ BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, st
   if (!*file || ::fstat(file->number(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   const auto found_size = static_cast<uint64_t>(status.st_size);
   if (size && found_size != *size) return {};
-  record_use(file->number());
+  record_use(folders, *digest);
   const BlobHandle handle{with_recheck(std::move(file), status.st_ino, found_size, *digest), *digest};
   keep_open(name, handle);
   return handle;
@@ -207,14 +206,15 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, uint6
   };
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   if (identity.empty()) return BlockFile::open(TRY(new_file(folders)), size, identity, std::move(space));
-  const std::string path = blocks_file(sha256(identity));
+  const Digest name = sha256(identity);
+  const std::string path = blocks_file(name);
   const int root = folders->root->number();
   ::mkdirat(root, kBlocksFolder, 0700);  // a failure shows when the file is created
   for (int attempt = 0;; ++attempt) {
     const int fd = ::openat(root, path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return failure(io_error(top_));
     auto file = std::make_shared<Descriptor>(fd);
-    record_use(fd);
+    record_use(*folders, name);
     auto blocks = BlockFile::open(file, size, identity, space);
     if (blocks || blocks.error().code != Code::not_found || attempt == kMaxAttempts) return blocks;
     std::ignore = BlockFile::evict(*folders->root, path, fd, BlockFile::Held::remove);

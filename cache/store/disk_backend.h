@@ -74,6 +74,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   void keep_open(const BlobName& name, const BlobHandle& blob);
   void drop_deleted();
   void add_names(const Folders& folders, const Digest& file, const std::vector<Name>& names);
+  void record_use(const Folders& folders, const Digest& file);
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
 
   FileRangePtr with_recheck(SharedDescriptor file, ino_t inode, uint64_t size, const Digest& digest,

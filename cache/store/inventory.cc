@@ -30,8 +30,17 @@ struct Found {
   std::optional<Item> item = {};
 };
 
+// The last use of a cached file that was written at this time: see touch_names().
+timespec last_use(const Folders& folders, const Digest& file, timespec written) {
+  struct stat names {};
+  const std::string path = fmt::format("{}/{}", kNamesFolder, file.hex());
+  if (::fstatat(folders.root->number(), path.c_str(), &names, AT_SYMLINK_NOFOLLOW) != 0) return written;
+  return is_older(written, names.st_mtim) ? names.st_mtim : written;
+}
+
 // The item that a file in blobs/<two> is.
-std::optional<Item> blob_item(const std::string& two, const std::string& name, const struct stat& file) {
+std::optional<Item> blob_item(const Folders& folders, const std::string& two, const std::string& name,
+                              const struct stat& file) {
   const auto digest = digest_of_name(name);
   if (!digest || two != name.substr(0, 2) || !S_ISREG(file.st_mode)) return std::nullopt;
   return Item{.kind = ItemKind::blob,
@@ -39,7 +48,7 @@ std::optional<Item> blob_item(const std::string& two, const std::string& name, c
               .name = *digest,
               .size = static_cast<uint64_t>(file.st_size),
               .on_disk = on_disk(file),
-              .last_used = file.st_mtim};
+              .last_used = last_use(folders, *digest, file.st_mtim)};
 }
 
 // The item that a file in blocks/ is.
@@ -51,7 +60,7 @@ std::optional<Item> blocks_item(const Folders& folders, const std::string& name,
             .name = *digest,
             .size = on_disk(file),
             .on_disk = on_disk(file),
-            .last_used = file.st_mtim};
+            .last_used = last_use(folders, *digest, file.st_mtim)};
   item.source = BlockFile::identity_of(open_blocks_file(folders, *digest, O_RDONLY).number()).value_or("");
   if (const auto blob = digest_of_identity(item.source)) {
     item.kind = ItemKind::part;
@@ -104,7 +113,8 @@ GcResult sweep(const Folders& folders, time_t kept_since) {
   });
   for_each_file(*folders.root, kBlocksFolder, [&](const std::string& name, const struct stat& file) {
     const auto item = file.st_mtim.tv_sec < kept_since ? blocks_item(folders, name, file) : std::nullopt;
-    const auto freed = item && item->kind == ItemKind::part ? remove_item(folders, *item) : std::nullopt;
+    const bool is_old = item && item->kind == ItemKind::part && item->last_used.tv_sec < kept_since;
+    const auto freed = is_old ? remove_item(folders, *item) : std::nullopt;
     if (freed) swept.add(*item, *freed);
   });
   for (const char* const folder : {kSumsFolder, kListsFolder}) {
@@ -154,7 +164,7 @@ Result<Inventory> store::scan_inventory(const Folders& folders) {
   });
   for_each_in(*folders.blobs, ".", [&](const std::string& two) {
     for_each_file(*folders.blobs, two, [&](const std::string& name, const struct stat& file) {
-      files[file.st_ino] = {on_disk(file), false, blob_item(two, name, file)};
+      files[file.st_ino] = {on_disk(file), false, blob_item(folders, two, name, file)};
     });
   });
   for_each_file(*folders.index, ".",

@@ -37,7 +37,7 @@ struct GcResult {
 inline constexpr time_t kMaxPartAge = 7 * 24 * 3600;
 
 /// Removes files of killed processes: files in making/ whose lock is free; checksums, lists and names without a blob;
-/// and abandoned partial downloads that were last written before `kept_since`.
+/// and abandoned partial downloads that were last used before `kept_since`.
 GcResult sweep(const Folders& folders, time_t kept_since = ::time(nullptr) - kMaxPartAge);
 
 /// Removes the index links to blobs that are not cached: to those of `gone`, and all that are older than a minute; and
@@ -52,7 +52,7 @@ struct Item {
   Digest name;              ///< of the file
   uint64_t size = 0;        ///< bytes
   uint64_t on_disk = 0;     ///< of a blob with its checksums and block list
-  timespec last_used = {};  ///< of a download: when it was last written
+  timespec last_used = {};  ///< or written
   bool pinned = false;
   std::string source = {};  ///< the URL and validator of a remote file
   // Set by CacheMaintenance::inventory(), with the size of a download or of ranges: the bytes that are present.

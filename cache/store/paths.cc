@@ -186,6 +186,7 @@ void write_names(const Folders& folders, const Digest& file, const std::vector<N
     if (text.size() + line.size() > kMaxNamesFile) break;
     text.insert(0, line);
   }
+  if (text.empty()) text = "\n";  // touch_names() needs a byte
   const std::string path = names_file(file);
   const int root = folders.root->number();
   ::mkdirat(root, kNamesFolder, 0700);  // a failure shows when the file is created
@@ -196,6 +197,15 @@ void write_names(const Folders& folders, const Digest& file, const std::vector<N
 
 void remove_names(const Folders& folders, const Digest& file) {
   if (!is_pinned(folders, file)) ::unlinkat(folders.root->number(), names_file(file).c_str(), 0);
+}
+
+// A file without a byte is just being created by another process.
+bool touch_names(const Folders& folders, const Digest& file) {
+  const std::string path = names_file(file);
+  const Descriptor names(::openat(folders.root->number(), path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  std::array<std::byte, 1> first{};
+  if (names && read_fully(names.number(), 0, first)) std::ignore = write_fully(names.number(), 0, first);
+  return names || errno != ENOENT;
 }
 
 bool has_blob(const Folders& folders, const Digest& digest) {

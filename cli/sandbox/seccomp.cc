@@ -230,7 +230,6 @@ void allow_files(Filter& filter) {
     filter.allow(SCMP_SYS(fcntl), is(1, static_cast<uint64_t>(command)));
     filter.allow(SCMP_SYS(fcntl64), is(1, static_cast<uint64_t>(command)));
   }
-  filter.allow(SCMP_SYS(utimensat), is(1, 0));  // futimens(3): of an open file only
 }
 
 // syslog(3) and sd_notify(3) send datagrams to local sockets. Local streams lead to other services (D-Bus, Docker), so

@@ -355,10 +355,31 @@ TEST(RemoteFile, CredentialsAreSentOnlyToTheirOrigin) {
   for (const SeenRequest& request : other.requests()) EXPECT_EQ(request.header("authorization"), "");
 }
 
+// As of a mirror in hosts.toml.
+class HeaderCredentials final : public http::Credentials {
+ public:
+  std::vector<std::string> headers(std::string_view, const std::string&) override { return {"X-Key: 1"}; }
+};
+
+TEST(RemoteFile, HeadersOfCredentialsAreSentOnlyToTheirOrigin) {
+  HttpServer other(serves(kBody));
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    const std::string target = request.target == "/m" ? "/here" : other.url("/link");
+    wire.send(answer("307 Temporary", "", {"Location: " + target}));
+  });
+  const Origin origin{.url = server.url("/m"), .credentials = std::make_shared<HeaderCredentials>()};
+  RemoteFile file(std::make_shared<http::Client>(http::Options()), "model", {origin}, kSize, quick_retries());
+  for (const uint64_t from : {0U, 1000U}) EXPECT_FALSE(fetched(file, from).error);
+  ASSERT_EQ(server.requests().size(), 2u);
+  for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.header("x-key"), "1") << request.target;
+  ASSERT_EQ(other.requests().size(), 2u);
+  for (const SeenRequest& request : other.requests()) EXPECT_EQ(request.header("x-key"), "");
+}
+
 TEST(RemoteFile, HeadersAreSentToTheirUrlInEverySpelling) {
   HttpServer server(serves(kBody));
   for (const char* target : {"/m", "/a b", "/a/../m", "/m#part", "/é"}) {
-    const Origin origin{.url = server.url(target), .headers = {"X-Key: 1"}};
+    const Origin origin{.url = server.url(target), .credentials = std::make_shared<HeaderCredentials>()};
     RemoteFile file(std::make_shared<http::Client>(http::Options()), "model", {origin}, kSize, quick_retries());
     for (const uint64_t from : {kSize - 1, kSize - 2}) EXPECT_FALSE(fetched(file, from).error) << target;
   }

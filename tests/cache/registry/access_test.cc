@@ -21,7 +21,20 @@ using testing::ElementsAre;
 constexpr const char* kToken = R"({"token":"T"})";
 constexpr const char* kBasic = "Basic bWU6c2VjcmV0";
 
-class RegistryAccessTest : public Resolving {};
+class RegistryAccessTest : public Resolving {
+ protected:
+  /// Resolves a model of `other` through `site`, its mirror, whose headers in hosts.toml have a secret.
+  bool resolves_through_mirror() {
+    const Mirror mirror{.url = site.url(), .has_tags = true, .headers = {"X-Secret: s3cret"}};
+    return resolve({"http", other.host(), "team/tiny", "v1"}, store, http, paths, ModelIndex::selected, {mirror})
+        .has_value();
+  }
+  static std::vector<std::string> secrets_sent_to(const Site& server) {
+    std::vector<std::string> out;
+    for (const SeenRequest& request : server.requests()) out.push_back(request.header("x-secret"));
+    return out;
+  }
+};
 
 TEST_F(RegistryAccessTest, AnonymousTokenIsUsed) {
   needs_token(other.url("/token"), "docker");
@@ -79,6 +92,36 @@ TEST_F(RegistryAccessTest, TokenIsNotSentToRedirectTarget) {
   other.json("/there", kManifest);
   EXPECT_EQ(describe(), kManifest);
   EXPECT_THAT(other.authorizations(), ElementsAre(""));
+}
+
+TEST_F(RegistryAccessTest, HeadersOfMirrorAreSentToMirror) {
+  site.put(kManifestPath, answer("307 Temporary Redirect", "", {"Location: /elsewhere"}));
+  site.json("/elsewhere", kManifest);
+  EXPECT_TRUE(resolves_through_mirror());
+  EXPECT_THAT(secrets_sent_to(site), ElementsAre("s3cret", "s3cret"));
+}
+
+TEST_F(RegistryAccessTest, HeadersOfMirrorAreNotSentToRedirectTarget) {
+  site.put(kManifestPath, answer("307 Temporary Redirect", "", {"Location: " + other.url("/there")}));
+  other.json("/there", kManifest);
+  EXPECT_TRUE(resolves_through_mirror());
+  EXPECT_THAT(secrets_sent_to(site), ElementsAre("s3cret"));
+  EXPECT_THAT(secrets_sent_to(other), ElementsAre(""));
+}
+
+TEST_F(RegistryAccessTest, HeadersOfMirrorAreNotSentToTokenServer) {
+  needs_token(other.url("/token"), "docker");
+  other.json("/token", kToken);
+  EXPECT_TRUE(resolves_through_mirror());
+  EXPECT_THAT(secrets_sent_to(site), ElementsAre("s3cret", "s3cret"));
+  EXPECT_THAT(secrets_sent_to(other), ElementsAre(""));
+}
+
+TEST_F(RegistryAccessTest, HeadersOfMirrorAreNotSentToRegistry) {
+  other.json(kManifestPath, kManifest);
+  EXPECT_TRUE(resolves_through_mirror());
+  EXPECT_THAT(secrets_sent_to(site), ElementsAre("s3cret"));
+  EXPECT_THAT(secrets_sent_to(other), ElementsAre(""));
 }
 
 TEST_F(RegistryAccessTest, LoginIsNotSentToRedirectOfTokenServer) {

@@ -32,7 +32,7 @@ class RegistryCredentialsTest : public testing::Test {
   }
   std::shared_ptr<Credentials> credentials() { return credentials_of(site.url()); }
   std::shared_ptr<Credentials> credentials_of(const std::string& registry) {
-    return std::make_shared<Credentials>(http, registry, paths,
+    return std::make_shared<Credentials>(http, registry, paths, std::vector<std::string>(),
                                          ClockAndNonce{[this] { return now.load(); }, [] { return "nonce"; }});
   }
   http::Response unauthorized(const std::string& challenge) const {

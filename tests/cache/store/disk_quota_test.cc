@@ -47,7 +47,16 @@ class DiskQuotaTest : public StoreDirectory {
   // Sets the last use of a blob, in seconds since the epoch.
   void set_last_use(const std::string& blob, time_t seconds) {
     const timespec times[2] = {{seconds, 0}, {seconds, 0}};
-    ASSERT_EQ(::utimensat(AT_FDCWD, (directory + "/v1/blobs/" + blob).c_str(), times, 0), 0);
+    for (const std::string& path : {directory + "/v1/blobs/" + blob, names_at(blob)})
+      ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0) << path;
+  }
+  std::string names_at(const std::string& blob) const {
+    return directory + "/v1/names/" + blob.substr(blob.find('/') + 1);
+  }
+  static time_t modified(const std::string& path) {
+    struct stat status {};
+    EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
+    return status.st_mtim.tv_sec;
   }
 };
 
@@ -76,6 +85,24 @@ TEST_F(DiskQuotaTest, ReadingUpdatesLastUse) {
   materialize(1, kQuota);
   const std::string fourth = materialize(4, kQuota);
   EXPECT_THAT(blobs(), UnorderedElementsAre(first, third, fourth));
+}
+
+// The sandbox refuses to set the times of files: the names of the blob are written again.
+TEST_F(DiskQuotaTest, LastUseIsTheTimeOfTheNames) {
+  const std::string blob = materialize(1, 1'100'000);
+  const auto names = [&] {
+    std::ifstream file(names_at(blob));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string before = names();
+  set_last_use(blob, 1000);
+  materialize(1, 1'100'000);
+  EXPECT_EQ(modified(directory + "/v1/blobs/" + blob), 1000);
+  EXPECT_GT(modified(names_at(blob)), 1000);
+  EXPECT_EQ(names(), before);
+  std::filesystem::remove(names_at(blob));
+  materialize(1, 1'100'000);
+  EXPECT_GT(modified(names_at(blob)), 1000);
 }
 
 TEST_F(DiskQuotaTest, QuotaIsNeverExceeded) {
