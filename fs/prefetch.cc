@@ -29,10 +29,12 @@ void lower_priority() {
   std::ignore = ::syscall(SYS_ioprio_set, kernel::kIoPriorityOfThread, 0, kernel::kIoPriorityIdle);
 }
 
-// The first tensor from `index` on that has bytes: empty ones are never read.
+// The first tensor from `index` on that has bytes: empty ones are never read. The end of the list if there is none
+// among the next kMaxEmpty: readers wait for this search.
 size_t skip_empty(const TensorList& tensors, size_t index) {
-  while (index < tensors.size() && tensors.nbytes(index) == 0) ++index;
-  return index;
+  const size_t end = std::min(tensors.size(), index + Prefetch::kMaxEmpty);
+  while (index < end && tensors.nbytes(index) == 0) ++index;
+  return index < end ? index : tensors.size();
 }
 
 }  // namespace
@@ -134,7 +136,7 @@ std::optional<Prefetch::Request> Prefetch::next_request() {
   const uint64_t space = std::min(window_ - ahead_, kMaxRequest);
   const uint64_t from = std::exchange(next_offset_, next_offset_ + std::min(space, tensor.size() - next_offset_));
   ByteRange range = {tensor.offset() + from, tensor.offset() + next_offset_};
-  while (next_offset_ == tensors.nbytes(next_)) {
+  for (size_t more = 0; more < kMaxTogether && next_offset_ == tensors.nbytes(next_); ++more) {
     next_offset_ = 0;
     next_ = skip_empty(tensors, next_ + 1);
     if (next_ >= tensors.size()) break;

@@ -38,6 +38,8 @@ class Prefetch {
   static constexpr uint64_t kMaxRequest = 32 << 20;   ///< bytes that still arrive after a cancellation
   static constexpr uint64_t kMinSpace = 8 << 20;      ///< free bytes of the window before more are requested
   static constexpr size_t kMaxSkipped = 16;           ///< local tensors after each one that was read
+  static constexpr size_t kMaxEmpty = 64;             ///< empty tensors in a row that do not end the order
+  static constexpr size_t kMaxTogether = 1024;        ///< tensors in one request
 
   /// The forest must outlive it.
   Prefetch(Forest& forest, PrefetchOptions options);

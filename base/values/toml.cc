@@ -39,7 +39,7 @@ Value from_toml(const toml::node& node) {
   node.visit([&](const auto& value) {
     if constexpr (toml::is_chronological<decltype(value)>) out << value.get();
   });
-  return std::move(out).str();
+  return std::string(out.view());  // str() would keep the buffer of the stream, 512 bytes
 }
 
 }  // namespace

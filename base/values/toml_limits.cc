@@ -19,10 +19,11 @@ constexpr uint64_t kInputPerByte = 4;
 // The number of tables of a list that toml++ examines in a microsecond, the time of a step.
 constexpr uint64_t kTablesPerStep = 1000;
 
-// In units of Cost::value, measured and rounded up: the entry of a table in a Map, and in addition in toml++'s table;
-// an element of an array in both.
+// In units of Cost::value, measured and rounded up: the entry of a table in a Map, and in addition in toml++'s table,
+// more for a table with a header; an element of an array in both.
 constexpr uint64_t kEntry = 2;
 constexpr uint64_t kTemporaryEntry = 1;
+constexpr uint64_t kTemporaryTable = 1;
 constexpr uint64_t kElement = 1;
 constexpr uint64_t kTemporaryElement = 1;
 
@@ -103,6 +104,7 @@ class Scanner {
     skip_blanks();
     const size_t begin = at_;
     depth_ = 0;
+    size_.temporary += kTemporaryTable;
     const size_t parts = TRY(key(headers_));
     const std::string_view name = text_.substr(begin, at_ - begin);
     section_.clear();

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMaxPageSize = 16 << 20;
 constexpr size_t kMaxRevisionSize = 64 << 20;  // it lists the names of all files, which are not used
 constexpr uint64_t kMaxPageValues = 2'000'000;
-constexpr size_t kMaxPages = 10'000;           // of 1000 files
+constexpr size_t kMaxPages = 1000;             // of 1000 files each on the Hub
 constexpr uint64_t kMaxListSize = 512 << 20;   // bytes of all pages
 constexpr size_t kMaxSavedLine = 1000;         // files
 constexpr uint64_t kMaxFileSize = 1ULL << 50;  // the Hub accepts 500 GB

@@ -179,12 +179,17 @@ class Bzip2Stream final : public Stream {
   ReaderPtr reader_;
 };
 
+Result<StreamPtr> decoding(const codec::DecodeChargePtr& charge, const SourcePtr& stored,
+                           const Compression& compression) {
+  return codec::charge_decoding(charge, stored, compression.decompress, compression.output_cost);
+}
+
 // Decodes a compressed tar to a blob. Data that do not begin like a tar are not decoded to the end. The budget is
 // charged now, but not when the blob was evicted and is decoded again for a reader.
 Result<SourcePtr> decode_to_blob(const Container& container, const Compression& compression,
                                  const codec::DecodeChargePtr& charge) {
   const SourcePtr stored = container.bytes;
-  const StreamPtr peek = TRY(codec::charge_decoding(charge, stored, compression.decompress));
+  const StreamPtr peek = TRY(decoding(charge, stored, compression));
   const std::string block = TRY(first_block(*peek));
   if (block.empty()) return failure(Code::corrupt, fmt::format("{}: 0 bytes, not a tar", compression.name));
   if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
@@ -194,9 +199,7 @@ Result<SourcePtr> decode_to_blob(const Container& container, const Compression& 
   recipe.depth = container.depth + 1;
   const std::string identity = stored->identity();
   if (!identity.empty()) recipe.key = fmt::format("{} decoded from {}", identity, compression.name);
-  recipe.start = [charge, stored, decompress = compression.decompress] {
-    return codec::charge_decoding(charge, stored, decompress);
-  };
+  recipe.start = [charge, stored, row = &compression] { return decoding(charge, stored, *row); };
   return container.blobs->materialize(std::move(recipe));
 }
 

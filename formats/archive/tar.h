@@ -29,6 +29,7 @@ struct Compression {
   std::string_view name;
   std::string_view magic;                                 ///< the magic number of compressed data
   Result<StreamPtr> (*decompress)(SourcePtr compressed);  ///< fails with corrupt, unsupported, and as reading does
+  uint64_t output_cost;  ///< of a decoded byte, in units of Cost::output: of Deflate, 1
 };
 
 /// The compression by the magic number at the beginning of `head`; null for none.

@@ -42,7 +42,7 @@ class RatioLimit final : public InputLimit {
 
 class ChargedLimit final : public InputLimit {
  public:
-  explicit ChargedLimit(DecodeChargePtr charge) : charge_(std::move(charge)) {}
+  ChargedLimit(DecodeChargePtr charge, uint64_t output_cost) : charge_(std::move(charge)), output_cost_(output_cost) {}
   Result<void> before_read(size_t bytes) override {
     input_ += bytes;
     TRY_VOID(charge_->charge(Cost::input, bytes));
@@ -53,7 +53,7 @@ class ChargedLimit final : public InputLimit {
   }
   Result<void> after_output(size_t bytes) override {
     output_ += bytes;
-    return charge_->charge(Cost::output, bytes);
+    return charge_->charge(Cost::output, bytes * output_cost_);
   }
 
  private:
@@ -61,6 +61,7 @@ class ChargedLimit final : public InputLimit {
   static constexpr uint64_t kReadAhead = 1 << 20;
 
   DecodeChargePtr charge_;
+  uint64_t output_cost_;
   uint64_t input_ = 0, output_ = 0;
   uint64_t empty_ = 0;  // input that was charged as decoded to nothing
 };
@@ -129,9 +130,10 @@ Result<StreamPtr> limit_input(std::string_view format, SourcePtr compressed, Dec
   return metered(std::move(compressed), std::make_unique<RatioLimit>(format), decode);
 }
 
-Result<StreamPtr> charge_decoding(const DecodeChargePtr& charge, SourcePtr compressed, Decode decode) {
+Result<StreamPtr> charge_decoding(const DecodeChargePtr& charge, SourcePtr compressed, Decode decode,
+                                  uint64_t output_cost) {
   TRY_VOID(charge->charge(Cost::step, kStepsOfDecoder));
-  return metered(std::move(compressed), std::make_unique<ChargedLimit>(charge), decode);
+  return metered(std::move(compressed), std::make_unique<ChargedLimit>(charge, output_cost), decode);
 }
 
 }  // namespace weightfs::codec

@@ -55,9 +55,10 @@ class DecodeCharge {
 
 using DecodeChargePtr = std::shared_ptr<DecodeCharge>;
 
-/// Decodes `compressed` and charges its input and output, and more for input that decodes to less. Fails as the budget
-/// does.
-Result<StreamPtr> charge_decoding(const DecodeChargePtr& charge, SourcePtr compressed, Decode decode);
+/// Decodes `compressed` and charges its input and output, and more for input that decodes to less. A byte of output
+/// costs `output_cost` units of Cost::output. Fails as the budget does.
+Result<StreamPtr> charge_decoding(const DecodeChargePtr& charge, SourcePtr compressed, Decode decode,
+                                  uint64_t output_cost = 1);
 
 /// The steps to charge for this many bytes of input that decoded to nothing: tables of empty blocks take 300 ns a byte.
 constexpr uint64_t steps_of_empty_input(uint64_t bytes) { return bytes / 4; }

@@ -126,13 +126,14 @@ void add_packed(std::vector<Part>& packed, const Descriptor& layer, const Source
 Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kitfile, const OpenBlob& open,
                                         const Container& container) {
   archive::Builder builder(archive::DuplicatePolicy::last_wins, container.budget);
+  const KitfilePaths paths = kitfile == nullptr ? KitfilePaths() : kitfile_paths(*kitfile);
   std::map<std::string, int> uses;
   codec::DecodeChargePtr charge;  // of the last compressed layer: all charge the same budget
   std::map<std::string, Later<SourcePtr>> unverified;
   std::vector<Part> packed;
   for (const Descriptor& layer : manifest.layers) {
     const LayerForm form = form_of(layer);
-    std::string path = path_of(layer, form, kitfile, *container.budget);
+    std::string path = path_of(layer, form, paths, *container.budget);
     if (const int copy = ++uses[path]; copy > 1 && !form.is_tar) path = fmt::format("{}-{}", path, copy);
     const std::string name = path.empty() ? layer.digest_text : path;
     auto bytes = open(layer, name);

@@ -71,22 +71,12 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kNames = 
     {"application/vnd.cncf.model.weight.v1.safetensors", "model.safetensors"},
 }};
 
-// The `path` of the section in a Kitfile that names this digest.
-std::string kitfile_path(const Map& kitfile, std::string_view digest) {
-  const auto path_in = [&](const Value& value) -> std::string {
-    const auto* const section = std::get_if<Map>(&value);
-    if (section == nullptr) return {};
-    return text_in(*section, "digest") == digest ? std::string(text_in(*section, "path")) : std::string();
-  };
-  for (const auto& [key, value] : kitfile) {
-    if (std::string path = path_in(value); !path.empty()) return path;
-    const auto* const section = std::get_if<Map>(&value);
-    const List* const list = section != nullptr ? section->find_as<List>("parts") : std::get_if<List>(&value);
-    if (list == nullptr) continue;
-    for (const Value& entry : *list)
-      if (std::string path = path_in(entry); !path.empty()) return path;
-  }
-  return {};
+// The path of a section of a Kitfile, if it has one.
+void add_kitfile_path(KitfilePaths& paths, const Value& value) {
+  const auto* const section = std::get_if<Map>(&value);
+  if (section == nullptr) return;
+  if (const std::string_view path = text_in(*section, "path"); !path.empty())
+    paths.emplace(text_in(*section, "digest"), path);
 }
 
 std::string name_in_metadata(std::string_view json, Budget& budget) {
@@ -139,11 +129,23 @@ LayerForm form_of(const Descriptor& layer) {
   return form;
 }
 
-std::string path_of(const Descriptor& layer, const LayerForm& form, const Map* kitfile, Budget& budget) {
+KitfilePaths kitfile_paths(const Map& kitfile) {
+  KitfilePaths paths;
+  for (const auto& [key, value] : kitfile) {
+    add_kitfile_path(paths, value);
+    const auto* const section = std::get_if<Map>(&value);
+    const List* const list = section != nullptr ? section->find_as<List>("parts") : std::get_if<List>(&value);
+    if (list == nullptr) continue;
+    for (const Value& entry : *list) add_kitfile_path(paths, entry);
+  }
+  return paths;
+}
+
+std::string path_of(const Descriptor& layer, const LayerForm& form, const KitfilePaths& kitfile, Budget& budget) {
   for (const char* const key : {"org.cncf.model.filepath", "org.cnai.model.filepath", "org.opencontainers.image.title"})
     if (const std::string_view path = layer.annotation(key); !path.empty()) return std::string(path);
-  if (kitfile != nullptr)
-    if (std::string path = kitfile_path(*kitfile, layer.digest_text); !path.empty()) return path;
+  if (const auto section = kitfile.find(layer.digest_text); section != kitfile.end())
+    return std::string(section->second);
   for (const char* const key : {"org.cncf.model.file.metadata+json", "org.cnai.model.file.metadata+json"})
     if (const std::string_view json = layer.annotation(key); !json.empty())
       if (std::string name = name_in_metadata(json, budget); !name.empty()) return name;

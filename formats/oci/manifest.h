@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,8 +57,14 @@ struct LayerForm {
 /// The form of a layer by its media type and annotations.
 LayerForm form_of(const Descriptor& layer);
 
-/// The path of a layer's file by its annotations and media type; of a tar, the directory of its members, empty for the
-/// top. `kitfile` is KitOps' configuration, or null.
-std::string path_of(const Descriptor& layer, const LayerForm& form, const Map* kitfile, Budget& budget);
+/// The paths of layers in KitOps' configuration (Kitfile) by digest, the first of each.
+using KitfilePaths = std::map<std::string_view, std::string_view>;
+
+/// The paths in `kitfile`, which must outlive them.
+KitfilePaths kitfile_paths(const Map& kitfile);
+
+/// The path of a layer's file by its annotations, by `kitfile` and by its media type; of a tar, the directory of its
+/// members, empty for the top.
+std::string path_of(const Descriptor& layer, const LayerForm& form, const KitfilePaths& kitfile, Budget& budget);
 
 }  // namespace weightfs::oci

@@ -20,9 +20,9 @@ def add(out, name, data, crc=None):
     return at
 
 
-def pipeline(fill, index=INDEX):
+def pipeline(fill, index=lambda: INDEX):
     def members(out):
-        add(out, "model_index.json", index)
+        add(out, "model_index.json", index())
         fill(out)
     return zipped(members, "m.dduf")
 
@@ -68,10 +68,10 @@ ATTACKS = [
     Attack("dduf-weights-shared", "dduf", "5,000 members share one file of 20,000 tensors", shared_weights(5_000, 20_000), SHOWN | REFUSED),
     Attack("dduf-weights-shared-small", "dduf", "50,000 members share one file of a tensor", shared_weights(50_000, 1), SHOWN | REFUSED),
     Attack("dduf-folders", "dduf", "100,000 folders that break the rules", folders(100_000), SHOWN),
-    Attack("dduf-index-deep", "dduf", "a model_index.json nested 500,000 deep", pipeline(lambda out: None, b"[" * 500_000), SHOWN),
+    Attack("dduf-index-deep", "dduf", "a model_index.json nested 500,000 deep", pipeline(lambda out: None, lambda: b"[" * 500_000), SHOWN),
     Attack("dduf-index-values", "dduf", "a model_index.json of 500,000 values",
-           pipeline(lambda out: None, b'{"a":[' + b"1," * 500_000 + b"1]}"), SHOWN),
-    Attack("dduf-index-large", "dduf", "a model_index.json of 64 MB", pipeline(lambda out: None, b" " * 64_000_000 + INDEX), SHOWN),
+           pipeline(lambda out: None, lambda: b'{"a":[' + b"1," * 500_000 + b"1]}"), SHOWN),
+    Attack("dduf-index-large", "dduf", "a model_index.json of 64 MB", pipeline(lambda out: None, lambda: b" " * 64_000_000 + INDEX), SHOWN),
     Attack("llamafile-ggufs-shared", "llamafile", "100,000 members share one GGUF file", llamafile(ggufs(100_000)), SHOWN | REFUSED),
     Attack("llamafile-cut-gguf", "llamafile", "a GGUF file of 2^64 tensors",
            llamafile(lambda out: add(out, "m.gguf", b"GGUF" + pack("IQQ", 3, 2**64 - 1, 2**64 - 1))), SHOWN | REFUSED),

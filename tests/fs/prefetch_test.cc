@@ -200,6 +200,27 @@ TEST_F(PrefetchTest, EmptyTensorsDoNotEndTheOrder) {
   EXPECT_THAT(all_requests(), ElementsAre(Pair(3 * kMiB, 4 * kMiB)));
 }
 
+// Readers wait for the search for the next tensor with bytes.
+TEST_F(PrefetchTest, ManyEmptyTensorsInARowEndTheOrder) {
+  std::vector<uint64_t> sizes(3, kMiB);
+  sizes.resize(3 + Prefetch::kMaxEmpty, 0);
+  sizes.resize(sizes.size() + 4, kMiB);
+  const size_t behind = sizes.size() - 4;
+  mount(sizes);
+  read({0, 1, 2});
+  EXPECT_THAT(requests.ranges(), IsEmpty());
+  read({behind, behind + 1, behind + 2});
+  EXPECT_TRUE(requests.wait_for_bytes(kMiB));
+  EXPECT_THAT(all_requests(), ElementsAre(Pair(6 * kMiB, 7 * kMiB)));
+}
+
+TEST_F(PrefetchTest, RequestHasALimitedNumberOfTensors) {
+  mount(std::vector<uint64_t>(3 + 2 * Prefetch::kMaxTogether, 1), Fetch::succeeds);
+  read({0, 1, 2});
+  EXPECT_TRUE(requests.wait_for_bytes(2 * Prefetch::kMaxTogether));
+  for (const auto& [from, to] : all_requests()) EXPECT_LE(to - from, Prefetch::kMaxTogether);
+}
+
 TEST_F(PrefetchTest, WindowGrowsWithEachTensorUpToItsLimit) {
   constexpr uint64_t kSize = 64 * kMiB;
   mount(std::vector<uint64_t>(20, kSize));

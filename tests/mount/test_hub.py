@@ -787,6 +787,14 @@ class HostileLists(HubTestCase):
         self.hub.next_link = lambda path: self.hub.url + (b if path == a else a)
         self.assertIn("the pages of the file list repeat", self.failure("ls", "hf://org/demo", status=5))
 
+    # semantics 22.9
+    def test_list_has_a_limited_number_of_pages(self):
+        self.publish()
+        self.hub.page_size = 0
+        self.hub.next_link = lambda path: f"{self.hub.url}/api/models/org/demo/tree/main?recursive=true&n={len(self.hub.requests('hub', '/tree/'))}"
+        self.assertIn("the file list has more than 1000 pages", self.failure("ls", "hf://org/demo", status=4))
+        self.assertEqual(len(self.hub.requests("hub", "/tree/")), 1000)
+
     def test_page_on_another_server_is_not_requested(self):
         self.publish()
         foreign = Hub(self)

@@ -102,6 +102,24 @@ TEST(TomlLimits, ChargeRetainedValues) {
 }
 
 // A value takes a hundred times its two bytes.
+// toml++ keeps more for a table with a header than for a key.
+TEST(TomlLimits, TableWithHeaderCostsMoreThanKey) {
+  const auto temporary = [](const char* text) {
+    Budget budget(0);
+    return measure_toml(text, budget).value().temporary;
+  };
+  EXPECT_GT(temporary("[a]\n"), temporary("a = 1\n"));
+}
+
+TEST(TomlLimits, DatesTakeNoSpareMemory) {
+  Budget budget(0);
+  const auto map = parse_toml("a = 1979-05-27T07:32:00Z\n", budget);
+  const auto* const date = map->find_as<std::string>("a");
+  ASSERT_NE(date, nullptr);
+  EXPECT_EQ(*date, "1979-05-27T07:32:00Z");
+  EXPECT_LT(date->capacity(), 2 * date->size());
+}
+
 TEST(TomlLimits, BoundTheValues) {
   EXPECT_EQ(outcome("a = [" + joined("0", 100'000, ",") + "]"), "read");
   EXPECT_THAT(outcome("a = [" + joined("{}", 1'000'000, ",") + "]"), HasSubstr("too many values: the memory limit"));

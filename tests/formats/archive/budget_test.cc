@@ -10,6 +10,7 @@
 #include "formats/archive/archive.h"
 #include "formats/archive/tar.h"
 #include "formats/codec/codec.h"
+#include "formats/codec/codec_meter.h"
 #include "formats/completeness.h"
 #include "formats/verify.h"
 #include "tests/builders/tar_builder.h"
@@ -144,6 +145,23 @@ TEST(CodecBudget, EndlessGzipHeaderIsNamed) {
     const Read read = decode_all(codec::gunzip_stream, gzip_member("", "", 0, flag, std::string(5'000'000, 'h')));
     EXPECT_EQ(read.message(), "gzip: a header of more than 131072 bytes at byte 0");
   }
+}
+
+TEST(CodecBudget, OutputOfSlowDecodersCostsMore) {
+  const auto time_of = [](uint64_t output_cost) {
+    const auto budget = std::make_shared<Budget>(0);
+    const auto charge = std::make_shared<codec::DecodeCharge>(budget);
+    const codec::DecodeCharge::Active active(charge);
+    const auto stream =
+        codec::charge_decoding(charge, in_memory(gzip_stored(times(1'000, "x"))), codec::gunzip_stream, output_cost);
+    EXPECT_EQ(read_from(**stream, 1 << 20).bytes.size(), 1'000u);
+    return budget->time_used();
+  };
+  EXPECT_EQ(time_of(4) - time_of(1), 3 * (time_of(2) - time_of(1)));
+  EXPECT_GT(time_of(2), time_of(1));
+  const uint64_t gzip = tar::compression_of("\x1F\x8B")->output_cost;
+  EXPECT_GT(tar::compression_of("BZh")->output_cost, gzip);
+  EXPECT_GT(tar::compression_of(std::string_view("\xFD\x37\x7A\x58\x5A\0", 6))->output_cost, gzip);
 }
 
 // The output of usual writers is accepted.

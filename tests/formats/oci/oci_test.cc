@@ -20,6 +20,7 @@ using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 
 Model read_artifact(const artifacts::ArtifactBuilder& artifact) {
   Container container{"latest", in_memory(artifact.manifest()), std::make_shared<MemoryFolder>(blobs_beside(artifact)),
@@ -198,6 +199,23 @@ TEST(OciArtifact, FileOfTarReplacesLayerWithItsPath) {
   ASSERT_EQ(model.tensors.size(), 1U);
   EXPECT_EQ(model.tensors[0].name, "b");
   EXPECT_EQ(well(read_text(model.tensors[0].source, 0, 1)), "2");
+}
+
+TEST(OciKitfile, FirstPathOfEachDigestIsUsed) {
+  const auto section = [](const char* digest, const char* path) {
+    Map map;
+    map.append("digest", digest);
+    map.append("path", path);
+    return Value(std::move(map));
+  };
+  Map model = std::get<Map>(section("sha256:a", "m.gguf"));
+  model.append("parts", List{section("sha256:b", "lora.gguf"), section("sha256:a", "again")});
+  Map kitfile;
+  kitfile.append("manifestVersion", "1.0");
+  kitfile.append("model", std::move(model));
+  kitfile.append("docs", List{section("sha256:c", ""), section("sha256:c", "README.md"), Value("text")});
+  EXPECT_THAT(oci::kitfile_paths(kitfile),
+              ElementsAre(Pair("sha256:a", "m.gguf"), Pair("sha256:b", "lora.gguf"), Pair("sha256:c", "README.md")));
 }
 
 TEST(OciManifest, IsNotOllamas) {
