@@ -87,10 +87,18 @@ bool touch_names(const Folders& folders, const Digest& file);
 inline constexpr const char* kNamesFolder = "names";
 inline constexpr size_t kMaxNamesOfFile = 16;
 
+/// The beginning of the names of directories that remove_if_no_file() moved to making/.
+inline constexpr const char* kOddPrefix = "odd-";
+
+/// Removes what is at `path` in a directory of the cache unless it is a regular file: a FIFO or a link would fail every
+/// read of the file that belongs there. A directory is moved to making/; it is swept if it is empty. Returns whether
+/// there was such a thing, which is gone.
+bool remove_if_no_file(const Folders& folders, const Descriptor& folder, const std::string& path);
+
 /// Whether the blob's file exists.
 bool has_blob(const Folders& folders, const Digest& digest);
 
-/// Opens the blob's file for reading; false with errno set on failure.
+/// Opens the blob's file for reading; false with errno set on failure. What is no regular file opens without waiting.
 Descriptor open_blob(const Folders& folders, const Digest& digest);
 
 /// Removes a blob, its checksums, its block list and its names; false with errno set on failure, ENOENT when there is

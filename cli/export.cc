@@ -89,8 +89,6 @@ Result<Destination> open_destination(const ExportArguments& arguments) {
     if (!to.opened) return failure(io_error(arguments.out));
     to.stream = to.opened.number();
   } else {
-    if (exists && !arguments.force)
-      return failure(Code::io, fmt::format("{}: exists; use --force to replace it", arguments.out));
     to.file = TRY(sandbox::OutputFile::create(arguments.out,
                                               arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept));
   }

@@ -127,7 +127,8 @@ class UncachedBlobs final : public Blobs {
 
 struct VerifyArguments {
   SourceInput input;
-  std::string tree;  // the file to write; empty: none
+  std::string tree;    // the file to write; empty: none
+  bool force = false;  // replace it
 };
 
 // The file that --tree describes. The forest is open already, so this is the file that is verified.
@@ -178,7 +179,8 @@ Exit verify_source(VerifyArguments& arguments) {
       log_to_stderr(fmt::format("--tree {}: is SOURCE itself", arguments.tree));
       return Exit::usage;
     }
-    auto created = sandbox::OutputFile::create(arguments.tree);
+    auto created = sandbox::OutputFile::create(arguments.tree,
+                                               arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept);
     if (!created) return report_error(created.error());
     output = std::move(*created);
   }
@@ -216,7 +218,8 @@ Command verify_command() {
       source_options(given->input, {{"tree", "FILE",
                                      "write the block list of SOURCE, which is one file, in the format of fs-verity, "
                                      "and print its fs-verity digest (default: no block list)",
-                                     take_tree}}),
+                                     take_tree},
+                                    flag("force", "replace the FILE of --tree if it exists", given->force)}),
       {},
       [given] { return verify_source(*given); }};
 }

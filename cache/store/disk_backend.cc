@@ -211,6 +211,7 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, uint6
   const int root = folders->root->number();
   ::mkdirat(root, kBlocksFolder, 0700);  // a failure shows when the file is created
   for (int attempt = 0;; ++attempt) {
+    if (attempt < kMaxAttempts && remove_if_no_file(*folders, *folders->root, path)) continue;
     const int fd = ::openat(root, path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return failure(io_error(top_));
     auto file = std::make_shared<Descriptor>(fd);
@@ -315,6 +316,7 @@ Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<u
     const FoldersPtr folders = TRY(this->folders(Missing::create));
     if (auto handle = find_in(*folders, name, size)) return AcquireResult{.cached = std::move(handle)};
     const Descriptor& making = *folders->making;
+    if (remove_if_no_file(*folders, making, file_name)) continue;
     const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return failure(io_error(top_));
     auto file = std::make_shared<Descriptor>(fd);
@@ -348,7 +350,7 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
   // The link first: a dead link is harmless, an unreachable blob is not.
   if (!name.key.empty()) TRY_VOID(link(folders, DigestOf::cached, name.key, digest));
   // Another process may have removed the directory, and may be writing the same blob.
-  if (!move(path)) {
+  if (!move(path) && !(remove_if_no_file(folders, *folders.blobs, path) && move(path))) {
     if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
     return failure(io_error(top_));
   }

@@ -107,6 +107,7 @@ std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::strin
 GcResult sweep(const Folders& folders, time_t kept_since) {
   GcResult swept;
   for_each_in(*folders.making, ".", [&](const std::string& name) {
+    if (name.starts_with(kOddPrefix) && ::unlinkat(folders.making->number(), name.c_str(), AT_REMOVEDIR) == 0) return;
     const auto freed = remove_unlocked(folders, name);
     swept.leftovers += freed.has_value();
     swept.bytes += freed.value_or(0);

@@ -208,6 +208,15 @@ bool touch_names(const Folders& folders, const Digest& file) {
   return names || errno != ENOENT;
 }
 
+bool remove_if_no_file(const Folders& folders, const Descriptor& folder, const std::string& path) {
+  struct stat status {};
+  if (::fstatat(folder.number(), path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || S_ISREG(status.st_mode))
+    return false;
+  if (!S_ISDIR(status.st_mode)) return ::unlinkat(folder.number(), path.c_str(), 0) == 0;
+  const std::string aside = kOddPrefix + random_hex();
+  return ::renameat(folder.number(), path.c_str(), folders.making->number(), aside.c_str()) == 0;
+}
+
 bool has_blob(const Folders& folders, const Digest& digest) {
   struct stat status {};
   return ::fstatat(folders.blobs->number(), blob_file(digest).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ||
@@ -215,7 +224,8 @@ bool has_blob(const Folders& folders, const Digest& digest) {
 }
 
 Descriptor open_blob(const Folders& folders, const Digest& digest) {
-  return Descriptor(::openat(folders.blobs->number(), blob_file(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return Descriptor(
+      ::openat(folders.blobs->number(), blob_file(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 }
 
 bool unlink_blob(const Folders& folders, const Digest& digest) {
@@ -231,7 +241,8 @@ bool unlink_blob(const Folders& folders, const Digest& digest) {
 }
 
 std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest, uint64_t size) {
-  const Descriptor file(::openat(folders.root->number(), sums_file(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Descriptor file(
+      ::openat(folders.root->number(), sums_file(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
   if (file.number() < 0 || ::fstat(file.number(), &status) != 0) return std::nullopt;
   std::string text(BlockSums::encoded_size(size), '\0');

@@ -83,7 +83,8 @@ Result<std::unique_ptr<OutputFile>> OutputFile::create(const std::string& path, 
   const auto found = status_of_path(absolute);
   if (path.ends_with('/') || (found && !S_ISREG(found->st_mode)))
     return failure(Code::io, fmt::format("{}: not a regular file", path));
-  if (found && existing == Existing::kept) return failure(Code::io, fmt::format("{}: exists", path));
+  if (found && existing == Existing::kept)
+    return failure(Code::io, fmt::format("{}: exists; use --force to replace it", path));
   std::string temporary = TRY(temporary_name(absolute));
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file) return failure(io_error(path));

@@ -147,7 +147,7 @@ class VerifyTree(TestCase):
     @unittest.skipUnless(shutil.which("fsverity"), "no fsverity here")
     def test_list_and_digest_are_those_of_fsverity(self):
         for source in (self.sample(), self.large(), self.sample("m.gguf", format="gguf")):
-            done = run("verify", "--tree", self.list, source)
+            done = run("verify", "--force", "--tree", self.list, source)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             digest = subprocess.run(["fsverity", "digest", f"--out-merkle-tree={self.path('tree')}", f"--out-descriptor={self.path('d')}",
                                      source], check=True, capture_output=True, text=True).stdout
@@ -162,10 +162,13 @@ class VerifyTree(TestCase):
         self.assertRegex(last, rf"^sha256:[0-9a-f]{{64}} {self.path('m.carton')}$")
         self.assertEqual(os.path.getsize(self.list), 256 + 4096)
 
-    def test_existing_file_is_replaced_and_no_other_is_left(self):
+    def test_existing_file_is_replaced_with_force_only(self):
         self.write("out/list", b"old")
         os.chmod(self.list, 0o400)
-        self.assertEqual(run("verify", "--tree", "list", self.large(), cwd=self.path("out")).returncode, 0)
+        refused = run("verify", "--tree", "list", self.large(), cwd=self.path("out"))
+        self.assertEqual((refused.returncode, refused.stderr), (1, "weightfs: list: exists; use --force to replace it\n"))
+        self.assertEqual(self.read("out", "list"), b"old")
+        self.assertEqual(run("verify", "--force", "--tree", "list", self.large(), cwd=self.path("out")).returncode, 0)
         self.assertEqual(os.path.getsize(self.list), 256 + 8 * 4096)
         self.assertEqual(os.listdir(self.path("out")), ["list"])
 
@@ -185,7 +188,7 @@ class VerifyTree(TestCase):
                 out.write(name, data)
             out.write("MANIFEST", archives.manifest(files))
         self.write("out/list", b"old")
-        done = run("verify", self.path("m.carton"), "--tree", self.list)
+        done = run("verify", self.path("m.carton"), "--force", "--tree", self.list)
         self.assertEqual((done.returncode, done.stderr), (7, f"weightfs: {self.path('m.carton')}: 1 wrong file\n"))
         self.assertEqual(self.read("out", "list"), b"old")
         self.assertEqual(os.listdir(self.path("out")), ["list"])

@@ -1,17 +1,20 @@
 """The status of a mount during downloads, weightfs fetch, and weightfs cache."""
 import errno
+import glob
 import json
 import os
 import pty
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
 import unittest
 
 from fetching import ALLOWED, FAR, MEGABYTE, LinkTestCase, blobs_in
-from mounting import WEIGHTFS, is_mounted, on_terminal, run
+from mounting import LIMIT_S, WEIGHTFS, containers, is_mounted, on_terminal, run
 from servers import Nginx, needs
 from tensors import Tensor
 from test_archives import noise
@@ -175,6 +178,66 @@ class Fetch(LinkTestCase):
         self.assertEqual(run("fetch", ALLOWED, carton).returncode, 0)
         self.assertLess(sum(a.bytes for a in server.requests()[before:] if a.method == "GET"), len(data))
         self.assert_cache_holds(data)
+
+
+@needs("nginx")
+class OddFiles(LinkTestCase):
+    """What is no file, in place of a file of the cache, is replaced."""
+
+    def kinds(self):
+        def directory(path):
+            os.mkdir(path)
+
+        def full(path):
+            os.makedirs(os.path.join(path, "below"))
+
+        def bound(path):
+            with socket.socket(socket.AF_UNIX) as one:
+                one.bind("s")
+            os.rename("s", path)
+        return {"fifo": os.mkfifo, "directory": directory, "full": full, "socket": bound, "link": lambda path: os.symlink("/etc/passwd", path),
+                "dead": lambda path: os.symlink("nowhere", path)}
+
+    def check(self, read, paths, expected):
+        """`read` fills the cache; then `paths` has the files that are replaced."""
+        self.assertEqual(read(), expected)
+        for kind, put in self.kinds().items():
+            for path in paths():
+                os.unlink(path) if not os.path.isdir(path) else shutil.rmtree(path)
+                put(path)
+            self.assertEqual(read(), expected, kind)
+            self.assertTrue(all(os.path.isfile(path) and not os.path.islink(path) for path in paths()), kind)
+        self.assertEqual(run("cache", "gc").returncode, 0)
+        left = os.listdir(os.path.join(self.cache(), "v1", "making"))
+        self.assertEqual(len(left), len(paths()), left)  # the directory with something in it
+
+    def below(self, name):
+        return sorted(glob.glob(os.path.join(self.cache(), "v1", name, "**", "?" * 64), recursive=True))
+
+    def setUp(self):
+        super().setUp()
+        here = os.getcwd()
+        os.chdir(self.path("."))
+        self.addCleanup(os.chdir, here)
+
+    def test_ranges_of_a_url(self):
+        web = Nginx(self)
+        data = noise(300_000)
+        containers.write_safetensors(os.path.join(web.content, "m.safetensors"), [Tensor("w", "uint8", (len(data),), data)])
+
+        def read():
+            done = subprocess.run([WEIGHTFS, "cat", web.url("m.safetensors"), "tensors/w"], capture_output=True, timeout=LIMIT_S)
+            return done.stdout or done.stderr.decode()
+        self.check(read, lambda: self.below("blocks"), data)
+
+    def test_blob_behind_a_link(self):
+        web = Nginx(self)
+        source = self.carton_of(web.publish("far", FAR))
+
+        def read():
+            done = subprocess.run([WEIGHTFS, "cat", ALLOWED, source, "files/model/far"], capture_output=True, timeout=LIMIT_S)
+            return done.stdout or done.stderr.decode()
+        self.check(read, lambda: self.below("blobs"), FAR)
 
 
 @needs("nginx")

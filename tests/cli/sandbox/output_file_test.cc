@@ -88,7 +88,7 @@ TEST_F(OutputFileTest, BrokerRemovesAnUnpublishedFile) {
 
 TEST_F(OutputFileTest, KeptFileIsNotReplaced) {
   directory.write("out", "old");
-  EXPECT_EQ(OutputFile::create(path, Existing::kept).error().message, path + ": exists");
+  EXPECT_EQ(OutputFile::create(path, Existing::kept).error().message, path + ": exists; use --force to replace it");
   std::filesystem::remove(path);
   const auto file = OutputFile::create(path, Existing::kept).value();
   directory.write("out", "created meanwhile");
