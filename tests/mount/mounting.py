@@ -24,6 +24,8 @@ WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 60
 NOBODY = pwd.getpwnam("nobody")
 only_root_mounts = unittest.skipUnless(os.geteuid() == 0, "only root can mount other file systems")
+ONLY_ROOT_SEES = "only root sees the memory and the open files of a server (docs/security.md, Secrets)"
+only_root_sees = unittest.skipUnless(os.geteuid() == 0, ONLY_ROOT_SEES)
 
 
 def run(*argv, **kwargs):
@@ -143,6 +145,14 @@ class TestCase(unittest.TestCase):
         self.addCleanup(self.clear)
         # A separate cache for this test.
         os.environ["WEIGHTFS_CACHE"] = self.path("cache")
+
+    def _callTestMethod(self, method):
+        try:
+            super()._callTestMethod(method)
+        except PermissionError as error:
+            if os.geteuid() == 0 or not str(error.filename).startswith("/proc/"):
+                raise
+            raise unittest.SkipTest(ONLY_ROOT_SEES) from error
 
     def clear(self):
         """Removes the directory after all processes of the test have exited: a server still removes its mount point after unmounting."""
