@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 
 #include "cli/console/terminal.h"
 #include "cli/mount_helper.h"
+#include "cli/process/secrets.h"
 #include "cli/service/generator.h"
 #include "cli/verbs.h"
 
@@ -72,6 +72,7 @@ int run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   using namespace weightfs;
+  hide_memory();
   // A closed pipe ends `weightfs cat` like cat, even if the parent ignores the signal.
   std::signal(SIGPIPE, SIG_DFL);
   // A file size limit is a write error of the cache, not a reason to be killed.
@@ -80,9 +81,10 @@ int main(int argc, char** argv) {
   name_time_zone();
   raise_descriptor_limit();
   if (service::is_generator(argv[0])) return static_cast<int>(service::generate(argc, argv));
-  if (is_mount_helper(argv[0]) || is_called_by_mount_fuse(argc, argv)) return run_mount_helper(argc, argv);
   try {
-    return run(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
+    const std::vector<std::string> words = take_arguments(argc, argv);
+    if (is_mount_helper(argv[0]) || is_called_by_mount_fuse(words)) return run_mount_helper(words);
+    return run(words);
   } catch (const std::bad_alloc&) {
     return static_cast<int>(report_error({Code::io, "out of memory"}));
   } catch (const std::exception& error) {

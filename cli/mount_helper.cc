@@ -47,10 +47,10 @@ void take(Arguments& arguments, const std::string& words) {
 }
 
 // Flags may be combined, and placed before or after the paths.
-Result<Arguments> parse(int argc, char** argv) {
+Result<Arguments> parse(const std::vector<std::string>& words) {
   Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& argument = words[i];
     if (argument.size() < 2 || argument[0] != '-') {
       arguments.paths.push_back(argument);
       continue;
@@ -63,8 +63,9 @@ Result<Arguments> parse(int argc, char** argv) {
       if (std::string_view("otN").find(letter) == std::string_view::npos)
         return failure(Code::unsupported, fmt::format("unknown option -{}", printable(std::string(1, letter))));
       std::string value = argument.substr(at + 1);
-      if (value.empty() && ++i == argc) return failure(Code::unsupported, fmt::format("-{} needs a value", letter));
-      if (value.empty()) value = argv[i];
+      if (value.empty() && ++i == words.size())
+        return failure(Code::unsupported, fmt::format("-{} needs a value", letter));
+      if (value.empty()) value = words[i];
       if (letter == 'o') take(arguments, value);
       if (letter == 'N') arguments.mount_namespace = value;
       break;
@@ -97,18 +98,18 @@ bool is_mount_helper(std::string_view program) {
   return name == "mount.weightfs" || name == "mount.fuse.weightfs";
 }
 
-bool is_called_by_mount_fuse(int argc, const char* const* argv) {
+bool is_called_by_mount_fuse(const std::vector<std::string>& words) {
   // A source in fstab is an absolute path or the name of a model, and no verb has a slash or a colon in it.
-  return argc == 5 && argv[1][0] != '-' && std::string_view(argv[1]).find_first_of("/:") != std::string_view::npos &&
-         std::string_view(argv[3]) == "-o";
+  return words.size() == 4 && !words[0].starts_with('-') && words[0].find_first_of("/:") != std::string::npos &&
+         words[2] == "-o";
 }
 
-int run_mount_helper(int argc, char** argv) {
-  if (argc == 2 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h"))
+int run_mount_helper(const std::vector<std::string>& words) {
+  if (words.size() == 1 && (words[0] == "--help" || words[0] == "-h"))
     return std::printf("Usage: %s\nOPTIONS are those of weightfs mount; see mount.weightfs(8).\n", kUsage) < 0;
-  if (argc == 2 && (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V"))
+  if (words.size() == 1 && (words[0] == "--version" || words[0] == "-V"))
     return std::puts("weightfs " WEIGHTFS_VERSION) < 0;
-  const auto arguments = parse(argc, argv);
+  const auto arguments = parse(words);
   if (!arguments) return wrong_usage(arguments.error().message);
   if (arguments->paths.size() != 2) return wrong_usage(fmt::format("usage: {}", kUsage));
   if (!arguments->mount_namespace.empty())
@@ -117,9 +118,9 @@ int run_mount_helper(int argc, char** argv) {
   const bool is_service = !arguments->service.empty();
   if (is_service && !arguments->is_fake) return start(*arguments) == Exit::ok ? 0 : kNotMounted;
   MountOptions options;
-  for (const std::string& words : arguments->words)
-    if (const auto taken = parse_mount_options(options, words,
-                                               arguments->is_sloppy ? OptionOrigin::sloppy_fstab : OptionOrigin::fstab);
+  for (const std::string& each : arguments->words)
+    if (const auto taken =
+            parse_mount_options(options, each, arguments->is_sloppy ? OptionOrigin::sloppy_fstab : OptionOrigin::fstab);
         !taken)
       return wrong_usage(taken.error().message);
   if (arguments->is_fake) return 0;

@@ -2,7 +2,9 @@
 // this program.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace weightfs {
 
@@ -11,10 +13,10 @@ bool is_mount_helper(std::string_view program);
 
 /// Whether the arguments have the form in which mount.fuse3(8) calls a file system: SOURCE DIR -o OPTIONS, without a
 /// verb.
-bool is_called_by_mount_fuse(int argc, const char* const* argv);
+bool is_called_by_mount_fuse(const std::vector<std::string>& words);
 
 /// Mounts: SOURCE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE] (mount(8), "External helpers"). Returns an exit
 /// status of mount(8): 0, 1 for invalid arguments, 32 if mounting failed.
-int run_mount_helper(int argc, char** argv);
+int run_mount_helper(const std::vector<std::string>& words);
 
 }  // namespace weightfs

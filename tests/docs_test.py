@@ -137,6 +137,38 @@ class Docs(unittest.TestCase):
         self.assertEqual(re.findall(r"^ +'([a-z_]+)", body, re.MULTILINE), self.words)
 
 
+class SystemCalls(unittest.TestCase):
+    """docs/security.md lists the system calls that the sandbox permits, each with a reason."""
+
+    FILTER = (ROOT / "cli" / "sandbox" / "seccomp.cc").read_text()
+    CALL = re.compile(r"SCMP_SYS\((\w+)\)")
+
+    def rows(self, heading):
+        """The cells of the table with this first column."""
+        text = (ROOT / "docs" / "security.md").read_text()
+        table = re.search(rf"^\| {heading} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)[1]
+        return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
+
+    def test_groups_are_those_of_the_filter(self):
+        allowed = re.search(r"kAllowed\[\] = \{\n(.*?)\};", self.FILTER, re.DOTALL)[1]
+        groups = {}
+        for line in allowed.splitlines():
+            if comment := re.match(r" *// ([^.;]+)", line):
+                group = groups.setdefault(comment[1], set())
+            group.update(self.CALL.findall(line))
+        listed = {title: set(re.findall(r"`(\w+)`", calls)) for title, calls, _ in self.rows("group")}
+        self.assertEqual(listed, groups)
+
+    def test_restricted_calls_are_those_of_the_filter(self):
+        functions = re.search(r"^void allow_memory.*?^Result<void> loaded", self.FILTER, re.DOTALL | re.MULTILINE)[0]
+        permitted = set(self.CALL.findall(functions)) | set(re.findall(r"\.allow\(SCMP_SYS\((bind)\)", self.FILTER))
+        listed = {call for calls, _, _ in self.rows("system calls") for call in re.findall(r"`(\w+)`", calls)}
+        self.assertEqual(listed, permitted)
+
+    def test_each_call_has_a_reason(self):
+        self.assertEqual([row for heading in ("group", "system calls") for row in self.rows(heading) if len(row) != 3 or not all(row)], [])
+
+
 class Pages(unittest.TestCase):
     """The rendered manual pages."""
 

@@ -386,6 +386,9 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
   const std::string system = number == 0 ? "" : uncapitalized(errno_text(static_cast<int>(number)));
   const std::string detail = uncapitalized(text_[0] == '\0' ? curl_easy_strerror(code) : text_.data());
   const Code contact = request_.is_expected_to_answer ? Code::network : Code::unreachable;
+  // libcurl quotes the proxy with its password.
+  if (detail.starts_with("unsupported proxy"))
+    return error(contact, fmt::format("unsupported proxy {}", printable_url(proxy_)));
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
       return error(contact, "cannot resolve the host name");

@@ -17,6 +17,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/process/isolated.h"
+#include "cli/process/secrets.h"
 
 namespace weightfs::doctor {
 namespace {
@@ -44,6 +45,7 @@ bool enter_namespaces() {
   const uid_t user = ::geteuid();
   const gid_t group = ::getegid();
   if (user == 0) return ::unshare(CLONE_NEWNS) == 0;
+  show_memory();
   return ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_file("/proc/self/setgroups", "deny") &&
          write_file("/proc/self/uid_map", fmt::format("0 {} 1", user)) &&
          write_file("/proc/self/gid_map", fmt::format("0 {} 1", group));

@@ -18,6 +18,7 @@
 #include "cli/mount/mount_point.h"
 #include "cli/mount/mount_report.h"
 #include "cli/mount/unmount.h"
+#include "cli/options/store_options.h"
 #include "cli/process/child_process.h"
 #include "cli/service/notify.h"
 
@@ -123,7 +124,9 @@ Result<Descriptor> mount_device(const Config& config, const std::vector<std::str
   const std::string point = MountPoint::of_mount(config.mountpoint).path();
   Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (!device) return failure(io_error("/dev/fuse"));
-  const std::string source = source_label(config.sources);
+  std::vector<std::string> shown;
+  for (const std::string& source : config.sources) shown.push_back(absolute_source(source));
+  const std::string source = source_label(shown);
   const std::string data = fmt::format("fd={},rootmode=40000,user_id={},group_id={},default_permissions,allow_other",
                                        device.number(), ::getuid(), ::getgid());
   if (::mount(source.c_str(), point.c_str(), "fuse.weightfs", flags_of(options), data.c_str()) != 0)

@@ -7,21 +7,31 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -64,23 +74,141 @@ bool fork_once() {
   return child > 0;
 }
 
+bool touch_open_file(const char* path) {
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  return file >= 0 && ::futimens(file, nullptr) == 0;
+}
+
+bool allow_core_dumps() {
+  const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+  return ::setrlimit(RLIMIT_CORE, &unlimited) == 0;
+}
+
+bool run_from_memory() {
+  const int file = ::memfd_create("program", 0);
+  if (file < 0 || ::write(file, "#!/bin/true\n", 12) != 12) return false;
+  std::array<char, 8> word{"program"};
+  std::array<char*, 2> words{word.data(), nullptr};
+  return ::fexecve(file, words.data(), environ) == 0;
+}
+
+bool make_executable() {
+  void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return page != MAP_FAILED && ::mprotect(page, 4096, PROT_READ | PROT_EXEC) == 0;
+}
+
+bool serve_on_loopback() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  return socket >= 0 && ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+         ::listen(socket, 1) == 0;
+}
+
+bool read_memory_of(pid_t process) {
+  std::array<char, 8> here{};
+  const iovec to{here.data(), here.size()};
+  return ::process_vm_readv(process, &to, 1, &to, 1, 0) >= 0;
+}
+
+// Arguments of system calls that need structures: zero but for a first number.
+struct Structure {
+  explicit Structure(uint32_t first = 0) { numbers[0] = first; }
+  std::array<uint32_t, 64> numbers{};
+};
+
+using Attempt = std::function<bool(const std::string& object)>;
+
+const std::map<std::string, Attempt>& attempts_at_files() {
+  static const std::map<std::string, Attempt> all = {
+      {"open", [](const std::string& path) { return open_for(path, O_RDONLY); }},
+      {"write", [](const std::string& path) { return open_for(path, O_WRONLY | O_CREAT); }},
+      {"truncate", [](const std::string& path) { return ::truncate(path.c_str(), 0) == 0; }},
+      {"unlink", [](const std::string& path) { return ::unlinkat(AT_FDCWD, path.c_str(), 0) == 0; }},
+      {"chmod", [](const std::string& path) { return ::chmod(path.c_str(), 0777) == 0; }},
+      {"chown", [](const std::string& path) { return ::chown(path.c_str(), ::geteuid(), ::getegid()) == 0; }},
+      {"xattr", [](const std::string& path) { return ::setxattr(path.c_str(), "user.test", "", 0, 0) == 0; }},
+      {"times", [](const std::string& path) { return ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0) == 0; }},
+      {"times-of-open-file", [](const std::string& path) { return touch_open_file(path.c_str()); }},
+      {"mknod", [](const std::string& path) { return ::mknod(path.c_str(), S_IFIFO | 0600, 0) == 0; }},
+      {"mount", [](const std::string& path) { return ::mount("none", path.c_str(), "tmpfs", 0, nullptr) == 0; }},
+      {"fsopen", [](const std::string&) { return ::syscall(SYS_fsopen, "tmpfs", 0) >= 0; }},
+      {"umount", [](const std::string& path) { return ::umount2(path.c_str(), MNT_DETACH) == 0; }},
+      {"chroot", [](const std::string& path) { return ::chroot(path.c_str()) == 0; }},
+      {"name_to_handle",
+       [](const std::string& path) {
+         Structure handle(128);
+         int mount = 0;
+         return ::syscall(SYS_name_to_handle_at, AT_FDCWD, path.c_str(), handle.numbers.data(), &mount, 0) == 0;
+       }},
+      {"open_by_handle",
+       [](const std::string&) {
+         Structure handle(8);
+         return ::syscall(SYS_open_by_handle_at, AT_FDCWD, handle.numbers.data(), O_RDONLY) >= 0;
+       }},
+  };
+  return all;
+}
+
+const std::map<std::string, Attempt>& attempts_at_processes() {
+  static const std::map<std::string, Attempt> all = {
+      {"exec", run},
+      {"exec-of-memory", [](const std::string&) { return run_from_memory(); }},
+      {"fork", [](const std::string&) { return fork_once(); }},
+      {"map",
+       [](const std::string&) {
+         constexpr int kAll = PROT_READ | PROT_WRITE | PROT_EXEC;
+         return ::mmap(nullptr, 4096, kAll, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
+       }},
+      {"protect", [](const std::string&) { return make_executable(); }},
+      {"ptrace", [](const std::string& pid) { return ::ptrace(PTRACE_ATTACH, std::stoi(pid), nullptr, nullptr) == 0; }},
+      {"memory", [](const std::string& pid) { return read_memory_of(std::stoi(pid)); }},
+      {"kill", [](const std::string& pid) { return ::kill(std::stoi(pid), 0) == 0; }},
+      {"pidfd", [](const std::string& pid) { return ::syscall(SYS_pidfd_open, std::stoi(pid), 0) >= 0; }},
+      {"dumpable", [](const std::string&) { return ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0; }},
+      {"core", [](const std::string&) { return allow_core_dumps(); }},
+      {"personality", [](const std::string&) { return ::personality(ADDR_NO_RANDOMIZE) >= 0; }},
+      {"namespace", [](const std::string&) { return ::unshare(CLONE_NEWUSER) == 0; }},
+      {"setuid", [](const std::string&) { return ::syscall(SYS_setresuid, -1, -1, -1) == 0; }},
+      {"capset",
+       [](const std::string&) {
+         Structure header(0x20080522);  // _LINUX_CAPABILITY_VERSION_3
+         const Structure none;
+         return ::syscall(SYS_capset, header.numbers.data(), none.numbers.data()) == 0;
+       }},
+  };
+  return all;
+}
+
+const std::map<std::string, Attempt>& attempts_at_the_kernel() {
+  static const std::map<std::string, Attempt> all = {
+      {"connect", connect_to},
+      {"stream", connect_to_local},
+      {"listen", [](const std::string&) { return serve_on_loopback(); }},
+      {"raw", [](const std::string&) { return ::socket(AF_INET, SOCK_RAW, IPPROTO_ICMP) >= 0; }},
+      {"packet", [](const std::string&) { return ::socket(AF_PACKET, SOCK_DGRAM, 0) >= 0; }},
+      {"netfilter", [](const std::string&) { return ::socket(AF_NETLINK, SOCK_RAW, 12) >= 0; }},
+      {"io_uring",
+       [](const std::string&) { return ::syscall(SYS_io_uring_setup, 1, Structure().numbers.data()) >= 0; }},
+      {"bpf", [](const std::string&) { return ::syscall(SYS_bpf, 0, Structure(2).numbers.data(), 72) >= 0; }},
+      {"keyctl", [](const std::string&) { return ::syscall(SYS_keyctl, 0, -3, 1) >= 0; }},
+      {"userfaultfd", [](const std::string&) { return ::syscall(SYS_userfaultfd, 1) >= 0; }},
+      {"perf",
+       [](const std::string&) {
+         Structure clock(1);  // PERF_TYPE_SOFTWARE
+         clock.numbers[1] = 64;
+         return ::syscall(SYS_perf_event_open, clock.numbers.data(), 0, -1, -1, 0) >= 0;
+       }},
+      {"shm", [](const std::string&) { return ::syscall(SYS_shmget, 0, 4096, 0600) >= 0; }},
+  };
+  return all;
+}
+
 bool attempt(const std::string& verb, const std::string& object) {
-  const char* path = object.c_str();
-  if (verb == "open") return open_for(object, O_RDONLY);
-  if (verb == "write") return open_for(object, O_WRONLY | O_CREAT);
-  if (verb == "truncate") return ::truncate(path, 0) == 0;
-  if (verb == "chmod") return ::chmod(path, 0777) == 0;
-  if (verb == "unlink") return ::unlink(path) == 0;
-  if (verb == "exec") return run(object);
-  if (verb == "connect") return connect_to(object);
-  if (verb == "stream") return connect_to_local(object);
-  if (verb == "fork") return fork_once();
-  if (verb == "ptrace") return ::ptrace(PTRACE_ATTACH, std::atoi(path), nullptr, nullptr) == 0;
-  if (verb == "kill") return ::kill(std::atoi(path), 0) == 0;
-  if (verb == "map")
-    return ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
-  if (verb == "mount") return ::mount("none", path, "tmpfs", 0, nullptr) == 0;
   errno = EINVAL;
+  for (const auto* const attempts : {&attempts_at_files(), &attempts_at_processes(), &attempts_at_the_kernel()})
+    if (const auto found = attempts->find(verb); found != attempts->end()) return found->second(object);
   return false;
 }
 

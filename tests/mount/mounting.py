@@ -1,4 +1,5 @@
 """Shared by the mount tests: mounts that are removed when their test ends, also after a failure."""
+import contextlib
 import errno
 import fcntl
 import os
@@ -24,6 +25,19 @@ WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 60
 NOBODY = pwd.getpwnam("nobody")
 only_root_mounts = unittest.skipUnless(os.geteuid() == 0, "only root can mount other file systems")
+ONLY_ROOT_SEES = "only root sees the memory and the open files of a server (docs/security.md, Secrets)"
+only_root_sees = unittest.skipUnless(os.geteuid() == 0, ONLY_ROOT_SEES)
+
+
+@contextlib.contextmanager
+def skipped_if_hidden():
+    """Skips a test, or a part of it, that reads files of a server in /proc, unless root runs it."""
+    try:
+        yield
+    except PermissionError as error:
+        if os.geteuid() == 0 or not str(error.filename).startswith("/proc/"):
+            raise
+        raise unittest.SkipTest(ONLY_ROOT_SEES) from error
 
 
 def run(*argv, **kwargs):
@@ -143,6 +157,10 @@ class TestCase(unittest.TestCase):
         self.addCleanup(self.clear)
         # A separate cache for this test.
         os.environ["WEIGHTFS_CACHE"] = self.path("cache")
+
+    def _callTestMethod(self, method):
+        with skipped_if_hidden():
+            super()._callTestMethod(method)
 
     def clear(self):
         """Removes the directory after all processes of the test have exited: a server still removes its mount point after unmounting."""
@@ -271,12 +289,13 @@ def is_sanitized():
 
 def descriptors_of(pid):
     """How many descriptors a process has open at the moment: a request that is not complete may have a few."""
-    return len(os.listdir(f"/proc/{pid}/fd"))
+    with skipped_if_hidden():
+        return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def requests_of(pid):
     """How many read system calls a server has made: one per request of the kernel, and its own reads."""
-    with open(f"/proc/{pid}/io") as file:
+    with skipped_if_hidden(), open(f"/proc/{pid}/io") as file:
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 

@@ -325,10 +325,14 @@ class CacheCommand(LinkTestCase):
         self.assertRegex(self.verb("gc").stdout, r"^removed 1 partial download, 2[048]\.0 KiB\n$")
         self.assert_cache_holds(*self.BLOBS)
 
+    def set_last_use(self, data, seconds):
+        for path in (self.blob(data), os.path.join(self.cache(), "v1", "names", stores.sha256(data))):
+            os.utime(path, (seconds, seconds))
+
     def test_gc_evicts_least_recently_used_blobs(self):
         self.fill()
         for i, data in enumerate(self.BLOBS):
-            os.utime(self.blob(data), (1_000_000 + i, 1_000_000 + i))
+            self.set_last_use(data, 1_000_000 + i)
         size = os.stat(self.blob(self.BLOBS[0])).st_blocks * 512
         total = json.loads(self.verb("du", "--json").stdout)["all_bytes"]
         self.verb("gc", "--size", str(total - size))
@@ -413,7 +417,7 @@ class CacheCommand(LinkTestCase):
     def test_pinned_blob_is_not_evicted(self):
         self.fill()
         for data in self.BLOBS:
-            os.utime(self.blob(data), (1_000_000, 1_000_000))
+            self.set_last_use(data, 1_000_000)
         self.verb("pin", stores.sha256(self.BLOBS[0]))
         large = noise(250_000)
         source = self.carton_of(self.web.publish("large", large), data=large, name="large.carton")

@@ -8,7 +8,7 @@ import random
 import select
 import threading
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, descriptors_of,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, descriptors_of, only_root_sees,
                       halt, has_ended, is_mounted, only_root_mounts, numbers, os, processes_of, run, sample_tensors, shutil,
                       signal, subprocess, sys, unittest, until)
 
@@ -111,6 +111,7 @@ class Lifecycle(MountTestCase):
             self.unmount(self.path("mnt"))
             self.assertFalse(is_mounted(self.path("mnt")), "another mount is below it")
 
+    @only_root_sees
     def test_concurrent_mount_waits_for_the_first(self):
         source, point = self.sample(), self.path("mnt")
         os.mkdir(point)

@@ -70,7 +70,19 @@ class ExploitedProcess(UsersTestCase):
         return ["open:/etc/shadow", f"open:{self.path('secret')}", f"write:{self.path('secret')}", f"write:{self.path('open', 'new')}",
                 f"truncate:{self.path('secret')}", f"chmod:{self.path('secret')}", f"unlink:{self.path('secret')}", "write:/tmp/weightfs-compromised",
                 f"write:{self.path('models', 'new')}", "exec:/bin/true", "fork", "map", f"ptrace:{os.getpid()}", f"kill:{os.getpid()}",
-                f"mount:{self.path('open')}", f"stream:{self.path('service')}", self.connect()]
+                f"mount:{self.path('open')}", f"stream:{self.path('service')}", self.connect(), *self.system_calls(), *self.reads_of_processes()]
+
+    def reads_of_processes(self):
+        """Secrets of another process: of the user or of root."""
+        return [f"open:/proc/{os.getpid()}/{name}" for name in ("environ", "mem", "maps", "fd/0")]
+
+    def system_calls(self):
+        """System calls that succeed, as one user or the other, without the sandbox."""
+        of_files = [f"{verb}:{self.source}" for verb in ("times", "times-of-open-file", "chown", "xattr", "name_to_handle", "open_by_handle")]
+        of_processes = [f"{verb}:{os.getpid()}" for verb in ("memory", "pidfd")]
+        return [*of_files, *of_processes, f"mknod:{self.path('open', 'fifo')}", f"umount:{self.path('open')}", f"chroot:{self.path('open')}", "fsopen",
+                "exec-of-memory", "protect", "dumpable", "core", "personality", "namespace", "setuid", "capset", "listen", "raw", "packet", "netfilter",
+                "io_uring", "bpf", "keyctl", "userfaultfd", "perf", "shm"]
 
     def connect(self):
         return f"connect:127.0.0.1:{self.listener.getsockname()[1]}"
@@ -110,6 +122,15 @@ class ExploitedProcess(UsersTestCase):
                 until(lambda: not os.path.lexists(point), "the mount point stays")
                 self.assert_refused(self.actions(), done.stderr)
 
+    def test_system_calls_are_refused_by_the_sandbox(self):
+        """Not only because the arguments are wrong, or the user may not."""
+        refusals = {"Operation not permitted", "Function not implemented", "Permission denied"}
+        before = os.stat(self.source).st_ctime_ns
+        for user in (None, NOBODY):
+            done = self.run_as(user, self.binary, "info", self.source, actions=self.system_calls())
+            self.assertEqual(set(outcomes(done.stderr).values()) - refusals, set(), done.stderr)
+        self.assertEqual(os.stat(self.source).st_ctime_ns, before)
+
     def test_mount_helper_confines_its_server(self):
         helper, point = self.path("mount.weightfs"), self.path("mnt")
         os.symlink(self.binary, helper)
@@ -140,7 +161,12 @@ class ExploitedProcess(UsersTestCase):
 
     def test_same_operations_succeed_without_the_sandbox(self):
         """Without the sandbox the actions succeed, so the tests above are effective."""
-        for action in (f"open:{self.path('secret')}", f"write:{self.path('open', 'new')}", "fork", self.connect()):
+        others = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(others.wait)
+        self.addCleanup(others.kill)
+        for action in (f"open:{self.path('secret')}", f"write:{self.path('open', 'new')}", "fork", self.connect(), f"times:{self.source}",
+                       f"times-of-open-file:{self.source}", f"open:/proc/{others.pid}/environ", f"pidfd:{others.pid}", "dumpable", "listen", "protect",
+                       "setuid", "shm"):
             done = self.run_as(None, self.binary, "info", "--sandbox", "off", self.source, actions=[action])
             self.assert_works(action, done.stderr)
             self.assertIn("weightfs: the sandbox is off (--sandbox=off)\n", done.stderr)

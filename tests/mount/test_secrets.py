@@ -1,11 +1,20 @@
 """Secrets of the user: where they are sent, and that nothing of them is left where others can read it. See docs/security.md."""
+import base64
+import contextlib
 import http.server
+import json
 import os
+import resource
+import signal
 import subprocess
 import threading
+import urllib.parse
 
 from fetching import FetchTestCase
-from mounting import LIMIT_S, WEIGHTFS, only_root_mounts, sample_tensors, unittest
+from hub_server import Hub
+from mounting import (LIMIT_S, NOBODY, UsersTestCase, WEIGHTFS, as_nobody, has_ended, only_root_mounts, processes_of, run, sample_tensors, unittest,
+                      until)
+from s3_server import KEY_ID, REGION, SECRET, TOKEN, S3Server
 import artifacts
 import stores
 
@@ -123,6 +132,238 @@ class SecretHeaders(SecretsTestCase):
         self.read_through_mirror(mirror)
         self.assertTrue(tokens.seen)
         self.assert_has_no_secret(tokens)
+
+
+MODELS = {"model.gguf", "proxied.gguf"}
+
+# What the user sets in the environment, and what only files, arguments and servers have.
+OF_ENVIRONMENT = {"token for the Hub": "hf_tokenOfTheSession", "key of the store": SECRET, "token of the store": TOKEN, "password of the proxy": "proxyPassword"}
+OF_FILES = {"header of the mirror": HEADER[1], "password of the registry": "dockerPassword", "token of the registry": "bearerOfTheRegistry",
+            "signature of the URL": "signatureOfTheUrl", "password in a URL": "urlPassword", "token file": "hf_tokenOfTheFile", "netrc": "netrcPassword"}
+LOGIN = base64.b64encode(f"me:{OF_FILES['password of the registry']}".encode()).decode()
+
+
+def texts_in(folder):
+    """The path of each file, its content, the text of a link, and its extended attributes."""
+    for path, _, names in os.walk(folder):
+        for name in names:
+            file = os.path.join(path, name)
+            yield file, os.fsencode(file)
+            if os.path.islink(file):
+                yield file, os.fsencode(os.readlink(file))
+                continue
+            with contextlib.suppress(OSError), open(file, "rb") as opened:
+                yield file, opened.read()
+            for attribute in ("name", "dtype", "shape", "sha256", "verified", "path", "source", "pid"):
+                with contextlib.suppress(OSError):
+                    yield file, os.getxattr(file, f"user.weightfs.{attribute}")
+
+
+@only_root_mounts
+class Session(SecretsTestCase):
+    """One server with every kind of credential: the models of a hub, an object store, a registry with a mirror, a signed URL and a proxy."""
+
+    def setUp(self):
+        super().setUp()
+        for name in [name for name in os.environ if name.startswith(("AWS_", "HF_", "HUGGING"))]:
+            del os.environ[name]  # restored after the test
+        model = stores.safetensors(self.tmp, sample_tensors())
+        self.hub = Hub(self)
+        self.hub.add("org/demo", {"config.json": b"{}", "model.safetensors": model}).gated = "manual"
+        self.hub.tokens = {secret: ["org/demo"] for secret in (OF_ENVIRONMENT["token for the Hub"], OF_FILES["token file"])}
+        self.store = S3Server(token=TOKEN)
+        self.addCleanup(self.store.stop)
+        os.environ.update(HF_ENDPOINT=self.hub.url, HF_TOKEN=OF_ENVIRONMENT["token for the Hub"], AWS_ENDPOINT_URL_S3=self.store.url,
+                          AWS_ACCESS_KEY_ID=KEY_ID, AWS_SECRET_ACCESS_KEY=SECRET, AWS_SESSION_TOKEN=TOKEN, AWS_REGION=REGION)
+        self.web = RecordingServer(self, self.answer)
+        self.registry = RecordingServer(self, self.answer)
+        self.mirror = RecordingServer(self, lambda path: (404, {}, b""))
+        os.environ.update(http_proxy=f"http://me:{OF_ENVIRONMENT['password of the proxy']}@{self.web.host}", no_proxy="127.0.0.1")
+        self.write("home/.docker/config.json", f'{{"auths": {{"{self.registry.host}": {{"auth": "{LOGIN}"}}}}}}'.encode())
+        self.write("home/.netrc", f"default login me password {OF_FILES['netrc']}\n".encode())
+        self.write("home/token", OF_FILES["token file"].encode())
+        self.sources = ["hf://org/demo", self.store.put("models", "stored.safetensors", model), f"oci://{self.registry.host}/ai/tiny:latest",
+                        self.web.url(f"/model.gguf?X-Amz-Signature={OF_FILES['signature of the URL']}"), "http://127.0.0.2:1/proxied.gguf"]
+
+    def answer(self, path):
+        """A web server, a proxy, and a registry with its token server."""
+        url = urllib.parse.urlsplit(path)
+        if os.path.basename(url.path) in MODELS:
+            return 200, {}, self.artifact.blobs[artifacts.digest(stores.gguf(self.tmp, sample_tensors(), {"general.architecture": "llama"}))]
+        authorization = self.registry.seen[-1][1].get("Authorization", "")
+        if url.path == "/token" and authorization == f"Basic {LOGIN}":
+            return 200, {}, json.dumps({"token": OF_FILES["token of the registry"]}).encode()
+        if authorization != f"Bearer {OF_FILES['token of the registry']}":
+            return 401, {"WWW-Authenticate": f'Bearer realm="{self.registry.url("/token")}",service="x"'}, b""
+        return served(self.artifact)(path)
+
+    def hosts(self):
+        return {self.registry.host.replace(":", "_") + "_": f'[host."{self.mirror.url()}"]\n[host."{self.mirror.url()}".header]\n{HEADER[0]} = "{HEADER[1]}"\n'}
+
+    def start(self, *argv):
+        """A server in a mount namespace; returns its process, and the path of the mount from here."""
+        log = open(self.path("log"), "wb")
+        self.addCleanup(log.close)
+        os.mkdir(self.path("working"))
+        process = subprocess.Popen(self.with_hosts(self.hosts(), "mount", "-f", "--log-level", "debug", "--wait-for-network", "0", *argv, self.path("mnt")),
+                                   stderr=log, cwd=self.path("working"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        point = f"/proc/{process.pid}/root{self.path('mnt')}"
+        until(lambda: process.poll() is not None or os.path.exists(os.path.join(point, ".weightfs")), "it does not mount")
+        self.assertIsNone(process.poll(), self.read("log"))
+        return process, point
+
+    def secrets(self, *, of_environment=True):
+        """The texts that nobody else may see, by what they are."""
+        signed = {f"signature of the CDN {i}": urllib.parse.parse_qs(urllib.parse.urlsplit(each.path).query)["Signature"][0]
+                  for i, each in enumerate(self.hub.requests("cdn"))}
+        signed.update({f"signature for the store {i}": each.headers["authorization"].rpartition("Signature=")[2]
+                       for i, each in enumerate(self.store.requests())})
+        self.assertGreater(len(signed), 1)
+        return {**OF_FILES, "login": LOGIN, **signed, **(OF_ENVIRONMENT if of_environment else {})}
+
+    def assert_no_secret(self, place, texts, **which):
+        texts = list(texts)
+        self.assertTrue(texts, place)
+        found = {(name, where) for name, secret in self.secrets(**which).items() for where, text in texts if secret.encode() in text}
+        self.assertEqual(found, set(), place)
+
+    def processes(self, name):
+        for pid in processes_of(self.tmp):
+            with open(f"/proc/{pid}/{name}", "rb") as file:
+                yield pid, file.read()
+
+    def test_session_leaves_no_secret(self):
+        process, point = self.start("--mirror", f"{self.registry.host}=http://me:{OF_FILES['password in a URL']}@127.0.0.1:1", *self.sources)
+        seen = dict(texts_in(point))
+        self.assertEqual(len([path for path in seen if path.endswith("/tensors/bias")]), len(self.sources), list(seen))
+        self.assert_was_used()
+        self.assert_no_secret("files, status, metrics, log and attributes of the mount", texts_in(point))
+        self.assert_no_secret("cache", texts_in(self.cache()))
+        self.assert_no_secret("arguments", self.processes("cmdline"))
+        self.assert_no_secret("environment", self.processes("environ"), of_environment=False)
+        self.assert_no_secret("mount table", self.processes("mountinfo"))
+        self.assertGreaterEqual(len(list(self.processes("cmdline"))), 2)
+        listed = subprocess.run(["nsenter", f"--mount=/proc/{process.pid}/ns/mnt", WEIGHTFS, "mounts", "--json"], capture_output=True, timeout=LIMIT_S)
+        self.assertIn(self.path("mnt").encode(), listed.stdout)
+        self.assert_no_secret("list of mounts", [("mounts", listed.stdout + listed.stderr)])
+        process.send_signal(signal.SIGABRT)
+        _, status = os.waitpid(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual((process.returncode, os.WCOREDUMP(status), os.listdir(self.path("working"))), (-signal.SIGABRT, False, []))
+        self.assert_no_secret("log", [("log", self.read("log"))])
+
+    def assert_was_used(self):
+        """Each credential was sent to its server, and to no other."""
+        sent = {name: {value for _, headers in server.seen for value in headers.values()} for name, server in
+                {"web": self.web, "registry": self.registry, "mirror": self.mirror}.items()}
+        proxy = "Basic " + base64.b64encode(f"me:{OF_ENVIRONMENT['password of the proxy']}".encode()).decode()
+        for secret, server in ((HEADER[1], "mirror"), (f"Basic {LOGIN}", "registry"), (f"Bearer {OF_FILES['token of the registry']}", "registry"), (proxy, "web")):
+            self.assertEqual({name for name, values in sent.items() if secret in values}, {server}, secret)
+        self.assertEqual({each.authorization for each in self.hub.requests("hub")}, {f"Bearer {OF_ENVIRONMENT['token for the Hub']}"})
+        self.assertEqual({each.authorization for each in self.hub.requests("cdn")}, {""})
+        self.assertEqual({each.headers.get("x-amz-security-token") for each in self.store.requests()}, {TOKEN})
+        everything = repr([server.seen for server in (self.web, self.registry, self.mirror)])
+        self.assertNotIn(OF_FILES["netrc"], everything)
+        self.assertNotIn("Referer", everything)
+
+    def test_errors_name_no_secret(self):
+        shown = []
+        url, secret = self.web.url, OF_FILES["signature of the URL"]
+        for source, changes in (("hf://org/none", {}), ("hf://org/demo", {"HF_TOKEN": "", "HF_TOKEN_PATH": self.path("home/token"), "HF_ENDPOINT": url("")}),
+                                ("s3://models/none.gguf", {}), ("s3://models/stored.safetensors", {"AWS_SESSION_TOKEN": TOKEN + "x"}),
+                                (url(f"/none?X-Amz-Signature={secret}"), {}), (f"http://127.0.0.1:1/none?X-Amz-Signature={secret}", {}),
+                                (f"https://me:{OF_FILES['password in a URL']}@127.0.0.1:1/m.gguf", {}),
+                                (f"oci://{self.registry.host}/ai/tiny:latest", {"HOME": self.path("nowhere")}), (f"oci://{self.mirror.host}/ai/none:latest", {}),
+                                ("http://127.0.0.2:1/proxied.gguf", {"http_proxy": f"foo://me:{OF_ENVIRONMENT['password of the proxy']}@127.0.0.1:1"}),
+                                ("http://127.0.0.2:1/proxied.gguf", {"http_proxy": f"http://me:{OF_ENVIRONMENT['password of the proxy']}@127.0.0.1:1"})):
+            with self.subTest(source=source):
+                done = run("info", "--verbose", "--retries", "0", source, env={**os.environ, **changes})
+                self.assertNotEqual(done.returncode, 0)
+                shown.append((source, (done.stdout + done.stderr).encode()))
+        for source in self.sources:
+            run("info", source)
+        self.assert_no_secret("messages", shown)
+
+
+class Arguments(FetchTestCase):
+    def secret_url(self, name="model.gguf"):
+        model = stores.gguf(self.tmp, sample_tensors(), {"general.architecture": "llama"})
+        web = RecordingServer(self, lambda path: (200, {}, model))
+        return web.url(f"/{name}?Signature={OF_FILES['signature of the URL']}")
+
+    def assert_hidden(self, url):
+        lines = processes_of(self.tmp)
+        self.assertGreaterEqual(len(lines), 2)  # a server and its broker
+        shown, _, query = url.partition("?")
+        for line in lines.values():
+            self.assertIn(f"{shown}?{'*' * len(query)}", line)
+            self.assertNotIn(query, line)
+
+    def test_query_is_hidden_in_server_and_brokers(self):
+        url = self.secret_url()
+        point = self.mount(url)
+        self.assert_hidden(url)
+        self.assertEqual(self.read_whole(point, "tensors", "bias"), sample_tensors()[1].data)
+        with open("/proc/self/mountinfo") as table:
+            line, = [line for line in table if f" {point} " in line]
+        self.assertIn(f" {url.partition('?')[0]} ", line)
+
+    @only_root_mounts
+    def test_query_is_hidden_in_server_of_mount_helper(self):
+        url = self.secret_url()
+        helper, point = self.path("mount.weightfs"), self.path("mnt")
+        os.symlink(WEIGHTFS, helper)
+        self.addCleanup(self.force_unmount, point)
+        done = subprocess.run([helper, url, point, "-o", "ro,wait-for-network=0"], capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assert_hidden(url)
+
+    def test_user_and_password_are_hidden(self):
+        secret = OF_FILES["password in a URL"]
+        for argument in (f"http://me:{secret}@127.0.0.1:1/v1/blobs", f"registry.example=https://me:{secret}@127.0.0.1:1"):
+            point = self.mount("--mirror", argument, self.sample(), at=f"mnt{len(argument)}")
+            for line in processes_of(self.tmp).values():
+                self.assertNotIn(secret, line)
+                self.assertIn("*" * len(f"me:{secret}"), line)
+            self.unmount(point)
+
+
+class Memory(UsersTestCase):
+    """What another process of the same user sees of a server."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("home"))
+        os.chown(self.path("home"), NOBODY.pw_uid, NOBODY.pw_gid)
+        self.point = self.path("home", "mnt")
+        self.addCleanup(self.force_unmount, self.point)
+        done = as_nobody(self.binary, "mount", self.source, self.point)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_user_cannot_read_memory_or_environment(self):
+        servers = processes_of(self.tmp)
+        self.assertEqual(len(servers), 2)
+        for pid in servers:
+            for name in ("environ", "mem", "maps", "auxv"):
+                done = as_nobody("cat", f"/proc/{pid}/{name}")
+                self.assertEqual((done.returncode, done.stdout), (1, ""), name)
+            done = as_nobody("ls", f"/proc/{pid}/fd")
+            self.assertIn("Permission denied", done.stderr)
+
+    def test_user_lists_and_unmounts_own_mount(self):
+        server, = [mount["pid"] for mount in json.loads(as_nobody(self.binary, "mounts", "--json").stdout) if mount["mountpoint"] == self.point]
+        self.assertIn(server, processes_of(self.tmp))
+        done = as_nobody(self.binary, "umount", self.point)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(has_ended(server))
+        self.assertFalse(os.path.lexists(self.point))
+
+    def test_core_dumps_are_empty(self):
+        for pid in processes_of(self.tmp):
+            with open(f"/proc/{pid}/limits") as file:
+                self.assertRegex(file.read(), r"Max core file size +0 +0 ")
 
 
 if __name__ == "__main__":

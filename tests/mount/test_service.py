@@ -352,6 +352,12 @@ class PassedMounts(ServiceMountTestCase):
         self.assertTrue(is_mounted(self.point), "the mounting user can unmount")
         self.detach(config)
 
+    def test_signature_in_a_url_is_not_in_the_mount_table(self):
+        config = self.config(SOURCE="https://127.0.0.1:1/model.gguf?Signature=secret")
+        self.attach(config)
+        self.assertIn(" - fuse.weightfs https://127.0.0.1:1/model.gguf ", self.mount_line())
+        self.detach(config)
+
     def test_created_directories_are_accessible_to_all_users(self):
         self.point = self.path("made", "for", "mnt")
         config = self.config()

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, descriptors_of, has_ended, is_sanitized, numbers, os, run, shutil, signal, subprocess, unittest,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, descriptors_of, has_ended, is_sanitized, numbers, only_root_sees, os, run, shutil, signal, subprocess, unittest,
                       until)
 
 
@@ -414,6 +414,7 @@ class Shutdown(MountTestCase):
         except OSError:
             return False
 
+    @only_root_sees
     def test_hung_source_does_not_prevent_shutdown(self):
         # Larger than the kernel's read-ahead of the header.
         self.sample(tensors=[Tensor("near", "int8", (16 << 20,), bytes(16 << 20)), Tensor("far", "int8", (16,), bytes(16))])

@@ -12,13 +12,16 @@ def is_mounted(point):
 
 def processes_of(folder):
     """The processes whose arguments or environment name this folder, and their command lines."""
+    def read(pid, name):
+        try:
+            with open(f"/proc/{pid}/{name}", "rb") as file:
+                return file.read()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return b""  # it has exited, or belongs to another user; only root sees the environment of a server
+
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/cmdline", "rb") as cmdline:
-                argv = cmdline.read()
-                if os.fsencode(folder) in environ.read() + argv:
-                    found[int(pid)] = argv.replace(b"\0", b" ").decode(errors="replace")
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            pass  # it has exited, or belongs to another user
+        argv = read(pid, "cmdline")
+        if os.fsencode(folder) in argv + read(pid, "environ"):
+            found[int(pid)] = argv.replace(b"\0", b" ").decode(errors="replace")
     return found

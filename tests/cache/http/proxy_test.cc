@@ -1,10 +1,13 @@
 #include "cache/http/proxy.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <map>
 #include <string>
+
+#include "tests/cache/http_fixture.h"
 
 namespace weightfs::proxy_test {
 namespace {
@@ -31,6 +34,17 @@ class Proxy : public ::testing::Test {
  private:
   std::map<std::string, std::string> kept_;
 };
+
+TEST_F(Proxy, PasswordIsNotInMessages) {
+  for (const char* const proxy :
+       {"foo://me:s3cret@127.0.0.1:1", "http://me:s3 cret@127.0.0.1:1", "http://me:s3cret@127.0.0.1:99999",
+        "http://me:s3/cret@127.0.0.1:1", "http://me:s3cret@127.0.0.1:1", "me:s3cret@127.0.0.1:1"}) {
+    ::setenv("http_proxy", proxy, 1);
+    const std::string text = http_fixture::send(http_fixture::get("http://127.0.0.1:1/model"));
+    EXPECT_THAT(text, testing::HasSubstr("http://127.0.0.1:1/model: ")) << proxy;
+    EXPECT_THAT(text, testing::Not(testing::ContainsRegex("s3|cret"))) << proxy;
+  }
+}
 
 TEST_F(Proxy, IsChosenByScheme) {
   EXPECT_EQ(proxy_of("http", "example.com"), "");

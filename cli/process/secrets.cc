@@ -1,0 +1,41 @@
+#include "cli/process/secrets.h"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace weightfs {
+namespace {
+
+// An argument may have text before its URL, such as HOST= or other options.
+void hide_secrets_of_url(char* argument) {
+  const std::string_view text(argument);
+  const size_t scheme = text.find("://");
+  if (scheme == text.npos) return;
+  const size_t host = scheme + 3;
+  const size_t path = std::min(text.find_first_of("/?#", host), text.size());
+  if (const size_t at = text.substr(0, path).rfind('@'); at != text.npos && at > host)
+    std::fill(argument + host, argument + at, '*');
+  if (const size_t query = text.find('?', host); query != text.npos)
+    std::fill(argument + query + 1, argument + text.size(), '*');
+}
+
+}  // namespace
+
+void hide_memory() {
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+void show_memory() { ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); }
+
+std::vector<std::string> take_arguments(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  for (int i = 1; i < argc; ++i) hide_secrets_of_url(argv[i]);
+  return words;
+}
+
+}  // namespace weightfs
