@@ -49,6 +49,7 @@ struct BlobProducer {
   /// The stream reads only blobs of a lower depth, and so does a thread that holds a lock which the stream takes. That
   /// of a container's members is the number of containers that they are in.
   int depth = 0;
+  bool costly_start = false;  ///< the first bytes take about as long as all, so that it is better to keep all
 };
 
 /// The depth of a blob that is computed from files in a mount, whatever containers they are in.

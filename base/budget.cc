@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
+#include <thread>
 #include <utility>
 
+#include "base/cancel.h"
 #include "base/os/memory.h"
 #include "base/text.h"
 
@@ -139,6 +142,36 @@ Charges::~Charges() {
   if (budget_ == nullptr) return;
   budget_->memory_ -= charged_;
   budget_->time_ += pending_.time;
+}
+
+Result<Loan> Loan::take(const BudgetPtr& budget, uint64_t bytes) {
+  constexpr std::chrono::milliseconds kPause{5};
+  constexpr std::chrono::seconds kMaxWait{10};
+  for (auto waited = kPause * 0;; waited += kPause) {
+    {
+      const std::scoped_lock lock(Budget::mutex_);
+      const auto charged = budget->charge(bytes, 0, "bytes of buffers");
+      if (charged) {
+        budget->on_loan_ += bytes;
+        return Loan(budget, bytes);
+      }
+      const uint64_t limit = budget->memory_limit();
+      const bool fits_alone = bytes <= limit && budget->memory_ - budget->on_loan_ <= limit - bytes;
+      if (!fits_alone || charged.error().code != Code::unsupported) return tl::unexpected(charged.error());
+    }
+    if (is_cancelled()) return failure(Code::resource, "cancelled while it waited for memory");
+    if (waited >= kMaxWait)
+      return failure(Code::resource, fmt::format("other readers of this container use its {} of memory",
+                                                 human_size(budget->memory_limit())));
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+Loan::~Loan() {
+  if (budget_ == nullptr) return;
+  const std::scoped_lock lock(Budget::mutex_);
+  budget_->memory_ -= bytes_;
+  budget_->on_loan_ -= bytes_;
 }
 
 BudgetPtr budget_of(const SourcePtr& container) {

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "base/source.h"
@@ -60,11 +61,13 @@ class Budget {
 
   uint64_t memory_used() const { return memory_; }  ///< bytes charged
   uint64_t time_used() const { return time_; }      ///< nanoseconds charged
-  uint64_t memory_limit() const;                    ///< bytes
-  uint64_t time_limit() const;                      ///< nanoseconds
+  uint64_t container_bytes() const { return bytes_; }
+  uint64_t memory_limit() const;  ///< bytes
+  uint64_t time_limit() const;    ///< nanoseconds
 
  private:
   friend class Charges;
+  friend class Loan;
 
   Result<void> check_process();
   Result<void> charge(uint64_t memory, uint64_t time, std::string_view name);
@@ -73,8 +76,9 @@ class Budget {
   std::atomic<uint64_t> memory_ = 0;
   std::atomic<uint64_t> time_ = 0;
   std::atomic<uint64_t> checked_ = 0;  // memory_ at the last measurement
-  static inline std::mutex mutex_;     // guards files_ of all budgets: there are many, and it is never held for long
+  static inline std::mutex mutex_;     // guards the rest of all budgets: there are many, and it is never held for long
   std::unique_ptr<std::set<std::string>> files_;  // identities of those that were added; null if there are none
+  uint64_t on_loan_ = 0;                          // bytes of memory_ that are in a Loan
 };
 
 using BudgetPtr = std::shared_ptr<Budget>;
@@ -110,6 +114,27 @@ class Charges {
   Pass pass_;
   uint64_t charged_ = 0;  // bytes
   Amount pending_;        // not charged yet
+};
+
+/// Memory that reading data needs for a moment, such as the buffers of a decoder, so that any number of readers share
+/// what the budget leaves. Take one for all of it, and hold it only while the data is computed: a second Loan of the
+/// same thread, or one that waits for its reader, would delay others.
+class Loan {
+ public:
+  /// Charges `bytes`. If the loans of other readers leave too little, waits for them, at most ten seconds. Fails with
+  /// unsupported if the budget leaves too little without them, and with resource if they last longer, the calling
+  /// thread is cancelled, or the process is short of memory.
+  static Result<Loan> take(const BudgetPtr& budget, uint64_t bytes);
+
+  Loan(Loan&& other) noexcept : budget_(std::move(other.budget_)), bytes_(other.bytes_) {}
+  Loan& operator=(Loan&&) = delete;
+  ~Loan();
+
+ private:
+  Loan(BudgetPtr budget, uint64_t bytes) : budget_(std::move(budget)), bytes_(bytes) {}
+
+  BudgetPtr budget_;  // null after a move
+  uint64_t bytes_;
 };
 
 /// A new budget for this outermost container.

@@ -364,7 +364,7 @@ std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::strin
 Result<std::vector<NamedPath>> tensor_paths(Budget* budget, const TensorList& tensors, std::string_view suffix,
                                             StringArena& texts) {
   uint64_t bytes = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) bytes += tensors.name(i).size();
+  for (size_t i = 0; i < tensors.size(); ++i) bytes += tensors.scope(i).size() + tensors.name(i).size();
   if (budget != nullptr) TRY_VOID(budget->charge(Cost::input, bytes));
   const auto name = [&](size_t i) { return TensorName{tensors.scope(i), tensors.name(i)}; };
   return paths_within(budget, {tensors.size(), name}, suffix, texts, Percent::escaped);

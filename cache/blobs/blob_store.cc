@@ -164,7 +164,8 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
       }
       const auto failure = store_->known_failure(name);
       if (failure && !name.key.empty()) return tl::unexpected(*failure);
-      if (!failure && offset <= kHeadSize && out.size() <= kHeadSize - offset) return read_head(offset, out);
+      const bool is_head = offset <= kHeadSize && out.size() <= kHeadSize - offset;
+      if (!failure && is_head && !producer_.costly_start) return read_head(offset, out);
     }
     return read_in_flight(std::move(in_flight), name, offset, out);
   }

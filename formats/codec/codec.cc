@@ -1,23 +1,21 @@
 #include "formats/codec/codec.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <isa-l/igzip_lib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_customMem
 #include <zstd.h>
 #include <zstd_errors.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
+#include <cstdlib>
 #include <limits>
+#include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/digest.h"
-#include "base/os/system_error.h"
 #include "base/os/tmpfile.h"
 #include "base/text.h"
 #include "formats/codec/codec_input.h"
@@ -190,60 +188,51 @@ class Workspace {
   Workspace() = default;
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
-  ~Workspace() {
-    if (spare_ != nullptr) ::munmap(spare_, spare_->mapped);
-  }
 
   ZSTD_customMem functions() { return {allocate, release, this}; }
 
   /// The error of the last large allocation.
-  const std::string& problem() const { return problem_; }
+  const std::optional<Error>& problem() const { return problem_; }
 
  private:
   // In front of each allocation; as long as the strictest alignment, so that what follows is aligned.
   struct alignas(std::max_align_t) Prefix {
-    size_t mapped;  // bytes to unmap, or 0
+    ScratchFile* file;  // it is in, or null
   };
 
   static void* allocate(void* self, size_t size) {
     if (size > std::numeric_limits<size_t>::max() - sizeof(Prefix)) return nullptr;
-    size_t whole = size + sizeof(Prefix);
-    const bool large = whole > kMaxInMemory;
-    void* memory = large ? static_cast<Workspace*>(self)->map(whole) : std::malloc(whole);
-    return memory == nullptr ? nullptr : new (memory) Prefix{large ? whole : 0} + 1;
+    const size_t whole = size + sizeof(Prefix);
+    if (whole <= kMaxInMemory) {
+      void* memory = std::malloc(whole);
+      return memory == nullptr ? nullptr : new (memory) Prefix{nullptr} + 1;
+    }
+    ScratchFile* const file = static_cast<Workspace*>(self)->file_of(whole).release();
+    return file == nullptr ? nullptr : new (file->data()) Prefix{file} + 1;
   }
 
-  // A mapping is kept for the next window: frames may alternate between needing one and not, and creating a file is
-  // slow.
+  // A file is kept for the next window: frames may alternate between needing one and not, and creating a file is slow.
   static void release(void* self, void* address) {
     if (address == nullptr) return;
-    Prefix* prefix = static_cast<Prefix*>(address) - 1;
-    if (prefix->mapped == 0) return std::free(prefix);
+    Prefix* const prefix = static_cast<Prefix*>(address) - 1;
+    if (prefix->file == nullptr) return std::free(prefix);
+    std::unique_ptr<ScratchFile> file(prefix->file);
     auto& spare = static_cast<Workspace*>(self)->spare_;
-    if (spare == nullptr || spare->mapped < prefix->mapped) std::swap(spare, prefix);
-    if (prefix != nullptr) ::munmap(prefix, prefix->mapped);
+    if (spare == nullptr || spare->size() < file->size()) std::swap(spare, file);
   }
 
-  void* map(size_t& size) {
-    if (spare_ != nullptr && spare_->mapped >= size) {
-      size = spare_->mapped;
-      return std::exchange(spare_, nullptr);
-    }
+  std::unique_ptr<ScratchFile> file_of(size_t size) {
+    if (spare_ != nullptr && spare_->size() >= size) return std::move(spare_);
     size = std::bit_ceil(size);  // or windows that grow little by little would take a file each
-    const std::string directory = tmpfile_directories().front();
-    const int fd = open_tmpfile(directory);
-    // Allocated now: a page without disk space would end the process when it is written (SIGBUS).
-    const int error = fd < 0 ? errno : ::posix_fallocate(fd, 0, static_cast<off_t>(size));
-    void* memory = error == 0 ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-    if (memory == MAP_FAILED)
-      problem_ = fmt::format("no temporary file of {} bytes in {}: {}", size, directory,
-                             errno_text(error != 0 ? error : errno));
-    if (fd >= 0) ::close(fd);
-    return memory == MAP_FAILED ? nullptr : memory;
+    auto file = ScratchFile::create(size);
+    const auto grown = file ? (*file)->grow(size) : tl::unexpected(file.error());
+    if (grown) return *std::move(file);
+    problem_ = grown.error();
+    return nullptr;
   }
 
-  std::string problem_;
-  Prefix* spare_ = nullptr;  // a mapping that is free
+  std::optional<Error> problem_;
+  std::unique_ptr<ScratchFile> spare_;  // that is free
 };
 
 class ZstdStream final : public Stream {
@@ -291,9 +280,10 @@ class ZstdStream final : public Stream {
   }
 
   Result<void> refused(ZSTD_ErrorCode code) const {
-    if (code == ZSTD_error_memory_allocation)
-      return workspace_.problem().empty() ? failure(Code::resource, "zstd: out of memory")
-                                          : failure(Code::io, fmt::format("zstd: {}", workspace_.problem()));
+    if (code == ZSTD_error_memory_allocation) {
+      const Error problem = workspace_.problem().value_or(Error{Code::resource, "out of memory"});
+      return failure(problem.code, fmt::format("zstd: {}", problem.message));
+    }
     const std::string message = fmt::format("zstd: {} near byte {}", ZSTD_getErrorString(code), input_.position());
     if (code == ZSTD_error_frameParameter_windowTooLarge)
       return failure(Code::unsupported, fmt::format("{}; windows of up to 128 MiB are read", message));

@@ -116,8 +116,10 @@ class Gathered final : public Source {
   // Reads a part of one block. A sequential reader gets it from the block, a random one without its neighbours.
   Result<void> read_in_block(uint64_t block, uint64_t offset, std::span<std::byte> out) const {
     const uint64_t last = last_block_.exchange(block, std::memory_order_relaxed);
-    // The requests of one sequential reader arrive in any order.
-    const bool is_near = block == last || block == last + 1 || block + 1 == last;
+    // The requests of one sequential reader arrive in any order. The first bytes alone are read by many programs, and
+    // by several views of the tensor.
+    const bool is_first = block == 0 && offset == 0;
+    const bool is_near = !is_first && (block == last || block == last + 1 || block + 1 == last);
     if (!is_near) return read_alone(block, offset, out);
     const uint64_t first = block * per_block_;
     const uint64_t size = std::min(per_block_, elements_ - first) * width_;

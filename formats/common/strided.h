@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/budget.h"
 #include "formats/model.h"
 
 namespace weightfs {
@@ -33,5 +34,14 @@ Strides fortran_strides(const Shape& shape);
 /// elements of a packed or a block type are not stored in C order from a whole byte on.
 Result<Slice> strided(const Slice& storage, uint64_t offset, const DType& dtype, const Shape& shape,
                       const Strides& strides, const Conversion& conversion = {});
+
+/// Charges for gathering `tensor`, which strided() made of `storage`, once. Call it when the tensor is listed: tensors
+/// may share a storage, and a storage may be zeros in a small archive. `Charge` is Budget or Charges.
+template <class Charge>
+Result<void> charge_gathering(Charge& charge, const Slice& tensor, const Slice& storage) {
+  if (tensor.whole() == storage.whole()) return {};
+  TRY_VOID(charge.charge(Cost::input, tensor.size()));
+  return charge.charge(Cost::output, tensor.size());
+}
 
 }  // namespace weightfs

@@ -111,12 +111,14 @@ Result<void> ProgramReader::function(const Message& entry, const std::string& sc
     const Message code = TRY(scanner_.message_at(specialization, entry::kValue));
     if (!std::exchange(is_first, false)) inner = fmt::format("{}{}{}", scope, scope.empty() ? "" : "/", opset);
     TRY_VOID(container_.budget->charge(Cost::input, inner.size()));
-    TRY_VOID(block(code, inner));
+    // Once for all its tensors: a comparison of long names takes time.
+    const std::string_view scope_of_tensors = TRY(pooled(inner));
+    TRY_VOID(block(code, scope_of_tensors));
   }
   return {};
 }
 
-Result<void> ProgramReader::block(const Message& block, const std::string& scope) {
+Result<void> ProgramReader::block(const Message& block, std::string_view scope) {
   Fields fields(scanner_, block);
   while (const auto field = TRY(fields.next())) {
     if (field->tag != program::kOperation) continue;
@@ -126,7 +128,7 @@ Result<void> ProgramReader::block(const Message& block, const std::string& scope
   return {};
 }
 
-Result<void> ProgramReader::operation(const Message& operation, const std::string& scope) {
+Result<void> ProgramReader::operation(const Message& operation, std::string_view scope) {
   const std::string type = TRY(scanner_.text_at(operation, operation::kType, kMaxName));
   const Message output = TRY(scanner_.message_at(operation, operation::kOutput));
   const std::string owner = TRY(scanner_.text_at(output, operation::kOutputName, kMaxName));
@@ -147,7 +149,7 @@ Result<void> ProgramReader::operation(const Message& operation, const std::strin
 
 // The value of a constant has the name of the constant; others are parts of a compressed weight.
 Result<void> ProgramReader::attribute(const Message& entry, const std::string& owner, bool is_constant,
-                                      const std::string& scope) {
+                                      std::string_view scope) {
   const std::string key = TRY(scanner_.text_at(entry, entry::kKey, kMaxName));
   if (key == "name") return {};
   const Message message = TRY(scanner_.message_at(entry, entry::kValue));
@@ -155,7 +157,7 @@ Result<void> ProgramReader::attribute(const Message& entry, const std::string& o
 }
 
 // An input is usually the name of a constant.
-Result<void> ProgramReader::input(const Message& entry, const std::string& owner, const std::string& scope) {
+Result<void> ProgramReader::input(const Message& entry, const std::string& owner, std::string_view scope) {
   const Message argument = TRY(scanner_.message_at(entry, entry::kValue));
   const Message binding = TRY(scanner_.message_at(argument, operation::kBinding));
   const Message message = TRY(scanner_.message_at(binding, operation::kBindingValue));
@@ -165,7 +167,7 @@ Result<void> ProgramReader::input(const Message& entry, const std::string& owner
 }
 
 // Texts, and values that are not tensors, are no weights.
-Result<void> ProgramReader::value(const Message& message, std::string name, const std::string& scope) {
+Result<void> ProgramReader::value(const Message& message, std::string name, std::string_view scope) {
   const StoredValue stored = TRY(read_value(scanner_, message));
   const ElementType* const type = find_type(stored.data_type);
   if (!stored.is_tensor || (type == nullptr && stored.file.empty())) return {};
@@ -174,11 +176,10 @@ Result<void> ProgramReader::value(const Message& message, std::string name, cons
   Tensor tensor{.name = std::move(name),
                 .dtype = type == nullptr ? &kUnknownDType : dtype_of(*type),
                 .stored_dtype = {},
-                .scope = {},
+                .scope = scope,
                 .shape = stored.shape,
                 .source = {}};
   tensor.stored_dtype = TRY(pooled(type_name(stored.data_type)));
-  tensor.scope = TRY(pooled(scope));
   const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
   auto found = stored.problem ? failure(Code::corrupt, *stored.problem)
                : !size        ? failure(Code::corrupt, "its size is unknown, or overflows 64 bits")

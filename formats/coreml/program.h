@@ -40,12 +40,13 @@ class ProgramReader {
 
  private:
   Result<void> function(const protobuf::Message& entry, const std::string& scope);
-  Result<void> block(const protobuf::Message& block, const std::string& scope);
-  Result<void> operation(const protobuf::Message& operation, const std::string& scope);
+  // `scope` is one of string_pool.
+  Result<void> block(const protobuf::Message& block, std::string_view scope);
+  Result<void> operation(const protobuf::Message& operation, std::string_view scope);
   Result<void> attribute(const protobuf::Message& entry, const std::string& owner, bool is_constant,
-                         const std::string& scope);
-  Result<void> input(const protobuf::Message& entry, const std::string& owner, const std::string& scope);
-  Result<void> value(const protobuf::Message& message, std::string name, const std::string& scope);
+                         std::string_view scope);
+  Result<void> input(const protobuf::Message& entry, const std::string& owner, std::string_view scope);
+  Result<void> value(const protobuf::Message& message, std::string name, std::string_view scope);
   Result<Slice> bytes(const StoredValue& value, uint32_t blob_type, uint64_t size);
   Result<Slice> immediate(const StoredValue& value, uint64_t size);
   Result<std::string_view> pooled(const std::string& text);

@@ -84,7 +84,9 @@ Result<void> TensorAdder::place(Tensor& tensor, const Layout& layout, const Resu
   const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
   if (size && *size > storage.size())
     return failure(Code::corrupt, fmt::format("has {} bytes, and its shape needs {}", storage.size(), *size));
-  tensor.source = TRY(strided(storage, 0, *tensor.dtype, tensor.shape, strides));
+  const Slice elements = TRY(strided(storage, 0, *tensor.dtype, tensor.shape, strides));
+  TRY_VOID(charge_gathering(budget_, elements, storage));
+  tensor.source = elements;
   return {};
 }
 

@@ -16,23 +16,27 @@ uint64_t chunks_along(uint64_t dimension, uint64_t chunk) { return dimension / c
 // Collects the chunks of a dataset.
 class ChunkCollector {
  public:
-  explicit ChunkCollector(const Dataset& dataset)
+  ChunkCollector(const Dataset& dataset, uint64_t most)
       : dataset_(dataset),
         grid_(grid_of(dataset.space.dimensions, dataset.layout.chunk)),
-        bytes_(chunk_bytes(dataset).value_or(0)) {
+        bytes_(chunk_bytes(dataset).value_or(0)),
+        most_(most) {
     order_arrays();
   }
 
   uint64_t bytes() const { return bytes_; }
 
   /// A chunk by its place along each dimension. One outside of the extent is left out.
-  void add(const Shape& place, uint64_t address, uint64_t size, uint32_t mask) {
+  Result<void> add(const Shape& place, uint64_t address, uint64_t size, uint32_t mask) {
     uint64_t number = 0;
     for (size_t i = 0; i < grid_.size(); ++i) {
-      if (place[i] >= grid_[i]) return;
+      if (place[i] >= grid_[i]) return {};
       number = number * grid_[i] + place[i];
     }
-    if (address != kUndefined) chunks_.push_back({number, address, size == 0 ? bytes_ : size, mask});
+    if (address == kUndefined) return {};
+    if (chunks_.size() == most_) return failure(Code::corrupt, fmt::format("more than {} stored chunks", most_));
+    chunks_.push_back({number, address, size == 0 ? bytes_ : size, mask});
+    return {};
   }
 
   /// A chunk by its index in an array, which counts those of the maximum extent; the unlimited dimension is outermost.
@@ -45,18 +49,28 @@ class ChunkCollector {
       index /= along;
     }
     place[order_[0]] = index;
-    add(place, address, size, mask);
-    return {};
+    return add(place, address, size, mask);
   }
 
   Result<std::vector<Chunk>> take() {
     std::ranges::sort(chunks_, {}, &Chunk::number);
     const auto same = std::ranges::adjacent_find(chunks_, {}, &Chunk::number);
     if (same != chunks_.end()) return failure(Code::corrupt, fmt::format("chunk {} is stored twice", same->number));
+    TRY_VOID(check_overlaps());
+    std::ranges::sort(chunks_, {}, &Chunk::number);
     return std::move(chunks_);
   }
 
  private:
+  // Sorts by address. If chunks shared bytes, a small file could have any number of large ones.
+  Result<void> check_overlaps() {
+    std::ranges::sort(chunks_, {}, &Chunk::address);
+    const auto overlap = [](const Chunk& a, const Chunk& b) { return a.size > b.address - a.address; };
+    const auto first = std::ranges::adjacent_find(chunks_, overlap);
+    if (first == chunks_.end()) return {};
+    return failure(Code::corrupt, fmt::format("chunks {} and {} overlap", first->number, (first + 1)->number));
+  }
+
   void order_arrays() {
     const Shape& most = dataset_.space.max_dimensions;
     order_.resize(most.size());
@@ -70,6 +84,7 @@ class ChunkCollector {
   const Dataset& dataset_;
   Shape grid_, max_grid_;
   uint64_t bytes_;
+  uint64_t most_;              // chunks
   std::vector<size_t> order_;  // the dimensions of an array, outermost first
   std::vector<Chunk> chunks_;
 };
@@ -89,8 +104,7 @@ Result<void> read_btree1(Metadata& metadata, const Dataset& dataset, ChunkCollec
         return failure(Code::corrupt, fmt::format("a chunk at {} where chunks are {} long", place.back(), along));
       place.back() /= along;
     }
-    chunks.add(place, address, size, mask);
-    return {};
+    return chunks.add(place, address, size, mask);
   };
   return for_each_child(metadata, dataset.layout.address, TreeType::chunks, key_size, 0, add);
 }
@@ -111,8 +125,7 @@ Result<void> read_btree2(Metadata& metadata, const Dataset& dataset, ChunkCollec
     }
     Shape place;
     for (size_t i = 0; i < rank; ++i) place.push_back(TRY(fields.number(8)));
-    chunks.add(place, address, size, static_cast<uint32_t>(mask));
-    return {};
+    return chunks.add(place, address, size, static_cast<uint32_t>(mask));
   };
   return for_each_record(metadata, dataset.layout.address, filtered ? kFilteredChunks : kPlainChunks, add);
 }
@@ -153,10 +166,17 @@ std::optional<uint64_t> chunk_bytes(const Dataset& dataset) {
   return bytes;
 }
 
-Result<Chunks> Chunks::read(Metadata& metadata, const Dataset& dataset) {
+uint64_t row_of_chunks(const Dataset& dataset) {
+  const Shape& dimensions = dataset.space.dimensions;
+  uint64_t row = dataset.type.size * std::min(dimensions[0], dataset.layout.chunk[0]);
+  for (size_t i = 1; i < dimensions.size(); ++i) row *= dimensions[i];
+  return row;
+}
+
+Result<Chunks> Chunks::read(Metadata& metadata, const Dataset& dataset, uint64_t most) {
   Chunks chunks;
   if (dataset.layout.address == kUndefined) return chunks;
-  ChunkCollector collector(dataset);
+  ChunkCollector collector(dataset, most);
   TRY_VOID(read_index(metadata, dataset, collector));
   chunks.stored_ = TRY(collector.take());
   if (dataset.layout.index == ChunkIndex::implicit && !chunks.stored_.empty())

@@ -1,13 +1,9 @@
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
-#include "base/os/system_error.h"
+#include "base/cancel.h"
 #include "base/os/tmpfile.h"
 #include "formats/hdf5/contents.h"
 #include "formats/hdf5/filters.h"
@@ -16,51 +12,48 @@ namespace weightfs::hdf5 {
 namespace {
 
 // A row of chunks up to this size is kept in memory.
-constexpr uint64_t kMaxInMemory = 16 << 20;
+constexpr uint64_t kMaxInMemory = 4 << 20;
 
-// Bytes in memory, or in an unlinked temporary file.
-class Scratch {
+// No filter makes a chunk larger than this.
+constexpr uint64_t kMaxStoredExpansion = 2;
+constexpr uint64_t kFreeStored = 64 << 10;
+
+// A stored chunk takes 32 bytes of memory, and some more of the file with its entry in an index.
+constexpr uint64_t kFreeChunks = 1 << 16;
+constexpr uint64_t kMinBytesOfChunk = 8;
+
+// The bytes of a row of chunks: in memory, or in a temporary file that grows with what is written to it.
+class Row {
  public:
-  Scratch() = default;
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    if (mapped_ != nullptr) ::munmap(mapped_, size_);
-  }
-
-  /// Allocates the bytes. Fails with io if the file cannot be made.
   Result<void> allocate(uint64_t size) {
-    size_ = size;
-    if (size <= kMaxInMemory) {
+    if (size > kMaxInMemory)
+      file_ = TRY(ScratchFile::create(size));
+    else
       memory_.resize(size);
-      return {};
-    }
-    const std::string directory = tmpfile_directories().front();
-    const int fd = open_tmpfile(directory);
-    // Allocated now: a page without disk space would end the process when it is written (SIGBUS).
-    const int error = fd < 0 ? errno : ::posix_fallocate(fd, 0, static_cast<off_t>(size));
-    void* memory = error == 0 ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-    const int problem = error != 0 ? error : errno;
-    if (fd >= 0) ::close(fd);
-    if (memory == MAP_FAILED)
-      return failure(Code::io,
-                     fmt::format("no temporary file of {} bytes in {}: {}", size, directory, errno_text(problem)));
-    mapped_ = memory;
     return {};
   }
 
-  char* data() { return mapped_ != nullptr ? static_cast<char*>(mapped_) : memory_.data(); }
+  /// The bytes; the first `size` can be written.
+  Result<char*> grow(uint64_t size) {
+    if (file_ != nullptr) TRY_VOID(file_->grow(size));
+    return data();
+  }
+
+  char* data() { return file_ == nullptr ? memory_.data() : reinterpret_cast<char*>(file_->data()); }
+
+  void drop_pages() {
+    if (file_ != nullptr) file_->drop_pages();
+  }
 
  private:
   std::string memory_;
-  void* mapped_ = nullptr;
-  uint64_t size_ = 0;
+  std::unique_ptr<ScratchFile> file_;
 };
 
 class ChunkStream final : public Stream {
  public:
-  ChunkStream(std::shared_ptr<const File> file, std::shared_ptr<const Dataset> dataset)
-      : file_(std::move(file)),
+  ChunkStream(const Origin& origin, std::shared_ptr<const Dataset> dataset)
+      : origin_(origin),
         dataset_(std::move(dataset)),
         grid_(grid_of(dataset_->space.dimensions, dataset_->layout.chunk)),
         chunk_bytes_(chunk_bytes(*dataset_).value_or(0)) {
@@ -74,17 +67,19 @@ class ChunkStream final : public Stream {
 
   /// Reads the index of the chunks.
   Result<void> start() {
-    Metadata metadata(*file_, nullptr);
-    chunks_ = TRY(Chunks::read(metadata, *dataset_));
-    return row_.allocate(std::min(chunk()[0], dimensions()[0]) * row_bytes_);
+    Metadata metadata(*origin_.file, nullptr);
+    chunks_ = TRY(Chunks::read(metadata, *dataset_, kFreeChunks + stored_bytes(origin_) / kMinBytesOfChunk));
+    return row_.allocate(row_of_chunks(*dataset_));
   }
 
   Result<size_t> next(std::span<std::byte> out) override {
     if (at_ == end_) {
       if (next_row_ == grid_[0]) return size_t{0};
-      TRY_VOID(decode_row(next_row_++));
+      begin_row(next_row_++);
     }
-    const auto count = static_cast<size_t>(std::min<uint64_t>(out.size(), end_ - at_));
+    if (most_stored_ == 0) return fill(out);
+    if (at_ == decoded_) TRY_VOID(decode_some(out.size()));
+    const auto count = static_cast<size_t>(std::min<uint64_t>(out.size(), decoded_ - at_));
     std::memcpy(out.data(), row_.data() + at_, count);
     at_ += count;
     return count;
@@ -94,40 +89,74 @@ class ChunkStream final : public Stream {
   const Shape& dimensions() const { return dataset_->space.dimensions; }
   const Shape& chunk() const { return dataset_->layout.chunk; }
 
-  Result<void> decode_row(uint64_t row) {
-    at_ = 0;
+  void begin_row(uint64_t row) {
+    at_ = decoded_ = 0;
     end_ = std::min(chunk()[0], dimensions()[0] - row * chunk()[0]) * row_bytes_;
-    const uint64_t first = row * chunks_in_row_;
-    uint64_t missing = 0;
-    for (uint64_t i = 0; i < chunks_in_row_; ++i)
-      if (!chunks_.find(first + i)) ++missing;
-    if (missing > 0) fill();
-    for (uint64_t i = 0; i < chunks_in_row_; ++i)
-      if (const auto stored = chunks_.find(first + i)) copy(TRY(decode(*stored)), first + i);
+    next_chunk_ = row * chunks_in_row_;
+    row_end_ = next_chunk_ + chunks_in_row_;
+    most_stored_ = 0;
+    for (uint64_t i = next_chunk_; i < row_end_; ++i)
+      if (const auto chunk = chunks_.find(i))
+        most_stored_ = std::max(most_stored_, std::min(chunk->size, max_stored()));
+  }
+
+  uint64_t max_stored() const { return kMaxStoredExpansion * chunk_bytes_ + kFreeStored; }
+
+  // The fill value; empty for zeros.
+  std::string_view element() const {
+    return dataset_->fill.size() == dataset_->type.size ? std::string_view(dataset_->fill) : std::string_view();
+  }
+
+  // Fills `out` from a row without stored chunks.
+  size_t fill(std::span<std::byte> out) {
+    const auto count = static_cast<size_t>(std::min<uint64_t>(out.size(), end_ - at_));
+    fill_with(element(), at_, out.first(count));
+    at_ += count;
+    return count;
+  }
+
+  // Decodes chunks until `wanted` more bytes of the row are complete, or all.
+  Result<void> decode_some(uint64_t wanted) {
+    const uint64_t need = std::min(wanted, end_ - decoded_);
+    const Loan loan = TRY(Loan::take(origin_.budget, chunk_bytes_ + std::max(most_stored_, chunk_bytes_) + end_));
+    for (const uint64_t before = decoded_; decoded_ - before < need;) {
+      const std::string bytes = TRY(contents_of(next_chunk_));
+      TRY_VOID(copy(bytes, next_chunk_));
+      ++next_chunk_;
+      // All that comes before the first element of the next chunk is in this one and earlier ones.
+      decoded_ = next_chunk_ == row_end_ ? end_ : offset_in_row(begin_of(next_chunk_), {});
+    }
+    row_.drop_pages();
     return {};
   }
 
-  void fill() {
-    const std::string& element = dataset_->fill;
-    if (element.size() != dataset_->type.size) {
-      std::memset(row_.data(), 0, end_);
-      return;
-    }
-    for (uint64_t at = 0; at < end_; at += element.size())
-      std::memcpy(row_.data() + at, element.data(), element.size());
+  Result<std::string> contents_of(uint64_t number) const {
+    if (is_cancelled()) return failure(Code::resource, "cancelled before all chunks were decoded");
+    const auto chunk = chunks_.find(number);
+    return chunk ? decode(*chunk) : filled();
+  }
+
+  // A chunk that was never written.
+  std::string filled() const {
+    std::string bytes(chunk_bytes_, '\0');
+    if (!element().empty()) fill_with(element(), 0, std::as_writable_bytes(std::span(bytes)));
+    return bytes;
   }
 
   Result<std::string> decode(const Chunk& chunk) const {
     const auto about = [&](const Error& error) {
       return Error{error.code, fmt::format("chunk {}: {}", chunk.number, error.message)};
     };
-    const uint64_t there = file_->bytes->size() - file_->base;
+    const uint64_t there = origin_.file->bytes->size() - origin_.file->base;
     if (chunk.address > there || chunk.size > there - chunk.address)
       return failure(
           about({Code::corrupt, fmt::format("{} bytes at address {} of {}", chunk.size, chunk.address, there)}));
-    std::string stored = TRY(read_text(*file_->bytes, file_->base + chunk.address, chunk.size));
+    if (chunk.size > max_stored())
+      return failure(about({Code::corrupt, fmt::format("{} bytes are stored for {}", chunk.size, chunk_bytes_)}));
+    const auto stored = TRY(slice(origin_.file->bytes, origin_.file->base + chunk.address, chunk.size));
     const bool raw = dataset_->layout.edges_unfiltered && is_partial(chunk.number);
-    return undo_filters(std::move(stored), dataset_->filters, raw ? ~uint32_t{0} : chunk.mask, chunk_bytes_)
+    return undo_filters(std::make_shared<Slice>(stored), dataset_->filters, raw ? ~uint32_t{0} : chunk.mask,
+                        chunk_bytes_)
         .map_error(about);
   }
 
@@ -146,7 +175,7 @@ class ChunkStream final : public Stream {
   }
 
   // Copies the part of a chunk that is inside of the dataset into the row.
-  void copy(const std::string& bytes, uint64_t number) {
+  Result<void> copy(const std::string& bytes, uint64_t number) {
     const Shape begin = begin_of(number);
     const size_t rank = begin.size();
     Shape extent(rank);
@@ -157,12 +186,28 @@ class ChunkStream final : public Stream {
     uint64_t run = dataset_->type.size * extent[inner];
     for (size_t i = inner + 1; i < rank; ++i) run *= extent[i];
     Shape at(inner);  // in the chunk
+    Shape last(rank);
+    for (size_t i = 0; i < inner; ++i) last[i] = extent[i] - 1;
+    char* const row = TRY(row_.grow(offset_in_row(begin, last) + run));
+    // The innermost of the other dimensions.
+    const uint64_t count = inner == 0 ? 1 : extent[inner - 1];
+    const uint64_t row_step = inner == 0 ? 0 : step_of(dimensions(), inner - 1);
+    const uint64_t chunk_step = inner == 0 ? 0 : step_of(chunk(), inner - 1);
     for (;;) {
-      std::memcpy(row_.data() + offset_in_row(begin, at), bytes.data() + offset_in_chunk(at), run);
-      size_t i = inner;
+      char* to = row + offset_in_row(begin, at);
+      const char* from = bytes.data() + offset_in_chunk(at);
+      for (uint64_t i = 0; i < count; ++i, to += row_step, from += chunk_step) std::memcpy(to, from, run);
+      size_t i = inner == 0 ? 0 : inner - 1;
       while (i > 0 && ++at[i - 1] == extent[i - 1]) at[--i] = 0;
-      if (i == 0) return;
+      if (i == 0) return {};
     }
+  }
+
+  // The bytes from one index of a dimension to the next.
+  uint64_t step_of(const Shape& sizes, size_t dimension) const {
+    uint64_t step = dataset_->type.size;
+    for (size_t i = dimension + 1; i < sizes.size(); ++i) step *= sizes[i];
+    return step;
   }
 
   // Offsets in bytes of the element `at` of a chunk that begins at `begin`; dimensions that `at` lacks are zero.
@@ -178,21 +223,23 @@ class ChunkStream final : public Stream {
     return offset * dataset_->type.size;
   }
 
-  std::shared_ptr<const File> file_;
+  Origin origin_;
   std::shared_ptr<const Dataset> dataset_;
   Shape grid_;
   uint64_t chunk_bytes_;
   uint64_t row_bytes_, chunks_in_row_;
   Chunks chunks_;
-  Scratch row_;  // of chunks, in the order of the dataset
+  Row row_;  // of chunks, in the order of the dataset
   uint64_t next_row_ = 0;
-  uint64_t at_ = 0, end_ = 0;  // in row_
+  uint64_t next_chunk_ = 0, row_end_ = 0;    // the chunks of the row that are not decoded yet
+  uint64_t most_stored_ = 0;                 // of these chunks, bytes
+  uint64_t at_ = 0, decoded_ = 0, end_ = 0;  // in row_
 };
 
 }  // namespace
 
-Result<StreamPtr> chunk_stream(std::shared_ptr<const File> file, std::shared_ptr<const Dataset> dataset) {
-  auto stream = std::make_unique<ChunkStream>(std::move(file), std::move(dataset));
+Result<StreamPtr> chunk_stream(const Origin& origin, std::shared_ptr<const Dataset> dataset) {
+  auto stream = std::make_unique<ChunkStream>(origin, std::move(dataset));
   TRY_VOID(stream->start());
   return stream;
 }

@@ -30,8 +30,7 @@ class FillSource final : public Source {
   uint64_t occupied() const override { return 0; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const auto count = static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - std::min(offset, size_)));
-    for (size_t i = 0; i < count; ++i)
-      out[i] = static_cast<std::byte>(element_[static_cast<size_t>((offset + i) % element_.size())]);
+    fill_with(element_, offset, out.first(count));
     return count;
   }
 
@@ -40,17 +39,10 @@ class FillSource final : public Source {
   uint64_t size_;
 };
 
-Result<void> check_expansion(const File& file, uint64_t size) {
-  if (size <= kMaxFreeSize || size / kMaxExpansion <= file.bytes->size()) return {};
-  return failure(Code::unsupported,
-                 fmt::format("{} bytes to be made from a file of {}; over {} they may be {} times as many", size,
-                             file.bytes->size(), kMaxFreeSize, kMaxExpansion));
-}
-
 Result<Slice> filled(const Origin& origin, const Dataset& dataset, uint64_t size) {
   TRY_VOID(check_expansion(*origin.file, size));
   std::string element = dataset.fill;
-  if (element.size() != dataset.type.size) element = std::string(1, '\0');
+  if (element.size() != dataset.type.size) element.clear();
   return slice(std::make_shared<FillSource>(std::move(element), size), 0, size);
 }
 
@@ -66,26 +58,34 @@ Result<Slice> range_of(const Origin& origin, const Dataset& dataset, uint64_t si
   return slice(origin.file->bytes, offset, size);
 }
 
-Result<void> check_chunks(const File& file, const Dataset& dataset) {
+Result<void> check_memory(const Origin& origin, const Dataset& dataset, uint64_t chunk) {
+  const uint64_t most = std::min(kMaxChunk, kMaxFreeChunk + kMaxChunkExpansion * stored_bytes(origin));
+  if (chunk > most)
+    return failure(Code::unsupported, fmt::format("chunks of {} bytes, at most {} in this file", chunk, most));
+  const uint64_t row = row_of_chunks(dataset);
+  if (row <= origin.budget->memory_limit()) return {};
+  return failure(Code::unsupported, fmt::format("a row of chunks of {} bytes, at most {} for this container", row,
+                                                origin.budget->memory_limit()));
+}
+
+Result<void> check_chunks(const Origin& origin, const Dataset& dataset) {
+  const File& file = *origin.file;
   if (dataset.layout.chunk.size() != dataset.space.dimensions.size())
     return failure(Code::corrupt, fmt::format("chunks of rank {}", dataset.layout.chunk.size()));
   const auto bytes = chunk_bytes(dataset);
-  const uint64_t most = std::min(kMaxChunk, kMaxFreeChunk + kMaxChunkExpansion * file.bytes->size());
-  if (!bytes || *bytes > most)
-    return failure(Code::unsupported, fmt::format("chunks of {} bytes, at most {} in this file",
-                                                  bytes ? std::to_string(*bytes) : "more than 2^64", most));
   const auto chunks = elements_of(grid_of(dataset.space.dimensions, dataset.layout.chunk));
   uint64_t all = 0;
-  if (!chunks || __builtin_mul_overflow(*chunks, *bytes, &all))
+  if (!bytes || !chunks || __builtin_mul_overflow(*chunks, *bytes, &all))
     return failure(Code::corrupt, "chunks of more than 2^64 bytes");
   if (*chunks > kMaxFreeChunks + file.bytes->size())
     return failure(Code::unsupported,
                    fmt::format("{} chunks, at most {} in this file", *chunks, kMaxFreeChunks + file.bytes->size()));
-  return check_expansion(file, all);
+  TRY_VOID(check_expansion(file, all));
+  return check_memory(origin, dataset, *bytes);
 }
 
 Result<Slice> decoded(const Origin& origin, const Dataset& dataset, uint64_t size) {
-  TRY_VOID(check_chunks(*origin.file, dataset));
+  TRY_VOID(check_chunks(origin, dataset));
   if (auto problem = unsupported_filter(dataset)) return failure(*problem);
   if (size == 0) return slice(origin.file->bytes, 0, 0);
   if (dataset.layout.address == kUndefined) return filled(origin, dataset, size);
@@ -95,13 +95,37 @@ Result<Slice> decoded(const Origin& origin, const Dataset& dataset, uint64_t siz
     BlobProducer producer{.name = fmt::format("dataset at {}", kept->address), .size = size, .depth = origin.depth};
     if (!identity.empty())
       producer.key = fmt::format("{} hdf5 dataset {}+{}", identity, origin.file->base, kept->address);
-    producer.start = [file = origin.file, kept] { return chunk_stream(file, kept); };
+    producer.costly_start = size / 4 <= std::max(row_of_chunks(*kept), *chunk_bytes(*kept));
+    producer.start = [origin, kept] { return chunk_stream(origin, kept); };
     return origin.blobs->blob(std::move(producer));
   };
   return slice(lazy(size, Later<SourcePtr>(make)), 0, size);
 }
 
 }  // namespace
+
+Result<void> check_expansion(const File& file, uint64_t size) {
+  if (size <= kMaxFreeSize || size / kMaxExpansion <= file.bytes->size()) return {};
+  return failure(Code::unsupported,
+                 fmt::format("{} bytes to be made from a file of {}; over {} they may be {} times as many", size,
+                             file.bytes->size(), kMaxFreeSize, kMaxExpansion));
+}
+
+void fill_with(std::string_view element, uint64_t offset, std::span<std::byte> out) {
+  if (element.empty()) {
+    std::ranges::fill(out, std::byte{0});
+    return;
+  }
+  size_t at = static_cast<size_t>(offset % element.size());
+  for (std::byte& byte : out) {
+    byte = static_cast<std::byte>(element[at]);
+    if (++at == element.size()) at = 0;
+  }
+}
+
+uint64_t stored_bytes(const Origin& origin) {
+  return std::min(origin.file->bytes->size(), origin.budget->container_bytes());
+}
 
 Result<Slice> contents_of(const Origin& origin, const Dataset& dataset, uint64_t size) {
   if (dataset.is_external) return failure(Code::unsupported, "its bytes are in other files, which are not opened");

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "formats/format.h"
@@ -16,17 +18,30 @@ namespace weightfs::hdf5 {
 struct Origin {
   std::shared_ptr<const File> file;
   BlobsPtr blobs;
-  int depth;  ///< of the blobs
+  int depth;         ///< of the blobs
+  BudgetPtr budget;  ///< of the outermost container: what decoding takes is charged to it while it lasts
 };
+
+/// The bytes of storage for the file: those of the outermost container, if that has fewer because it is compressed.
+uint64_t stored_bytes(const Origin& origin);
+
+/// Fails with unsupported if a file may not have that many bytes that are decoded or filled, in all its datasets.
+Result<void> check_expansion(const File& file, uint64_t size);
+
+/// Fills `out` with the bytes from `offset` on of an element that is repeated; empty for zeros.
+void fill_with(std::string_view element, uint64_t offset, std::span<std::byte> out);
 
 /// The bytes of a dataset as they are stored, in C order. Chunks are decoded by the first read, once, by Origin::blobs.
 /// Fails with corrupt or unsupported if the messages are invalid, a filter is not supported, the bytes are in other
 /// files, or the dataset claims far more bytes than the file can hold.
 Result<Slice> contents_of(const Origin& origin, const Dataset& dataset, uint64_t size);
 
-/// Decodes the chunks of a dataset in C order. It keeps one row of chunks: in memory if that is small, else in an
-/// unlinked temporary file.
-Result<StreamPtr> chunk_stream(std::shared_ptr<const File> file, std::shared_ptr<const Dataset> dataset);
+/// Decodes the chunks of a dataset in C order, each when its first byte is needed. It keeps one row of chunks: in
+/// memory if that is small, else in an unlinked temporary file.
+Result<StreamPtr> chunk_stream(const Origin& origin, std::shared_ptr<const Dataset> dataset);
+
+/// The bytes of the largest row of chunks, which is as long as the dataset in all dimensions but the first.
+uint64_t row_of_chunks(const Dataset& dataset);
 
 /// A stored chunk.
 struct Chunk {
@@ -45,8 +60,9 @@ std::optional<uint64_t> chunk_bytes(const Dataset& dataset);
 /// The stored chunks of a dataset.
 class Chunks {
  public:
-  /// Reads the index. Fails with corrupt if it is damaged or has a chunk twice.
-  static Result<Chunks> read(Metadata& metadata, const Dataset& dataset);
+  /// Reads the index. Fails with corrupt if it is damaged, has a chunk twice or more than `most`, and if chunks
+  /// overlap.
+  static Result<Chunks> read(Metadata& metadata, const Dataset& dataset, uint64_t most);
 
   /// Nothing if the chunk was never written.
   std::optional<Chunk> find(uint64_t number) const;

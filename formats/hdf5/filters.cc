@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 
+#include "base/cancel.h"
 #include "formats/codec/codec.h"
 
 namespace weightfs::hdf5 {
@@ -61,12 +63,20 @@ constexpr std::array kOthers = {
     KnownFilter{32030, "FFMPEG"},
 };
 
-Result<std::string> inflate(std::string stored, uint64_t bytes) {
-  constexpr uint64_t kStep = 256 * 1024;  // memory grows with what is decoded, not with what is claimed
-  const auto stream = TRY(codec::zlib_stream(in_memory(std::move(stored))));
+// The filters ask so often whether their work is cancelled.
+constexpr uint64_t kStep = 256 * 1024;
+
+Result<void> check_cancelled() {
+  return is_cancelled() ? failure(Code::resource, "cancelled while a chunk was decoded") : Result<void>();
+}
+
+Result<std::string> inflate(const SourcePtr& stored, uint64_t bytes) {
+  const auto stream = TRY(codec::zlib_stream(stored));
   std::string out;
+  out.reserve(bytes + kMaxAdded + 1);  // pages that are not written take no memory
   for (size_t size = 0; size <= bytes + kMaxAdded;) {
     out.resize(size + std::min(kStep, bytes + kMaxAdded + 1 - size));
+    TRY_VOID(check_cancelled());
     const size_t got = TRY(stream->next(std::as_writable_bytes(std::span(out).subspan(size))));
     size += got;
     if (got > 0) continue;
@@ -76,13 +86,19 @@ Result<std::string> inflate(std::string stored, uint64_t bytes) {
   return failure(Code::corrupt, fmt::format("a chunk of more than {} bytes", bytes));
 }
 
-// The first bytes of all elements come first, then the second ones.
-std::string unshuffle(const std::string& shuffled, uint64_t element) {
+// The first bytes of all elements come first, then the second ones. Elements are restored in groups, which fit into the
+// processor's cache.
+Result<std::string> unshuffle(std::string shuffled, uint64_t element) {
+  constexpr uint64_t kGroup = 256;
   const uint64_t count = element == 0 ? 0 : shuffled.size() / element;
   if (element < 2 || count < 2) return shuffled;
   std::string out = shuffled;  // bytes after the last whole element stay
-  for (uint64_t byte = 0; byte < element; ++byte)
-    for (uint64_t i = 0; i < count; ++i) out[i * element + byte] = shuffled[byte * count + i];
+  for (uint64_t group = 0; group < count; group += kGroup) {
+    TRY_VOID(check_cancelled());
+    const uint64_t end = std::min(count, group + kGroup);
+    for (uint64_t byte = 0; byte < element; ++byte)
+      for (uint64_t i = group; i < end; ++i) out[i * element + byte] = shuffled[byte * count + i];
+  }
   return out;
 }
 
@@ -98,15 +114,23 @@ Result<std::string> check_fletcher32(std::string bytes) {
   return bytes;
 }
 
+constexpr uint64_t kMaxReference = 264;  // bytes that a reference of LZF repeats
+
 // LibLZF: runs of literal bytes, and references to earlier bytes.
 Result<std::string> undo_lzf(const std::string& stored, uint64_t bytes) {
   std::string out;
+  out.reserve(bytes + kMaxAdded + kMaxReference);
   size_t at = 0;
+  uint64_t next_check = 0;
   const auto next = [&]() -> Result<uint64_t> {
     if (at == stored.size()) return failure(Code::corrupt, "lzf: truncated");
     return static_cast<uint8_t>(stored[at++]);
   };
   while (at < stored.size()) {
+    if (at >= next_check) {
+      TRY_VOID(check_cancelled());
+      next_check = at + kStep;
+    }
     const uint64_t control = TRY(next());
     if (control < 32) {
       const uint64_t count = control + 1;
@@ -144,8 +168,14 @@ class Bits {
   explicit Bits(std::string_view bytes) : bytes_(bytes) {}
   uint64_t next(uint32_t bits) {
     uint64_t number = 0;
-    for (; bits > 0; --bits, ++at_)
-      number = number << 1 | (static_cast<uint8_t>(bytes_[at_ / 8]) >> (7 - at_ % 8) & 1U);
+    while (bits > 0) {
+      const auto left = static_cast<uint32_t>(8 - at_ % 8);  // of the current byte
+      const uint32_t taken = std::min(bits, left);
+      const uint32_t byte = static_cast<uint8_t>(bytes_[at_ / 8]);
+      number = number << taken | (byte >> (left - taken) & ((1U << taken) - 1));
+      at_ += taken;
+      bits -= taken;
+    }
     return number;
   }
 
@@ -189,6 +219,7 @@ Result<std::string> undo_scale_offset(std::string_view stored, const Filter& fil
   out.reserve(bytes);
   Bits numbers(packed);
   for (uint64_t i = 0; i < count; ++i) {
+    if (i % kStep == 0) TRY_VOID(check_cancelled());
     const bool plain = head.bits == 8 * size;
     const uint64_t number = plain ? little_endian(packed.substr(i * size, size)) : numbers.next(head.bits);
     append_number(out, plain ? number : restored(number, head, filter, size, floating), size, big_endian);
@@ -199,9 +230,9 @@ Result<std::string> undo_scale_offset(std::string_view stored, const Filter& fil
 Result<std::string> undo(const Filter& filter, std::string stored, uint64_t bytes) {
   switch (filter.id) {
     case kDeflate:
-      return inflate(std::move(stored), bytes);
+      return inflate(in_memory(std::move(stored)), bytes);
     case kShuffle:
-      return unshuffle(stored, filter.values.empty() ? 1 : filter.values[0]);
+      return unshuffle(std::move(stored), filter.values.empty() ? 1 : filter.values[0]);
     case kFletcher32:
       return check_fletcher32(std::move(stored));
     case kScaleOffset:
@@ -216,8 +247,10 @@ Result<std::string> undo(const Filter& filter, std::string stored, uint64_t byte
 }  // namespace
 
 std::optional<Error> unsupported_filter(const Dataset& dataset) {
+  std::set<uint16_t> seen;
   for (const Filter& filter : dataset.filters) {
     const auto id = filter.id;
+    if (!seen.insert(id).second) return Error{Code::unsupported, fmt::format("filter {} more than once", id)};
     if (id == kDeflate || id == kShuffle || id == kFletcher32 || id == kScaleOffset || id == kLzf) continue;
     const auto known = std::ranges::find(kOthers, id, &KnownFilter::id);
     return Error{Code::unsupported, fmt::format("filter {}{} is not supported", id,
@@ -226,12 +259,21 @@ std::optional<Error> unsupported_filter(const Dataset& dataset) {
   return std::nullopt;
 }
 
-Result<std::string> undo_filters(std::string stored, std::span<const Filter> filters, uint32_t mask, uint64_t bytes) {
-  for (size_t i = filters.size(); i-- > 0;)
-    if ((mask >> i & 1) == 0) stored = TRY(undo(filters[i], std::move(stored), bytes));
-  if (stored.size() != bytes)
-    return failure(Code::corrupt, fmt::format("a chunk of {} bytes, not {}", stored.size(), bytes));
-  return stored;
+Result<std::string> undo_filters(const SourcePtr& stored, std::span<const Filter> filters, uint32_t mask,
+                                 uint64_t bytes) {
+  const auto is_skipped = [&](size_t filter) { return (mask >> filter & 1) != 0; };
+  size_t left = filters.size();
+  while (left > 0 && is_skipped(left - 1)) --left;
+  // The stored bytes of a chunk that was deflated at last are never in memory at once.
+  const bool streamed = left > 0 && filters[left - 1].id == kDeflate;
+  if (left == 0 && stored->size() != bytes)
+    return failure(Code::corrupt, fmt::format("a chunk of {} bytes, not {}", stored->size(), bytes));
+  std::string chunk = TRY(streamed ? inflate(stored, bytes) : read_text(*stored, 0, stored->size()));
+  for (size_t i = streamed ? left - 1 : left; i-- > 0;)
+    if (!is_skipped(i)) chunk = TRY(undo(filters[i], std::move(chunk), bytes));
+  if (chunk.size() != bytes)
+    return failure(Code::corrupt, fmt::format("a chunk of {} bytes, not {}", chunk.size(), bytes));
+  return chunk;
 }
 
 }  // namespace weightfs::hdf5

@@ -8,11 +8,13 @@
 
 namespace weightfs::hdf5 {
 
-/// Why datasets with one of these filters cannot be read; nothing if all are known.
+/// Why datasets with these filters cannot be read: one is not known, or occurs twice. Else nothing.
 std::optional<Error> unsupported_filter(const Dataset& dataset);
 
-/// Undoes the filters of one chunk, but for those that `mask` skips. `bytes` is the size of a decoded chunk. Fails with
-/// corrupt if the chunk is damaged or has another size.
-Result<std::string> undo_filters(std::string stored, std::span<const Filter> filters, uint32_t mask, uint64_t bytes);
+/// Undoes the filters of one chunk, but for those that `mask` skips. `bytes` is the size of a decoded chunk. It holds
+/// at most two copies of the chunk in memory, or the stored bytes and one. Fails with corrupt if the chunk is damaged
+/// or has another size, and with resource if the work of the calling thread is cancelled.
+Result<std::string> undo_filters(const SourcePtr& stored, std::span<const Filter> filters, uint32_t mask,
+                                 uint64_t bytes);
 
 }  // namespace weightfs::hdf5

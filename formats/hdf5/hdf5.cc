@@ -46,7 +46,7 @@ class ModelReader {
  public:
   ModelReader(const Container& container, std::shared_ptr<const File> file)
       : container_(container),
-        origin_{std::move(file), container.blobs, container.depth + 1},
+        origin_{std::move(file), container.blobs, container.depth + 1, container.budget},
         metadata_(*origin_.file, container.budget.get()),
         heap_(metadata_) {}
 
@@ -200,7 +200,14 @@ class ModelReader {
       return failure(Code::corrupt, "more than 2^64 bytes");
     if (tensor.dtype->block_bytes > 0 && size_in_bytes(*tensor.dtype, tensor.shape) != size)
       return failure(Code::corrupt, fmt::format("{} bytes do not fit its type and shape", size));
+    if (dataset.layout.storage == Storage::chunked && dataset.layout.address != kUndefined &&
+        indexes_.emplace(dataset.layout.address, dataset.address).first->second != dataset.address)
+      return failure(Code::corrupt, "its chunks are those of another dataset");
     const Slice stored = TRY(contents_of(origin_, dataset, size));
+    if (dataset.layout.storage == Storage::chunked || dataset.layout.address == kUndefined) {
+      TRY_VOID(check_expansion(*origin_.file, made_ + size));
+      made_ += size;
+    }
     if (tensor.dtype->block_bytes == 0 || dataset.type.swap == 0) return stored;
     return strided(stored, 0, *tensor.dtype, tensor.shape, c_strides(tensor.shape), {.swap = dataset.type.swap});
   }
@@ -320,6 +327,8 @@ class ModelReader {
   std::vector<Group> groups_;  // from the root to the innermost
   std::string path_;           // of the object that is being read
   std::set<uint64_t> on_path_;
+  uint64_t made_ = 0;                     // bytes of datasets that are decoded or filled
+  std::map<uint64_t, uint64_t> indexes_;  // of chunks: the dataset of each address
   uint64_t group_count_ = 0;
   Map attributes_, links_;
   List lambda_layers_;

@@ -177,6 +177,10 @@ Result<void> ArrayAdder::add(std::string_view name, const Header& header, const 
       known != texts_.end() ? *known : *texts_.insert(model_.string_pool.emplace_back(header.type.text)).first;
   tensor.shape = header.shape;
   auto elements = elements_of(header, file);
+  if (elements && header.fortran_order) {
+    if (const auto charged = charge_gathering(budget_, *elements, file); !charged)
+      elements = tl::unexpected(charged.error());
+  }
   if (!elements && !is_about_the_bytes(elements.error())) return tl::unexpected(elements.error());
   if (!elements) {
     warnings_.refuse(elements.error().code, "tensor {}: {}: refused", quoted(name), elements.error().message);

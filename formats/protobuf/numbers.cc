@@ -203,6 +203,9 @@ Result<Slice> numbers_as_bytes(const SourcePtr& file, const NumbersField& field,
                                               layout.chunk_bytes, layout.single, count));
   const auto range = layout.contiguous();
   if (count == 0 || (range && field.type != WireType::varint)) return slice(file, count == 0 ? 0 : range->begin, size);
+  // Reading it once: it may be zeros in a small archive.
+  TRY_VOID(scanner.charge(Cost::input, layout.chunk_bytes));
+  TRY_VOID(scanner.charge(Cost::output, size));
   if (field.type == WireType::varint && layout.chunks > 0)
     TRY_VOID(check_count(field, layout, count, scanner, countable));
   return slice(number_bytes(file, field, count, width), 0, size);

@@ -88,6 +88,11 @@ class Scanner {
   /// before `end`.
   Result<uint64_t> number(uint64_t& at, uint64_t end, WireType type);
 
+  /// Charges the budget for work on what was read.
+  Result<void> charge(Cost cost, uint64_t count) {
+    return budget_ == nullptr ? Result<void>() : budget_->charge(cost, count);
+  }
+
   /// The bytes of a range as a string. Fails with unsupported if it has more than `most`.
   Result<std::string> text(const Range& range, uint64_t most);
 

@@ -116,8 +116,10 @@ Result<void> TensorReader::read(Tensor& tensor, const TensorCall& call) const {
   if (!offset || *offset < 0) return failure(Code::corrupt, "an offset that is not a number of elements");
   const Slice storage = TRY(storage_bytes(id, storages_));
   TRY_VOID(check_expansion(*type, tensor.shape, storage));
-  tensor.source = TRY(strided(storage, static_cast<uint64_t>(*offset), type->layout, tensor.shape, strides,
-                              conversion(*type, call, arguments)));
+  const Slice elements = TRY(strided(storage, static_cast<uint64_t>(*offset), type->layout, tensor.shape, strides,
+                                     conversion(*type, call, arguments)));
+  TRY_VOID(charge_gathering(out_.charges, elements, storage));
+  tensor.source = elements;
   if (tensor.source.whole() != storage.whole()) TRY_VOID(out_.charges.charge(Cost::kept, kGathered));
   return {};
 }

@@ -162,7 +162,9 @@ std::optional<uint32_t> ggml_type_in_file(bool float32, const TensorView& tensor
 }
 
 std::string why_not_in_gguf(bool float32, const TensorView& tensor, std::endian order) {
-  if (!tensor.scope.empty()) return fmt::format("of the part {}, GGUF has none", quoted(tensor.scope));
+  constexpr size_t kMaxShown = 255;  // bytes of a scope, which all its tensors show
+  if (!tensor.scope.empty())
+    return fmt::format("of the part {}, GGUF has none", quoted(tensor.scope.substr(0, kMaxShown)));
   if (tensor.name.size() > kMaxGgmlName)
     return fmt::format("a name of {} bytes, ggml accepts {}", tensor.name.size(), kMaxGgmlName);
   if (tensor.shape.size() > kMaxGgmlDimensions)

@@ -24,6 +24,14 @@ std::string name_in_file(const TensorView& tensor) {
 Result<std::vector<NamedTensor>> named_tensors(const FileLayout& layout, StringArena& texts) {
   constexpr uint64_t kStepsPerTensor = 2;  // a million names are sorted in less
   TRY_VOID(layout.budget->charge(Cost::step, kStepsPerTensor * layout.tensors.size()));
+  uint64_t scoped = 0;  // bytes of names that are made
+  for (const uint32_t index : layout.tensors) {
+    const TensorView tensor = layout.model->tensors[index];
+    if (!tensor.scope.empty()) scoped += tensor.scope.size() + 1 + tensor.name.size();
+  }
+  Charges charges(*layout.budget);
+  TRY_VOID(charges.charge(Cost::input, scoped));
+  TRY_VOID(charges.charge(Cost::kept, scoped));
   std::vector<NamedTensor> named;
   named.reserve(layout.tensors.size());
   for (const uint32_t index : layout.tensors) {

@@ -29,6 +29,7 @@ class Attack(NamedTuple):
     verify: frozenset | None = None  # statuses of `verify`; by default those of `info`, refused (of a part) and mismatch (7)
     options: tuple = ()              # of every command
     serve: Callable | None = None    # serves HTTP requests on loopback: called with each connection; see serve.py
+    readers: int = 1                 # threads that walk the mount at once
     # Every model in a directory is an outermost container with its own limits: bytes and seconds for all of them.
     memory: int = 0
     cpu: float = 0

@@ -129,7 +129,7 @@ class Runner:
             found = error = served = None
             try:
                 if self.until(lambda: os.path.ismount(point) or self.has_ended(process)):
-                    found, error = forked(lambda: walk.walk(point), limits.GUARD_WALL_S)
+                    found, error = forked(lambda: walk.walk_at_once(point, self.attack.readers), limits.GUARD_WALL_S)
                     served, problem = forked(lambda: walk.read_honest(os.path.join(point, HONEST_NAME)), limits.GUARD_WALL_S)
                     error = error or problem
             finally:

@@ -1,5 +1,6 @@
 """Walks a mounted tree like `find`, `stat` and `head -c 4096` of every file, up to a limit."""
 import collections
+import concurrent.futures
 import errno
 import os
 import stat
@@ -71,3 +72,11 @@ def walk(root):
             except OSError as error:
                 errors[errno.errorcode[error.errno]] += 1
     return {"entries": entries, "reads": reads, "requests": requests, "errors": dict(errors)}
+
+
+def walk_at_once(root, readers):
+    """The same by several threads: what all of them together did."""
+    with concurrent.futures.ThreadPoolExecutor(readers) as pool:
+        walks = list(pool.map(walk, [root] * readers))
+    total = {key: sum(each[key] for each in walks) for key in ("entries", "reads", "requests")}
+    return {**total, "errors": dict(sum((collections.Counter(each["errors"]) for each in walks), collections.Counter()))}

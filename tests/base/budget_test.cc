@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <thread>
 #include <vector>
 
+#include "base/cancel.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::budget_test {
@@ -155,6 +158,53 @@ TEST(Charges, BeyondTheLimitFailTogether) {
   EXPECT_LE(charged, 250'064u);  // 64 MB of 256 bytes, and 16 KiB
   EXPECT_GE(charged, 250'000u);
   EXPECT_LE(budget.memory_used(), Budget::kBaseMemory);
+}
+
+TEST(Loan, IsChargedUntilItEnds) {
+  const auto budget = std::make_shared<Budget>(0);
+  {
+    const auto loan = Loan::take(budget, 60'000'000);
+    ASSERT_TRUE(loan);
+    EXPECT_EQ(budget->memory_used(), 60'000'000U);
+    EXPECT_EQ(budget->time_used(), 0U);
+  }
+  EXPECT_EQ(budget->memory_used(), 0U);
+}
+
+TEST(Loan, LargerThanTheBudgetIsRefused) {
+  const auto budget = std::make_shared<Budget>(0);
+  ASSERT_TRUE(budget->charge(Cost::kept, 10'000'000));
+  const auto loan = Loan::take(budget, 60'000'000);
+  ASSERT_FALSE(loan);
+  EXPECT_EQ(loan.error().code, Code::unsupported);
+  EXPECT_EQ(budget->memory_used(), 10'000'000U);
+}
+
+TEST(Loan, WaitsForLoansOfOtherReaders) {
+  const auto budget = std::make_shared<Budget>(0);
+  auto first = std::make_unique<Result<Loan>>(Loan::take(budget, 60'000'000));
+  ASSERT_TRUE(*first);
+  std::atomic<int> asked = 0;
+  std::thread other([&] {
+    const CancelScope scope([&] { return ++asked, false; });
+    const auto second = Loan::take(budget, 60'000'000);
+    EXPECT_TRUE(second);
+    EXPECT_EQ(budget->memory_used(), 60'000'000U);
+  });
+  while (asked == 0) std::this_thread::yield();
+  first.reset();
+  other.join();
+  EXPECT_EQ(budget->memory_used(), 0U);
+}
+
+TEST(Loan, CancelledReaderDoesNotWait) {
+  const auto budget = std::make_shared<Budget>(0);
+  const auto first = Loan::take(budget, 60'000'000);
+  ASSERT_TRUE(first);
+  const CancelScope scope([] { return true; });
+  const auto second = Loan::take(budget, 60'000'000);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::resource);
 }
 
 }  // namespace

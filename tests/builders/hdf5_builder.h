@@ -436,9 +436,9 @@ inline std::string small_hdf5() {
 inline std::string small_new_hdf5() {
   Hdf5Builder b(3);
   const std::string chunk = zlib_stored("01234567");
-  const uint64_t address = b.put(chunk);
-  const std::string stored = le(address, 8) + le(chunk.size(), 2) + le(0, 4);
-  const uint64_t array = b.fixed_array({stored, stored}, true);
+  const auto stored = [&] { return le(b.put(chunk), 8) + le(chunk.size(), 2) + le(0, 4); };
+  const std::string first = stored();
+  const uint64_t array = b.fixed_array({first, stored()}, true);
   const uint64_t deflated =
       b.dataset(Hdf5Type::f32(), {4}, Hdf5Builder::chunked_by(le(3, 1) + le(10, 1), array, {2}, 4),
                 {Hdf5Builder::filters({{1, {6}}})});

@@ -380,6 +380,33 @@ TEST_F(TreeBudget, DirectoryBeyondBudgetIsRefused) {
   EXPECT_GT(model->budget->memory_used(), before);
 }
 
+// The files of views/ of a small model are made once for their names, and again for their sizes.
+TEST_F(TreeBudget, FileThatIsNotMadeAgainTakesNoOtherPlace) {
+  Model small;
+  small.tensors.push_back(make_tensor("w", "float16", {2}));
+  small.budget = std::make_shared<Budget>(0);
+  const BudgetPtr budget = small.budget;
+  Forest forest(lay_out(std::make_shared<const Model>(std::move(small)), "m", 0));
+  const Forest::Listing views = forest.list(forest.resolve("views").value()).value();
+  ASSERT_GE(views.count, 3U);
+  ASSERT_TRUE(budget->charge(Cost::kept, Budget::kBaseMemory - budget->memory_used()));
+  for (uint32_t i = 0; i < views.count; ++i) EXPECT_FALSE(forest.attributes(views.ino + i));
+}
+
+TEST_F(TreeBudget, ScopesAreChargedForEachTensor) {
+  Budget budget(0);
+  TensorList tensors;
+  const std::string scope(100'000, 's');
+  for (int i = 0; i < 2'001; ++i) {
+    Tensor tensor;
+    tensor.name = std::to_string(i);
+    tensor.scope = scope;
+    tensors.push_back(tensor);
+  }
+  StringArena texts;
+  EXPECT_THAT(tensor_paths(&budget, tensors, "", texts).error().message, HasSubstr("the time limit"));
+}
+
 TEST_F(TreeBudget, FailedDirectoryReleasesItsCharges) {
   Budget full(0);
   ASSERT_TRUE(full.charge(Cost::kept, Budget::kBaseMemory - 100));

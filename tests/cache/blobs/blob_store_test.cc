@@ -154,6 +154,17 @@ TEST_F(BlobStoreTest, ReadsHeaderWithoutMaterializingBlob) {
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
+TEST_F(BlobStoreTest, BlobWithACostlyStartIsCachedByTheFirstReadOfItsHeader) {
+  BlobProducer producer = producer_of(member, "zip 1");
+  producer.costly_start = true;
+  const auto blob = store()->blob(std::move(producer));
+  for (int again = 0; again < 3; ++again) {
+    EXPECT_EQ(read(*blob, 0, 16), describe(bytes.substr(0, 16)));
+    EXPECT_EQ(read(*blob, kMember - 5, 100), describe(bytes.substr(kMember - 5)));
+  }
+  EXPECT_EQ(member->starts, 1);
+}
+
 TEST_F(BlobStoreTest, SatisfiesTheSourceContract) {
   const auto blob = store()->blob(producer_of(member, "zip 1"));
   for (int again = 0; again < 2; ++again) {

@@ -204,12 +204,31 @@ TEST(Strided, RandomReadGathersNoNeighbours) {
   EXPECT_LE(counting->bytes_read, 2 * 16 * 4U) << "the first read of a file, too";
 }
 
+// As the header of an .npy file, and by several views.
+TEST(Strided, FirstBytesGatherNoNeighboursHoweverOftenTheyAreRead) {
+  constexpr uint64_t kSide = 2048;
+  const auto counting = std::make_shared<Counted>(std::string(kSide * kSide * 4, 'x'));
+  const Slice storage = slice(counting, 0, counting->size()).value();
+  const Slice made = strided_as("float32", storage, 0, {kSide, kSide}, {1, kSide}).value();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(read_text(made, 0, 64).has_value());
+  EXPECT_LE(counting->bytes_read, 3 * 16 * 4U);
+}
+
+TEST(Strided, GatheredTensorIsCharged) {
+  Budget budget(0);
+  const Slice storage = storage_of(counted<uint8_t>(200'000));
+  ASSERT_TRUE(charge_gathering(budget, strided_as("uint8", storage, 0, {400, 500}, {500, 1}).value(), storage));
+  EXPECT_EQ(budget.time_used(), 0U);
+  ASSERT_TRUE(charge_gathering(budget, strided_as("uint8", storage, 0, {500, 400}, {1, 500}).value(), storage));
+  EXPECT_EQ(budget.time_used(), (5 + 3) * 200'000U);
+}
+
 TEST(Strided, BlocksAreFreedWhenNoFileIsOpen) {
   const Slice made = strided_as("uint8", storage_of(counted<uint8_t>(200 * 300)), 0, {300, 200}, {1, 300}).value();
   const uint64_t before = recent_blocks_size();
   auto held = made.hold();
   auto again = made.hold();
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(read_text(made, 0, 60'000).has_value());
+  for (uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(read_text(made, i, 60'000 - i).has_value());
   EXPECT_GE(recent_blocks_size(), before + 60'000);
   held.reset();
   EXPECT_GE(recent_blocks_size(), before + 60'000) << "another file is open";

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "base/os/tmpfile.h"
 #include "tests/support/hdf5_reading.h"
 
 namespace weightfs::test::chunks_test {
@@ -242,6 +243,136 @@ TEST(Hdf5Chunks, LzfIsNotRefused) {
   B b;
   const uint64_t tree = b.chunk_tree({{b.put("\1ab"), 3, {0}}}, 1);
   EXPECT_EQ(bytes_of(b, {2}, B::chunked(tree, {2}, 1), {B::filters({{32000, {4, 261, 2}}})}), "ab");
+}
+
+TEST(Hdf5Chunks, ChunksThatShareBytesFail) {
+  B b;
+  const uint64_t at = b.put("abc");
+  const uint64_t tree = b.chunk_tree({{at, 2, {0}}, {at + 1, 2, {2}}}, 1);
+  EXPECT_THAT(bytes_of(b, {4}, B::chunked(tree, {2}, 1)), HasSubstr("chunks 0 and 1 overlap"));
+}
+
+TEST(Hdf5Chunks, DatasetsThatShareAnIndexAreRefused) {
+  B b;
+  const auto layout = B::chunked(b.chunk_tree({{b.put("ab"), 2, {0}}}, 1), {2}, 1);
+  const uint64_t v = b.dataset(Hdf5Type::integer(1), {2}, layout), w = b.dataset(Hdf5Type::integer(1), {2}, layout);
+  const Model model = read_h5_well(b.build(b.group({{"u", v}, {"v", v}, {"w", w}})));
+  ASSERT_EQ(model.tensors.size(), 3U);
+  EXPECT_FALSE(model.tensors.at(0).source.refused());
+  EXPECT_FALSE(model.tensors.at(1).source.refused());  // another name of the same dataset
+  EXPECT_TRUE(model.tensors.at(2).source.refused());
+  EXPECT_THAT(model.warnings.at(0), HasSubstr("its chunks are those of another dataset"));
+}
+
+TEST(Hdf5Chunks, RowWithoutStoredChunksHasTheFillValue) {
+  B b;
+  const std::vector<Hdf5Chunk> chunks = {{b.put("abcd"), 4, {2, 0}}};
+  const auto fill = B::fill("-");
+  EXPECT_EQ(bytes_of(b, {6, 2}, B::chunked(b.chunk_tree(chunks, 2), {2, 2}, 1), {fill}), "----abcd----");
+}
+
+TEST(Hdf5Chunks, ChunksOfThreeDimensionsComeInTheOrderOfTheDataset) {
+  B b;
+  std::vector<Hdf5Chunk> chunks;
+  std::string expected;
+  for (char c = 'a'; c < 'a' + 27; ++c) expected += c;
+  // Chunks of 2 x 2 x 2 of 3 x 3 x 3 elements.
+  for (uint64_t i = 0; i < 8; ++i) {
+    const uint64_t place[] = {(i >> 2) * 2, (i >> 1 & 1) * 2, (i & 1) * 2};
+    std::string bytes;
+    for (uint64_t j = 0; j < 8; ++j) {
+      const uint64_t x = place[0] + (j >> 2), y = place[1] + (j >> 1 & 1), z = place[2] + (j & 1);
+      bytes += x < 3 && y < 3 && z < 3 ? expected[x * 9 + y * 3 + z] : '.';
+    }
+    chunks.push_back({b.put(bytes), 8, {place[0], place[1], place[2]}});
+  }
+  EXPECT_EQ(bytes_of(b, {3, 3, 3}, B::chunked(b.chunk_tree(chunks, 3), {2, 2, 2}, 1)), expected);
+}
+
+TEST(Hdf5Chunks, FarMoreStoredBytesThanAChunkHasFail) {
+  B b;
+  const uint64_t tree = b.chunk_tree({{b.put(std::string(70'000, '\0')), 65'545, {0}}}, 1);
+  EXPECT_THAT(bytes_of(b, {4}, B::chunked(tree, {4}, 1), {B::filters({{1, {6}}})}),
+              HasSubstr("chunk 0: 65545 bytes are stored for 4"));
+}
+
+TEST(Hdf5Chunks, FilterThatOccursTwiceIsRefused) {
+  B b;
+  EXPECT_THAT(bytes_of(b, {2}, B::chunked(kNoAddress, {2}, 1), {B::filters({{2, {4}}, {1, {6}}, {2, {4}}})}),
+              HasSubstr("filter 2 more than once"));
+}
+
+// The chunk of a long file of zeros, in a small zip.
+TEST(Hdf5Chunks, ChunksFarLargerThanTheOutermostContainerAreRefused) {
+  B b;
+  const uint64_t w = b.dataset(Hdf5Type::integer(1), {40'000'000}, B::chunked(kNoAddress, {40'000'000}, 1));
+  const std::string file = one_dataset(b, w) + std::string(20'000'000, '\0');
+  for (const uint64_t container : {uint64_t{1000}, uint64_t{20'000'000}}) {
+    const auto model =
+        read_hdf5(Container{.name = "m.h5", .bytes = in_memory(file), .budget = std::make_shared<Budget>(container)});
+    ASSERT_TRUE(model);
+    EXPECT_EQ(model->tensors.at(0).source.refused(), container == 1000);
+  }
+}
+
+TEST(Hdf5Chunks, DatasetsThatAreFarLargerTogetherAreRefused) {
+  B b;
+  const auto half = [&] { return b.dataset(Hdf5Type::integer(1), {600 << 20}, B::chunked(kNoAddress, {1 << 20}, 1)); };
+  const uint64_t v = half(), w = half();
+  const Model model = read_h5_well(b.build(b.group({{"v", v}, {"w", w}})));
+  EXPECT_FALSE(model.tensors.at(0).source.refused());
+  EXPECT_TRUE(model.tensors.at(1).source.refused());
+}
+
+TEST(Hdf5Chunks, RowsLargerThanTheBudgetAreRefused) {
+  B b;
+  EXPECT_THAT(bytes_of(b, {10'000, 10'000}, B::chunked(b.chunk_tree({}, 2), {10'000, 1}, 1)),
+              HasSubstr("a row of chunks of 100000000 bytes, at most 64"));
+}
+
+// A dataset of two chunks in a row of 40 MB, of which the second is invalid.
+TEST(Hdf5Chunks, TemporaryFileGrowsWithTheChunks) {
+  constexpr uint64_t kHalf = 5'000'000;
+  B b;
+  const std::string first(2 * kHalf, 'x');
+  const uint64_t tree = b.chunk_tree({{b.put(first), first.size(), {0, 0}}, {b.put("?"), 1, {0, kHalf}}}, 2);
+  const auto model =
+      read_h5_well(one_dataset(b, b.dataset(Hdf5Type::integer(1), {2, 2 * kHalf}, B::chunked(tree, {2, kHalf}, 1))));
+  const Slice source = model.tensors.at(0).source;
+  EXPECT_EQ(read_text(source, 0, 3).value_or("?"), "xxx");
+  EXPECT_EQ(ScratchFile::total(), 3 * kHalf);
+  EXPECT_FALSE(read_text(source, kHalf, 3));
+  EXPECT_EQ(ScratchFile::total(), 0U);
+}
+
+TEST(Hdf5Chunks, BuffersAreChargedWhileAChunkIsDecoded) {
+  class Charged final : public Source {
+   public:
+    explicit Charged(std::string bytes) : bytes_(std::move(bytes)) {}
+    uint64_t size() const override { return bytes_.size(); }
+    Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+      if (budget) most = std::max(most, budget->memory_used());
+      return in_memory(bytes_)->read(offset, out);
+    }
+    BudgetPtr budget;
+    mutable uint64_t most = 0;
+
+   private:
+    std::string bytes_;
+  };
+  B b;
+  const std::string chunk(1'000'000, 'x');
+  const uint64_t tree = b.chunk_tree({{b.put(chunk), chunk.size(), {0}}}, 1);
+  const auto file = std::make_shared<Charged>(
+      one_dataset(b, b.dataset(Hdf5Type::integer(1), {1'000'000}, B::chunked(tree, {1'000'000}, 1))));
+  const Container container{.name = "m.h5", .bytes = file};
+  const auto model = read_hdf5(container);
+  ASSERT_TRUE(model);
+  const uint64_t before = container.budget->memory_used();
+  file->budget = container.budget;
+  EXPECT_EQ(read_text(model->tensors.at(0).source, 0, 3).value_or("?"), "xxx");
+  EXPECT_EQ(file->most, before + 3'000'000);  // the stored bytes, the chunk and the row
+  EXPECT_EQ(container.budget->memory_used(), before);
 }
 
 // Counts how often each byte of a file is read.

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 
 #include <bit>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "base/cancel.h"
 #include "tests/builders/hdf5_builder.h"
 
 namespace weightfs::hdf5::filters_test {
@@ -14,8 +18,21 @@ using ::testing::HasSubstr;
 
 // The decoded chunk of `bytes` bytes, or the error.
 std::string undone(std::string stored, const std::vector<Filter>& filters, uint64_t bytes, uint32_t mask = 0) {
-  const auto chunk = undo_filters(std::move(stored), filters, mask, bytes);
+  const auto chunk = undo_filters(in_memory(std::move(stored)), filters, mask, bytes);
   return chunk ? *chunk : chunk.error().message;
+}
+
+std::vector<uint32_t> scale_offset(uint32_t type_class, uint32_t size, uint32_t kind = 2, uint32_t factor = 0) {
+  std::vector<uint32_t> values(20);
+  values[0] = kind;
+  values[1] = factor;
+  values[3] = type_class;
+  values[4] = size;
+  return values;
+}
+
+std::string scale_offset_chunk(uint32_t bits, uint64_t minimum, const std::string& packed) {
+  return le(bits, 4) + le(8, 1) + le(minimum, 8) + std::string(8, '\0') + packed;
 }
 
 TEST(Hdf5Filters, AreUndoneInReverseOrder) {
@@ -24,6 +41,43 @@ TEST(Hdf5Filters, AreUndoneInReverseOrder) {
 }
 
 TEST(Hdf5Filters, SkippedFilterIsNotUndone) { EXPECT_EQ(undone("abcd", {{1, {6}}}, 4, 1), "abcd"); }
+
+TEST(Hdf5Filters, ElementsOfMoreThanOneGroupAreUnshuffled) {
+  std::string bytes;
+  for (int i = 0; i < 1000; ++i) bytes += le(static_cast<uint64_t>(i), 3);
+  EXPECT_EQ(undone(test::shuffled(bytes, 3) + "x", {{2, {3}}}, 3001), bytes + "x");
+}
+
+TEST(Hdf5Filters, ChunkWithoutFiltersIsReadOnlyIfItHasItsSize) {
+  class Unreadable final : public Source {
+   public:
+    uint64_t size() const override { return uint64_t{3} << 30; }
+    Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "read"); }
+  };
+  const auto chunk = undo_filters(std::make_shared<Unreadable>(), {}, 0, 16);
+  ASSERT_FALSE(chunk);
+  EXPECT_EQ(chunk.error().message, "a chunk of 3221225472 bytes, not 16");
+}
+
+TEST(Hdf5Filters, CancelledWorkEnds) {
+  const std::vector<std::pair<Filter, std::string>> chunks = {
+      {{1, {6}}, test::zlib_stored(std::string(60'000, 'x'))},
+      {{2, {4}}, std::string(60'000, 'x')},
+      {{32000, {}}, std::string("\0x", 2)},
+      {{6, scale_offset(0, 2)}, scale_offset_chunk(0, 7, "")},
+  };
+  for (const auto& [filter, stored] : chunks) {
+    const CancelScope scope([] { return true; });
+    const auto chunk = undo_filters(in_memory(stored), std::vector{filter}, 0, 60'000);
+    ASSERT_FALSE(chunk) << filter.id;
+    EXPECT_EQ(chunk.error().code, Code::resource) << filter.id;
+  }
+}
+
+TEST(Hdf5Filters, NumbersOfBitsAcrossBytesAreUnpacked) {
+  EXPECT_EQ(undone(scale_offset_chunk(11, 0, "\xFF\xE0\x03\xFF\xFF\xFF"), {{6, scale_offset(0, 2)}}, 8),
+            le(0x7FF, 2) + le(0, 2) + le(0x7FF, 2) + le(0x7FF, 2));
+}
 
 TEST(Hdf5Filters, BytesAfterTheLastElementAreNotShuffled) { EXPECT_EQ(undone("acbdx", {{2, {2}}}, 5), "abcdx"); }
 
@@ -56,19 +110,6 @@ TEST(Hdf5Filters, LzfIsDecoded) {
   EXPECT_EQ(undone(std::string("\3ab"), {lzf}, 4), "lzf: truncated");
   EXPECT_EQ(undone(std::string("\x20\0", 2), {lzf}, 4), "lzf: a reference before the beginning");
   EXPECT_THAT(undone(std::string("\0a\xE0\xFF\0", 5), {lzf}, 4), HasSubstr("a chunk of more than"));
-}
-
-std::vector<uint32_t> scale_offset(uint32_t type_class, uint32_t size, uint32_t kind = 2, uint32_t factor = 0) {
-  std::vector<uint32_t> values(20);
-  values[0] = kind;
-  values[1] = factor;
-  values[3] = type_class;
-  values[4] = size;
-  return values;
-}
-
-std::string scale_offset_chunk(uint32_t bits, uint64_t minimum, const std::string& packed) {
-  return le(bits, 4) + le(8, 1) + le(minimum, 8) + std::string(8, '\0') + packed;
 }
 
 TEST(Hdf5Filters, ScaleOffsetAddsTheMinimumToPackedDifferences) {
