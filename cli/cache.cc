@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <map>
 
 #include "base/text.h"
 #include "base/values/value.h"
@@ -144,7 +145,7 @@ Result<std::vector<store::Item>> listed(const store::Inventory& contents, const 
   const std::vector<Digest> named = TRY(digests_of(contents, arguments.names));
   std::vector<store::Item> items;
   for (const store::Item& item : contents.items) {
-    const bool is_named = named.empty() || std::ranges::find(named, item.digest) != named.end();
+    const bool is_named = named.empty() || std::ranges::binary_search(named, item.digest);
     if (is_named && (shows_records(arguments) || !is_record(item))) items.push_back(item);
   }
   return items;
@@ -279,9 +280,11 @@ Result<Exit> change_pins(const CacheMaintenance& cache, const CacheArguments& ar
                          Result<bool> (CacheMaintenance::*change)(const Digest&) const, const char* changed,
                          const char* unchanged) {
   const store::Inventory contents = TRY(cache.inventory());
+  std::map<Digest, const store::Item*> items;
+  for (const store::Item& item : contents.items) items.emplace(item.digest, &item);
   Outcome outcome;
   for (const Digest& digest : TRY(digests_of(contents, arguments.names))) {
-    const auto item = std::ranges::find(contents.items, digest, &store::Item::digest);
+    const store::Item* const item = items.at(digest);
     const bool is_remote = item->kind == ItemKind::remote && !item->names.empty();
     const std::string label = is_remote ? names_of(*item).back() : digest.hex();
     const auto done = (cache.*change)(digest);

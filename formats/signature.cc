@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <unordered_map>
+#include <map>
 
 #include "base/text.h"
 #include "base/values/base64.h"
@@ -17,7 +17,7 @@ constexpr std::string_view kSignature = "model.sig";
 constexpr uint64_t kMaxSignature = 8 << 20;  // a resource takes about 200 bytes
 constexpr size_t kMaxType = 200;             // bytes of a media type
 
-using KnownDigests = std::unordered_map<std::string_view, const Digest*>;  // by the path of the part
+using KnownDigests = std::map<std::string_view, const Digest*>;  // by the path of the part
 
 const Map* map_in(const Value& value) { return std::get_if<Map>(&value); }
 

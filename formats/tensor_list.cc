@@ -72,7 +72,6 @@ void TensorList::push_back(const TensorView& tensor, uint64_t offset, uint64_t n
 }
 
 void TensorList::append(const TensorList& other) {
-  reserve(size() + other.size());
   for (size_t i = 0; i < other.size(); ++i) push_back(other[i], other.offset(i), other.nbytes(i));
 }
 

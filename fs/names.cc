@@ -71,42 +71,121 @@ struct Names {
   std::function<TensorName(size_t i)> at;
 };
 
-// The tensor names, to check whether a directory would have the name of a tensor. Empty if no name has a `/`.
-class KnownNames {
+bool is_parent_of(std::string_view file, std::string_view other) {
+  return other.size() > file.size() && other[file.size()] == '/' && other.starts_with(file);
+}
+
+// Tensors of one scope have the same copy of it, which may be long.
+bool is_same(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && (a.data() == b.data() || a == b);
+}
+
+// How many bytes the texts have in common at their beginning.
+size_t common_length(std::string_view a, std::string_view b) {
+  constexpr size_t kBlock = 256;
+  const size_t both = std::min(a.size(), b.size());
+  size_t at = 0;
+  while (at + kBlock <= both && std::memcmp(a.data() + at, b.data() + at, kBlock) == 0) at += kBlock;
+  while (at < both && a[at] == b[at]) ++at;
+  return at;
+}
+
+// The names that would be directories of other names: of each name the numbers of those `/` whose left side is a name,
+// too. Names may be long and begin alike: each is compared with few others, not searched for each `/`.
+class NamesAround {
  public:
-  explicit KnownNames(const Names& names) {
+  explicit NamesAround(const Names& names) {
     bool slashes = false;
     for (size_t i = 0; i < names.count && !slashes; ++i) slashes = names.at(i).name.find('/') != std::string_view::npos;
     if (!slashes) return;
-    for (size_t i = 0; i < names.count; ++i) sorted_.push_back(names.at(i));
-    std::sort(sorted_.begin(), sorted_.end(), less);
+    std::vector<Entry> sorted;
+    sorted.reserve(names.count);
+    for (uint32_t i = 0; i < names.count; ++i) sorted.push_back({names.at(i), i});
+    std::sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) { return is_before(a.of, b.of); });
+    slashes_.resize(names.count);
+    std::vector<const Entry*> around;  // each is a directory of those behind it
+    for (const Entry& entry : sorted) {
+      while (!around.empty() && !is_around(around.back()->of, entry.of)) around.pop_back();
+      if (!around.empty())
+        slashes_[entry.index] = slashes_[around.back()->index] | slash_behind(around.back()->of.name);
+      if (slash_behind(entry.of.name) != 0) around.push_back(&entry);
+    }
   }
-  bool has(const TensorName& name) const { return std::binary_search(sorted_.begin(), sorted_.end(), name, less); }
+
+  /// Whether the left side of the `/` with this number, from 0 on and below kMaxComponents, is a name.
+  bool has(size_t i, size_t slash) const { return !slashes_.empty() && (slashes_[i] >> slash & 1) != 0; }
 
  private:
-  static bool less(const TensorName& a, const TensorName& b) {
-    return std::pair(a.scope, a.name) < std::pair(b.scope, b.name);
+  struct Entry {
+    TensorName of;
+    uint32_t index;
+  };
+
+  // A directory is right before what is in it. Unlike path_less it is made for any bytes.
+  static bool is_before(const TensorName& a, const TensorName& b) {
+    if (!is_same(a.scope, b.scope)) return a.scope < b.scope;
+    const size_t at = common_length(a.name, b.name);
+    if (at == a.name.size() || at == b.name.size()) return a.name.size() < b.name.size();
+    if (a.name[at] == '/' || b.name[at] == '/') return a.name[at] == '/';
+    return a.name[at] < b.name[at];
   }
-  std::vector<TensorName> sorted_;
+
+  static bool is_around(const TensorName& a, const TensorName& b) {
+    return is_same(a.scope, b.scope) && is_parent_of(a.name, b.name);
+  }
+
+  // The bit of the `/` that follows the name in a longer one; 0 if that is not counted.
+  static uint32_t slash_behind(std::string_view name) {
+    static_assert(kMaxComponents <= 32);
+    const auto number = std::count(name.begin(), name.end(), '/');
+    return number < static_cast<ptrdiff_t>(kMaxComponents) ? uint32_t{1} << number : 0;
+  }
+
+  std::vector<uint32_t> slashes_;  // a bit for each; empty if no name has a `/`
+};
+
+// The directory of a scope. That of the last one is kept: tensors of one scope follow each other.
+class ScopeDirectory {
+ public:
+  explicit ScopeDirectory(Percent percent) : percent_(percent) {}
+
+  void enter(std::string_view scope) {
+    if (scope.size() == scope_.size() && scope.data() == scope_.data()) return;
+    scope_ = scope;
+    path_.clear();
+    components_ = 0;
+    for (size_t begin = 0; begin < scope.size(); ++components_) {
+      const bool is_last = components_ + 2 == kMaxComponents;  // the name is another one
+      const size_t end = is_last ? scope.size() : std::min(scope.find('/', begin), scope.size());
+      path_ += component(scope.substr(begin, end - begin), "", percent_) + "/";
+      begin = end + 1;
+    }
+  }
+  const std::string& path() const { return path_; }  ///< empty, or it ends in a `/`
+  size_t components() const { return components_; }
+
+ private:
+  Percent percent_;
+  std::string_view scope_;
+  std::string path_;
+  size_t components_ = 0;
 };
 
 // Splits at each `/` that follows a component, is not the last byte, does not make a tensor a directory, and is within
 // kMaxComponents (semantics 3.3).
-std::string path_of(const TensorName& tensor, std::string_view suffix, Percent percent, const KnownNames& known) {
-  const auto [scope, name] = tensor;
-  std::string path;
-  size_t components = 1;
-  for (size_t begin = 0; begin < scope.size(); ++components) {
-    const size_t end = std::min(scope.find('/', begin), scope.size());
-    path += component(scope.substr(begin, end - begin), "", percent) + "/";
-    begin = end + 1;
-  }
+std::string path_of(const Names& names, size_t index, std::string_view suffix, Percent percent,
+                    const NamesAround& around, ScopeDirectory& directory) {
+  const auto [scope, name] = names.at(index);
+  directory.enter(scope);
+  std::string path = directory.path();
   if (needs_no_change(name) && name.size() + suffix.size() <= kMaxComponentLength)
     return path.append(name).append(suffix);
+  size_t components = directory.components() + 1;
   size_t begin = 0;
-  for (size_t i = name.find('/'); i != name.npos && components < kMaxComponents; i = name.find('/', i + 1)) {
+  size_t slash = 0;
+  for (size_t i = name.find('/'); i != name.npos && components < kMaxComponents; i = name.find('/', i + 1), ++slash) {
     ++components;  // also for a `/` that does not split: bounds the work
-    if (i == begin || i + 1 == name.size() || known.has({scope, name.substr(0, i)})) continue;
+    if (i == begin || i + 1 == name.size() || around.has(index, slash)) continue;
     path += component(name.substr(begin, i - begin), "", percent) + "/";
     begin = i + 1;
   }
@@ -157,10 +236,6 @@ class ChargedStrings {
   uint64_t uncharged_ = 0;
   bool is_finished_ = false;
 };
-
-bool is_parent_of(std::string_view file, std::string_view other) {
-  return other.size() > file.size() && other[file.size()] == '/' && other.starts_with(file);
-}
 
 // The sort order of a byte of a path; 0 is the end of the path. Paths have no bytes below 0x20.
 uint8_t rank(char c) { return c == '/' ? 1 : static_cast<uint8_t>(c); }
@@ -264,7 +339,9 @@ void sort(std::vector<NamedPath>& paths) {
 }  // namespace
 
 std::string component(std::string_view raw, std::string_view suffix, Percent percent) {
-  return fit(escaped(raw, percent), raw, suffix);
+  // As what is escaped is not shorter, a longer component is cut before the end of these bytes.
+  constexpr size_t kShown = kMaxComponentLength + 4;
+  return fit(escaped(raw.substr(0, kShown), percent), raw, suffix);
 }
 
 bool path_less(std::string_view a, std::string_view b) {
@@ -279,14 +356,15 @@ namespace {
 // The path of each name, before clashes are resolved.
 Result<std::vector<NamedPath>> paths_before_clashes(const Names& names, std::string_view suffix, Percent percent,
                                                     ChargedStrings& kept) {
-  const KnownNames known(names);
+  const NamesAround around(names);
+  ScopeDirectory directory(percent);
   std::vector<NamedPath> paths;
   paths.reserve(names.count);
   for (uint32_t i = 0; i < names.count; ++i) {
     const TensorName tensor = names.at(i);
     std::string_view shown = tensor.name;
     if (!suffix.empty() || !tensor.scope.empty() || !needs_no_change(tensor.name))
-      if (const std::string path = path_of(tensor, suffix, percent, known); path != tensor.name)
+      if (const std::string path = path_of(names, i, suffix, percent, around, directory); path != tensor.name)
         shown = TRY(kept.add(path));
     paths.emplace_back(shown, i);
   }

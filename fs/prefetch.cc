@@ -136,7 +136,7 @@ std::optional<Prefetch::Request> Prefetch::next_request() {
   const uint64_t space = std::min(window_ - ahead_, kMaxRequest);
   const uint64_t from = std::exchange(next_offset_, next_offset_ + std::min(space, tensor.size() - next_offset_));
   ByteRange range = {tensor.offset() + from, tensor.offset() + next_offset_};
-  for (size_t more = 0; more < kMaxTogether && next_offset_ == tensors.nbytes(next_); ++more) {
+  for (size_t together = 1; together < kMaxTogether && next_offset_ == tensors.nbytes(next_); ++together) {
     next_offset_ = 0;
     next_ = skip_empty(tensors, next_ + 1);
     if (next_ >= tensors.size()) break;

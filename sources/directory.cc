@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "base/os/mounts.h"
 #include "base/text.h"
@@ -18,8 +20,9 @@ constexpr int kMaxDirectoryLinks = 3;
 
 // The path by which a directory was reached.
 struct Traversal {
-  std::set<std::pair<dev_t, ino_t>> entered;  // a link back to one of these directories is not followed
-  int links = 0;                              // to directories
+  using Entered = std::set<std::pair<dev_t, ino_t>>;
+  std::shared_ptr<const Entered> entered = std::make_shared<Entered>();  // a link back to one of them is not followed
+  int links = 0;                                                         // to directories
 };
 
 // A directory that is one model, by the file `key` in it. The other files in it (config.json, a tokenizer) are parts of
@@ -103,7 +106,7 @@ class Lister {
 
   void add_directory(const Location& location, const struct stat& found, bool by_link) {
     Traversal traversal = traversal_;
-    if (traversal.entered.contains({found.st_dev, found.st_ino})) return;
+    if (traversal.entered->contains({found.st_dev, found.st_ino})) return;
     if (by_link && ++traversal.links > kMaxDirectoryLinks) return;
     listing_.entries.push_back({location.file_name(), modified(found), 0,
                                 [=, options = shared_options_] { return open_at(location, traversal, *options); }});
@@ -128,7 +131,9 @@ Result<Opened> open_at(const Location& directory, Traversal traversal, const Ope
   for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
   if (const auto key = TRY(model_entry_file(names, DiskFolder(directory))))
     return open_entry_file_model(directory, *key, modified(found), options);
-  traversal.entered.emplace(found.st_dev, found.st_ino);
+  auto entered = std::make_shared<Traversal::Entered>(*traversal.entered);
+  entered->emplace(found.st_dev, found.st_ino);
+  traversal.entered = std::move(entered);
   Lister lister(options, std::move(traversal), modified(found));
   for (const DirectoryEntry& entry : entries) lister.add(directory / entry.name, entry.type);
   return lister.take();

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "sources/source.h"
@@ -46,7 +45,7 @@ class FileListBuilder {
   void warn(std::string_view path, std::string_view problem);
 
   FileList files_;
-  std::unordered_map<std::string, uint64_t> copies_;  // the number of the last copy of a path that is listed repeatedly
+  std::map<std::string, uint64_t> copies_;  // the number of the last copy of a path that is listed repeatedly
   uint64_t text_ = 0;
   std::vector<std::string> warnings_;
   uint64_t left_out_ = 0;

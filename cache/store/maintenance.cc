@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <set>
 
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
@@ -301,8 +302,8 @@ Result<GcResult> CacheMaintenance::remove(const std::function<bool(const Digest&
 }
 
 Result<GcResult> CacheMaintenance::remove(const std::vector<Digest>& digests, PinnedBlobs pinned) const {
-  return remove(
-      [&](const Digest& digest) { return std::find(digests.begin(), digests.end(), digest) != digests.end(); }, pinned);
+  const std::set<Digest> selected(digests.begin(), digests.end());
+  return remove([&](const Digest& digest) { return selected.contains(digest); }, pinned);
 }
 
 Result<GcResult> CacheMaintenance::remove_all(PinnedBlobs pinned) const {

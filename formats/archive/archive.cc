@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <numeric>
-#include <unordered_map>
 
 #include "base/parallel.h"
 #include "base/text.h"
@@ -48,7 +48,9 @@ Result<std::string> Archive::text(std::string_view path, uint64_t most) const {
 Builder::Builder(DuplicatePolicy twice, BudgetPtr budget) : duplicates_(twice) { archive_.budget = std::move(budget); }
 
 Result<void> Builder::charge_member(std::string_view name) {
+  constexpr uint64_t kPasses = 8;  // names are converted, compared and sorted for several lists
   TRY_VOID(archive_.budget->charge(Cost::member));
+  TRY_VOID(archive_.budget->charge(Cost::input, kPasses * name.size()));
   return archive_.budget->charge(Cost::kept, name.size());
 }
 
@@ -102,7 +104,7 @@ void Builder::add_hard_link(std::string_view name, std::string_view target) {
 // the link. A forward link gets those of the last member of all.
 void Builder::resolve_hard_links() {
   auto& parts = archive_.parts;
-  std::unordered_map<std::string_view, size_t> latest;  // members with bytes
+  std::map<std::string_view, size_t> latest;  // members with bytes; names that collide would slow a hash table
   std::vector<std::pair<size_t, std::string_view>> forward;
   auto link = hard_links_.begin();
   for (size_t i = 0; i < parts.size(); ++i) {

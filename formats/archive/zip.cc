@@ -8,7 +8,6 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <unordered_map>
 
 #include "base/download_scope.h"
 #include "base/os/descriptor.h"
@@ -153,7 +152,7 @@ class Zip {
   bool is_local() const { return bytes_->is_local(); }
 
  private:
-  Result<void> open();
+  Result<void> open(Budget& budget);
   std::optional<Error> open_directory();
   Result<uint64_t> data_offset(uint64_t index);
   Result<Slice> stored_bytes(uint64_t index, const zip_stat_t& stat);
@@ -172,7 +171,7 @@ class Zip {
     uint16_t method;
     bool operator==(const Claim&) const = default;
   };
-  std::unordered_map<uint64_t, Claim> claims_;
+  std::map<uint64_t, Claim> claims_;  // offsets that collide would slow a hash table
   ZipSource feed_;
   std::unique_ptr<zip_t, Discard> zip_;  // reads from feed_ until it is gone
 };
@@ -192,7 +191,7 @@ Result<std::shared_ptr<Zip>> Zip::open(const Container& container) {
       Cost::kept, (kLibzipEntry + kClaim) * std::max<uint64_t>(end.members, (end.end - end.directory) / kUsualRecord)));
   const Slice from_begin = TRY(slice(container.bytes, end.begin, container.bytes->size() - end.begin));
   auto zip = std::make_shared<Zip>(container, end, std::make_shared<Slice>(from_begin));
-  TRY_VOID(zip->open());
+  TRY_VOID(zip->open(*container.budget));
   return zip;
 }
 
@@ -208,7 +207,8 @@ std::optional<Error> Zip::open_directory() {
   return problem;
 }
 
-Result<void> Zip::open() {
+Result<void> Zip::open(Budget& budget) {
+  TRY_VOID(feed_.charge_names(budget));
   auto problem = open_directory();
   if (problem && problem->code == Code::corrupt && TRY(feed_.hide_encryption())) problem = open_directory();
   if (problem) return tl::unexpected(*problem);

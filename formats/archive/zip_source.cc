@@ -3,13 +3,44 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/text.h"
 #include "formats/format.h"
 
 namespace weightfs::archive::zips {
+namespace {
+
+constexpr uint64_t kRecord = 46;  // the fixed part of a record of the directory
+
+uint16_t number_at(std::string_view record, size_t at) {
+  return static_cast<uint16_t>(static_cast<uint8_t>(record[at]) | static_cast<uint8_t>(record[at + 1]) << 8);
+}
+
+// lib/zip_hash.c of libzip, up to version 1.11.
+uint32_t libzip_hash(std::string_view name) {
+  uint32_t hash = 5381;
+  for (const char c : name) hash = 33 * hash + static_cast<uint8_t>(c);
+  return hash;
+}
+
+uint64_t pairs(uint64_t count) { return count * (count - std::min<uint64_t>(count, 1)) / 2; }
+
+// The pairs of hashes that are in one bucket of the table that libzip makes for them: of a power of two, at most three
+// quarters full.
+uint64_t colliding_pairs(const std::vector<uint32_t>& hashes) {
+  constexpr size_t kMinSize = 256;
+  std::vector<uint32_t> buckets(std::bit_ceil(std::max(kMinSize, hashes.size() * 4 / 3)));
+  uint64_t pairs = 0;
+  for (const uint32_t hash : hashes) pairs += buckets[hash % buckets.size()]++;
+  return pairs;
+}
+
+}  // namespace
 
 zip_int64_t ZipSource::answer(void* self, void* data, zip_uint64_t length, zip_source_cmd_t command) {
   auto& feed = *static_cast<ZipSource*>(self);
@@ -21,21 +52,58 @@ zip_int64_t ZipSource::answer(void* self, void* data, zip_uint64_t length, zip_s
   }
 }
 
-Result<bool> ZipSource::hide_encryption() {
-  constexpr uint64_t kRecord = 46;
-  constexpr uint16_t kAes = 99;
-  const auto number_at = [](std::string_view record, size_t at) {
-    return static_cast<uint16_t>(static_cast<uint8_t>(record[at]) | static_cast<uint8_t>(record[at + 1]) << 8);
-  };
-  error_.reset();
+// Calls `visit` with the fixed part of each record of the directory and its offset.
+template <class Visit>
+Result<void> ZipSource::each_record(const Visit& visit) {
+  std::array<char, kRecord> bytes;
+  const std::string_view record(bytes.data(), bytes.size());
   for (uint64_t at = directory_; at + kRecord <= end_;) {
-    std::string record(kRecord, '\0');
     at_ = at;
-    TRY_VOID(read_window(std::as_writable_bytes(std::span(record))));
+    bytes = {};
+    TRY_VOID(read_window(std::as_writable_bytes(std::span(bytes))));
     if (!record.starts_with("PK\1\2")) break;
-    if (number_at(record, 10) == kAes) hidden_.push_back(at + 11);
+    TRY_VOID(visit(record, at));
     at += kRecord + number_at(record, 28) + number_at(record, 30) + number_at(record, 32);
   }
+  return {};
+}
+
+Result<void> ZipSource::charge_names(Budget& budget) {
+  constexpr uint64_t kPerStep = 100;  // comparisons in a microsecond
+  std::vector<uint32_t> hashes;
+  uint64_t converted = 0;
+  std::string name, before;
+  const auto add = [&](std::string_view record, uint64_t at) -> Result<void> {
+    name.resize(number_at(record, 28));
+    at_ = at + kRecord;
+    const size_t got = TRY(read_opening(std::as_writable_bytes(std::span(name))));
+    name.resize(std::min(name.find('\0'), got));
+    if (std::exchange(before, name) == name && !hashes.empty()) return {};
+    // libzip hashes what it converts such names to.
+    bool is_ascii = true;
+    for (const char c : name) is_ascii &= static_cast<int8_t>(c) >= 0x20;
+    const bool has_control =
+        !is_ascii && std::ranges::any_of(name, [](char c) { return static_cast<uint8_t>(c) < 0x20; });
+    if (has_control || (!is_ascii && !is_utf8(name)))
+      ++converted;
+    else
+      hashes.push_back(libzip_hash(name));
+    return {};
+  };
+  TRY_VOID(each_record(add));
+  const uint64_t comparisons = pairs(converted) + colliding_pairs(hashes);
+  return budget.charge(Cost::step, comparisons / kPerStep).map_error([](const Error& error) {
+    return Error{error.code, fmt::format("zip: names that collide in the table of libzip: {}", error.message)};
+  });
+}
+
+Result<bool> ZipSource::hide_encryption() {
+  constexpr uint16_t kAes = 99;
+  error_.reset();
+  TRY_VOID(each_record([&](std::string_view record, uint64_t at) -> Result<void> {
+    if (number_at(record, 10) == kAes) hidden_.push_back(at + 11);
+    return {};
+  }));
   return !hidden_.empty();
 }
 
@@ -119,7 +187,7 @@ Result<size_t> ZipSource::read_directory(std::span<std::byte> out) {
   if (error_) return tl::unexpected(*error_);
   if (reads_++ > 2 * kMaxMembers + 1000)
     return failure(Code::unsupported, fmt::format("zip: more than {} members", kMaxMembers));
-  const size_t got = TRY(out.size() < kWindow ? read_window(out) : zip_->read(at_, out));
+  const size_t got = TRY(read_opening(out));
   const uint64_t shown = std::clamp(directory_, at_, at_ + got);
   const uint64_t hidden = std::clamp(end_, shown, at_ + got);
   std::ranges::fill(out.first(shown - at_), std::byte{0});
@@ -127,6 +195,10 @@ Result<size_t> ZipSource::read_directory(std::span<std::byte> out) {
   for (auto at = std::ranges::lower_bound(hidden_, at_); at != hidden_.end() && *at < at_ + got; ++at)
     out[*at - at_] = std::byte{kHiddenMethod >> 8};
   return got;
+}
+
+Result<size_t> ZipSource::read_opening(std::span<std::byte> out) {
+  return out.size() < kWindow ? read_window(out) : zip_->read(at_, out);
 }
 
 Result<size_t> ZipSource::read_window(std::span<std::byte> out) {

@@ -136,6 +136,8 @@ class TensorAdder {
  private:
   Result<void> charge_tensor(const Entry& entry) {
     TRY_VOID(budget_->charge(Cost::tensor));
+    if (const auto outer = outer_.find(entry.name); outer != outer_.end())
+      TRY_VOID(budget_->charge(Cost::input, outer->second->size()));  // it is read with each tensor
     return budget_->charge(Cost::kept, bytes_kept(entry));
   }
 

@@ -180,6 +180,7 @@ Result<void> ProgramReader::value(const Message& message, std::string name, std:
                 .shape = stored.shape,
                 .source = {}};
   tensor.stored_dtype = TRY(pooled(type_name(stored.data_type)));
+  TRY_VOID(container_.budget->charge(Cost::input, scope.size()));  // it is read with each tensor
   const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
   auto found = stored.problem ? failure(Code::corrupt, *stored.problem)
                : !size        ? failure(Code::corrupt, "its size is unknown, or overflows 64 bits")

@@ -48,7 +48,9 @@ Result<Map> read_index(const archive::Archive& archive, Warnings& warnings, Budg
 // Adds a warning for each rule that the members break.
 class RuleCheck {
  public:
-  RuleCheck(const Map& index, Warnings& warnings) : index_(index), warnings_(warnings) {}
+  RuleCheck(const Map& index, Warnings& warnings) : warnings_(warnings) {
+    for (const auto& [key, value] : index) index_.insert(key);
+  }
 
   /// Fails as opening the part does.
   Result<void> check(const Part& part) {
@@ -63,7 +65,7 @@ class RuleCheck {
     if (archive::method_of(*bytes).value_or(archive::kStored) != archive::kStored) warn(path, "compressed");
     if (slashes != 1) return {};
     const std::string_view folder = archive::directory_of(path);
-    if (folders_.emplace(folder).second && index_.find(folder) == nullptr)
+    if (folders_.emplace(folder).second && !index_.contains(folder))
       warn(folder, "a folder that is not in model_index.json");
     if (std::find(kConfigs.begin(), kConfigs.end(), name_of(path)) != kConfigs.end()) configured_.emplace(folder);
     return {};
@@ -77,7 +79,7 @@ class RuleCheck {
  private:
   void warn(std::string_view path, std::string_view problem) { warnings_.add("dduf: {}: {}", quoted(path), problem); }
 
-  const Map& index_;
+  std::set<std::string_view> index_;  // its keys
   Warnings& warnings_;
   std::set<std::string_view> folders_, configured_;  // in the paths of the parts
 };

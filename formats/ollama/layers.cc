@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
-#include <unordered_set>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -149,8 +149,8 @@ class Paths {
   }
 
  private:
-  std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, uint64_t> copies_;
+  std::set<std::string> taken_;
+  std::map<std::string, uint64_t> copies_;
 };
 
 bool keeps_its_name(const Layer& layer) {

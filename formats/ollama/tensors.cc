@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "formats/common/flat.h"
@@ -82,12 +83,13 @@ class Quantized {
   explicit Quantized(const Model& blob) {
     for (const auto& [key, value] : blob.metadata)
       if (const std::string* const text = std::get_if<std::string>(&value)) texts_.emplace(key, text);
-    for (const TensorView& tensor : blob.tensors) names_.insert(tensor.name);
+    for (size_t i = 0; i < blob.tensors.size(); ++i) names_.push_back(blob.tensors.name(i));
+    std::sort(names_.begin(), names_.end());
   }
 
   // Nothing for an unquantised tensor. A companion, for example a scale, is one only beside its base.
   std::optional<Map> facts_of(const TensorView& tensor) const {
-    const bool scaled = names_.contains(fmt::format("{}.scale", tensor.name));
+    const bool scaled = has_tensor(fmt::format("{}.scale", tensor.name));
     const std::string* const type = own_or_common(tensor, "quant_type");
     if (type == nullptr || (!scaled && !texts_.contains(fmt::format("{}.quant_type", tensor.name))))
       return std::nullopt;
@@ -110,6 +112,8 @@ class Quantized {
     return common == texts_.end() ? nullptr : common->second;
   }
 
+  bool has_tensor(std::string_view name) const { return std::binary_search(names_.begin(), names_.end(), name); }
+
   static Value number_or_text(const std::string& text) {
     const auto number = parse_number<uint64_t>(text);
     return number ? Value(*number) : Value(text);
@@ -122,8 +126,8 @@ class Quantized {
     facts.append("shape", std::move(shape));
   }
 
-  std::unordered_map<std::string_view, const std::string*> texts_;
-  std::unordered_set<std::string_view> names_;
+  std::map<std::string_view, const std::string*, std::less<>> texts_;
+  std::vector<std::string_view> names_;  // sorted; a hash table would be slow for names that collide
 };
 
 Result<uint64_t> header_length(const Source& bytes) {

@@ -269,6 +269,7 @@ Result<void> GraphReader::values(const StoredTensor& stored, Tensor& tensor) {
 Result<void> GraphReader::add(Tensor tensor) {
   TRY_VOID(container_.budget->charge(Cost::tensor));
   TRY_VOID(container_.budget->charge(Cost::kept, tensor.name.size() + sizeof(uint64_t) * tensor.shape.size()));
+  TRY_VOID(container_.budget->charge(Cost::input, tensor.scope.size()));  // it is read with each tensor
   out_.tensors.push_back(tensor);
   return {};
 }

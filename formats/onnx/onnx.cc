@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_set>
+#include <vector>
 
 #include "base/text.h"
 #include "base/values/rendering.h"
@@ -177,9 +177,10 @@ class ModelReader {
   // In one pass. An input with an initializer has a default value, or, in an old file, is a weight.
   Result<void> add_inputs_and_outputs() {
     TRY_VOID(container_.budget->charge(Cost::step, model_.tensors.size() / 4));
-    std::unordered_set<std::string_view> weights;
-    for (const TensorView& tensor : model_.tensors)
-      if (tensor.scope.empty()) weights.insert(tensor.name);
+    std::vector<std::string_view> weights;  // sorted: names that collide would slow a hash table
+    for (size_t i = 0; i < model_.tensors.size(); ++i)
+      if (model_.tensors.scope(i).empty()) weights.push_back(model_.tensors.name(i));
+    std::sort(weights.begin(), weights.end());
     std::array<Ends, 2> both = {Ends{"inputs", graph::kInput}, Ends{"outputs", graph::kOutput}};
     Charges charges(*container_.budget);
     Fields fields(scanner_, graph_);
@@ -188,8 +189,8 @@ class ModelReader {
         if (field->tag != ends.tag || ++ends.count > kMaxValues) continue;
         const Message child = TRY(scanner_.child(graph_, *field));
         Map value = TRY(describe_value(scanner_, child, charges));
-        const bool is_weight =
-            ends.tag == graph::kInput && weights.contains(std::get<std::string>(*value.find("name")));
+        const std::string_view name = text_in(value, "name");
+        const bool is_weight = ends.tag == graph::kInput && std::binary_search(weights.begin(), weights.end(), name);
         if (!is_weight) ends.values.emplace_back(std::move(value));
       }
     }

@@ -9,6 +9,9 @@
 namespace weightfs::pytorch {
 namespace {
 
+// The maximum length of a key, which many tensors may share. Writers use numbers.
+constexpr uint64_t kMaxKey = 1024;
+
 Result<uint64_t> count_at(const Pickle& pickle, const std::vector<Index>& items, size_t place) {
   const auto count = place < items.size() ? pickle.integer(items[place]) : std::nullopt;
   if (!count || *count < 0) return failure(Code::corrupt, "an identifier of a storage without its size");
@@ -17,6 +20,8 @@ Result<uint64_t> count_at(const Pickle& pickle, const std::vector<Index>& items,
 
 // A key is text; writers before torch 0.4 may have had numbers.
 Result<std::string> key_of(const Pickle& pickle, Index value) {
+  if (pickle.kind(value) == Kind::text && pickle.length(value) > kMaxKey)
+    return failure(Code::unsupported, fmt::format("a key of a storage of {} bytes", pickle.length(value)));
   if (pickle.kind(value) == Kind::text) return std::string(pickle.text(value));
   if (pickle.kind(value) == Kind::integer) return std::to_string(*pickle.integer(value));
   return failure(Code::corrupt, "a key of a storage that is not a text");

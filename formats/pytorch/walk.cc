@@ -214,6 +214,7 @@ Result<void> Walker::add_items(Index dict, int depth, bool is_state, Map& out) {
 
 Result<void> Walker::add_pairs(Index list, int depth, Map& out) {
   for (const Index pair : pickle_.items(list)) {
+    TRY_VOID(out_.charges.charge(Cost::step));  // of a list that many calls share
     const std::vector<Index> both = pickle_.items(pair, 2);
     if (both.size() == 2) TRY_VOID(add_item(key_text(both[0]), both[1], depth, true, out));
   }

@@ -203,12 +203,13 @@ Result<Index> read_index(const Source& bytes, Budget& budget) {
 // Merges the shards' models, in order, and warns about errors of the weight map.
 class Merger {
  public:
-  explicit Merger(Index& index) : index_(index), warnings_(std::move(index.warnings)) {
+  Merger(Index& index, Budget& budget) : index_(index), budget_(budget), warnings_(std::move(index.warnings)) {
     model_.tensors.reserve(index.weights.size());
   }
 
-  void add(Shard& shard, Model read) {
+  Result<void> add(Shard& shard, Model read) {
     const std::string_view name = model_.string_pool.emplace_back(shard.name);
+    TRY_VOID(budget_.charge(Cost::input, name.size() * read.tensors.size()));  // it may be the scope of each tensor
     std::map<std::string_view, std::string_view> pooled;
     for (const std::string& spelling : read.string_pool) pooled[spelling] = model_.string_pool.emplace_back(spelling);
     warnings_.append(read, fmt::format("shard {}: ", quoted(name)));
@@ -223,6 +224,7 @@ class Merger {
     shards_.append(std::string(name), std::move(read.metadata));
     model_.parts.push_back({std::string(name), Later<SourcePtr>::of(*shard.bytes)});
     shard.was_read = true;
+    return {};
   }
 
   // The tensors of a file with several names are shown once.
@@ -239,6 +241,7 @@ class Merger {
 
   Model finish(const Container& container) {
     for (const Weight& weight : index_.weights) compare(weight);
+    if (!all_dangerous_.empty()) model_.common.set(std::string(kDangerous), std::move(all_dangerous_));
     Map facts;
     if (index_.metadata) facts.append("metadata", std::move(*index_.metadata));
     facts.append("shards", std::move(shards_));
@@ -297,7 +300,6 @@ class Merger {
       if (dangerous_.insert(name).second) all_dangerous_.append(all_dangerous_.empty() ? "" : kSeparator).append(name);
       at = end + kSeparator.size();
     }
-    model_.common.set(std::string(kDangerous), all_dangerous_);
   }
 
   static Model empty() {
@@ -307,6 +309,7 @@ class Merger {
   }
 
   Index& index_;
+  Budget& budget_;
   Model model_ = empty();
   Map shards_;  // the metadata of each
   Warnings warnings_;
@@ -358,14 +361,14 @@ Result<Model> read_shards(const Container& container) {
   if (container.folder == nullptr)
     return failure(Code::unsupported, "no other files in its directory; its shards are needed");
   TRY_VOID(open_shards(index, container));
-  Merger merger(index);
+  Merger merger(index, *container.budget);
   std::optional<Error> first_error;
   bool any = index.shards.empty();
   for (auto& [name, shard] : index.shards) {
     if (shard.same != nullptr) {
       merger.add_hard_link(shard);
     } else if (auto model = read_shard(shard, container)) {
-      merger.add(shard, std::move(*model));
+      TRY_VOID(merger.add(shard, std::move(*model)));
       any = true;
     } else if (is_fatal(container, model.error())) {
       return tl::unexpected(model.error());

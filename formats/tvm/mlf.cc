@@ -129,7 +129,7 @@ class ParametersReader {
                             params.error().message);
         continue;
       }
-      add(file, std::move(*params));
+      TRY_VOID(add(file, std::move(*params)));
     }
     return std::move(all_);
   }
@@ -147,10 +147,11 @@ class ParametersReader {
     warn(file, "the same file as {}, where its tensors are shown", quoted(first.part->path));
   }
 
-  void add(ParamsFile& file, Params params) {
+  Result<void> add(ParamsFile& file, Params params) {
     warnings_.append(params.warnings, quoted(file.part->path) + ": ");
     const std::string_view scope =
         all_.files.size() > 1 ? all_.string_pool.emplace_back(file.name) : std::string_view();
+    TRY_VOID(budget_.charge(Cost::input, scope.size() * params.tensors.size()));  // it is read with each tensor
     // Moving a short std::string moves its bytes: references to them must be updated.
     std::map<std::string_view, std::string_view> pooled;
     for (const std::string& spelling : params.string_pool) pooled[spelling] = all_.string_pool.emplace_back(spelling);
@@ -160,6 +161,7 @@ class ParametersReader {
       all_.tensors.push_back(tensor);
     }
     file.end = all_.tensors.size();
+    return {};
   }
 
   Warnings& warnings_;
@@ -236,9 +238,10 @@ const List* storage_of(const Map& fields) {
 class SizeCheck {
  public:
   void add(const List& storage, const TensorList& tensors, const ParamsFile& file) {
-    std::map<std::string_view, uint64_t> sizes;
-    for (size_t i = file.begin; i < file.end; ++i)
-      if (const TensorView tensor = tensors[i]; !tensor.source.refused()) sizes.emplace(tensor.name, tensor.nbytes());
+    const auto [row, is_new] = sizes_.try_emplace(file.begin);
+    Sizes& sizes = row->second;
+    for (size_t i = file.begin; is_new && i < file.end; ++i)
+      if (!tensors.is_refused(i)) sizes.emplace(tensors.name(i), tensors.nbytes(i));
     for (const Value& value : storage)
       if (const Map* const entry = std::get_if<Map>(&value)) check(*entry, sizes);
   }
@@ -250,7 +253,9 @@ class SizeCheck {
   }
 
  private:
-  void check(const Map& entry, const std::map<std::string_view, uint64_t>& sizes) {
+  using Sizes = std::map<std::string_view, uint64_t>;
+
+  void check(const Map& entry, const Sizes& sizes) {
     const std::string* const name = entry.find_as<std::string>("input_binding");
     const Value* const value = entry.find("size_bytes");
     const int64_t* const stored = value == nullptr ? nullptr : std::get_if<int64_t>(value);
@@ -262,6 +267,7 @@ class SizeCheck {
     if (wrong_++ == 0) example_ = fmt::format("{}: {}, it has {}", quoted(*name), *stored, size->second);
   }
 
+  std::map<size_t, Sizes> sizes_;  // of the tensors of each file by its first one: modules may share a file
   uint64_t known_ = 0;
   uint64_t wrong_ = 0;
   std::string example_;

@@ -21,17 +21,27 @@ std::string name_in_file(const TensorView& tensor) {
   return tensor.scope.empty() ? std::string(tensor.name) : fmt::format("{}/{}", tensor.scope, tensor.name);
 }
 
+namespace {
+
+// Each of these names has a copy of its scope, which may be long, until the file is laid out.
+Result<void> charge_scoped_names(const FileLayout& layout) {
+  constexpr uint64_t kPasses = 4;  // they are made, compared and sorted
+  uint64_t size = 0;
+  for (const uint32_t index : layout.tensors)
+    if (const TensorView tensor = layout.model->tensors[index]; !tensor.scope.empty())
+      size += tensor.scope.size() + 1 + tensor.name.size();
+  TRY_VOID(layout.budget->charge(Cost::input, kPasses * size));
+  TRY_VOID(layout.budget->charge(Cost::kept, size));
+  layout.budget->release(Cost::kept, size);
+  return {};
+}
+
+}  // namespace
+
 Result<std::vector<NamedTensor>> named_tensors(const FileLayout& layout, StringArena& texts) {
   constexpr uint64_t kStepsPerTensor = 2;  // a million names are sorted in less
   TRY_VOID(layout.budget->charge(Cost::step, kStepsPerTensor * layout.tensors.size()));
-  uint64_t scoped = 0;  // bytes of names that are made
-  for (const uint32_t index : layout.tensors) {
-    const TensorView tensor = layout.model->tensors[index];
-    if (!tensor.scope.empty()) scoped += tensor.scope.size() + 1 + tensor.name.size();
-  }
-  Charges charges(*layout.budget);
-  TRY_VOID(charges.charge(Cost::input, scoped));
-  TRY_VOID(charges.charge(Cost::kept, scoped));
+  TRY_VOID(charge_scoped_names(layout));
   std::vector<NamedTensor> named;
   named.reserve(layout.tensors.size());
   for (const uint32_t index : layout.tensors) {

@@ -95,6 +95,15 @@ TEST(Names, SlashWithoutDirectoryIsEscaped) {
 }
 
 // semantics 3.4
+TEST(Names, DepthOfScopeIsBounded) {
+  std::string scope = "0";
+  for (int i = 1; i < 100; ++i) scope += "/" + std::to_string(i);
+  const std::vector<std::string> all = paths({{scope, "a/b"}, {scope, "c"}});
+  EXPECT_EQ(std::count(all[0].begin(), all[0].end(), '/'), 31);
+  EXPECT_THAT(all[0], testing::EndsWith("/a%2Fb"));
+  EXPECT_THAT(all[1], testing::EndsWith("/c"));
+}
+
 TEST(Names, DepthIsBounded) {
   std::string deep = "0";
   for (int i = 1; i < 100; ++i) deep += "/" + std::to_string(i);
@@ -112,6 +121,31 @@ TEST(Names, TensorNamesThatNestMakeNoDirectories) {
   const auto all = paths(names);
   EXPECT_EQ(all[2], "a%2Fa%2Fa");
   EXPECT_TRUE(std::none_of(all.begin(), all.end(), [](const std::string& p) { return p.find('/') != p.npos; }));
+}
+
+// The names between a directory and its files, in the order of bytes.
+TEST(Names, SpecialBytesHideNoNameThatIsDirectory) {
+  EXPECT_THAT(paths({{"", "a"},
+                     {"", "a/b"},
+                     {"",
+                      "a\x01"
+                      "c"},
+                     {"", "a-/d"},
+                     {"", "a/d"},
+                     {"s", "a/d"},
+                     {"", "a/b/e/f"}}),
+              ElementsAre("a", "a%2Fb", "a%01c", "a-/d", "a%2Fd", "s/a/d", "a%2Fb%2Fe/f"));
+}
+
+// Long names that begin alike took minutes while they were searched for each `/`.
+TEST(Names, ManyLongNamesThatBeginAlike) {
+  const std::string start = std::string(5000, 'n') + "/d";
+  std::vector<std::string> long_names;
+  for (int i = 0; i < 5000; ++i) long_names.push_back(start + std::string(40, '/') + std::to_string(i));
+  std::vector<TensorName> names;
+  for (const auto& name : long_names) names.push_back({"", name});
+  const auto all = paths(names);
+  EXPECT_EQ(std::set(all.begin(), all.end()).size(), names.size());
 }
 
 // semantics 3.5

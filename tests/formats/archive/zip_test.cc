@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -27,6 +28,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
+using testing::SizeIs;
 using testing::StartsWith;
 
 Container container(std::string zip) { return Container{"m.zip", in_memory(std::move(zip))}; }
@@ -559,6 +561,38 @@ TEST(Zip, ListsHundredThousandMembers) {
     EXPECT_EQ(archive.parts[99'999].path, "model/99999");
     EXPECT_EQ(text_at(archive, "model/77000"), "bytes of 77000");
   }
+}
+
+// Names that libzip's table compares with each other.
+
+// The i-th of up to 2^length names of one hash.
+std::string colliding_name(unsigned i, int length) {
+  std::string name;
+  for (; length > 0; --length, i /= 2) name += i % 2 == 0 ? "ab" : "bA";
+  return name;
+}
+
+std::string zip_of(unsigned count, const std::function<std::string(unsigned)>& name) {
+  ZipBuilder zip;
+  for (unsigned i = 0; i < count; ++i) zip.stored(name(i), "");
+  return zip.build();
+}
+
+TEST(ZipNames, CollidingOnesAreChargedBeforeTheyAreCompared) {
+  const std::string all_of_one_hash = zip_of(60'000, [](unsigned i) { return colliding_name(i, 16); });
+  EXPECT_THAT(error_of(all_of_one_hash).message, StartsWith("zip: names that collide in the table of libzip: "));
+  EXPECT_THAT(members(zip_of(1000, [](unsigned i) { return colliding_name(i, 16); })).parts, SizeIs(1000));
+}
+
+// libzip hashes the names that it converts these to.
+TEST(ZipNames, OnesOfCodePage437AreAllTakenAsColliding) {
+  const auto name = [](unsigned i) { return fmt::format("\x82{}", i); };
+  EXPECT_THAT(error_of(zip_of(60'000, name)).message, StartsWith("zip: names that collide in the table of libzip: "));
+  EXPECT_THAT(members(zip_of(2000, name)).parts, SizeIs(2000));
+}
+
+TEST(ZipNames, RepeatedOneIsNotCompared) {
+  EXPECT_THAT(members(zip_of(60'000, [](unsigned) { return "m"s; })).parts, SizeIs(1));
 }
 
 // Errors of the disk.

@@ -330,10 +330,10 @@ TEST(Carton, NameOfNestedTensorIsStoredOnce) {
     index += fmt::format("[[tensor]]\nname = \"i{}\"\ndtype = \"uint8\"\nfile = \"w\"\nshape = [1]\n", i);
     inner += fmt::format("\"i{}\", ", i);
   }
-  index += "[[tensor]]\nname = \"" + std::string(1'000'000, 'n') + "\"\ndtype = \"nested\"\ninner = [" + inner + "]\n";
+  index += "[[tensor]]\nname = \"" + std::string(10'000, 'n') + "\"\ndtype = \"nested\"\ninner = [" + inner + "]\n";
   const auto model = CartonBuilder().file("tensor_data/index.toml", index).file("tensor_data/w", "1").model();
   ASSERT_EQ(model.tensors.size(), 2'000u);
-  EXPECT_EQ(model.tensors[0].scope.size(), 1'000'000u);
+  EXPECT_EQ(model.tensors[0].scope.size(), 10'000u);
   EXPECT_EQ(model.tensors[0].scope.data(), model.tensors[1'999].scope.data());
 }
 

@@ -172,6 +172,21 @@ TEST(PytorchZip, BadTensorIsRefusedAlone) {
   EXPECT_THAT(refusal(tensor_v2(kFour, {std::vector<int64_t>(60'000, 1), {}})), HasSubstr("60000 dimensions"));
 }
 
+TEST(PytorchZip, KeyOfStorageHasALimitedLength) {
+  const std::string key(1025, 'k');
+  EXPECT_THAT(refusal(tensor_v2(storage("Int", key, 4), {{1}, {1}})), HasSubstr("a key of a storage of 1025 bytes"));
+}
+
+// Dicts of one list, which has no pair.
+TEST(PytorchZip, EachItemOfSharedListIsCharged) {
+  PickleBuilder object;
+  object.raw("]").mark();
+  for (int i = 0; i < 10'000; ++i) object.raw("K\1");
+  object.raw("e").put(0).global("collections", "OrderedDict").put(1).raw("]").mark();
+  for (int i = 0; i < 10'000; ++i) object.get(1).get(0).raw("\x85R");
+  EXPECT_THAT(error_of(checkpoint(object.raw("e"))), HasSubstr("limit"));
+}
+
 // The count of the identifier is a claim; the member is what there is.
 TEST(PytorchZip, StorageIsNoLongerThanItsMember) {
   EXPECT_THAT(refusal(tensor_v2(storage("Int", "0", 1000), {{5}, {1}})), HasSubstr("outside of the storage of 4"));
