@@ -30,7 +30,6 @@ Result<std::vector<NamedTensor>> named_tensors(const FileLayout& layout, StringA
     if (!tensor.scope.empty()) scoped += tensor.scope.size() + 1 + tensor.name.size();
   }
   Charges charges(*layout.budget);
-  TRY_VOID(charges.charge(Cost::input, scoped));
   TRY_VOID(charges.charge(Cost::kept, scoped));
   std::vector<NamedTensor> named;
   named.reserve(layout.tensors.size());
@@ -94,6 +93,9 @@ Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const 
   const std::vector<size_t>& chosen = selection.tensors ? *selection.tensors : all;
   TRY_VOID(layout->charges.charge(Cost::kept, chosen.size() * (sizeof(uint32_t) + sizeof(uint64_t))));
   TRY_VOID(layout->budget->charge(Cost::step, chosen.size()));
+  uint64_t scopes = 0;  // bytes that are joined with names
+  for (const size_t index : chosen) scopes += model->tensors[index].scope.size();
+  TRY_VOID(layout->budget->charge(Cost::input, scopes));
   layout->tensors.reserve(chosen.size());
   for (const size_t index : chosen) {
     const TensorView tensor = model->tensors[index];
