@@ -133,11 +133,15 @@ TensorList::Entry TensorList::entry_of(const TensorView& tensor) {
 }
 
 uint32_t TensorList::kind_of(const TensorView& tensor) {
-  const auto is_equal = [&](const Kind& kind) {
-    return kind.dtype == tensor.dtype && kind.stored_dtype == tensor.stored_dtype && kind.scope == tensor.scope &&
-           tensor.shape == kind.shape;
+  // By its place: a reader keeps each scope once, and it may be long.
+  const auto is_same = [](std::string_view a, std::string_view b) {
+    return a.data() == b.data() && a.size() == b.size();
   };
-  size_t hash = mixed(std::hash<std::string_view>()(tensor.scope), std::hash<const DType*>()(tensor.dtype));
+  const auto is_equal = [&](const Kind& kind) {
+    return kind.dtype == tensor.dtype && kind.stored_dtype == tensor.stored_dtype &&
+           is_same(kind.scope, tensor.scope) && tensor.shape == kind.shape;
+  };
+  size_t hash = mixed(std::hash<const char*>()(tensor.scope.data()), std::hash<const DType*>()(tensor.dtype));
   for (const uint64_t dimension : tensor.shape) hash = mixed(hash, dimension);
   const auto make = [&] { return Kind{tensor.dtype, tensor.stored_dtype, tensor.scope, tensor.shape}; };
   return recent_kinds_.find_or_add(kinds_, hash, is_equal, make);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/parallel.h"
@@ -87,15 +89,6 @@ void copy_plane(uint32_t width, const std::byte* from, std::byte* to, const Copy
     }
 }
 
-// Moves `at` to the next combination of indices; false after the last one.
-bool next_index(std::vector<uint64_t>& at, std::span<const BoxDimension> dimensions) {
-  for (size_t d = dimensions.size(); d-- > 0;) {
-    if (++at[d] < dimensions[d].count) return true;
-    at[d] = 0;
-  }
-  return false;
-}
-
 // Copies from the buffer to the output. The two dimensions that are contiguous on one side form planes.
 void copy_box(uint32_t width, const std::byte* from, std::byte* to, std::vector<CopyDimension> dimensions) {
   constexpr CopyDimension kSingle{1, 0, 0};
@@ -109,15 +102,20 @@ void copy_box(uint32_t width, const std::byte* from, std::byte* to, std::vector<
   const CopyDimension inner = take([](const auto& a, const auto& b) { return a.out_stride < b.out_stride; });
   const CopyDimension outer = take([](const auto& a, const auto& b) { return a.stride < b.stride; });
   std::vector<uint64_t> at(dimensions.size(), 0);
-  do {
-    uint64_t source = 0;
-    uint64_t target = 0;
-    for (size_t d = 0; d < at.size(); ++d) {
-      source += at[d] * dimensions[d].stride;
-      target += at[d] * dimensions[d].out_stride;
-    }
+  uint64_t source = 0, target = 0;  // of the plane, in elements
+  for (;;) {
     copy_plane(width, from + source * width, to + target * width, outer, inner);
-  } while (next_index(at, dimensions));
+    for (size_t d = dimensions.size();;) {
+      if (d == 0) return;
+      const CopyDimension& next = dimensions[--d];
+      source += next.stride;
+      target += next.out_stride;
+      if (++at[d] < next.count) break;
+      source -= next.count * next.stride;
+      target -= next.count * next.out_stride;
+      at[d] = 0;
+    }
+  }
 }
 
 // The dimensions of a box: those of a piece, which one read returns, and the others.
@@ -144,6 +142,32 @@ Plan plan(uint32_t width, std::span<const BoxDimension> box) {
     elements = distinct;
   }
   return made;
+}
+
+// A dimension that would belong to a piece, but for the size of the buffer, and how many of its elements fit.
+struct Long {
+  size_t dimension;
+  uint64_t most;
+};
+
+// Without splitting it, the box would be read in pieces of a few bytes.
+std::optional<Long> long_dimension(uint32_t width, std::span<const BoxDimension> box) {
+  std::vector<size_t> ascending(box.size());
+  std::iota(ascending.begin(), ascending.end(), size_t{0});
+  std::ranges::stable_sort(ascending, {}, [&](size_t d) { return box[d].stride; });
+  uint64_t span = 1, elements = 1;
+  for (const size_t d : ascending) {
+    if (box[d].stride == 0) continue;
+    elements *= box[d].count;
+    const uint64_t longer = span + (box[d].count - 1) * box[d].stride;
+    if (longer > std::max(kDense * elements, kClose / width)) return std::nullopt;
+    if (longer > kGatherBuffer / width) {
+      const uint64_t most = (kGatherBuffer / width - std::min(span, kGatherBuffer / width)) / box[d].stride + 1;
+      return most < 2 || span * width >= kClose ? std::nullopt : std::optional(Long{d, most});
+    }
+    span = longer;
+  }
+  return std::nullopt;
 }
 
 // A copy of a box, group by group. A group is pieces that are read before they are copied: those that are neighbours in
@@ -213,6 +237,15 @@ class Gathering {
 
 Result<void> gather(const Source& storage, uint64_t first, uint32_t width, std::span<const BoxDimension> box,
                     std::span<std::byte> out) {
+  if (const auto split = long_dimension(width, box)) {
+    std::vector<BoxDimension> part(box.begin(), box.end());
+    const auto [count, stride, out_stride] = part[split->dimension];
+    for (uint64_t begin = 0; begin < count; begin += split->most) {
+      part[split->dimension].count = std::min(split->most, count - begin);
+      TRY_VOID(gather(storage, first + begin * stride, width, part, out.subspan(begin * out_stride * width)));
+    }
+    return {};
+  }
   const Gathering gathering(storage, first, width, plan(width, box), out);
   const size_t threads = out.size() < kLarge ? 1 : processors(kMaxThreads);
   const uint64_t groups = gathering.groups();

@@ -157,7 +157,8 @@ TEST_F(BlobStoreTest, ReadsHeaderWithoutMaterializingBlob) {
 TEST_F(BlobStoreTest, BlobWithACostlyStartIsCachedByTheFirstReadOfItsHeader) {
   BlobProducer producer = producer_of(member, "zip 1");
   producer.costly_start = true;
-  const auto blob = store()->blob(std::move(producer));
+  const BlobsPtr blobs = store();
+  const auto blob = blobs->blob(std::move(producer));
   for (int again = 0; again < 3; ++again) {
     EXPECT_EQ(read(*blob, 0, 16), describe(bytes.substr(0, 16)));
     EXPECT_EQ(read(*blob, kMember - 5, 100), describe(bytes.substr(kMember - 5)));

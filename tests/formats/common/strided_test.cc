@@ -193,6 +193,21 @@ TEST(Strided, SequentialReadsGatherEachBlockOnce) {
   EXPECT_LE(counting->groups, counting->reads / 32) << "a file is examined once for each";
 }
 
+// Dimensions that are longer than a buffer are read in pieces, not one element after the other.
+TEST(Strided, LongThinMatricesAreReadInLargePieces) {
+  constexpr uint64_t kLong = uint64_t{6} << 20;
+  for (const Shape& shape : {Shape{kLong, 2}, Shape{2, kLong}}) {
+    std::string bytes(2 * kLong, '\0');
+    for (uint64_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 + i / 251);
+    const auto counting = std::make_shared<Counted>(bytes);
+    const Slice storage = slice(counting, 0, counting->size()).value();
+    const Strides strides = fortran_strides(shape);
+    const Slice made = strided_as("uint8", storage, 0, shape, strides).value();
+    EXPECT_TRUE(all_of(made) == elements_one_by_one(bytes, 1, 0, shape, strides)) << shape[0];
+    EXPECT_LE(counting->reads, 100U) << shape[0];
+  }
+}
+
 TEST(Strided, RandomReadGathersNoNeighbours) {
   constexpr uint64_t kSide = 2048;
   const auto counting = std::make_shared<Counted>(std::string(kSide * kSide * 4, 'x'));
