@@ -17,8 +17,19 @@ class InputLimit {
   InputLimit(const InputLimit&) = delete;
   InputLimit& operator=(const InputLimit&) = delete;
   virtual Result<void> before_read(size_t bytes) = 0;  ///< of compressed bytes
+  virtual Result<void> after_read(std::string_view /*compressed*/) { return {}; }
   virtual Result<void> after_output(size_t bytes) = 0;
 };
+
+// The streams of bzip2 that begin in this part of a file. libarchive makes a decoder of megabytes for each.
+uint64_t bzip2_heads(std::string_view bytes) {
+  uint64_t heads = 0;
+  for (size_t at = bytes.find("BZh"); at < bytes.size(); at = bytes.find("BZh", at + 1)) {
+    const std::string_view rest = bytes.substr(at + 3, 7);
+    if (rest.ends_with("1AY&SY") || rest.ends_with("\x17\x72\x45\x38\x50\x90")) ++heads;
+  }
+  return heads;
+}
 
 class RatioLimit final : public InputLimit {
  public:
@@ -51,6 +62,10 @@ class ChargedLimit final : public InputLimit {
     empty_ += more;
     return charge_->charge(Cost::step, steps_of_empty_input(more));
   }
+  Result<void> after_read(std::string_view compressed) override {
+    constexpr uint64_t kStepsPerStream = 150;  // in a server, whose memory is returned each time
+    return charge_->charge(Cost::step, kStepsPerStream * bzip2_heads(compressed));
+  }
   Result<void> after_output(size_t bytes) override {
     output_ += bytes;
     return charge_->charge(Cost::output, bytes * output_cost_);
@@ -73,15 +88,19 @@ class MeteredInput final : public Source {
   uint64_t size() const override { return compressed_->size(); }
   std::string identity() const override { return compressed_->identity(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    if (auto allowed = limit_.before_read(out.size()); !allowed) {
-      refusal_ = allowed.error();
-      return tl::unexpected(allowed.error());
-    }
-    return compressed_->read(offset, out);
+    TRY_VOID(noted(limit_.before_read(out.size())));
+    const size_t got = TRY(compressed_->read(offset, out));
+    TRY_VOID(noted(limit_.after_read({reinterpret_cast<const char*>(out.data()), got})));
+    return got;
   }
   const std::optional<Error>& refusal() const { return refusal_; }
 
  private:
+  Result<void> noted(Result<void> allowed) const {
+    if (!allowed) refusal_ = allowed.error();
+    return allowed;
+  }
+
   SourcePtr compressed_;
   InputLimit& limit_;
   mutable std::optional<Error> refusal_;  // one reader, one thread at a time: Stream's rule

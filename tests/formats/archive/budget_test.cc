@@ -147,6 +147,17 @@ TEST(CodecBudget, EndlessGzipHeaderIsNamed) {
   }
 }
 
+// libarchive makes a decoder for each. Without the charge they take seconds before 1 MiB of input is read.
+TEST(CodecBudget, StreamsOfBzip2AreCharged) {
+  const std::string stream("BZh9\x17\x72\x45\x38\x50\x90\0\0\0\0", 14);
+  const auto budget = std::make_shared<Budget>(0);
+  const auto charge = std::make_shared<codec::DecodeCharge>(budget);
+  const codec::DecodeCharge::Active active(charge);
+  const auto decoded = codec::charge_decoding(charge, in_memory(times(60'000, stream)), tar::bzip2_stream, 1);
+  const Read read = decoded ? read_from(**decoded, 1 << 20) : Read{"", decoded.error()};
+  EXPECT_THAT(read.message(), HasSubstr("the time limit of"));
+}
+
 TEST(CodecBudget, OutputOfSlowDecodersCostsMore) {
   const auto time_of = [](uint64_t output_cost) {
     const auto budget = std::make_shared<Budget>(0);
