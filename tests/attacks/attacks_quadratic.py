@@ -13,7 +13,6 @@ from attacks_dduf import pipeline
 from attacks_hdf5 import Hdf5, contiguous
 from attacks_ollama import layer, manifest, put_blob, store
 from attacks_pytorch import checkpoint
-from attacks_toml import index, nested, tensor
 from attacks_tvm import params
 from attacks_zip import zipped
 from collisions import libzip_names, std_names
@@ -184,12 +183,6 @@ def onnx_below(scope, count):
     return onnx_graph(nodes=[onnx_node("Loop", (), (), data(1, "body") + data(6, inner), name="n" * scope)])
 
 
-def carton_below(scope, count):
-    """Tensors inside one whose name is long."""
-    return index(lambda: nested("n" * scope, [f'"t{i}"' for i in range(count)]) + "".join(tensor(f"t{i}", file='"x"') for i in range(count)),
-                 {"tensor_data/x": lambda: b"1234"})
-
-
 def deep_directory(depth, entries):
     """Many subdirectories of the innermost of many directories: each remembers how it was reached."""
     def build(folder):
@@ -221,7 +214,6 @@ ATTACKS = [
            one_file("m.onnx", lambda: onnx_model(onnx_initializers(60_000)))),
     Attack("quadratic-onnx-scope", "onnx", "100,000 tensors of a subgraph whose path has 60,000 bytes",
            one_file("m.onnx", lambda: onnx_model(onnx_below(60_000, 100_000)))),
-    Attack("quadratic-carton-scope", "carton index", "10,000 tensors inside one whose name has 3 MB", carton_below(3_000_000, 10_000)),
     Attack("quadratic-directory-deep", "directory", "3,000 subdirectories below 450 directories", deep_directory(450, 3_000), SHOWN | {5},
            cpu=3_450 * CPU_PER_MODEL_S),  # the kernel follows the path to each
 ]
