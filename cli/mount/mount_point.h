@@ -42,7 +42,11 @@ class MountPoint {
   /// not empty.
   Result<void> claim();
 
-  void release() { claim_ = Descriptor(); }
+  /// Ends the claim, and closes the directory: only remove_if_made() may be called then.
+  void release() {
+    claim_ = Descriptor();
+    directory_ = Descriptor();
+  }
 
   /// Removes the directory if make() created it. Does not block if a directory above it is unresponsive.
   void remove_if_made() const;

@@ -79,7 +79,7 @@ class WithEveryServer:
             file.write(subprocess.run([WEIGHTFS, "cat", url, "files/model.safetensors"], check=True, capture_output=True).stdout)
         self.assertEqual(run("verify", "--tree", self.path("expected"), local).returncode, 0)
         self.assertEqual(self.read("list"), self.read("expected"))
-        done = run("verify", "--tree", self.path("list"), url.rpartition("/")[0] + "/")
+        done = run("verify", "--tree", self.path("other"), url.rpartition("/")[0] + "/")
         self.assertEqual(done.returncode, 4)
         self.assertIn("/: names a directory; --tree needs one file", done.stderr)
 
