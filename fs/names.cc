@@ -339,7 +339,7 @@ void sort(std::vector<NamedPath>& paths) {
 }  // namespace
 
 std::string component(std::string_view raw, std::string_view suffix, Percent percent) {
-  // As what is escaped is not shorter, a longer component is cut before the end of these bytes.
+  // Escaping never shortens a text, so fit() cuts a longer component within these bytes.
   constexpr size_t kShown = kMaxComponentLength + 4;
   return fit(escaped(raw.substr(0, kShown), percent), raw, suffix);
 }

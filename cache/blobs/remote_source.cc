@@ -366,11 +366,7 @@ void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
 }
 
 Result<void> RemoteSource::verify_if_complete() const {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (refused_) return tl::unexpected(*refused_);  // compared while others read
-  }
-  const auto [file, blob] = TRY(open());
+  const auto [file, blob] = TRY(open());  // fails if the comparison has
   if (blob != nullptr || !TRY(file->is_complete())) return {};
   TRY(verify());
   return {};

@@ -46,14 +46,14 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// The file on a server that is open under this key; null if there is none.
   std::shared_ptr<const RemoteSource> find_remote(const std::string& key);
   /// The same; `source` if there is none. It is reported in the status, as long as it is in use.
+  std::shared_ptr<const RemoteSource> share_remote(const std::string& key,
+                                                   const std::shared_ptr<const RemoteSource>& source);
   /// See BlobStore::verify_complete().
   Result<void> verify_complete();
   /// See Blobs::drop_unverified(): the blocks of open files, and those of closed ones that were noted.
   void drop_unverified();
   /// Notes the blocks of a file that is closed before its digest was compared.
   void note_unverified(const std::string& identity) noexcept;
-  std::shared_ptr<const RemoteSource> share_remote(const std::string& key,
-                                                   const std::shared_ptr<const RemoteSource>& source);
   store::BlobName name_of(const BlobProducer& producer);
   /// The name of a blob that is downloaded by digest: shared by all requests with the same size.
   static store::BlobName name_of(const Digest& digest, std::optional<uint64_t> size);

@@ -3,7 +3,7 @@ import struct
 
 from attack import EITHER, REFUSED, SHOWN, Attack, one_file, sparse
 from flatbuffer import FlatBuffer, Shared
-from zeros import SEGMENT, zip_of
+from zeros import SEGMENT, list_behind_all, zip_of
 
 CHAR, TENSOR = 1, 5
 MANY = 50_000
@@ -66,15 +66,7 @@ def in_zeros(count, layout_of, size=SEGMENT, step=SEGMENT):
 
 def list_of_zeros(slot):
     """A .ptd file in a zip with a list in this slot whose 64 Mi elements are zeros behind all else."""
-    def make():
-        data = bytearray(ptd([segment()], [named("w", layout())]))
-        data += bytes(-len(data) % 4)
-        root = struct.unpack_from("<I", data)[0]
-        vtable = root - struct.unpack_from("<i", data, root)[0]
-        field = root + struct.unpack_from("<H", data, vtable + 4 + 2 * slot)[0]
-        struct.pack_into("<I", data, field, len(data) - field)
-        return bytes(data) + struct.pack("<I", 4 * SEGMENT)
-    return zip_of({"m.ptd": make}, {"m.ptd": 16 * SEGMENT})
+    return zip_of({"m.ptd": lambda: list_behind_all(ptd([segment()], [named("w", layout())]), slot)}, {"m.ptd": 16 * SEGMENT})
 
 
 def tables(make):

@@ -7,7 +7,7 @@ from attack import EITHER, REFUSED, SHOWN, Attack, one_file, put, sparse
 from attacks_zip import RawZip
 from flatbuffer import FlatBuffer, Shared
 import archives
-from zeros import SEGMENT, zip_of
+from zeros import SEGMENT, list_behind_all, zip_of
 
 INT8, STRING = 9, 5
 
@@ -64,15 +64,7 @@ def in_zeros(count, size=SEGMENT, begin=1 << 20):
 
 def tables_of_zeros(slot):
     """A model in a zip with a list in this slot whose 64 Mi elements are zeros behind all else."""
-    def make():
-        data = bytearray(file_bytes([graph([tensor()])], **{f"s{slot}": [{}]}))
-        data += bytes(-len(data) % 4)
-        root = struct.unpack_from("<I", data)[0]
-        vtable = root - struct.unpack_from("<i", data, root)[0]
-        field = root + struct.unpack_from("<H", data, vtable + 4 + 2 * slot)[0]
-        struct.pack_into("<I", data, field, len(data) - field)
-        return bytes(data) + struct.pack("<I", 4 * SEGMENT)
-    return zip_of({"m.tflite": make}, {"m.tflite": 16 * SEGMENT})
+    return zip_of({"m.tflite": lambda: list_behind_all(file_bytes([graph([tensor()])], **{f"s{slot}": [{}]}), slot)}, {"m.tflite": 16 * SEGMENT})
 
 
 def text_of_zeros():

@@ -44,3 +44,13 @@ def tar_gz_of(member, make, zeros):
         return put(folder, "m.tar.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + body +
                    struct.pack("<II", zlib.crc32(end, crc), (512 + size + len(end)) & 0xFFFFFFFF))
     return build
+
+def list_behind_all(data, slot):
+    """The bytes of a FlatBuffer whose root has a list in this slot: its 64 Mi elements begin behind all bytes."""
+    data = bytearray(data)
+    data += bytes(-len(data) % 4)
+    root = struct.unpack_from("<I", data)[0]
+    vtable = root - struct.unpack_from("<i", data, root)[0]
+    field = root + struct.unpack_from("<H", data, vtable + 4 + 2 * slot)[0]
+    struct.pack_into("<I", data, field, len(data) - field)
+    return bytes(data) + struct.pack("<I", 4 * SEGMENT)

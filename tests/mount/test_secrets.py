@@ -215,7 +215,7 @@ class Session(SecretsTestCase):
         return process, point
 
     def secrets(self, *, of_environment=True):
-        """The texts that nobody else may see, by what they are."""
+        """The secret texts, by their kind."""
         signed = {f"signature of the CDN {i}": urllib.parse.parse_qs(urllib.parse.urlsplit(each.path).query)["Signature"][0]
                   for i, each in enumerate(self.hub.requests("cdn"))}
         signed.update({f"signature for the store {i}": each.headers["authorization"].rpartition("Signature=")[2]
