@@ -17,6 +17,7 @@
 #include "base/later.h"
 #include "base/source.h"
 #include "base/values/value.h"
+#include "formats/chosen_files.h"
 #include "formats/completeness.h"
 #include "formats/dtype.h"
 #include "formats/rare.h"
@@ -41,6 +42,7 @@ struct Document {
 };
 
 struct Model;
+class Folder;
 using ModelPtr = std::shared_ptr<const Model>;
 
 /// A part of a model that is a container itself.
@@ -82,6 +84,9 @@ struct Model {
   Rare<Lacks> lacks;                   ///< what of these makes the model incomplete; see completeness_of()
   std::list<std::string> string_pool;  ///< owns strings that stored_dtype and scope refer to
   BudgetPtr budget;                    ///< of the outermost container; renderings are charged to it. May be null.
+
+  std::shared_ptr<const Folder> beside;  ///< the files next to the container, for its summary; may be null
+  Rare<ChosenFiles> chosen;              ///< set if a directory is the model
 
   // Only for containers of files.
   bool has_members = false;  ///< the parts are members of an archive; else the first one is the container's own file
