@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/compare/duplicates.h"
+#include "cli/console/error_json.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/console/table.h"
@@ -198,9 +199,10 @@ DirectoryItem inspect_entry(Forest& forest, Ino ino, const Node& node, const std
 
 Value as_value(const DirectoryItem& found) {
   if (found.model) return metadata_of(*found.model, found.name);
+  if (found.error) return failed_source(found.name, *found.error);
   Map out;
   out.append("source", found.name);
-  out.append(found.error ? "error" : "type", found.error ? found.error->message : found.type);
+  out.append("type", found.type);
   return out;
 }
 
@@ -371,6 +373,12 @@ Exit print_duplicates_of_sources(InfoArguments& arguments) {
   return outcome.status();
 }
 
+Exit report_failed_source(const Error& error, const InfoArguments& arguments) {
+  if (arguments.json)
+    std::fputs(to_json(failed_source(printable_source(arguments.input.source), error)).c_str(), stdout);
+  return report_error(error);
+}
+
 Exit info(InfoArguments& arguments) {
   if (arguments.duplicates) return print_duplicates_of_sources(arguments);
   if (arguments.sources.size() > 1) {
@@ -379,12 +387,12 @@ Exit info(InfoArguments& arguments) {
   }
   arguments.input.source = arguments.sources.front();
   const auto opened = open_source(arguments.input);
-  if (!opened) return report_error(opened.error());
+  if (!opened) return report_failed_source(opened.error(), arguments);
   Forest& forest = *opened->forest;
   const ModelPtr model = forest.model_of(Forest::kRoot);
   if (model == nullptr) return print_models(forest, arguments);
   const auto known = with_lazy_parts(model);
-  if (!known) return report_error(known.error());
+  if (!known) return report_failed_source(known.error(), arguments);
   if (arguments.json) {
     std::fputs(to_json(metadata_of(**known, printable_source(arguments.input.source))).c_str(), stdout);
   } else {

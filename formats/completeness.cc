@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "formats/common/grouped.h"
 #include "formats/model.h"
 
 namespace weightfs {
@@ -57,8 +58,20 @@ const Error& worse(const Error& a, const Error& b) {
   return place(b) < place(a) ? b : a;
 }
 
+namespace {
+
+std::string sentence_of_cut_file(const Completeness& completeness) {
+  const std::string size = exact_size(completeness.short_by);
+  if (completeness.unreadable == 0) return fmt::format("the file ends {} early; interrupted download?", size);
+  return fmt::format("the file ends {} early: {} of {} tensors refused; interrupted download?", size,
+                     completeness.unreadable, completeness.tensors);
+}
+
+}  // namespace
+
 std::string to_sentence(const Completeness& completeness) {
   if (completeness.is_complete()) return "";
+  if (completeness.short_by > 0) return sentence_of_cut_file(completeness);
   std::string what;
   if (completeness.unreadable > 0)
     what = fmt::format("{} of {} tensors cannot be read", completeness.unreadable, completeness.tensors);
@@ -66,9 +79,6 @@ std::string to_sentence(const Completeness& completeness) {
     what = fmt::format("{} {} missing", completeness.files, completeness.files == 1 ? "file is" : "files are");
   else
     what = "the model is incomplete";
-  if (completeness.short_by > 0)
-    return fmt::format("{}: the file is {} shorter than its header says (interrupted download?)", what,
-                       human_size(completeness.short_by));
   return fmt::format("{}: {}", what, completeness.reason->message);
 }
 

@@ -3,12 +3,14 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
 
 #include "base/os/mounts.h"
 #include "base/text.h"
+#include "formats/other_files.h"
 #include "formats/signature.h"
 #include "sources/kinds.h"
 
@@ -68,7 +70,11 @@ class Lister {
     if (S_ISDIR(found->st_mode)) add_directory(location, *found, type != DT_DIR);
   }
 
-  Listing take() { return std::move(listing_); }
+  Listing take() {
+    for (auto& [split, entry] : bad_splits_)
+      if (!split_models_.contains(split)) listing_.entries.push_back(std::move(entry));
+    return std::move(listing_);
+  }
 
  private:
   void add_file(const Location& location, const struct stat& found) {
@@ -77,25 +83,27 @@ class Lister {
     if (!container && is_forbidden(container.error())) options_.log(container.error().message);
     const auto size = static_cast<uint64_t>(found.st_size);
     const Time time = modified(found);
+    const auto open = [=, options = shared_options_] { return open_container(location, time, *options); };
     if (is_shown_as_model(container, name)) {
       const auto split = container ? split_model_of(*container) : std::nullopt;
       listing_.bytes += size;
       // Any readable file of a split model opens all of it.
       if (split && !split_models_.insert(*split).second) return;
-      listing_.entries.push_back(
-          {name, time, size, [=, options = shared_options_] { return open_container(location, time, *options); }});
+      listing_.entries.push_back({name, time, size, open});
     } else if (options_.all_files) {
       listing_.bytes += size;
       listing_.entries.push_back({name, time, size, listed_file(location, found)});
+    } else if (const auto split = split_model_named(name)) {
+      bad_splits_.try_emplace(*split, SourceEntry{name, time, size, open});
     }
   }
 
-  // An unreadable file is shown as a model if it is named as one: entering it reports the error. A file of a split
-  // model is not shown, because other files of it may be readable.
+  // An unreadable or bad file is shown as a model if it is named as one: entering it reports the error. A file of a
+  // split model is only shown if no other file of it is readable.
   bool is_shown_as_model(const Result<Container>& container, const std::string& name) const {
     if (options_.forced != nullptr) return true;
     const Result<bool> is = container ? is_model(*container) : tl::unexpected(container.error());
-    return is ? *is : is_named_as_model(name) && !split_model_named(name);
+    return is.value_or(false) || (is_named_as_bad_file(name) && !split_model_named(name));
   }
 
   // A file that the rules forbid to open, or a link that is not followed.
@@ -115,7 +123,8 @@ class Lister {
   const std::shared_ptr<const OpenOptions> shared_options_;  // those of all entries
   const OpenOptions& options_;
   Traversal traversal_;
-  std::set<std::string> split_models_;  // of which a file is listed
+  std::set<std::string> split_models_;             // of which a file is listed
+  std::map<std::string, SourceEntry> bad_splits_;  // the first unreadable file of each
   Listing listing_;
 };
 
@@ -131,6 +140,8 @@ Result<Opened> open_at(const Location& directory, Traversal traversal, const Ope
   for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
   if (const auto key = TRY(model_entry_file(names, DiskFolder(directory))))
     return open_entry_file_model(directory, *key, modified(found), options);
+  if (auto other = identify_other_directory(names))
+    return failure(other->code, fmt::format("{}: {}", directory.path(), other->message));
   auto entered = std::make_shared<Traversal::Entered>(*traversal.entered);
   entered->emplace(found.st_dev, found.st_ino);
   traversal.entered = std::move(entered);

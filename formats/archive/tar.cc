@@ -18,6 +18,7 @@
 #include "formats/archive/archive.h"
 #include "formats/archive/tar_sparse.h"
 #include "formats/codec/codec_meter.h"
+#include "formats/common/grouped.h"
 
 namespace weightfs::archive {
 namespace {
@@ -321,7 +322,8 @@ class TarLister {
     auto bytes = slice(tar_, member.begin, size);
     // The size in the headers of a sparse file may differ from its stored size.
     if (!bytes)
-      refuse(member, size, fmt::format("truncated by the end of the archive, {}", bytes.error().message));
+      refuse(member, size,
+             fmt::format("cut: the archive ends {} early", exact_size(member.begin + size - tar_->size())));
     else if (member.end && padded(size) != *member.end - member.begin)
       refuse(member, size, fmt::format("a size of {}, but {} bytes are stored", size, *member.end - member.begin));
     else
@@ -358,7 +360,7 @@ class TarLister {
       if (piece.size > 0) pieces.push_back(piece);
     }
     if (at > tar_->size() || !member.end) {
-      refuse(member, size, "truncated by the end of the archive");
+      refuse(member, size, "cut by the end of the archive");
     } else if (padded(at - member.begin) != *member.end - member.begin) {
       // libarchive skips pieces that overlap or exceed the end.
       refuse(member, size, "a sparse map that does not match the stored data");

@@ -108,6 +108,8 @@ Result<ZipEnd> find_zip_end(const Source& zip) {
     if (end && (!best || end->begin < best->begin)) best = end;
   }
   if (best) return *best;
+  if (tail.find(kEnd) == tail.npos && TRY(stands_at(zip, 0, kMember)))
+    return failure(Code::corrupt, "zip: a zip without its directory: the file was cut; interrupted download?");
   return failure(Code::corrupt,
                  fmt::format("zip: no valid end of central directory record in the last {} bytes", looked_at));
 }

@@ -20,7 +20,7 @@ struct LayoutAttempt {
 
 Result<LayoutAttempt> read_as(Layout layout, const Container& container, uint64_t length) {
   Metadata metadata = TRY(decode(*container.bytes, flat::kPrefix, length, layout, *container.budget));
-  TRY_VOID(flat::place(metadata.header, container.bytes, length, flat::Order::as_listed, flat::Short::fails));
+  TRY_VOID(flat::place(metadata.header, container.bytes, length, flat::Order::as_listed, flat::Ends::with_last_tensor));
   return LayoutAttempt{layout, std::move(metadata)};
 }
 

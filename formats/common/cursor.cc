@@ -14,10 +14,14 @@ constexpr uint64_t kBufferSize = 64 * 1024;
 Cursor::Cursor(const Source& source, uint64_t begin, uint64_t end, std::endian order)
     : source_(source), end_(std::min(end, source.size())), order_(order), buffer_begin_(std::min(begin, end_)) {}
 
+tl::unexpected<Error> Cursor::ends(std::string message) {
+  has_ended_ = true;
+  return failure(Code::corrupt, std::move(message));
+}
+
 // Makes at least `wanted` (at most kBufferSize) bytes available at at_.
 Result<void> Cursor::fill(size_t wanted) {
-  if (left() < wanted)
-    return failure(Code::corrupt, fmt::format("ends at byte {}, {} bytes needed at {}", end_, wanted, position()));
+  if (left() < wanted) return ends(fmt::format("ends at byte {}, {} bytes needed at {}", end_, wanted, position()));
   buffer_begin_ = position();
   at_ = 0;
   buffer_.resize(static_cast<size_t>(std::min(kBufferSize, end_ - buffer_begin_)));
@@ -31,8 +35,7 @@ Result<std::string> Cursor::text(uint64_t size) {
 }
 
 Result<void> Cursor::read_text(uint64_t size, std::string& out) {
-  if (size > left())
-    return failure(Code::corrupt, fmt::format("a string of {} bytes at {}, {} left", size, position(), left()));
+  if (size > left()) return ends(fmt::format("a string of {} bytes at {}, {} left", size, position(), left()));
   if (size > buffer_.size() - at_ && size <= kBufferSize) TRY_VOID(fill(static_cast<size_t>(size)));
   if (size <= buffer_.size() - at_) {
     const auto* begin = reinterpret_cast<const char*>(buffer_.data() + at_);
@@ -45,8 +48,7 @@ Result<void> Cursor::read_text(uint64_t size, std::string& out) {
 }
 
 Result<void> Cursor::skip(uint64_t size) {
-  if (size > left())
-    return failure(Code::corrupt, fmt::format("{} bytes to skip at {}, {} left", size, position(), left()));
+  if (size > left()) return ends(fmt::format("{} bytes to skip at {}, {} left", size, position(), left()));
   if (size <= buffer_.size() - at_) {
     at_ += static_cast<size_t>(size);
   } else {
@@ -57,10 +59,9 @@ Result<void> Cursor::skip(uint64_t size) {
   return {};
 }
 
-Result<uint64_t> Cursor::bounded(uint64_t count, uint64_t smallest) const {
+Result<uint64_t> Cursor::bounded(uint64_t count, uint64_t smallest) {
   if (count > left() / smallest)
-    return failure(Code::corrupt,
-                   fmt::format("a count of {} at {} where {} bytes are left", count, position(), left()));
+    return ends(fmt::format("a count of {} at {} where {} bytes are left", count, position(), left()));
   return count;
 }
 

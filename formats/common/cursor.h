@@ -44,10 +44,14 @@ class Cursor {
 
   /// Checks a count from the container: the range must have room for that many records of at least `smallest` bytes.
   /// Call it before reserving memory.
-  Result<uint64_t> bounded(uint64_t count, uint64_t smallest) const;
+  Result<uint64_t> bounded(uint64_t count, uint64_t smallest);
+
+  /// Whether one of these functions failed because the range ends too early.
+  bool has_ended() const { return has_ended_; }
 
  private:
   Result<void> fill(size_t wanted);
+  tl::unexpected<Error> ends(std::string message);
 
   const Source& source_;
   uint64_t end_;
@@ -55,6 +59,7 @@ class Cursor {
   uint64_t buffer_begin_;  // offset of buffer_[0] in the source
   size_t at_ = 0;          // the next byte in buffer_
   std::vector<std::byte> buffer_;
+  bool has_ended_ = false;
 };
 
 }  // namespace weightfs

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "base/values/little_endian.h"
+#include "formats/common/grouped.h"
 #include "formats/output.h"
 
 namespace weightfs::flat {
@@ -98,7 +99,8 @@ Result<uint64_t> read_length(const Source& bytes) {
   if (length > kMaxHeaderSize)
     return failure(Code::corrupt, fmt::format("header of {} bytes, {} at most", length, kMaxHeaderSize));
   if (const uint64_t there = bytes.size() - kPrefix; length > there)
-    return failure(Code::corrupt, fmt::format("header length is {}, but only {} bytes follow", length, there));
+    return failure(Code::corrupt, fmt::format("the header is {} bytes long, the file has {} after it", grouped(length),
+                                              grouped(there)));
   return length;
 }
 
@@ -138,7 +140,7 @@ std::vector<size_t> repeated_names(const TensorList& tensors) {
   return places;
 }
 
-Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order, Short with_short) {
+Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order, Ends ends) {
   std::vector<uint32_t> places(header.tensors.size());
   std::iota(places.begin(), places.end(), uint32_t{0});
   // An empty tensor may begin where another one does: the end orders them.
@@ -162,8 +164,9 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
     end = next;
   }
   const uint64_t there = file->size() - kPrefix - length;
-  if (end < there || (end > there && with_short == Short::fails))
+  if (end != there && ends == Ends::with_last_tensor)
     return failure(Code::corrupt, fmt::format("tensors of {} bytes in all, {} bytes after the header", end, there));
+  if (end < there) header.warnings.add("{} bytes after the last tensor", grouped(there - end));
   TensorList& tensors = header.tensors;
   uint64_t refused = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -177,7 +180,7 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
       tensors.set_source(i, Slice());
   }
   if (refused > 0)
-    header.warnings.refuse(Code::corrupt, "the file ends {} bytes early: {} of {} tensors refused", end - there,
+    header.warnings.refuse(Code::corrupt, "the file ends {} early: {} of {} tensors refused", exact_size(end - there),
                            refused, tensors.size());
   if (end > there) header.warnings.add_short_by(end - there);
   return {};

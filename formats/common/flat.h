@@ -73,13 +73,15 @@ std::vector<size_t> repeated_names(const TensorList& tensors);
 /// The required order of the tensors in the buffer.
 enum class Order { any, as_listed };
 
-/// A file that ends before its last tensor: it is not of this format, or it was cut.
-enum class Short { fails, is_cut };
+/// Where a file ends: with its last tensor, or else it is not of this format; or anywhere, if it was cut or has other
+/// bytes after its tensors.
+enum class Ends { with_last_tensor, anywhere };
 
 /// Sets each tensor's bytes in `file`, whose header is `length` bytes long. Fails with corrupt unless the tensors cover
 /// the buffer without gaps or overlap, each with the size of its shape and dtype; a tensor of kUnknownDType has the
-/// size that it claims. Of a file that was cut, the tensors that are not whole are refused.
-Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order, Short with_short);
+/// size that it claims. Of a file that was cut, the tensors that are not whole are refused; further bytes are a
+/// warning.
+Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order, Ends ends);
 
 /// Adds weightfs's own facts about a container to its metadata, as `key`. A value that the container has under this key
 /// becomes the key `value` of the facts.

@@ -62,24 +62,34 @@ class FileReader {
     file_.keys = TRY(read_count(cursor_, file_.dialect));
     const uint64_t count = file_.dialect.count_size();
     // The shortest of each: an empty key, a type and one byte; an empty name, no dimensions, a type and an offset.
-    TRY_VOID(naming("tensors", bounded(tensors, count + 4 + 4 + 8, kMaxTensors)));
+    const uint64_t smallest_tensor = count + 4 + 4 + 8;
+    TRY_VOID(naming("tensors", bounded(tensors, smallest_tensor, kMaxTensors)));
     TRY_VOID(naming("metadata", bounded(file_.keys, count + 4 + 1, kMaxKeys)));
-    for (uint64_t i = 0; i < file_.keys; ++i) TRY_VOID(read_entry(i));
+    for (uint64_t i = 0; i < file_.keys; ++i) TRY_VOID(unless_cut("metadata entry", i, file_.keys, read_entry(i)));
     TRY_VOID(read_alignment());
-    TRY_VOID(naming("tensors", bounded(tensors, count + 4 + 4 + 8, kMaxTensors)));
-    file_.tensors.reserve(tensors);
-    file_.types.reserve(tensors);
-    for (uint64_t i = 0; i < tensors; ++i) TRY_VOID(read_tensor(i));
+    const uint64_t room = std::min(tensors, cursor_.left() / smallest_tensor);
+    file_.tensors.reserve(room);
+    file_.types.reserve(room);
+    for (uint64_t i = 0; i < tensors; ++i) TRY_VOID(unless_cut("tensor entry", i, tensors, read_tensor(i)));
     file_.header_end = cursor_.position();
     charges_.keep();
     return std::move(file_);
   }
 
  private:
-  Result<void> bounded(uint64_t count, uint64_t smallest, uint64_t most) const {
+  // A count up to `most` is read as far as the file goes: it may be right, and the file cut.
+  Result<void> bounded(uint64_t count, uint64_t smallest, uint64_t most) {
+    if (count <= most) return {};
     TRY_VOID(cursor_.bounded(count, smallest));
-    if (count > most) return failure(Code::unsupported, fmt::format("{} entries, at most {} are read", count, most));
-    return {};
+    return failure(Code::unsupported, fmt::format("{} entries, at most {} are read", count, most));
+  }
+
+  // An error that a length or a number runs over the end of the file names the entry: most likely the file was cut.
+  Result<void> unless_cut(std::string_view what, uint64_t position, uint64_t count, Result<void> entry) const {
+    if (entry || !cursor_.has_ended() || bytes_->size() > kMaxHeaderSize) return entry;
+    return failure(entry.error().code,
+                   fmt::format("the header ends after {}: cut in {} {} of {} ({})", human_size(bytes_->size()), what,
+                               position + 1, count, entry.error().message));
   }
 
   Result<void> read_entry(uint64_t position) {

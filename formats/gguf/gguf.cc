@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "formats/common/flat.h"
+#include "formats/common/missing_shards.h"
 #include "formats/format.h"
 #include "formats/gguf/file.h"
 #include "formats/gguf/split.h"
@@ -94,8 +95,8 @@ struct ModelAssembly {
   std::map<std::string, std::string> files;  // by identity: the name under which each was read
   Facts facts;
   Warnings warnings;
-  uint32_t missing = 0;  // shards
-  bool full = false;     // a file was omitted, for the tensors that the model has
+  MissingShards missing;
+  bool full = false;  // a file was omitted, for the tensors that the model has
 };
 
 void add_part(ModelAssembly& assembly, const std::string& name, const SourcePtr& bytes) {
@@ -153,8 +154,7 @@ Result<void> add_sibling(ModelAssembly& assembly, const Container& container, co
   };
   const auto bytes = open_beside(container, name);
   if (!bytes && bytes.error().code == Code::not_found && !is_fatal(container, bytes.error())) {
-    ++assembly.missing;
-    assembly.warnings.miss_file(Code::not_found, "{}missing", subject);
+    assembly.missing.add(name, "");
     return {};
   }
   if (!bytes) return left_out(bytes.error());
@@ -202,8 +202,9 @@ Result<Model> read_shards(const Container& container, File own, const ShardName&
     }
   }
   const uint64_t tensors = assembly.model.tensors.size();
-  if (total != tensors && assembly.missing == 0 && !assembly.full)
+  if (total != tensors && assembly.missing.empty() && !assembly.full)
     assembly.warnings.add("split.tensors.count is {}, found {}", total ? std::to_string(*total) : "missing", tensors);
+  assembly.missing.report(shard.count, assembly.warnings);
   assembly.facts.shards = shard.count;
   assembly.facts.present = static_cast<uint32_t>(assembly.model.parts.size());
   return finish(std::move(assembly));

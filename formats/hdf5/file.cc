@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "formats/common/grouped.h"
+
 namespace weightfs::hdf5 {
 namespace {
 
@@ -85,9 +87,11 @@ Result<File> open(const SourcePtr& bytes) {
     return failure(Code::unsupported, fmt::format("superblock of version {}, 0 to 3 are supported", file.version));
   const Claims claims = TRY(file.version < 2 ? read_old(block, file) : read_new(block, file));
   // The end counts from the beginning of the file, as the base does; both may have moved together.
-  if (claims.end == kUndefined || claims.base > claims.end || claims.end - claims.base > there)
-    return failure(Code::corrupt, fmt::format("truncated: {} bytes, the superblock claims {}", there,
-                                              claims.end - std::min(claims.base, claims.end)));
+  if (claims.end == kUndefined || claims.base > claims.end)
+    return failure(Code::corrupt, "the superblock has no valid end of the file");
+  if (const uint64_t size = claims.end - claims.base; size > there)
+    return failure(Code::corrupt, fmt::format("the file ends {} early: {} of {} bytes; interrupted download?",
+                                              exact_size(size - there), grouped(there), grouped(size)));
   return file;
 }
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/common/flat.h"
+#include "formats/common/missing_shards.h"
 #include "formats/common/warnings.h"
 #include "formats/format.h"
 #include "formats/keras/keras.h"
@@ -36,9 +37,13 @@ std::vector<std::string> files_of(const Map& weight_map) {
 
 // Reads a shard into the model. What is wrong with its bytes becomes a warning.
 Result<void> add_shard(Model& model, const Container& container, const std::string& name, Map& weights,
-                       Warnings& warnings) {
+                       Warnings& warnings, MissingShards& missing) {
   const auto bytes = open_beside(container, name);
   if (!bytes && is_fatal(container, bytes.error())) return tl::unexpected(bytes.error());
+  if (!bytes && bytes.error().code == Code::not_found) {
+    missing.add(name, "; its tensors are missing");
+    return {};
+  }
   if (!bytes) {
     warnings.miss_file(bytes.error().code, "{}: {}; its tensors are missing", quoted(name), bytes.error().message);
     return {};
@@ -82,8 +87,10 @@ Result<Model> read_sharded(const Container& container) {
   model.format = "keras-sharded";
   Map weights;
   Warnings warnings;
+  MissingShards missing;
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
-  for (const std::string& name : files) TRY_VOID(add_shard(model, container, name, weights, warnings));
+  for (const std::string& name : files) TRY_VOID(add_shard(model, container, name, weights, warnings, missing));
+  missing.report(files.size(), warnings);
   if (const Value* const metadata = root->find("metadata")) model.metadata.append("metadata", *metadata);
   Map facts;
   facts.append("shards", files.size());

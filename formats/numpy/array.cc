@@ -126,7 +126,7 @@ Result<Header> read_header(std::string head, const ReadHead& read_head, Budget& 
   TRY_VOID(budget.charge(Cost::input, kInputPerByte * size));
   if (head.size() < size) head = TRY(read_head(static_cast<size_t>(size)));
   if (head.size() < size)
-    return failure(Code::corrupt, fmt::format("a header of {} bytes, the file has {}", size, head.size()));
+    return failure(Code::corrupt, fmt::format("was cut: a header of {} bytes, the file has {}", size, head.size()));
   Charges charges(budget);
   TRY_VOID(charges.charge(Cost::kept, 3 * prefix.dict));
   std::string text = head.substr(static_cast<size_t>(prefix.size), static_cast<size_t>(prefix.dict));

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "formats/common/flat.h"
+#include "formats/common/grouped.h"
 #include "formats/format.h"
 #include "formats/numpy/array.h"
 
@@ -28,7 +29,8 @@ Result<Model> read(const Container& container) {
   const Header header = TRY(read_header(std::move(first), head, *container.budget));
   const uint64_t data = file.size() - header.data;
   if (header.nbytes > data && !header.type.has_objects)
-    return failure(Code::corrupt, fmt::format("{} bytes of data needed, {} in the file", header.nbytes, data));
+    return failure(Code::corrupt, fmt::format("the file ends {} early: {} of {} bytes of data; interrupted download?",
+                                              exact_size(header.nbytes - data), grouped(data), grouped(header.nbytes)));
   Model model;
   model.format = "npy";
   model.version = header.version;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/values/little_endian.h"
+#include "formats/common/grouped.h"
 
 namespace weightfs::protobuf {
 namespace {
@@ -148,8 +149,7 @@ Result<void> Fields::read_value(Field& field) {
       return {};
     case WireType::bytes: {
       const uint64_t size = TRY(scanner_.number(at_, end_, WireType::varint));
-      if (size > end_ - at_)
-        return corrupt(field.begin, fmt::format("a field of {} bytes where {} are left", size, end_ - at_));
+      if (size > end_ - at_) return too_long(field, size);
       field.bytes = {at_, at_ + size};
       at_ += size;
       return {};
@@ -159,6 +159,13 @@ Result<void> Fields::read_value(Field& field) {
       return {};
   }
   return corrupt(field.begin, fmt::format("unknown wire type {}", field.tag & 7));
+}
+
+Result<void> Fields::too_long(const Field& field, uint64_t size) const {
+  const uint64_t left = end_ - at_;
+  const std::string cut =
+      scanner_.is_at_end(end_) ? fmt::format(": the file ends {} early", exact_size(size - left)) : "";
+  return corrupt(field.begin, fmt::format("a field of {} bytes where {} are left{}", size, left, cut));
 }
 
 Result<void> Fields::skip_group(uint32_t number) {

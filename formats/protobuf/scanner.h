@@ -88,6 +88,9 @@ class Scanner {
   /// before `end`.
   Result<uint64_t> number(uint64_t& at, uint64_t end, WireType type);
 
+  /// Whether the source ends at `offset`.
+  bool is_at_end(uint64_t offset) const { return offset == source_.size(); }
+
   /// Charges the budget for work on what was read.
   Result<void> charge(Cost cost, uint64_t count) {
     return budget_ == nullptr ? Result<void>() : budget_->charge(cost, count);
@@ -120,6 +123,7 @@ class Fields {
   Result<void> read_tag(Field& field);
   Result<void> read_value(Field& field);
   Result<void> skip_group(uint32_t number);
+  Result<void> too_long(const Field& field, uint64_t size) const;
   Result<void> enter_group(std::vector<uint32_t>& groups, uint32_t number) const;
 
   Scanner& scanner_;

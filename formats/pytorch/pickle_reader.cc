@@ -36,7 +36,7 @@ Result<Pickle> PickleReader::read() && {
       return failure(Code::unsupported, fmt::format("pickle: more than {} bytes", kMaxPickleSize));
     for (; charged <= done; charged += kInputBlock) TRY_VOID(budget_.charge(Cost::input, kInputBlock));
     const auto op = in_.number<uint8_t>();
-    if (!op && is_about_the_bytes(op.error())) return fail("no STOP");
+    if (!op && is_about_the_bytes(op.error())) return fail("no STOP: the file was cut");
     if (!op) return tl::unexpected(op.error());
     if (*op == '.') break;
     TRY_VOID(step(*op));

@@ -14,6 +14,7 @@
 #include "base/values/json.h"
 #include "base/values/little_endian.h"
 #include "formats/common/flat.h"
+#include "formats/common/missing_shards.h"
 
 namespace weightfs::safetensors {
 namespace {
@@ -234,12 +235,16 @@ class Merger {
   }
 
   void miss(const Shard& shard, const Error& error) {
-    warnings_.miss_file(error.code, "shard {}: {}; {} tensors are missing", quoted(shard.name), error.message,
-                        shard.weights);
+    if (error.code == Code::not_found)
+      missing_.add(shard.name, fmt::format("; {} tensors are missing", shard.weights));
+    else
+      warnings_.miss_file(error.code, "shard {}: {}; {} tensors are missing", quoted(shard.name), error.message,
+                          shard.weights);
     warnings_.add_missing_tensors(shard.weights);
   }
 
   Model finish(const Container& container) {
+    missing_.report(index_.shards.size(), warnings_);
     for (const Weight& weight : index_.weights) compare(weight);
     if (!all_dangerous_.empty()) model_.common.set(std::string(kDangerous), std::move(all_dangerous_));
     Map facts;
@@ -313,6 +318,7 @@ class Merger {
   Model model_ = empty();
   Map shards_;  // the metadata of each
   Warnings warnings_;
+  MissingShards missing_;
   std::set<std::string> unlisted_;  // tensors that are in no line of the weight map
   std::set<std::string> dangerous_;
   std::string all_dangerous_;  // the same, in the order of the shards

@@ -26,7 +26,7 @@ Result<Model> read_file(const Container& container) {
   if (reader.problem) return failure(reader.problem->code, "header: " + reader.problem->message);
   if (!whole) return failure(whole.error().code, "header: " + whole.error().message);
   drop_replaced(reader.header);
-  TRY_VOID(flat::place(reader.header, container.bytes, length, flat::Order::any, flat::Short::is_cut));
+  TRY_VOID(flat::place(reader.header, container.bytes, length, flat::Order::any, flat::Ends::anywhere));
   Map facts;
   facts.append("header_length", length);
   Model model = flat::model_of(std::move(reader.header), container, "safetensors", std::move(facts));

@@ -12,6 +12,7 @@
 #include "base/values/json.h"
 #include "formats/common/flat.h"
 #include "formats/common/json_outline.h"
+#include "formats/common/missing_shards.h"
 
 namespace weightfs::tvm {
 namespace {
@@ -270,10 +271,14 @@ class ModelAssembly {
       return failure(order_.front()->reason.code,
                      fmt::format("none of {} shards can be read, the first: {}: {}", order_.size(),
                                  quoted(order_.front()->name), order_.front()->reason.message));
+    MissingShards missing;
     for (const Shard* const shard : order_)
-      if (shard->bytes == nullptr)
+      if (shard->bytes == nullptr && shard->reason.code == Code::not_found)
+        missing.add(shard->name, fmt::format("; {} tensors are refused", shard->lost));
+      else if (shard->bytes == nullptr)
         warnings_.miss_file(shard->reason.code, "shard {}: {}; {} tensors are refused", quoted(shard->name),
                             shard->reason.message, shard->lost);
+    missing.report(order_.size(), warnings_);
     return {};
   }
 

@@ -60,7 +60,7 @@ TEST(Completeness, BytesThatAFileLacksAreInTheSentence) {
   warnings.miss_tensors(3, Code::corrupt, "the file is cut");
   warnings.add_short_by(uint64_t{3} << 30);
   EXPECT_EQ(to_sentence(completeness_of(with(std::move(warnings)))),
-            "3 of 3 tensors cannot be read: the file is 3.0 GiB shorter than its header says (interrupted download?)");
+            "the file ends 3.0 GiB early: 3 of 3 tensors refused; interrupted download?");
 }
 
 TEST(Completeness, WarningsAreLimitedButWhatIsMissingIsCounted) {

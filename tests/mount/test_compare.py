@@ -144,7 +144,7 @@ class Differences(Comparison):
     def test_refused_tensor_is_reported_once(self):
         a, b = self.sample("a.gguf", format="gguf"), self.sample("b.gguf", format="gguf")
         os.truncate(b, os.path.getsize(b) - 32)  # the last tensor is not complete
-        message = f'weightfs: {b}: 1 of 5 tensors cannot be read: the file is 5 B shorter than its header says (interrupted download?)\n'
+        message = f'weightfs: {b}: the file ends 5 bytes early: 1 of 5 tensors refused; interrupted download?\n'
         self.assertEqual([line for line in self.diff(a, b, status=2, stderr=message) if line[0] != "metadata"], [])
         self.assertEqual([line for line in self.diff("--stat", b, a, status=2, stderr=message) if line[0] != "metadata"], [])
         found = json.loads(run("diff", "--json", a, b).stdout)
@@ -265,7 +265,7 @@ class Contents(Comparison):
     def test_incomplete_nested_model_is_status_2(self):
         whole = self.model_bytes(*sample_tensors(), format="gguf")
         a, b = self.archive("a.zip", {"m.gguf": whole}), self.archive("b.zip", {"m.gguf": whole[:-32]})
-        message = f'weightfs: {b}/m.gguf: 1 of 5 tensors cannot be read: the file is 5 B shorter than its header says (interrupted download?)\n'
+        message = f'weightfs: {b}/m.gguf: the file ends 5 bytes early: 1 of 5 tensors refused; interrupted download?\n'
         self.assertEqual([line for line in self.diff(a, b, status=2, stderr=message) if "metadata" not in line[1]], [])
         self.assertFalse(json.loads(run("diff", "--json", a, b).stdout)["equal"])
 
@@ -349,7 +349,7 @@ class Figures(Comparison):
     def test_refused_tensor_is_status_5(self):
         source = self.sample("a.gguf", format="gguf")
         os.truncate(source, os.path.getsize(source) - 32)
-        message = f'weightfs: {source}: 1 of 5 tensors cannot be read: the file is 5 B shorter than its header says (interrupted download?)\n'
+        message = f'weightfs: {source}: the file ends 5 bytes early: 1 of 5 tensors refused; interrupted download?\n'
         self.assertEqual(self.stats(source, status=5, stderr=message)["bytes"]["error"], "refused: see warnings.txt")
 
     def test_nested_models_have_the_path_of_their_container(self):
@@ -364,7 +364,7 @@ class Figures(Comparison):
 
     def test_nested_model_that_is_incomplete_is_status_5(self):
         source = self.archive("m.zip", {"a.gguf": self.model_bytes(*sample_tensors(), format="gguf")[:-32]})
-        message = f'weightfs: {source}/a.gguf: 1 of 5 tensors cannot be read: the file is 5 B shorter than its header says (interrupted download?)\n'
+        message = f'weightfs: {source}/a.gguf: the file ends 5 bytes early: 1 of 5 tensors refused; interrupted download?\n'
         self.assertEqual(len(self.stats(source, status=5, stderr=message)), 5)
 
     def test_source_without_tensors_is_an_error(self):
@@ -413,7 +413,7 @@ class DuplicateTensors(Comparison):
         os.truncate(source, os.path.getsize(source) - 32)
         done = run("info", "--duplicates", source)
         self.assertEqual((done.returncode, done.stdout, done.stderr),
-                         (5, "", f'weightfs: {source}: 1 of 5 tensors cannot be read: the file is 5 B shorter than its header says (interrupted download?)\n'))
+                         (5, "", f'weightfs: {source}: the file ends 5 bytes early: 1 of 5 tensors refused; interrupted download?\n'))
 
     def test_terminal_shows_the_total(self):
         a = self.model("a.safetensors", *(float32(name, 1, 2) for name in "xyz"))

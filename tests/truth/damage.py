@@ -34,7 +34,8 @@ def flips(part, size, count=4):
 
 
 def missing(part):
-    return [Damage("missing", part, 0, (MISSING,))]
+    # A missing shard is damage.
+    return [Damage("missing", part, 0, (MISSING, REFUSED))]
 
 
 def of_a_server(part, size):

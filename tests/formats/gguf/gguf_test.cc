@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -176,6 +177,29 @@ TEST(Gguf, BoundsACountBeforeReserving) {
               HasSubstr("key \"a\": 1152921504606846976 bytes to skip"));
   EXPECT_THAT(error_of("GGUF" + b.number(3u) + b.count(0) + b.count(1) + b.count(kMany) + padding),
               HasSubstr("key 0: a string of 1152921504606846976 bytes"));
+}
+
+// Downloads are cut, most often in the list of tokens.
+TEST(Gguf, HeaderThatIsCutNamesTheEntry) {
+  const std::string file = GgufBuilder()
+                               .string("general.architecture", "llama")
+                               .string("general.name", "a name")
+                               .u32("llama.block_count", 2)
+                               .tensor("w", {4}, 24, "1234")
+                               .tensor("v", {4}, 24, "1234")
+                               .build();
+  const auto cut_at = [&](std::string_view text) { return file.substr(0, file.find(text)); };
+  EXPECT_EQ(
+      error_of(cut_at("a name")),
+      fmt::format("gguf: the header ends after {} B: cut in metadata entry 2 of 3 (key \"general.name\": 6 bytes to "
+                  "skip at {}, 0 left)",
+                  cut_at("a name").size(), cut_at("a name").size()));
+  EXPECT_THAT(error_of(cut_at("llama.block")),
+              HasSubstr(": cut in metadata entry 3 of 3 (key 2: a string of 17 bytes"));
+  const size_t last = file.rfind('v');
+  EXPECT_THAT(error_of(file.substr(0, last)), HasSubstr(": cut in tensor entry 2 of 2 (tensor 1: a string of 1 bytes"));
+  EXPECT_THAT(error_of(file.substr(0, last + 3)),
+              HasSubstr(": cut in tensor entry 2 of 2 (tensor \"v\": ends at byte"));
 }
 
 TEST(Gguf, BoundsClaimsOfHugeFile) {

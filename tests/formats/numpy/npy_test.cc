@@ -147,7 +147,7 @@ TEST(NpyFile, RefusesOverflows) {
 TEST(NpyFile, BoundsHeaders) {
   EXPECT_EQ(error_of("\x93NUMPY"), "npy: ends after the magic number");
   EXPECT_EQ(error_of(npy_of("", "", 2).substr(0, 11)), "npy: ends before the length of the header");
-  EXPECT_EQ(error_of(npy_of(kDict, "").substr(0, 60)), "npy: a header of 67 bytes, the file has 60");
+  EXPECT_EQ(error_of(npy_of(kDict, "").substr(0, 60)), "npy: was cut: a header of 67 bytes, the file has 60");
   std::string claims = npy_of(kDict, "xyz", 2);
   claims.replace(8, 4, "\xFF\xFF\xFF\xFF");
   EXPECT_EQ(error_of(claims), "npy: a header of 4294967295 bytes, at most 1048576 are read");
@@ -166,7 +166,8 @@ TEST(NpyFile, BoundsDimensions) {
 }
 
 TEST(NpyFile, TruncatedDataAreRefused) {
-  EXPECT_EQ(error_of(npy("<f4", "(2,)", "1234567")), "npy: 8 bytes of data needed, 7 in the file");
+  EXPECT_EQ(error_of(npy("<f4", "(2,)", "1234567")),
+            "npy: the file ends 1 byte early: 7 of 8 bytes of data; interrupted download?");
 }
 
 // What parsing takes is released: only the tensor stays charged.

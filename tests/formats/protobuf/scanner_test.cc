@@ -73,7 +73,8 @@ TEST(ProtobufFields, MalformedFieldsAreRefused) {
   EXPECT_EQ(error_of("\x0C"), "error: protobuf: the end of a group that has no beginning at byte 0");
   EXPECT_EQ(error_of("\x0B"), "error: protobuf: a group without an end at byte 1");
   EXPECT_EQ(error_of("\x0B\x14"), "error: protobuf: the end of another group at byte 1");
-  EXPECT_EQ(error_of("\x0A\4abc"), "error: protobuf: a field of 4 bytes where 3 are left at byte 0");
+  EXPECT_EQ(error_of("\x0A\4abc"),
+            "error: protobuf: a field of 4 bytes where 3 are left: the file ends 1 byte early at byte 0");
   EXPECT_EQ(error_of("\x0D"
                      "abc"),
             "error: protobuf: a number is cut at byte 1");

@@ -141,7 +141,7 @@ TEST(SafetensorsIndex, MetadataKeyOfOwnFieldsIsKept) {
 TEST(SafetensorsIndex, MissingShardIsSkippedWithWarning) {
   const Model model = read_well(R"({"weight_map":{"a":"1","b":"2","c":"2"}})", {{"1", shard("a")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a"));
-  EXPECT_THAT(model.warnings, ElementsAre("shard \"2\": no such file; 2 tensors are missing"));
+  EXPECT_THAT(model.warnings, ElementsAre("1 of 2 shards; missing 2; 2 tensors are missing"));
 }
 
 TEST(SafetensorsIndex, CorruptShardIsSkippedWithWarning) {
@@ -212,7 +212,7 @@ TEST(SafetensorsIndex, OpensOnlyFilesOfItsFolder) {
     const std::string index = fmt::format("{}{}{}", R"({"weight_map":{"a":")", name, R"(","b":"2"}})");
     const Model model = read_well(index, {{"1", shard("a")}, {"2", shard("b")}});
     EXPECT_THAT(listing(model), ElementsAre(":b b")) << name;
-    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr(": no such file; 1 tensors are missing"))) << name;
+    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("1 of 2 shards; missing "))) << name;
   }
 }
 

@@ -1,0 +1,44 @@
+// The shards of a model that do not exist. Other files of a model may be optional, its shards are not: a missing one is
+// damage.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/common/warnings.h"
+
+namespace weightfs {
+
+class MissingShards {
+ public:
+  /// `lost` is what the model lacks with it: "; 7 tensors are missing", or nothing.
+  void add(std::string_view name, std::string lost) { shards_.push_back({std::string(name), std::move(lost)}); }
+
+  bool empty() const { return shards_.empty(); }
+
+  /// Adds a warning for each; the first one has the numbers. `total`: of all shards, with those that are missing.
+  void report(uint64_t total, Warnings& warnings) const {
+    bool is_first = true;
+    for (const auto& [name, lost] : shards_) {
+      if (is_first)
+        warnings.miss_file(Code::corrupt, "{} of {} shards; missing {}{}{}", total - shards_.size(), total,
+                           printable(name), others(), lost);
+      else
+        warnings.miss_file(Code::corrupt, "shard {}: missing{}", quoted(name), lost);
+      is_first = false;
+    }
+  }
+
+ private:
+  struct Shard {
+    std::string name, lost;
+  };
+
+  std::string others() const { return shards_.size() == 1 ? "" : fmt::format(" and {} more", shards_.size() - 1); }
+
+  std::vector<Shard> shards_;
+};
+
+}  // namespace weightfs

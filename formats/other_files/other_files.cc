@@ -1,0 +1,192 @@
+#include "formats/other_files.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "formats/other_files/compressed.h"
+#include "formats/other_files/texts.h"
+#include "formats/other_files/unsupported.h"
+
+namespace weightfs {
+namespace {
+
+using namespace std::string_view_literals;
+using other_files::other;
+
+constexpr uint64_t kHead = 512;
+constexpr uint64_t kMost = 64 * 1024;
+
+struct Magic {
+  std::string_view bytes;
+  size_t at;
+  std::string_view what;
+};
+
+constexpr auto kBeforeReaders = std::to_array<Magic>({
+    {"# xet version 0"sv, 0, "a Xet pointer, not the file; download it with a client of the Hub"},
+    {"7z\xBC\xAF\x27\x1C"sv, 0, "a 7-zip archive: not supported; unpack it first"},
+    {"Rar!\x1A\x07"sv, 0, "a RAR archive: not supported; unpack it first"},
+    {"\x89PNG"sv, 0, "a PNG image"},
+    {"\xFF\xD8\xFF"sv, 0, "a JPEG image"},
+    {"GIF8"sv, 0, "a GIF image"},
+    {"WEBP"sv, 8, "a WebP image"},
+    {"%PDF"sv, 0, "a PDF document"},
+    {"\xCF\xFA\xED\xFE"sv, 0, "a macOS executable"},
+});
+
+// After readers, because a llamafile is an executable, too.
+constexpr auto kExecutables = std::to_array<Magic>({
+    {"\x7F"
+     "ELF"sv,
+     0, "an ELF executable"},
+    {"MZ"sv, 0, "a Windows executable"},
+    {"#!"sv, 0, "a script"},
+});
+
+constexpr auto kUnfinished =
+    std::to_array<std::string_view>({".part", ".partial", ".incomplete", ".crdownload", ".aria2"});
+constexpr auto kCompressed = std::to_array<std::string_view>({".gz", ".xz", ".zst", ".bz2", ".lz4"});
+
+// The name without one of these suffixes.
+std::string_view without(std::span<const std::string_view> suffixes, std::string_view name) {
+  for (const std::string_view suffix : suffixes)
+    if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
+  return name;
+}
+
+std::optional<Error> find_magic(std::span<const Magic> table, std::string_view bytes) {
+  const auto row = std::ranges::find_if(table, [&](const Magic& magic) {
+    return magic.at <= bytes.size() && bytes.substr(magic.at).starts_with(magic.bytes);
+  });
+  if (row == table.end()) return std::nullopt;
+  return other(std::string(row->what));
+}
+
+bool is_zeros(std::string_view bytes) { return !bytes.empty() && bytes.find_first_not_of('\0') == bytes.npos; }
+
+// How a message about such a file begins, and the name of it.
+struct NamedPhrase {
+  std::string_view phrase;
+  std::string_view name;
+};
+constexpr auto kNames = std::to_array<NamedPhrase>({
+    {"an empty file", "empty"},
+    {"a Git LFS pointer", "git-lfs-pointer"},
+    {"a Xet pointer", "pointer"},
+    {"a git-annex pointer", "pointer"},
+    {"an HTML page", "html"},
+    {"a JSON document", "json"},
+    {"an XML document", "xml"},
+    {"an OpenVINO model (.xml)", "xml"},
+    {"text: ", "text"},
+    {"a text file", "text"},
+    {"only zero bytes", "zeros"},
+    {"gzip of ", "compressed"},
+    {"xz of ", "compressed"},
+    {"zstd of ", "compressed"},
+    {"bzip2 of ", "compressed"},
+    {"lz4 of ", "compressed"},
+    {"a 7-zip archive", "archive"},
+    {"a RAR archive", "archive"},
+    {"a PNG image", "image"},
+    {"a JPEG image", "image"},
+    {"a GIF image", "image"},
+    {"a WebP image", "image"},
+    {"a PDF document", "image"},
+    {"an ELF executable", "executable"},
+    {"a Windows executable", "executable"},
+    {"a macOS executable", "executable"},
+    {"a script", "executable"},
+    {"an unfinished download", "partial"},
+    {"a Parquet table", "data"},
+    {"an Arrow table", "data"},
+    {"a Feather table", "data"},
+    {"an Avro file", "data"},
+    {"an SQLite database", "data"},
+    {"an LMDB database", "data"},
+    {"TFRecord data", "data"},
+});
+
+std::string_view name_of(Code code) {
+  switch (code) {
+    case Code::not_found:
+      return "not-found";
+    case Code::corrupt:
+      return "damaged";
+    case Code::unsupported:
+      return "unsupported";
+    case Code::forbidden:
+      return "forbidden";
+    case Code::mismatch:
+      return "mismatch";
+    case Code::resource:
+      return "resource";
+    case Code::network:
+      return "network";
+    case Code::unreachable:
+      return "unreachable";
+    case Code::io:
+      return "io";
+  }
+  return "io";
+}
+
+}  // namespace
+
+Result<void> check_may_be_model(const Container& container) {
+  const uint64_t size = container.bytes->size();
+  if (size == 0) return failure(other("an empty file (0 B)"));
+  if (is_unfinished_download(container.name))
+    return failure(other("an unfinished download; use --format to read what it has"));
+  const std::string head = TRY(read_text(*container.bytes, 0, std::min(size, kHead)));
+  if (auto found = other_files::git_lfs_pointer(head, size)) return failure(std::move(*found));
+  if (auto found = other_files::html(head)) return failure(std::move(*found));
+  if (auto found = find_magic(kBeforeReaders, head)) return failure(std::move(*found));
+  if (is_zeros(head) && is_zeros(TRY(read_text(*container.bytes, 0, std::min(size, kMost)))))
+    return failure(other("only zero bytes: a download that was interrupted or preallocated"));
+  return {};
+}
+
+Result<std::optional<Error>> identify_other_file(const Container& container) {
+  const uint64_t size = container.bytes->size();
+  const std::string bytes = TRY(read_text(*container.bytes, 0, std::min(size, kMost)));
+  const std::string tail = size <= kHead ? bytes : TRY(read_text(*container.bytes, size - kHead, kHead));
+  if (auto found = other_files::xml(bytes)) return found;
+  if (auto found = other_files::json_error(bytes, size, *container.budget)) return found;
+  if (auto found = other_files::unsupported(container, bytes, tail)) return found;
+  if (auto found = TRY(other_files::compressed(container, bytes))) return found;
+  return find_magic(kExecutables, bytes);
+}
+
+Result<std::optional<Error>> identify_text(const Container& container) {
+  const uint64_t size = container.bytes->size();
+  const std::string bytes = TRY(read_text(*container.bytes, 0, std::min(size, kMost)));
+  if (auto found = other_files::json(bytes, size, *container.budget)) return found;
+  return other_files::plain_text(bytes, size);
+}
+
+std::optional<Error> identify_other_directory(const std::vector<std::string>& names) {
+  const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  if (has("saved_model.pb")) return other("a TensorFlow SavedModel: not supported");
+  if (has("coremldata.bin")) return other("compiled Core ML: not supported; use the .mlpackage");
+  return std::nullopt;
+}
+
+bool is_unfinished_download(std::string_view name) { return without(kUnfinished, name) != name; }
+
+bool is_named_as_bad_file(std::string_view name) {
+  return is_named_as_model(without(kCompressed, without(kUnfinished, name)));
+}
+
+std::string_view error_name(const Error& error) {
+  if (error.code != Code::unsupported) return name_of(error.code);
+  const auto begins = [&](const NamedPhrase& row) {
+    const size_t at = error.message.find(row.phrase);
+    return at == 0 || (at != error.message.npos && std::string_view(error.message).substr(0, at).ends_with(": "));
+  };
+  const auto* const row = std::ranges::find_if(kNames, begins);
+  return row == kNames.end() ? name_of(error.code) : row->name;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,34 @@
+// Texts that servers and programs leave in place of a model: pointers, pages, errors.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "formats/format.h"
+
+namespace weightfs::other_files {
+
+/// That a file is not a model, but `what`.
+inline Error other(std::string what) { return {Code::unsupported, std::move(what)}; }
+
+/// A pointer to a file in Git LFS, by the first bytes of a file of `size`.
+/// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+std::optional<Error> git_lfs_pointer(std::string_view head, uint64_t size);
+
+/// An HTML page, by its first bytes.
+std::optional<Error> html(std::string_view head);
+
+/// An XML document, by its beginning.
+std::optional<Error> xml(std::string_view begin);
+
+/// A JSON document that reports an error, if `begin` is all of it.
+std::optional<Error> json_error(std::string_view begin, uint64_t size, Budget& budget);
+
+/// The same for any JSON document.
+std::optional<Error> json(std::string_view begin, uint64_t size, Budget& budget);
+
+/// Any other text in UTF-8.
+std::optional<Error> plain_text(std::string_view begin, uint64_t size);
+
+}  // namespace weightfs::other_files
