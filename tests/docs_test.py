@@ -207,5 +207,33 @@ class Pages(unittest.TestCase):
             self.assertIn(line, text)
 
 
+class SummaryPage(unittest.TestCase):
+    """docs/summary.md documents the fields that the summary in metadata.json has, and no others."""
+
+    SOURCES = sorted((ROOT / "formats" / "summary").glob("*_map.cc"))
+    FUNCTION = re.compile(r"^(?:Map|List|void) (\w+)\(.*?^}$", re.MULTILINE | re.DOTALL)
+    NESTED = re.compile(r'"(\w+)", (?:std::move\()?(\w+_(?:map|list))\(')
+    KEY = re.compile(r'(?:\bput(?:_plain)?\(\w+, |\bappend\()"(\w+)"')
+
+    def written(self):
+        """The keys that are written, those of an inner object or list after the name of it."""
+        functions = {match[1]: match[0] for path in self.SOURCES for match in self.FUNCTION.finditer(path.read_text())}
+        inner = {function: name for text in functions.values() for name, function in self.NESTED.findall(text)}
+        return {f"{inner[function]}.{key}" if function in inner else key
+                for function, text in functions.items() for key in self.KEY.findall(text)}
+
+    def documented(self):
+        cells = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "summary.md").read_text().partition("## 7.")[0], re.MULTILINE)
+        return {name for cell in cells for name in re.findall(r"`([\w.]+)`", cell)}
+
+    def test_page_documents_every_field_and_no_others(self):
+        written, documented = self.written(), self.documented()
+        self.assertLessEqual({"kind", "parameters", "quantization.name", "adapter.rank", "components.bytes"}, written)
+        # An inner object or list need not have a row of its own.
+        outer = {name.partition(".")[0] for name in documented if "." in name}
+        self.assertEqual(written - outer, documented - outer)
+        self.assertEqual({name.partition(".")[0] for name in written}, {name.partition(".")[0] for name in documented})
+
+
 if __name__ == "__main__":
     unittest.main()
