@@ -7,16 +7,16 @@
 
 #include "base/text.h"
 #include "formats/format.h"
-#include "formats/summary/adapter.h"
-#include "formats/summary/cache.h"
-#include "formats/summary/card.h"
-#include "formats/summary/config.h"
-#include "formats/summary/gguf_facts.h"
-#include "formats/summary/graph.h"
-#include "formats/summary/kind.h"
-#include "formats/summary/naming.h"
+#include "formats/summary/facts/adapter.h"
+#include "formats/summary/facts/cache.h"
+#include "formats/summary/facts/card.h"
+#include "formats/summary/facts/config.h"
+#include "formats/summary/facts/gguf_facts.h"
+#include "formats/summary/facts/graph.h"
+#include "formats/summary/facts/kind.h"
 #include "formats/summary/summary.h"
-#include "formats/summary/totals.h"
+#include "formats/summary/tensors/naming.h"
+#include "formats/summary/tensors/totals.h"
 
 namespace weightfs::summary {
 namespace {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "formats/summary/fields.h"
-#include "formats/summary/roles.h"
 #include "formats/summary/summary.h"
+#include "formats/summary/tensors/roles.h"
 
 namespace weightfs::summary {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "formats/model.h"
-#include "formats/summary/roles.h"
 #include "formats/summary/summary.h"
+#include "formats/summary/tensors/roles.h"
 
 namespace weightfs::summary {
 

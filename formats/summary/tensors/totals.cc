@@ -1,4 +1,4 @@
-#include "formats/summary/totals.h"
+#include "formats/summary/tensors/totals.h"
 
 #include <algorithm>
 #include <array>

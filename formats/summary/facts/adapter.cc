@@ -1,4 +1,4 @@
-#include "formats/summary/adapter.h"
+#include "formats/summary/facts/adapter.h"
 
 #include <fmt/core.h>
 
@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/text.h"
-#include "formats/summary/card.h"
+#include "formats/summary/facts/card.h"
 #include "formats/summary/fields.h"
-#include "formats/summary/roles.h"
+#include "formats/summary/tensors/roles.h"
 
 namespace weightfs::summary {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/summary/graph.h"
+#include "formats/summary/facts/graph.h"
 
 #include <fmt/core.h>
 

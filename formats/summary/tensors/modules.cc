@@ -1,9 +1,9 @@
-#include "formats/summary/modules.h"
+#include "formats/summary/tensors/modules.h"
 
 #include <algorithm>
 #include <functional>
 
-#include "formats/summary/roles.h"
+#include "formats/summary/tensors/roles.h"
 
 namespace weightfs::summary {
 namespace {

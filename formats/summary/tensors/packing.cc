@@ -1,10 +1,10 @@
-#include "formats/summary/packing.h"
+#include "formats/summary/tensors/packing.h"
 
 #include <algorithm>
 #include <map>
 
 #include "base/text.h"
-#include "formats/summary/modules.h"
+#include "formats/summary/tensors/modules.h"
 
 namespace weightfs::summary {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 
-#include "formats/summary/cache.h"
-#include "formats/summary/config.h"
+#include "formats/summary/facts/cache.h"
+#include "formats/summary/facts/config.h"
 
 namespace weightfs::summary {
 namespace {

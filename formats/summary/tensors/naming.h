@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "formats/summary/fields.h"
-#include "formats/summary/roles.h"
 #include "formats/summary/summary.h"
+#include "formats/summary/tensors/roles.h"
 
 namespace weightfs::summary {
 

@@ -1,10 +1,10 @@
-#include "formats/summary/kind.h"
+#include "formats/summary/facts/kind.h"
 
 #include <algorithm>
 #include <array>
 
-#include "formats/summary/graph.h"
-#include "formats/summary/roles.h"
+#include "formats/summary/facts/graph.h"
+#include "formats/summary/tensors/roles.h"
 
 namespace weightfs::summary {
 namespace {

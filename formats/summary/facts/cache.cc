@@ -1,4 +1,4 @@
-#include "formats/summary/cache.h"
+#include "formats/summary/facts/cache.h"
 
 #include <algorithm>
 

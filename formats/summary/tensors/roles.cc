@@ -1,11 +1,11 @@
-#include "formats/summary/roles.h"
+#include "formats/summary/tensors/roles.h"
 
 #include <algorithm>
 #include <array>
 #include <tuple>
 
 #include "base/text.h"
-#include "formats/summary/packing.h"
+#include "formats/summary/tensors/packing.h"
 
 namespace weightfs::summary {
 namespace {

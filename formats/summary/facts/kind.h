@@ -4,7 +4,7 @@
 #include <string>
 
 #include "formats/model.h"
-#include "formats/summary/config.h"
+#include "formats/summary/facts/config.h"
 #include "formats/summary/small_files.h"
 
 namespace weightfs::summary {

@@ -1,7 +1,7 @@
 // Packed weights: which tensors belong together, and how many elements a packed tensor has.
 #pragma once
 
-#include "formats/summary/roles.h"
+#include "formats/summary/tensors/roles.h"
 
 namespace weightfs::summary {
 

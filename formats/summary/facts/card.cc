@@ -1,4 +1,4 @@
-#include "formats/summary/card.h"
+#include "formats/summary/facts/card.h"
 
 #include <algorithm>
 #include <array>

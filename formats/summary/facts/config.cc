@@ -1,4 +1,4 @@
-#include "formats/summary/config.h"
+#include "formats/summary/facts/config.h"
 
 #include <fmt/core.h>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<std::string_view, 7> kLayerCounts = {
     "num_hidden_layers",      "n_layer",        "n_layers",          "num_layers",
     "num_transformer_layers", "decoder_layers", "num_decoder_layers"};
-constexpr std::array<std::string_view, 8> kInner = {
+constexpr std::array<std::string_view, 8> kNested = {
     "text_config", "language_config", "llm_config", "llm", "thinker_config", "phi_config", "decoder", "encoder_config"};
 
 // Families whose first positions are reserved for padding.
@@ -179,7 +179,7 @@ Config open_config(const Fields& object) {
   };
   if (has_layers(object)) return config;
   Fields any;
-  for (const std::string_view name : kInner) {
+  for (const std::string_view name : kNested) {
     const Fields inner = inner_of(object, name);
     if (!inner) continue;
     if (has_layers(inner)) {

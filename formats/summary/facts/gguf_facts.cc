@@ -1,4 +1,4 @@
-#include "formats/summary/gguf_facts.h"
+#include "formats/summary/facts/gguf_facts.h"
 
 #include <fmt/core.h>
 
@@ -9,8 +9,8 @@
 
 #include "base/text.h"
 #include "formats/gguf/types.h"
-#include "formats/summary/cache.h"
-#include "formats/summary/card.h"
+#include "formats/summary/facts/cache.h"
+#include "formats/summary/facts/card.h"
 
 namespace weightfs::summary {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/summary/naming.h"
+#include "formats/summary/tensors/naming.h"
 
 #include <fmt/core.h>
 
