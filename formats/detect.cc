@@ -205,7 +205,9 @@ Result<Model> read_any(const Container& container, const Format* forced) {
 
 Result<Model> read_model(const Container& container, const Format* forced) {
   auto model = read_any(container, forced);
-  if (model) model->budget = container.budget;
+  if (!model) return model;
+  model->budget = container.budget;
+  if (model->beside == nullptr) model->beside = container.folder;
   return model;
 }
 

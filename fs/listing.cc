@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "base/values/rendering.h"
+#include "formats/summary/summary.h"
 
 namespace weightfs {
 namespace {
@@ -204,6 +205,7 @@ Map metadata_of(const Model& model, const std::string& source) {
   for (const auto& [key, value] : model.common) out.set(key, value);
   if (const Completeness completeness = completeness_of(model); !completeness.is_complete())
     out.set("incomplete", to_sentence(completeness));
+  out.set("summary", summary::to_map(summary::summarise(model).summary));
   out.set("tensors", std::move(tensors));
   out.set("metadata", metadata_with_facts(model));
   return out;

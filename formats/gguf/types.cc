@@ -66,12 +66,33 @@ constexpr std::array kTypes = {
     Row{"Q2_0", "q2_0"},
 };
 
-// llama.h, by number. 4 to 6 and 33 to 35 are removed types.
-constexpr std::array<std::string_view, 41> kFileTypes = {
-    "F32",    "F16",     "Q4_0",   "Q4_1",   "",       "",          "",       "Q8_0",  "Q5_0",    "Q5_1",   "Q2_K",
-    "Q3_K_S", "Q3_K_M",  "Q3_K_L", "Q4_K_S", "Q4_K_M", "Q5_K_S",    "Q5_K_M", "Q6_K",  "IQ2_XXS", "IQ2_XS", "Q2_K_S",
-    "IQ3_XS", "IQ3_XXS", "IQ1_S",  "IQ4_NL", "IQ3_S",  "IQ3_M",     "IQ2_S",  "IQ2_M", "IQ4_XS",  "IQ1_M",  "BF16",
-    "",       "",        "",       "TQ1_0",  "TQ2_0",  "MXFP4_MOE", "NVFP4",  "Q1_0",
+// llama.h, by number: LLAMA_FTYPE_MOSTLY_Q4_K_M and so on. 4 to 6 and 33 to 35 are removed types.
+constexpr std::array<std::string_view, 42> kFileTypes = {
+    "F32",   "F16",     "Q4_0",      "Q4_1",   "Q4_1_SOME_F16", "Q4_2",    "Q4_3",     "Q8_0",     "Q5_0",
+    "Q5_1",  "Q2_K",    "Q3_K_S",    "Q3_K_M", "Q3_K_L",        "Q4_K_S",  "Q4_K_M",   "Q5_K_S",   "Q5_K_M",
+    "Q6_K",  "IQ2_XXS", "IQ2_XS",    "Q2_K_S", "IQ3_XS",        "IQ3_XXS", "IQ1_S",    "IQ4_NL",   "IQ3_S",
+    "IQ3_M", "IQ2_S",   "IQ2_M",     "IQ4_XS", "IQ1_M",         "BF16",    "Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8",
+    "TQ1_0", "TQ2_0",   "MXFP4_MOE", "NVFP4",  "Q1_0",          "Q2_0",
+};
+
+// Those of ik_llama.cpp, a fork (its llama.h). Repacked types have 200 more than their own.
+struct FileType {
+  uint16_t number;
+  std::string_view name;
+};
+constexpr std::array kForkFileTypes = {
+    FileType{135, "Q6_0"},       FileType{136, "IQ1_BN"},    FileType{137, "IQ2_BN"},     FileType{138, "IQ2_K"},
+    FileType{139, "IQ3_K"},      FileType{140, "IQ4_K"},     FileType{141, "IQ5_K"},      FileType{142, "IQ6_K"},
+    FileType{145, "IQ4_KS"},     FileType{146, "IQ3_KL"},    FileType{147, "IQ2_KS"},     FileType{148, "IQ4_KSS"},
+    FileType{149, "Q8_KV"},      FileType{150, "IQ5_KS"},    FileType{151, "IQ2_KT"},     FileType{152, "IQ3_KT"},
+    FileType{153, "IQ4_KT"},     FileType{154, "IQ3_KS"},    FileType{155, "IQ2_KL"},     FileType{156, "IQ1_KT"},
+    FileType{202, "Q4_0_R8"},    FileType{207, "Q8_0_R8"},   FileType{208, "Q5_0_R4"},    FileType{210, "Q2_K_R4"},
+    FileType{211, "Q3_K_R4"},    FileType{214, "Q4_K_R4"},   FileType{216, "Q5_K_R4"},    FileType{218, "Q6_K_R4"},
+    FileType{219, "IQ2_XXS_R4"}, FileType{220, "IQ2_XS_R4"}, FileType{223, "IQ3_XXS_R4"}, FileType{224, "IQ1_S_R4"},
+    FileType{225, "IQ4_NL_R4"},  FileType{226, "IQ3_S_R4"},  FileType{229, "IQ2_M_R4"},   FileType{230, "IQ4_XS_R8"},
+    FileType{231, "IQ1_M_R4"},   FileType{232, "BF16_R16"},  FileType{335, "Q6_0_R4"},    FileType{337, "IQ2_BN_R4"},
+    FileType{338, "IQ2_K_R4"},   FileType{339, "IQ3_K_R4"},  FileType{340, "IQ4_K_R4"},   FileType{341, "IQ5_K_R4"},
+    FileType{345, "IQ4_KS_R4"},  FileType{350, "IQ5_KS_R4"}, FileType{398, "Q8_KV_R8"},   FileType{399, "Q8_K_R8"},
 };
 
 constexpr size_t kMxfp4OfOllama = 4;
@@ -89,7 +110,17 @@ TensorType tensor_type(uint32_t id) {
   return {kTypes[id].name, dtypes[id], kTypes[id].note};
 }
 
-std::string_view file_type_name(uint64_t number) { return number < kFileTypes.size() ? kFileTypes[number] : ""; }
+std::string_view file_type_name(uint64_t number) {
+  if (number < kFileTypes.size()) return kFileTypes[number];
+  const auto row = std::ranges::find(kForkFileTypes, number, &FileType::number);
+  return row == kForkFileTypes.end() ? "" : row->name;
+}
+
+std::vector<std::string_view> file_type_names() {
+  std::vector<std::string_view> names(kFileTypes.begin(), kFileTypes.end());
+  for (const FileType& row : kForkFileTypes) names.push_back(row.name);
+  return names;
+}
 
 }  // namespace weightfs::gguf
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "formats/dtype.h"
 
@@ -20,5 +21,8 @@ TensorType tensor_type(uint32_t id);
 
 /// The name of a llama_ftype (llama.h), the value of `general.file_type`: "Q4_K_M". Empty if unknown.
 std::string_view file_type_name(uint64_t number);
+
+/// All these names.
+std::vector<std::string_view> file_type_names();
 
 }  // namespace weightfs::gguf

@@ -16,12 +16,12 @@ namespace weightfs::summary {
 
 /// A row. Numbers are of all members, unless they are named otherwise.
 struct Block {
-  std::string path;               ///< "model.layers.0…47.self_attn"
-  uint64_t members = 1;           ///< how many blocks are folded into it
-  uint64_t tensors = 0;           ///< parameters and buffers, without companions
+  std::string path;      ///< "model.layers.0…47.self_attn"
+  uint64_t members = 1;  ///< how many blocks are folded into it
+  uint64_t tensors = 0;  ///< parameters and buffers, without companions
   uint64_t parameters = 0;
-  uint64_t bytes = 0;             ///< with companions
-  uint64_t refused = 0;           ///< tensors that cannot be read
+  uint64_t bytes = 0;                      ///< with companions
+  uint64_t refused = 0;                    ///< tensors that cannot be read
   std::map<std::string, uint64_t> dtypes;  ///< bytes by type, without companions
 };
 

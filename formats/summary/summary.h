@@ -31,8 +31,8 @@ struct Quantisation {
 };
 
 struct Rope {
-  std::string type;               ///< "yarn", "llama3", …; empty if positions are not scaled
-  std::optional<double> factor;   ///< of the scaling
+  std::string type;              ///< "yarn", "llama3", …; empty if positions are not scaled
+  std::optional<double> factor;  ///< of the scaling
   Number original_context_length;
   std::optional<double> base;
 };
@@ -50,7 +50,7 @@ struct Adapter {
   Number rank;
   std::string rank_text;  ///< "8, some 16" if the rank is not the same everywhere
   std::optional<double> alpha;
-  bool uses_rslora = false;  ///< the scale is alpha / sqrt(rank)
+  bool uses_rslora = false;                 ///< the scale is alpha / sqrt(rank)
   std::vector<std::string> target_modules;  ///< sorted
   std::string base_model;
   std::string task;  ///< "CAUSAL_LM"
@@ -58,7 +58,7 @@ struct Adapter {
 
 /// A part of a pipeline that has weights.
 struct Component {
-  std::string name;   ///< its directory
+  std::string name;  ///< its directory
   std::string class_name;
   uint64_t parameters = 0;
   uint64_t bytes = 0;

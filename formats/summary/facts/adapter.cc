@@ -1,0 +1,161 @@
+#include "formats/summary/facts/adapter.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/text.h"
+#include "formats/summary/facts/card.h"
+#include "formats/summary/fields.h"
+#include "formats/summary/tensors/roles.h"
+
+namespace weightfs::summary {
+namespace {
+
+// The ends of the names of all tensors of an adapter, after which only `.weight` may come.
+constexpr std::array<std::string_view, 26> kEnds = {
+    "lora_down",       "lora_up",   "lora_mid",  "alpha",      "lora_A",
+    "lora_B",          "lora.down", "lora.up",   "lora_a",     "lora_b",
+    "hada_w1_a",       "hada_w1_b", "hada_w2_a", "hada_w2_b",  "hada_t1",
+    "hada_t2",         "lokr_w1",   "lokr_w2",   "lokr_w1_a",  "lokr_w1_b",
+    "lokr_w2_a",       "lokr_w2_b", "lokr_t2",   "dora_scale", "lora_magnitude_vector",
+    "down_blocks_lora"};
+
+constexpr size_t kMaxTargets = 100;
+
+// The module of a tensor of an adapter, and the end of its name; an empty end if it is of no adapter.
+struct Place {
+  std::string_view module, end;
+};
+
+Place place_of(std::string_view name) {
+  for (const std::string_view tail : {".default.weight", ".default", ".weight"})
+    if (name.ends_with(tail)) {
+      name.remove_suffix(tail.size());
+      break;
+    }
+  for (const std::string_view end : kEnds)
+    if (ends_with_components(name, end))
+      return {name.substr(0, name.size() - std::min(name.size(), end.size() + 1)), end};
+  return {};
+}
+
+bool is_of_adapter(const TensorList& tensors) {
+  if (tensors.empty()) return false;
+  bool has_pair = false;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Place place = place_of(tensors.name(i));
+    if (place.end.empty()) return false;
+    has_pair |= place.end != "alpha";
+  }
+  return has_pair;
+}
+
+bool is_first_matrix(std::string_view end) {
+  return end == "lora_A" || end == "lora_a" || end == "lora_down" || end == "lora.down" || end == "hada_w1_b" ||
+         end == "lokr_w2_b";
+}
+
+// What the tensors show: the ranks, and the last components of the modules.
+struct Shown {
+  std::set<uint64_t> ranks;
+  std::set<std::string> targets;
+};
+
+Shown shown_by(const TensorList& tensors) {
+  Shown shown;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Place place = place_of(tensors.name(i));
+    if (place.end.empty() || place.module.empty()) continue;
+    std::string_view module = place.module;
+    if (module.ends_with(".weight")) module.remove_suffix(std::string_view(".weight").size());
+    if (shown.targets.size() < kMaxTargets) shown.targets.emplace(last_component(module));
+    const ShapeView shape = tensors.shape(i);
+    if (is_first_matrix(place.end) && shape.size() >= 2 && shown.ranks.size() < kMaxTargets)
+      shown.ranks.insert(shape[0]);
+  }
+  return shown;
+}
+
+void set_targets(const std::set<std::string>& targets, Adapter& out) {
+  out.target_modules.assign(targets.begin(), targets.end());
+}
+
+// PEFT's adapter_config.json.
+Adapter of_peft(const Fields& config, const Shown& shown) {
+  Adapter out;
+  out.method = config.text({"peft_type"});
+  if (out.method.empty()) out.method = "LORA";
+  if (config.flag("use_dora").value_or(false)) out.method = "DORA";
+  out.rank = config.number({"r"});
+  const Fields pattern = config.object({"rank_pattern"});
+  if (out.rank && pattern) {
+    std::set<uint64_t> others;
+    for (const auto& [name, value] : *pattern.map())
+      if (const Number rank = number_of(value); rank && rank != out.rank && others.size() < kMaxTargets)
+        others.insert(*rank);
+    out.rank_text = others.empty() ? "" : fmt::format("{}", *out.rank);
+    for (const uint64_t rank : others) out.rank_text += fmt::format(", some {}", rank);
+  }
+  out.alpha = config.real({"lora_alpha"});
+  out.uses_rslora = config.flag("use_rslora").value_or(false);
+  std::set<std::string> targets;
+  if (config.list("target_modules") != nullptr)
+    for (std::string& name : config.texts("target_modules")) targets.insert(std::move(name));
+  set_targets(targets.empty() ? shown.targets : targets, out);
+  out.base_model = config.text({"base_model_name_or_path"});
+  out.task = config.text({"task_type"});
+  return out;
+}
+
+Adapter of_gguf(const Fields& keys, const Shown& shown) {
+  Adapter out;
+  out.method = upper_case(keys.text({"adapter.type"}));
+  if (out.method.empty()) out.method = "LORA";
+  out.alpha = keys.real({"adapter.lora.alpha"});
+  if (!shown.ranks.empty()) out.rank = *shown.ranks.rbegin();
+  set_targets(shown.targets, out);
+  out.base_model = repository_in(keys.text({"general.base_model.0.repo_url"}));
+  if (out.base_model.empty()) out.base_model = keys.text({"general.base_model.0.name"});
+  return out;
+}
+
+// The metadata of safetensors, in which every value is a text.
+Adapter of_metadata(const Fields& metadata, const Model& model, const Shown& shown) {
+  Adapter out;
+  const bool is_lokr =
+      std::ranges::any_of(model.tensors, [](const TensorView& t) { return t.name.find("lokr_") != t.name.npos; });
+  const bool is_loha =
+      std::ranges::any_of(model.tensors, [](const TensorView& t) { return t.name.find("hada_") != t.name.npos; });
+  out.method = is_lokr ? "LOKR" : is_loha ? "LOHA" : "LORA";
+  out.rank = parse_number<uint64_t>(metadata.text({"ss_network_dim"}));
+  if (!out.rank && !shown.ranks.empty()) out.rank = *shown.ranks.rbegin();
+  out.alpha = parse_number<double>(metadata.text({"ss_network_alpha"}));
+  set_targets(shown.targets, out);
+  out.base_model = metadata.text({"ss_sd_model_name", "modelspec.architecture"});
+  return out;
+}
+
+}  // namespace
+
+std::optional<Adapter> find_adapter(const Model& model, SmallFiles& files, const Map* gguf) {
+  if (gguf != nullptr) {
+    const Fields keys(gguf, "gguf", files.warnings());
+    if (keys.text({"general.type"}) != "adapter" && !keys.has("adapter.type")) return std::nullopt;
+    return of_gguf(keys, shown_by(model.tensors));
+  }
+  // adapter_config.json may lie beside the base model, too.
+  const bool is_named = std::ranges::any_of(model.parts, [](const Part& part) {
+    return last_component(part.path.substr(0, part.path.rfind('.'))).starts_with("adapter_model");
+  });
+  const bool is_adapter = is_of_adapter(model.tensors);
+  if (!is_named && !is_adapter) return std::nullopt;
+  if (const Map* const object = files.object("adapter_config.json"))
+    return of_peft(Fields(object, "adapter_config.json", files.warnings()), shown_by(model.tensors));
+  if (!is_adapter) return std::nullopt;
+  return of_metadata(Fields(&model.metadata, "metadata", files.warnings()), model, shown_by(model.tensors));
+}
+
+}  // namespace weightfs::summary

@@ -1,0 +1,53 @@
+// The small files beside a model from which its summary has facts: config.json, the model card, and such. They may be
+// hostile: each has a limit of size, of values and of depth, and is charged to the model's budget.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/source.h"
+#include "base/values/value.h"
+#include "formats/model.h"
+
+namespace weightfs::summary {
+
+/// The maximum size of a small file, in bytes.
+inline constexpr uint64_t kMaxSmallFile = 10'000'000;
+
+/// Opens the files beside one model. Not thread-safe.
+class SmallFiles {
+ public:
+  explicit SmallFiles(const Model& model) : model_(model) {}
+  ~SmallFiles();
+  SmallFiles(const SmallFiles&) = delete;
+  SmallFiles& operator=(const SmallFiles&) = delete;
+
+  /// The object in a JSON file; null if there is none. A byte order mark, NaN and the infinities, which are not JSON,
+  /// are accepted; they become null.
+  const Map* object(const std::string& path);
+
+  /// The file; null if there is none. A file that cannot be opened for another reason has a warning.
+  SourcePtr open(const std::string& path);
+
+  /// The first bytes of a file, at most `most`; empty if there is none.
+  std::string head(const std::string& path, uint64_t most);
+
+  bool has(const std::string& path) { return open(path) != nullptr; }
+
+  /// Whether the model has a file below this directory, which ends with `/`.
+  bool has_below(std::string_view directory) const;
+
+  std::vector<std::string>& warnings() { return warnings_; }
+
+ private:
+  const Model& model_;
+  std::map<std::string, std::unique_ptr<Map>> objects_;  // null: there is none
+  std::map<std::string, SourcePtr> files_;               // null: there is none
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace weightfs::summary

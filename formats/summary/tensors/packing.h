@@ -1,0 +1,12 @@
+// Packed weights: which tensors belong together, and how many elements a packed tensor has.
+#pragma once
+
+#include "formats/summary/tensors/roles.h"
+
+namespace weightfs::summary {
+
+/// Sets role and elements of the tensors of packed modules. A module is packed if its companions exist; the
+/// configuration only decides what shapes leave open. `roles` has the other tensors' values already.
+void count_packed(const TensorList& tensors, const Fields& config, const Fields& quantisation, Roles& roles);
+
+}  // namespace weightfs::summary

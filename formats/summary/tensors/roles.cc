@@ -1,0 +1,148 @@
+#include "formats/summary/tensors/roles.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "base/text.h"
+#include "formats/summary/tensors/packing.h"
+
+namespace weightfs::summary {
+namespace {
+
+// Buffers by the last component of their names, or the one before `weight`.
+constexpr std::array<std::string_view, 11> kBuffers = {
+    "final_logits_bias", "inv_freq",           "masked_bias", "moving_mean",  "moving_variance", "num_batches_tracked",
+    "rope_factors_long", "rope_factors_short", "rope_freqs",  "running_mean", "running_var"};
+
+std::string_view before_last(std::string_view name) {
+  const std::string_view last = last_component(name);
+  return name.substr(0, name.size() - std::min(name.size(), last.size() + 1));
+}
+
+bool is_integer(const DType& dtype) {
+  return dtype.name.starts_with("int") || dtype.name.starts_with("uint") || dtype.name == "bool";
+}
+
+// A causal mask that is stored: [1, 1, n, n].
+bool is_mask(std::string_view name, ShapeView shape) {
+  return shape.size() == 4 && shape[0] == 1 && shape[1] == 1 && shape[2] == shape[3] &&
+         (ends_with_components(name, "attn.bias") || ends_with_components(name, "attention.bias"));
+}
+
+bool has_rotary_frequencies(std::string_view name) {
+  const size_t at = name.find("rotary_emb.");
+  return at != name.npos && name.find("freqs", at) != name.npos;
+}
+
+// Formats of graphs that are quantised: integers of at most 8 bits are weights.
+bool has_integer_weights(const Model& model) {
+  static constexpr std::array<std::string_view, 5> kGraphs = {"coreml", "executorch", "onnx", "rten", "tflite"};
+  return std::ranges::find(kGraphs, model.format) != kGraphs.end();
+}
+
+// TFLite's biases are int32 with a scale; the scale is no tensor, so the rank decides.
+bool is_integer_weight(const Model& model, const DType& dtype, ShapeView shape) {
+  if (!has_integer_weights(model) || shape.empty() || dtype.name == "bool") return false;
+  return bits_of(dtype).value_or(64) <= 8;
+}
+
+bool is_buffer(const Model& model, size_t i) {
+  const DType& dtype = *model.tensors.dtype(i);
+  const std::string_view name = model.tensors.name(i);
+  const ShapeView shape = model.tensors.shape(i);
+  if (dtype.name == "string" || &dtype == &kUnknownDType) return true;
+  if (is_integer(dtype)) return !is_integer_weight(model, dtype, shape);
+  if (model.format == "onnx" && shape.empty()) return true;
+  std::string_view last = last_component(name);
+  if (last == "weight") last = last_component(before_last(name));
+  if (std::ranges::binary_search(kBuffers, last)) return true;
+  if (last == "alpha" && shape.size() <= 1 && elements_of(shape) == Number(1)) return true;
+  return is_mask(name, shape) || has_rotary_frequencies(name);
+}
+
+// A GGUF with NVFP4 has a scale of each such tensor beside it.
+bool is_gguf_scale(const TensorList& tensors, size_t i) {
+  const std::string_view last = last_component(tensors.name(i));
+  return (last == "scale" || last == "input_scale") && tensors.dtype(i)->name == "float32" &&
+         tensors.shape(i).size() <= 1;
+}
+
+bool has_type(const TensorList& tensors, std::string_view name) {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors.dtype(i)->name == name) return true;
+  return false;
+}
+
+// Tensors of one place in one file are one matrix.
+void find_shared_storage(const Model& model, std::vector<Counted>& roles) {
+  using Place = std::tuple<const Source*, uint64_t, uint64_t, size_t>;
+  std::vector<Place> places;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const TensorView tensor = model.tensors[i];
+    if (tensor.source.refused() || tensor.nbytes() == 0) continue;
+    places.emplace_back(tensor.source.whole().get(), tensor.source.offset(), tensor.nbytes(), i);
+  }
+  std::ranges::sort(places);
+  for (size_t i = 1; i < places.size(); ++i) {
+    const auto& [source, offset, size, tensor] = places[i];
+    if (places[i - 1] < Place(source, offset, size, 0)) continue;
+    roles[tensor] = {Role::duplicate, 0};
+  }
+}
+
+}  // namespace
+
+std::string_view last_component(std::string_view name) { return name.substr(name.find_last_of("./") + 1); }
+
+bool has_component(std::string_view name, std::string_view component) {
+  for (size_t at = name.find(component); at != name.npos; at = name.find(component, at + 1)) {
+    const size_t end = at + component.size();
+    const auto is_border = [&](size_t i) { return name[i] == '.' || name[i] == '/'; };
+    if ((at == 0 || is_border(at - 1)) && (end == name.size() || is_border(end))) return true;
+  }
+  return false;
+}
+
+bool ends_with_components(std::string_view name, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return false;
+  const size_t at = name.size() - suffix.size();
+  return at == 0 || name[at - 1] == '.' || name[at - 1] == '/';
+}
+
+Number bits_of(const DType& dtype) {
+  if (dtype.packed_bits > 0) return dtype.packed_bits;
+  if (dtype.block != 1 || dtype.block_bytes == 0) return std::nullopt;
+  return uint64_t{8} * dtype.block_bytes;
+}
+
+uint64_t listed_bytes(const TensorList& tensors, size_t i) {
+  if (!tensors.is_refused(i)) return tensors.nbytes(i);
+  return size_in_bytes(*tensors.dtype(i), tensors.shape(i)).value_or(0);
+}
+
+Number elements_of(ShapeView shape) {
+  Number out = 1;
+  for (const uint64_t size : shape) out = product(out, size);
+  return out;
+}
+
+Roles find_roles(const Model& model, const Fields& config, const Fields& quantisation) {
+  Roles roles;
+  const TensorList& tensors = model.tensors;
+  const bool has_gguf_scales = has_type(tensors, "nvfp4");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const uint64_t elements = elements_of(tensors.shape(i)).value_or(0);
+    const bool is_companion =
+        tensors.dtype(i)->name == "float8_e8m0fnu" || (has_gguf_scales && is_gguf_scale(tensors, i));
+    roles.tensors.push_back(is_companion          ? Counted{Role::companion, 0}
+                            : is_buffer(model, i) ? Counted{Role::buffer, elements}
+                                                  : Counted{Role::parameter, elements});
+  }
+  // In these files two tensors cannot have the same place, or may have it only if they are empty.
+  if (model.format != "gguf" && model.format != "safetensors") find_shared_storage(model, roles.tensors);
+  if (model.format != "tflite") count_packed(tensors, config, quantisation, roles);
+  return roles;
+}
+
+}  // namespace weightfs::summary
