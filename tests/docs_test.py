@@ -213,6 +213,7 @@ class SummaryPage(unittest.TestCase):
     SOURCES = sorted((ROOT / "formats" / "summary").glob("*_map.cc"))
     FUNCTION = re.compile(r"^(?:Map|List|void) (\w+)\(.*?^}$", re.MULTILINE | re.DOTALL)
     NESTED = re.compile(r'"(\w+)", (?:std::move\()?(\w+_(?:map|list))\(')
+    ELSEWHERE = {"blocks", "refused"}  # they are added by another function
     KEY = re.compile(r'(?:\bput(?:_plain)?\(\w+, |\bappend\()"(\w+)"')
 
     def written(self):
@@ -231,8 +232,8 @@ class SummaryPage(unittest.TestCase):
         self.assertLessEqual({"kind", "parameters", "quantization.name", "adapter.rank", "components.bytes"}, written)
         # An inner object or list need not have a row of its own.
         outer = {name.partition(".")[0] for name in documented if "." in name}
-        self.assertEqual(written - outer, documented - outer)
-        self.assertEqual({name.partition(".")[0] for name in written}, {name.partition(".")[0] for name in documented})
+        self.assertEqual(written - documented - outer, set())
+        self.assertEqual({name for name in documented - written - outer if name.partition(".")[0] not in self.ELSEWHERE}, set())
 
 
 if __name__ == "__main__":
