@@ -240,7 +240,9 @@ def deep_object(depth):
 
 ROWS = [
     ("config-10-mb", "a config.json of 10 MB with many keys", config(lambda: {f"key{i}": i for i in range(500_000)})),
-    ("config-100-mb", "a config.json of 100 MB, more than is read", config(lambda: b'{"a":"' + b"x" * 100_000_000 + b'"}')),
+    ("config-keys-alike", "350,000 keys that differ from a known one in the last characters",
+     config(lambda: {f"num_hidden{i:07}": i for i in range(350_000)})),
+    ("config-20-mb", "a config.json of 20 MB, more than is read", config(lambda: b'{"a":"' + b"x" * 20_000_000 + b'"}')),
     ("config-deep", "a config.json of depth 10,000", config(lambda: b'{"model_type":"llama","a":' + b"[" * 10_000 + b"]" * 10_000 + b"}")),
     ("config-text-configs", "10,000 text_config in each other", config(lambda: deep_object(10_000))),
     ("config-not-json", "a config.json that is no JSON", config(lambda: b"\xFF\xFE{" * 1_000)),
@@ -282,6 +284,8 @@ ROWS = [
     ("card-base-models", "a million base models", front_matter(lambda: b"base_model:\n" + b"- a/b\n" * MILLION)),
     ("tokenizer-30-mb", "a tokenizer.json of 30 MB whose kind comes last", files(
         config_json=dumps(KNOWN), tokenizer_json=lambda: tokenizer_of(1_200_000))),
+    ("tokenizer-blanks", "a tokenizer.json that names its model often, then has blanks", files(
+        config_json=dumps(KNOWN), tokenizer_json=lambda: b'"model"' * 18_000 + b" " * 136_000)),
     ("tokenizer-deep", "a tokenizer.json of depth 100,000", files(
         config_json=dumps(KNOWN), tokenizer_json=lambda: b'{"model":' * 100_000 + b"1" + b"}" * 100_000)),
     ("tokenizer-types", "a tokenizer.json with a million kinds", files(
@@ -347,6 +351,10 @@ ROWS = [
     ("gguf-base-models", "2^32 base models and a million tags", gguf_keys(lambda: [
         pair(b"general.base_model.count", U32, pack("I", 0xFFFFFFFF)), pair(b"general.tags", ARRAY, array(STRING, MILLION, text(b"") * MILLION)),
         pair(b"general.languages", ARRAY, array(U8, 5, b"12345"))])),
+    ("gguf-projector", "a projector of 20,000 tensors beside a model", lambda folder: [
+        put(folder, "m.gguf", gguf([pair(b"general.architecture", STRING, text(b"llama"))], [tensor(b"token_embd.weight", (8, 4), 0)], bytes(128))),
+        put(folder, "mmproj-m.gguf", gguf([pair(b"general.architecture", STRING, text(b"clip"))],
+                                          [tensor(b"v.t%d" % i, (1 << 40, 1 << 20), 0) for i in range(20_000)])), ""][-1]),
     ("gguf-template", "a chat template of 10 MB, and 20,000 with names", gguf_keys(lambda: [
         pair(b"tokenizer.chat_template", STRING, text(b"{{ tools }}" * 900_000)),
         *(pair(b"tokenizer.chat_template.t%d" % i, STRING, text(b"a")) for i in range(20_000))])),

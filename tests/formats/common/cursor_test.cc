@@ -45,7 +45,7 @@ TEST(Cursor, ClampsItsRangeToTheSource) {
 
 TEST(Cursor, CountsAreBoundedByRemainingBytes) {
   const SourcePtr source = in_memory(std::string(100, 'x'));
-  const Cursor cursor(*source, 0, 100);
+  Cursor cursor(*source, 0, 100);
   EXPECT_EQ(cursor.bounded(25, 4).value(), 25U);
   EXPECT_FALSE(cursor.bounded(26, 4));
   EXPECT_FALSE(cursor.bounded(std::numeric_limits<uint64_t>::max(), 1));
