@@ -84,10 +84,10 @@ def with_numbers(literal):
     return build
 
 
-def gguf_keys(pairs, architecture=b"llama"):
+def gguf_keys(pairs, architecture=b"llama", tensors=lambda: ()):
     def fill(folder):
         known = [pair(b"general.architecture", STRING, text(architecture)), pair(architecture + b".block_count", U32, pack("I", 2))]
-        put(folder, "m.gguf", gguf([*known, *pairs()], [tensor(b"token_embd.weight", (8, 4), 0)], bytes(128)))
+        put(folder, "m.gguf", gguf([*known, *pairs()], [tensor(b"token_embd.weight", (8, 4), 0), *tensors()], bytes(128)))
         return "m.gguf"
     return fill
 
@@ -161,14 +161,14 @@ def links_that_leave(root, snapshot):
     for name, target in (("config.json", "/etc/passwd"), ("tokenizer.json", "../../../../../../../../../../etc/passwd"),
                          ("README.md", "../../refs/main"), ("generation_config.json", "/dev/zero"), ("params.json", "/proc/self/mem"),
                          ("adapter_config.json", "adapter_config.json"), ("modules.json", "../../blobs"), ("tokenizer_config.json", "gone"),
-                         ("pytorch_model.bin", "/etc/shadow"), ("onnx", "/"), ("original", "../.."), ("1_Pooling", "../../snapshots")):
+                         ("pytorch_model.bin", "/etc/shadow"), ("onnx", "../../.."), ("original", "../.."), ("1_Pooling", "../../snapshots")):
         os.symlink(target, os.path.join(snapshot, name))
     os.mkfifo(os.path.join(snapshot, "preprocessor_config.json"))
 
 
 def many_snapshots(root, snapshot):
     os.unlink(os.path.join(root, "refs/main"))
-    for i in range(5_000):
+    for i in range(500):
         os.symlink("c" * 40, os.path.join(root, "snapshots", f"{i:040x}"))
 
 
@@ -223,7 +223,7 @@ def tokenizer_of(count):
 
 def quantised(count):
     each = {f"model.layers.{i}.mlp.up_proj": {"bits": 4, "group_size": 64} for i in range(count)}
-    return {"quantization": {"bits": 4, "group_size": 64, **each}, "quantization_config": {"bits": 4, "group_size": 64, **each}}
+    return {"quantization": {"bits": 4, "group_size": 64, **each}}
 
 
 def compressed_tensors(count):
@@ -316,7 +316,7 @@ ROWS = [
     ("modules-many", "100,000 modules", modules(lambda: [
         {"idx": i, "path": f"{i}_Dense", "type": "sentence_transformers.models.Dense"} for i in range(100_000)])),
     ("hub-cache-links", "links of a cache of the Hub that leave it", hub_cache(links_that_leave)),
-    ("hub-cache-snapshots", "5,000 links to one snapshot", hub_cache(many_snapshots)),
+    ("hub-cache-snapshots", "500 links to one snapshot", hub_cache(many_snapshots)),
     ("hub-cache-refs", "a ref of 9 MB that leads out of the cache", hub_cache(hostile_refs)),
     ("files-special", "FIFOs, devices, loops and holes instead of small files", beside(special_files)),
     ("trainer-state", "a log of 9 MB of a trainer", beside(lambda folder: [
@@ -351,6 +351,8 @@ ROWS = [
     ("gguf-base-models", "2^32 base models and a million tags", gguf_keys(lambda: [
         pair(b"general.base_model.count", U32, pack("I", 0xFFFFFFFF)), pair(b"general.tags", ARRAY, array(STRING, MILLION, text(b"") * MILLION)),
         pair(b"general.languages", ARRAY, array(U8, 5, b"12345"))])),
+    ("gguf-one-module", "100,000 tensors of one packed module", gguf_keys(lambda: [], tensors=lambda: [
+        tensor(b"m." + (b"weight", b"scales", b"qweight", b"qzeros", b"other")[i % 5], (2, 2), 26) for i in range(100_000)])),
     ("gguf-projector", "a projector of 20,000 tensors beside a model", lambda folder: [
         put(folder, "m.gguf", gguf([pair(b"general.architecture", STRING, text(b"llama"))], [tensor(b"token_embd.weight", (8, 4), 0)], bytes(128))),
         put(folder, "mmproj-m.gguf", gguf([pair(b"general.architecture", STRING, text(b"clip"))],

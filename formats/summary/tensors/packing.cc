@@ -178,10 +178,12 @@ class Counter {
   void add_groups() {
     const Fields groups = quantisation_.object({"config_groups"});
     if (!groups) return;
+    constexpr size_t kMaxGroups = 16;  // models have one to three; each is searched for by its name
+    size_t seen = 0;
     for (const auto& [name, value] : *groups.map()) {
+      if (++seen > kMaxGroups) break;
       const Fields weights = groups.object({name}).object({"weights"});
-      if (weights && groups_.size() < 16)
-        groups_.push_back({weights.number({"num_bits"}), weights.number({"group_size"})});
+      if (weights) groups_.push_back({weights.number({"num_bits"}), weights.number({"group_size"})});
     }
   }
 
