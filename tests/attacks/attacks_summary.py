@@ -193,7 +193,7 @@ def special_files(folder):
 
 def many_other_weights(folder):
     put(folder, "config.json", dumps(KNOWN))
-    links_to(folder, "model.safetensors", [f"other-{i}.{suffix}" for i in range(2_500) for suffix in ("safetensors", "bin", "gguf", "onnx")],
+    links_to(folder, "model.safetensors", [f"other-{i}.{suffix}" for i in range(500) for suffix in ("safetensors", "bin", "gguf", "onnx")],
              hard=True)
 
 
@@ -293,7 +293,7 @@ ROWS = [
     ("template-10-mb", "a chat template of 10 MB", files(
         config_json=dumps(KNOWN), chat_template_jinja=lambda: b"{{ tools }}<think" * 600_000)),
     ("template-in-config", "a chat template of 9 MB in tokenizer_config.json", files(
-        config_json=dumps(KNOWN), tokenizer_config_json=lambda: dumps({"chat_template": "{%\n" * 3_000_000}))),
+        config_json=dumps(KNOWN), tokenizer_config_json=lambda: dumps({"chat_template": "{%\n" * 2_000_000}))),
     ("templates-named", "100,000 chat templates with names", files(config_json=dumps(KNOWN), tokenizer_config_json=lambda: dumps({
         "chat_template": [{"name": f"t{i}", "template": "a"} for i in range(100_000)]}))),
     ("templates-files", "5,000 files of chat templates", beside(lambda folder: [
@@ -322,20 +322,20 @@ ROWS = [
     ("trainer-state", "a log of 9 MB of a trainer", beside(lambda folder: [
         put(folder, "config.json", dumps(KNOWN)), put(folder, "optimizer.pt", b""),
         put(folder, "trainer_state.json", dumps({"log_history": [{"loss": 0.1}] * 600_000, "global_step": 1e308}))])),
-    ("other-weights", "10,000 other files of weights beside a model", beside(many_other_weights)),
+    ("other-weights", "2,000 other files of weights beside a model", beside(many_other_weights)),
     ("checkpoints", "3,000 checkpoints beside a model", beside(many_checkpoints)),
     ("directories-below", "8,000 files below a single model", beside(many_directories, "only.safetensors")),
-    ("names-indexes", "300,000 layers of one tensor", names_of(lambda: (b"model.layers.%d.w" % i for i in range(300_000)))),
+    ("names-indexes", "200,000 layers of one tensor", names_of(lambda: (b"model.layers.%d.w" % i for i in range(100_000)))),
     ("names-indexes-deep", "100,000 names of several indexes", names_of(
         lambda: (b"a.%d.b.%d.c.%d.d.%d" % (i % 97, i % 89, i % 83, i) for i in range(100_000)))),
     ("names-shapes", "20,000 layers of 1,000 shapes", lambda folder: put(folder, "model.safetensors", shapes_of(20_000))),
     ("names-deep", "names of 1,000 components", names_of(lambda: (b".".join([b"%d" % (i % 7)] * 1_000 + [b"%d" % i]) for i in range(4_000)))),
     ("names-dots", "names of dots and slashes", names_of(lambda: (b"." * 1_000 + b"/" * 1_000 + b"%d" % i for i in range(2_000)))),
-    ("names-stems", "300,000 stems with an index", names_of(lambda: (b"dense_%d/kernel" % i for i in range(300_000)))),
+    ("names-stems", "150,000 stems with an index", names_of(lambda: (b"dense_%d/kernel" % i for i in range(150_000)))),
     ("names-digits", "indexes of 1,000 digits", names_of(lambda: (b"layers.%d%s.w" % (i, b"0" * 1_000) for i in range(10_000)))),
     ("names-prefixes", "each name is the beginning of the next", names_of(lambda: (b".".join([b"a"] * i) for i in range(1, 5_000)))),
-    ("names-companions", "200,000 packed weights without scales", names_of(lambda: (
-        b"layers.%d.%s" % (i // 4, (b"qweight", b"qzeros", b"g_idx", b"weight_packed")[i % 4]) for i in range(200_000)))),
+    ("names-companions", "100,000 packed weights without scales", names_of(lambda: (
+        b"layers.%d.%s" % (i // 4, (b"qweight", b"qzeros", b"g_idx", b"weight_packed")[i % 4]) for i in range(100_000)))),
     ("names-experts", "expert indexes up to 2^64", names_of(lambda: (
         b"model.layers.%d.mlp.experts.%d.w" % (i, (1 << 64) - i) for i in range(50_000)))),
     ("gguf-heads", "the heads of a million layers", gguf_keys(lambda: [
