@@ -179,7 +179,7 @@ Result<Model> read_any(const Container& container, const Format* forced) {
   if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });
   const auto probe = ContainerProbe::at_both_ends(container);
   if (!probe) return named(probe.error());
-  if (const Format* sure = is_unfinished_download(container.name) ? nullptr : probe->find_sure())
+  if (const Format* sure = is_refused_by_name(container.name) ? nullptr : probe->find_sure())
     return sure->read(container).map_error([&](const Error& e) { return about(container, e); });
   if (const auto may_be = check_may_be_model(container); !may_be) return named(may_be.error());
   std::string tried;
@@ -212,7 +212,7 @@ Result<Model> read_model(const Container& container, const Format* forced) {
 }
 
 Result<bool> is_model(const Container& container) {
-  if (is_unfinished_download(container.name)) return false;
+  if (is_refused_by_name(container.name)) return false;
   const auto probe = ContainerProbe::at_both_ends(container);
   if (!probe && probe.error().code == Code::io) return tl::unexpected(probe.error());
   if (!probe) return false;

@@ -26,8 +26,9 @@ Result<std::optional<Error>> identify_text(const Container& container);
 /// What a directory with these files is, if it is a model of a format that is known and not supported.
 std::optional<Error> identify_other_directory(const std::vector<std::string>& names);
 
-/// Whether the name is that of a download that a program has not finished: it has a suffix such as `.part`.
-bool is_unfinished_download(std::string_view name);
+/// Whether a file of this name is no model, whatever its bytes are: an unfinished download (`.part`), or a format that
+/// is a zip and is not supported.
+bool is_refused_by_name(std::string_view name);
 
 /// Whether a file of this name is listed although it is no model: a name of a model, also that of an unfinished
 /// download or of a compressed file.

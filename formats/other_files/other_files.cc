@@ -1,5 +1,7 @@
 #include "formats/other_files.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -55,6 +57,8 @@ std::string_view without(std::span<const std::string_view> suffixes, std::string
   return name;
 }
 
+bool is_unfinished_download(std::string_view name) { return without(kUnfinished, name) != name; }
+
 std::optional<Error> find_magic(std::span<const Magic> table, std::string_view bytes) {
   const auto row = std::ranges::find_if(table, [&](const Magic& magic) {
     return magic.at <= bytes.size() && bytes.substr(magic.at).starts_with(magic.bytes);
@@ -62,6 +66,9 @@ std::optional<Error> find_magic(std::span<const Magic> table, std::string_view b
   if (row == table.end()) return std::nullopt;
   return other(std::string(row->what));
 }
+
+// A zip, which is read as an archive otherwise.
+bool is_dlc(std::string_view name) { return name.ends_with(".dlc"); }
 
 bool is_zeros(std::string_view bytes) { return !bytes.empty() && bytes.find_first_not_of('\0') == bytes.npos; }
 
@@ -140,9 +147,10 @@ Result<void> check_may_be_model(const Container& container) {
   if (is_unfinished_download(container.name))
     return failure(other("an unfinished download; use --format to read what it has"));
   const std::string head = TRY(read_text(*container.bytes, 0, std::min(size, kHead)));
-  if (auto found = other_files::git_lfs_pointer(head, size)) return failure(std::move(*found));
+  if (auto found = other_files::git_lfs_pointer(container, head)) return failure(std::move(*found));
   if (auto found = other_files::html(head)) return failure(std::move(*found));
   if (auto found = find_magic(kBeforeReaders, head)) return failure(std::move(*found));
+  if (is_dlc(container.name)) return failure(other("a Qualcomm model (.dlc): not supported"));
   if (is_zeros(head) && is_zeros(TRY(read_text(*container.bytes, 0, std::min(size, kMost)))))
     return failure(other("only zero bytes: a download that was interrupted or preallocated"));
   return {};
@@ -156,6 +164,8 @@ Result<std::optional<Error>> identify_other_file(const Container& container) {
   if (auto found = other_files::json_error(bytes, size, *container.budget)) return found;
   if (auto found = other_files::unsupported(container, bytes, tail)) return found;
   if (auto found = TRY(other_files::compressed(container, bytes))) return found;
+  // One with this name is a broken llamafile.
+  if (container.name.ends_with(".llamafile")) return std::nullopt;
   return find_magic(kExecutables, bytes);
 }
 
@@ -173,7 +183,7 @@ std::optional<Error> identify_other_directory(const std::vector<std::string>& na
   return std::nullopt;
 }
 
-bool is_unfinished_download(std::string_view name) { return without(kUnfinished, name) != name; }
+bool is_refused_by_name(std::string_view name) { return is_unfinished_download(name) || is_dlc(name); }
 
 bool is_named_as_bad_file(std::string_view name) {
   return is_named_as_model(without(kCompressed, without(kUnfinished, name)));
@@ -181,9 +191,9 @@ bool is_named_as_bad_file(std::string_view name) {
 
 std::string_view error_name(const Error& error) {
   if (error.code != Code::unsupported) return name_of(error.code);
+  // The name of the file comes first.
   const auto begins = [&](const NamedPhrase& row) {
-    const size_t at = error.message.find(row.phrase);
-    return at == 0 || (at != error.message.npos && std::string_view(error.message).substr(0, at).ends_with(": "));
+    return error.message.find(fmt::format(": {}", row.phrase)) != error.message.npos;
   };
   const auto* const row = std::ranges::find_if(kNames, begins);
   return row == kNames.end() ? name_of(error.code) : row->name;

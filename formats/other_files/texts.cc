@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/text.h"
 #include "base/values/json.h"
@@ -54,15 +53,23 @@ std::optional<Value> parsed(std::string_view text, uint64_t size, Budget& budget
 
 }  // namespace
 
-std::optional<Error> git_lfs_pointer(std::string_view head, uint64_t size) {
+std::optional<Error> git_lfs_pointer(const Container& container, std::string_view head) {
   constexpr uint64_t kMaxPointer = 1024;
-  if (!head.starts_with("version https://git-lfs.github.com/spec/v1\n") || size > kMaxPointer) return std::nullopt;
-  const size_t at = head.find("\nsize ");
-  if (at == head.npos) return other("a Git LFS pointer; run git lfs pull");
-  uint64_t bytes = 0;
-  std::from_chars(head.data() + at + 6, head.data() + head.size(), bytes);
-  return other(
-      fmt::format("a Git LFS pointer to a file of {} ({} bytes); run git lfs pull", human_size(bytes), grouped(bytes)));
+  constexpr std::string_view kVersion = "version https://git-lfs.github.com/spec/v1\n";
+  if (!head.starts_with(kVersion) || container.bytes->size() > kMaxPointer) return std::nullopt;
+  const auto field = [&](std::string_view name) {
+    const size_t at = head.find(fmt::format("\n{} ", name));
+    const std::string_view rest = at == head.npos ? "" : head.substr(at + name.size() + 2);
+    return rest.substr(0, rest.find('\n'));
+  };
+  const auto bytes = parse_number<uint64_t>(field("size"));
+  if (!bytes) return other("a Git LFS pointer; run git lfs pull");
+  std::string what = fmt::format("a Git LFS pointer to a file of {} ({} bytes); run git lfs pull", human_size(*bytes),
+                                 grouped(*bytes));
+  const auto digest = parse_digest(field("oid"));
+  if (digest && container.blobs->is_local({.name = container.name, .digest = *digest, .size = *bytes}))
+    what += fmt::format("; the cache has a file with its digest, sha256:{}", digest->hex());
+  return other(std::move(what));
 }
 
 std::optional<Error> html(std::string_view head) {

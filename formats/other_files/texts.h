@@ -12,9 +12,9 @@ namespace weightfs::other_files {
 /// That a file is not a model, but `what`.
 inline Error other(std::string what) { return {Code::unsupported, std::move(what)}; }
 
-/// A pointer to a file in Git LFS, by the first bytes of a file of `size`.
+/// A pointer to a file in Git LFS, by the first bytes of the container; also whether the file that it names is cached.
 /// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
-std::optional<Error> git_lfs_pointer(std::string_view head, uint64_t size);
+std::optional<Error> git_lfs_pointer(const Container& container, std::string_view head);
 
 /// An HTML page, by its first bytes.
 std::optional<Error> html(std::string_view head);

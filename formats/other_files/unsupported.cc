@@ -53,7 +53,6 @@ constexpr auto kModels = std::to_array<Known>({
     {"\1\0\0\0"sv, 0, ".weights", "Darknet weights"},
     {"\2\0\0\0"sv, 0, ".weights", "Darknet weights"},
     {"[net]"sv, 0, ".cfg", "a Darknet configuration"},
-    {"PK\3\4"sv, 0, ".dlc", "a Qualcomm model (.dlc)"},
     {""sv, 0, ".mnn", "an MNN model"},
     {""sv, 0, ".tmfile", "a Tengine model"},
     {""sv, 0, ".nb", "a Paddle Lite model"},

@@ -325,7 +325,7 @@ ROWS = [
     ("other-weights", "2,000 other files of weights beside a model", beside(many_other_weights)),
     ("checkpoints", "3,000 checkpoints beside a model", beside(many_checkpoints)),
     ("directories-below", "8,000 files below a single model", beside(many_directories, "only.safetensors")),
-    ("names-indexes", "200,000 layers of one tensor", names_of(lambda: (b"model.layers.%d.w" % i for i in range(100_000)))),
+    ("names-indexes", "100,000 layers of one tensor", names_of(lambda: (b"model.layers.%d.w" % i for i in range(100_000)))),
     ("names-indexes-deep", "100,000 names of several indexes", names_of(
         lambda: (b"a.%d.b.%d.c.%d.d.%d" % (i % 97, i % 89, i % 83, i) for i in range(100_000)))),
     ("names-shapes", "20,000 layers of 1,000 shapes", lambda folder: put(folder, "model.safetensors", shapes_of(20_000))),

@@ -52,6 +52,22 @@ TEST(OtherFiles, PointersSayWhatToDo) {
   });
 }
 
+// A store that has every blob.
+class FullStore final : public Blobs {
+ public:
+  SourcePtr blob(BlobProducer) override { return nullptr; }
+  Result<SourcePtr> materialize(BlobProducer) override { return failure(Code::io, "not used"); }
+  bool is_local(const BlobRef& ref) override { return ref.digest.hex() == std::string(64, 'a') && ref.size == 7; }
+};
+
+TEST(OtherFiles, PointerToACachedFileSaysSo) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 7\n";
+  const Container container{.name = "m.gguf", .bytes = in_memory(pointer), .blobs = std::make_shared<FullStore>()};
+  EXPECT_THAT(check_may_be_model(container).error().message,
+              HasSubstr("run git lfs pull; the cache has a file with its digest, sha256:aaaa"));
+}
+
 // A pointer has at most 1,024 bytes.
 TEST(OtherFiles, LongTextIsNoPointer) {
   EXPECT_EQ(error_of("version https://git-lfs.github.com/spec/v1\n" + std::string(1'000, 'a')),
@@ -66,7 +82,7 @@ TEST(OtherFiles, PagesAndErrorsOfServersAreNamed) {
       {" \t<head>", "an HTML page, "s + kPage, "html"},
       {R"({"error": "Repository not found"})", "a JSON document with the error \"Repository not found\"", "json"},
       {R"({"message": "Bad credentials"})", "a JSON document with the error \"Bad credentials\"", "json"},
-      {R"({"errors": [{"code": 7}]})", "a JSON document with the error \"[{\\x22code\\x22: 7}]\"", "json"},
+      {R"({"errors": [{"code": 7}]})", "a JSON document with the error \"[{\\x22code\\x22:7}]\"", "json"},
       {R"({"detail": "Not Found"})", "a JSON document with the error \"Not Found\"", "json"},
       {R"({"a": 1})", "a JSON document, not a model", "json"},
       {"[1, 2]", "a JSON document, not a model", "json"},

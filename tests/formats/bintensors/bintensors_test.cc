@@ -180,7 +180,7 @@ TEST(BinTensors, RefusesBadFraming) {
       "8, 1 bytes needed at 8");
   std::string file = bintensors_file("\0\0", "");
   file[0] = 9;
-  EXPECT_THAT(error_in(read(file)), HasSubstr("bintensors: header length is 9, but only "));
+  EXPECT_THAT(error_in(read(file)), HasSubstr("bintensors: the header is 9 bytes long, the file has "));
   EXPECT_EQ(error_in(read(std::string(16, '\xFF'))),
             "bintensors: header of 18446744073709551615 bytes, 100000000 at most");
 }

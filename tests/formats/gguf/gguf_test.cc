@@ -191,9 +191,10 @@ TEST(Gguf, HeaderThatIsCutNamesTheEntry) {
   const auto cut_at = [&](std::string_view text) { return file.substr(0, file.find(text)); };
   EXPECT_EQ(
       error_of(cut_at("a name")),
-      fmt::format("gguf: the header ends after {} B: cut in metadata entry 2 of 3 (key \"general.name\": 6 bytes to "
-                  "skip at {}, 0 left)",
-                  cut_at("a name").size(), cut_at("a name").size()));
+      fmt::format(
+          "gguf: the header ends after {} B: cut in metadata entry 2 of 3 (key \"general.name\": a string of 6 bytes "
+          "at {}, 0 left)",
+          cut_at("a name").size(), cut_at("a name").size()));
   EXPECT_THAT(error_of(cut_at("llama.block")),
               HasSubstr(": cut in metadata entry 3 of 3 (key 2: a string of 17 bytes"));
   const size_t last = file.rfind('v');

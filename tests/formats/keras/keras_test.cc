@@ -56,7 +56,7 @@ TEST(Keras, DamagedWeightsAreAWarning) {
   zip.stored("model.weights.h5", small_new_hdf5().substr(0, 100));
   const Model model = read_zip_of(zip);
   EXPECT_THAT(model.tensors, IsEmpty());
-  EXPECT_THAT(model.warnings, testing::Contains(HasSubstr("model.weights.h5: hdf5: truncated")));
+  EXPECT_THAT(model.warnings, testing::Contains(HasSubstr("model.weights.h5: hdf5: the file ends 1,632 bytes early")));
 }
 
 TEST(Keras, ArraysOfPickledObjectsAreNotRead) {
@@ -104,8 +104,9 @@ TEST(KerasSharded, MissingAndDamagedFilesAreWarnings) {
   const Model model = read_well(sharded(R"({"weight_map":{"x":["a.h5","b.h5","../c.h5"],"y":"d.h5"}})",
                                         {{"a.h5", shard_with("a")}, {"d.h5", "no HDF5"}}));
   EXPECT_THAT(listing(model), ElementsAre("a int8 H5T_STD_I8LE [1] a"));
-  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("\"b.h5\": "), HasSubstr("\"../c.h5\": "),
-                                          HasSubstr("\"d.h5\": hdf5: no signature")));
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("\"d.h5\": hdf5: no signature"),
+                                          HasSubstr("2 of 4 shards; missing b.h5 and 1 more"),
+                                          HasSubstr("shard \"../c.h5\": missing")));
 }
 
 TEST(KerasSharded, DirectoryIsNamedByItsIndex) {

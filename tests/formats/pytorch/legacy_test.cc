@@ -113,7 +113,7 @@ TEST(PytorchLegacy, IsDetectedInEveryProtocol) {
 
 TEST(PytorchLegacy, BarePickleIsNoModel) {
   EXPECT_THAT(error_of(PickleBuilder().call("os", "system", PickleBuilder().text("id")).pickle()),
-              HasSubstr("not a model that weightfs knows"));
+              HasSubstr("a pickle of os.system: not supported"));
 }
 
 TEST(PytorchLegacy, NamesOfFunctionsAreWarnedOf) {

@@ -136,7 +136,9 @@ TEST(Gguf, TensorsBeyondBudgetAreRefused) {
 }
 
 TEST(Safetensors, RefusedHeaderReleasesItsCharges) {
-  const Container container{"m.safetensors", in_memory(shard_of(1000) + "one byte too many")};
+  std::string bytes = shard_of(1000);
+  bytes[bytes.rfind("data_offsets")] = 'D';
+  const Container container{"m.safetensors", in_memory(bytes)};
   EXPECT_FALSE(read_safetensors(container));
   EXPECT_EQ(container.budget->memory_used(), 0u);
   EXPECT_GT(container.budget->time_used(), 0u);
