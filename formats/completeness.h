@@ -50,8 +50,8 @@ Completeness completeness_of(const Model& model);
 /// Which of two reasons is worse: the one that decides the status of a command.
 const Error& worse(const Error& a, const Error& b);
 
-/// "3 of 291 tensors cannot be read: the file is 2.1 GiB shorter than its header says (interrupted download?)". Empty
-/// for a complete model.
+/// "the file ends 2.1 GiB early: 133 of 291 tensors refused; interrupted download?", "7 of 20 tensors cannot be read:
+/// 2 of 3 shards; missing model-00002-of-00003.safetensors". Empty for a complete model.
 std::string to_sentence(const Completeness& completeness);
 
 }  // namespace weightfs

@@ -86,14 +86,19 @@ std::map<std::string, Items, std::less<>> front_matter(std::string_view readme) 
   return {};  // the end is missing: this is a rule of Markdown, not front matter
 }
 
+// Without the blanks at the beginning: those at the end would be looked at again for each text.
+std::string_view without_blanks(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+}
+
 // The kind of a tokenizer.json: the type of its object `model`, which is found without reading the vocabulary.
 std::string tokenizer_kind(std::string_view json) {
   static constexpr std::array<std::string_view, 4> kKinds = {"BPE", "WordPiece", "Unigram", "WordLevel"};
   constexpr std::string_view kModel = "\"model\"";
   for (size_t at = json.find(kModel); at != json.npos; at = json.find(kModel, at + 1)) {
-    std::string_view rest = trimmed(json.substr(at + kModel.size()));
+    std::string_view rest = without_blanks(json.substr(at + kModel.size()));
     if (!rest.starts_with(':')) continue;
-    rest = trimmed(rest.substr(1));
+    rest = without_blanks(rest.substr(1));
     if (!rest.starts_with('{')) continue;
     const size_t type = rest.find("\"type\"");
     const size_t begin = type == rest.npos ? type : rest.find('"', type + 6);
