@@ -75,8 +75,8 @@ class Reader {
       : archive_(archive), container_(container), arrays_(model_, archive.warnings, *container.budget) {}
 
   Result<Model> read() {
-    TRY_VOID(read_index());
     TRY_VOID(read_metadata());
+    TRY_VOID(read_index());
     model_.format = "weightfs-export";
     archive::add_members(model_, std::move(archive_), container_);
     model_.nested = nullptr;  // the .npy files are its tensors
@@ -154,7 +154,7 @@ class Reader {
     TRY_VOID(budget().charge(Cost::kept, entry.name.size() + sizeof(uint64_t) * entry.shape.size()));
     Tensor tensor;
     tensor.name = entry.name;
-    tensor.dtype = dtype_of(entry);
+    tensor.dtype = is_big_endian_ && dtype_of(entry) != &kUnknownDType ? big_endian(dtype_of(entry)) : dtype_of(entry);
     tensor.stored_dtype =
         TRY(pooled(tensor.dtype == &kUnknownDType || entry.stored_dtype.empty() ? entry.dtype : entry.stored_dtype));
     // The path of a tensor with a scope has that before the name.
@@ -184,6 +184,8 @@ class Reader {
       return {};
     }
     if (const Map* const metadata = all->find_as<Map>("metadata")) model_.metadata = *metadata;
+    const Map* const gguf = model_.metadata.find_as<Map>("gguf");
+    is_big_endian_ = text_in(*all, "format") == "gguf" && gguf != nullptr && text_in(*gguf, "byte_order") == "big";
     Map facts;
     for (const auto& [key, value] : *all) {
       const bool is_about_container = key == "format" || key == "version" || key == "source";
@@ -199,6 +201,7 @@ class Reader {
   const Container& container_;
   Model model_;
   numpy::ArrayAdder arrays_;
+  bool is_big_endian_ = false;        // the bytes in tensors/, as a GGUF has them
   std::set<std::string_view> texts_;  // in the model's string_pool
 };
 

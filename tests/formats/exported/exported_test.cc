@@ -77,6 +77,14 @@ TEST(Export, SizeThatDiffersFromTheShapeIsShownAsBytes) {
   EXPECT_EQ(model.tensors[0].nbytes(), 1U);
 }
 
+TEST(Export, TensorsOfABigEndianGgufAreBigEndian) {
+  Files files = small_export_files();
+  files["metadata.json"] = R"({"format": "gguf", "metadata": {"gguf": {"byte_order": "big"}}})";
+  const Model model = read_directory(files);
+  EXPECT_EQ(model.tensors[0].dtype, big_endian(dtype_named("float32")));
+  EXPECT_EQ(model.tensors[1].dtype, dtype_named("uint8"));
+}
+
 TEST(Export, InvalidIndexIsRefused) {
   for (const char* const entries : {R"({"name": "w", "shape": [1]})", R"({"name": "w", "shape": [-1], "nbytes": 1})",
                                     R"({"name": "w", "shape": [1], "nbytes": -1})", R"({"name": "w")"}) {
