@@ -64,7 +64,10 @@ Result<Entry> entry_of(const Value& value) {
 
 // The row with this name whose elements take the bytes of the tensor: an int4 takes a byte, or is packed.
 const DType* dtype_of(const Entry& entry) {
-  for (const DType* const row : {dtype_named(entry.dtype), packed_dtype_named(entry.dtype)})
+  // Of the two orders of mxfp4 in a GGUF, only ggml's own has a name.
+  const bool is_of_pairs = entry.dtype == "mxfp4" && entry.stored_dtype.empty();
+  const DType* const named = is_of_pairs ? mxfp4_of_pairs() : dtype_named(entry.dtype);
+  for (const DType* const row : {named, packed_dtype_named(entry.dtype)})
     if (row != nullptr && size_in_bytes(*row, entry.shape) == entry.nbytes) return row;
   return &kUnknownDType;
 }
@@ -155,8 +158,7 @@ class Reader {
     Tensor tensor;
     tensor.name = entry.name;
     tensor.dtype = is_big_endian_ && dtype_of(entry) != &kUnknownDType ? big_endian(dtype_of(entry)) : dtype_of(entry);
-    tensor.stored_dtype =
-        TRY(pooled(tensor.dtype == &kUnknownDType || entry.stored_dtype.empty() ? entry.dtype : entry.stored_dtype));
+    tensor.stored_dtype = TRY(pooled(tensor.dtype == &kUnknownDType ? entry.dtype : entry.stored_dtype));
     // The path of a tensor with a scope has that before the name.
     const size_t scope = entry.path.size() - std::min(entry.path.size(), entry.name.size() + 1);
     if (scope > 0 && entry.path[scope] == '/' && entry.path.ends_with(entry.name))

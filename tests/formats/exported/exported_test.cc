@@ -85,6 +85,16 @@ TEST(Export, TensorsOfABigEndianGgufAreBigEndian) {
   EXPECT_EQ(model.tensors[1].dtype, dtype_named("uint8"));
 }
 
+TEST(Export, Mxfp4WithoutAStoredNameHasTheOrderOfOllama) {
+  for (const bool is_named : {true, false}) {
+    const std::string index = fmt::format(
+        R"({{"name": "w", "path": "w", "dtype": "mxfp4", "stored_dtype": "{}", "shape": [32], "nbytes": 17}})",
+        is_named ? "MXFP4" : "");
+    const Model model = read_directory({{"tensors.json", index_of(index)}, {"tensors/w", std::string(17, 'w')}});
+    EXPECT_EQ(model.tensors[0].dtype, is_named ? dtype_named("mxfp4") : mxfp4_of_pairs());
+  }
+}
+
 TEST(Export, InvalidIndexIsRefused) {
   for (const char* const entries : {R"({"name": "w", "shape": [1]})", R"({"name": "w", "shape": [-1], "nbytes": 1})",
                                     R"({"name": "w", "shape": [1], "nbytes": -1})", R"({"name": "w")"}) {
