@@ -15,7 +15,7 @@ namespace {
 // Maps the value names of --help to kinds. The scripts complete these kinds, and no others (sizes, numbers of seconds).
 constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kKinds = {{
     {"SOURCE", "file"},
-    {"SOURCE... MOUNTPOINT", "file"},
+    {"SOURCE... [MOUNTPOINT]", "file"},
     {"FILE", "file"},
     {"OUT", "file"},
     {"CONF", "file"},
@@ -51,8 +51,9 @@ completion::CommandSpec command_spec(const Command& command, const std::string& 
   completion::CommandSpec spec;
   spec.path = path;
   spec.help = command.help;
-  spec.options.push_back({{"-h", "--help"}, kHelpOption, "", ""});
-  if (path.empty()) spec.options.push_back({{"--version"}, kVersionOption, "", ""});
+  spec.options.push_back({{"-h"}, kShortHelpOption, "", ""});
+  spec.options.push_back({{"--help"}, kHelpOption, "", ""});
+  if (path.empty()) spec.options.push_back({{"-V", "--version"}, kVersionOption, "", ""});
   for (const OptionGroup& group : command.groups)
     for (const Option& option : group.options) spec.options.push_back(option_spec(option));
   for (const Argument& argument : command.arguments)

@@ -99,13 +99,14 @@ Command diff_command() {
        argument("B", "the second model", given->b)},
       source_options(given->input,
                      {flag("stat",
-                           "also print how far the numbers of tensors that differ are apart: maximum and mean absolute "
+                           "print how far the numbers of differing tensors are apart: maximum and mean absolute "
                            "difference, cosine, count of differing elements",
                            given->stat),
                       flag("json", "print a JSON object", given->json)}),
       {},
       [given] { return run_diff(*given); }};
   command.write_failed = kTrouble;
+  command.statuses = "0 equal, 1 different, 2 not compared completely";
   return command;
 }
 

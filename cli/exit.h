@@ -1,4 +1,4 @@
-// The exit statuses of weightfs: one table, printed by --help and listed in the manual page.
+// The exit statuses of weightfs: one table, printed by `weightfs help exit-status`, and listed in the manual page.
 #pragma once
 
 #include "base/result.h"

@@ -1,4 +1,4 @@
-// weightfs export: writes a model in another form.
+// weightfs export: writes a model in another format.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
@@ -61,15 +61,17 @@ bool is_written_to_directory(const ExportArguments& arguments) {
   return *arguments.form == Form::npy || *arguments.form == Form::dir || arguments.shard_size > 0;
 }
 
-// Checks the arguments, and completes the form.
+// Checks the arguments, and completes the format. Only shards of safetensors are written, so --shard-size implies it.
 Result<void> check(ExportArguments& arguments) {
   if (!arguments.form) arguments.form = exporting::form_of_suffix(arguments.out);
+  if (!arguments.form && arguments.shard_size > 0) arguments.form = Form::safetensors;
   if (!arguments.form)
-    return failure(usage(fmt::format("{}: its suffix is not that of a form; use --to", arguments.out)));
+    return failure(usage(fmt::format("{}: name the format of the output with --to: {}", printable(arguments.out),
+                                     exporting::list_of_forms())));
   if (arguments.shard_size > 0 && *arguments.form != Form::safetensors)
     return failure(usage("--shard-size needs --to safetensors"));
   if (is_written_to_directory(arguments) && arguments.out == "-")
-    return failure(usage("this form is a directory, which cannot be written to standard output"));
+    return failure(usage("this format is a directory, which cannot be written to standard output"));
   std::error_code absent;
   if (is_path(arguments.input.source) && std::filesystem::equivalent(arguments.input.source, arguments.out, absent))
     return failure(usage(fmt::format("{}: is SOURCE itself", arguments.out)));
@@ -153,7 +155,7 @@ class Exporter {
   uint64_t total_ = 0;
 };
 
-// The error for tensors that the form cannot hold: how many, why, and what to do.
+// The error for tensors that the format cannot hold: how many, why, and what to do.
 Error not_writable(const Model& model, const exporting::Request& request, const ExportedFiles& what) {
   bool is_any_refused = false;
   bool is_any_converted = false;  // with --dtype float32
@@ -211,7 +213,7 @@ Options export_options(ExportArguments& arguments) {
     arguments.form = exporting::form_named(name);
     if (!arguments.form)
       return failure(Code::unsupported,
-                     fmt::format("unknown form {}; use safetensors, gguf, npz, npy, dir or tar", quoted(name)));
+                     fmt::format("unknown format {}; use {}", quoted(name), exporting::list_of_forms()));
     return {};
   };
   const auto take_dtype = [&arguments](const std::string& name) -> Result<void> {
@@ -226,8 +228,9 @@ Options export_options(ExportArguments& arguments) {
     return {};
   };
   return {
-      {"to", "FORM",
-       "what to write: safetensors, gguf, npz, tar (a file), npy, dir (a directory) (default: by the suffix of OUT)",
+      {"to", "FORMAT",
+       "format of the output: safetensors, gguf, npz, tar (a file), npy, dir (a directory) (default: by the suffix of "
+       "OUT)",
        take_form},
       {"tensors", "PATTERN", "write the tensors of this name or pattern; may be repeated (default: all)",
        [&arguments](const std::string& pattern) -> Result<void> {
@@ -236,10 +239,10 @@ Options export_options(ExportArguments& arguments) {
        }},
       {"dtype", "float32", "write every number as float32 (default: as stored)", take_dtype},
       {"shard-size", "SIZE",
-       "write OUT as a directory of safetensors files of at most SIZE, such as 5G, with their index (default: one "
+       "write a directory of safetensors files of at most SIZE, such as 5G, with their index (default: one "
        "file)",
        take_size},
-      flag("skip-unsupported", "leave out tensors that FORM cannot hold (default: write nothing)",
+      flag("skip-unsupported", "leave out tensors that this format cannot hold (default: write nothing)",
            arguments.skip_unsupported),
       flag("force", "replace OUT if it is a file that exists", arguments.force)};
 }

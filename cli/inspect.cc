@@ -11,6 +11,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/console/outcome.h"
+#include "cli/inspect/named_file.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
 
@@ -138,7 +139,7 @@ Exit ls(ListArguments& arguments) {
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
   Forest& forest = *opened->forest;
-  const auto ino = forest.resolve(arguments.path);
+  const auto ino = resolve_typed(forest, {"ls", arguments.input.source, arguments.path}, Forest::FinalLink::kept);
   if (!ino) return report_error({ino.error().code, fmt::format("{}: {}", arguments.path, ino.error().message)});
   Lister lister(forest, arguments);
   const auto listed = lister.list(*ino, arguments.path);
@@ -178,7 +179,7 @@ Exit cat(CatArguments& arguments) {
   Forest& forest = *opened->forest;
   Outcome outcome;
   for (const std::string& path : arguments.paths) {
-    const auto copied = forest.resolve(path, Forest::FinalLink::followed)
+    const auto copied = resolve_typed(forest, {"cat", arguments.input.source, path}, Forest::FinalLink::followed)
                             .and_then([&](Ino ino) { return forest.open(ino); })
                             .and_then([](const SourcePtr& bytes) { return copy_out(*bytes); });
     if (!copied) outcome.fail({copied.error().code, fmt::format("{}: {}", path, copied.error().message)});
@@ -194,7 +195,8 @@ Command ls_command() {
   return {"ls",
           "list the files of a model without mounting it",
           {source_argument(given->input),
-           argument("PATH", "path in the model (default: its top directory)", given->path, Argument::Count::optional)},
+           argument("PATH", "path in the model, or the name of a tensor (default: its top directory)", given->path,
+                    Argument::Count::optional)},
           source_options(given->input, {flag('l', "long", "print modes, sizes and times", given->long_form),
                                         flag('R', "recursive", "list subdirectories recursively", given->recursive),
                                         flag("json", "print a JSON array of {path, type, size}", given->json)}),
@@ -206,8 +208,9 @@ Command cat_command() {
   const auto given = std::make_shared<CatArguments>();
   return {"cat",
           "write files of a model to standard output without mounting it",
-          {source_argument(given->input), arguments("PATH", "path in the model, such as tensors/NAME or metadata.json",
-                                                    given->paths, Argument::Count::some)},
+          {source_argument(given->input),
+           arguments("PATH", "path in the model, such as metadata.json, or the name of a tensor", given->paths,
+                     Argument::Count::some)},
           source_options(given->input),
           {},
           [given] { return cat(*given); }};

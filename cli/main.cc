@@ -54,9 +54,16 @@ int run(const std::vector<std::string>& words) {
     log_to_stderr(invocation.error().message);
     return static_cast<int>(Exit::usage);
   }
+  const size_t columns = columns_of(STDOUT_FILENO).value_or(80);
   switch (invocation->action) {
+    case Invocation::Action::short_help:
+      std::fputs(short_help_of(*invocation, columns).c_str(), stdout);
+      return flushed(Exit::ok);
     case Invocation::Action::help:
-      std::fputs(help_of(*invocation, columns_of(STDOUT_FILENO).value_or(80)).c_str(), stdout);
+      std::fputs(help_of(*invocation, columns).c_str(), stdout);
+      return flushed(Exit::ok);
+    case Invocation::Action::exit_statuses:
+      std::fputs(kExitStatuses, stdout);
       return flushed(Exit::ok);
     case Invocation::Action::version:
       std::puts("weightfs " WEIGHTFS_VERSION);

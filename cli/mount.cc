@@ -10,10 +10,15 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cli/mount/mount_name.h"
+#include "cli/mount/unmount.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -77,10 +82,22 @@ struct MountArguments {
   MountOptions options;
 };
 
+// Where a mount without MOUNTPOINT goes: a new or empty directory here, named after the model.
+Result<std::string> implied_mount_point(const std::string& source) {
+  const std::string point = "./" + TRY(mount_name(source));
+  if (weightfs_at(point)) return point;  // MountPoint::at() refuses it, or removes it if its server died
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(point, error);
+  if (status.type() == std::filesystem::file_type::not_found) return point;
+  if (status.type() == std::filesystem::file_type::directory && std::filesystem::is_empty(point, error) && !error)
+    return point;
+  return failure(Code::io, fmt::format("{}: exists and is not an empty directory; use weightfs mount {} MOUNTPOINT",
+                                       printable(point), printable_source(source)));
+}
+
 Exit mount(MountArguments& arguments) {
-  if (arguments.paths.size() < 2) {
-    report_error({Code::io, fmt::format("mount: missing {} (see weightfs mount --help)",
-                                        arguments.paths.empty() ? "SOURCE and MOUNTPOINT" : "MOUNTPOINT")});
+  if (arguments.paths.empty()) {
+    report_error({Code::io, "mount: missing SOURCE (see weightfs mount --help)"});
     return Exit::usage;
   }
   for (const std::string& words : arguments.words)
@@ -88,15 +105,23 @@ Exit mount(MountArguments& arguments) {
       report_error(taken.error());
       return Exit::usage;
     }
+  const auto mode = arguments.foreground ? RunMode::foreground : RunMode::background;
+  if (arguments.paths.size() == 1) {
+    const auto point = implied_mount_point(arguments.paths.front());
+    if (!point) {
+      report_error(point.error());
+      return Exit::mount;
+    }
+    return mount_at({arguments.paths, arguments.options}, *point, mode, Announce::on_stdout);
+  }
   const std::string mountpoint = arguments.paths.back();
   arguments.paths.pop_back();
-  const auto mode = arguments.foreground ? RunMode::foreground : RunMode::background;
   return mount_at({arguments.paths, arguments.options}, mountpoint, mode);
 }
 
 }  // namespace
 
-Exit mount_at(ServeParams params, const std::string& mountpoint, RunMode mode) {
+Exit mount_at(ServeParams params, const std::string& mountpoint, RunMode mode, Announce announce) {
   // Descriptors of the caller (locks, pipes) must not stay open in the server.
   if (mode == RunMode::background) ::close_range(STDERR_FILENO + 1, ~0U, 0);
   auto point = MountPoint::at(mountpoint);
@@ -104,7 +129,19 @@ Exit mount_at(ServeParams params, const std::string& mountpoint, RunMode mode) {
     report_error(point.error());
     return Exit::mount;
   }
-  if (mode == RunMode::background) return in_background(std::move(params), *point);
+  const auto print_point = [&] {
+    if (announce == Announce::on_stdout)
+      std::printf("mounted at %s; weightfs umount %s unmounts it\n", mountpoint.c_str(), mountpoint.c_str());
+  };
+  if (mode == RunMode::background) {
+    const Exit status = in_background(std::move(params), *point);
+    if (status == Exit::ok) print_point();
+    return status;
+  }
+  params.observer.on_usable = [&](const MountState&) {
+    print_point();
+    std::fflush(stdout);
+  };
   Log log(params.options.log_level, stderr_sink());
   return serve_sources(std::move(params), *point, log);
 }
@@ -119,15 +156,31 @@ Command mount_command() {
       "", "OPTIONS",
       "options below in the syntax of fstab, separated by commas: " + option_names(all_mount_options(given->options)),
       add_words, 'o'};
-  auto groups =
-      source_options(given->options.open_options, given->options.store_flags,
-                     {flag('f', "foreground", "run in the foreground; Ctrl-C unmounts", given->foreground), words});
+  Option verbose =
+      flag('v', "verbose",
+           "also log debug messages; print the formats that were tried, and why each refused it, if a file is not a "
+           "model",
+           given->options.open_options.lists_tried);
+  verbose.take = [given](const std::string&) -> Result<void> {
+    given->options.open_options.lists_tried = true;
+    given->options.log_level = Level::debug;
+    return {};
+  };
+  Option quiet{"quiet", "", "log only errors", {}, 'q'};
+  quiet.take = [given](const std::string&) -> Result<void> {
+    given->options.log_level = Level::error;
+    return {};
+  };
+  auto groups = source_options(given->options.open_options, given->options.store_flags,
+                               {flag('f', "foreground", "run in the foreground; Ctrl-C unmounts", given->foreground),
+                                std::move(verbose), std::move(quiet), words});
   groups.insert(groups.begin() + 1, {"Mounting", own_mount_options(given->options)});
   return {"mount",
           "mount models as a read-only directory",
-          {arguments("SOURCE... MOUNTPOINT",
+          {arguments("SOURCE... [MOUNTPOINT]",
                      "model files, directories of models, Ollama stores or names such as ollama:llama3.2 or "
-                     "hf://org/repo, then the directory to mount on, created if missing",
+                     "hf://org/repo, then the directory to mount on, created if missing (default, for one SOURCE: a "
+                     "new directory here, named after the model)",
                      given->paths, Argument::Count::any)},
           std::move(groups),
           {},

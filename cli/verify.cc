@@ -216,7 +216,7 @@ Command verify_command() {
       "verify every file against the checksum in its container",
       {source_argument(given->input)},
       source_options(given->input, {{"tree", "FILE",
-                                     "write the block list of SOURCE, which is one file, in the format of fs-verity, "
+                                     "write the block list of SOURCE in the format of fs-verity, if it is one file, "
                                      "and print its fs-verity digest (default: no block list)",
                                      take_tree},
                                     flag("force", "replace the FILE of --tree if it exists", given->force)}),

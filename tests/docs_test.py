@@ -63,19 +63,51 @@ class Docs(unittest.TestCase):
         self.assertLessEqual({"-f", "--foreground", "--cache-size", "-o"}, self.commands[("mount",)])
         self.assertLessEqual({"all", "format", "offline", "allow_other"}, set(self.words))
 
-    def test_help_fits_a_terminal_and_lists_exit_statuses(self):
+    def test_help_fits_a_terminal(self):
         for path in self.commands:
             with self.subTest(" ".join(path)):
                 text = weightfs(*path, "--help")
                 self.assertEqual([line for line in text.splitlines() if len(line) > 80 or line != line.rstrip()], [])
                 self.assertNotIn("\n\n\n", text)
                 self.assertIn(f"\n\nUsage: {' '.join(('weightfs', *path))} [OPTIONS]", text)
-                self.assertIn("\n\nExit status:\n  0  success; the model is complete\n", text)
+                statuses = "0 equal, 1 different, 2 not compared completely" if path == ("diff",) else "weightfs help exit-status"
+                self.assertTrue(text.endswith(f"\n\nExit status: {statuses}\n"), text[-100:])
                 self.assertTrue(text.endswith("\n") and not text.endswith("\n\n"), text[-100:])
 
-    def test_help_and_page_list_the_same_exit_statuses(self):
-        listed = re.findall(r"^  (\d)  (.*)$", weightfs("--help"), re.MULTILINE)
+    def test_help_topic_and_page_list_the_same_exit_statuses(self):
+        listed = re.findall(r"^  (\d)  (.*)$", weightfs("help", "exit-status"), re.MULTILINE)
         self.assertEqual(listed, re.findall(r"^(\d)\n:   (.*)$", plain(self.section("EXIT STATUS")), re.MULTILINE))
+
+    def test_network_options_are_last(self):
+        for path, options in self.commands.items():
+            if "--offline" in options:
+                groups = re.findall(r"^(\w+):$", weightfs(*path, "--help"), re.MULTILINE)
+                self.assertEqual(groups, [each for each in ("Arguments", "Options", "Mounting", "Reading", "Cache", "Network")
+                                          if each != "Mounting" or path == ("mount",)])
+
+    def test_help_of_other_commands_does_not_name_diff(self):
+        for path in self.commands:
+            if path not in ((), ("diff",)):
+                self.assertNotIn("diff", weightfs(*path, "--help").split(), path)
+
+    def test_short_help_has_two_valid_examples_and_ten_options(self):
+        for path, options in self.commands.items():
+            with self.subTest(" ".join(path)):
+                text = weightfs(*path, "-h")
+                self.assertLessEqual(len(text.splitlines()), 24)
+                self.assertEqual([line for line in text.splitlines() if len(line) > 80 or line != line.rstrip()], [])
+                self.assertTrue(text.startswith(f"Usage: {' '.join(('weightfs', *path))} [OPTIONS]"), text)
+                listed = {name for names in HELP_OPTION.findall(text) for name in names.split(",")}
+                self.assertLessEqual(listed, options)
+                self.assertLessEqual(len(HELP_OPTION.findall(text)), 10)
+                examples = [line.split() for line in text.split("\n\n")[1].splitlines()]
+                self.assertEqual(len(examples), 2)
+                for program, verb, *words in examples:
+                    if program != "weightfs":
+                        continue
+                    command = (verb, *words[:1]) if (verb, *words[:1]) in self.commands else (verb,)
+                    self.assertLessEqual({word for word in words if word.startswith("-")}, self.commands[command])
+                    self.assertIn(path[:1], ((), (verb,)))
 
     def test_every_command_is_in_the_page(self):
         listed = set()
@@ -111,7 +143,7 @@ class Docs(unittest.TestCase):
         wrong = {}
         for page in pages():
             named = {tuple(words.split()) for words in VERBS.findall(page.read_text())}
-            unknown = {words for words in named if words[:1] not in self.commands
+            unknown = {words for words in named if words[:1] not in {*self.commands, ("help",), ("version",)}
                        or (words[:1] in groups and len(words) > 1 and words not in self.commands)}
             if unknown:
                 wrong[page.name] = unknown

@@ -40,6 +40,7 @@ exec sleep infinity
 
 # Files that dpkg and the programs it runs write for their own use.
 OF_THE_SYSTEM = re.compile(r"var/lib/dpkg/.*|var/log/(dpkg|alternatives)\.log|var/cache/(man|ldconfig)/.*|etc/ld\.so\.cache|var/lib/man-db/.*"
+                           r"|usr/share/mime/(?!packages/).*|usr/share/applications/mimeinfo\.cache"
                            r"|etc/(passwd|group|shadow|gshadow|subuid|subgid)-|etc/\.pwd\.lock|var/lib/systemd/.*")
 # Files that listed the user weightfs, and do not any more.
 USERS = ("etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/subuid", "etc/subgid")
@@ -148,11 +149,12 @@ class Content(TestCase):
                   "usr/share/bash-completion/completions/weightfs", "usr/share/zsh/vendor-completions/_weightfs",
                   "usr/share/doc/weightfs/copyright", "usr/share/doc/weightfs/changelog.gz",
                   "usr/share/doc/weightfs/changelog.Debian.gz", "usr/share/doc/weightfs/README.md",
-                  "usr/share/doc/weightfs/semantics.md"}
+                  "usr/share/doc/weightfs/semantics.md", "usr/share/mime/packages/weightfs.xml",
+                  "usr/share/applications/weightfs-mount.desktop", "usr/libexec/weightfs/open-model"}
         if shutil.which("lowdown"):
             needed |= {f"usr/share/man/{page}.gz" for page in ("man1/weightfs.1", "man8/mount.weightfs.8", "man8/mount.fuse.weightfs.8")}
         self.assertEqual(needed - files, set())
-        allowed = re.compile(r"(usr/(bin|sbin|share/(man|doc/weightfs|lintian|zsh|bash-completion))|usr/lib/(systemd|sysusers\.d|tmpfiles\.d))/"
+        allowed = re.compile(r"(usr/(bin|sbin|libexec/weightfs|share/(man|doc/weightfs|lintian|zsh|bash-completion|mime/packages|applications))|usr/lib/(systemd|sysusers\.d|tmpfiles\.d))/"
                              r"|(etc/weightfs)/")
         self.assertEqual([file for file in files if not allowed.match(file)], [])
 
@@ -165,7 +167,7 @@ class Content(TestCase):
         self.assertGreater(len(lines), 10)
         modes = {"d": {"drwxr-xr-x"}, "l": {"lrwxrwxrwx"}, "-": {"-rw-r--r--", "-rwxr-xr-x"}}
         wrong = [line for line in lines if line.split()[0] not in modes[line[0]] or line.split()[1] != "root/root"
-                 or (line.startswith("-rwx") and not line.endswith("/usr/bin/weightfs"))]
+                 or (line.startswith("-rwx") and not line.endswith(("/usr/bin/weightfs", "/usr/libexec/weightfs/open-model")))]
         self.assertEqual(wrong, [])
 
     def test_every_file_has_a_checksum(self):
@@ -253,6 +255,130 @@ class Content(TestCase):
         done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", *pages, self.package], capture_output=True,
                               text=True, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+
+# In place of a desktop: each writes its last argument as a line.
+STUBS = {"xdg-open": 'printf "%s\\n" "$1" >>"$SEEN/opened"', "notify-send": 'for last; do :; done; printf "%s\\n" "$last" >>"$SEEN/errors"'}
+
+
+class Desktop(TestCase):
+    """The file types, and the desktop entry that mounts models."""
+
+    def setUp(self):
+        self.tmp = tempfile.mkdtemp(prefix="weightfs-desktop-")
+        self.addCleanup(shutil.rmtree, self.tmp)
+        for name in ("bin", "run", "models"):
+            os.mkdir(os.path.join(self.tmp, name))
+        for name, line in STUBS.items():
+            path = os.path.join(self.tmp, "bin", name)
+            with open(path, "w") as file:
+                file.write(f"#!/bin/sh\n{line}\n")
+            os.chmod(path, 0o755)
+        self.addCleanup(self.unmount)
+
+    def unmount(self):
+        for point in self.mounts():
+            subprocess.run([self.program(), "umount", point], check=True, timeout=LIMIT_S)
+
+    def program(self):
+        return os.path.join(self.content, "usr/bin/weightfs")
+
+    def mounts(self):
+        folder = os.path.join(self.tmp, "run", "weightfs-models")
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name != ".lock") if os.path.isdir(folder) else []
+
+    def model(self, name):
+        path = os.path.join(self.tmp, "models", name)
+        containers.WRITERS["gguf"](path, [Tensor("bias", "int8", (3,), b"\1\2\3")], None)
+        return path
+
+    def entry(self):
+        with open(os.path.join(self.content, "usr/share/applications/weightfs-mount.desktop")) as file:
+            return dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
+
+    def call(self, *models, status=0, **environment):
+        """Runs the command of the entry, as a desktop does."""
+        command, = re.fullmatch(r'"(/usr/libexec/\S+)" %F', self.entry()["Exec"]).groups()
+        done = subprocess.run([self.content + command, *models], capture_output=True, text=True, timeout=LIMIT_S,
+                              env={"PATH": f"{self.tmp}/bin:{os.environ['PATH']}", "XDG_RUNTIME_DIR": f"{self.tmp}/run", "SEEN": self.tmp,
+                                   "WEIGHTFS": self.program(), "HOME": self.tmp, "WEIGHTFS_CACHE": f"{self.tmp}/cache", **environment})
+        self.assertEqual(done.returncode, status, done.stderr)
+
+    def seen(self, name):
+        path = os.path.join(self.tmp, name)
+        if not os.path.exists(path):
+            return []
+        with open(path) as file:
+            lines = file.read().splitlines()
+        os.remove(path)
+        return lines
+
+    # semantics 17.11
+    def test_file_types_are_known(self):
+        for tool in ("update-mime-database", "xdg-mime", "desktop-file-validate"):
+            if not shutil.which(tool):
+                self.skipTest(f"no {tool} here")
+        data = os.path.join(self.tmp, "data")
+        shutil.copytree(os.path.join(self.content, "usr/share/mime"), os.path.join(data, "mime"))
+        subprocess.run(["update-mime-database", os.path.join(data, "mime")], check=True, capture_output=True, timeout=LIMIT_S)
+        with open(os.path.join(data, "mime", "types")) as file:
+            types = file.read().splitlines()
+        self.assertEqual(sorted(self.entry()["MimeType"].strip(";").split(";")), sorted(types))
+        with open(os.path.join(data, "mime", "globs2")) as file:
+            globs = {line.rsplit(":", 1)[1].strip() for line in file if not line.startswith("#")}
+        self.assertLessEqual({"*.gguf", "*.safetensors", "*.onnx", "*.rten", "*.carton", "*.bt", "*.bintensors", "*.tflite", "*.pte", "*.mlmodel", "*.npz"}, globs)
+        for name, expected in (("m.gguf", "application/x-gguf"), ("m.safetensors", "application/x-safetensors")):
+            done = subprocess.run(["xdg-mime", "query", "filetype", self.model(name)], capture_output=True, text=True, timeout=LIMIT_S,
+                                  env=dict(os.environ, XDG_DATA_HOME=data, XDG_DATA_DIRS="/usr/share", HOME=self.tmp))
+            if done.stdout.strip() != "application/octet-stream":  # of file(1), where no tool of a desktop is installed
+                self.assertEqual(done.stdout.strip(), expected)
+        done = subprocess.run(["desktop-file-validate", os.path.join(self.content, "usr/share/applications/weightfs-mount.desktop")],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+    def test_models_are_mounted_and_opened(self):
+        names = ["tiny.gguf", "it's $(a) \"b\" -c.gguf", "-x.gguf"]
+        models = [self.model(name) for name in names]
+        self.call(*models)
+        opened = self.seen("opened")
+        self.assertEqual([os.path.basename(point).rsplit("-", 1)[0] for point in opened], names)
+        for point in opened:
+            with open(os.path.join(point, "tensors", "bias"), "rb") as file:
+                self.assertEqual(file.read(), b"\1\2\3")
+        self.call(models[0])
+        self.assertEqual((self.seen("opened"), self.mounts()), ([opened[0]], sorted(opened)))
+        self.assertEqual(self.seen("errors"), [])
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+    def test_changed_file_gets_another_mount(self):
+        model = self.model("tiny.gguf")
+        self.call(model)
+        os.utime(model, (1, 1))
+        self.call(model)
+        self.assertEqual(len(set(self.seen("opened"))), 2)
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+    def test_mount_of_a_dead_server_is_removed(self):
+        self.call(self.model("dead.gguf"))
+        dead, = self.seen("opened")
+        mounted = json.loads(subprocess.run([self.program(), "mounts", "--json"], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout)
+        os.kill(next(each["pid"] for each in mounted if each["mountpoint"] == dead), 9)
+        self.call(self.model("other.gguf"))
+        self.assertEqual(self.mounts(), self.seen("opened"))
+
+    def test_errors_are_shown_on_the_desktop(self):
+        bad = os.path.join(self.tmp, "models", "a<b&.gguf")
+        with open(bad, "w") as file:
+            file.write("GGUF")
+        self.call(bad, os.path.join(self.tmp, "absent"), status=1)
+        errors = self.seen("errors")
+        self.assertEqual(len(errors), 2)
+        self.assertIn("a&lt;b&amp;.gguf: gguf: ends at byte 4", errors[0])
+        self.assertIn("absent", errors[1])
+        self.assertEqual((self.seen("opened"), self.mounts()), ([], []))
+        self.call(bad, status=1, XDG_RUNTIME_DIR="")
+        self.assertIn("XDG_RUNTIME_DIR", self.seen("errors")[0])
 
 
 class Placed(TestCase):

@@ -45,7 +45,7 @@ Result<SourcePtr> selected_index(const Source& index, const std::vector<size_t>&
     }
     begin = end;
   }
-  return in_memory(fmt::format("{{\"tensors\": [\n{}\n]}}\n", out));
+  return in_memory(out.empty() ? "{\"tensors\": []}\n" : fmt::format("{{\"tensors\": [\n{}\n]}}\n", out));
 }
 
 // Collects files of the tree of a mount.
@@ -64,10 +64,17 @@ class TreeFiles {
       const Ino text = TRY(forest_.resolve(document.path));
       TRY_VOID(add_file(text, document.path));
     }
+    return {};
+  }
+
+  // Adds tensors.json, with the tensors that were added. It makes the files a model again.
+  Result<void> add_index() {
+    std::vector<size_t> written;
+    for (const size_t i : request_.tensors)
+      if (is_in_view_[i]) written.push_back(i);
     const Ino ino = TRY(forest_.resolve("tensors.json"));
     const SourcePtr index = TRY(forest_.open(ino));
-    const SourcePtr selected =
-        request_.tensors.size() == model_.tensors.size() ? index : TRY(selected_index(*index, request_.tensors));
+    const SourcePtr selected = written.size() == model_.tensors.size() ? index : TRY(selected_index(*index, written));
     const Time modified = TRY(forest_.attributes(Forest::kRoot)).modified;
     out_.files.push_back(
         {"tensors.json", selected->size(), modified, [selected] { return Result<SourcePtr>(selected); }});
@@ -153,6 +160,14 @@ Result<ExportedFiles> model_files(const ModelPtr& model, const Request& request)
 
 std::string_view name_of(Form form) { return std::ranges::find(kForms, form, &NamedForm::form)->name; }
 
+std::string list_of_forms() {
+  std::string list;
+  for (const NamedForm& form : kForms)
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", form.name,
+                        form.suffix.empty() ? "a directory" : form.suffix);
+  return list;
+}
+
 std::optional<Form> form_named(std::string_view name) {
   for (const NamedForm& form : kForms)
     if (form.name == name) return form.form;
@@ -176,6 +191,7 @@ Result<ExportedFiles> files_of(Forest& forest, const ModelPtr& model, const Requ
     TRY_VOID(files.add_texts());
     TRY_VOID(files.add_view(request.float32 ? "float32" : "tensors", request.float32 ? "float32/" : "tensors/"));
   }
+  TRY_VOID(files.add_index());
   return std::move(files).take();
 }
 

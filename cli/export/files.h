@@ -16,16 +16,19 @@
 
 namespace weightfs::exporting {
 
-/// What is written.
+/// The format of the output.
 enum class Form { safetensors, gguf, npz, npy, dir, tar };
 
 /// As users spell it.
 std::string_view name_of(Form form);
 
+/// All of them, for messages: "safetensors (.safetensors), …, npy (a directory), …".
+std::string list_of_forms();
+
 /// Nothing for an unknown name.
 std::optional<Form> form_named(std::string_view name);
 
-/// The form that the suffix of a file name stands for; nothing if there is none.
+/// The format that the suffix of a file name stands for; nothing if there is none.
 std::optional<Form> form_of_suffix(std::string_view path);
 
 /// The tensors of an export.
@@ -45,7 +48,7 @@ struct ExportedFile {
 
 struct ExportedFiles {
   std::vector<ExportedFile> files;
-  Warnings left_out;                      ///< a line for each tensor that the form cannot hold
+  Warnings left_out;                      ///< a line for each tensor that the format cannot hold
   views::LeftOutKeys left_out_keys = {};  ///< the metadata that it cannot hold
 };
 

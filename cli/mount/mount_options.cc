@@ -170,9 +170,9 @@ Options own_mount_options(MountOptions& options) {
 }
 
 Options all_mount_options(MountOptions& options) {
-  Options all = opening_options(options.open_options);
-  for (Options more : {store_options(options.store_flags), own_mount_options(options)})
-    std::move(more.begin(), more.end(), std::back_inserter(all));
+  Options all = all_source_options(options.open_options, options.store_flags);
+  Options own = own_mount_options(options);
+  std::move(own.begin(), own.end(), std::back_inserter(all));
   return all;
 }
 

@@ -28,7 +28,7 @@ struct MountOptions {
   bool passthrough = true;        ///< let the kernel read whole local files itself, if it can
 };
 
-/// The options that only mount has, without opening_options() and store_options().
+/// The options that only mount has, without all_source_options().
 Options own_mount_options(MountOptions& options);
 
 /// All options that -o accepts.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/exit.h"
@@ -45,11 +46,18 @@ struct Command {
   std::vector<Command> commands = {};
   std::function<Exit()> run = {};
   Exit write_failed = Exit::io;  ///< the status if standard output cannot be written
+
+  // Set by program() for the commands of weightfs.
+  std::vector<std::string> examples = {};  ///< command lines for -h
+  std::vector<std::string> aliases = {};   ///< other names that call it; they are not in the help
+  /// Names that call nothing, and what to use instead.
+  std::vector<std::pair<std::string, std::string>> hints = {};
+  std::string statuses = {};  ///< its exit statuses, if they differ from those of the other commands
 };
 
 /// A parsed command line.
 struct Invocation {
-  enum class Action { run, help, version };
+  enum class Action { run, short_help, help, exit_statuses, version };
 
   Action action;
   std::vector<const Command*> path;  ///< from the program to the command
@@ -58,14 +66,19 @@ struct Invocation {
 };
 
 /// Parses the words after the program's name, and sets the arguments and options. Every command has `-h` and `--help`,
-/// the program has `--version`. Fails with unsupported and a message of one line that ends in a reference to the help.
+/// the program has `-V`, `--version` and `version`; `help COMMAND` is `COMMAND --help`, and `help exit-status` prints
+/// the exit statuses. Fails with unsupported and a message of one line that ends in a reference to the help.
 Result<Invocation> parse(const Command& program, const std::vector<std::string>& words);
 
 /// The help texts of the options of every command, and of the program.
-inline constexpr const char* kHelpOption = "print this help";
+inline constexpr const char* kShortHelpOption = "print the options that are used most";
+inline constexpr const char* kHelpOption = "print all options";
 inline constexpr const char* kVersionOption = "print the version";
 
 /// The text of --help, at most `columns` wide.
 std::string help_of(const Invocation& invocation, size_t columns);
+
+/// The text of -h: usage, examples and up to ten options, or the commands, in at most 24 lines of at most `columns`.
+std::string short_help_of(const Invocation& invocation, size_t columns);
 
 }  // namespace weightfs

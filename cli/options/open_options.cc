@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/text.h"
 
@@ -17,18 +18,24 @@ Options opening_options(OpenOptions& open_options) {
       return failure(Code::unsupported, fmt::format("unknown format {}; known formats: {}", quoted(name), names));
     return {};
   };
-  return {
-      {"format", "NAME", "format of every source: " + names + " (default: detected)", take_format},
-      flag("verbose", "if a file is not a model, print the formats that were tried, and why each refused it",
-           open_options.lists_tried),
-      flag("all", "in a directory, also show files that are not models", open_options.all_files),
-      flag("require-digest", "refuse a SOURCE on a server that does not name its bytes by a digest or a commit",
-           open_options.require_digest),
-      flag("follow-links",
-           "follow symbolic links out of SOURCE regardless of their owner (default: only if the mounting user owns the "
-           "link and its target)",
-           open_options.access.follow_links)};
+  return {{"format", "NAME", "format of every source: " + names + " (default: detected)", take_format},
+          flag('v', "verbose", "print the formats that were tried, and why each refused it, if a file is not a model",
+               open_options.lists_tried),
+          flag("all", "in a directory, also show files that are not models", open_options.all_files),
+          flag("follow-links",
+               "follow symbolic links of any owner out of SOURCE (default: only if the mounting user owns the "
+               "link and its target)",
+               open_options.access.follow_links)};
 }
+
+namespace {
+
+Option require_digest_option(OpenOptions& open_options) {
+  return flag("require-digest", "refuse a SOURCE on a server that does not name its bytes by a digest or a commit",
+              open_options.require_digest);
+}
+
+}  // namespace
 
 Argument source_argument(SourceInput& input) {
   return argument("SOURCE",
@@ -42,11 +49,25 @@ std::vector<OptionGroup> source_options(SourceInput& input, Options own) {
 }
 
 std::vector<OptionGroup> source_options(OpenOptions& open_options, StoreFlags& store_flags, Options own) {
-  Options blobs = store_options(store_flags);
-  std::erase_if(blobs, [&](const Option& option) {  // `verify --tree` writes a block list
-    return std::any_of(own.begin(), own.end(), [&](const Option& mine) { return mine.name == option.name; });
-  });
-  return {{"Options", std::move(own)}, {"Reading", opening_options(open_options)}, {"Blobs", std::move(blobs)}};
+  Options reading = opening_options(open_options);
+  reading.push_back(sandbox_option(store_flags));
+  Options network = network_options(store_flags);
+  network.push_back(require_digest_option(open_options));
+  std::vector<OptionGroup> groups = {
+      {"Reading", std::move(reading)}, {"Cache", cache_options(store_flags)}, {"Network", std::move(network)}};
+  for (OptionGroup& group : groups)  // `verify --tree` writes a block list, and `mount --verbose` also logs more
+    std::erase_if(group.options, [&](const Option& option) {
+      return std::any_of(own.begin(), own.end(), [&](const Option& mine) { return mine.name == option.name; });
+    });
+  groups.insert(groups.begin(), {"Options", std::move(own)});
+  return groups;
+}
+
+Options all_source_options(OpenOptions& open_options, StoreFlags& store_flags) {
+  Options all;
+  for (OptionGroup& group : source_options(open_options, store_flags, {}))
+    std::move(group.options.begin(), group.options.end(), std::back_inserter(all));
+  return all;
 }
 
 }  // namespace weightfs

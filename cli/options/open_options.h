@@ -7,7 +7,7 @@
 
 namespace weightfs {
 
-/// The options of every verb that opens a source: --format, --verbose, --all, --follow-links.
+/// The options of how a container is opened: --format, --verbose, --all, --follow-links.
 Options opening_options(OpenOptions& open_options);
 
 /// SOURCE of a command that reads one, and the options of how it is read.
@@ -20,8 +20,12 @@ struct SourceInput {
 /// The argument SOURCE.
 Argument source_argument(SourceInput& input);
 
-/// The options of a command that reads a source: its own, and those of every such command.
+/// The options of a command that reads a source: its own, and those of every such command under the headings Reading,
+/// Cache and Network. One of `own` replaces the one of that name.
 std::vector<OptionGroup> source_options(SourceInput& input, Options own = {});
 std::vector<OptionGroup> source_options(OpenOptions& open_options, StoreFlags& store_flags, Options own);
+
+/// The options of every command that reads a source, in one list.
+Options all_source_options(OpenOptions& open_options, StoreFlags& store_flags);
 
 }  // namespace weightfs

@@ -14,7 +14,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr int kHelp = 'h';
+constexpr int kShortHelp = 'h';
+constexpr int kHelp = 999;
 constexpr int kFirstOption = 1000;  // getopt_long's value of the first option of a command
 
 std::string joined(const Words& words) {
@@ -75,6 +76,7 @@ class LeafParser {
       if (number == '?' || number == ':') return tl::unexpected(error_of(number));
       if (!is_spelled_out(number)) return tl::unexpected(no_option(invocation_, typed(), names()));
       if (number == kHelp) return Invocation::Action::help;
+      if (number == kShortHelp) return Invocation::Action::short_help;
       const Option& option = option_of(number);
       const std::string name = option.name.empty() ? fmt::format("-{}", option.letter) : "--" + option.name;
       if (const auto taken = option.take(optarg == nullptr ? "" : optarg); !taken)
@@ -167,6 +169,53 @@ class LeafParser {
   int index_ = -1;  // in long_, of the current option; -1 for a short one
 };
 
+Error missing_command(const Invocation& invocation) {
+  const std::string family = family_of(invocation);
+  return usage_error(
+      invocation, fmt::format("{}missing command: {}", family.empty() ? "" : family.substr(0, family.size() - 1) + ": ",
+                              joined(names_of(invocation.command().commands))));
+}
+
+// The action that an option of the program, or of a command with commands, asks for.
+std::optional<Invocation::Action> option_of_group(const Invocation& invocation, const std::string& word) {
+  if (word == "-h") return Invocation::Action::short_help;
+  if (word == "--help") return Invocation::Action::help;
+  const bool is_version = word == "-V" || word == "--version" || word == "version";
+  if (is_version && invocation.path.size() == 1) return Invocation::Action::version;
+  return std::nullopt;
+}
+
+bool has_option(const Command& command, const std::string& word) {
+  for (const OptionGroup& group : command.groups)
+    for (const Option& option : group.options)
+      if (word == "--" + option.name || (option.letter != 0 && word == fmt::format("-{}", option.letter))) return true;
+  return std::ranges::any_of(command.commands, [&](const Command& each) { return has_option(each, word); });
+}
+
+// An option before the name of a command.
+Error misplaced_option(const Invocation& invocation, const std::string& word) {
+  const bool is_program = invocation.path.size() == 1;
+  if (!has_option(invocation.command(), word))
+    return no_option(invocation, word, is_program ? Words{"--help", "--version"} : Words{"--help"});
+  return usage_error(invocation, fmt::format("{}: an option of commands; give it after the command{}", printable(word),
+                                             word == "-v" ? "; -V prints the version" : ""));
+}
+
+// The command that `word` names, also by an alias.
+Result<const Command*> find_command(const Invocation& invocation, const std::string& word) {
+  const Command& group = invocation.command();
+  if (word.starts_with('-') && word.size() > 1) return tl::unexpected(misplaced_option(invocation, word));
+  for (const Command& each : group.commands)
+    if (each.name == word || std::ranges::find(each.aliases, word) != each.aliases.end()) return &each;
+  const std::string unknown = "unknown command " + quoted(family_of(invocation) + word);
+  for (const auto& [name, instead] : group.hints)
+    if (name == word) return tl::unexpected(usage_error(invocation, fmt::format("{}; use {}", unknown, instead)));
+  const Words known = names_of(group.commands);
+  const std::string guess = did_you_mean(word, known);
+  return tl::unexpected(
+      usage_error(invocation, unknown + (guess.empty() ? "; known commands: " + joined(known) : guess)));
+}
+
 }  // namespace
 
 Argument argument(std::string name, std::string help, std::string& value, Argument::Count count) {
@@ -191,30 +240,14 @@ Result<Invocation> parse(const Command& program, const std::vector<std::string>&
   if (asks_for_help) {
     ++word;
     invocation.action = Invocation::Action::help;
+    if (word != words.end() && *word == "exit-status")
+      return Invocation{Invocation::Action::exit_statuses, invocation.path};
   }
   while (!invocation.command().commands.empty()) {
-    const auto& commands = invocation.command().commands;
-    const Words known = names_of(commands);
     if (word == words.end() && asks_for_help) return invocation;
-    const std::string family = family_of(invocation);
-    if (word == words.end())
-      return tl::unexpected(usage_error(
-          invocation, fmt::format("{}missing command: {}",
-                                  family.empty() ? "" : family.substr(0, family.size() - 1) + ": ", joined(known))));
-    if (*word == "-h" || *word == "--help") return Invocation{Invocation::Action::help, invocation.path};
-    const bool is_program = invocation.path.size() == 1;
-    if (is_program && *word == "--version") return Invocation{Invocation::Action::version, invocation.path};
-    if (word->starts_with('-') && word->size() > 1)
-      return tl::unexpected(no_option(invocation, *word, is_program ? Words{"--help", "--version"} : Words{"--help"}));
-    const auto found =
-        std::find_if(commands.begin(), commands.end(), [&](const Command& each) { return each.name == *word; });
-    if (found == commands.end()) {
-      const std::string guess = did_you_mean(*word, known);
-      return tl::unexpected(
-          usage_error(invocation, fmt::format("unknown command {}{}", quoted(family + *word),
-                                              guess.empty() ? "; known commands: " + joined(known) : guess)));
-    }
-    invocation.path.push_back(&*found);
+    if (word == words.end()) return tl::unexpected(missing_command(invocation));
+    if (const auto action = option_of_group(invocation, *word)) return Invocation{*action, invocation.path};
+    invocation.path.push_back(TRY(find_command(invocation, *word)));
     ++word;
   }
   if (asks_for_help) return invocation;

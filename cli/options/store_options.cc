@@ -140,6 +140,10 @@ Result<void> take_sandbox(StoreFlags& store_flags, const std::string& value) {
   return {};
 }
 
+auto with(StoreFlags& store_flags, Result<void> (*take)(StoreFlags&, const std::string&)) {
+  return [&store_flags, take](const std::string& value) { return take(store_flags, value); };
+}
+
 }  // namespace
 
 std::optional<uint64_t> parse_size(const std::string& text) {
@@ -156,58 +160,64 @@ std::optional<uint64_t> parse_size(const std::string& text) {
   return __builtin_mul_overflow(number, uint64_t{1024} << (10 * power), &size) ? std::nullopt : std::optional(size);
 }
 
-Options store_options(StoreFlags& store_flags) {
-  const auto with = [&store_flags](Result<void> (*take)(StoreFlags&, const std::string&)) {
-    return [&store_flags, take](const std::string& value) { return take(store_flags, value); };
-  };
+Options cache_options(StoreFlags& store_flags) {
   return {
       flag("no-cache", "keep unpacked and downloaded data in temporary files, for this command only",
            store_flags.no_cache),
       {"cache-size", "SIZE",
-       "maximum disk space of the cache, such as 20G or 500M (default: a quarter of the file system)", with(take_size)},
+       "maximum disk space of the cache, such as 20G or 500M (default: a quarter of the file system)",
+       with(store_flags, take_size)},
       {"recheck", "POLICY",
        "when to check cached blobs for damage: read (each block on its first read), full (the whole blob before its "
        "first read), off (default: read)",
-       with(take_recheck)},
+       with(store_flags, take_recheck)},
       {"blob-dir", "DIR",
        "directory of files named by digest, read in place; searched before the network; may be repeated",
-       with(take_directory)},
+       with(store_flags, take_directory)},
+  };
+}
+
+Options network_options(StoreFlags& store_flags) {
+  return {
       flag("offline", "do not use the network; reads of data that is not cached fail", store_flags.offline),
       flag("stream", "serve downloaded bytes before verification; a corrupt download is detected only at its end",
            store_flags.stream),
       {"verify", "POLICY",
        "when to verify blobs of registries above 8 MiB: ranges (when all of their ranges have been read), whole "
        "(before the first read) (default: ranges)",
-       with(take_verify)},
+       with(store_flags, take_verify)},
       {"tree", "FILE",
        "verify each range of a model at a URL or in a registry before it is read, with the block list in FILE, or with "
        "the one that has the digest sha256:HEX: at the URL with the suffix .fsverity, or attached to the model in the "
        "registry (default: no block list)",
-       with(take_tree)},
-      {"timeout", "SECONDS", "give up after this long without data (default: 30)", with(take_timeout)},
+       with(store_flags, take_tree)},
+      {"timeout", "SECONDS", "give up after this long without data (default: 30)", with(store_flags, take_timeout)},
       {"wait-for-ranges", "SECONDS",
        "wait up to this long while a registry sends whole blobs above 8 MiB instead of ranges, as docker-registry does "
        "until it has cached a blob (default: do not wait)",
-       with(take_wait)},
+       with(store_flags, take_wait)},
       {"retries", "NUMBER",
        "how often a request is repeated that failed for a reason that may pass, without progress in between "
        "(default: 5)",
-       with(take_retries)},
+       with(store_flags, take_retries)},
       {"wait-for-network", "SECONDS|forever",
        "how long a read waits for a network or a server that is down, and goes on when it is back (default: 120 in a "
        "mount, 0 in other commands)",
-       with(take_wait_for_network)},
+       with(store_flags, take_wait_for_network)},
       {"mirror", "[HOST=]URL",
        "server that may have the blobs of registries (of all, or of HOST), or the directory v1/blobs of another cache; "
        "asked before the registry; its bytes are verified before they are read; may be repeated",
-       with(take_mirror)},
+       with(store_flags, take_mirror)},
       flag("insecure", "use http instead of https for registries, and permit http:// URLs of other machines",
            store_flags.insecure),
       flag("allow-private-urls", "permit URLs in containers with loopback, link-local and private addresses",
            store_flags.allow_private_urls),
-      {"sandbox", "on|off", "sandbox of the process that reads containers; off is for debugging (default: on)",
-       with(take_sandbox)},
   };
+}
+
+Option sandbox_option(StoreFlags& store_flags) {
+  return {"sandbox", "on|off", "sandbox of the process that reads containers; off is for debugging (default: on)",
+          with(store_flags, take_sandbox)};
 }
 
 std::string absolute_source(const std::string& source) {

@@ -34,8 +34,10 @@ struct StoreFlags {
   bool sandbox = true;  ///< enter the sandbox before reading a container
 };
 
-/// The options of every verb that reads a source.
-Options store_options(StoreFlags& store_flags);
+/// The options of every command that reads a source: of the cache, of downloads, and --sandbox.
+Options cache_options(StoreFlags& store_flags);
+Options network_options(StoreFlags& store_flags);
+Option sandbox_option(StoreFlags& store_flags);
 
 /// Creates the store for these sources, and sets OpenOptions::blobs and OpenOptions::registries. `log` receives
 /// warnings. Fails with not_found if a directory is missing.

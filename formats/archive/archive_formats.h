@@ -71,6 +71,11 @@ Result<Model> read_oci_layout(archive::Archive archive, const Container& contain
 Result<bool> matches_nemo(const archive::Archive& archive);
 Result<Model> read_nemo(archive::Archive archive, const Container& container);
 
+Result<bool> matches_export(const archive::Archive& archive);
+Match matches_export_index(const Probe& entry);
+Result<bool> is_export_index(const SourcePtr& entry);
+Result<Model> read_export(archive::Archive archive, const Container& container);
+
 }  // namespace weightfs
 
 namespace weightfs::archive {
@@ -86,6 +91,11 @@ inline constexpr std::array kArchiveFormats = {
                   .matches = matches_keras,
                   .read = read_keras,
                   .unpacked = {"config.json", "model.weights.h5", matches_keras_config, nullptr}},
+    ArchiveFormat{.name = "weightfs-export",
+                  .packing = Packing::tar,
+                  .matches = matches_export,
+                  .read = read_export,
+                  .unpacked = {"tensors.json", "", matches_export_index, is_export_index}},
     ArchiveFormat{.name = "tvm-mlf",
                   .packing = Packing::tar,
                   .matches = matches_mlf,

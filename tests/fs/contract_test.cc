@@ -214,6 +214,9 @@ Names golden(std::string_view title) {
                  "archive/version"},
                 {}, of_checkpoint_npy, of_checkpoint);
   if (title == "TensorCache") return tree({"0.bin", "tensor-cache.json"}, {}, {"b.npy", "w.npy"}, {"b", "w"});
+  if (title.starts_with("Export"))
+    return tree({"metadata.json", "tensors/", "tensors/a/", "tensors/a/w", "tensors/s", "tensors.json"}, {},
+                {"a/", "a/w.npy", "s.npy"}, {"a/", "a/w", "s"});
   if (title == "Ggml") return tree({"m.bin"}, {}, {"decoder.q.npy", "encoder.w.npy"}, {"decoder.q", "encoder.w"});
   if (title == "Flax")
     return with_warnings(tree({"m.msgpack"}, {}, {"params/", "params/c.npy", "params/w.npy", "s.npy"},

@@ -50,6 +50,7 @@ constexpr std::pair<std::string_view, std::string_view> kKeyFiles[] = {
     {"carton.toml", "carton"},
     {"metadata.json", "tvm-mlf"},
     {"tensor-cache.json", "tensor-cache"},
+    {"tensors.json", "weightfs-export"},
     {"m.params", "tvm-params"},
 };
 

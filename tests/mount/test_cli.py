@@ -239,8 +239,9 @@ class VerifyTree(TestCase):
 class Help(TestCase):
     def test_lists_every_command_and_exit_status(self):
         text = run("--help").stdout
-        for wanted in ("mount", "umount", "ls", "cat", "info", "Exit status", "8  the network or a server is temporarily unavailable"):
+        for wanted in ("mount", "umount", "ls", "cat", "info", "Exit status: weightfs help exit-status"):
             self.assertIn(wanted, text)
+        self.assertIn("8  the network or a server is temporarily unavailable", run("help", "exit-status").stdout)
 
     def test_version(self):
         self.assertRegex(run("--version").stdout, r"^weightfs \d+\.\d+\.\d+\n$")

@@ -87,7 +87,7 @@ class Files(ExportTestCase):
         source = self.sample()
         self.export(source, self.out("m.npz"))
         self.export("--to", "npy", source, self.out("arrays/"))
-        self.assertEqual(self.listing("out/arrays"), ["bias.npy", "bytes.npy", "empty.npy", "encoder/weight.npy", "scalar.npy"])
+        self.assertEqual(self.listing("out/arrays"), ["bias.npy", "bytes.npy", "empty.npy", "encoder/weight.npy", "scalar.npy", "tensors.json"])
         loaded = numpy.load(self.out("m.npz"))
         for tensor in sample_tensors():
             for array in (loaded[tensor.name], numpy.load(self.out("arrays", tensor.name + ".npy"))):
@@ -182,6 +182,68 @@ class Files(ExportTestCase):
         self.assertEqual([(t["name"], t["stored_dtype"]) for t in json.loads(run("cat", self.out("f.gguf"), "tensors.json").stdout)["tensors"]], [("q", "F32")])
         self.export(source, self.out("q.gguf"))
         self.assertEqual(self.read("out", "q.gguf"), self.read("m.gguf"))
+
+
+class Models(ExportTestCase):
+    """What was exported is a model again."""
+
+    # semantics 26.9
+    def test_directory_tar_and_npy_are_the_same_model(self):
+        source = self.sample(tensors=[*sample_tensors(), Tensor("a b%/c", "int8", (1,), b"x")])
+        expected = self.tensors_of(source)
+        for form in ("dir", "tar", "npy"):
+            self.export("--to", form, source, self.out(form))
+            with self.subTest(form):
+                self.assertEqual(self.tensors_of(self.out(form)), expected)
+
+    def test_metadata_is_kept(self):
+        source = self.sample("m.gguf", format="gguf", metadata={"general.name": "Tiny", "n": 1})
+        for form in ("dir", "tar"):
+            self.export("--to", form, source, self.out(form))
+            found = json.loads(run("cat", self.out(form), "metadata.json").stdout)
+            self.assertEqual((found["format"], found["name"]), ("weightfs-export", "Tiny"))
+            self.assertEqual((found["metadata"]["general.name"], found["metadata"]["n"]), ("Tiny", 1))
+            self.assertEqual(found["metadata"]["weightfs-export"], {"format": "gguf", "version": "3", "source": source})
+
+    def test_float32_directory_has_the_numbers(self):
+        half = Tensor("h", "float16", (3,), struct.pack("<3e", 1, -2, 0.5))
+        self.export("--to", "dir", "--dtype", "float32", self.sample(tensors=[half]), self.out("dir"))
+        self.assertEqual(self.tensors_of(self.out("dir")), {"h": ("float32", [3], struct.pack("<3f", 1, -2, 0.5))})
+
+    def test_selected_tensors_are_the_model(self):
+        for form in ("dir", "npy"):
+            self.export("--to", form, "--tensors", "bias", self.sample(), self.out(form))
+            self.assertEqual(list(self.tensors_of(self.out(form))), ["bias"])
+
+    def test_left_out_tensors_are_not_in_the_model(self):
+        quantised = Tensor("q", "q4_0", (32,), bytes(18))
+        source = self.sample("m.gguf", [*sample_tensors(), quantised], "gguf")
+        self.export("--to", "npy", source, self.out("npy"))
+        self.assertEqual(self.tensors_of(self.out("npy"))["q"][0], "float32")
+
+    def test_cut_file_of_a_directory_is_reported(self):
+        self.export("--to", "dir", self.sample(), self.out("dir"))
+        os.truncate(self.out("dir", "tensors", "bias"), 3)
+        done = run("info", self.out("dir"))
+        self.assertEqual(done.returncode, 5)
+        self.assertIn("1 of 5 tensors", done.stderr)
+
+
+class Formats(ExportTestCase):
+    """The format of the output."""
+
+    # semantics 26.9
+    def test_unknown_suffix_is_refused_with_the_formats(self):
+        self.export(self.sample(), self.out("m.bin"), status=2,
+                    stderr=f"weightfs: {self.out('m.bin')}: name the format of the output with --to: safetensors (.safetensors), gguf (.gguf), "
+                           "npz (.npz), npy (a directory), dir (a directory), tar (.tar) (see weightfs export --help)\n")
+        self.assertEqual(self.listing(), [])
+
+    def test_shard_size_implies_safetensors(self):
+        self.export("--shard-size", "8G", self.sample(), self.out("sharded"))
+        self.assertEqual(self.listing("out/sharded"), ["model.safetensors"])
+        self.export("--shard-size", "8G", self.sample(), self.out("m.gguf"), status=2,
+                    stderr="weightfs: --shard-size needs --to safetensors (see weightfs export --help)\n")
 
 
 class Outputs(ExportTestCase):

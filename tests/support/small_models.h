@@ -163,6 +163,26 @@ inline Files without(Files files, std::string_view name) {
   return files;
 }
 
+/// A tar of these files.
+inline std::string tar_of(const Files& files) {
+  tars::TarBuilder tar;
+  for (const auto& [path, bytes] : files) tar.file(path, bytes);
+  return tar.build();
+}
+
+/// As `weightfs export --to dir` writes them.
+inline Files small_export_files() {
+  return {{"metadata.json", R"({"format": "gguf", "version": "3", "source": "/m.gguf", "name": "Tiny",
+"tensors": {"count": 2}, "metadata": {"general.name": "Tiny"}})"},
+          {"tensors.json", R"({"tensors": [
+{"name": "a/w", "path": "a/w", "dtype": "float32", "stored_dtype": "F32", "shape": [2], "nbytes": 8},
+{"name": "s", "path": "s", "dtype": "uint8", "stored_dtype": "U8", "shape": [], "nbytes": 1}
+]}
+)"},
+          {"tensors/a/w", "wwwwwwww"},
+          {"tensors/s", "s"}};
+}
+
 inline std::string small_tensor_cache() {
   return cache_index({cache_shard("0.bin", 12,
                                   {cache_tensor("w", "[2, 2]", "float32", "f32-to-bf16", 8, 0),
@@ -232,6 +252,9 @@ inline std::vector<SmallModel> small_models() {
       {"TarGzip", "tar", true, "m.tar.gz", tars::gzip_stored(tiny_tar())},
       {"Mlf", "tvm-mlf", true, "m.tar", small_mlf()},
       {"MlfDirectory", "tvm-mlf", true, "metadata.json", mlf_metadata(7), without(mlf_files(7), "metadata.json")},
+      {"Export", "weightfs-export", true, "m.tar", tar_of(small_export_files())},
+      {"ExportDirectory", "weightfs-export", true, "tensors.json", small_export_files()["tensors.json"],
+       without(small_export_files(), "tensors.json")},
       {"TensorCache", "tensor-cache", true, "tensor-cache.json", small_tensor_cache(), {{"0.bin", "wwwwwwwwbbbb"}}},
       {"Onnx", "onnx", true, "m.onnx", onnx::small_onnx(), {{"m.data", onnx::small_onnx_data()}}},
       {"CoreMlPackage", "coreml", true, "Manifest.json", coreml::kManifest, coreml::small_package()},

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "cli/options/command.h"
 
 namespace weightfs::parser_test {
@@ -73,9 +76,8 @@ class Parser : public testing::Test {
       EXPECT_EQ(invocation.error().code, Code::unsupported);
       return "error: " + invocation.error().message;
     }
-    std::string out = invocation->action == Action::run    ? "run"
-                      : invocation->action == Action::help ? "help"
-                                                           : "version";
+    constexpr std::array kNames = {"run", "short help", "help", "exit statuses", "version"};
+    std::string out = kNames.at(static_cast<size_t>(invocation->action));
     for (const Command* const command : invocation->path) out += " " + command->name;
     return out;
   }
@@ -84,11 +86,37 @@ class Parser : public testing::Test {
 };
 
 TEST_F(Parser, HelpIsAnOptionOfEveryCommandAndACommand) {
-  for (const Words& words : {Words{"--help"}, Words{"-h"}, Words{"help"}}) EXPECT_EQ(parsed(words), "help weightfs");
-  for (const Words& words : {Words{"cache", "--help"}, Words{"cache", "-h"}, Words{"help", "cache"}})
+  for (const Words& words : {Words{"--help"}, Words{"help"}}) EXPECT_EQ(parsed(words), "help weightfs");
+  for (const Words& words : {Words{"cache", "--help"}, Words{"help", "cache"}})
     EXPECT_EQ(parsed(words), "help weightfs cache");
-  for (const Words& words : {Words{"cache", "rm", "--help"}, Words{"cache", "rm", "-h"}, Words{"help", "cache", "rm"}})
+  for (const Words& words : {Words{"cache", "rm", "--help"}, Words{"help", "cache", "rm"}})
     EXPECT_EQ(parsed(words), "help weightfs cache rm");
+}
+
+TEST_F(Parser, LetterAsksForTheShortHelp) {
+  EXPECT_EQ(parsed({"-h"}), "short help weightfs");
+  EXPECT_EQ(parsed({"cache", "-h"}), "short help weightfs cache");
+  EXPECT_EQ(parsed({"cache", "rm", "-h"}), "short help weightfs cache rm");
+}
+
+TEST_F(Parser, ExitStatusesAreATopicOfHelp) { EXPECT_EQ(parsed({"help", "exit-status"}), "exit statuses weightfs"); }
+
+TEST_F(Parser, AliasCallsTheCommandAndAHintNamesIt) {
+  Command program = sample.program;
+  program.commands[1].aliases = {"store"};
+  program.hints = {{"get", "weightfs fetch SOURCE"}};
+  const auto invocation = parse(program, {"store", "ls"});
+  ASSERT_TRUE(invocation);
+  EXPECT_EQ(invocation->path[1]->name, "cache");
+  EXPECT_EQ(parse(program, {"get", "m"}).error().message,
+            "unknown command \"get\"; use weightfs fetch SOURCE (see weightfs --help)");
+}
+
+TEST_F(Parser, OptionBeforeItsCommandIsRefusedWithItsPlace) {
+  EXPECT_EQ(parsed({"-q", "fetch", "m"}),
+            "error: -q: an option of commands; give it after the command (see weightfs --help)");
+  EXPECT_EQ(parsed({"--timeout", "3", "fetch", "m"}),
+            "error: --timeout: an option of commands; give it after the command (see weightfs --help)");
 }
 
 TEST_F(Parser, HelpNeedsNoArgumentsAndEndsParsing) {
@@ -97,7 +125,7 @@ TEST_F(Parser, HelpNeedsNoArgumentsAndEndsParsing) {
 }
 
 TEST_F(Parser, VersionIsAnOptionOfTheProgramOnly) {
-  EXPECT_EQ(parsed({"--version"}), "version weightfs");
+  for (const char* const word : {"--version", "-V", "version"}) EXPECT_EQ(parsed({word}), "version weightfs");
   EXPECT_EQ(parsed({"cache", "--version"}), "error: --version: unknown option (see weightfs cache --help)");
   EXPECT_EQ(parsed({"fetch", "--version"}), "error: --version: unknown option (see weightfs fetch --help)");
 }
@@ -249,14 +277,16 @@ TEST(HelpText, ListsTheCommandsOfTheProgram) {
 Usage: weightfs [OPTIONS] COMMAND
 
 Options:
-  -h,--help                print this help
-  --version                print the version
+  -h                       print the options that are used most
+  --help                   print all options
+  -V,--version             print the version
 
 Commands:
   fetch                    Download the blobs of a model.
   cache                    Maintain the cache.
 
-)") + kExitStatuses);
+Exit status: weightfs help exit-status
+)"));
 }
 
 TEST(HelpText, ListsArgumentsAndGroupsOfOptionsOfACommand) {
@@ -269,7 +299,8 @@ Arguments:
   PATH                     paths in the model (default: all)
 
 Options:
-  -h,--help                print this help
+  -h                       print the options that are used most
+  --help                   print all options
   --all                    also fetch files that are not models
   -q,--quiet               print errors only
   -o WORD[,...]            options of mount(8)
@@ -277,7 +308,8 @@ Options:
 Network:
   --timeout SECONDS        give up after this long without data (default: 30)
 
-)") + kExitStatuses);
+Exit status: weightfs help exit-status
+)"));
 }
 
 TEST(HelpText, ShowsWhichArgumentsAreRequired) {
@@ -310,12 +342,68 @@ TEST(HelpText, BreaksLinesBetweenWordsAtTheWidth) {
   const std::string name = "  --all" + std::string(20, ' ');
   const std::string wide = name + "aaaa bbbb cccc dddd eeee ffff gggg hhhh\n  --" + long_name + "  one two";
   const std::string narrow =
-      name + "aaaa bbbb cccc dddd eeee\n" + margin + "ffff gggg hhhh\n  --" + long_name + "  one two";
+      "  --all\n      aaaa bbbb cccc dddd eeee\n      ffff gggg hhhh\n  --" + long_name + "\n      one two";
   EXPECT_EQ(body(66), wide) << "the text ends in the last column";
   EXPECT_EQ(body(65), name + "aaaa bbbb cccc dddd eeee ffff gggg\n" + margin + "hhhh\n  --" + long_name + "  one two");
-  EXPECT_EQ(body(54), narrow);
-  EXPECT_EQ(body(1), narrow) << "never less than 54 columns";
+  EXPECT_EQ(body(30), narrow);
+  EXPECT_EQ(body(1), narrow) << "never less than 30 columns";
   EXPECT_EQ(body(1000), wide);
+}
+
+std::string short_help(const Words& words, size_t columns) {
+  const Sample sample;
+  Command program = sample.program;
+  program.commands[0].examples = {"weightfs fetch m.carton", "weightfs fetch --all hf://org/repo"};
+  return short_help_of(parse(program, words).value(), columns);
+}
+
+TEST(ShortHelp, HasUsageExamplesAndOptionsInOneLineEach) {
+  EXPECT_EQ(short_help({"fetch", "-h"}, 80), R"(Usage: weightfs fetch [OPTIONS] SOURCE [PATH...]
+
+  weightfs fetch m.carton
+  weightfs fetch --all hf://org/repo
+
+  --all          also fetch files that are not models
+  -q,--quiet     print errors only
+  -o WORD[,...]  options of mount(8)
+
+All options: weightfs fetch --help
+)");
+  EXPECT_EQ(short_help({"-h"}, 80), R"(Usage: weightfs [OPTIONS] COMMAND
+
+  fetch  Download the blobs of a model.
+  cache  Maintain the cache.
+
+Options of a command: weightfs COMMAND -h
+)");
+}
+
+TEST(ShortHelp, CutsTextsAtTheWidth) {
+  EXPECT_EQ(short_help({"fetch", "-h"}, 40), R"(Usage: weightfs fetch [OPTIONS] SOURCE
+       [PATH...]
+
+  weightfs fetch m.carton
+  weightfs fetch --all hf://org/repo
+
+  --all       also fetch files that ...
+  -q,--quiet  print errors only
+  -o          options of mount(8)
+
+All options: weightfs fetch --help
+)");
+}
+
+TEST(ShortHelp, HasTenOptionsAtMost) {
+  bool ignored = false;
+  Options many, network;
+  for (char c = 'a'; c < 'i'; ++c) many.push_back(flag(std::string(2, c), "text (default: none)", ignored));
+  for (const char* const name : {"stream", "offline", "format", "prefetch"})
+    network.push_back(flag(name, "one; two", ignored));
+  const Command command = {"weightfs", "", {}, {{"Options", many}, {"Network", network}}};
+  const std::string text = short_help_of({Action::short_help, {&command}}, 80);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '-'), 2 * 10 + 2);
+  EXPECT_NE(text.find("  --prefetch  one\n  --format    one\n"), text.npos);
+  EXPECT_EQ(text.find("--offline"), text.npos);
 }
 
 TEST(HelpText, IsNeverWiderThan100Columns) {

@@ -1,0 +1,175 @@
+"""Names as people type them: tensors without their directory, mounts without a mount point, other names of commands."""
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from mounting import LIMIT_S, WEIGHTFS, MountTestCase, Tensor, TestCase, on_terminal, run, sample_tensors, until
+
+import archives
+
+
+class Tensors(TestCase):
+    # semantics 8.11
+    def test_cat_takes_the_name_of_a_tensor(self):
+        source = self.sample()
+        for name in ("bias", "encoder/weight"):
+            expected = subprocess.run([WEIGHTFS, "cat", source, "tensors/" + name], check=True, capture_output=True, timeout=LIMIT_S).stdout
+            done = subprocess.run([WEIGHTFS, "cat", source, name], capture_output=True, timeout=LIMIT_S)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, expected, b""))
+
+    def test_ls_takes_the_name_of_a_tensor_and_of_a_module(self):
+        source = self.sample()
+        self.assertEqual(run("ls", source, "bias").stdout, "bias\n")
+        self.assertEqual(run("ls", source, "encoder").stdout, "weight\n")
+
+    def test_name_that_needs_escapes_is_found(self):
+        source = self.sample(tensors=[Tensor("a%b", "int8", (1,), b"x")])
+        self.assertEqual(run("cat", source, "a%b").stdout, "x")
+
+    def test_file_of_the_model_comes_before_a_tensor(self):
+        source = self.sample(tensors=[Tensor("metadata.json", "int8", (1,), b"x")])
+        self.assertEqual(json.loads(run("cat", source, "metadata.json").stdout)["format"], "safetensors")
+
+    def test_unknown_name_is_not_found(self):
+        done = run("cat", self.sample(), "absent")
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertRegex(done.stderr, r"^weightfs: absent: .*\n$")
+
+    def test_tensor_of_one_nested_model_is_found(self):
+        with archives.Zip(self.path("m.zip")) as file:
+            file.write("inner.safetensors", self.read(self.sample(tensors=[Tensor("w", "int8", (1,), b"x")])))
+        self.assertEqual(run("cat", self.path("m.zip"), "w").stdout, "x")
+
+    def test_tensor_of_several_models_is_refused_with_the_commands(self):
+        os.mkdir(self.path("models"))
+        for name in ("a", "b c"):
+            self.sample(f"models/{name}.gguf", format="gguf")
+        source, bias = self.path("models"), next(t for t in sample_tensors() if t.name == "bias")
+        done = run("cat", source, "bias")
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        commands = re.fullmatch(r"weightfs: bias: a tensor of 2 models; use (weightfs .*), or (weightfs .*)\n", done.stderr)
+        for command in commands.groups():
+            shown = subprocess.run(command.replace("weightfs", WEIGHTFS, 1), shell=True, capture_output=True, timeout=LIMIT_S)
+            self.assertEqual((shown.returncode, shown.stdout), (0, bytes(bias.data)), command)
+
+
+class MountPoints(MountTestCase):
+    # semantics 8.10
+    def mount_here(self, source, status=0, folder=None):
+        point = os.path.join(folder or self.tmp, os.path.basename(source).split(".")[0])
+        self.addCleanup(self.force_unmount, point)
+        done = run("mount", "--no-cache", source, cwd=folder or self.tmp)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def test_mount_point_is_named_after_the_model_and_removed_again(self):
+        source = self.sample("Tiny-1B.safetensors")
+        os.mkdir(self.path("work"))
+        done = self.mount_here(source, folder=self.path("work"))
+        self.assertEqual((done.stdout, done.stderr), ("mounted at ./Tiny-1B; weightfs umount ./Tiny-1B unmounts it\n", ""))
+        self.assertTrue(os.path.exists(self.path("work/Tiny-1B/tensors/bias")))
+        self.assertEqual(run("umount", "Tiny-1B", cwd=self.path("work")).returncode, 0)
+        self.assertEqual(os.listdir(self.path("work")), [])
+
+    def test_empty_directory_is_used_and_kept(self):
+        os.mkdir(self.path("model"))
+        self.mount_here(self.sample())
+        self.assertEqual(run("umount", "model", cwd=self.tmp).returncode, 0)
+        self.assertEqual(os.listdir(self.path("model")), [])
+
+    def test_other_file_with_the_name_is_refused(self):
+        source = self.sample()
+        self.write("full/model/old", b"old")
+        self.write("file/model", b"old")
+        os.mkdir(self.path("link"))
+        os.symlink(self.tmp, self.path("link/model"))
+        for folder in ("full", "file", "link"):
+            done = self.mount_here(source, 6, self.path(folder))
+            self.assertEqual(done.stderr, "weightfs: ./model: exists and is not an empty directory; "
+                                          f"use weightfs mount {source} MOUNTPOINT\n")
+        self.assertEqual(self.read("full/model/old"), b"old")
+
+    def test_second_mount_of_the_name_is_refused(self):
+        source = self.sample()
+        self.mount_here(source)
+        done = self.mount_here(source, 6)
+        self.assertEqual(done.stderr, "weightfs: ./model: weightfs is already mounted there\n")
+        self.assertEqual(run("umount", "model", cwd=self.tmp).returncode, 0)
+        self.assertFalse(os.path.exists(self.path("model")))
+
+    def test_failed_mount_leaves_no_directory(self):
+        self.write("bad.gguf", b"GGUF")
+        done = self.mount_here("bad.gguf", 5)
+        self.assertEqual(done.stdout, "")
+        self.assertFalse(os.path.exists(self.path("bad")))
+
+    def log_of(self, option):
+        """The log of a mount in the foreground in which a tensor was read."""
+        source, point = self.sample(), self.path("mnt")
+        process = subprocess.Popen([WEIGHTFS, "mount", "-f", option, source, point], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        self.addCleanup(self.force_unmount, point)
+        until(lambda: os.path.ismount(point), "it does not mount")
+        self.read("mnt/tensors/bias")
+        self.unmount(point)
+        return process.communicate(timeout=LIMIT_S)[1]
+
+    def test_verbose_and_quiet_are_log_levels(self):
+        self.assertIn("open tensors/bias", self.log_of("-v"))
+        self.assertEqual(self.log_of("-q"), "")
+
+
+class Commands(TestCase):
+    # semantics 8.12
+    def test_version_has_three_spellings(self):
+        for word in ("--version", "-V", "version"):
+            done = run(word)
+            self.assertRegex(done.stdout, r"^weightfs \d+\.\d+\.\d+\n$")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_other_names_call_the_command(self):
+        source = self.sample()
+        self.assertEqual(run("list", source, "tensors").stdout, run("ls", source, "tensors").stdout)
+        self.assertEqual(run("show", "--json", source).stdout, run("info", "--json", source).stdout)
+        self.assertEqual(run("unmount").stderr, run("umount").stderr)
+
+    def test_convert_is_refused_with_the_command(self):
+        done = run("convert", "a", "b")
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, 'weightfs: unknown command "convert"; use weightfs export SOURCE OUT (see weightfs --help)\n'))
+
+    def test_option_before_the_command_is_refused_with_its_place(self):
+        self.assertEqual(run("-v", "info", "m").stderr,
+                         "weightfs: -v: an option of commands; give it after the command; -V prints the version (see weightfs --help)\n")
+        self.assertEqual(run("--offline", "info", "m").stderr,
+                         "weightfs: --offline: an option of commands; give it after the command (see weightfs --help)\n")
+
+    def test_exit_statuses_are_a_topic_of_help(self):
+        self.assertIn("  7  data does not match its digest\n", run("help", "exit-status").stdout)
+
+
+class Help(TestCase):
+    # semantics 8.12
+    COMMANDS = ("", "mount", "umount", "mounts", "ls", "cat", "info", "stats", "diff", "export", "verify", "fetch", "cache", "cache ls",
+                "service", "service show", "doctor", "completion")
+
+    def test_short_help_fits_24_lines_at_any_width(self):
+        for command in self.COMMANDS:
+            for columns in (80, 40):
+                lines = on_terminal(*command.split(), "-h", columns=columns).replace("\r", "").splitlines()
+                with self.subTest(command=command, columns=columns):
+                    self.assertLessEqual(len(lines), 24)
+                    self.assertLessEqual(sum(line.startswith("  -") for line in lines), 10)
+                    if columns == 80:
+                        self.assertEqual([line for line in lines if len(line) > columns or line.endswith(" ...")], [])
+
+    def test_long_help_fits_the_width(self):
+        for columns in (80, 40):
+            lines = on_terminal("mount", "--help", columns=columns).replace("\r", "").splitlines()
+            self.assertEqual([line for line in lines if len(line) > columns and " " in line.strip()], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
