@@ -114,11 +114,27 @@ std::string join_path(std::string_view path, std::string_view name) {
   return fmt::format("{}/{}", path, name);
 }
 
+namespace {
+
+// The files of a directory that are the model in another form, or another model: they are compared as files.
+std::set<std::string> other_weights(const Model& model) {
+  std::set<std::string> paths{model.chosen->projector};
+  for (const ChosenFiles::File& file : model.chosen->alternatives) {
+    paths.insert(file.path);
+    paths.insert(file.path + "/Manifest.json");  // of a package of Core ML
+  }
+  return paths;
+}
+
+}  // namespace
+
 Result<Contents> contents_of(const ModelPtr& model) {
   Contents out{TRY(with_lazy_parts(model)), {}};
   std::map<size_t, Later<ModelPtr>> nested;
+  const std::set<std::string> others = other_weights(*out.model);
   if (model->nested)
-    for (Nested& one : TRY(model->nested(model))) nested.emplace(one.part, std::move(one.model));
+    for (Nested& one : TRY(model->nested(model)))
+      if (!others.contains(model->parts[one.part].path)) nested.emplace(one.part, std::move(one.model));
   const auto weights = weight_files(out.model->tensors);
   for (size_t i = 0; i < model->parts.size(); ++i) {
     const Part& part = model->parts[i];

@@ -22,6 +22,14 @@ Options opening_options(OpenOptions& open_options) {
       flag("verbose", "if a file is not a model, print the formats that were tried, and why each refused it",
            open_options.lists_tried),
       flag("all", "in a directory, also show files that are not models", open_options.all_files),
+      {"file", "PATH",
+       "of a directory, a repository or an archive, open the file at PATH instead of the one that is its model",
+       [&open_options](const std::string& path) -> Result<void> {
+         if (!is_plain_path(path))
+           return failure(Code::unsupported, fmt::format("--file: {} is not a path below SOURCE", quoted(path)));
+         open_options.file = path;
+         return {};
+       }},
       flag("require-digest", "refuse a SOURCE on a server that does not name its bytes by a digest or a commit",
            open_options.require_digest),
       flag("follow-links",

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/archive/repository.h"
 
 namespace weightfs::archive {
 namespace {
@@ -17,13 +18,27 @@ Result<Model> with_stored_size(Result<Model> model, const Container& file) {
   return model;
 }
 
+// The model of a repository that was packed; else the files. A model that cannot be read is a file, too.
+Result<Model> read_repository_or_files(Archive archive, const char* plain, const Container& container) {
+  const auto read = [](const Container& file, const std::string&) { return read_model(file); };
+  auto model = find_model_in(archive, Repository::described, container, read);
+  if (!model && (!is_about_the_bytes(model.error()) || !container.file.empty())) return tl::unexpected(model.error());
+  if (!model) archive.warnings.add("not shown as one model: {}", model.error().message);
+  if (!model || !*model) return model_of(std::move(archive), container, plain);
+  for (Part& part : (*model)->parts)
+    if (const Part* const member = archive.find(part.path)) part = *member;
+  (*model)->directories.edit() = std::move(archive.directories);
+  std::move(archive.warnings).move_to(**model);
+  return std::move(**model);
+}
+
 // Reads an archive as the first format of the table that matches it, else as an archive of plain files.
 Result<Model> read_archive(Packing packing, const char* plain, const Container& container) {
   Archive archive = TRY(members(packing, container));
   for (const ArchiveFormat& format : kArchiveFormats)
     if (format.packing == packing && TRY(format.matches(archive)))
       return with_stored_size(format.read(std::move(archive), container), container);
-  return with_stored_size(model_of(std::move(archive), container, plain), container);
+  return with_stored_size(read_repository_or_files(std::move(archive), plain, container), container);
 }
 
 Result<bool> is_entry_file(const UnpackedForm& form, const Container& container) {
