@@ -136,12 +136,13 @@ Result<Contents> contents_of(const ModelPtr& model) {
     for (Nested& one : TRY(model->nested(model)))
       if (!others.contains(model->parts[one.part].path)) nested.emplace(one.part, std::move(one.model));
   const auto weights = weight_files(out.model->tensors);
+  const std::set<std::string> chosen(out.model->chosen->weight_files.begin(), out.model->chosen->weight_files.end());
   for (size_t i = 0; i < model->parts.size(); ++i) {
     const Part& part = model->parts[i];
     Item item{part.path, nullptr, part};
     if (const auto found = nested.find(i); found != nested.end())
       item.model = [inner = found->second] { return inner.get(); };
-    else if ((i == 0 && !model->has_members) || is_weight_file(part, weights))
+    else if ((i == 0 && !model->has_members) || is_weight_file(part, weights) || chosen.contains(part.path))
       continue;
     out.items.push_back(std::move(item));
   }

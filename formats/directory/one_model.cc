@@ -37,7 +37,7 @@ class Rule {
     if (auto adapter = find_adapter()) return adapter;
     if (view_.is_model == nullptr) return std::nullopt;
     if (auto form = TRY(find_form())) return form;
-    if (auto gguf = find_gguf()) return gguf;
+    if (auto gguf = TRY(find_gguf())) return gguf;
     return find_only();
   }
 
@@ -84,7 +84,7 @@ class Rule {
     const WeightSet* main = choose_weights(sets, files_.sets_in("onnx"), Ambiguity::refused);
     OneModel model;
     if (main != nullptr && (!modules.empty() || files_.has(kModules) || TRY(is_described_for(*main))))
-      model.weights.push_back(weights_of(*main));
+      model.weights.push_back(main->name.family == Family::gguf ? TRY(gguf_of(*main)) : weights_of(*main));
     for (const std::string& directory : modules) {
       const auto below = files_.sets_in(directory);
       const WeightSet* const set = choose_weights(below, {}, Ambiguity::resolved);
@@ -147,7 +147,7 @@ class Rule {
   }
 
   // One GGUF, whole or split, perhaps with a projector, adapters and an importance matrix.
-  Chosen find_gguf() const {
+  Result<Chosen> find_gguf() const {
     const WeightSet* main = nullptr;
     const WeightSet* adapter = nullptr;
     size_t models = 0, adapters = 0;
@@ -159,11 +159,29 @@ class Rule {
       if (use == GgufUse::adapter) ++adapters, adapter = &set;
     }
     if (models == 0 && adapters == 1) std::swap(main, adapter);
-    if (main == nullptr || models > 1 || has_models_below()) return std::nullopt;
+    if (main == nullptr || models > 1 || !TRY(is_one(*main)) || has_models_below()) return std::nullopt;
     OneModel model;
-    model.weights.push_back(weights_of(*main));
+    model.weights.push_back(TRY(gguf_of(*main)));
     name_others(model, Projector::named);
     return model;
+  }
+
+  // Whether the files that are called shards are shards: else the directory lists each of them as a model.
+  Result<bool> is_one(const WeightSet& set) const { return TRY(models_among(set)).size() < 2; }
+
+  // The files of a set that are listed as models; of shards one that can be read.
+  Result<std::vector<std::string>> models_among(const WeightSet& set) const {
+    std::vector<std::string> found;
+    if (view_.is_published || view_.is_model == nullptr || set.name.role != Role::shard) return found;
+    for (const std::string& path : set.files)
+      if (TRY(view_.is_model(path))) found.push_back(path);
+    return found;
+  }
+
+  Result<OneModel::Weights> gguf_of(const WeightSet& set) const {
+    OneModel::Weights weights = weights_of(set);
+    if (const auto models = TRY(models_among(set)); !models.empty()) weights.path = models.front();
+    return weights;
   }
 
   // The only file that is a model.
@@ -205,7 +223,9 @@ class Rule {
 
   static void name_sets(OneModel& model, const std::vector<WeightSet>& sets) {
     for (const WeightSet& set : sets) {
-      const auto is_it = [&](const OneModel::Weights& weights) { return weights.path == set.path; };
+      const auto is_it = [&](const OneModel::Weights& weights) {
+        return weights.path == set.path || std::ranges::find(set.files, weights.path) != set.files.end();
+      };
       const bool is_chosen = std::ranges::any_of(model.weights, is_it) || set.path == model.chosen.projector;
       const bool is_matrix =
           set.name.family == Family::gguf && use_of_gguf(set.name.base) == GgufUse::importance_matrix;
