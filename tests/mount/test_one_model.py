@@ -4,12 +4,12 @@ import os
 import shutil
 import zipfile
 
+from mounting import run
+from test_hub import HubTestCase
 import artifacts
 import containers
 import stores
-from mounting import run
 from tensors import Tensor
-from test_hub import HubTestCase
 
 CONFIG = b'{"model_type": "llama"}'
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
