@@ -64,7 +64,7 @@ bool has_weights_or_trainer(const std::vector<std::string>& names);
 struct ModelDirectory {
   /// Reads the file at a path as a model. Its cost is charged to `budget`, or to its own if that is null.
   std::function<Result<Model>(const std::string& path, const BudgetPtr& budget)> read;
-  std::shared_ptr<const Folder> folder;  ///< of the directory; null: one of the parts
+  std::shared_ptr<const Folder> folder;  ///< of the directory
   std::vector<Part> parts;               ///< all files in it and below it
   std::string prefix = {};               ///< of all paths in the model: "repository/" in an archive
 };

@@ -192,7 +192,7 @@ class OpenedDirectory {
       }
       return read_model(container, options->forced);
     };
-    Model model = TRY(read_one_model(found, {read, nullptr, walked().parts}));
+    Model model = TRY(read_one_model(found, {read, folder_of(walked()), walked().parts}));
     for (const std::string& line : walked().warnings) {
       options_.log(line);
       model.warnings.push_back(line);

@@ -23,7 +23,7 @@ Options opening_options(OpenOptions& open_options) {
            open_options.lists_tried),
       flag("all", "in a directory, also show files that are not models", open_options.all_files),
       {"file", "PATH",
-       "of a directory, a repository or an archive, open the file at PATH instead of the one that is its model",
+       "path of the file in a directory, repository or archive that is opened (default: its model)",
        [&open_options](const std::string& path) -> Result<void> {
          if (!is_plain_path(path))
            return failure(Code::unsupported, fmt::format("--file: {} is not a path below SOURCE", quoted(path)));

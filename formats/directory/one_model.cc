@@ -189,7 +189,7 @@ class Rule {
     std::optional<std::string> only;
     for (const std::string& name : files_.names()) {
       if (files_.is_training_state(name) || !TRY(view_.is_model(name))) continue;
-      const auto split = split_model_named(name);
+      const auto split = view_.is_published ? split_model_named(name) : std::nullopt;
       if (only && (!split || split != split_model_named(*only))) return std::nullopt;
       if (!only) only = name;
     }

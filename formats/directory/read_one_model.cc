@@ -10,7 +10,6 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
-#include "formats/archive/nested.h"
 #include "formats/common/warnings.h"
 #include "formats/directory/small_json.h"
 #include "formats/one_model.h"
@@ -182,6 +181,8 @@ void add_prefix(Model& model, const std::string& prefix) {
   if (!chosen.projector.empty()) add(chosen.projector);
 }
 
+bool is_below(const Part& part) { return part.path.find('/') != part.path.npos; }
+
 void add_other_parts(Model& model, std::vector<Part> parts) {
   std::set<std::string, std::less<>> shown;
   for (const Part& part : model.parts) shown.insert(part.path);
@@ -193,11 +194,6 @@ void add_other_parts(Model& model, std::vector<Part> parts) {
 }  // namespace directory
 
 Result<Model> read_one_model(const OneModel& found, ModelDirectory directory) {
-  if (directory.folder == nullptr) {
-    Model of_parts;
-    of_parts.parts = directory.parts;
-    directory.folder = archive::folders_of(std::make_shared<const Model>(std::move(of_parts)))("");
-  }
   const OneModel::Weights& first = found.weights.front();
   const bool is_one_file = found.weights.size() == 1 && first.shards.empty() && first.prefix.empty();
   std::vector<std::string> files;
@@ -210,6 +206,8 @@ Result<Model> read_one_model(const OneModel& found, ModelDirectory directory) {
     model = TRY(directory::join(found, directory, files));
   }
   model.beside = directory.folder;
+  // What is below such a directory is the format's own.
+  if (found.is_own_form) std::erase_if(directory.parts, directory::is_below);
   directory::add_other_parts(model, std::move(directory.parts));
   if (found.is_own_form) return model;
   ChosenFiles& chosen = model.chosen.edit() = found.chosen;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/os/mounts.h"
+#include "base/text.h"
 #include "formats/one_model.h"
 
 namespace weightfs {
@@ -110,6 +111,32 @@ class FileWalk {
   bool is_full_ = false;
 };
 
+class WalkedFolder final : public Folder {
+ public:
+  explicit WalkedFolder(std::vector<Part> parts) : parts_(std::move(parts)) {}
+
+  Result<std::vector<std::string>> names() const override {
+    std::vector<std::string> names;
+    for (const Part& part : parts_)
+      if (part.path.find('/') == part.path.npos) names.push_back(part.path);
+    return names;
+  }
+  Result<SourcePtr> open(std::string_view name) const override {
+    if (name.find('/') == name.npos) return open_below(name, {});
+    return failure(Code::corrupt, fmt::format("{} is not the name of a file", quoted(name)));
+  }
+  Result<SourcePtr> open_below(std::string_view path, std::string_view /*referrer*/) const override {
+    const auto part =
+        std::ranges::lower_bound(parts_, path, {}, [](const Part& each) -> std::string_view { return each.path; });
+    if (part != parts_.end() && part->path == path) return part->source.get();
+    return failure(Code::not_found, fmt::format("{}: no such file", quoted(path)));
+  }
+  Result<std::vector<Part>> parts() const override { return parts_; }
+
+ private:
+  std::vector<Part> parts_;  // sorted by path
+};
+
 // Looks for names of weights, without examining files.
 class NameSearch {
  public:
@@ -141,6 +168,10 @@ class NameSearch {
 
 WalkedFiles walk_files(const Location& top, const std::string& excluded_path) {
   return FileWalk(top, excluded_path).run();
+}
+
+std::shared_ptr<const Folder> folder_of(const WalkedFiles& walked) {
+  return std::make_shared<WalkedFolder>(walked.parts);
 }
 
 bool has_models_below(const Location& top, const std::string& excluded_path) {

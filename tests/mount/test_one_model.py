@@ -178,7 +178,8 @@ class SameEverywhere(OneModelTestCase):
         artifact = artifacts.modelpack()
         for path, data in files.items():
             artifact.add("application/vnd.cncf.model.weight.v1.raw", data, path)
-        yield "artifact", artifacts.layout(self.path("layout"), ("latest", artifact))
+        layout = artifacts.layout(self.path("layout"), ("latest", artifact))
+        yield "artifact", shutil.make_archive(self.path("artifact"), "tar", layout)
 
     def assert_same(self, files):
         expected = None
