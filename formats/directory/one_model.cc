@@ -81,7 +81,8 @@ class Rule {
   Result<Chosen> find_described() const {
     const auto modules = TRY(find_modules());
     const auto& sets = files_.sets();
-    const WeightSet* main = choose_weights(sets, files_.sets_in("onnx"), Ambiguity::refused);
+    const auto below_onnx = files_.sets_in("onnx");
+    const WeightSet* main = choose_weights(sets, below_onnx, Ambiguity::refused);
     OneModel model;
     if (main != nullptr && (!modules.empty() || files_.has(kModules) || TRY(is_described_for(*main))))
       model.weights.push_back(main->name.family == Family::gguf ? TRY(gguf_of(*main)) : weights_of(*main));

@@ -38,7 +38,10 @@ std::string text_of(const OneModel& model) {
   return text;
 }
 
-bool is_model(const std::string& name) { return is_named_as_weights(name); }
+// A directory lists one shard of a split model.
+bool is_model(const std::string& name) {
+  return is_named_as_weights(name) && split_model_named(name).value_or(name) == name;
+}
 
 // A directory on disk. Those below count as directories of models if `has_models_below`.
 std::string on_disk(const Files& files, bool has_models_below = false) {
