@@ -156,21 +156,26 @@ class OpenedDirectory {
   }
 
  private:
-  // Small directories are walked only if their own files say that what is below may be a part of the model.
+  // A directory is walked only if its own files say that what is below may be a part of the model.
   void list_names(DirectoryView& view) {
     std::vector<std::string> names;
     for (const DirectoryEntry& entry : entries_) {
       const Location location = directory_ / entry.name;
       const auto found = location.examine();
-      if (!found || location.path() == options_.excluded_path) continue;
+      if (location.path() == options_.excluded_path) continue;
+      // A link that is not followed may be the model: opening it reports why.
+      if (!found && is_forbidden(found.error())) forbidden_.push_back({entry.name, 0});
+      if (!found) continue;
       if (S_ISDIR(found->st_mode)) view.directories.push_back(entry.name);
       if (!S_ISREG(found->st_mode)) continue;
       view.files.push_back({entry.name, static_cast<uint64_t>(found->st_size)});
       names.push_back(entry.name);
     }
+    for (const ChosenFiles::File& file : forbidden_) names.push_back(file.path);
     if (!may_be_one_model(names) && options_.file.empty()) return;
-    view.files.clear();
+    view.files = forbidden_;
     for (const Part& part : walked().parts) view.files.push_back({part.path, (*part.source.peek())->size()});
+    std::ranges::sort(view.files, {}, &ChosenFiles::File::path);
   }
 
   Result<std::optional<OneModel>> find(const DirectoryView& view) {
@@ -194,7 +199,7 @@ class OpenedDirectory {
     };
     Model model = TRY(read_one_model(found, {read, folder_of(walked()), walked().parts}));
     for (const std::string& line : walked().warnings) {
-      options_.log(line);
+      if (!is_listed_) options_.log(line);  // the list logs them, too
       model.warnings.push_back(line);
     }
     describe_signature(model, *model.budget);
@@ -226,6 +231,7 @@ class OpenedDirectory {
   const OpenOptions& options_;
   Lister lister_;
   bool is_listed_ = false;
+  std::vector<ChosenFiles::File> forbidden_;  // files of the directory that may not be opened
   std::optional<WalkedFiles> walked_;
 };
 
