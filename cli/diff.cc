@@ -32,9 +32,12 @@ Result<void> check_comparable(const Contents& a, const Contents& b, const DiffAr
   const auto is_directory = [](const Contents& contents) {
     return contents.model == nullptr || (contents.model->has_members && contents.model->tensors.empty());
   };
-  if ((a.model == nullptr && !is_directory(b)) || (b.model == nullptr && !is_directory(a)))
-    return failure(several_models(a.model == nullptr ? arguments.a : arguments.b));
-  return {};
+  if ((a.model != nullptr || is_directory(b)) && (b.model != nullptr || is_directory(a))) return {};
+  const Contents& several = a.model == nullptr ? a : b;
+  std::vector<std::string> names;
+  for (const compare::Item& item : several.items)
+    if (item.model) names.push_back(item.path);
+  return failure(several_models(a.model == nullptr ? arguments.a : arguments.b, names));
 }
 
 // Prints what the models lack. Returns whether all of them are complete.

@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "cli/console/report_error.h"
 #include "cli/sandbox/sandbox.h"
+#include "formats/one_model.h"
 #include "fs/source_tree.h"
 
 namespace weightfs {
@@ -48,14 +51,24 @@ Result<ModelPtr> with_lazy_parts(const ModelPtr& model) {
   return model->complete_model ? model->complete_model->get() : Result<ModelPtr>(model);
 }
 
-Error several_models(const std::string& source) {
-  return {Code::unsupported, fmt::format("{}: has several models; name one of them", printable_source(source))};
+Error several_models(const std::string& source, const std::vector<std::string>& names) {
+  constexpr size_t kMaxNames = 10;
+  const bool are_models = std::ranges::all_of(names, [](const std::string& name) { return is_named_as_weights(name); });
+  std::string text = are_models ? fmt::format("{} models", names.size()) : "several models";
+  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) text += (i == 0 ? ": " : ", ") + printable(names[i]);
+  if (names.size() > kMaxNames) text += fmt::format(" and {} others", names.size() - kMaxNames);
+  return {Code::unsupported, fmt::format("{} has {}; name one of them", printable_source(source), text)};
 }
 
-Result<ModelPtr> single_model(const Forest& forest, const std::string& source) {
-  const ModelPtr model = forest.model_of(Forest::kRoot);
-  if (model == nullptr) return failure(several_models(source));
-  return with_lazy_parts(model);
+Result<ModelPtr> single_model(Forest& forest, const std::string& source) {
+  if (const ModelPtr model = forest.model_of(Forest::kRoot)) return with_lazy_parts(model);
+  const Forest::Listing all = TRY(forest.list(Forest::kRoot));
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < all.count; ++i)
+    if (const Node node = all.tree->node(all.first + i);
+        node.kind == NodeKind::directory || node.kind == NodeKind::tree)
+      names.emplace_back(node.name());
+  return failure(several_models(source, names));
 }
 
 }  // namespace weightfs

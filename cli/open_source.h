@@ -41,10 +41,10 @@ Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, 
 /// The model with all lazy parts read, which may download them.
 Result<ModelPtr> with_lazy_parts(const ModelPtr& model);
 
-/// The error for a directory of models where one is needed.
-Error several_models(const std::string& source);
+/// The error for a directory of models where one is needed; it names the first of them.
+Error several_models(const std::string& source, const std::vector<std::string>& names);
 
 /// The model that a source is, with all lazy parts. Fails with unsupported if it is a directory of models.
-Result<ModelPtr> single_model(const Forest& forest, const std::string& source);
+Result<ModelPtr> single_model(Forest& forest, const std::string& source);
 
 }  // namespace weightfs

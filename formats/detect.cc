@@ -206,6 +206,9 @@ Result<Model> read_any(const Container& container, const Format* forced) {
 Result<Model> read_model(const Container& container, const Format* forced) {
   auto model = read_any(container, forced);
   if (!model) return model;
+  if (!container.file.empty() && !model->chosen.is_set())
+    return failure(Code::unsupported, fmt::format("{}: not a directory with a file {}", printable(container.name),
+                                                  quoted(container.file)));
   model->budget = container.budget;
   if (model->beside == nullptr) model->beside = container.folder;
   return model;
@@ -248,13 +251,8 @@ Result<std::optional<std::string>> model_entry_file(const std::vector<std::strin
   for (const archive::ArchiveFormat& format : archive::kArchiveFormats)
     if (format.unpacked.identifies == nullptr && has_files_of(format.unpacked))
       return std::string(format.unpacked.entry_file);
-  for (const std::string_view infix : {".safetensors.index.", ".bin.index.", ".weights.json"}) {
-    const auto is_index = [&](std::string_view name) {
-      return name.find(infix) != name.npos && name.ends_with(".json");
-    };
-    if (std::count_if(names.begin(), names.end(), is_index) == 1)
-      return *std::find_if(names.begin(), names.end(), is_index);
-  }
+  const auto is_keras_index = [](std::string_view name) { return name.ends_with(".weights.json"); };
+  if (std::ranges::count_if(names, is_keras_index) == 1) return *std::ranges::find_if(names, is_keras_index);
   for (const char* index : {"tensor-cache.json", "ndarray-cache.json"})
     if (exists(index)) return index;
   if (exists("Manifest.json") && exists("Data")) {
@@ -269,19 +267,6 @@ Result<std::optional<std::string>> model_entry_file(const std::vector<std::strin
     if (bytes && TRY(form.identifies(*bytes))) return std::string(form.entry_file);
   }
   return std::nullopt;
-}
-
-Result<std::optional<std::string>> main_model_file(const std::vector<std::string>& names, const Folder& folder) {
-  if (auto entry = TRY(model_entry_file(names, folder))) return entry;
-  if (std::binary_search(names.begin(), names.end(), "model.safetensors")) return "model.safetensors";
-  std::optional<std::string> only;
-  for (const std::string& name : names) {
-    if (!is_named_as_model(name)) continue;
-    const auto split = split_model_named(name);
-    if (only && (!split || split != split_model_named(*only))) return std::nullopt;
-    if (!only) only = name;
-  }
-  return only;
 }
 
 }  // namespace weightfs

@@ -67,6 +67,7 @@ struct Container {
   BlobsPtr blobs = uncached_blobs();          ///< keeps decoded and fetched data
   int depth = 0;                              ///< the number of containers around it
   BudgetPtr budget = budget_of(bytes);  ///< of the outermost container; shared by everything that is read below it
+  std::string file = {};  ///< in an archive or artifact that is a directory: the path of the file that is its model
   bool lists_tried = false;  ///< the error of a file that no format accepts lists the formats that were tried, and why
 };
 
@@ -146,14 +147,10 @@ bool is_named_as_model(std::string_view name);
 /// member whose bytes are not available now. Fails with io if it cannot be read.
 Result<bool> could_be_model(const Container& member);
 
-/// The entry file of a directory that is one model, not a directory of models: the entry file of an unpacked archive
-/// (archive/archive_formats.h), the only `*.safetensors.index*.json` or else `*.bin.index*.json`, or the index of an
-/// MLC tensor cache. `names`: the files of the directory, sorted by byte. Fails with io.
+/// The entry file of a directory in a form of its own: that of an unpacked archive (archive/archive_formats.h), the only
+/// `*.weights.json`, the index of an MLC tensor cache, or the manifest of a Core ML package. `names`: the files of the
+/// directory, sorted by byte. Fails with io.
 Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder);
-
-/// The file that opens the one model in a folder of published files: model_entry_file(), `model.safetensors`, or the
-/// only file (or split model) that is named as a model. Nothing if there are several. Fails with io.
-Result<std::optional<std::string>> main_model_file(const std::vector<std::string>& names, const Folder& folder);
 
 /// A model of an Ollama store; its path is like "registry.ollama.ai/library/llama3.2/latest".
 struct StoredModel {

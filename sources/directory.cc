@@ -10,8 +10,11 @@
 
 #include "base/os/mounts.h"
 #include "base/text.h"
+#include "formats/one_model.h"
 #include "formats/other_files.h"
 #include "formats/signature.h"
+#include "sources/disk/hub_cache.h"
+#include "sources/disk/model_walk.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -27,37 +30,41 @@ struct Traversal {
   int links = 0;                                                         // to directories
 };
 
-// A directory that is one model, by the file `key` in it. The other files in it (config.json, a tokenizer) are parts of
-// the model, too.
-Result<Opened> open_entry_file_model(const Location& directory, const std::string& key, Time time,
-                                     const OpenOptions& options) {
-  const Container container = TRY(container_at(directory / key, options));
-  Model model = TRY(read_model(container, options.forced));
-  std::set<std::string> shown;
-  for (const Part& part : model.parts) shown.insert(part.path);
-  for (const std::string& name : TRY(container.folder->names())) {
-    if (shown.contains(name)) continue;
-    model.parts.push_back({name, Later<SourcePtr>([folder = container.folder, name] { return folder->open(name); })});
-  }
-  for (std::string& line : TRY(DiskFolder(directory).forbidden())) {
-    options.log(line);
-    model.warnings.push_back(std::move(line));
-  }
-  describe_signature(model, *model.budget);
-  return OpenedModel{std::make_shared<Model>(std::move(model)), directory.path(), time};
-}
-
 Result<Opened> open_at(const Location& directory, Traversal traversal, const OpenOptions& options);
+
+// Options for what is below a directory: they do not choose the file of its model.
+std::shared_ptr<const OpenOptions> options_below(OpenOptions options) {
+  options.file.clear();
+  return std::make_shared<const OpenOptions>(std::move(options));
+}
 
 // Lists one directory.
 class Lister {
  public:
   Lister(const OpenOptions& options, Traversal traversal, Time modified)
-      : shared_options_(std::make_shared<const OpenOptions>(options)),
+      : shared_options_(options_below(options)),
         options_(*shared_options_),
         traversal_(std::move(traversal)),
         listing_{{}, modified, 0} {}
 
+  /// Adds the entries of a directory.
+  void add_all(const Location& directory, const std::vector<DirectoryEntry>& entries) {
+    std::vector<std::string> names;
+    for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
+    has_trainer_ = has_weights_or_trainer(names);
+    for (const DirectoryEntry& entry : entries) add(directory / entry.name, entry.type);
+  }
+
+  bool is_model_file(const std::string& name) const { return models_.contains(name); }
+  bool has_forbidden() const { return has_forbidden_; }
+
+  Listing take() {
+    for (auto& [split, entry] : bad_splits_)
+      if (!split_models_.contains(split)) listing_.entries.push_back(std::move(entry));
+    return std::move(listing_);
+  }
+
+ private:
   void add(const Location& location, unsigned char type) {
     if (location.path() == options_.excluded_path) return;
     const auto found = location.examine();
@@ -70,13 +77,6 @@ class Lister {
     if (S_ISDIR(found->st_mode)) add_directory(location, *found, type != DT_DIR);
   }
 
-  Listing take() {
-    for (auto& [split, entry] : bad_splits_)
-      if (!split_models_.contains(split)) listing_.entries.push_back(std::move(entry));
-    return std::move(listing_);
-  }
-
- private:
   void add_file(const Location& location, const struct stat& found) {
     const std::string name = location.file_name();
     const auto container = container_at(location, options_);
@@ -84,11 +84,12 @@ class Lister {
     const auto size = static_cast<uint64_t>(found.st_size);
     const Time time = modified(found);
     const auto open = [=, options = shared_options_] { return open_container(location, time, *options); };
-    if (is_shown_as_model(container, name)) {
+    if (!is_state_of_trainer(name) && is_shown_as_model(container, name)) {
       const auto split = container ? split_model_of(*container) : std::nullopt;
       listing_.bytes += size;
       // Any readable file of a split model opens all of it.
       if (split && !split_models_.insert(*split).second) return;
+      models_.insert(name);
       listing_.entries.push_back({name, time, size, open});
     } else if (options_.all_files) {
       listing_.bytes += size;
@@ -97,6 +98,8 @@ class Lister {
       bad_splits_.try_emplace(*split, SourceEntry{name, time, size, open});
     }
   }
+
+  bool is_state_of_trainer(const std::string& name) const { return has_trainer_ && is_named_as_training_state(name); }
 
   // An unreadable or bad file is shown as a model if it is named as one: entering it reports the error. A file of a
   // split model is only shown if no other file of it is readable.
@@ -109,6 +112,7 @@ class Lister {
   // A file that the rules forbid to open, or a link that is not followed.
   void add_forbidden(const std::string& name, const Error& error) {
     if (!is_named_as_model(name) || split_model_named(name)) return;
+    has_forbidden_ = true;
     listing_.entries.push_back({name, 0, 0, [error]() -> Result<Opened> { return tl::unexpected(error); }});
   }
 
@@ -123,10 +127,144 @@ class Lister {
   const std::shared_ptr<const OpenOptions> shared_options_;  // those of all entries
   const OpenOptions& options_;
   Traversal traversal_;
+  bool has_trainer_ = false;                       // files of a trainer are no models
+  bool has_forbidden_ = false;                     // a file that may be a model
   std::set<std::string> split_models_;             // of which a file is listed
   std::map<std::string, SourceEntry> bad_splits_;  // the first unreadable file of each
+  std::set<std::string> models_;                   // the files that are listed
   Listing listing_;
 };
+
+// A directory that is one model, or a directory of models.
+class OpenedDirectory {
+ public:
+  OpenedDirectory(Location directory, std::vector<DirectoryEntry> entries, Time modified, const OpenOptions& options,
+                  Traversal traversal)
+      : directory_(std::move(directory)),
+        entries_(std::move(entries)),
+        modified_(modified),
+        options_(options),
+        lister_(options, std::move(traversal), modified) {}
+
+  /// `snapshots`: the other ones, if the directory is a snapshot that was chosen among them.
+  Result<Opened> open(const std::vector<std::string>& snapshots) {
+    const DiskFolder folder(directory_);
+    Budget budget(0);
+    DirectoryView view{.files = {},
+                       .folder = folder,
+                       .budget = budget,
+                       .is_model = [this](const std::string& name) { return is_model(name); },
+                       .has_models_below = [this] { return has_models_below(); }};
+    list_names(view);
+    if (auto found = TRY(find(view))) {
+      for (const std::string& name : snapshots) found->chosen.alternatives.push_back({"snapshots/" + name, 0});
+      return open_model(std::move(*found));
+    }
+    std::vector<std::string> names;
+    for (const DirectoryEntry& entry : entries_) names.push_back(entry.name);
+    if (auto other = identify_other_directory(names))
+      return failure(other->code, fmt::format("{}: {}", directory_.path(), other->message));
+    list();
+    return lister_.take();
+  }
+
+ private:
+  // A directory is walked only if its own files say that what is below may be a part of the model.
+  void list_names(DirectoryView& view) {
+    std::vector<std::string> names;
+    for (const DirectoryEntry& entry : entries_) {
+      const Location location = directory_ / entry.name;
+      const auto found = location.examine();
+      if (location.path() == options_.excluded_path) continue;
+      // A link that is not followed may be the model: opening it reports why.
+      if (!found && is_forbidden(found.error())) forbidden_.push_back({entry.name, 0});
+      if (!found) continue;
+      if (S_ISDIR(found->st_mode)) view.directories.push_back(entry.name);
+      if (!S_ISREG(found->st_mode)) continue;
+      view.files.push_back({entry.name, static_cast<uint64_t>(found->st_size)});
+      names.push_back(entry.name);
+    }
+    for (const ChosenFiles::File& file : forbidden_) names.push_back(file.path);
+    if (!may_be_one_model(names) && options_.file.empty()) return;
+    view.files = forbidden_;
+    for (const Part& part : walked().parts) view.files.push_back({part.path, (*part.source.peek())->size()});
+    std::ranges::sort(view.files, {}, &ChosenFiles::File::path);
+  }
+
+  Result<std::optional<OneModel>> find(const DirectoryView& view) {
+    if (options_.file.empty()) return find_one_model(view);
+    return TRY(find_model_file(view, options_.file));
+  }
+
+  Result<Opened> open_model(OneModel found) {
+    if (const auto cached = cached_commit_at(directory_.path())) {
+      found.chosen.repository = cached->repository;
+      found.chosen.commit = cached->commit;
+    }
+    const auto read = [directory = directory_, options = options_below(options_)](
+                          const std::string& path, const BudgetPtr& budget) -> Result<Model> {
+      Container container = TRY(container_at(directory / path, *options));
+      if (budget != nullptr) {
+        budget->add_file(*container.bytes);
+        container.budget = budget;
+      }
+      return read_model(container, options->forced);
+    };
+    Model model = TRY(read_one_model(found, {read, folder_of(walked()), walked().parts}));
+    for (const std::string& line : walked().warnings) {
+      if (!is_listed_) options_.log(line);  // the list logs them, too
+      model.warnings.push_back(line);
+    }
+    describe_signature(model, *model.budget);
+    return OpenedModel{std::make_shared<Model>(std::move(model)), directory_.path(), modified_};
+  }
+
+  const WalkedFiles& walked() {
+    if (!walked_) walked_ = walk_files(directory_, options_.excluded_path);
+    return *walked_;
+  }
+
+  void list() {
+    if (!std::exchange(is_listed_, true)) lister_.add_all(directory_, entries_);
+  }
+
+  bool is_model(const std::string& name) {
+    list();
+    return lister_.is_model_file(name);
+  }
+
+  bool has_models_below() {
+    list();
+    return lister_.has_forbidden() || weightfs::has_models_below(directory_, options_.excluded_path);
+  }
+
+  Location directory_;
+  std::vector<DirectoryEntry> entries_;
+  Time modified_;
+  const OpenOptions& options_;
+  Lister lister_;
+  bool is_listed_ = false;
+  std::vector<ChosenFiles::File> forbidden_;  // files of the directory that may not be opened
+  std::optional<WalkedFiles> walked_;
+};
+
+// The snapshot of a repository in the cache of the Hub, or another one that --file names.
+Result<Opened> open_snapshot(const Location& repository, const Snapshot& snapshot, const Traversal& traversal,
+                             OpenOptions options) {
+  std::string name = snapshot.name;
+  std::vector<std::string> others = snapshot.others;
+  for (std::string& other : others) {
+    const std::string path = "snapshots/" + other;
+    if (options.file != path && !options.file.starts_with(path + "/")) continue;
+    options.file.erase(0, path.size() + 1);
+    std::swap(name, other);
+    break;
+  }
+  const Location directory = repository / ("snapshots/" + name);
+  const struct stat found = TRY(directory.examine());
+  OpenedDirectory opened(directory, TRY(directory.root->list(directory.name)), modified(found), options, traversal);
+  return opened.open(others);
+}
 
 Result<Opened> open_at(const Location& directory, Traversal traversal, const OpenOptions& options) {
   const struct stat found = TRY(directory.examine());
@@ -135,19 +273,13 @@ Result<Opened> open_at(const Location& directory, Traversal traversal, const Ope
     return failure(Code::unsupported,
                    fmt::format("{}: a weightfs mount cannot be the source of another mount", directory.path()));
   if (is_store(directory)) return open_ollama_store(directory, modified(found), options);
-  const auto entries = TRY(directory.root->list(directory.name));
-  std::vector<std::string> names;
-  for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
-  if (const auto key = TRY(model_entry_file(names, DiskFolder(directory))))
-    return open_entry_file_model(directory, *key, modified(found), options);
-  if (auto other = identify_other_directory(names))
-    return failure(other->code, fmt::format("{}: {}", directory.path(), other->message));
+  auto entries = TRY(directory.root->list(directory.name));
   auto entered = std::make_shared<Traversal::Entered>(*traversal.entered);
   entered->emplace(found.st_dev, found.st_ino);
   traversal.entered = std::move(entered);
-  Lister lister(options, std::move(traversal), modified(found));
-  for (const DirectoryEntry& entry : entries) lister.add(directory / entry.name, entry.type);
-  return lister.take();
+  if (const auto snapshot = find_snapshot(directory, entries))
+    return open_snapshot(directory, *snapshot, traversal, options);
+  return OpenedDirectory(directory, std::move(entries), modified(found), options, std::move(traversal)).open({});
 }
 
 }  // namespace

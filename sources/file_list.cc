@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "base/text.h"
+#include "formats/one_model.h"
 #include "formats/signature.h"
 #include "sources/remote_model.h"
 
@@ -91,15 +92,19 @@ class ListedDirectory {
         folder_(std::make_shared<ListedFolder>(below_, shown(below_.prefix), options_.on_opened)) {}
 
   Result<Opened> open() const {
-    if (below_.prefix.empty() && !listed_->file.empty()) return open_model(listed_->file, With::its_files);
-    const std::vector<std::string> names = TRY(folder_->names());
-    if (const auto entry = TRY(main_model_file(names, *folder_))) return open_model(*entry, With::all_files);
+    if (below_.prefix.empty() && !listed_->file.empty()) return open_file(listed_->file);
+    Budget budget(0);
+    const DirectoryView view{.files = files(),
+                             .folder = *folder_,
+                             .budget = budget,
+                             .is_published = true,
+                             .is_model = [](const std::string& name) { return is_named_as_weights(name); }};
+    if (!options_.file.empty()) return open_one_model(TRY(find_model_file(view, options_.file)));
+    if (const auto found = TRY(find_one_model(view))) return open_one_model(*found);
     return list();
   }
 
  private:
-  enum class With { its_files, all_files };
-
   std::string shown(std::string_view below) const {
     while (below.ends_with('/')) below.remove_suffix(1);
     return below.empty() ? listed_->source : fmt::format("{}/{}", listed_->source, below);
@@ -107,31 +112,57 @@ class ListedDirectory {
 
   bool is_model_name(std::string_view name) const { return options_.forced != nullptr || is_named_as_model(name); }
 
-  Result<Opened> open_model(const std::string& name, With with) const {
-    const ListedEntry& entry = below_.files->find(below_.prefix + name)->second;
-    const Container container{.name = name,
-                              .bytes = entry.bytes,
-                              .folder = folder_,
-                              .blobs = options_.blobs,
-                              .lists_tried = options_.lists_tried};
-    Model model = TRY(read_remote_model(container, options_.forced));
-    if (with == With::all_files) add_other_files(model);
+  std::vector<ChosenFiles::File> files() const {
+    std::vector<ChosenFiles::File> files;
+    for (auto file = below_.begin(); below_.has(file); ++file)
+      files.push_back({file->first.substr(below_.prefix.size()), file->second.bytes->size()});
+    return files;
+  }
+
+  // The model of a file of the list; its path is below the directory.
+  Result<Model> read(const std::string& path, const BudgetPtr& budget) const {
+    const auto file = below_.files->find(below_.prefix + path);
+    if (file == below_.files->end()) return failure(Code::not_found, fmt::format("{}: no such file", shown(path)));
+    const size_t name = path.rfind('/') + 1;
+    const std::string prefix = below_.prefix + path.substr(0, name);
+    Container container{.name = path.substr(name),
+                        .bytes = file->second.bytes,
+                        .folder = name == 0 ? folder_ : folder_of(prefix),
+                        .blobs = options_.blobs,
+                        .lists_tried = options_.lists_tried};
+    if (budget != nullptr) {
+      budget->add_file(*container.bytes);
+      container.budget = budget;
+    }
+    return read_remote_model(container, options_.forced);
+  }
+
+  std::shared_ptr<const ListedFolder> folder_of(const std::string& prefix) const {
+    return std::make_shared<ListedFolder>(Below{below_.files, prefix}, shown(prefix), options_.on_opened);
+  }
+
+  Result<Opened> open_file(const std::string& name) const {
+    if (!options_.file.empty())
+      return failure(Code::unsupported, fmt::format("{}: is a file; --file names a file of a directory", shown(name)));
+    return opened(TRY(read(name, nullptr)), name, time_of(below_.files->find(below_.prefix + name)->second));
+  }
+
+  Result<Opened> open_one_model(const OneModel& found) const {
+    const auto read_file = [self = *this](const std::string& path, const BudgetPtr& budget) {
+      return self.read(path, budget);
+    };
+    const auto file = below_.files->find(below_.prefix + found.weights.front().path);
+    std::vector<Part> parts = TRY(folder_->parts());
+    return opened(TRY(read_one_model(found, {read_file, folder_, std::move(parts)})), "", time_of(file->second));
+  }
+
+  Opened opened(Model model, const std::string& name, Time time) const {
     add_digests(model);
     describe_signature(model, *model.budget);
     for (const auto& [key, value] : listed_->facts)
       if (model.common.find(key) == nullptr) model.common.set(key, value);
     model.warnings.insert(model.warnings.end(), listed_->list.warnings.begin(), listed_->list.warnings.end());
-    const std::string source = shown(with == With::all_files ? below_.prefix : below_.prefix + name);
-    return OpenedModel{std::make_shared<Model>(std::move(model)), source, time_of(entry)};
-  }
-
-  void add_other_files(Model& model) const {
-    std::set<std::string> shown;
-    for (const Part& part : model.parts) shown.insert(part.path);
-    for (auto file = below_.begin(); below_.has(file); ++file) {
-      const std::string path = file->first.substr(below_.prefix.size());
-      if (!shown.contains(path)) model.parts.push_back({path, Later<SourcePtr>::of(file->second.bytes)});
-    }
+    return OpenedModel{std::make_shared<Model>(std::move(model)), shown(below_.prefix + name), time};
   }
 
   // Of the parts that are files of the list, for `weightfs verify`.
@@ -145,8 +176,9 @@ class ListedDirectory {
 
   Time time_of(const ListedEntry& entry) const { return entry.modified != 0 ? entry.modified : listed_->modified; }
 
-  Listing list() const {
+  Result<Opened> list() const {
     Listing listing{{}, listed_->modified, 0};
+    const bool has_trainer = has_weights_or_trainer(TRY(folder_->names()));
     std::set<std::string> split_models;  // of which a file is listed
     for (auto file = below_.begin(); below_.has(file);) {
       const std::string_view rest = std::string_view(file->first).substr(below_.prefix.size());
@@ -156,7 +188,11 @@ class ListedDirectory {
         file = below_.files->lower_bound(directory + static_cast<char>('/' + 1));
         continue;
       }
-      add_file(listing, split_models, std::string(rest), file->second);
+      const std::string name(rest);
+      if (is_model_name(name) && !(has_trainer && is_named_as_training_state(name)))
+        add_model(listing, split_models, name, file->second);
+      else if (options_.all_files)
+        add_file(listing, name, file->second);
       ++file;
     }
     return listing;
@@ -169,19 +205,18 @@ class ListedDirectory {
                                }});
   }
 
-  void add_file(Listing& listing, std::set<std::string>& split_models, const std::string& name,
-                const ListedEntry& entry) const {
+  void add_model(Listing& listing, std::set<std::string>& split_models, const std::string& name,
+                 const ListedEntry& entry) const {
     const uint64_t size = entry.bytes->size();
-    if (is_model_name(name)) {
-      listing.bytes += size;
-      const auto split = split_model_named(name);
-      if (split && !split_models.insert(*split).second) return;
-      listing.entries.push_back(
-          {name, time_of(entry), size, [self = *this, name] { return self.open_model(name, With::its_files); }});
-    } else if (options_.all_files) {
-      listing.bytes += size;
-      listing.entries.push_back({name, time_of(entry), size, entry.bytes});
-    }
+    listing.bytes += size;
+    const auto split = split_model_named(name);
+    if (split && !split_models.insert(*split).second) return;
+    listing.entries.push_back({name, time_of(entry), size, [self = *this, name] { return self.open_file(name); }});
+  }
+
+  void add_file(Listing& listing, const std::string& name, const ListedEntry& entry) const {
+    listing.bytes += entry.bytes->size();
+    listing.entries.push_back({name, time_of(entry), entry.bytes->size(), entry.bytes});
   }
 
   std::shared_ptr<const ListedSource> listed_;

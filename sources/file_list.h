@@ -64,8 +64,8 @@ struct ListedSource {
   std::string file = {};
 };
 
-/// One model, if the list has the entry file of one, `model.safetensors`, or only one model file; its other files are
-/// parts of the model. Else the models and directories at the top, and with OpenOptions::all_files the other files.
+/// One model by the rule of formats/one_model.h, or the file OpenOptions::file; its other files are parts of the model.
+/// Else the models and directories at the top, and with OpenOptions::all_files the other files.
 /// Files are recognized by their names, without a request; a model is read when it is entered.
 SourceEntry listed_source(ListedSource listed, const OpenOptions& options);
 

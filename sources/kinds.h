@@ -53,7 +53,7 @@ Error with_probable_source(const std::string& path, Error not_found);
 /// repository or file that the page shows.
 Result<void> check_not_a_page_of_the_hub(const std::string& url);
 
-/// A directory in SOURCE: one model by its model_entry_file(), a store of manifests, or a directory of models. Fails
+/// A directory in SOURCE: one model (formats/one_model.h), a store of manifests, or a directory of models. Fails
 /// with io, and with unsupported for a weightfs mount.
 Result<Opened> open_directory(const Location& directory, const OpenOptions& options);
 

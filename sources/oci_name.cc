@@ -77,7 +77,8 @@ const Format* format_of(const std::string& manifest, const OpenOptions& options)
 }
 
 Result<Opened> open_artifact(const Registry& registry, const ResolvedManifest& found, Time time) {
-  const Container container{registry.name(), in_memory(found.manifest), nullptr, found.blobs};
+  const Container container{
+      .name = registry.name(), .bytes = in_memory(found.manifest), .blobs = found.blobs, .file = registry.options.file};
   Model model = TRY(read_remote_model(container, format_of(found.manifest, registry.options)));
   const RegistryOptions& registries = registry.options.registries;
   List signatures;

@@ -80,7 +80,8 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
                                                   text));
   ResolvedManifest resolved = TRY(resolved_in_registry(reference, options));
   resolved.blobs = TRY(with_block_list(reference, resolved, options.registries));
-  const Container container{name.shortest(), in_memory(resolved.manifest), nullptr, resolved.blobs};
+  const Container container{
+      .name = name.shortest(), .bytes = in_memory(resolved.manifest), .blobs = resolved.blobs, .file = options.file};
   const std::string source = fmt::format("ollama://{}/{}/{}:{}@sha256:{}", name.host, name.name_space, name.model,
                                          name.tag, resolved.digest.hex());
   const Time time = time_now();

@@ -32,6 +32,7 @@ Result<Container> container_at(const Location& file, const OpenOptions& options)
                    .bytes = std::move(bytes),
                    .folder = folder_of(file),
                    .blobs = options.blobs,
+                   .file = options.file,
                    .lists_tried = options.lists_tried};
 }
 

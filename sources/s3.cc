@@ -84,6 +84,7 @@ Result<SourceEntry> object_entry(const s3::BucketPtr& bucket, const NamedObject&
                             .bytes = std::move(object.bytes),
                             .folder = std::make_shared<UnlistedFolder>(open, options.on_opened),
                             .blobs = options.blobs,
+                            .file = options.file,
                             .lists_tried = options.lists_tried};
   if (check == Check::model && options.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
   const Time time = object.modified != 0 ? object.modified : time_now();

@@ -39,6 +39,7 @@ struct OpenOptions {
   bool require_digest = false;        ///< refuse a source on a server that does not name its bytes
   bool lists_tried = false;           ///< see Container
   bool all_files = false;             ///< in a directory, show files that are not models, unchanged
+  std::string file = {};              ///< of a directory or a repository: the path of the file that is its model
   BlobsPtr blobs = uncached_blobs();  ///< keeps what has to be decoded
   RegistryOptions registries = {};
   Access access = {};  ///< what may be opened for a source

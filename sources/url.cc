@@ -48,6 +48,7 @@ Result<Container> find_file(const std::string& url, const OpenOptions& options) 
                      .bytes = std::move(bytes),
                      .folder = folder,
                      .blobs = options.blobs,
+                     .file = options.file,
                      .lists_tried = options.lists_tried};
   };
   if (!http::printable_url(url).ends_with('/')) {

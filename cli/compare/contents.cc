@@ -114,18 +114,35 @@ std::string join_path(std::string_view path, std::string_view name) {
   return fmt::format("{}/{}", path, name);
 }
 
+namespace {
+
+// The files of a directory that are the model in another form, or another model: they are compared as files.
+std::set<std::string> other_weights(const Model& model) {
+  std::set<std::string> paths{model.chosen->projector};
+  for (const ChosenFiles::File& file : model.chosen->alternatives) {
+    paths.insert(file.path);
+    paths.insert(file.path + "/Manifest.json");  // of a package of Core ML
+  }
+  return paths;
+}
+
+}  // namespace
+
 Result<Contents> contents_of(const ModelPtr& model) {
   Contents out{TRY(with_lazy_parts(model)), {}};
   std::map<size_t, Later<ModelPtr>> nested;
+  const std::set<std::string> others = other_weights(*out.model);
   if (model->nested)
-    for (Nested& one : TRY(model->nested(model))) nested.emplace(one.part, std::move(one.model));
+    for (Nested& one : TRY(model->nested(model)))
+      if (!others.contains(model->parts[one.part].path)) nested.emplace(one.part, std::move(one.model));
   const auto weights = weight_files(out.model->tensors);
+  const std::set<std::string> chosen(out.model->chosen->weight_files.begin(), out.model->chosen->weight_files.end());
   for (size_t i = 0; i < model->parts.size(); ++i) {
     const Part& part = model->parts[i];
     Item item{part.path, nullptr, part};
     if (const auto found = nested.find(i); found != nested.end())
       item.model = [inner = found->second] { return inner.get(); };
-    else if ((i == 0 && !model->has_members) || is_weight_file(part, weights))
+    else if ((i == 0 && !model->has_members) || is_weight_file(part, weights) || chosen.contains(part.path))
       continue;
     out.items.push_back(std::move(item));
   }

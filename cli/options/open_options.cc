@@ -22,6 +22,13 @@ Options opening_options(OpenOptions& open_options) {
           flag('v', "verbose", "print the formats that were tried, and why each refused it, if a file is not a model",
                open_options.lists_tried),
           flag("all", "in a directory, also show files that are not models", open_options.all_files),
+          {"file", "PATH", "path of the file in a directory, repository or archive that is opened (default: its model)",
+           [&open_options](const std::string& path) -> Result<void> {
+             if (!is_plain_path(path))
+               return failure(Code::unsupported, fmt::format("--file: {} is not a path below SOURCE", quoted(path)));
+             open_options.file = path;
+             return {};
+           }},
           flag("follow-links",
                "follow symbolic links of any owner out of SOURCE (default: only if the mounting user owns the "
                "link and its target)",

@@ -7,7 +7,7 @@
 
 namespace weightfs {
 
-/// The options of how a container is opened: --format, --verbose, --all, --follow-links.
+/// The options of how a container is opened: --format, --verbose, --all, --file, --follow-links.
 Options opening_options(OpenOptions& open_options);
 
 /// SOURCE of a command that reads one, and the options of how it is read.

@@ -260,8 +260,10 @@ Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingCont
   return NestedFinder(model, context).find();
 }
 
-std::shared_ptr<const Folder> folder_in(const ModelPtr& model, std::string_view directory) {
-  return std::make_shared<PartsFolder>(std::make_shared<const FilesByPath>(model), directory, nullptr);
+FoldersOf folders_of(const ModelPtr& model, const codec::DecodeChargePtr& charge) {
+  return [files = std::make_shared<const FilesByPath>(model), charge](std::string_view directory) {
+    return std::make_shared<PartsFolder>(files, directory, charge);
+  };
 }
 
 }  // namespace weightfs::archive

@@ -1,6 +1,7 @@
 // Finds the containers among the members of an archive.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,10 @@ struct NestingContext {
 /// not checked; the first of them is in the result, and entering it fails with the name of the limit. Fails with io.
 Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingContext& context);
 
-/// The files of `model` in one of its directories; "" is the top.
-std::shared_ptr<const Folder> folder_in(const ModelPtr& model, std::string_view directory);
+/// Makes folders of the files of a model in one of its directories; "" is the top.
+using FoldersOf = std::function<std::shared_ptr<const Folder>(std::string_view directory)>;
+
+/// The folders of `model`. Decoding their files is charged to `charge`, if it is not null.
+FoldersOf folders_of(const ModelPtr& model, const codec::DecodeChargePtr& charge = nullptr);
 
 }  // namespace weightfs::archive

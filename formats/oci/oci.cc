@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/archive/archive_formats.h"
-#include "formats/archive/nested.h"
+#include "formats/archive/repository.h"
 #include "formats/common/flat.h"
 #include "formats/common/unverified.h"
 #include "formats/oci/layers.h"
@@ -109,60 +109,34 @@ Result<std::optional<Map>> read_config(const Manifest& manifest, const OpenBlob&
   return fields == nullptr ? std::nullopt : std::optional(std::move(*fields));
 }
 
-// The directory that has all files that are named as models; nothing if several have.
-std::optional<std::string> model_directory(const std::vector<Part>& parts) {
-  std::optional<std::string> found;
-  for (const Part& part : parts) {
-    const size_t slash = part.path.rfind('/');
-    const std::string directory = slash == part.path.npos ? "" : part.path.substr(0, slash);
-    if (!part.link_target.empty() || !is_named_as_model(part.path) || found == directory) continue;
-    if (found) return std::nullopt;
-    found = directory;
-  }
-  return found;
+// The paths of the files that are layers by themselves, not members of a tar.
+std::set<std::string> layers_in(const archive::Archive& files) {
+  std::set<std::string> layers;
+  for (const Part& part : files.parts)
+    if (part.digest) layers.insert(part.path);
+  return layers;
 }
 
 // The files as one model, if they are one, with the other files beside it; else as files, with models nested in them.
 Result<Model> model_in(ArtifactFiles artifact, const Container& container) {
   archive::Archive& files = artifact.archive;
-  const auto directory = model_directory(files.parts);
-  if (!directory || container.depth >= kMaxNestingDepth) return archive::model_of(std::move(files), container, "oci");
-  Model parts;
-  parts.parts = files.parts;
-  const auto folder = archive::folder_in(std::make_shared<const Model>(std::move(parts)), *directory);
-  const auto names = TRY(folder->names());
-  const auto entry = TRY(main_model_file(names, *folder));
-  if (!entry) return archive::model_of(std::move(files), container, "oci");
-  const SourcePtr bytes = TRY(folder->open(*entry));
-  Container inner{.name = *entry,
-                  .bytes = bytes,
-                  .folder = folder,
-                  .blobs = container.blobs,
-                  .depth = container.depth + 1,
-                  .budget = container.budget};
   // A layer that is a model by itself is parsed before it is verified. An index needs the files beside it.
-  const std::string path = directory->empty() ? *entry : fmt::format("{}/{}", *directory, *entry);
-  const auto layer = artifact.unverified.find(path);
-  const Part* const file = files.find(path);
-  const bool is_layer = layer != artifact.unverified.end() && file != nullptr && file->digest;  // not a member of a tar
-  const bool is_alone = is_layer && !split_model_named(*entry);
-  const SourcePtr verified = inner.bytes;
-  if (is_alone) inner.bytes = TRY(layer->second.get());
-  Model model = TRY(is_alone ? read_from_unverified(inner, verified) : read_model(inner));
-  std::map<std::string_view, const Part*> layers;
-  for (const Part& part : files.parts) layers.emplace(part.path, &part);
-  std::set<std::string> shown;
-  for (Part& part : model.parts) {
-    if (!directory->empty()) part.path.insert(0, *directory + "/");
-    const auto whole = layers.find(part.path);
-    if (whole != layers.end() && !part.digest && part.source.peek() == whole->second->source.peek())
-      part.digest = whole->second->digest;
-    shown.insert(part.path);
+  const auto read = [unverified = std::move(artifact.unverified), layers = layers_in(files)](
+                        const Container& file, const std::string& path) -> Result<Model> {
+    const auto layer = unverified.find(path);
+    if (layer == unverified.end() || !layers.contains(path) || split_model_named(file.name)) return read_model(file);
+    Container inner = file;
+    inner.bytes = TRY(layer->second.get());
+    return read_from_unverified(inner, file.bytes);
+  };
+  auto model = TRY(archive::find_model_in(files, archive::Repository::published, container, read));
+  if (!model) return archive::model_of(std::move(files), container, "oci");
+  for (Part& part : model->parts) {
+    const Part* const whole = files.find(part.path);
+    if (whole != nullptr && !part.digest && part.source.peek() == whole->source.peek()) part.digest = whole->digest;
   }
-  for (const Part& part : files.parts)
-    if (!shown.contains(part.path)) model.parts.push_back(part);
-  std::move(files.warnings).move_to(model);
-  return model;
+  std::move(files.warnings).move_to(*model);
+  return std::move(*model);
 }
 
 Result<Model> read_artifact(const Manifest& manifest, const OpenBlob& open, const Container& container) {

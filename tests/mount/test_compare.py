@@ -215,8 +215,8 @@ class Differences(Comparison):
 class Contents(Comparison):
     # semantics 26.10
     def members(self, number):
-        return {"unet/a.safetensors": self.model_bytes(float32("w", 1, number), float32("same", 1)), "same.safetensors": self.model_bytes(float32("w", 1)),
-                "config.json": json.dumps({"n": number}).encode(), "same.json": b"{}"}
+        return {"unet/a.safetensors": self.model_bytes(float32("w", 1, number), float32("same", 1)), "unet/b.safetensors": self.model_bytes(float32("w", 1)),
+                "same.safetensors": self.model_bytes(float32("w", 1)), "config.json": json.dumps({"n": number}).encode(), "same.json": b"{}"}
 
     EXPECTED = [["bytes", "unet/a.safetensors/w", "float32 [2]", "float32 [2]"], ["file", "config.json", "file, 8 bytes", "file, 8 bytes"]]
 
@@ -226,7 +226,7 @@ class Contents(Comparison):
         self.assertEqual(self.diff(a, self.archive("c.zip", self.members(1), archives.DEFLATE), status=0), [])
         found = json.loads(run("diff", "--json", a, b).stdout)
         self.assertEqual(([entry["name"] for entry in found["changed"]], found["files"], found["equal_tensors"], found["equal_files"], found["equal"]),
-                         (["unet/a.safetensors/w"], [{"name": "config.json", "a": {"type": "file", "size": 8}, "b": {"type": "file", "size": 8}}], 2, 1, False))
+                         (["unet/a.safetensors/w"], [{"name": "config.json", "a": {"type": "file", "size": 8}, "b": {"type": "file", "size": 8}}], 3, 1, False))
 
     def test_models_and_files_of_directories_are_compared(self):
         a, b = self.directory("a", self.members(1)), self.directory("b", self.members(2))

@@ -442,8 +442,9 @@ class Directories(MountTestCase):
         os.mkdir(self.path("models"))
         containers.write_gguf_shards(self.path("models", "m"), [sample_tensors()[:2], sample_tensors()[2:]])
         mnt = self.mount(self.path("models"))
-        self.assertEqual(os.listdir(mnt), ["m-00001-of-00002.gguf"])
-        self.assertEqual(len(json.loads(self.read("mnt", "m-00001-of-00002.gguf", "tensors.json"))["tensors"]), 5)
+        self.assertEqual(len(json.loads(self.read("mnt", "tensors.json"))["tensors"]), 5)
+        self.sample("models/other.gguf", format="gguf")
+        self.assertEqual(os.listdir(self.mount(self.path("models"), at="several")), ["m-00001-of-00002.gguf", "other.gguf"])
 
     def test_corrupt_first_shard_does_not_hide_the_model(self):
         os.mkdir(self.path("models"))

@@ -1,0 +1,270 @@
+// The rule of formats/one_model.h, line by line.
+#include "formats/one_model.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "formats/directory/directory_files.h"
+#include "formats/directory/small_json.h"
+
+namespace weightfs {
+namespace directory {
+namespace {
+
+using Chosen = std::optional<OneModel>;
+using Role = WeightName::Role;
+
+constexpr const char* kPipeline = "model_index.json";
+constexpr const char* kConfig = "config.json";
+constexpr const char* kModules = "modules.json";
+constexpr const char* kAdapter = "adapter_config.json";
+
+OneModel::Weights weights_of(const WeightSet& set, std::string prefix = {}) {
+  const bool has_index = set.name.role != Role::shard || set.name.family == Family::gguf;
+  return {set.path, has_index ? std::vector<std::string>{} : set.files, std::move(prefix)};
+}
+
+// Applies the rule to one directory.
+class Rule {
+ public:
+  explicit Rule(const DirectoryView& view) : view_(view), files_(view.files) {}
+
+  Result<Chosen> apply() {
+    if (auto pipeline = TRY(find_pipeline())) return pipeline;
+    if (auto model = TRY(find_described())) return model;
+    if (auto adapter = find_adapter()) return adapter;
+    if (view_.is_model == nullptr) return std::nullopt;
+    if (auto form = TRY(find_form())) return form;
+    if (auto gguf = TRY(find_gguf())) return gguf;
+    return find_only();
+  }
+
+  // The model of a file that is named.
+  Result<OneModel> at(std::string_view path) const {
+    const std::string manifest = fmt::format("{}/Manifest.json", path);  // of a package of Core ML
+    const bool is_package = path.ends_with(".mlpackage") && files_.has(manifest);
+    if (!is_package && !files_.has(path))
+      return failure(Code::not_found, fmt::format("{}: no such file in the directory", printable(path)));
+    OneModel model;
+    model.weights.push_back({is_package ? manifest : std::string(path), {}, {}});
+    name_others(model, Projector::none);
+    return model;
+  }
+
+ private:
+  enum class Projector { named, none };
+
+  // model_index.json: the weights of each component.
+  Result<Chosen> find_pipeline() const {
+    if (!files_.has(kPipeline)) return std::nullopt;
+    const auto index = TRY(read_small_json(view_.folder, kPipeline, view_.budget));
+    const auto components = index ? components_in(*index) : std::nullopt;
+    if (!components) return std::nullopt;
+    OneModel model;
+    model.pipeline = kPipeline;
+    for (const NamedComponent& component : *components) {
+      const auto sets = files_.sets_in(component.name);
+      const WeightSet* const set = choose_weights(sets, {}, Ambiguity::resolved);
+      if (set == nullptr || set->name.family == Family::openvino) continue;
+      model.weights.push_back(weights_of(*set, component.name + "/"));
+      model.chosen.components.push_back({component.name, component.class_name});
+    }
+    if (model.weights.empty()) return std::nullopt;
+    for (const auto& component : model.chosen.components) name_sets(model, files_.sets_in(component.name));
+    name_others(model, Projector::none);
+    return model;
+  }
+
+  // A directory with config.json, modules.json or an index: the first set in the order of choose_weights().
+  Result<Chosen> find_described() const {
+    const auto modules = TRY(find_modules());
+    const auto& sets = files_.sets();
+    const auto below_onnx = files_.sets_in("onnx");
+    const WeightSet* main = choose_weights(sets, below_onnx, Ambiguity::refused);
+    OneModel model;
+    if (main != nullptr && (!modules.empty() || files_.has(kModules) || TRY(is_described_for(*main))))
+      model.weights.push_back(main->name.family == Family::gguf ? TRY(gguf_of(*main)) : weights_of(*main));
+    for (const std::string& directory : modules) {
+      const auto below = files_.sets_in(directory);
+      const WeightSet* const set = choose_weights(below, {}, Ambiguity::resolved);
+      if (set == nullptr) continue;
+      model.weights.push_back(weights_of(*set, directory + "/"));
+      name_sets(model, below);
+    }
+    if (model.weights.empty()) return std::nullopt;
+    name_others(model, Projector::named);
+    return model;
+  }
+
+  // Whether the other files say that the directory is a model with these weights.
+  Result<bool> is_described_for(const WeightSet& main) const {
+    const auto is_index = [](const WeightSet& set) { return set.name.role == Role::index; };
+    if (std::ranges::any_of(files_.sets(), is_index)) return true;
+    if (view_.is_published && main.path == "model.safetensors") return true;
+    return files_.has(kConfig) && TRY(is_model_config(view_.folder, kConfig, view_.budget));
+  }
+
+  // The directories with weights that modules.json names, other than the directory itself.
+  Result<std::vector<std::string>> find_modules() const {
+    std::vector<std::string> found;
+    if (!files_.has(kModules) || !files_.has_weights_below()) return found;
+    const auto modules = TRY(read_small_json(view_.folder, kModules, view_.budget));
+    const auto directories = modules ? module_directories_in(*modules) : std::nullopt;
+    if (!directories) return found;
+    for (const std::string& directory : *directories) {
+      const bool is_new = std::ranges::find(found, directory) == found.end();
+      if (!directory.empty() && is_new && !files_.sets_in(directory).empty()) found.push_back(directory);
+    }
+    return found;
+  }
+
+  // PEFT: safetensors before a pickle.
+  Chosen find_adapter() const {
+    if (!files_.has(kAdapter)) return std::nullopt;
+    for (const char* name : {"adapter_model.safetensors", "adapter_model.bin"}) {
+      if (!files_.has(name)) continue;
+      OneModel model;
+      model.weights.push_back({name, {}, {}});
+      name_others(model, Projector::none);
+      return model;
+    }
+    return std::nullopt;
+  }
+
+  // The forms of a directory that belong to one format.
+  Result<Chosen> find_form() const {
+    std::vector<std::string> entries = files_.names();
+    for (const auto* const directories : {&view_.directories, &files_.directories()})
+      entries.insert(entries.end(), directories->begin(), directories->end());
+    std::ranges::sort(entries);
+    const auto entry = TRY(model_entry_file(entries, view_.folder));
+    if (!entry) return std::nullopt;
+    OneModel model;
+    model.is_own_form = true;
+    model.weights.push_back({*entry, {}, {}});
+    return model;
+  }
+
+  // One GGUF, whole or split, perhaps with a projector, adapters and an importance matrix.
+  Result<Chosen> find_gguf() const {
+    const WeightSet* main = nullptr;
+    const WeightSet* adapter = nullptr;
+    size_t models = 0, adapters = 0;
+    for (const WeightSet& set : files_.sets()) {
+      if (set.name.family != Family::gguf && set.name.is_usual) return std::nullopt;
+      if (set.name.family != Family::gguf) continue;
+      const GgufUse use = use_of_gguf(set.name.base);
+      if (use == GgufUse::model) ++models, main = &set;
+      if (use == GgufUse::adapter) ++adapters, adapter = &set;
+    }
+    if (models == 0 && adapters == 1) std::swap(main, adapter);
+    if (main == nullptr || models > 1 || !TRY(is_one(*main)) || has_models_below()) return std::nullopt;
+    OneModel model;
+    model.weights.push_back(TRY(gguf_of(*main)));
+    name_others(model, Projector::named);
+    return model;
+  }
+
+  // Whether the files that are called shards are shards: else the directory lists each of them as a model.
+  Result<bool> is_one(const WeightSet& set) const { return TRY(models_among(set)).size() < 2; }
+
+  // The files of a set that are listed as models; of shards one that can be read.
+  Result<std::vector<std::string>> models_among(const WeightSet& set) const {
+    std::vector<std::string> found;
+    if (view_.is_published || view_.is_model == nullptr || set.name.role != Role::shard) return found;
+    for (const std::string& path : set.files)
+      if (TRY(view_.is_model(path))) found.push_back(path);
+    return found;
+  }
+
+  Result<OneModel::Weights> gguf_of(const WeightSet& set) const {
+    OneModel::Weights weights = weights_of(set);
+    if (const auto models = TRY(models_among(set)); !models.empty()) weights.path = models.front();
+    return weights;
+  }
+
+  // The only file that is a model.
+  Result<Chosen> find_only() const {
+    std::optional<std::string> only;
+    for (const std::string& name : files_.names()) {
+      if (files_.is_training_state(name) || !TRY(view_.is_model(name))) continue;
+      const auto split = view_.is_published ? split_model_named(name) : std::nullopt;
+      if (only && (!split || split != split_model_named(*only))) return std::nullopt;
+      if (!only) only = name;
+    }
+    if (!only || has_models_below()) return std::nullopt;
+    OneModel model;
+    model.weights.push_back({*only, {}, {}});
+    name_others(model, Projector::none);
+    return model;
+  }
+
+  bool has_models_below() const { return view_.has_models_below != nullptr && view_.has_models_below(); }
+
+  // Names the other weights, and the files of a trainer.
+  void name_others(OneModel& model, Projector projector) const {
+    name_projector(model, projector);
+    name_sets(model, files_.sets());
+    for (const char* directory : {"onnx", "openvino", "original", "gguf"}) name_sets(model, files_.sets_in(directory));
+    for (const auto& package : files_.packages())
+      if (!model.weights.front().path.starts_with(package.path + "/")) model.chosen.alternatives.push_back(package);
+    model.chosen.training_state = files_.training_state();
+    std::ranges::sort(model.chosen.alternatives, {}, &ChosenFiles::File::path);
+  }
+
+  void name_projector(OneModel& model, Projector projector) const {
+    if (projector == Projector::none || !model.weights.front().path.ends_with(".gguf")) return;
+    const auto found = std::ranges::find_if(files_.sets(), [](const WeightSet& set) {
+      return set.name.family == Family::gguf && use_of_gguf(set.name.base) == GgufUse::projector;
+    });
+    if (found != files_.sets().end()) model.chosen.projector = found->path;
+  }
+
+  static void name_sets(OneModel& model, const std::vector<WeightSet>& sets) {
+    for (const WeightSet& set : sets) {
+      const auto is_it = [&](const OneModel::Weights& weights) {
+        return weights.path == set.path || std::ranges::find(set.files, weights.path) != set.files.end();
+      };
+      const bool is_chosen = std::ranges::any_of(model.weights, is_it) || set.path == model.chosen.projector;
+      const bool is_matrix =
+          set.name.family == Family::gguf && use_of_gguf(set.name.base) == GgufUse::importance_matrix;
+      // An index whose shards are not there under its name is another index of files that are named.
+      const bool is_empty = set.files.empty();
+      if (is_chosen || is_matrix || is_empty || !set.name.is_usual) continue;
+      model.chosen.alternatives.push_back({set.path, set.bytes});
+    }
+  }
+
+  const DirectoryView& view_;
+  DirectoryFiles files_;
+};
+
+}  // namespace
+}  // namespace directory
+
+bool may_be_one_model(const std::vector<std::string>& names) {
+  return std::ranges::any_of(names, [](const std::string& name) {
+    if (name == directory::kPipeline || name == directory::kConfig || name == directory::kModules) return true;
+    const auto parsed = directory::parse_weight_name(name);
+    return name == directory::kAdapter || (parsed && parsed->role == directory::Role::index);
+  });
+}
+
+Result<std::optional<OneModel>> find_one_model(const DirectoryView& directory) {
+  return directory::Rule(directory).apply();
+}
+
+Result<OneModel> find_model_file(const DirectoryView& directory, std::string_view path) {
+  return directory::Rule(directory).at(path);
+}
+
+bool is_named_as_weights(std::string_view name) {
+  const auto parsed = directory::parse_weight_name(name);
+  const bool is_weights = parsed && parsed->is_usual && parsed->role != directory::Role::index &&
+                          parsed->family != directory::Family::openvino;
+  return is_weights || is_named_as_model(name);
+}
+
+}  // namespace weightfs

@@ -1,0 +1,223 @@
+// Reads the model of a directory: one file, or several that are joined.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/text.h"
+#include "base/values/json.h"
+#include "formats/common/warnings.h"
+#include "formats/directory/small_json.h"
+#include "formats/one_model.h"
+
+namespace weightfs {
+namespace directory {
+namespace {
+
+std::string directory_of(std::string_view path) { return std::string(path.substr(0, path.rfind('/') + 1)); }
+
+// Makes the paths of parts those below the directory.
+void move_parts(Model& model, std::string_view file) {
+  const std::string below = directory_of(file);
+  if (below.empty()) return;
+  for (Part& part : model.parts) part.path.insert(0, below);
+}
+
+// Of a model that was read from the file at `path`: the files that its tensors are in.
+void add_weight_files(std::vector<std::string>& files, const Model& read, const std::string& path) {
+  if (read.has_members) return files.push_back(path);
+  for (const Part& part : read.parts)
+    if (part.path != path || !path.ends_with(".json")) files.push_back(part.path);
+}
+
+// Joins the models of several files, with a prefix before the names of their tensors.
+class Joiner {
+ public:
+  explicit Joiner(BudgetPtr budget) : budget_(std::move(budget)) {}
+
+  Result<void> add(Model read, const std::string& path, const std::string& prefix) {
+    add_weight_files(weight_files_, read, path);
+    if (is_first_) take_facts(read);
+    is_first_ = false;
+    const size_t first = model_.tensors.size();
+    TRY_VOID(budget_->charge(Cost::kept, prefix.size() * read.tensors.size()));
+    TRY_VOID(budget_->charge(Cost::input, path.size() * read.tensors.size()));  // it may be the scope of each tensor
+    const std::string_view scope = model_.string_pool.emplace_back(path);
+    model_.tensors.reserve(first + read.tensors.size());
+    for (TensorView tensor : read.tensors) {
+      const std::string name = prefix + std::string(tensor.name);
+      tensor.name = name;
+      if (prefix.empty() && !names_.insert(name).second) tensor.scope = scope;
+      model_.tensors.push_back(tensor);
+    }
+    for (const auto& [i, digest] : *read.digests) model_.digests.edit().emplace(first + i, digest);
+    for (const auto& [i, texts] : *read.strings) model_.strings.edit().emplace(first + i, texts);
+    for (const auto& [i, file] : *read.npy_files) model_.npy_files.edit().emplace(first + i, file);
+    model_.string_pool.splice(model_.string_pool.end(), read.string_pool);
+    warnings_.append(read, quoted(path) + ": ");
+    // The members of a checkpoint that is a zip are not files of the directory.
+    if (!read.has_members) std::ranges::move(read.parts, std::back_inserter(model_.parts));
+    return {};
+  }
+
+  void miss(const std::string& path, const Error& error) {
+    warnings_.miss_file(error.code, "{}: {}; its tensors are missing", quoted(path), error.message);
+  }
+
+  void warn_of_missing_index(const OneModel::Weights& weights) {
+    warnings_.add("{}: no index of the shards; {} files are read as one model", quoted(weights.path),
+                  weights.shards.size());
+  }
+
+  bool is_empty() const { return is_first_; }
+  std::vector<std::string>& weight_files() { return weight_files_; }
+  Model take() && {
+    std::move(warnings_).move_to(model_);
+    model_.budget = budget_;
+    return std::move(model_);
+  }
+
+ private:
+  void take_facts(Model& read) {
+    model_.format = read.format;
+    model_.version = read.version;
+    model_.common = std::move(read.common);
+    model_.metadata = std::move(read.metadata);
+    model_.add_facts = std::move(read.add_facts);
+  }
+
+  BudgetPtr budget_;
+  Model model_;
+  Warnings warnings_;
+  std::set<std::string, std::less<>> names_;  // of tensors without a prefix
+  std::vector<std::string> weight_files_;
+  bool is_first_ = true;
+};
+
+// The metadata of a pipeline are those of model_index.json, as in a DDUF.
+Result<void> describe_pipeline(Model& model, const OneModel& found, const ModelDirectory& directory) {
+  model.format = "diffusers";
+  model.version.clear();
+  model.common = {};
+  model.metadata = {};
+  model.add_facts = nullptr;
+  const auto index = TRY(read_small_json(*directory.folder, found.pipeline, *model.budget));
+  const auto* const fields = index ? std::get_if<Map>(&*index) : nullptr;
+  if (fields == nullptr) return {};
+  model.metadata = *fields;
+  for (const auto& [key, name] : {std::pair{"_name_or_path", "name"}, std::pair{"_class_name", "architecture"}})
+    if (const auto* const text = fields->find_as<std::string>(key)) model.common.append(name, *text);
+  return {};
+}
+
+Result<Model> join(const OneModel& found, const ModelDirectory& directory, std::vector<std::string>& weight_files) {
+  const auto budget = std::make_shared<Budget>(0);
+  Joiner joiner(budget);
+  std::optional<Error> first_error;
+  for (const OneModel::Weights& weights : found.weights) {
+    if (!weights.shards.empty()) joiner.warn_of_missing_index(weights);
+    const std::vector<std::string> one = {weights.path};
+    for (const std::string& path : weights.shards.empty() ? one : weights.shards) {
+      auto read = directory.read(path, budget);
+      if (read) {
+        move_parts(*read, path);
+        TRY_VOID(joiner.add(std::move(*read), path, weights.prefix));
+      } else if (may_pass(read.error()) || directory.folder->needs_every_file()) {
+        return tl::unexpected(read.error());
+      } else {
+        joiner.miss(path, read.error());
+        if (!first_error) first_error = read.error();
+      }
+    }
+  }
+  if (joiner.is_empty()) return tl::unexpected(*first_error);
+  weight_files = std::move(joiner.weight_files());
+  Model model = std::move(joiner).take();
+  if (!found.pipeline.empty()) TRY_VOID(describe_pipeline(model, found, directory));
+  return model;
+}
+
+// The path of the file that opens an alternative.
+std::string opening_path(const std::string& alternative) {
+  return alternative.ends_with(".mlpackage") ? alternative + "/Manifest.json" : alternative;
+}
+
+// Other weights are models in nested/. They are read when they are entered.
+void nest_alternatives(Model& model, const ModelDirectory& directory) {
+  const auto paths = std::make_shared<std::map<std::string, std::string>>();  // of the part, and in the directory
+  const auto add = [&](const std::string& path) { paths->emplace(directory.prefix + path, path); };
+  for (const ChosenFiles::File& file : model.chosen->alternatives) add(opening_path(file.path));
+  if (!model.chosen->projector.empty()) add(model.chosen->projector);
+  if (paths->empty()) return;
+  model.nested = [paths, read = directory.read,
+                  inner = std::move(model.nested)](const ModelPtr& itself) -> Result<std::vector<Nested>> {
+    std::vector<Nested> all = inner ? TRY(inner(itself)) : std::vector<Nested>();
+    std::set<size_t> known;
+    for (const Nested& one : all) known.insert(one.part);
+    for (size_t i = 0; i < itself->parts.size(); ++i) {
+      const auto found = paths->find(itself->parts[i].path);
+      if (known.contains(i) || found == paths->end()) continue;
+      all.push_back({i, Later<ModelPtr>([read, path = found->second]() -> Result<ModelPtr> {
+                       return std::make_shared<const Model>(TRY(read(path, nullptr)));
+                     })});
+    }
+    return all;
+  };
+}
+
+// Puts the directory's own path in front of all paths.
+void add_prefix(Model& model, const std::string& prefix) {
+  if (prefix.empty()) return;
+  const auto add = [&](std::string& path) { path.insert(0, prefix); };
+  for (Part& part : model.parts) add(part.path);
+  ChosenFiles& chosen = model.chosen.edit();
+  for (std::string& path : chosen.weight_files) add(path);
+  for (auto* const files : {&chosen.alternatives, &chosen.training_state})
+    for (ChosenFiles::File& file : *files) add(file.path);
+  if (!chosen.projector.empty()) add(chosen.projector);
+}
+
+bool is_below(const Part& part) { return part.path.find('/') != part.path.npos; }
+
+void add_other_parts(Model& model, std::vector<Part> parts) {
+  std::set<std::string, std::less<>> shown;
+  for (const Part& part : model.parts) shown.insert(part.path);
+  for (Part& part : parts)
+    if (!shown.contains(part.path)) model.parts.push_back(std::move(part));
+}
+
+}  // namespace
+}  // namespace directory
+
+Result<Model> read_one_model(const OneModel& found, ModelDirectory directory) {
+  const OneModel::Weights& first = found.weights.front();
+  const bool is_one_file = found.weights.size() == 1 && first.shards.empty() && first.prefix.empty();
+  std::vector<std::string> files;
+  Model model;
+  if (is_one_file) {
+    model = TRY(directory.read(first.path, nullptr));
+    directory::move_parts(model, first.path);
+    directory::add_weight_files(files, model, first.path);
+  } else {
+    model = TRY(directory::join(found, directory, files));
+  }
+  model.beside = directory.folder;
+  // What is below such a directory is the format's own.
+  if (found.is_own_form) std::erase_if(directory.parts, directory::is_below);
+  directory::add_other_parts(model, std::move(directory.parts));
+  if (found.is_own_form) return model;
+  ChosenFiles& chosen = model.chosen.edit() = found.chosen;
+  std::erase_if(chosen.alternatives, [&](const ChosenFiles::File& file) {  // shards under unusual names
+    return std::ranges::find(files, file.path) != files.end();
+  });
+  chosen.weight_files = std::move(files);
+  directory::nest_alternatives(model, directory);
+  directory::add_prefix(model, directory.prefix);
+  return model;
+}
+
+}  // namespace weightfs

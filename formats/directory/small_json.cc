@@ -1,0 +1,150 @@
+#include "formats/directory/small_json.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "base/values/json.h"
+
+namespace weightfs::directory {
+namespace {
+
+constexpr uint64_t kMaxSize = 10'000'000;
+constexpr uint64_t kMaxValues = 1'000'000;
+constexpr size_t kMaxComponents = 1'000;
+
+struct SmallFile {
+  SourcePtr bytes;
+  uint64_t begin = 0;  // after a byte order mark
+};
+
+// Charges the budget for the file. Nothing if it is missing or too large.
+Result<std::optional<SmallFile>> open_small_json(const Folder& folder, std::string_view path, Budget& budget) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  const auto open = [&]() -> Result<SmallFile> {
+    const SourcePtr bytes = TRY(path.find('/') == path.npos ? folder.open(path) : folder.open_below(path, {}));
+    if (bytes->size() > kMaxSize) return failure(Code::unsupported, "too large");
+    TRY_VOID(budget.charge(Cost::input, bytes->size()));
+    const std::string head = TRY(read_text(*bytes, 0, std::min<uint64_t>(bytes->size(), kByteOrderMark.size())));
+    return SmallFile{bytes, head == kByteOrderMark ? head.size() : 0};
+  };
+  auto file = open();
+  if (file) return std::optional(std::move(*file));
+  if (is_permanent(file.error())) return std::nullopt;
+  return tl::unexpected(file.error());
+}
+
+// Stops at the first field of config.json that only a model has. What follows it need not be valid: some writers
+// produce NaN.
+class ConfigReader final : public JsonEvents {
+ public:
+  bool is_found() const { return is_found_; }
+
+  bool scalar(Value /*value*/) override { return true; }
+  bool unsigned_integer(uint64_t /*n*/) override { return !find(Type::number); }
+  bool string(std::string& /*text*/) override { return !find(Type::text); }
+  bool key(std::string& text) override {
+    if (depth_ == 1) key_ = text;
+    return true;
+  }
+  bool begin_object() override {
+    if (depth_ == 0) is_object_ = true;
+    return !find(Type::object) && ++depth_ > 0;
+  }
+  bool end_object() override { return leave(); }
+  bool begin_array() override { return !find(Type::list) && ++depth_ > 0; }
+  bool end_array() override { return leave(); }
+
+ private:
+  enum class Type { text, number, list, object };
+
+  struct Field {
+    std::string_view name;
+    Type type;
+  };
+  static constexpr auto kFields = std::to_array<Field>({{"model_type", Type::text},
+                                                        {"architectures", Type::list},
+                                                        {"_class_name", Type::text},
+                                                        {"n_layer", Type::number},
+                                                        {"n_layers", Type::number},
+                                                        {"d_model", Type::number}});
+
+  bool leave() {
+    --depth_;
+    return true;
+  }
+
+  // The value of a key of the whole object.
+  bool find(Type type) {
+    if (depth_ != 1 || !is_object_) return false;
+    const auto is_it = [&](const Field& field) { return field.name == key_ && field.type == type; };
+    const bool is_quantization = key_.starts_with("quantization") && type != Type::number && type != Type::list;
+    return is_found_ = is_quantization || std::ranges::any_of(kFields, is_it);
+  }
+
+  int depth_ = 0;
+  bool is_object_ = false;
+  bool is_found_ = false;
+  std::string key_;
+};
+
+bool is_text(const Value& value) { return std::holds_alternative<std::string>(value); }
+
+// ["diffusers", "UNet2DConditionModel"]; a part that the pipeline does without is [null, null].
+const std::string* class_in(const Value& value) {
+  const auto* const pair = std::get_if<List>(&value);
+  if (pair == nullptr || pair->size() != 2 || !is_text((*pair)[1])) return nullptr;
+  return &std::get<std::string>((*pair)[1]);
+}
+
+// A component of a path: nothing outside of the directory is named.
+bool is_one_name(std::string_view name) { return is_plain_path(name) && name.find('/') == name.npos; }
+
+}  // namespace
+
+Result<std::optional<Value>> read_small_json(const Folder& folder, std::string_view path, Budget& budget) {
+  const auto file = TRY(open_small_json(folder, path, budget));
+  if (!file) return std::nullopt;
+  auto value = parse_json(*file->bytes, file->begin, file->bytes->size() - file->begin, budget, kMaxValues);
+  if (value) return std::optional(std::move(*value));
+  if (is_about_the_bytes(value.error())) return std::nullopt;
+  return tl::unexpected(value.error());
+}
+
+Result<bool> is_model_config(const Folder& folder, std::string_view path, Budget& budget) {
+  const auto file = TRY(open_small_json(folder, path, budget));
+  if (!file) return false;
+  ConfigReader reader;
+  const auto whole = read_json(*file->bytes, file->begin, file->bytes->size() - file->begin, reader);
+  if (reader.is_found()) return true;
+  if (!whole && !is_about_the_bytes(whole.error())) return tl::unexpected(whole.error());
+  return false;
+}
+
+std::optional<std::vector<NamedComponent>> components_in(const Value& model_index) {
+  const auto* const fields = std::get_if<Map>(&model_index);
+  if (fields == nullptr || fields->find_as<std::string>("_class_name") == nullptr) return std::nullopt;
+  std::vector<NamedComponent> components;
+  for (const auto& [key, value] : *fields) {
+    const std::string* const class_name = class_in(value);
+    if (class_name == nullptr || !is_one_name(key) || components.size() == kMaxComponents) continue;
+    components.push_back({key, *class_name});
+  }
+  return components;
+}
+
+std::optional<std::vector<std::string>> module_directories_in(const Value& modules) {
+  const auto* const list = std::get_if<List>(&modules);
+  if (list == nullptr) return std::nullopt;
+  std::vector<std::string> directories;
+  for (const Value& value : *list) {
+    const auto* const fields = std::get_if<Map>(&value);
+    const auto* const path = fields == nullptr ? nullptr : fields->find_as<std::string>("path");
+    if (path == nullptr || directories.size() == kMaxComponents) continue;
+    if (path->empty() || is_plain_path(*path)) directories.push_back(*path);
+  }
+  if (directories.empty()) return std::nullopt;
+  return directories;
+}
+
+}  // namespace weightfs::directory

@@ -1,0 +1,219 @@
+"""A directory with one model is that model: on disk, in a cache of the Hub, on the Hub, in archives and artifacts."""
+import json
+import os
+import shutil
+import zipfile
+
+from mounting import run
+from test_hub import HubTestCase
+import artifacts
+import containers
+import stores
+from tensors import Tensor
+
+CONFIG = b'{"model_type": "llama"}'
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def tensor(name, value=1):
+    return Tensor(name, "int8", (4,), bytes([value] * 4))
+
+
+class OneModelTestCase(HubTestCase):
+    def weights(self, *names):
+        return stores.safetensors(self.path("."), [tensor(name) for name in names])
+
+    def gguf_of(self, *names, **metadata):
+        return stores.gguf(self.path("."), [tensor(name) for name in names], {"general.architecture": "llama", **metadata})
+
+    def shards(self, *parts):
+        os.makedirs(self.path("sharded"))
+        containers.write_safetensors_shards(self.path("sharded"), [[tensor(name) for name in names] for names in parts])
+        return {name: self.read("sharded", name) for name in os.listdir(self.path("sharded"))}
+
+    def directory(self, files, name="model"):
+        for path, data in files.items():
+            os.makedirs(os.path.dirname(self.path(name, path)), exist_ok=True)
+            self.write(os.path.join(name, path), data)
+        return self.path(name)
+
+    def output(self, *argv):
+        done = run(*argv)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), argv)
+        return done.stdout
+
+    def tensors_of(self, source, *options):
+        return [entry["name"] for entry in json.loads(self.output("cat", *options, source, "tensors.json"))["tensors"]]
+
+    def names(self, source, path=""):
+        """The files at a path of a model; nothing if it does not exist."""
+        done = run("ls", source, *([path] if path else []))
+        return done.stdout.split() if done.returncode == 0 else []
+
+    def cache(self, files):
+        """A repository in a cache of huggingface_hub."""
+        repository = self.path("hub", "models--org--demo")
+        os.makedirs(os.path.join(repository, "blobs"))
+        os.makedirs(os.path.join(repository, "refs"))
+        self.write(os.path.join(repository, "refs", "main"), COMMIT.encode())
+        for path, data in files.items():
+            link = os.path.join(repository, "snapshots", COMMIT, path)
+            os.makedirs(os.path.dirname(link), exist_ok=True)
+            blob = artifacts.digest(data)[7:]
+            self.write(os.path.join(repository, "blobs", blob), data)
+            os.symlink("../" * (path.count("/") + 2) + "blobs/" + blob, link)
+        return repository
+
+
+class Directories(OneModelTestCase):
+    # semantics 1.2
+    def test_repository_is_its_safetensors(self):
+        model = self.directory({"config.json": CONFIG, **self.shards(["a"], ["b"]), "pytorch_model.bin": b"x", "tiny.gguf": self.gguf_of("g"),
+                                "original/consolidated.safetensors": self.weights("o"), "original/params.json": b"{}"})
+        self.assertEqual(self.tensors_of(model), ["a", "b"])
+        self.assertEqual(self.names(model, "nested"), ["original", "pytorch_model.bin", "tiny.gguf"])
+        self.assertEqual(self.names(model, "files/original"), ["consolidated.safetensors", "params.json"])
+        self.assertEqual(self.output("cat", model, "files/config.json"), CONFIG.decode())
+
+    # semantics 1.6
+    def test_other_weights_are_nested_and_can_be_named(self):
+        model = self.directory({"config.json": CONFIG, "model.safetensors": self.weights("a"), "tiny.gguf": self.gguf_of("g"),
+                                "original/consolidated.safetensors": self.weights("o")})
+        self.assertEqual(self.names(model, "nested/tiny.gguf/tensors"), ["g"])
+        self.assertEqual(self.names(model, "nested/original/consolidated.safetensors/tensors"), ["o"])
+        self.assertEqual(self.tensors_of(model, "--file", "tiny.gguf"), ["g"])
+        self.assertEqual(self.tensors_of(model, "--file", "original/consolidated.safetensors"), ["o"])
+        mounted = self.mount("--file", "tiny.gguf", model)
+        self.assertEqual(os.listdir(os.path.join(mounted, "tensors")), ["g"])
+        self.assertEqual(self.tensors_of(os.path.join(model, "tiny.gguf")), ["g"], "a file that is named is opened")
+        for command in (["info", "--json"], ["stats"], ["verify"]):
+            self.assertEqual(run(*command, model).returncode, 0, command)
+        self.assertEqual(len(self.output("stats", "--json", model).split('"name"')), 2, "other weights have no statistics")
+
+    def test_file_that_does_not_exist_is_reported(self):
+        model = self.directory({"config.json": CONFIG, "model.safetensors": self.weights("a")})
+        self.assertIn("b.gguf: no such file", self.failure("ls", "--file", "b.gguf", model, status=3))
+        self.assertIn("not a path below SOURCE", self.failure("ls", "--file", "../b.gguf", model, status=2))
+        self.assertIn("not a directory", self.failure("ls", "--file", "a", os.path.join(model, "model.safetensors"), status=4))
+
+    def test_checkpoint_has_no_models_of_its_trainer(self):
+        model = self.directory({"config.json": CONFIG, "model.safetensors": self.weights("a"), "optimizer.pt": b"PK\3\4", "trainer_state.json": b"{}"})
+        self.assertEqual((self.tensors_of(model), self.names(model, "nested")), (["a"], []))
+        several = self.directory({"a.safetensors": self.weights("a"), "b.safetensors": self.weights("b"), "optimizer.safetensors": self.weights("o")}, "several")
+        self.assertEqual(self.names(several), ["a.safetensors", "b.safetensors"])
+
+    def test_adapter_is_one_model(self):
+        model = self.directory({"adapter_config.json": b"{}", "adapter_model.safetensors": self.weights("lora_A"), "optimizer.pt": b"PK\3\4"})
+        self.assertEqual(self.tensors_of(model), ["lora_A"])
+
+    def test_pipeline_has_the_tensors_of_its_components(self):
+        index = {"_class_name": "P", "unet": ["diffusers", "U"], "vae": ["diffusers", "A"], "scheduler": ["diffusers", "S"], "checker": [None, None]}
+        model = self.directory({"model_index.json": json.dumps(index).encode(), "unet/diffusion_pytorch_model.safetensors": self.weights("w"),
+                                "unet/diffusion_pytorch_model.fp16.safetensors": self.weights("w"), "scheduler/scheduler_config.json": b"{}",
+                                **{f"vae/{name}".replace("model", "diffusion_pytorch_model"): data.replace(b"model-", b"diffusion_pytorch_model-")
+                                   for name, data in self.shards(["v"], ["w"]).items()}})
+        self.assertEqual(self.tensors_of(model), ["unet/w", "vae/v", "vae/w"])
+        metadata = json.loads(self.output("cat", model, "metadata.json"))
+        self.assertEqual((metadata["format"], metadata["architecture"]), ("diffusers", "P"))
+        self.assertEqual(self.names(model, "nested/unet"), ["diffusion_pytorch_model.fp16.safetensors"])
+
+    def test_sentence_transformer_has_the_weights_of_its_modules(self):
+        modules = [{"idx": 0, "path": "", "type": "T"}, {"idx": 1, "path": "1_Pooling", "type": "P"}, {"idx": 2, "path": "2_Dense", "type": "D"}]
+        model = self.directory({"modules.json": json.dumps(modules).encode(), "config.json": CONFIG, "model.safetensors": self.weights("w"),
+                                "1_Pooling/config.json": b"{}", "2_Dense/model.safetensors": self.weights("linear")})
+        self.assertEqual(self.tensors_of(model), ["w", "2_Dense/linear"])
+
+    def test_shards_without_index_are_one_model_with_a_warning(self):
+        shards = self.shards(["a"], ["b"])
+        del shards["model.safetensors.index.json"]
+        model = self.directory({"config.json": CONFIG, **shards})
+        self.assertEqual(self.tensors_of(model), ["a", "b"])
+        self.assertIn("no index of the shards", self.output("cat", model, "warnings.txt"))
+
+    def test_only_model_file_is_the_model_unless_models_are_below(self):
+        model = self.directory({"a.gguf": self.gguf_of("g"), "README.md": b"#"})
+        self.assertEqual(self.tensors_of(model), ["g"])
+        self.directory({"sub/b.gguf": self.gguf_of("h")})
+        self.assertEqual(self.names(model), ["a.gguf", "sub"])
+
+    def test_command_names_the_models_of_a_directory(self):
+        several = self.directory({f"{name}.gguf": self.gguf_of(name) for name in "cab"}, "several")
+        self.assertIn("several has 3 models: a.gguf, b.gguf, c.gguf; name one of them", self.failure("export", several, self.path("x.npz"), status=4))
+        many = self.directory({f"{i:02}.gguf": self.gguf_of("w") for i in range(12)}, "many")
+        self.assertIn("has 12 models: 00.gguf, 01.gguf,", self.failure("export", many, self.path("x.npz"), status=4))
+        self.assertIn("09.gguf and 2 others; name", self.failure("export", many, self.path("x.npz"), status=4))
+
+    def test_links_of_a_snapshot_are_files(self):
+        repository = self.cache({"config.json": CONFIG, "model.safetensors": self.weights("a"), "sub/vocab.txt": b"v"})
+        for source in (repository, os.path.join(repository, "snapshots", COMMIT)):
+            self.assertEqual(self.tensors_of(source), ["a"])
+            self.assertEqual(self.names(source, "files"), ["config.json", "model.safetensors", "sub"])
+            self.assertEqual(self.output("cat", source, "files/sub/vocab.txt"), "v")
+
+    def test_main_snapshot_is_the_model_of_a_cached_repository(self):
+        repository = self.cache({"config.json": CONFIG, "model.safetensors": self.weights("main")})
+        os.makedirs(os.path.join(repository, "snapshots", "f" * 40))
+        self.write(os.path.join(repository, "snapshots", "f" * 40, "model.safetensors"), self.weights("newest"))
+        self.assertEqual(self.tensors_of(repository), ["main"])
+        self.assertEqual(self.tensors_of(repository, "--file", f"snapshots/{'f' * 40}/model.safetensors"), ["newest"])
+        os.remove(os.path.join(repository, "refs", "main"))
+        os.utime(os.path.join(repository, "snapshots", COMMIT), (1, 1))
+        self.assertEqual(self.tensors_of(repository), ["newest"])
+
+
+class SameEverywhere(OneModelTestCase):
+    """The same directory is the same model wherever it is."""
+    def sources(self, files):
+        yield "disk", self.directory(files)
+        yield "cache", self.cache(files)
+        self.hub.add("org/demo", files)
+        yield "hub", "hf://org/demo"
+        with zipfile.ZipFile(self.path("model.zip"), "w") as archive:
+            for path, data in files.items():
+                archive.writestr(path, data)
+        yield "zip", self.path("model.zip")
+        with open(self.path("model.tar"), "wb") as archive:
+            archive.write(artifacts.tar(files))
+        yield "tar", self.path("model.tar")
+        artifact = artifacts.modelpack()
+        for path, data in files.items():
+            artifact.add("application/vnd.cncf.model.weight.v1.raw", data, path)
+        layout = artifacts.layout(self.path("layout"), ("latest", artifact))
+        yield "artifact", shutil.make_archive(self.path("artifact"), "tar", layout)
+
+    def assert_same(self, files):
+        expected = None
+        for kind, source in self.sources(files):
+            tensors = json.loads(self.output("cat", source, "tensors.json"))["tensors"]
+            found = (tensors, self.output("ls", "-R", source, "files"), self.names(source, "nested"), self.names(source, "tensors"))
+            expected = expected or found
+            self.assertEqual(found, expected, kind)
+        self.assertEqual(len(expected[0]), 2)
+
+    def test_formats_side_by_side(self):
+        self.assert_same({"config.json": CONFIG, **self.shards(["a"], ["b"]), "tiny.gguf": self.gguf_of("g"), "onnx/model.onnx": b"x",
+                          "original/consolidated.safetensors": self.weights("o"), "README.md": b"#"})
+
+    def test_sentence_transformer(self):
+        modules = [{"path": ""}, {"path": "2_Dense"}]
+        self.assert_same({"modules.json": json.dumps(modules).encode(), "config.json": CONFIG, "model.safetensors": self.weights("w"),
+                          "2_Dense/model.safetensors": self.weights("linear"), "optimizer.pt": b"PK\3\4"})
+
+    def test_directory_in_a_zip_is_its_model(self):
+        model = self.directory({"config.json": CONFIG, "model.safetensors": self.weights("a"), "tiny.gguf": self.gguf_of("g")})
+        whole = shutil.make_archive(self.path("whole"), "zip", self.path("."), "model")
+        self.assertEqual(self.tensors_of(whole), ["a"])
+        self.assertEqual(self.names(whole, "files/model"), sorted(os.listdir(model)))
+        self.assertEqual(self.names(whole, "nested/model"), ["tiny.gguf"])
+
+    def test_unreadable_model_in_a_zip_is_a_file(self):
+        with zipfile.ZipFile(self.path("model.zip"), "w") as archive:
+            archive.writestr("config.json", CONFIG)
+            archive.writestr("model.safetensors", b"x")
+        self.assertEqual(self.names(self.path("model.zip"), "files"), ["config.json", "model.safetensors"])
+        self.assertIn("not shown as one model", self.output("cat", self.path("model.zip"), "warnings.txt"))
+
+    def test_names_decide_on_the_hub_without_requests(self):
+        self.hub.add("org/demo", {"config.json": CONFIG, "model.safetensors": self.weights("a"), "tiny.gguf": self.gguf_of("g")})
+        self.assertEqual(self.tensors_of("hf://org/demo"), ["a"])
+        self.assertEqual([each.path for each in self.hub.requests(path="config.json") + self.hub.requests(path="tiny.gguf")], [])
