@@ -15,10 +15,10 @@ namespace weightfs {
 
 /// A directory, as the rule sees it.
 struct DirectoryView {
-  std::vector<ChosenFiles::File> files;  ///< below the directory, sorted by path
-  std::vector<std::string> directories;  ///< names of directories in it, if their files are not among `files`
-  const Folder& folder;                  ///< opens the small files
-  Budget& budget;                        ///< is charged for them
+  std::vector<ChosenFiles::File> files;       ///< below the directory, sorted by path
+  std::vector<std::string> directories = {};  ///< names of directories in it, if their files are not among `files`
+  const Folder& folder;                       ///< opens the small files
+  Budget& budget;                             ///< is charged for them
   /// Whether it was published as a whole: what is below it belongs to it, and `model.safetensors` is its model. The
   /// names of files decide whenever they can, because each file is a request.
   bool is_published = false;

@@ -52,7 +52,7 @@ Result<Named> open_repository(const std::string& text, const OpenOptions& option
   return Named{std::move(repository), std::move(name), std::move(found.files), std::move(found.warnings)};
 }
 
-std::string_view last_component(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view file_name_in(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -60,7 +60,7 @@ Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions&
   const Named named = TRY(open_repository(text, options));
   const bool is_file = named.file() != nullptr;
   std::string directory = named.name.path;
-  if (is_file) directory.resize(directory.size() - last_component(directory).size());
+  if (is_file) directory.resize(directory.size() - file_name_in(directory).size());
   if (!directory.empty() && !directory.ends_with('/')) directory += '/';
   FileListBuilder builder;
   bool is_empty = true;
@@ -73,7 +73,7 @@ Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions&
   }
   auto list = std::move(builder).finish();
   list.warnings.insert(list.warnings.end(), named.warnings.begin(), named.warnings.end());
-  const std::string last(last_component(named.name.path.empty() ? named.name.id : named.name.path));
+  const std::string last(file_name_in(named.name.path.empty() ? named.name.id : named.name.path));
   if ((is_empty && !directory.empty()) || (is_file && !list.files->contains(last)))
     return failure(Code::not_found, fmt::format("{}: no such file or directory", named.name.text()));
   huggingface::Name shown = named.name;

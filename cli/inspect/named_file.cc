@@ -14,7 +14,7 @@ namespace weightfs {
 namespace {
 
 constexpr size_t kMaxSearched = 64;  // models: each is parsed
-constexpr size_t kMaxListed = 3;
+constexpr size_t kMaxNamed = 3;
 
 // The path of a tensor's file below its model: its name, escaped as the tree escapes it.
 std::string tensor_path(std::string_view name) {
@@ -51,8 +51,8 @@ std::vector<std::string> models_below(Forest& forest) {
 
 // A word for a POSIX shell.
 std::string shell_word(const std::string& text) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
-  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return text;
+  constexpr std::string_view kUnquoted = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
+  if (!text.empty() && text.find_first_not_of(kUnquoted) == text.npos) return text;
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return printable(word + "'");
@@ -74,12 +74,12 @@ Result<Ino> resolve_typed(Forest& forest, const TypedPath& typed, Forest::FinalL
   if (having.empty()) return found;
   if (having.size() == 1) return *only;
   std::string commands;
-  for (size_t i = 0; i < std::min(having.size(), kMaxListed); ++i)
+  for (size_t i = 0; i < std::min(having.size(), kMaxNamed); ++i)
     commands +=
         fmt::format("{}weightfs {} {} {}", i == 0 ? "" : ", or ", typed.command,
                     shell_word(printable_source(typed.source)), shell_word(having[i] + tensor_path(typed.path)));
   return failure(Code::not_found, fmt::format("a tensor of {} models; use {}{}", having.size(), commands,
-                                              having.size() > kMaxListed ? ", …" : ""));
+                                              having.size() > kMaxNamed ? ", …" : ""));
 }
 
 }  // namespace weightfs

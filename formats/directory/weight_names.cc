@@ -94,7 +94,9 @@ std::optional<WeightName> parse_index_name(std::string_view name) {
   const std::string_view variant = name.substr(at + kIndex.size());
   for (const Suffix& suffix : kSuffixes) {
     if (!file.ends_with(suffix.text) || suffix.family > Family::flax) continue;
-    WeightName parsed{.family = suffix.family, .role = WeightName::Role::index};
+    WeightName parsed;
+    parsed.family = suffix.family;
+    parsed.role = WeightName::Role::index;
     parsed.base = file.substr(0, file.size() - suffix.text.size());
     if (variant != kJson) parsed.base.append(".").append(variant.substr(0, variant.size() - kJson.size() - 1));
     return parsed;
@@ -123,7 +125,8 @@ std::optional<WeightName> parse_weight_name(std::string_view name) {
   if (auto index = parse_index_name(name)) return index;
   const auto suffix = std::ranges::find_if(kSuffixes, [&](const Suffix& each) { return name.ends_with(each.text); });
   if (suffix == kSuffixes.end() || name.size() == suffix->text.size()) return std::nullopt;
-  WeightName parsed{.family = suffix->family};
+  WeightName parsed;
+  parsed.family = suffix->family;
   parsed.base = name.substr(0, name.size() - suffix->text.size());
   if (!is_model_of_family(parsed.family, parsed.base)) return std::nullopt;
   if (suffix->text == ".bin") {

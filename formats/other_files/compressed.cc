@@ -62,7 +62,7 @@ std::string_view lz4_literals(std::string_view frame) {
   constexpr size_t kLongest = 15;
   if (frame.size() < 5) return {};
   const auto flags = static_cast<uint8_t>(frame[4]);
-  const size_t block = 7 + ((flags & kHasSize) != 0 ? 8 : 0) + ((flags & kHasDictionary) != 0 ? 4 : 0);
+  const size_t block = 7 + ((flags & kHasSize) != 0 ? 8u : 0u) + ((flags & kHasDictionary) != 0 ? 4u : 0u);
   if (frame.size() < block + 5) return {};
   const bool is_stored = (little_endian(frame.substr(block, 4)) & kStored) != 0;
   if (is_stored) return frame.substr(block + 4);

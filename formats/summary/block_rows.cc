@@ -105,7 +105,7 @@ bool RowExpansion::merge_groups(const BlockRow& row, Children& found, size_t mos
   const uint64_t small = total_ / 100 + (total_ % 100 != 0 ? 1 : 0);
   size_t merged = 0;
   if (row.fold)
-    for (Group& group : found.groups) merged += (group.is_merged = group.bytes < small) ? 1 : 0;
+    for (Group& group : found.groups) merged += (group.is_merged = group.bytes < small) ? 1u : 0u;
   if (merged == 1)
     for (Group& group : found.groups) group.is_merged = false;
   const size_t rows = found.groups.size() - merged + (merged > 0 ? 1 : 0);

@@ -192,12 +192,13 @@ void NameTree::move_own_tensors() {
     if (!nodes_[i].is_tensor || nodes_[i].first_child == kNone) continue;
     const auto own = static_cast<Index>(nodes_.size());
     Node& node = nodes_[i];
-    const Node moved{.shape = node.shape,
-                     .bytes = node.bytes,
-                     .parent = static_cast<Index>(i),
-                     .next = node.first_child,
-                     .is_tensor = true,
-                     .is_own = true};
+    Node moved;
+    moved.shape = node.shape;
+    moved.bytes = node.bytes;
+    moved.parent = static_cast<Index>(i);
+    moved.next = node.first_child;
+    moved.is_tensor = true;
+    moved.is_own = true;
     node.first_child = own;
     node.shape = 0;
     node.bytes = 0;

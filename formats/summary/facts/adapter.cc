@@ -26,11 +26,11 @@ constexpr std::array<std::string_view, 26> kEnds = {
 constexpr size_t kMaxTargets = 100;
 
 // The module of a tensor of an adapter, and the end of its name; an empty end if it is of no adapter.
-struct Place {
+struct AdapterName {
   std::string_view module, end;
 };
 
-Place place_of(std::string_view name) {
+AdapterName adapter_name(std::string_view name) {
   for (const std::string_view tail : {".default.weight", ".default", ".weight"})
     if (name.ends_with(tail)) {
       name.remove_suffix(tail.size());
@@ -46,7 +46,7 @@ bool is_of_adapter(const TensorList& tensors) {
   if (tensors.empty()) return false;
   bool has_pair = false;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const Place place = place_of(tensors.name(i));
+    const AdapterName place = adapter_name(tensors.name(i));
     if (place.end.empty()) return false;
     has_pair |= place.end != "alpha";
   }
@@ -67,7 +67,7 @@ struct Shown {
 Shown shown_by(const TensorList& tensors) {
   Shown shown;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const Place place = place_of(tensors.name(i));
+    const AdapterName place = adapter_name(tensors.name(i));
     if (place.end.empty() || place.module.empty()) continue;
     std::string_view module = place.module;
     if (module.ends_with(".weight")) module.remove_suffix(std::string_view(".weight").size());

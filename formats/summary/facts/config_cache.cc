@@ -165,7 +165,7 @@ std::optional<KvCache> cache_by_config(const Config& config, const Summary& know
   uint64_t recurrent = 0;
   for (uint64_t i = 0; i < layers; ++i) {
     const bool has_own = (types[i] == Layer::full || types[i] == Layer::sliding) && i + shared < layers;
-    recurrent += types[i] == Layer::recurrent ? 1 : 0;
+    recurrent += types[i] == Layer::recurrent ? 1u : 0u;
     const Number window = types[i] == Layer::sliding ? (known.sliding_window ? known.sliding_window : chunk) : Number();
     caches.push_back({has_own ? bytes[i] : Number(0), window});
   }

@@ -178,7 +178,7 @@ std::optional<KvCache> cache_of_keys(const Fields& own, const TensorList& tensor
   for (uint64_t i = 0; i < layers; ++i) {
     const bool has_window = known.sliding_window && slides[i];
     const bool has_own = attends[i] && heads[i] > 0 && i + shared < layers;
-    recurrent += !attends[i] || heads[i] == 0 ? 1 : 0;
+    recurrent += !attends[i] || heads[i] == 0 ? 1u : 0u;
     const Number bytes = is_compressed && rank
                              ? product(2, rank)
                              : bytes_per_token(heads[i], has_window && sliding_key ? sliding_key : key,
