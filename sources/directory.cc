@@ -153,8 +153,11 @@ class OpenedDirectory {
     DirectoryView view{.files = {},
                        .folder = folder,
                        .budget = budget,
-                       .is_model = [this](const std::string& name) { return is_model(name); },
+                       .is_model = {},
                        .has_models_below = [this] { return has_models_below(); }};
+    // The only tag of a model of Ollama may get a second one.
+    if (!directory_.name.starts_with("manifests/"))
+      view.is_model = [this](const std::string& name) { return is_model(name); };
     list_names(view);
     if (auto found = TRY(find(view))) {
       for (const std::string& name : snapshots) found->chosen.alternatives.push_back({"snapshots/" + name, 0});

@@ -14,7 +14,7 @@ namespace weightfs {
 namespace {
 
 constexpr size_t kMaxSearched = 64;  // models: each is parsed
-constexpr size_t kMaxNamed = 3;
+constexpr size_t kMaxHaving = 3;
 
 // The path of a tensor's file below its model: its name, escaped as the tree escapes it.
 std::string tensor_path(std::string_view name) {
@@ -74,12 +74,12 @@ Result<Ino> resolve_typed(Forest& forest, const TypedPath& typed, Forest::FinalL
   if (having.empty()) return found;
   if (having.size() == 1) return *only;
   std::string commands;
-  for (size_t i = 0; i < std::min(having.size(), kMaxNamed); ++i)
+  for (size_t i = 0; i < std::min(having.size(), kMaxHaving); ++i)
     commands +=
         fmt::format("{}weightfs {} {} {}", i == 0 ? "" : ", or ", typed.command,
                     shell_word(printable_source(typed.source)), shell_word(having[i] + tensor_path(typed.path)));
   return failure(Code::not_found, fmt::format("a tensor of {} models; use {}{}", having.size(), commands,
-                                              having.size() > kMaxNamed ? ", …" : ""));
+                                              having.size() > kMaxHaving ? ", …" : ""));
 }
 
 }  // namespace weightfs

@@ -95,6 +95,9 @@ TEST_F(ForestTest, MetadataDescribesModel) {
       cat("metadata.json"),
       "{\n  \"format\": \"test\",\n  \"version\": \"1\",\n  \"source\": \"/models/tiny.test\",\n  \"name\": \"Tiny\",\n"
       "  \"incomplete\": \"1 of 3 tensors cannot be read: see warnings.txt\",\n"
+      "  \"summary\": {\n    \"kind\": \"tensors\",\n    \"name\": \"Tiny\",\n    \"parameters\": 36,\n"
+      "    \"buffer_elements\": 3,\n    \"weight_bytes\": 34,\n    \"bits_per_weight\": 7.56,\n    \"dtype\": \"q4_0\",\n"
+      "    \"weight_files\": [\n      \"tiny.test\"\n    ]\n  },\n"
       "  \"tensors\": {\n    \"count\": 3,\n    \"refused\": 1,\n    \"nbytes\": 34,\n    \"dtypes\": {\n"
       "      \"float32\": 1,\n      \"q4_0\": 1,\n      \"uint8\": 1\n    }\n  },\n"
       "  \"metadata\": {\n    \"answer\": 42\n  }\n}\n");

@@ -360,20 +360,20 @@ class ForOthersTest : public SourceTreeTest {
 
 TEST_F(ForOthersTest, FileUnreadableToOwnerIsRefused) {
   mount("models");
-  EXPECT_EQ(read("a.safetensors/tensors/w"), "aaa");
-  EXPECT_THAT(read("private"), HasSubstr("not readable by the owner of SOURCE (uid 12345)"));
+  EXPECT_EQ(read("tensors/w"), "aaa");
+  EXPECT_THAT(read("files/private"), HasSubstr("not readable by the owner of SOURCE (uid 12345)"));
 }
 
 TEST_F(ForOthersTest, FileUnreadableToOwnerIsReadForRootAlone) {
   opening.access.is_for_others = false;
   mount("models");
-  EXPECT_EQ(read("private"), "roots");
+  EXPECT_EQ(read("files/private"), "roots");
 }
 
 TEST_F(ForOthersTest, SourceOfRootIsReadWithoutChecks) {
   ASSERT_EQ(::chown(here.path("models").c_str(), 0, 0), 0);
   mount("models");
-  EXPECT_EQ(read("private"), "roots");
+  EXPECT_EQ(read("files/private"), "roots");
 }
 
 TEST_F(ForOthersTest, HardLinkToRootsFileIsRefused) {
@@ -418,7 +418,7 @@ TEST_F(ForOthersTest, FollowLinksKeepsRightsOfOwner) {
   link("/etc/shadow", "models/shadow");
   give("models/shadow");
   mount("models");
-  EXPECT_THAT(read("shadow"), HasSubstr("not readable by the owner of SOURCE"));
+  EXPECT_THAT(read("files/shadow"), HasSubstr("not readable by the owner of SOURCE"));
 }
 
 }  // namespace

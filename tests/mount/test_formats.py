@@ -15,7 +15,7 @@ NAMES = {"BintensorsLegacy": ".bt", "BintensorsRelease": ".bt", "RtenVersion1": 
 OTHERS = re.compile(r"Forced|Directory|Shards|Index|TensorCache|Ollama|Sharded|Package|Carton")
 # The formats of these, and those without a model in the corpus.
 MISSING = {"ollama", "safetensors-index", "tensor-cache", "bintensors-release", "bintensors-legacy", "carton", "keras-sharded",
-           "nemo", "oci", "oci-layout"}
+           "nemo", "oci", "oci-layout", "weightfs-export"}
 
 
 def known_formats():

@@ -78,8 +78,8 @@ TEST(Gguf, CommonFieldsAreShown) {
             "{\n  \"name\": \"N\",\n  \"license\": \"mit\",\n  \"file_type\": \"Q8_0 (guessed)\"\n}\n");
   EXPECT_EQ(to_json(read_well(GgufBuilder().u32("general.file_type", 15).build()).common),
             "{\n  \"file_type\": \"Q4_K_M\"\n}\n");
-  EXPECT_EQ(to_json(read_well(GgufBuilder().u32("general.file_type", 35).build()).common),
-            "{\n  \"file_type\": 35\n}\n");
+  EXPECT_EQ(to_json(read_well(GgufBuilder().u32("general.file_type", 57).build()).common),
+            "{\n  \"file_type\": 57\n}\n");
 }
 
 TEST(Gguf, ReadsEveryVersionInEitherByteOrder) {
