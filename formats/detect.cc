@@ -210,7 +210,9 @@ Result<Model> read_model(const Container& container, const Format* forced) {
     return failure(Code::unsupported, fmt::format("{}: not a directory with a file {}", printable(container.name),
                                                   quoted(container.file)));
   model->budget = container.budget;
-  if (model->beside == nullptr) model->beside = container.folder;
+  // A server that lists nothing is not asked for a dozen small files that it may have.
+  if (model->beside == nullptr && container.folder != nullptr && container.folder->lists_files())
+    model->beside = container.folder;
   return model;
 }
 

@@ -44,6 +44,9 @@ class Folder {
   /// Whether its files take storage of their own: true for a directory on disk, false for members of an archive.
   virtual bool is_storage() const { return false; }
 
+  /// Whether names() are all of its files. Else each other file is found only by asking for its name.
+  virtual bool lists_files() const { return true; }
+
   /// Whether a model that refers to a file here fails without it: true on servers, which may have the file later, while
   /// a mount never changes.
   virtual bool needs_every_file() const { return false; }

@@ -25,6 +25,7 @@ class UnlistedFolder final : public Folder {
   Result<SourcePtr> open(std::string_view name) const override;
   Result<SourcePtr> open_below(std::string_view path, std::string_view referrer) const override;
   bool is_storage() const override { return true; }
+  bool lists_files() const override { return false; }
   bool needs_every_file() const override { return true; }
   void prepare(const std::vector<std::string>& names, uint64_t (*header_size)(std::string_view head)) const override;
 

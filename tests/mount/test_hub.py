@@ -108,14 +108,14 @@ class Trees(HubTestCase):
     # semantics 5.5
     def test_signature_is_described_without_reading_the_signed_files(self):
         data, _ = self.model()
-        signature = stores.model_signature({"model.safetensors": stores.sha256(data), "config.json": "0" * 64, "missing": "1" * 64})
+        signature = stores.model_signature({"model.safetensors": stores.sha256(data), "sub/vocab.txt": "0" * 64, "missing": "1" * 64})
         self.publish(**{"model.sig": signature})
         metadata = self.metadata(self.mount("hf://org/demo"))
         self.assertEqual(metadata["signature"], {"bundle": "application/vnd.dev.sigstore.bundle.v0.3+json",
                                                  "predicate": "https://model_signing/signature/v1.0",
                                                  "resources": 3, "equal": 1, "different": 0, "unknown": 2})
         self.assertEqual(len(self.hub.requests("hub", "model.sig")), 1)
-        self.assertEqual(self.hub.requests("hub", "config.json"), [])
+        self.assertEqual(self.hub.requests("hub", "vocab.txt"), [])
         done = run("info", "hf://org/demo")
         self.assertRegex(done.stdout, r"signature bundle +application/vnd\.dev\.sigstore\.bundle\.v0\.3\+json\n")
         self.assertRegex(done.stdout, r"signature equal +1\n")
@@ -615,8 +615,8 @@ class Tokens(HubTestCase):
         shown += [self.status(point).encode(), self.read_whole(point, ".weightfs", "metrics")]
         for pid in {process.pid, self.server(point)}:
             shown.append(self.read_whole("/proc", str(pid), "cmdline"))
-        self.repository.files()["README.md"].sent = b""
-        self.assert_eio(point, "files", "README.md")
+        self.repository.files()["sub/vocab.txt"].sent = b""
+        self.assert_eio(point, "files", "sub", "vocab.txt")
         shown += [line.encode() for line in self.end(process)]
         self.hub.tokens = {}
         for command in (("info", "hf://org/demo@x"), ("cat", "hf://org/demo", "files/config.json"), ("ls", "hf://org/demo/x")):
