@@ -39,11 +39,16 @@ Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPt
   return opened;
 }
 
-Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input) {
+Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input,
+                                       const std::function<void(size_t source, const Error& error)>& failed) {
   Confined confined = TRY(confine(sources, input, nullptr));
   OpenedSources opened{std::move(confined.store), std::move(confined.broker), {}};
-  for (const std::string& source : sources)
-    opened.forests.push_back(std::make_unique<Forest>(TRY(open_sources({source}, input.open_options))));
+  for (size_t i = 0; i < sources.size(); ++i) {
+    auto forest = open_sources({sources[i]}, input.open_options);
+    if (!forest && !failed) return failure(forest.error());
+    if (!forest) failed(i, forest.error());
+    opened.forests.push_back(forest ? std::make_unique<Forest>(std::move(*forest)) : nullptr);
+  }
   return opened;
 }
 

@@ -31,12 +31,14 @@ Result<OpenedSource> open_source(SourceInput& input,
 /// Several open sources, in the order of the arguments.
 struct OpenedSources {
   BlobStorePtr store;
-  std::unique_ptr<sandbox::Broker> broker;  ///< null if the sandbox is off
-  std::vector<std::unique_ptr<Forest>> forests;
+  std::unique_ptr<sandbox::Broker> broker;       ///< null if the sandbox is off
+  std::vector<std::unique_ptr<Forest>> forests;  ///< null for one that failed
 };
 
-/// The same for each of `sources`, with the options of `input`, whose source is ignored.
-Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input);
+/// The same for each of `sources`, with the options of `input`, whose source is ignored. A source that cannot be opened
+/// is passed to `failed`, with its place; without `failed`, its error is the result.
+Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input,
+                                       const std::function<void(size_t source, const Error& error)>& failed = {});
 
 /// The model with all lazy parts read, which may download them.
 Result<ModelPtr> with_lazy_parts(const ModelPtr& model);

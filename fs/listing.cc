@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "base/values/rendering.h"
+#include "formats/summary/blocks.h"
 #include "formats/summary/summary.h"
 
 namespace weightfs {
@@ -180,6 +181,25 @@ std::string shape_text(ShapeView shape) {
   return out;
 }
 
+namespace {
+
+// What is in docs/summary.md.
+Map summary_of(const Model& model, const Completeness& completeness) {
+  const summary::Summarised summarised = summary::summarise(model);
+  Map out = summary::to_map(summarised.summary);
+  const auto blocks = summary::fold_blocks(model, summarised.tensors, summary::kBlocksInJson);
+  if (!blocks.empty()) out.set("blocks", summary::to_list(blocks));
+  if (!completeness.is_complete()) {
+    Map refused;
+    refused.append("tensors", completeness.unreadable);
+    refused.append("bytes_missing", completeness.short_by);
+    out.set("refused", std::move(refused));
+  }
+  return out;
+}
+
+}  // namespace
+
 Map metadata_of(const Model& model, const std::string& source) {
   std::map<std::string_view, uint64_t> dtypes;
   uint64_t bytes = 0;
@@ -203,9 +223,9 @@ Map metadata_of(const Model& model, const std::string& source) {
   if (!model.version.empty()) out.append("version", model.version);
   out.append("source", source);
   for (const auto& [key, value] : model.common) out.set(key, value);
-  if (const Completeness completeness = completeness_of(model); !completeness.is_complete())
-    out.set("incomplete", to_sentence(completeness));
-  out.set("summary", summary::to_map(summary::summarise(model).summary));
+  const Completeness completeness = completeness_of(model);
+  if (!completeness.is_complete()) out.set("incomplete", to_sentence(completeness));
+  out.set("summary", summary_of(model, completeness));
   out.set("tensors", std::move(tensors));
   out.set("metadata", metadata_with_facts(model));
   return out;

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/budget.h"
+#include "formats/model.h"
 #include "formats/summary/block_rows.h"
 #include "formats/summary/name_tree.h"
 
@@ -11,6 +13,7 @@ namespace weightfs::summary {
 namespace {
 
 constexpr size_t kMinLines = 2;
+constexpr uint64_t kBytesPerNode = 80;
 constexpr size_t kTypes = 64;  // that are told apart in a row: bits of a mask
 
 // The bytes of each tensor; of a refused one by its shape. Their sum does not overflow.
@@ -148,6 +151,19 @@ std::vector<Block> blocks_of(const NameTree& tree, size_t lines, Sums sums, size
   return std::move(sums).finish();
 }
 
+// The maximum number of nodes in the tree of the names.
+uint64_t components_of(const TensorList& tensors) {
+  uint64_t count = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto is_separator = [](char c) { return c == '.' || c == '/' || c == '_'; };
+    const auto in = [&](std::string_view text) {
+      return static_cast<uint64_t>(std::ranges::count_if(text, is_separator));
+    };
+    count += std::min<uint64_t>(in(tensors.name(i)) + in(tensors.scope(i)) + 2, NameTree::kMaxComponents + 1);
+  }
+  return count;
+}
+
 // A row per type, the largest first; the smallest are one row if there are too many.
 std::vector<Block> blocks_by_type(Sums sums, size_t lines, size_t tensors) {
   std::vector<std::pair<uint64_t, size_t>> types;  // bytes, number
@@ -179,6 +195,18 @@ std::vector<Block> fold_blocks(const TensorList& tensors, std::span<const Counte
   const auto tree = NameTree::build(tensors, counted, sums.sizes(), max_nodes);
   if (!tree) return blocks_by_type(std::move(sums), lines, tensors.size());
   return blocks_of(*tree, lines, std::move(sums), tensors.size());
+}
+
+std::vector<Block> fold_blocks(const Model& model, std::span<const Counted> counted, size_t lines) {
+  const TensorList& tensors = model.tensors;
+  if (counted.size() != tensors.size()) return {};
+  if (model.budget == nullptr) return fold_blocks(tensors, counted, lines);
+  const uint64_t bytes = kBytesPerNode * std::min<uint64_t>(components_of(tensors), kMaxNameNodes);
+  const bool is_paid = model.budget->charge(Cost::kept, bytes).has_value();
+  const bool is_worked = is_paid && model.budget->charge(Cost::step, tensors.size()).has_value();
+  auto blocks = fold_blocks(tensors, counted, lines, is_worked ? kMaxNameNodes : 0);
+  if (is_paid) model.budget->release(Cost::kept, bytes);
+  return blocks;
 }
 
 List to_list(std::span<const Block> blocks) {

@@ -12,7 +12,11 @@
 #include "formats/summary/counts.h"
 #include "formats/tensor_list.h"
 
-namespace weightfs::summary {
+namespace weightfs {
+
+struct Model;
+
+namespace summary {
 
 /// A row. Numbers are of all members.
 struct Block {
@@ -38,7 +42,12 @@ inline constexpr size_t kMaxNameNodes = 4'000'000;
 std::vector<Block> fold_blocks(const TensorList& tensors, std::span<const Counted> counted, size_t lines,
                                size_t max_nodes = kMaxNameNodes);
 
+/// Folds the tensors of a model. The work is charged to its budget; what exceeds that is a table of types. None if
+/// `counted` does not have an element per tensor.
+std::vector<Block> fold_blocks(const Model& model, std::span<const Counted> counted, size_t lines);
+
 /// The rows under the names of metadata.json: path, members, tensors, parameters, bytes, dtypes.
 List to_list(std::span<const Block> blocks);
 
-}  // namespace weightfs::summary
+}  // namespace summary
+}  // namespace weightfs

@@ -21,6 +21,7 @@ import containers  # noqa: E402
 from processes import is_mounted, processes_of  # noqa: E402
 from tensors import Hole, Tensor  # noqa: E402
 
+os.environ["LC_ALL"] = "C.UTF-8"  # `info` writes ASCII otherwise
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 60
 NOBODY = pwd.getpwnam("nobody")

@@ -100,9 +100,8 @@ class Info(TestCase):
     def test_summary_is_readable_text(self):
         source = self.sample("m.gguf", format="gguf", metadata={"general.name": "Tiny", "general.architecture": "llama"})
         page = run("info", source).stdout
-        for wanted in ("m.gguf", "gguf 3", "Tiny", "llama", "encoder/weight", "[3,20]", "240 B"):
+        for wanted in ("Tiny  ", "GGUF 3 · 672 B", "tensors (llama), 61 parameters, F32 (guessed)\n", "encoder  ", "240 B", "--metadata: 2 entries"):
             self.assertIn(wanted, page)
-        self.assertTrue(all(len(line) < 120 for line in page.splitlines()))
 
     def test_json_output_is_metadata_json(self):
         source = self.sample()
@@ -114,10 +113,66 @@ class Info(TestCase):
         self.sample("models/a.safetensors")
         self.sample("models/b.gguf", format="gguf")
         size = sum(len(tensor.data) for tensor in sample_tensors())
-        self.assertEqual(run("info", self.path("models")).stdout, f"a.safetensors\tsafetensors\t5\t{size}\nb.gguf\tgguf\t5\t{size}\n")
+        rest = "tensors\t61\t\t32.00\n"
+        self.assertEqual(run("info", self.path("models")).stdout, f"a.safetensors\tsafetensors\t5\t{size}\t{rest}b.gguf\tgguf\t5\t{size}\t{rest}")
         shown = on_terminal("info", self.path("models"))
-        self.assertRegex(shown, r"model +format +tensors +size\n")
-        self.assertRegex(shown, r"b\.gguf +gguf +5 +\d+ B\n")
+        self.assertRegex(shown, r"\A\S.*models +2 models · 1\.\d KiB\n\n  model +kind +parameters +quantised +bits +size\n")
+        self.assertRegex(shown, r"\n  b\.gguf +tensors +61  float32 +32\.00 +\d+ B\n")
+
+    # semantics 27.1: 80 columns unless the terminal or COLUMNS states another width.
+    def test_screen_fits_the_width(self):
+        source = self.sample("m.gguf", format="gguf", metadata={"general.name": "n" * 200})
+        for width, shown in ((80, run("info", source).stdout), (52, run("info", source, env={**os.environ, "COLUMNS": "52"}).stdout),
+                             (40, on_terminal("info", source, columns=40)), (40, on_terminal("info", source, columns=20)),
+                             (120, on_terminal("info", source, columns=120))):
+            lines = shown.splitlines()
+            self.assertLessEqual(max(map(len, lines)), width)
+            self.assertLessEqual(len(lines), 24)
+        self.assertEqual(run("info", source).stdout, on_terminal("info", source, columns=80))
+
+    # semantics 27.2
+    def test_plain_output_has_no_escape_sequences(self):
+        source = self.sample()
+        self.assertIn("\x1b[1m", on_terminal("info", source, NO_COLOR=""))
+        for shown in (run("info", source, env={**os.environ, "NO_COLOR": ""}).stdout, on_terminal("info", source),
+                      on_terminal("info", source, NO_COLOR="", TERM="dumb")):
+            self.assertNotIn("\x1b", shown)
+
+    # semantics 27.2
+    def test_other_character_sets_have_ascii(self):
+        source = self.sample("m.gguf", format="gguf", metadata={"general.name": "Größe"})
+        for variables in ({"LC_ALL": "C"}, {"LC_ALL": "", "LC_CTYPE": "de_DE.ISO-8859-1"}, {"LC_ALL": "", "LANG": "POSIX"}):
+            shown = run("info", "--tensors", "--metadata", source, env={**os.environ, **variables}).stdout
+            self.assertTrue(shown.isascii(), shown)
+            self.assertIn("GGUF 3 - 640 B", shown)
+        self.assertIn("Größe", run("info", source, env={**os.environ, "LC_ALL": "", "LANG": "de_DE.utf8"}).stdout)
+
+    # semantics 27.3
+    def test_several_sources_have_a_screen_each(self):
+        a, b = self.sample("a.safetensors"), self.write("b.gguf", b"")
+        done = run("info", a, b, a)
+        screen = run("info", a).stdout
+        self.assertEqual(done.stdout, f"{a}\n{screen}\n{a}\n{screen}")
+        self.assertEqual(done.stderr, "weightfs: b.gguf: an empty file (0 B)\n")
+        self.assertEqual(done.returncode, 4)
+        shown = json.loads(run("info", "--json", a, b).stdout)
+        self.assertEqual([list(shown[0])[0], shown[1]["error"]["code"]], ["format", "empty"])
+
+    def test_all_tensors_and_metadata_are_listed_if_asked(self):
+        source = self.sample("m.gguf", format="gguf", metadata={"tokenizer.ggml.tokens": ["t"] * 2000, "short": [1, 2], "long": "x" * 1000})
+        shown = run("info", "--tensors", "--metadata", source).stdout
+        self.assertTrue(shown.startswith(run("info", source).stdout))
+        self.assertRegex(shown, r"\n  encoder/weight +float32 +\[3,20\] +60 +240 B\n")
+        self.assertIn("2,000 tokens (metadata/tokenizer.ggml.tokens.json)\n", shown)
+        self.assertIn("text of 1000 B (metadata.json)\n", shown)
+        self.assertRegex(shown, r"\n  short +\[1,2\]\n")
+
+    def test_blocks_option_is_checked(self):
+        source = self.sample()
+        self.assertIn("\n  encoder ", run("info", "--blocks", "3", source).stdout)
+        for wrong in ("1", "x", "1001"):
+            done = run("info", "--blocks", wrong, source)
+            self.assertEqual((done.returncode, "a number from 2 to 1000 expected" in done.stderr), (2, True), done)
 
     def test_control_characters_are_escaped(self):
         source = self.sample(metadata={"evil\x1b[31m": "\x1b]0;title\x07 \x9b31m"})

@@ -419,11 +419,6 @@ class DuplicateTensors(Comparison):
         a = self.model("a.safetensors", *(float32(name, 1, 2) for name in "xyz"))
         self.assertIn("1 groups of equal tensors cost 16 B\n", on_terminal("info", "--duplicates", a))
 
-    def test_several_sources_need_the_option(self):
-        source = self.sample()
-        done = run("info", source, source)
-        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -302,7 +302,6 @@ class InvalidArguments(MountTestCase):
         for argv, message in (([], "missing command: mount, umount, "), (["cache"], "cache: missing command: path, ls, "), (["-v"], "-v: an option of commands"),
                            (["mount", "-x", "a", "b"], "-x: unknown option (see weightfs mount --help)"), (["info"], "info: missing SOURCE"),
                            (["cache", "pin"], "cache pin: missing DIGEST"), (["mount", "--umask"], "--umask needs a value: MASK"),
-                           (["info", "a", "b"], "several SOURCEs need --duplicates (see weightfs info --help)"),
                            (["ls", "a", "b", "b c"], "too many arguments: b c (see weightfs ls --help)"), (["ls", "a", "b", "b" * 100000], "too many arguments: bbb"),
                            (["cache", "rm", "--all", "abcdef"], "--all and DIGEST or NAME exclude each other (see weightfs cache rm --help)")):
             self.assertIn(f"weightfs: {message}", self.refused(2, *argv))

@@ -44,7 +44,7 @@ class Incomplete(FetchTestCase):
                     self.assertEqual(done.returncode, 5, done)
                     self.assertIn(sentence, done.stderr)
             self.assertFalse(os.path.exists(self.path("out.npz")))
-            self.assertIn(sentence, run("info", source).stdout)
+            self.assertIn(f"DAMAGED: {sentence}\n".replace("; interrupted", ";\ninterrupted"), run("info", source).stdout)
 
     def test_mount_shows_what_there_is(self):
         source = self.cut_model()

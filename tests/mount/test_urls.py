@@ -520,8 +520,8 @@ class Commands(UrlTestCase):
                 self.assertEqual(os.getxattr(os.path.join(point, path), "user.weightfs.verified"), b"transport")
                 self.assertIn("user.weightfs.verified", os.listxattr(os.path.join(point, path)))
         self.assertEqual(os.listxattr(os.path.join(point, "metadata.json")), [])
-        self.assertRegex(run("info", url).stdout, r"(?m)^ *verified +transport$")
-        self.assertNotIn("verified", run("info", self.sample("other.safetensors")).stdout)
+        self.assertRegex(run("info", url).stdout, r"(?m)^  files +1; verified: transport$")
+        self.assertIn("; not verified", run("info", self.sample("other.safetensors")).stdout)
         local = self.mount(self.sample("local.safetensors"), at="local")
         self.assertEqual(os.listxattr(os.path.join(local, "files", "local.safetensors")), [])
 

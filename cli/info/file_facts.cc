@@ -1,0 +1,116 @@
+#include "cli/info/file_facts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "fs/listing.h"
+
+namespace weightfs::info {
+namespace {
+
+constexpr size_t kMostAlternatives = 3;
+
+// "3 GGUF", "onnx/model.onnx": files of a format that has several are counted.
+std::vector<std::string> alternatives_of(const summary::Summary& summary) {
+  const auto is_gguf = [](const summary::Alternative& one) { return one.format == "gguf"; };
+  const auto ggufs = std::ranges::count_if(summary.alternatives, is_gguf);
+  std::vector<std::string> out;
+  if (ggufs > 0) out.push_back(fmt::format("{} GGUF", ggufs));
+  for (const summary::Alternative& one : summary.alternatives)
+    if (!is_gguf(one)) out.push_back(one.path);
+  return out;
+}
+
+// The number of files; of a model in several, that of those with weights.
+std::string count_of_files(const Subject& subject) {
+  if (std::string text = weight_files_text(subject); !text.empty()) return text;
+  const size_t count = subject.model.parts.size();
+  if (subject.model.has_members) return grouped(count) + (count == 1 ? " member" : " members");
+  return count > 1 ? fmt::format("{}, {}", grouped(count), bytes_text(file_bytes(subject.model))) : grouped(count);
+}
+
+}  // namespace
+
+VerifiedBy verification_of(const Model& model) {
+  auto worst = VerifiedBy::unknown;
+  const Source* last = nullptr;
+  for (const TensorView& tensor : model.tensors) {
+    const Source* const file = tensor.source.whole().get();
+    if (file != nullptr && file != last) worst = worse(worst, file->verification());
+    last = file;
+  }
+  return worst;
+}
+
+FilesText files_text(const Subject& subject) {
+  FilesText out{count_of_files(subject)};
+  if (const auto completeness = completeness_of(subject.model); !completeness.is_complete()) {
+    out.is_needed = true;
+    out.text +=
+        completeness.short_by > 0 ? fmt::format("; {} missing", bytes_text(completeness.short_by)) : "; incomplete";
+  }
+  const std::string_view verified = to_text(verification_of(subject.model));
+  if (!verified.empty())
+    out.text += fmt::format("; verified: {}", verified);
+  else if (subject.model.parts.size() == 1)
+    out.text += "; not verified (no digest known)";
+  if (!subject.summary.alternatives.empty()) {
+    out.is_needed = true;
+    out.text += "; also here: " + listed(alternatives_of(subject.summary), kMostAlternatives);
+  }
+  return out;
+}
+
+std::string weight_files_text(const Subject& subject) {
+  const auto& weights = subject.summary.weight_files;
+  if (weights.size() < 2 || subject.model.has_members) return "";
+  const bool are_shards = weights.front().find("-of-") != std::string::npos;
+  return fmt::format("{} {}", weights.size(), are_shards ? "shards" : "files with weights");
+}
+
+std::string training_text(const summary::Summary& summary, const Style& style) {
+  if (summary.training_state.empty()) return "";
+  uint64_t bytes = 0;
+  std::vector<std::string> names;
+  for (const summary::Alternative& file : summary.training_state) {
+    bytes += file.bytes;
+    names.emplace_back(base_name(file.path));
+  }
+  std::string steps = summary.training_steps ? fmt::format("{} steps, ", grouped(*summary.training_steps)) : "";
+  if (style.is_narrow()) return steps + bytes_text(bytes);
+  return fmt::format("state{}{}{}: {}", steps.empty() ? ", " : " of ", steps, bytes_text(bytes), listed(names, 1));
+}
+
+std::string repository_text(const Subject& subject) {
+  constexpr size_t kDigits = 12;  // of a commit, as git abbreviates it
+  const Map& common = subject.model.common;
+  std::string out = subject.summary.repository, commit = subject.summary.commit;
+  if (out.empty()) out = text_in(common, "repository");
+  if (commit.empty()) commit = text_in(common, "commit");
+  if (commit.empty()) return out;
+  return fmt::format("{}{}{}", out, out.empty() ? "commit " : " at ", commit.substr(0, kDigits));
+}
+
+std::string signature_text(const Model& model) {
+  const Map* const signature = model.common.find_as<Map>("signature");
+  if (signature == nullptr) return "";
+  const auto number = [&](const char* key) {
+    const auto* const value = signature->find_as<uint64_t>(key);
+    return grouped(value == nullptr ? 0 : *value);
+  };
+  return fmt::format("of {} files: {} equal, {} different, {} unknown; not verified", number("resources"),
+                     number("equal"), number("different"), number("unknown"));
+}
+
+std::string warnings_text(const Subject& subject) {
+  size_t shown = subject.model.warnings.size();
+  for (const Lacks::Group& group : subject.model.lacks->by_code) shown -= std::min<uint64_t>(shown, group.count);
+  const size_t ignored = subject.summary.warnings.size();
+  std::string out = shown == 0 ? "" : grouped(shown) + ", see warnings.txt";
+  if (ignored > 0) out += fmt::format("{}{} about its facts, see --json", out.empty() ? "" : "; ", grouped(ignored));
+  return out;
+}
+
+}  // namespace weightfs::info

@@ -1,0 +1,136 @@
+#include "cli/info/listing.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "cli/select_tensors.h"
+#include "fs/listing.h"
+
+namespace weightfs::info {
+namespace {
+
+constexpr size_t kGap = 2;
+constexpr size_t kMinName = 16;
+constexpr size_t kMaxKey = 32;     // columns; a longer key has a line of its own
+constexpr size_t kMaxItems = 8;    // of a list that is shown
+constexpr size_t kMaxValue = 400;  // bytes of a value that is shown
+
+struct Cells {
+  std::string name, dtype, shape, elements, size;
+  bool is_refused = false;
+};
+
+Cells cells_of(const Subject& subject, size_t i, const Style& style) {
+  const TensorView tensor = subject.model.tensors[i];
+  Cells cells{clean(full_name(tensor), style),  clean(dtype_text(tensor), style), shape_text(tensor.shape), "",
+              bytes_text(listed_bytes(tensor)), tensor.source.refused()};
+  if (i < subject.counted.size()) cells.elements = grouped(subject.counted[i].elements);
+  return cells;
+}
+
+const Cells& header() {
+  static const Cells header{"tensor", "dtype", "shape", "elements", "size"};
+  return header;
+}
+
+constexpr std::array kColumns = {&Cells::name, &Cells::dtype, &Cells::shape, &Cells::elements, &Cells::size};
+
+// A value that is in a file of its own: {"count" or "nbytes", "path"}.
+std::string note_text(std::string_view key, const Map& note) {
+  const std::string_view path = text_in(note, "path");
+  const auto* const count = note.find_as<uint64_t>("count");
+  const auto* const bytes = note.find_as<uint64_t>("nbytes");
+  if ((count == nullptr && bytes == nullptr) || path.empty()) return "";
+  if (count == nullptr) return fmt::format("{} ({})", bytes_text(*bytes), path);
+  const std::string_view last = key.substr(key.rfind('.') + 1);
+  return fmt::format("{} {} ({})", grouped(*count), last == "tokens" || last == "merges" ? last : "values", path);
+}
+
+std::string value_text(std::string_view key, const Value& value) {
+  if (const auto* const map = std::get_if<Map>(&value))
+    if (std::string note = note_text(key, *map); !note.empty()) return note;
+  if (const auto* const text = std::get_if<std::string>(&value))
+    return text->size() <= kMaxValue ? *text : fmt::format("text of {} (metadata.json)", bytes_text(text->size()));
+  const auto* const list = std::get_if<List>(&value);
+  if (list != nullptr && list->size() > kMaxItems) {
+    const std::string_view last = key.substr(key.rfind('.') + 1);
+    return fmt::format("{} {} (metadata.json)", grouped(list->size()),
+                       last == "tokens" || last == "merges" ? last : "values");
+  }
+  std::string json = to_json_line(value);
+  if (json.size() <= kMaxValue) return json;
+  const auto* const map = std::get_if<Map>(&value);
+  return fmt::format("{} values (metadata.json)", grouped(map != nullptr ? map->size() : list->size()));
+}
+
+void list_values(const Map& map, const Style& style, const WriteLine& write) {
+  size_t column = 0;
+  for (const auto& [key, value] : map)
+    if (const size_t width = width_of(clean(key, style)); width <= kMaxKey) column = std::max(column, width);
+  column = std::min(column + 2 * kGap, style.width / 2);
+  for (const auto& [key, value] : map) {
+    const std::string label = std::string(kGap, ' ') + clean(key, style);
+    const auto lines = wrapped(clean(value_text(key, value), style), style.width - column, style);
+    const bool is_beside = width_of(label) + kGap <= column;
+    if (!is_beside) write(label);
+    for (size_t i = 0; i < lines.size(); ++i) write(left(i == 0 && is_beside ? label : "", column) + lines[i]);
+  }
+}
+
+// The fields that models have in common; those of an object are named after it.
+Map flat(const Map& common) {
+  Map out;
+  for (const auto& [key, value] : common) {
+    const auto* const fields = std::get_if<Map>(&value);
+    if (fields == nullptr) out.append(key, value);
+    for (const auto& [inner, field] : fields == nullptr ? Map() : *fields)
+      out.append(fmt::format("{}.{}", key, inner), field);
+  }
+  return out;
+}
+
+}  // namespace
+
+void list_tensors(const Subject& subject, const Style& style, Names names, const WriteLine& write) {
+  const TensorList& tensors = subject.model.tensors;
+  if (tensors.empty()) return;
+  std::array<size_t, kColumns.size()> widths{};
+  const auto measure = [&](const Cells& cells) {
+    for (size_t k = 0; k < kColumns.size(); ++k) widths[k] = std::max(widths[k], width_of(cells.*kColumns[k]));
+  };
+  measure(header());
+  bool is_any_refused = false;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    measure(cells_of(subject, i, style));
+    is_any_refused = is_any_refused || tensors.is_refused(i);
+  }
+  size_t others = kGap + (is_any_refused ? std::string_view("refused").size() + kGap : 0);
+  for (size_t k = 1; k < widths.size(); ++k) others += kGap + widths[k];
+  if (names == Names::shortened)
+    widths[0] = std::min(widths[0], std::max(kMinName, style.width - std::min(style.width, others)));
+  const auto line_of = [&](const Cells& cells) {
+    const std::string gap(kGap, ' ');
+    std::string line = gap + left(shortened(cells.name, widths[0], style), widths[0]);
+    line += gap + left(cells.dtype, widths[1]) + gap + left(cells.shape, widths[2]);
+    line += gap + right(cells.elements, widths[3]) + gap + right(cells.size, widths[4]);
+    return cells.is_refused ? line + gap + painted("refused", Paint::red) : line;
+  };
+  write(line_of(header()));
+  for (size_t i = 0; i < tensors.size(); ++i) write(line_of(cells_of(subject, i, style)));
+}
+
+void list_metadata(const Model& model, const Style& style, const WriteLine& write) {
+  const Map common = flat(model.common);
+  if (!common.empty()) list_values(common, style, write);
+  const Map metadata = metadata_with_facts(model);
+  if (metadata.empty()) return;
+  if (!common.empty()) write("");
+  write("metadata");
+  list_values(metadata, style, write);
+}
+
+}  // namespace weightfs::info

@@ -1,0 +1,24 @@
+// The lists of `weightfs info`: all tensors (--tensors), all metadata (--metadata).
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cli/info/subject.h"
+#include "cli/info/text.h"
+
+namespace weightfs::info {
+
+using WriteLine = std::function<void(const std::string& line)>;
+
+/// How wide names may be: on a terminal they are shortened in the middle, elsewhere they are complete.
+enum class Names { shortened, complete };
+
+/// A header, and a line for each tensor: name, type, shape, elements, size.
+void list_tensors(const Subject& subject, const Style& style, Names names, const WriteLine& write);
+
+/// All metadata, a line or more for each key. A long value is replaced by its length and the file that has it; none is
+/// cut.
+void list_metadata(const Model& model, const Style& style, const WriteLine& write);
+
+}  // namespace weightfs::info

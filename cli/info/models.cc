@@ -1,0 +1,106 @@
+#include "cli/info/models.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "cli/console/error_json.h"
+#include "cli/console/table.h"
+#include "cli/info/subject.h"
+#include "cli/open_source.h"
+#include "formats/summary/summary.h"
+#include "fs/listing.h"
+
+namespace weightfs::info {
+namespace {
+
+DirectoryItem inspect_entry(Forest& forest, Ino ino, const Node& node, const std::string& name) {
+  DirectoryItem found{name, nullptr, node.kind == NodeKind::file ? "file" : "directory", {}};
+  if (node.kind == NodeKind::file) return found;
+  const auto inside = forest.list(ino);
+  if (!inside) found.error = inside.error();
+  if (!inside || inside->count == 0) return found;
+  const ModelPtr model = inside->tree->model();
+  if (model == nullptr) return found;
+  auto known = with_lazy_parts(model);
+  if (known)
+    found.model = std::move(*known);
+  else
+    found.error = known.error();
+  return found;
+}
+
+Result<std::vector<DirectoryItem>> find_below(Forest& forest, Ino directory, const std::string& path) {
+  const auto all = TRY(forest.list(directory));
+  std::vector<DirectoryItem> out;
+  for (uint32_t i = 0; i < all.count; ++i) {
+    const Node node = all.tree->node(all.first + i);
+    const std::string name = fmt::format("{}{}{}", path, path.empty() ? "" : "/", node.name());
+    if (node.kind == NodeKind::directory) {
+      auto below = TRY(find_below(forest, all.ino + i, name));
+      std::move(below.begin(), below.end(), std::back_inserter(out));
+    } else {
+      out.push_back(inspect_entry(forest, all.ino + i, node, name));
+    }
+  }
+  return out;
+}
+
+std::vector<Cell> cells_of(const DirectoryItem& found) {
+  if (!found.model) {
+    std::vector<Cell> row{found.name, found.error ? found.error->message : found.type};
+    row.resize(8, "");
+    return row;
+  }
+  const summary::Summary summary = summary::summarise(*found.model).summary;
+  const auto number = [](const summary::Number& n) { return n ? std::to_string(*n) : ""; };
+  const auto bits = [](std::optional<double> n) { return n ? fmt::format("{:.2f}", *n) : ""; };
+  return {found.name,
+          found.model->format,
+          std::to_string(found.model->tensors.size()),
+          std::to_string(listed_bytes(*found.model)),
+          summary.kind,
+          number(summary.parameters),
+          summary.quantisation ? summary.quantisation->name : "",
+          bits(summary.bits_per_weight)};
+}
+
+}  // namespace
+
+Result<std::vector<DirectoryItem>> find_models(Forest& forest) { return find_below(forest, Forest::kRoot, ""); }
+
+List to_list(const std::vector<DirectoryItem>& items) {
+  List out;
+  for (const DirectoryItem& found : items) {
+    if (found.model) {
+      out.emplace_back(metadata_of(*found.model, found.name));
+    } else if (found.error) {
+      out.emplace_back(failed_source(found.name, *found.error));
+    } else {
+      Map entry;
+      entry.append("source", found.name);
+      entry.append("type", found.type);
+      out.emplace_back(std::move(entry));
+    }
+  }
+  return out;
+}
+
+void print_rows(const std::vector<DirectoryItem>& items) {
+  const auto dangerous = [](const DirectoryItem& found) {
+    return found.model ? dangerous_globals(*found.model) : nullptr;
+  };
+  const bool is_any_dangerous = std::ranges::any_of(items, dangerous);
+  Table table(std::vector<Table::Column>(is_any_dangerous ? 9 : 8));
+  for (const DirectoryItem& found : items) {
+    std::vector<Cell> row = cells_of(found);
+    const std::string* const names = dangerous(found);
+    if (is_any_dangerous) row.emplace_back(names == nullptr ? "" : *names);
+    table.add(std::move(row));
+  }
+  table.print({TableStyle::tabs, TableStyle::uncolored, 0, {}});
+}
+
+}  // namespace weightfs::info

@@ -1,0 +1,37 @@
+// `weightfs info DIRECTORY`: the models of a directory as a table.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/values/value.h"
+#include "cli/info/text.h"
+#include "formats/model.h"
+#include "fs/forest.h"
+
+namespace weightfs::info {
+
+/// An entry of a directory: a model, a file, a directory, or an error.
+struct DirectoryItem {
+  std::string name;
+  ModelPtr model;    ///< null unless it is a model
+  std::string type;  ///< "file" or "directory"
+  std::optional<Error> error;
+};
+
+/// Lists a directory recursively down to its models, with all their lazy parts.
+Result<std::vector<DirectoryItem>> find_models(Forest& forest);
+
+/// An element for each entry: the content of metadata.json, an error, or a type.
+List to_list(const std::vector<DirectoryItem>& items);
+
+/// A line for each entry, with tabs: name, format, tensors, bytes, kind, parameters, quantisation, bits per weight; a
+/// column for dangerous functions only if there are some.
+void print_rows(const std::vector<DirectoryItem>& items);
+
+/// The same for people: a head, and a line for each model and each error; by size.
+std::string render_models(const std::vector<DirectoryItem>& items, const std::string& source, const Style& style);
+
+}  // namespace weightfs::info
