@@ -612,7 +612,7 @@ class Tokens(HubTestCase):
         process, point = self.foreground("--log-level", "debug", "hf://org/demo")
         shown = []
         for folder, _, names in os.walk(point):
-            shown += [self.read_whole(folder, name) for name in names if name.endswith((".json", ".toml", ".txt"))]
+            shown += [self.read_whole(folder, name) for name in names if name.endswith((".json", ".toml", "warnings.txt"))]
         shown += [self.status(point).encode(), self.read_whole(point, ".weightfs", "metrics")]
         for pid in {process.pid, self.server(point)}:
             shown.append(self.read_whole("/proc", str(pid), "cmdline"))
