@@ -16,8 +16,6 @@ namespace {
 
 using summary::Block;
 
-constexpr size_t kIndent = 2;
-constexpr size_t kGap = 2;
 constexpr size_t kMinName = 15;
 constexpr size_t kMinNarrowName = 12;
 constexpr size_t kMinTypes = 13;

@@ -12,7 +12,7 @@ namespace weightfs::info {
 namespace {
 
 constexpr size_t kTitleWidth = 80;
-constexpr size_t kMinName = 24;  // columns of a name before the text moves below it
+constexpr size_t kMinTitle = 24;  // columns of a name before the text moves below it
 
 using Lines = std::vector<std::string>;
 
@@ -131,7 +131,7 @@ Lines title_line(std::string_view name, std::string_view text, const Style& styl
   const size_t width = std::min(style.width, kTitleWidth);
   const std::string shown = clean(name, style), after = clean(text, style);
   const size_t room = width - std::min(width, width_of(after) + 2);
-  if (room < std::min(width_of(shown), kMinName))
+  if (room < std::min(width_of(shown), kMinTitle))
     return {painted(shortened(shown, width, style), Paint::bold), cut(after, width, style)};
   const std::string fitting = shortened(shown, room, style);
   return {painted(fitting, Paint::bold) + right(after, width - width_of(fitting))};

@@ -13,8 +13,7 @@
 namespace weightfs::info {
 namespace {
 
-constexpr size_t kGap = 2;
-constexpr size_t kMinName = 16;
+constexpr size_t kMinTensorName = 16;
 constexpr size_t kMaxKey = 32;     // columns; a longer key has a line of its own
 constexpr size_t kMaxItems = 8;    // of a list that is shown
 constexpr size_t kMaxValue = 400;  // bytes of a value that is shown
@@ -111,7 +110,7 @@ void list_tensors(const Subject& subject, const Style& style, Names names, const
   size_t others = kGap + (is_any_refused ? std::string_view("refused").size() + kGap : 0);
   for (size_t k = 1; k < widths.size(); ++k) others += kGap + widths[k];
   if (names == Names::shortened)
-    widths[0] = std::min(widths[0], std::max(kMinName, style.width - std::min(style.width, others)));
+    widths[0] = std::min(widths[0], std::max(kMinTensorName, style.width - std::min(style.width, others)));
   const auto line_of = [&](const Cells& cells) {
     const std::string gap(kGap, ' ');
     std::string line = gap + left(shortened(cells.name, widths[0], style), widths[0]);

@@ -15,12 +15,11 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-constexpr size_t kGap = 2;
-constexpr size_t kMinName = 12;
+constexpr size_t kMinModelName = 12;
 constexpr size_t kMinPrefix = 4;  // of the names, that is not repeated
 
 // A row of the table. A message takes the place of kind, parameters and quantisation.
-struct Row {
+struct ModelRow {
   std::string name, kind, parameters, quantised, bits, size;
   std::string message = {};
   uint64_t bytes = 0;
@@ -47,8 +46,9 @@ class ModelsTable {
         add(item);
       else
         ++others_;
-    std::ranges::stable_sort(
-        rows_, [](const Row& a, const Row& b) { return a.is_model != b.is_model ? a.is_model : a.bytes < b.bytes; });
+    std::ranges::stable_sort(rows_, [](const ModelRow& a, const ModelRow& b) {
+      return a.is_model != b.is_model ? a.is_model : a.bytes < b.bytes;
+    });
   }
 
   Lines lines() {
@@ -58,9 +58,9 @@ class ModelsTable {
     const size_t prefix = prefix_of_names();
     lay_out(prefix);
     out.push_back(line_of({"model", "kind", "parameters", "quantised", "bits", "size"}, 0));
-    for (const Row& row : rows_) out.push_back(line_of(row, prefix));
+    for (const ModelRow& row : rows_) out.push_back(line_of(row, prefix));
     if (others_ > 0) out.push_back(fmt::format("  and {} other {}", grouped(others_), others_ == 1 ? "file" : "files"));
-    const auto first = std::ranges::find_if(rows_, [](const Row& row) { return is_named_as_weights(row.name); });
+    const auto first = std::ranges::find_if(rows_, [](const ModelRow& row) { return is_named_as_weights(row.name); });
     if (first != rows_.end() && first->is_model) {
       out.emplace_back();
       const bool ends_with_slash = source_.ends_with('/');
@@ -74,7 +74,7 @@ class ModelsTable {
 
  private:
   void add(const DirectoryItem& item) {
-    Row row{item.name, "", "", "", "", "", item.error ? item.error->message : "", 0, item.model != nullptr};
+    ModelRow row{item.name, "", "", "", "", "", item.error ? item.error->message : "", 0, item.model != nullptr};
     if (item.model) {
       const summary::Summary summary = summary::summarise(*item.model).summary;
       row.kind = kind_text(summary);
@@ -102,7 +102,7 @@ class ModelsTable {
   }
 
   Lines head() const {
-    const auto models = std::ranges::count(rows_, true, &Row::is_model);
+    const auto models = std::ranges::count(rows_, true, &ModelRow::is_model);
     const std::string counted = fmt::format("{} {}", models, models == 1 ? "model" : "models");
     constexpr std::string_view kHub = "hf://";
     const std::string_view name = source_.starts_with(kHub) ? std::string_view(source_).substr(kHub.size()) : source_;
@@ -121,7 +121,7 @@ class ModelsTable {
   size_t prefix_of_names() const {
     if (rows_.size() < 2) return 0;
     std::string_view common = rows_.front().name;
-    for (const Row& row : rows_) {
+    for (const ModelRow& row : rows_) {
       const auto [end, other] = std::ranges::mismatch(common, row.name);
       common = common.substr(0, static_cast<size_t>(end - common.begin()));
     }
@@ -129,7 +129,7 @@ class ModelsTable {
     return separator == common.npos || separator < kMinPrefix ? 0 : separator;
   }
 
-  std::string name_of(const Row& row, size_t prefix) const {
+  std::string name_of(const ModelRow& row, size_t prefix) const {
     return (prefix == 0 ? "" : std::string(style_.ellipsis())) + clean(row.name.substr(prefix), style_);
   }
 
@@ -137,7 +137,7 @@ class ModelsTable {
     name_ = std::string_view("model").size();
     kind_ = 14;
     quantised_ = std::string_view("quantised").size();
-    for (const Row& row : rows_) {
+    for (const ModelRow& row : rows_) {
       name_ = std::max(name_, width_of(name_of(row, prefix)));
       kind_ = std::max(kind_, width_of(row.kind));
       quantised_ = std::max(quantised_, width_of(row.quantised));
@@ -145,11 +145,12 @@ class ModelsTable {
     quantised_ = std::min<size_t>(quantised_, 20);
     const size_t least = kGap + kSize + kGap + quantised_ + kGap;
     const size_t others = least + kind_ + kParameters + kBits + 3 * kGap;
-    has_kinds_ = !style_.is_narrow() && others + std::min(name_, kMinName) <= style_.width;
-    name_ = std::min(name_, std::max(kMinName, style_.width - std::min(style_.width, has_kinds_ ? others : least)));
+    has_kinds_ = !style_.is_narrow() && others + std::min(name_, kMinModelName) <= style_.width;
+    name_ =
+        std::min(name_, std::max(kMinModelName, style_.width - std::min(style_.width, has_kinds_ ? others : least)));
   }
 
-  std::string line_of(const Row& row, size_t prefix) const {
+  std::string line_of(const ModelRow& row, size_t prefix) const {
     const std::string gap(kGap, ' ');
     std::string out = gap + left(shortened(name_of(row, prefix), name_, style_), name_) + gap;
     const size_t rest = style_.width - std::min(style_.width, kGap + name_ + kGap);
@@ -171,7 +172,7 @@ class ModelsTable {
 
   std::string source_;
   const Style& style_;
-  std::vector<Row> rows_;
+  std::vector<ModelRow> rows_;
   size_t others_ = 0;
   uint64_t bytes_ = 0;
   std::optional<std::pair<std::string, std::string>> common_;  // base model, licence

@@ -19,11 +19,10 @@ constexpr size_t kBlocks = 12;
 constexpr size_t kBlocksNarrow = 8;
 constexpr size_t kKeptBlocks = 8;  // rows that remain while facts can be left out
 constexpr size_t kMinBlocks = 2;
-constexpr size_t kIndent = 2;
 constexpr size_t kLabel = 13;  // columns: the value begins at column 15
 constexpr size_t kLabelNarrow = 12;
 
-void append(Lines& out, Lines lines) {
+void add_lines(Lines& out, Lines lines) {
   for (std::string& line : lines) out.push_back(std::move(line));
 }
 
@@ -39,9 +38,9 @@ class Screen {
   Lines lines() const {
     Lines out = head_;
     if (!facts_.empty()) out.emplace_back();
-    for (const Shown& fact : facts_) append(out, fact.lines);
+    for (const Shown& fact : facts_) add_lines(out, fact.lines);
     if (!table_.empty()) out.emplace_back();
-    append(out, table_);
+    add_lines(out, table_);
     out.emplace_back();
     out.push_back(painted(foot(), Paint::dim));
     return out;

@@ -10,6 +10,9 @@
 
 namespace weightfs::info {
 
+inline constexpr size_t kIndent = 2;  ///< columns before facts and tables
+inline constexpr size_t kGap = 2;     ///< columns between cells
+
 enum class Charset { ascii, utf8 };
 enum class Colours { off, on };
 

@@ -13,7 +13,6 @@ namespace weightfs::summary {
 namespace {
 
 constexpr size_t kMinLines = 2;
-constexpr uint64_t kBytesPerNode = 80;
 constexpr size_t kTypes = 64;  // that are told apart in a row: bits of a mask
 
 // The bytes of each tensor; of a refused one by its shape. Their sum does not overflow.
@@ -201,11 +200,10 @@ std::vector<Block> fold_blocks(const Model& model, std::span<const Counted> coun
   const TensorList& tensors = model.tensors;
   if (counted.size() != tensors.size()) return {};
   if (model.budget == nullptr) return fold_blocks(tensors, counted, lines);
-  const uint64_t bytes = kBytesPerNode * std::min<uint64_t>(components_of(tensors), kMaxNameNodes);
-  const bool is_paid = model.budget->charge(Cost::kept, bytes).has_value();
-  const bool is_worked = is_paid && model.budget->charge(Cost::step, tensors.size()).has_value();
-  auto blocks = fold_blocks(tensors, counted, lines, is_worked ? kMaxNameNodes : 0);
-  if (is_paid) model.budget->release(Cost::kept, bytes);
+  const uint64_t nodes = std::min<uint64_t>(components_of(tensors), kMaxNameNodes);
+  const bool is_paid = model.budget->charge(Cost::node, nodes).has_value();
+  auto blocks = fold_blocks(tensors, counted, lines, is_paid ? kMaxNameNodes : 0);
+  if (is_paid) model.budget->release(Cost::node, nodes);
   return blocks;
 }
 
