@@ -192,7 +192,7 @@ Map summary_of(const Model& model, const Completeness& completeness) {
   if (!completeness.is_complete()) {
     Map refused;
     refused.append("tensors", completeness.unreadable);
-    refused.append("bytes_missing", completeness.short_by);
+    if (completeness.short_by > 0) refused.append("bytes_missing", completeness.short_by);
     out.set("refused", std::move(refused));
   }
   return out;
