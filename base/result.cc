@@ -10,4 +10,10 @@ Error& Error::operator=(const Error&) = default;
 Error& Error::operator=(Error&&) noexcept = default;
 Error::~Error() = default;
 
+Error with_message(const Error& error, std::string message) {
+  Error out(error.code, std::move(message));
+  out.name = error.name;
+  return out;
+}
+
 }  // namespace weightfs

@@ -37,7 +37,11 @@ struct Error {
 
   Code code{};
   std::string message;
+  const char* name = nullptr;  ///< for programs, if it says more than the code: "git-lfs-pointer"; a literal
 };
+
+/// The same failure with another message.
+Error with_message(const Error& error, std::string message);
 
 /// Whether the content of the bytes caused the failure, so that a retry fails again. An error of a disk or a network is
 /// not about the bytes.

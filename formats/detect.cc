@@ -122,7 +122,7 @@ bool is_named_as(const Format& format, std::string_view name) {
 // An error with the container's name in front, once.
 Error about(const Container& container, const Error& error) {
   const std::string name = printable(container.name);
-  return error.message.starts_with(name + ": ") ? error : Error{error.code, fmt::format("{}: {}", name, error.message)};
+  return error.message.starts_with(name + ": ") ? error : with_message(error, fmt::format("{}: {}", name, error.message));
 }
 
 }  // namespace
@@ -165,8 +165,8 @@ Error unidentified(const Container& container, const std::optional<Error>& of_na
   if (!other) return other.error();
   const Error what = *other ? **other : of_named_format.value_or(Error{Code::unsupported, kUnknown});
   const std::string size = human_size(container.bytes->size());
-  if (container.lists_tried) return {what.code, fmt::format("{} ({}); tried {}", what.message, size, tried)};
-  return what.message == kUnknown ? Error{what.code, fmt::format("{} ({})", kUnknown, size)} : what;
+  if (container.lists_tried) return with_message(what, fmt::format("{} ({}); tried {}", what.message, size, tried));
+  return what.message == kUnknown ? with_message(what, fmt::format("{} ({})", kUnknown, size)) : what;
 }
 
 Result<Model> read_any(const Container& container, const Format* forced) {

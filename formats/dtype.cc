@@ -154,4 +154,9 @@ std::optional<uint64_t> size_in_bytes(const DType& dtype, ShapeView shape) {
   return size;
 }
 
+uint64_t listed_bytes(const TensorList& tensors, size_t i) {
+  if (!tensors.is_refused(i)) return tensors.nbytes(i);
+  return size_in_bytes(*tensors.dtype(i), tensors.shape(i)).value_or(0);
+}
+
 }  // namespace weightfs

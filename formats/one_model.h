@@ -67,6 +67,7 @@ struct ModelDirectory {
   std::shared_ptr<const Folder> folder;  ///< of the directory
   std::vector<Part> parts;               ///< all files in it and below it
   std::string prefix = {};               ///< of all paths in the model: "repository/" in an archive
+  BudgetPtr budget = {};                 ///< of the container around the directory; null if it is the outermost one
 };
 
 /// Reads the model. All files of the directory are parts of it; other weights are nested in it. Fails as reading does.

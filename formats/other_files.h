@@ -34,8 +34,8 @@ bool is_refused_by_name(std::string_view name);
 /// download or of a compressed file.
 bool is_named_as_bad_file(std::string_view name);
 
-/// The name of a failure for programs: "git-lfs-pointer", "html", …; "damaged" for corrupt bytes, else that of its
-/// Code, such as "not-found".
+/// The name of a failure for programs: its own, such as "git-lfs-pointer", else "damaged" for corrupt bytes, else that
+/// of its Code, such as "not-found".
 std::string_view error_name(const Error& error);
 
 }  // namespace weightfs

@@ -190,4 +190,7 @@ inline TensorList::Iterator TensorList::end() const { return {*this, size()}; }
 /// packed type is rounded up instead.
 std::optional<uint64_t> size_in_bytes(const DType& dtype, ShapeView shape);
 
+/// The size of a tensor, also if it is refused: then by its type and shape, and 0 if these do not give one.
+uint64_t listed_bytes(const TensorList& tensors, size_t i);
+
 }  // namespace weightfs

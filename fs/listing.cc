@@ -183,9 +183,16 @@ std::string shape_text(ShapeView shape) {
 
 namespace {
 
+// The last component of a path or a URL.
+std::string_view last_component(std::string_view source) {
+  while (source.ends_with('/')) source.remove_suffix(1);
+  return source.substr(source.rfind('/') + 1);
+}
+
 // What is in docs/summary.md.
-Map summary_of(const Model& model, const Completeness& completeness) {
-  const summary::Summarised summarised = summary::summarise(model);
+Map summary_of(const Model& model, const std::string& source, const Completeness& completeness) {
+  summary::Summarised summarised = summary::summarise(model);
+  if (summarised.summary.name.empty()) summarised.summary.name = last_component(source);
   Map out = summary::to_map(summarised.summary);
   const auto blocks = summary::fold_blocks(model, summarised.tensors, summary::kBlocksInJson);
   if (!blocks.empty()) out.set("blocks", summary::to_list(blocks));
@@ -225,7 +232,7 @@ Map metadata_of(const Model& model, const std::string& source) {
   for (const auto& [key, value] : model.common) out.set(key, value);
   const Completeness completeness = completeness_of(model);
   if (!completeness.is_complete()) out.set("incomplete", to_sentence(completeness));
-  out.set("summary", summary_of(model, completeness));
+  out.set("summary", summary_of(model, source, completeness));
   out.set("tensors", std::move(tensors));
   out.set("metadata", metadata_with_facts(model));
   return out;

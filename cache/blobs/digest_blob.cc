@@ -442,9 +442,9 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const uint64_t before = std::max<uint64_t>(source.generation(), 1);  // 0 before the blocks are first opened
     const auto read = in_order ? source.read_ahead(offset, out, {0, size_}) : source.read(offset, out);
     if (!read) {
-      const auto& [code, message] = read.error();
-      if (code == Code::mismatch) return refused({code, fmt::format("{}: {}", ref_.name, message)});
-      return failure(code, message);
+      const Error& error = read.error();
+      if (error.code != Code::mismatch) return failure(error);
+      return refused({error.code, fmt::format("{}: {}", ref_.name, error.message)});
     }
     const bool is_of_one = before == source.generation();
     record_unverified_read(offset, out, is_of_one ? std::optional(before) : std::nullopt);

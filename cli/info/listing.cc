@@ -25,8 +25,12 @@ struct Cells {
 
 Cells cells_of(const Subject& subject, size_t i, const Style& style) {
   const TensorView tensor = subject.model.tensors[i];
-  Cells cells{clean(full_name(tensor), style),  clean(dtype_text(tensor), style), shape_text(tensor.shape), "",
-              bytes_text(listed_bytes(tensor)), tensor.source.refused()};
+  Cells cells{clean(full_name(tensor), style),
+              clean(dtype_text(tensor), style),
+              shape_text(tensor.shape),
+              "",
+              bytes_text(listed_bytes(subject.model.tensors, i)),
+              tensor.source.refused()};
   if (i < subject.counted.size()) cells.elements = grouped(subject.counted[i].elements);
   return cells;
 }

@@ -78,17 +78,10 @@ std::string weights_text(const summary::Summary& summary) {
   return out;
 }
 
-uint64_t listed_bytes(const TensorView& tensor) {
-  return tensor.source.refused() ? size_in_bytes(*tensor.dtype, tensor.shape).value_or(0) : tensor.nbytes();
-}
-
 uint64_t listed_bytes(const Model& model) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const uint64_t size = model.tensors.is_refused(i)
-                              ? size_in_bytes(*model.tensors.dtype(i), model.tensors.shape(i)).value_or(0)
-                              : model.tensors.nbytes(i);
-    if (__builtin_add_overflow(bytes, size, &bytes)) return UINT64_MAX;
+    if (__builtin_add_overflow(bytes, listed_bytes(model.tensors, i), &bytes)) return UINT64_MAX;
   }
   return bytes;
 }

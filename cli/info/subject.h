@@ -35,7 +35,6 @@ std::string quantisation_text(const summary::Summary& summary);
 uint64_t model_bytes(const Model& model);
 /// The bytes of all tensors; of refused ones by their shape.
 uint64_t listed_bytes(const Model& model);
-uint64_t listed_bytes(const TensorView& tensor);
 
 /// The functions that another program would run when it loads the model (semantics 2.7); null if there are none.
 const std::string* dangerous_globals(const Model& model);

@@ -86,7 +86,7 @@ class ArchivedDirectory {
     std::vector<Part> parts;
     for (const Part& part : all_->parts)
       if (part.path.starts_with(prefix_)) parts.push_back(part), parts.back().path.erase(0, prefix_.size());
-    return read_one_model(found, {read_file, folder_below(""), std::move(parts), prefix_});
+    return read_one_model(found, {read_file, folder_below(""), std::move(parts), prefix_, container_.budget});
   }
 
  private:

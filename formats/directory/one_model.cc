@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/text.h"
 #include "formats/directory/directory_files.h"
@@ -148,14 +149,15 @@ class Rule {
   }
 
   // One GGUF, whole or split, perhaps with a projector, adapters and an importance matrix.
-  Result<Chosen> find_gguf() const {
+  Result<Chosen> find_gguf() {
     const WeightSet* main = nullptr;
     const WeightSet* adapter = nullptr;
     size_t models = 0, adapters = 0;
+    TRY_VOID(look_into_ggufs());
     for (const WeightSet& set : files_.sets()) {
       if (set.name.family != Family::gguf && set.name.is_usual) return std::nullopt;
       if (set.name.family != Family::gguf) continue;
-      const GgufUse use = use_of_gguf(set.name.base);
+      const GgufUse use = use_of(set);
       if (use == GgufUse::model) ++models, main = &set;
       if (use == GgufUse::adapter) ++adapters, adapter = &set;
     }
@@ -165,6 +167,40 @@ class Rule {
     model.weights.push_back(TRY(gguf_of(*main)));
     name_others(model, Projector::named);
     return model;
+  }
+
+  // What a GGUF is for, by its keys if they were read, else by its name.
+  GgufUse use_of(const WeightSet& set) const {
+    const auto read = uses_.find(set.path);
+    return read != uses_.end() ? read->second : use_of_gguf(set.name.base);
+  }
+
+  // Reads the keys of a few files on disk whose names do not show which of them is the model.
+  Result<void> look_into_ggufs() {
+    constexpr size_t kMost = 8;
+    std::vector<const WeightSet*> models;
+    for (const WeightSet& set : files_.sets())
+      if (set.name.family == Family::gguf && use_of(set) == GgufUse::model) models.push_back(&set);
+    if (view_.is_published || models.size() < 2 || models.size() > kMost) return {};
+    for (const WeightSet* set : models)
+      if (const auto use = TRY(use_by_keys(set->path))) uses_.emplace(set->path, *use);
+    return {};
+  }
+
+  // Nothing if it is no valid GGUF.
+  Result<std::optional<GgufUse>> use_by_keys(const std::string& path) const {
+    const auto read = [&]() -> Result<Model> {
+      const SourcePtr bytes = TRY(view_.folder.open(path));
+      return read_gguf({.name = path, .bytes = bytes});
+    };
+    const auto model = read();
+    if (!model && !is_permanent(model.error())) return tl::unexpected(model.error());
+    if (!model) return std::nullopt;
+    const std::string_view type = text_in(model->metadata, "general.type");
+    if (type == "mmproj" || text_in(model->metadata, "general.architecture") == "clip") return GgufUse::projector;
+    if (type == "imatrix") return GgufUse::importance_matrix;
+    const bool is_adapter = type == "adapter" || model->metadata.find("adapter.type") != nullptr;
+    return is_adapter ? GgufUse::adapter : GgufUse::model;
   }
 
   // Whether the files that are called shards are shards: else the directory lists each of them as a model.
@@ -216,20 +252,19 @@ class Rule {
 
   void name_projector(OneModel& model, Projector projector) const {
     if (projector == Projector::none || !model.weights.front().path.ends_with(".gguf")) return;
-    const auto found = std::ranges::find_if(files_.sets(), [](const WeightSet& set) {
-      return set.name.family == Family::gguf && use_of_gguf(set.name.base) == GgufUse::projector;
+    const auto found = std::ranges::find_if(files_.sets(), [&](const WeightSet& set) {
+      return set.name.family == Family::gguf && use_of(set) == GgufUse::projector;
     });
     if (found != files_.sets().end()) model.chosen.projector = found->path;
   }
 
-  static void name_sets(OneModel& model, const std::vector<WeightSet>& sets) {
+  void name_sets(OneModel& model, const std::vector<WeightSet>& sets) const {
     for (const WeightSet& set : sets) {
       const auto is_it = [&](const OneModel::Weights& weights) {
         return weights.path == set.path || std::ranges::find(set.files, weights.path) != set.files.end();
       };
       const bool is_chosen = std::ranges::any_of(model.weights, is_it) || set.path == model.chosen.projector;
-      const bool is_matrix =
-          set.name.family == Family::gguf && use_of_gguf(set.name.base) == GgufUse::importance_matrix;
+      const bool is_matrix = set.name.family == Family::gguf && use_of(set) == GgufUse::importance_matrix;
       // An index whose shards are not there under its name is another index of files that are named.
       const bool is_empty = set.files.empty();
       if (is_chosen || is_matrix || is_empty || !set.name.is_usual) continue;
@@ -239,6 +274,7 @@ class Rule {
 
   const DirectoryView& view_;
   DirectoryFiles files_;
+  std::map<std::string, GgufUse> uses_;  // of GGUFs whose keys were read
 };
 
 }  // namespace

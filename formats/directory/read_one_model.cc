@@ -34,6 +34,9 @@ void add_weight_files(std::vector<std::string>& files, const Model& read, const 
     if (part.path != path || !path.ends_with(".json")) files.push_back(part.path);
 }
 
+// A name takes a node of a set, besides its bytes, which are those of the file.
+constexpr uint64_t kNameNode = 64;
+
 // Joins the models of several files, with a prefix before the names of their tensors.
 class Joiner {
  public:
@@ -44,7 +47,7 @@ class Joiner {
     if (is_first_) take_facts(read);
     is_first_ = false;
     const size_t first = model_.tensors.size();
-    TRY_VOID(budget_->charge(Cost::kept, prefix.size() * read.tensors.size()));
+    TRY_VOID(budget_->charge(Cost::kept, (prefix.size() + kNameNode) * read.tensors.size()));
     TRY_VOID(budget_->charge(Cost::input, path.size() * read.tensors.size()));  // it may be the scope of each tensor
     const std::string_view scope = model_.string_pool.emplace_back(path);
     model_.tensors.reserve(first + read.tensors.size());
@@ -115,7 +118,7 @@ Result<void> describe_pipeline(Model& model, const OneModel& found, const ModelD
 }
 
 Result<Model> join(const OneModel& found, const ModelDirectory& directory, std::vector<std::string>& weight_files) {
-  const auto budget = std::make_shared<Budget>(0);
+  const BudgetPtr budget = directory.budget != nullptr ? directory.budget : std::make_shared<Budget>(0);
   Joiner joiner(budget);
   std::optional<Error> first_error;
   for (const OneModel::Weights& weights : found.weights) {

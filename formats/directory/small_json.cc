@@ -5,33 +5,34 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "formats/common/small_json.h"
 
 namespace weightfs::directory {
 namespace {
 
-constexpr uint64_t kMaxSize = 10'000'000;
-constexpr uint64_t kMaxValues = 1'000'000;
 constexpr size_t kMaxComponents = 1'000;
 
-struct SmallFile {
-  SourcePtr bytes;
-  uint64_t begin = 0;  // after a byte order mark
-};
+Result<SourcePtr> open_file(const Folder& folder, std::string_view path) {
+  return path.find('/') == path.npos ? folder.open(path) : folder.open_below(path, {});
+}
 
-// Charges the budget for the file. Nothing if it is missing or too large.
-Result<std::optional<SmallFile>> open_small_json(const Folder& folder, std::string_view path, Budget& budget) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  const auto open = [&]() -> Result<SmallFile> {
-    const SourcePtr bytes = TRY(path.find('/') == path.npos ? folder.open(path) : folder.open_below(path, {}));
-    if (bytes->size() > kMaxSize) return failure(Code::unsupported, "too large");
-    TRY_VOID(budget.charge(Cost::input, bytes->size()));
-    const std::string head = TRY(read_text(*bytes, 0, std::min<uint64_t>(bytes->size(), kByteOrderMark.size())));
-    return SmallFile{bytes, head == kByteOrderMark ? head.size() : 0};
-  };
-  auto file = open();
-  if (file) return std::optional(std::move(*file));
-  if (is_permanent(file.error())) return std::nullopt;
-  return tl::unexpected(file.error());
+enum class Type { text, number, list, object, other };
+
+struct Field {
+  std::string_view name;
+  Type type;
+};
+constexpr auto kFields = std::to_array<Field>({{"model_type", Type::text},
+                                               {"architectures", Type::list},
+                                               {"_class_name", Type::text},
+                                               {"n_layer", Type::number},
+                                               {"n_layers", Type::number},
+                                               {"d_model", Type::number}});
+
+// Whether config.json has this field only if it is that of a model.
+bool is_model_field(std::string_view name, Type type) {
+  if (name.starts_with("quantization")) return type == Type::text || type == Type::object;
+  return std::ranges::any_of(kFields, [&](const Field& field) { return field.name == name && field.type == type; });
 }
 
 // Stops at the first field of config.json that only a model has. What follows it need not be valid: some writers
@@ -56,19 +57,6 @@ class ConfigReader final : public JsonEvents {
   bool end_array() override { return leave(); }
 
  private:
-  enum class Type { text, number, list, object };
-
-  struct Field {
-    std::string_view name;
-    Type type;
-  };
-  static constexpr auto kFields = std::to_array<Field>({{"model_type", Type::text},
-                                                        {"architectures", Type::list},
-                                                        {"_class_name", Type::text},
-                                                        {"n_layer", Type::number},
-                                                        {"n_layers", Type::number},
-                                                        {"d_model", Type::number}});
-
   bool leave() {
     --depth_;
     return true;
@@ -77,9 +65,7 @@ class ConfigReader final : public JsonEvents {
   // The value of a key of the whole object.
   bool find(Type type) {
     if (depth_ != 1 || !is_object_) return false;
-    const auto is_it = [&](const Field& field) { return field.name == key_ && field.type == type; };
-    const bool is_quantization = key_.starts_with("quantization") && type != Type::number && type != Type::list;
-    return is_found_ = is_quantization || std::ranges::any_of(kFields, is_it);
+    return is_found_ = is_model_field(key_, type);
   }
 
   int depth_ = 0;
@@ -103,22 +89,39 @@ bool is_one_name(std::string_view name) { return is_plain_path(name) && name.fin
 }  // namespace
 
 Result<std::optional<Value>> read_small_json(const Folder& folder, std::string_view path, Budget& budget) {
-  const auto file = TRY(open_small_json(folder, path, budget));
-  if (!file) return std::nullopt;
-  auto value = parse_json(*file->bytes, file->begin, file->bytes->size() - file->begin, budget, kMaxValues);
+  auto value = open_file(folder, path).and_then([&](const SourcePtr& file) { return parse_small_json(*file, budget); });
   if (value) return std::optional(std::move(*value));
-  if (is_about_the_bytes(value.error())) return std::nullopt;
+  if (is_permanent(value.error())) return std::nullopt;
   return tl::unexpected(value.error());
 }
 
 Result<bool> is_model_config(const Folder& folder, std::string_view path, Budget& budget) {
-  const auto file = TRY(open_small_json(folder, path, budget));
-  if (!file) return false;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   ConfigReader reader;
-  const auto whole = read_json(*file->bytes, file->begin, file->bytes->size() - file->begin, reader);
-  if (reader.is_found()) return true;
-  if (!whole && !is_about_the_bytes(whole.error())) return tl::unexpected(whole.error());
-  return false;
+  const auto read = [&]() -> Result<void> {
+    const SourcePtr file = TRY(open_file(folder, path));
+    if (file->size() > kMaxSmallJson) return failure(Code::unsupported, "too large");
+    TRY_VOID(budget.charge(Cost::input, file->size()));
+    const std::string head = TRY(read_text(*file, 0, std::min<uint64_t>(file->size(), kByteOrderMark.size())));
+    const uint64_t begin = head == kByteOrderMark ? head.size() : 0;
+    return read_json(*file, begin, file->size() - begin, reader);
+  };
+  const auto whole = read();
+  if (!whole && !reader.is_found() && !is_permanent(whole.error())) return tl::unexpected(whole.error());
+  return reader.is_found();
+}
+
+bool is_model_config(const Map& config) {
+  return std::ranges::any_of(config, [](const Map::Entry& entry) {
+    const Value& value = entry.second;
+    const bool is_number = std::holds_alternative<int64_t>(value) || std::holds_alternative<uint64_t>(value);
+    const Type type = std::holds_alternative<std::string>(value) ? Type::text
+                      : std::holds_alternative<List>(value)      ? Type::list
+                      : std::holds_alternative<Map>(value)       ? Type::object
+                      : is_number                                ? Type::number
+                                                                 : Type::other;
+    return is_model_field(entry.first, type);
+  });
 }
 
 std::optional<std::vector<NamedComponent>> components_in(const Value& model_index) {

@@ -20,7 +20,7 @@ struct WeightName {
   std::string base;      ///< without the suffix and the number of a shard: "model", "model.fp16", "consolidated.00"
   uint32_t number = 0;   ///< of a shard, from 1
   uint32_t count = 0;    ///< of the shards
-  bool is_usual = true;  ///< false for a `.bin` under a name of which nobody knows whether it is a checkpoint
+  bool is_usual = true;  ///< false for a `.bin` whose name does not show whether it is a checkpoint
 };
 
 /// Nothing for other files. A file of an archive (`.zip`, `.npz`) or of one array (`.npy`) is not one with weights.

@@ -105,9 +105,9 @@ Result<ModelPtr> read_nested(const Package& package, const Item& item) {
     model->budget = container.budget;
     return std::make_shared<const Model>(std::move(*model));
   }
-  const auto& [code, message] = model.error();
+  const std::string& message = model.error().message;
   const std::string name = printable(container.name) + ": ";
-  return failure(code, fmt::format("{}{}", message.starts_with(name) ? "" : name, message));
+  return failure(with_message(model.error(), fmt::format("{}{}", message.starts_with(name) ? "" : name, message)));
 }
 
 // Whether the item is a nested container. A blob that is not local is judged by its media type.

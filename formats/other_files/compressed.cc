@@ -94,7 +94,7 @@ Result<std::string> decoded(const Container& container, const Compression& compr
 }
 
 Error compressed_by(std::string_view compression, std::string_view content) {
-  return other(fmt::format("{} of {}; unpack it first", compression, content));
+  return other(fmt::format("{} of {}; unpack it first", compression, content), "compressed");
 }
 
 }  // namespace

@@ -23,27 +23,28 @@ struct Magic {
   std::string_view bytes;
   size_t at;
   std::string_view what;
+  const char* name;  // for programs
 };
 
 constexpr auto kBeforeReaders = std::to_array<Magic>({
-    {"# xet version 0"sv, 0, "a Xet pointer, not the file; download it with a client of the Hub"},
-    {"7z\xBC\xAF\x27\x1C"sv, 0, "a 7-zip archive: not supported; unpack it first"},
-    {"Rar!\x1A\x07"sv, 0, "a RAR archive: not supported; unpack it first"},
-    {"\x89PNG"sv, 0, "a PNG image"},
-    {"\xFF\xD8\xFF"sv, 0, "a JPEG image"},
-    {"GIF8"sv, 0, "a GIF image"},
-    {"WEBP"sv, 8, "a WebP image"},
-    {"%PDF"sv, 0, "a PDF document"},
-    {"\xCF\xFA\xED\xFE"sv, 0, "a macOS executable"},
+    {"# xet version 0"sv, 0, "a Xet pointer, not the file; download it with a client of the Hub", "pointer"},
+    {"7z\xBC\xAF\x27\x1C"sv, 0, "a 7-zip archive: not supported; unpack it first", "archive"},
+    {"Rar!\x1A\x07"sv, 0, "a RAR archive: not supported; unpack it first", "archive"},
+    {"\x89PNG"sv, 0, "a PNG image", "image"},
+    {"\xFF\xD8\xFF"sv, 0, "a JPEG image", "image"},
+    {"GIF8"sv, 0, "a GIF image", "image"},
+    {"WEBP"sv, 8, "a WebP image", "image"},
+    {"%PDF"sv, 0, "a PDF document", "image"},
+    {"\xCF\xFA\xED\xFE"sv, 0, "a macOS executable", "executable"},
 });
 
 // After readers, because a llamafile is an executable, too.
 constexpr auto kExecutables = std::to_array<Magic>({
     {"\x7F"
      "ELF"sv,
-     0, "an ELF executable"},
-    {"MZ"sv, 0, "a Windows executable"},
-    {"#!"sv, 0, "a script"},
+     0, "an ELF executable", "executable"},
+    {"MZ"sv, 0, "a Windows executable", "executable"},
+    {"#!"sv, 0, "a script", "executable"},
 });
 
 constexpr auto kUnfinished =
@@ -64,56 +65,13 @@ std::optional<Error> find_magic(std::span<const Magic> table, std::string_view b
     return magic.at <= bytes.size() && bytes.substr(magic.at).starts_with(magic.bytes);
   });
   if (row == table.end()) return std::nullopt;
-  return other(std::string(row->what));
+  return other(std::string(row->what), row->name);
 }
 
 // A zip, which is read as an archive otherwise.
 bool is_dlc(std::string_view name) { return name.ends_with(".dlc"); }
 
 bool is_zeros(std::string_view bytes) { return !bytes.empty() && bytes.find_first_not_of('\0') == bytes.npos; }
-
-// How a message about such a file begins, and the name of it.
-struct NamedPhrase {
-  std::string_view phrase;
-  std::string_view name;
-};
-constexpr auto kNames = std::to_array<NamedPhrase>({
-    {"an empty file", "empty"},
-    {"a Git LFS pointer", "git-lfs-pointer"},
-    {"a Xet pointer", "pointer"},
-    {"a git-annex pointer", "pointer"},
-    {"an HTML page", "html"},
-    {"a JSON document", "json"},
-    {"an XML document", "xml"},
-    {"an OpenVINO model (.xml)", "xml"},
-    {"text: ", "text"},
-    {"a text file", "text"},
-    {"only zero bytes", "zeros"},
-    {"gzip of ", "compressed"},
-    {"xz of ", "compressed"},
-    {"zstd of ", "compressed"},
-    {"bzip2 of ", "compressed"},
-    {"lz4 of ", "compressed"},
-    {"a 7-zip archive", "archive"},
-    {"a RAR archive", "archive"},
-    {"a PNG image", "image"},
-    {"a JPEG image", "image"},
-    {"a GIF image", "image"},
-    {"a WebP image", "image"},
-    {"a PDF document", "image"},
-    {"an ELF executable", "executable"},
-    {"a Windows executable", "executable"},
-    {"a macOS executable", "executable"},
-    {"a script", "executable"},
-    {"an unfinished download", "partial"},
-    {"a Parquet table", "data"},
-    {"an Arrow table", "data"},
-    {"a Feather table", "data"},
-    {"an Avro file", "data"},
-    {"an SQLite database", "data"},
-    {"an LMDB database", "data"},
-    {"TFRecord data", "data"},
-});
 
 std::string_view name_of(Code code) {
   switch (code) {
@@ -143,16 +101,16 @@ std::string_view name_of(Code code) {
 
 Result<void> check_may_be_model(const Container& container) {
   const uint64_t size = container.bytes->size();
-  if (size == 0) return failure(other("an empty file (0 B)"));
+  if (size == 0) return failure(other("an empty file (0 B)", "empty"));
   if (is_unfinished_download(container.name))
-    return failure(other("an unfinished download; use --format to read what it has"));
+    return failure(other("an unfinished download; use --format to read what it has", "partial"));
   const std::string head = TRY(read_text(*container.bytes, 0, std::min(size, kHead)));
   if (auto found = other_files::git_lfs_pointer(container, head)) return failure(std::move(*found));
   if (auto found = other_files::html(head)) return failure(std::move(*found));
   if (auto found = find_magic(kBeforeReaders, head)) return failure(std::move(*found));
   if (is_dlc(container.name)) return failure(other("a Qualcomm model (.dlc): not supported"));
   if (is_zeros(head) && is_zeros(TRY(read_text(*container.bytes, 0, std::min(size, kMost)))))
-    return failure(other("only zero bytes: a download that was interrupted or preallocated"));
+    return failure(other("only zero bytes: a download that was interrupted or preallocated", "zeros"));
   return {};
 }
 
@@ -189,14 +147,6 @@ bool is_named_as_bad_file(std::string_view name) {
   return is_named_as_model(without(kCompressed, without(kUnfinished, name)));
 }
 
-std::string_view error_name(const Error& error) {
-  if (error.code != Code::unsupported) return name_of(error.code);
-  // The name of the file comes first.
-  const auto begins = [&](const NamedPhrase& row) {
-    return error.message.find(fmt::format(": {}", row.phrase)) != error.message.npos;
-  };
-  const auto* const row = std::ranges::find_if(kNames, begins);
-  return row == kNames.end() ? name_of(error.code) : row->name;
-}
+std::string_view error_name(const Error& error) { return error.name != nullptr ? error.name : name_of(error.code); }
 
 }  // namespace weightfs

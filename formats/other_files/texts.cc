@@ -54,6 +54,7 @@ std::optional<Value> parsed(std::string_view text, uint64_t size, Budget& budget
 }  // namespace
 
 std::optional<Error> git_lfs_pointer(const Container& container, std::string_view head) {
+  constexpr const char* kLfs = "git-lfs-pointer";
   constexpr uint64_t kMaxPointer = 1024;
   constexpr std::string_view kVersion = "version https://git-lfs.github.com/spec/v1\n";
   if (!head.starts_with(kVersion) || container.bytes->size() > kMaxPointer) return std::nullopt;
@@ -63,13 +64,13 @@ std::optional<Error> git_lfs_pointer(const Container& container, std::string_vie
     return rest.substr(0, rest.find('\n'));
   };
   const auto bytes = parse_number<uint64_t>(field("size"));
-  if (!bytes) return other("a Git LFS pointer; run git lfs pull");
+  if (!bytes) return other("a Git LFS pointer; run git lfs pull", kLfs);
   std::string what = fmt::format("a Git LFS pointer to a file of {} ({} bytes); run git lfs pull", human_size(*bytes),
                                  grouped(*bytes));
   const auto digest = parse_digest(field("oid"));
   if (digest && container.blobs->is_local({.name = container.name, .digest = *digest, .size = *bytes}))
     what += fmt::format("; the cache has a file with its digest, sha256:{}", digest->hex());
-  return other(std::move(what));
+  return other(std::move(what), kLfs);
 }
 
 std::optional<Error> html(std::string_view head) {
@@ -81,19 +82,21 @@ std::optional<Error> html(std::string_view head) {
   if (const size_t at = head.find("<title>"); at != head.npos)
     if (const size_t end = head.find("</title>", at); end != head.npos && end - at - 7 <= kMaxTitle)
       title = fmt::format(" ({})", quoted(head.substr(at + 7, end - at - 7)));
-  return other(fmt::format("an HTML page{}, not a model; the server probably sent a login or error page", title));
+  return other(fmt::format("an HTML page{}, not a model; the server probably sent a login or error page", title),
+               "html");
 }
 
 std::optional<Error> xml(std::string_view text) {
   const std::string_view begin = without_blanks(text);
+  constexpr const char* kXml = "xml";
   constexpr const char* kOpenVino = "an OpenVINO model (.xml): not supported";
-  if (begin.starts_with("<net ")) return other(kOpenVino);
+  if (begin.starts_with("<net ")) return other(kOpenVino, kXml);
   if (!begin.starts_with("<?xml") && !begin.starts_with("<Error>")) return std::nullopt;
-  if (text.find("<net ") != text.npos) return other(kOpenVino);
+  if (text.find("<net ") != text.npos) return other(kOpenVino, kXml);
   const size_t at = text.find("<Code>");
   const size_t end = at == text.npos ? at : text.find("</Code>", at);
-  if (end == text.npos || end - at > kMaxShown + 6) return other("an XML document, not a model");
-  return other(fmt::format("an XML document with the error {}", printable(text.substr(at + 6, end - at - 6))));
+  if (end == text.npos || end - at > kMaxShown + 6) return other("an XML document, not a model", kXml);
+  return other(fmt::format("an XML document with the error {}", printable(text.substr(at + 6, end - at - 6))), kXml);
 }
 
 std::optional<Error> json_error(std::string_view begin, uint64_t size, Budget& budget) {
@@ -105,22 +108,23 @@ std::optional<Error> json_error(std::string_view begin, uint64_t size, Budget& b
     if (found == nullptr) continue;
     const auto* const error = std::get_if<std::string>(found);
     return other(fmt::format("a JSON document with the error {}",
-                             error != nullptr ? first_line(*error) : first_line(to_json_line(*found))));
+                             error != nullptr ? first_line(*error) : first_line(to_json_line(*found))),
+                 "json");
   }
   return std::nullopt;
 }
 
 std::optional<Error> json(std::string_view begin, uint64_t size, Budget& budget) {
   if (!parsed(begin, size, budget)) return std::nullopt;
-  return other("a JSON document, not a model");
+  return other("a JSON document, not a model", "json");
 }
 
 std::optional<Error> plain_text(std::string_view text, uint64_t size) {
   constexpr uint64_t kShort = 1024;
   if (!is_text(text)) return std::nullopt;
   const std::string_view line = text.substr(0, text.find('\n'));
-  if (line.find("/annex/objects/") != line.npos) return other("a git-annex pointer; run git annex get");
-  return other(size <= kShort ? fmt::format("text: {}", first_line(text)) : "a text file, not a model");
+  if (line.find("/annex/objects/") != line.npos) return other("a git-annex pointer; run git annex get", "pointer");
+  return other(size <= kShort ? fmt::format("text: {}", first_line(text)) : "a text file, not a model", "text");
 }
 
 }  // namespace weightfs::other_files

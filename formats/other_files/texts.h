@@ -9,8 +9,12 @@
 
 namespace weightfs::other_files {
 
-/// That a file is not a model, but `what`.
-inline Error other(std::string what) { return {Code::unsupported, std::move(what)}; }
+/// That a file is not a model, but `what`; `name` is the failure's name for programs.
+inline Error other(std::string what, const char* name = "unsupported") {
+  Error error(Code::unsupported, std::move(what));
+  error.name = name;
+  return error;
+}
 
 /// A pointer to a file in Git LFS, by the first bytes of the container; also whether the file that it names is cached.
 /// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md

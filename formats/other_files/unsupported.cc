@@ -177,8 +177,8 @@ std::optional<Error> unsupported(const Container& container, std::string_view be
   if (const auto pickle = identify_pickle(begin)) return other(fmt::format("{}: not supported", *pickle));
   const auto* const row =
       std::ranges::find_if(kData, [&](const Known& known) { return matches(known, container.name, begin, tail); });
-  if (row != kData.end()) return other(fmt::format("{}, not a model", row->what));
-  if (is_tfrecord(begin, container.name, container.bytes->size())) return other("TFRecord data, not a model");
+  if (row != kData.end()) return other(fmt::format("{}, not a model", row->what), "data");
+  if (is_tfrecord(begin, container.name, container.bytes->size())) return other("TFRecord data, not a model", "data");
   return std::nullopt;
 }
 

@@ -21,9 +21,7 @@ std::vector<uint64_t> sizes_of(const TensorList& tensors, std::span<const Counte
   const uint64_t most = UINT64_MAX / std::max<size_t>(tensors.size(), 1);
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (counted[i].role == Role::duplicate) continue;
-    const uint64_t bytes =
-        tensors.is_refused(i) ? size_in_bytes(*tensors.dtype(i), tensors.shape(i)).value_or(0) : tensors.nbytes(i);
-    out[i] = std::min(bytes, most);
+    out[i] = std::min(listed_bytes(tensors, i), most);
   }
   return out;
 }

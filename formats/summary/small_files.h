@@ -15,9 +15,6 @@
 
 namespace weightfs::summary {
 
-/// The maximum size of a small file, in bytes.
-inline constexpr uint64_t kMaxSmallFile = 10'000'000;
-
 /// Opens the files beside one model. Not thread-safe.
 class SmallFiles {
  public:

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "formats/directory/small_json.h"
 #include "formats/format.h"
 #include "formats/summary/facts/adapter.h"
 #include "formats/summary/facts/cache.h"
@@ -41,7 +42,7 @@ void find_config(Work& work) {
   if (work.gguf != nullptr) return;
   auto& warnings = work.files.warnings();
   const Map* object = work.files.object("config.json");
-  if (object != nullptr && is_model_config(*object)) {
+  if (object != nullptr && directory::is_model_config(*object)) {
     work.config = open_config(Fields(object, "config.json", warnings));
   } else if (const Map* const params = work.files.object("params.json");
              params != nullptr && params->find("dim") != nullptr) {
@@ -184,6 +185,8 @@ void describe_common(Work& work) {
   Summary& out = work.out;
   const auto* const license = work.model.common.find_as<std::string>("license");
   if (out.license.empty() && license != nullptr) out.license = license->substr(0, kMaxName);
+  if (out.repository.empty()) out.repository = text_in(work.model.common, "repository").substr(0, kMaxName);
+  if (out.commit.empty()) out.commit = text_in(work.model.common, "commit").substr(0, kMaxName);
   if (work.gguf == nullptr || work.model.format == "gguf") return;
   // An Ollama model: its template is a layer.
   for (const Part& part : work.model.parts)

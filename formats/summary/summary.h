@@ -77,7 +77,7 @@ struct Operator {
   uint64_t count = 0;
 };
 
-/// What is not known is absent: an empty text, an empty list, no number.
+/// An unknown field is an empty text, an empty list or no number.
 struct Summary {
   std::string kind;  ///< "causal-lm", "encoder", …; never empty
   std::string name;

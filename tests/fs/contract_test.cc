@@ -109,10 +109,10 @@ class EveryFormat : public testing::TestWithParam<SmallModel> {
   static std::string wrong_with(std::string bytes) {
     auto model = read_model(container(std::move(bytes)), forced());
     if (model) return ModelInvariants(std::make_shared<Model>(std::move(*model))).violation();
-    const auto& [code, message] = model.error();
+    const std::string& message = model.error().message;
     if (!message.starts_with(GetParam().file_name)) return "does not name the container: " + message;
     if (!is_one_line(message)) return "not one line: " + message;
-    return code == Code::io && !SmallDisk::refused(model.error()) ? "no bytes in memory can fail: " + message : "";
+    return model.error().code == Code::io && !SmallDisk::refused(model.error()) ? "no bytes in memory can fail: " + message : "";
   }
 };
 

@@ -185,7 +185,7 @@ class Files(ExportTestCase):
 
 
 class Models(ExportTestCase):
-    """What was exported is a model again."""
+    """The output of export opens as a model."""
 
     # semantics 26.9
     def test_directory_tar_and_npy_are_the_same_model(self):

@@ -446,6 +446,7 @@ class Unmounting(Case):
         """
         os.mkdir(self.path("many"))
         self.sample("many/model.safetensors")
+        self.sample("many/other.safetensors")
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, WEIGHTFS, self.sample(), self.tmp],
                               capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -83,6 +83,7 @@ class Mount8(MountTestCase):
         os.mkdir(self.path("my models, all"))
         os.mkdir(self.path("a, b"))
         self.sample("my models, all/one, two.safetensors")
+        self.sample("my models, all/three.safetensors")
         os.mkdir(self.path("my mount"))
 
         def escaped(*names):
@@ -90,7 +91,7 @@ class Mount8(MountTestCase):
 
         line = f'{escaped("my models, all")} {escaped("my mount")} weightfs noauto,nofail,x-test=1,all,blob_dir="{escaped("a, b")}",log_level=error 0 0\n'
         shown = self.run_script("mount 'my mount'; ls 'my mount'; findmnt -n -o SOURCE 'my mount'; umount 'my mount'", fstab=line)
-        self.assertEqual(shown, f"one, two.safetensors\n{self.path('my models, all')}\n")
+        self.assertEqual(shown, f"one, two.safetensors\nthree.safetensors\n{self.path('my models, all')}\n")
 
     def test_mount_all_mounts_fstab_entries(self):
         self.sample()
@@ -187,7 +188,7 @@ class MountOptionWords(MountTestCase):
         self.assertGreater(len(words), 15)
         for word in words:
             name, _, value = word.partition("=")
-            self.assertRegex(help_text, rf"(?m)^  --{name.replace('_', '-')}{' ' + re.escape(value) if value else ''}\s")
+            self.assertRegex(help_text, rf"(?m)^  (?:-\w,)?--{name.replace('_', '-')}{' ' + re.escape(value) if value else ''}\s")
 
     def test_quotes_and_backslashes_protect_commas(self):
         os.makedirs(self.path("a,b"))
@@ -419,7 +420,7 @@ class Shutdown(MountTestCase):
         # Larger than the kernel's read-ahead of the header.
         self.sample(tensors=[Tensor("near", "int8", (16 << 20,), bytes(16 << 20)), Tensor("far", "int8", (16,), bytes(16))])
         below = self.mount(self.tmp, at="below")
-        process, mnt = self.foreground(f"{below}/model.safetensors/files/model.safetensors", at="mnt")
+        process, mnt = self.foreground(f"{below}/files/model.safetensors", at="mnt")
         hung = self.stop(below)
         reader = subprocess.Popen(["cat", f"{mnt}/tensors/far"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(reader.wait)

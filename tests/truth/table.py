@@ -168,7 +168,8 @@ class Cell:
                 with open(out, "rb") as file:
                     return FORMS[form](file.read())
             if form == "npy":
-                return {name.removesuffix(".npy"): model.read_npy(data) for name, data in model.files_below(out).items()}
+                arrays = {name: data for name, data in model.files_below(out).items() if name != "tensors.json"}
+                return {name.removesuffix(".npy"): model.read_npy(data) for name, data in arrays.items()}
             if form == "tar":
                 with open(out, "rb") as file:
                     return model.raw_tensors(model.read_members(file.read()), self.source.arrays)

@@ -23,7 +23,7 @@ std::string repository_in(std::string_view url);
 bool is_repository_name(std::string_view text);
 
 /// Licence, base model, tags and languages of the front matter of README.md: the keys with a scalar, a list in brackets
-/// or a list of items. What is not known yet is set.
+/// or a list of items. Sets only fields that are still empty.
 void describe_card(std::string_view readme, Summary& out);
 
 /// The card, the tokenizer, chat templates and the settings for generation in the files beside the model.

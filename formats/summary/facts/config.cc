@@ -164,14 +164,6 @@ void describe_labels(const Config& config, Summary& out) {
 
 }  // namespace
 
-bool is_model_config(const Map& object) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"model_type", "architectures", "_class_name", "n_layer",
-                                                            "d_model"};
-  return std::ranges::any_of(object, [](const Map::Entry& entry) {
-    return is_one_of(entry.first, kKeys) || entry.first.starts_with("quantization");
-  });
-}
-
 Config open_config(const Fields& object) {
   Config config{object, object, object.text({"model_type"}), object.flag("is_encoder_decoder").value_or(false)};
   const auto has_layers = [](const Fields& fields) {

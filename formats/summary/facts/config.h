@@ -17,9 +17,6 @@ struct Config {
 /// Finds the text model. `object` is the whole file.
 Config open_config(const Fields& object);
 
-/// Whether a config.json is one of a model, not of another program.
-bool is_model_config(const Map& object);
-
 /// Sets what the file states of architecture, layers, experts, context and vocabulary.
 void describe_config(const Config& config, Summary& out);
 

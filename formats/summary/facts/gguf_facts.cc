@@ -323,7 +323,8 @@ std::string label_in(std::string_view file_name) {
 
 }  // namespace
 
-Quantisation gguf_quantisation(const Fields& keys, const TensorList& tensors, std::string_view file_name) {
+std::optional<Quantisation> gguf_quantisation(const Fields& keys, const TensorList& tensors,
+                                              std::string_view file_name) {
   Quantisation out;
   out.method = "gguf";
   if (const Number stated = keys.number({"general.file_type"})) {
@@ -337,6 +338,7 @@ Quantisation gguf_quantisation(const Fields& keys, const TensorList& tensors, st
   if (out.name.empty()) {
     out.name = guessed_name(tensors);
     out.is_guessed = true;
+    if (out.name.empty()) return std::nullopt;
   }
   if (const std::string label = label_in(file_name); label != out.name) out.label = label;
   return out;

@@ -13,7 +13,7 @@ const Map* gguf_keys_of(const Model& model);
 /// Sets what the keys state. `keys` have the names that they have in the file.
 void describe_gguf(const Fields& keys, const TensorList& tensors, Summary& out);
 
-/// The name of the type: general.file_type, or a guess from the tensors.
-Quantisation gguf_quantisation(const Fields& keys, const TensorList& tensors, std::string_view file_name);
+/// The name of the type: general.file_type, or a guess from the matrices; nothing without both.
+std::optional<Quantisation> gguf_quantisation(const Fields& keys, const TensorList& tensors, std::string_view file_name);
 
 }  // namespace weightfs::summary

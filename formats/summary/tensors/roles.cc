@@ -116,11 +116,6 @@ Number bits_of(const DType& dtype) {
   return uint64_t{8} * dtype.block_bytes;
 }
 
-uint64_t listed_bytes(const TensorList& tensors, size_t i) {
-  if (!tensors.is_refused(i)) return tensors.nbytes(i);
-  return size_in_bytes(*tensors.dtype(i), tensors.shape(i)).value_or(0);
-}
-
 Number elements_of(ShapeView shape) {
   Number out = 1;
   for (const uint64_t size : shape) out = product(out, size);

@@ -59,9 +59,6 @@ bool ends_with_components(std::string_view name, std::string_view suffix);
 /// The number of bits of an element of a plain type; nothing for a type with blocks.
 Number bits_of(const DType& dtype);
 
-/// The size of a tensor in bytes, also if it is refused: then by its type and shape.
-uint64_t listed_bytes(const TensorList& tensors, size_t i);
-
 /// The number of elements; nothing on overflow.
 Number elements_of(ShapeView shape);
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/builders/gguf_builder.h"
 #include "tests/support/memory_folder.h"
 
 namespace weightfs::one_model_test {
@@ -189,6 +190,18 @@ TEST(OneModel, SeveralGgufsAreModels) {
   EXPECT_EQ(undescribed({"a-Q4_K_M.gguf", "a-Q8_0.gguf", "mmproj.gguf"}), "models");
   EXPECT_EQ(described({"a-Q4_K_M.gguf", "a-Q8_0.gguf"}), "models");
   EXPECT_EQ(undescribed({"a.gguf", "b.safetensors"}), "models");
+}
+
+TEST(OneModel, GgufsAreToldApartByTheirKeysWhereNamesDoNot) {
+  const auto gguf = [](std::string_view type, std::string_view architecture) {
+    return test::GgufBuilder().string("general.type", type).string("general.architecture", architecture).build();
+  };
+  EXPECT_EQ(on_disk({{"a.gguf", gguf("model", "llama")},
+                     {"b.gguf", gguf("mmproj", "clip")},
+                     {"c.gguf", gguf("adapter", "llama")}}),
+            "a.gguf; also c.gguf; projector b.gguf");
+  EXPECT_EQ(on_disk({{"a.gguf", gguf("model", "llama")}, {"b.gguf", gguf("imatrix", "")}}), "a.gguf");
+  EXPECT_EQ(on_disk({{"a.gguf", gguf("model", "llama")}, {"b.gguf", "not a GGUF"}}), "models");
 }
 
 TEST(OneModel, OnlyModelFileIsTheModel) {
