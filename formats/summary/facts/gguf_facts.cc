@@ -332,7 +332,7 @@ std::optional<Quantisation> gguf_quantisation(const Fields& keys, const TensorLi
     const std::string_view name = gguf::file_type_name(number);
     out.name = name.empty() ? fmt::format("file type {}", number) : std::string(name);
     out.is_guessed = (*stated & kGuessed) != 0;
-    const bool may_be_another = number >= kReused && number < 100;
+    const bool may_be_another = !name.empty() && number >= kReused && number < 100;
     if (may_be_another && !has_type_named(tensors, out.name)) out.name.clear();
   }
   if (out.name.empty()) {
