@@ -185,19 +185,22 @@ class SameEverywhere(OneModelTestCase):
         expected = None
         for kind, source in self.sources(files):
             tensors = json.loads(self.output("cat", source, "tensors.json"))["tensors"]
-            found = (tensors, self.output("ls", "-R", source, "files"), self.names(source, "nested"), self.names(source, "tensors"))
+            summary = json.loads(self.output("info", "--json", source))["summary"]
+            summary = {key: value for key, value in summary.items() if key not in ("name", "repository", "commit")}
+            found = (tensors, self.output("ls", "-R", source, "files"), self.names(source, "nested"), self.names(source, "tensors"), summary)
             expected = expected or found
             self.assertEqual(found, expected, kind)
         self.assertEqual(len(expected[0]), 2)
+        self.assertGreaterEqual(expected[-1].keys(), {"kind", "architecture", "parameters", "license", "weight_files", "blocks"})
 
     def test_formats_side_by_side(self):
         self.assert_same({"config.json": CONFIG, **self.shards(["a"], ["b"]), "tiny.gguf": self.gguf_of("g"), "onnx/model.onnx": b"x",
-                          "original/consolidated.safetensors": self.weights("o"), "README.md": b"#"})
+                          "original/consolidated.safetensors": self.weights("o"), "README.md": b"---\nlicense: mit\n---\n"})
 
     def test_sentence_transformer(self):
         modules = [{"path": ""}, {"path": "2_Dense"}]
         self.assert_same({"modules.json": json.dumps(modules).encode(), "config.json": CONFIG, "model.safetensors": self.weights("w"),
-                          "2_Dense/model.safetensors": self.weights("linear"), "optimizer.pt": b"PK\3\4"})
+                          "2_Dense/model.safetensors": self.weights("linear"), "optimizer.pt": b"PK\3\4", "README.md": b"---\nlicense: mit\n---\n"})
 
     def test_directory_in_a_zip_is_its_model(self):
         model = self.directory({"config.json": CONFIG, "model.safetensors": self.weights("a"), "tiny.gguf": self.gguf_of("g")})
