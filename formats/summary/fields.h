@@ -17,7 +17,7 @@ namespace weightfs::summary {
 
 using Number = std::optional<uint64_t>;
 
-/// Names of a field, of which the first that exists counts.
+/// Names of a field, of which the first that exists counts. An argument only: a list in braces ends with the call.
 class Names : public std::span<const std::string_view> {
  public:
   Names(std::initializer_list<std::string_view> names) : span(names.begin(), names.size()) {}

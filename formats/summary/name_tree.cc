@@ -1,7 +1,6 @@
 #include "formats/summary/name_tree.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <random>
 #include <utility>
@@ -10,7 +9,9 @@ namespace weightfs::summary {
 namespace {
 
 constexpr size_t kMinSiblings = 3;        // that share a stem before their numbers
-constexpr size_t kNodesPerTensor = 2;     // of most models; more if names are unusual
+constexpr size_t kNodesPerTensor = 3;     // of most models; more if names are unusual
+constexpr uint8_t kFew = 8;               // children that are compared one by one
+constexpr size_t kMinSlots = 256;         // a power of two
 constexpr size_t kMaxDigits = 18;         // of a number; fits uint64_t
 constexpr uint64_t kNumbered = 0x4E756D;  // hashed in place of a number
 
@@ -96,7 +97,6 @@ std::optional<NameTree> NameTree::build(const TensorList& tensors, std::span<con
   tree.leaves_.reserve(tensors.size());
   const size_t expected = std::min(max_nodes, kNodesPerTensor * tensors.size()) + 1;
   tree.nodes_.reserve(expected);
-  tree.slots_.resize(std::bit_ceil(2 * expected));
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tree.add(tensors.scope(i), tensors.name(i))) return std::nullopt;
     Node& leaf = tree.nodes_[tree.leaves_[i]];
@@ -157,24 +157,41 @@ NameTree::Slot& NameTree::slot_of(uint64_t hash, Index parent, std::string_view 
   }
 }
 
+// kNone if it is not there.
+NameTree::Index NameTree::find_among_few(Index parent, std::string_view name) const {
+  Index child = nodes_[parent].first_child;
+  while (child != kNone && nodes_[child].name != name) child = nodes_[child].next;
+  return child;
+}
+
 NameTree::Index NameTree::find_or_add(Index parent, std::string_view name, char separator) {
-  if (2 * nodes_.size() >= slots_.size()) grow_slots();
-  const uint64_t hash = keyed_hash(parent, name);
-  Slot& slot = slot_of(hash, parent, name);
-  if (slot.node != kNone) return slot.node;
+  const bool has_few = nodes_[parent].few <= kFew;
+  const Index known = has_few ? find_among_few(parent, name) : slot_of(keyed_hash(parent, name), parent, name).node;
+  if (known != kNone) return known;
   const auto added = static_cast<Index>(nodes_.size());
-  slot = {added, static_cast<uint32_t>(hash >> 32)};
   nodes_.push_back({.name = name, .parent = parent, .separator = separator});
   link(added);
+  if (!has_few) {
+    add_slot(added);
+  } else if (++nodes_[parent].few > kFew) {
+    for (Index child = nodes_[parent].first_child; child != kNone; child = nodes_[child].next) add_slot(child);
+  }
   return added;
 }
 
+void NameTree::add_slot(Index node) {
+  if (2 * (used_slots_ + 1) >= slots_.size()) grow_slots();
+  const uint64_t hash = keyed_hash(nodes_[node].parent, nodes_[node].name);
+  Slot& slot = slot_of(hash, nodes_[node].parent, nodes_[node].name);
+  slot = {node, static_cast<uint32_t>(hash >> 32)};
+  ++used_slots_;
+}
+
 void NameTree::grow_slots() {
-  slots_.assign(2 * slots_.size(), Slot());
-  for (Index node = 1; node < nodes_.size(); ++node) {
-    const uint64_t hash = keyed_hash(nodes_[node].parent, nodes_[node].name);
-    slot_of(hash, nodes_[node].parent, nodes_[node].name) = {node, static_cast<uint32_t>(hash >> 32)};
-  }
+  const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(std::max(kMinSlots, 2 * slots_.size())));
+  used_slots_ = 0;
+  for (const Slot& slot : old)
+    if (slot.node != kNone) add_slot(slot.node);
 }
 
 void NameTree::link(Index child) {

@@ -31,6 +31,7 @@ class NameTree {
     Index first_child = kNone, last_child = kNone;  ///< in stored order
     Index next = kNone;                             ///< sibling
     uint32_t stem = 0;                              ///< the bytes of `name` before its number, if it is numbered
+    uint8_t few = 0;                                ///< its children, as long as they are few and not in the table
     char separator = 0;                             ///< the byte before the name; 0 if there is none
     bool is_numbered = false;                       ///< "12", or "dense_12" of three siblings or more
     bool is_tensor = false;                         ///< has no children
@@ -50,7 +51,8 @@ class NameTree {
   bool has_one_child(Index node) const { return nodes_[node].first_child == nodes_[node].last_child; }
 
  private:
-  // A place of a node in the table of nodes by the hash of their parent and name.
+  // A place of a node in the table of nodes by the hash of their parent and name. Most nodes have few children, which
+  // are compared one by one and are not in the table: it stays small enough for the processor's cache.
   struct Slot {
     Index node = kNone;
     uint32_t hash = 0;  // its upper half: most other nodes differ in it
@@ -60,7 +62,9 @@ class NameTree {
   bool add(std::string_view scope, std::string_view name);
   bool add_components(std::string_view text, char separator);
   Index find_or_add(Index parent, std::string_view name, char separator);
+  Index find_among_few(Index parent, std::string_view name) const;
   Slot& slot_of(uint64_t hash, Index parent, std::string_view name);
+  void add_slot(Index node);
   void grow_slots();
   void link(Index child);
   void move_own_tensors();
@@ -68,9 +72,10 @@ class NameTree {
   void close();
 
   size_t max_nodes_;
-  std::vector<Node> nodes_;       // a parent before its children
-  std::vector<Index> leaves_;     // by the index of the tensor
-  std::vector<Slot> slots_;       // a power of two of them, of which at most half are used
+  std::vector<Node> nodes_;    // a parent before its children
+  std::vector<Index> leaves_;  // by the index of the tensor
+  std::vector<Slot> slots_;    // a power of two of them, of which at most half are used
+  size_t used_slots_ = 0;
   std::vector<Index> last_path_;  // nodes of the tensor that was added last, from the first component on
   size_t depth_ = 0;              // components of the name that is being added
   std::vector<std::pair<std::string_view, Index>> stems_;  // of number_children

@@ -262,12 +262,13 @@ void describe_model(Work& work) {
 // What is only known once the tensors are counted.
 void describe_tensors(Work& work, Roles& roles) {
   Summary& out = work.out;
-  const Shapes shapes = shapes_of(work.model.tensors, roles.tensors);
+  const TensorNames names = parse_names(work.model.tensors);
+  const Shapes shapes = shapes_of(work.model.tensors, names, roles.tensors);
   fill_from_shapes(work, shapes);
   std::optional<bool> tied = work.config.outer.flag("tie_word_embeddings");
   if (!tied) tied = work.config.text.flag("tie_word_embeddings");
-  find_tied(work.model.tensors, tied, roles.tensors, out);
-  add_up(work.model, roles, experts_by_layer(work), out);
+  find_tied(work.model.tensors, names, tied, roles.tensors, out);
+  add_up(work.model.tensors, names, roles, experts_by_layer(work), out);
   out.quantisation = name_quantisation(roles.packing, work.quantisation);
   if (work.gguf != nullptr && out.kind != "vocabulary") {
     const std::string file = out.weight_files.empty() ? "" : out.weight_files.front();

@@ -11,6 +11,8 @@ namespace {
 constexpr std::array<std::string_view, 7> kLayerCounts = {
     "num_hidden_layers",      "n_layer",        "n_layers",          "num_layers",
     "num_transformer_layers", "decoder_layers", "num_decoder_layers"};
+constexpr std::array<std::string_view, 6> kExpertsUsed = {
+    "num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk", "top_k_experts", "num_selected_experts"};
 constexpr std::array<std::string_view, 8> kNested = {
     "text_config", "language_config", "llm_config", "llm", "thinker_config", "phi_config", "decoder", "encoder_config"};
 
@@ -94,10 +96,8 @@ void describe_widths(const Config& config, Summary& out) {
     out.experts = std::nullopt;
     return;
   }
-  const Names used = {"num_experts_per_tok", "experts_per_token",   "moe_k", "moe_topk",
-                      "top_k_experts",       "num_selected_experts"};
   const bool is_list = text.list("moe_topk") != nullptr || text.list("num_experts_per_tok") != nullptr;
-  if (!is_list) out.experts_used = text.number(used);
+  if (!is_list) out.experts_used = text.number(kExpertsUsed);
   if (!out.experts_used) out.experts_used = ffn.number({"moe_top_k"});
   if (!out.experts_used) out.experts_used = text.object({"moe"}).number({"num_experts_per_tok"});
   out.experts_shared = text.number({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <tuple>
 
 #include "base/text.h"
@@ -41,18 +42,28 @@ bool has_integer_weights(const Model& model) {
   return std::ranges::find(kGraphs, model.format) != kGraphs.end();
 }
 
-// TFLite's biases are int32 with a scale; the scale is no tensor, so the rank decides.
 bool is_integer_weight(const Model& model, const DType& dtype, ShapeView shape) {
   if (!has_integer_weights(model) || shape.empty() || dtype.name == "bool") return false;
   return bits_of(dtype).value_or(64) <= 8;
 }
 
-bool is_buffer(const Model& model, size_t i) {
+// The tensors of a TFLite that have a scale: biases are int32, but other int32 are shapes.
+using Scaled = std::set<std::string_view>;
+Scaled scaled_tensors(const Model& model) {
+  const auto* const list = model.format == "tflite" ? model.metadata.find_as<List>("quantization") : nullptr;
+  Scaled out;
+  if (list == nullptr) return out;
+  for (const Value& value : *list)
+    if (const auto* const entry = std::get_if<Map>(&value)) out.insert(text_in(*entry, "name"));
+  return out;
+}
+
+bool is_buffer(const Model& model, const Scaled& scaled, size_t i) {
   const DType& dtype = *model.tensors.dtype(i);
   const std::string_view name = model.tensors.name(i);
   const ShapeView shape = model.tensors.shape(i);
   if (dtype.name == "string" || &dtype == &kUnknownDType) return true;
-  if (is_integer(dtype)) return !is_integer_weight(model, dtype, shape);
+  if (is_integer(dtype)) return !is_integer_weight(model, dtype, shape) && !scaled.contains(name);
   if (model.format == "onnx" && shape.empty()) return true;
   std::string_view last = last_component(name);
   if (last == "weight") last = last_component(before_last(name));
@@ -93,7 +104,11 @@ void find_shared_storage(const Model& model, std::vector<Counted>& roles) {
 
 }  // namespace
 
-std::string_view last_component(std::string_view name) { return name.substr(name.find_last_of("./") + 1); }
+std::string_view last_component(std::string_view name) {
+  size_t begin = name.size();
+  while (begin > 0 && name[begin - 1] != '.' && name[begin - 1] != '/') --begin;
+  return name.substr(begin);
+}
 
 bool has_component(std::string_view name, std::string_view component) {
   for (size_t at = name.find(component); at != name.npos; at = name.find(component, at + 1)) {
@@ -126,13 +141,15 @@ Roles find_roles(const Model& model, const Fields& config, const Fields& quantis
   Roles roles;
   const TensorList& tensors = model.tensors;
   const bool has_gguf_scales = has_type(tensors, "nvfp4");
+  const Scaled scaled = scaled_tensors(model);
+  roles.tensors.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const uint64_t elements = elements_of(tensors.shape(i)).value_or(0);
     const bool is_companion =
         tensors.dtype(i)->name == "float8_e8m0fnu" || (has_gguf_scales && is_gguf_scale(tensors, i));
-    roles.tensors.push_back(is_companion          ? Counted{Role::companion, 0}
-                            : is_buffer(model, i) ? Counted{Role::buffer, elements}
-                                                  : Counted{Role::parameter, elements});
+    roles.tensors.push_back(is_companion                  ? Counted{Role::companion, 0}
+                            : is_buffer(model, scaled, i) ? Counted{Role::buffer, elements}
+                                                          : Counted{Role::parameter, elements});
   }
   // In these files two tensors cannot have the same place, or may have it only if they are empty.
   if (model.format != "gguf" && model.format != "safetensors") find_shared_storage(model, roles.tensors);

@@ -9,11 +9,13 @@
 #include "formats/model.h"
 #include "formats/summary/summary.h"
 #include "formats/summary/tensors/roles.h"
+#include "formats/summary/tensors/tensor_name.h"
 
 namespace weightfs::summary {
 
-/// The index in the outermost repeated block of a tensor's name: 3 of "model.layers.3.mlp"; nothing if it has none.
-Number layer_in(std::string_view name);
+/// The names of the tensors, each parsed once.
+using TensorNames = std::vector<TensorName>;
+TensorNames parse_names(const TensorList& tensors);
 
 /// What names and shapes show of a text model without its configuration.
 struct Shapes {
@@ -21,14 +23,16 @@ struct Shapes {
   bool has_embedding = false;
   bool has_head = false;
 };
-Shapes shapes_of(const TensorList& tensors, const std::vector<Counted>& counted);
+Shapes shapes_of(const TensorList& tensors, const TensorNames& names, const std::vector<Counted>& counted);
 
 /// Makes the heads and embeddings that are one matrix with another duplicates. `tied`: what is stated. Sets
 /// tied_embeddings for text models (`kind`).
-void find_tied(const TensorList& tensors, std::optional<bool> tied, std::vector<Counted>& counted, Summary& out);
+void find_tied(const TensorList& tensors, const TensorNames& names, std::optional<bool> tied,
+               std::vector<Counted>& counted, Summary& out);
 
 /// Sets the numbers of parameters, the bytes and the types. Layers and experts are known already.
 /// `experts_by_layer`: where the number of experts in use is not the same in all layers.
-void add_up(const Model& model, const Roles& roles, const std::vector<uint64_t>& experts_by_layer, Summary& out);
+void add_up(const TensorList& tensors, const TensorNames& names, const Roles& roles,
+            const std::vector<uint64_t>& experts_by_layer, Summary& out);
 
 }  // namespace weightfs::summary

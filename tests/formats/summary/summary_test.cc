@@ -216,13 +216,13 @@ TEST(Summary, ActiveParametersLeaveUnusedExpertsOut) {
   NamedTensors tensors;
   tensors.add("model.layers.0.self_attn.q_proj.weight", "bfloat16", {10, 10});
   for (const char* const n : {"0", "1", "2", "3"})
-    tensors.add("model.layers.0.mlp.experts." + std::string(n) + ".up_proj.weight", "bfloat16", {10, 10});
+    tensors.add("model.layers.0.mlp.experts." + std::string(n) + ".up_proj.weight", "bfloat16", {10, 9});
   const Summary s = summary_of(
       tensors, {{"config.json",
                  R"({"model_type": "qwen3_moe", "num_hidden_layers": 1, "num_experts": 4, "num_experts_per_tok": 1,
       "moe_intermediate_size": 10, "n_shared_experts": 1})"}});
-  EXPECT_EQ(s.parameters, 500u);
-  EXPECT_EQ(s.parameters_active, 200u);
+  EXPECT_EQ(s.parameters, 460u);
+  EXPECT_EQ(s.parameters_active, 190u);
   EXPECT_EQ(s.experts, 4u);
   EXPECT_EQ(s.experts_used, 1u);
   EXPECT_EQ(s.experts_shared, 1u);

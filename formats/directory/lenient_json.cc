@@ -1,4 +1,4 @@
-#include "formats/common/small_json.h"
+#include "formats/directory/lenient_json.h"
 
 #include <fmt/core.h>
 

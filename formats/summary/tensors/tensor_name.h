@@ -1,0 +1,26 @@
+// What the name of a tensor shows of its place in a model. A name is scanned once.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace weightfs::summary {
+
+struct TensorName {
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  uint32_t layer = kNone;                    ///< in the outermost repeated block: 3 of "model.layers.3.mlp"
+  uint32_t expert = kNone;                   ///< 7 of "mlp.experts.7.up_proj"
+  bool is_vision = false, is_audio = false;  ///< of a tower, or of what connects it
+  bool is_embedding = false;                 ///< of the input, if it is a matrix
+  bool is_head = false;                      ///< of the output, of a text model
+  bool is_stacked = false;                   ///< experts in one tensor, if its first dimension is their number
+  bool is_predictor = false;                 ///< of further tokens, by its name
+  bool is_ffn = false, is_query_norm = false;
+
+  bool is_text() const { return !is_vision && !is_audio; }
+};
+
+TensorName parse_tensor_name(std::string_view name);
+
+}  // namespace weightfs::summary
