@@ -121,10 +121,13 @@ class Cell:
     def judged(self, result, is_complete):
         if result.status != 0:
             return result
+        during, self.during = self.during, None  # the event is for the command, not for its judge
         try:
             return result._replace(is_complete=bool(is_complete()))
         except (ValueError, KeyError, IndexError, OSError, EOFError, StopIteration, zlib.error) as error:
             return result._replace(errors=result.errors + f"\noracle: {type(error).__name__}: {error}")
+        finally:
+            self.during = during
 
     # --- the commands
 
