@@ -20,7 +20,7 @@ import walk
 from processes import is_mounted, processes_of  # attack.py put it on the path
 
 COMMANDS = {"info": ("info",), "ls": ("ls", "-l", "-R"), "verify": ("verify",)}
-HONEST_NAME = "honest.safetensors"
+HONEST_NAME = "honest"  # a directory: a file would be the one model of SOURCE, beside some attacks
 
 
 def load_attacks():
@@ -182,7 +182,7 @@ class Runner:
             path, error = forked(lambda: self.attack.build(self.folder, *([helper.port] if helper else [])), limits.GUARD_WALL_S)
             if error:
                 return {"name": self.attack.name, "build": error}
-            walk.write_honest(os.path.join(self.tmp, "source", HONEST_NAME))
+            walk.write_honest(self.make(os.path.join("source", HONEST_NAME)))
             self.bytes = limits.bytes_of(self.folder)
             out = {"name": self.attack.name, "bytes": self.bytes, "build_s": time.monotonic() - begin}
             out["runs"] = self.run_all(os.path.join(self.folder, path) if path else self.folder)

@@ -19,8 +19,8 @@ DOCUMENTS = ("metadata.json", "metadata.toml", "tensors.json", "graph.json", "wa
 HONEST = [Tensor("encoder/weight", "float32", (3, 20), struct.pack("<60f", *range(60))), Tensor("bias", "int8", (5,), b"12345")]
 
 
-def write_honest(path):
-    containers.write_safetensors(path, HONEST, {"format": "pt"})
+def write_honest(directory):
+    containers.write_safetensors(os.path.join(directory, "model.safetensors"), HONEST, {"format": "pt"})
 
 
 def read_honest(point):
