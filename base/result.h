@@ -21,8 +21,9 @@ enum class Code {
   network,      ///< the network or a server failed, or --offline forbids it; a retry may succeed
   unreachable,  ///< no server has answered: its name does not resolve, it refuses connections, or is not trusted
   io,           ///< a system call failed, or the file changed while it was open
+  stale,        ///< the file or directory was removed or replaced since it was looked up; look it up again
 };
-inline constexpr size_t kCodes = 9;
+inline constexpr size_t kCodes = 10;
 
 /// A failure. The message is in lower case: the name of the thing, the found and the expected value.
 /// Its special members are not inline: nearly every function makes, moves or destroys one.

@@ -34,6 +34,7 @@ constexpr Exit exit_of(Code code) {
       return Exit::unavailable;
     case Code::resource:
     case Code::io:
+    case Code::stale:
       return Exit::io;
   }
   return Exit::io;

@@ -71,10 +71,9 @@ class Info {
   void print_directory(Forest& forest, const std::string& name) {
     auto found = info::find_models(forest);
     if (!found) return fail(name, found.error());
-    for (const info::DirectoryItem& item : *found) {
-      if (item.error) outcome_.fail({item.error->code, fmt::format("{}: {}", item.name, item.error->message)});
+    for (const info::DirectoryItem& item : *found)
       if (item.model) outcome_.check(*item.model, item.name);
-    }
+    fail_for(*found);
     if (arguments_.json) {
       is_directory_ = true;
       for (Value& value : info::to_list(*found)) values_.push_back(std::move(value));
@@ -85,6 +84,20 @@ class Info {
       std::fputs(info::render_models(*found, name, style_).c_str(), stdout);
     else
       info::print_rows(*found);
+  }
+
+  // One line: each model that cannot be read has its row.
+  void fail_for(const std::vector<info::DirectoryItem>& items) {
+    const auto failed = [](const info::DirectoryItem& item) { return item.error.has_value(); };
+    const auto first = std::ranges::find_if(items, failed);
+    if (first == items.end()) return;
+    std::string message = first->error->message;
+    if (!message.starts_with(first->name)) message = fmt::format("{}: {}", first->name, message);
+    if (const auto count = std::ranges::count_if(items, failed); count > 1)
+      message += fmt::format("; {} more cannot be read", count - 1);
+    log_to_stderr(message);
+    for (const info::DirectoryItem& item : items)
+      if (failed(item)) outcome_.note(*item.error);
   }
 
   void print_model(const ModelPtr& model, const std::string& name) {

@@ -71,13 +71,13 @@ class Lister {
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node node = all.tree->node(all.first + i);
       // JSON output has no headings, so entries have complete paths.
-      note(print(all.ino + i, arguments_.json ? join(path, node.name()) : std::string(node.name()), node.kind));
-      if (arguments_.json && arguments_.recursive && is_directory(node)) enter(all.ino + i, join(path, node.name()));
+      note(print(all.ino_of(i), arguments_.json ? join(path, node.name()) : std::string(node.name()), node.kind));
+      if (arguments_.json && arguments_.recursive && is_directory(node)) enter(all.ino_of(i), join(path, node.name()));
     }
     if (arguments_.json || !arguments_.recursive) return {};
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node node = all.tree->node(all.first + i);
-      if (is_directory(node)) enter(all.ino + i, join(path, node.name()));
+      if (is_directory(node)) enter(all.ino_of(i), join(path, node.name()));
     }
     return {};
   }

@@ -84,7 +84,7 @@ class Verifier {
     for (uint32_t i = 0; i < all->count; ++i) {
       const Node node = all->tree->node(all->first + i);
       if (node.kind == NodeKind::tree || node.kind == NodeKind::directory)
-        outcome.add(verify_all(all->ino + i, fmt::format("{}/{}", name, node.name())));
+        outcome.add(verify_all(all->ino_of(i), fmt::format("{}/{}", name, node.name())));
     }
     return outcome;
   }

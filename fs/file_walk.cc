@@ -34,8 +34,8 @@ bool walk_files(Forest& forest, Ino directory, const std::string& path, const Fi
     const bool is_directory = node.kind == NodeKind::directory || node.kind == NodeKind::tree;
     const bool is_file = !is_directory && node.kind != NodeKind::link && node.kind != NodeKind::dynamic;
     const std::string name = join(path, node.name());
-    if (is_directory && !walk_files(forest, listing->ino + i, name, visitor)) return false;
-    if (is_file && !visitor.on_file(listing->ino + i, name)) return false;
+    if (is_directory && !walk_files(forest, listing->ino_of(i), name, visitor)) return false;
+    if (is_file && !visitor.on_file(listing->ino_of(i), name)) return false;
   }
   return true;
 }

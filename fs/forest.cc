@@ -101,7 +101,8 @@ Result<Attributes> Forest::unsized_attributes(Ino ino) const {
 Result<Forest::Listing> Forest::list(Ino directory) {
   const NodeHandle at = TRY(trees_.enter(directory));
   const Node node = at.node();
-  return Listing{at.tree_ptr, node.first, node.count, at.ino_of(node.first)};
+  const Ino first = node.count == 0 ? 0 : at.ino_of(node.first);
+  return Listing{at.tree_ptr, node.first, node.count, first, at.numbers};
 }
 
 Result<SourcePtr> Forest::open(Ino ino) const {
@@ -195,6 +196,17 @@ std::optional<Forest::TensorRef> Forest::tensor_of(Ino ino) const {
 ModelPtr Forest::model_of(Ino ino) const {
   const auto at = trees_.load(ino);
   return at ? at->tree().model() : nullptr;
+}
+
+Changes Forest::update(Ino directory, const TreePtr& before, const TreePtr& tree) {
+  Changes changes = trees_.update(directory, before, tree);
+  if (directory == kRoot) container_bytes_ = tree->container_bytes();
+  return changes;
+}
+
+Changes Forest::replace_root(TreePtr tree) {
+  container_bytes_ = tree->container_bytes();
+  return trees_.replace_root(std::move(tree));
 }
 
 uint64_t Forest::container_bytes() const { return container_bytes_; }

@@ -2,6 +2,8 @@
 // kernel, and those of `weightfs ls`, `cat` and `info`, which work without a mount.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,7 +34,7 @@ using Xattr = std::pair<std::string, std::string>;
 /// Callable from any thread.
 class Forest {
  public:
-  static constexpr Ino kRoot = 1;
+  static constexpr Ino kRoot = GraftedTrees::kRoot;
 
   /// `root_xattrs` are the extended attributes of the root.
   explicit Forest(TreePtr root, std::vector<Xattr> root_xattrs = {}, ModelLimits limits = {});
@@ -67,13 +69,16 @@ class Forest {
   /// The attributes of a file whose size is not known yet, with size 0.
   Result<Attributes> unsized_attributes(Ino ino) const;
 
-  /// The entries of a directory: `count` nodes of `tree` from `first` on, sorted as in the Tree, with consecutive inode
-  /// numbers from `ino` on.
+  /// The entries of a directory: `count` nodes of `tree` from `first` on, sorted as in the Tree.
   struct Listing {
     TreePtr tree;
     uint32_t first;
     uint32_t count;
-    Ino ino;
+    Ino ino;              ///< of the first entry; those of the others follow
+    NodeNumbers numbers;  ///< the numbers of all nodes of the tree instead, of a directory that can change
+
+    Ino ino_of(uint32_t entry) const { return numbers == nullptr ? ino + entry : (*numbers)[first + entry]; }
+    bool can_change() const { return numbers != nullptr; }
   };
   Result<Listing> list(Ino directory);
 
@@ -102,6 +107,16 @@ class Forest {
   /// The model that `ino` belongs to; null above the models, and if the model can no longer be read.
   ModelPtr model_of(Ino ino) const;
 
+  /// As GraftedTrees::update() and replace_root(), for the thread that follows directories.
+  Changes update(Ino directory, const TreePtr& before, const TreePtr& tree);
+  Changes replace_root(TreePtr tree);
+  TreePtr tree_at(Ino directory) const { return trees_.tree_at(directory); }
+  std::vector<Ino> followed_above(Ino ino) const { return trees_.followed_above(ino); }
+
+  /// `on_entered` is called with each directory whose tree has an Origin, when it is entered for the first time; by the
+  /// thread that enters it. Call it before any request.
+  void set_on_entered(std::function<void(Ino)> on_entered) { trees_.set_on_entered(std::move(on_entered)); }
+
   uint64_t container_bytes() const;  ///< of the mounted containers
   uint64_t node_count() const;       ///< of the entered trees
 
@@ -113,7 +128,7 @@ class Forest {
 
   mutable GraftedTrees trees_;  // mutable: const calls load dropped models again
   std::vector<Xattr> root_xattrs_;
-  uint64_t container_bytes_;
+  std::atomic<uint64_t> container_bytes_;
   std::string unlisted_;  // the name of the second added tree; empty if there is none
   Ino unlisted_root_ = 0;
   Ino unlisted_end_ = 0;  // its nodes have the numbers from unlisted_root_ to this one

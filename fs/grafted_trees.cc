@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "fs/origin.h"
 
 namespace weightfs {
 namespace {
@@ -35,72 +36,91 @@ Result<TreePtr> absent_is_io(Result<TreePtr> made) {
   return made;
 }
 
-template <class T>
-std::optional<T> find(const std::unordered_map<uint32_t, T>& values, uint32_t key) {
-  const auto found = values.find(key);
-  return found == values.end() ? std::nullopt : std::optional(found->second);
-}
+constexpr const char* kStale = "was removed or replaced since it was looked up";
 
 }  // namespace
 
-struct GraftedTrees::OutermostModel {
-  std::vector<uint32_t> trees;  // the model's own tree first
-  uint64_t last_use = 0;
-};
-
-Ino GraftedTrees::NodeHandle::ino_of(uint32_t node) const { return node == Tree::kRoot ? root : first + node; }
+Ino GraftedTrees::NodeHandle::ino_of(uint32_t node) const {
+  if (node == Tree::kRoot) return root;
+  return numbers == nullptr ? first + node : (*numbers)[node];
+}
 
 Ino GraftedTrees::add(TreePtr tree) {
-  const uint32_t model = tree->model() == nullptr ? kNoModel : kAddedModel;
+  const TreeId id = insert(std::move(tree), std::nullopt, nullptr);
+  if (root_ == 0) root_ = id;
+  return id;
+}
+
+// Call with the lock. Numbers the nodes of a tree that is grafted at `root`, in the tree `above`, or added.
+TreeId GraftedTrees::insert(TreePtr tree, std::optional<Ino> root, const Grafted* above) {
+  const bool is_updated = tree->origin() != nullptr && tree->model() == nullptr;
   const uint32_t nodes = tree->size();
-  const Ino root = std::exchange(next_, next_ + nodes);
-  trees_.push_back({std::move(tree), root, root, nodes, model, {}});
-  return root;
+  const TreeId id = is_updated ? numbering_.add_updated(nodes, root) : numbering_.add(nodes);
+  OutermostModel* model = above == nullptr ? nullptr : above->model;
+  if (above != nullptr && !above->is_in_model && tree->model() != nullptr) {
+    auto outermost = std::make_shared<OutermostModel>();
+    model = outermost.get();
+    models_.emplace(model, std::move(outermost));
+    ++models_in_memory_;
+  }
+  if (model != nullptr) model->trees.push_back(id);
+  const bool is_in_model = tree->model() != nullptr || (above != nullptr && above->is_in_model);
+  trees_.emplace(id, Grafted{.tree = std::move(tree),
+                             .root = root.value_or(id),
+                             .node_count = nodes,
+                             .is_in_model = is_in_model,
+                             .is_updated = is_updated,
+                             .model = model,
+                             .grafts = {},
+                             .fingerprint = {}});
+  return id;
 }
 
 // Call with the lock.
-GraftedTrees::Position GraftedTrees::position_of(Ino ino) const {
-  const auto after = std::ranges::upper_bound(trees_, ino, {}, &Grafted::first);
-  const auto number = static_cast<uint32_t>(after - trees_.begin() - 1);
-  return {number, static_cast<uint32_t>(ino - trees_[number].first)};
+std::optional<Position> GraftedTrees::position_of(Ino ino) const {
+  return ino == kRoot ? Position{root_, Tree::kRoot} : numbering_.find(ino);
 }
 
 // Call with the lock.
 GraftedTrees::NodeHandle GraftedTrees::handle_of(Position position) const {
-  const auto [number, index] = position;
-  const Grafted& grafted = trees_[number];
-  NodeHandle place{.tree_ptr = grafted.tree,
-                   .number = number,
-                   .index = index,
-                   .root = grafted.root,
-                   .first = grafted.first,
-                   .in_use = nullptr};
-  if (grafted.model >= kAddedModel) return place;
-  const auto& model = models_[grafted.model];
+  const Grafted& grafted = trees_.at(position.tree);
+  NodeHandle handle{.tree_ptr = grafted.tree,
+                    .id = position.tree,
+                    .index = position.index,
+                    .root = grafted.root,
+                    .first = position.tree,
+                    .numbers = grafted.is_updated ? numbering_.numbers(position.tree) : nullptr,
+                    .in_use = nullptr};
+  if (grafted.model == nullptr) return handle;
+  const auto& model = models_.at(grafted.model);
   model->last_use = ++uses_;
-  place.in_use = model;
-  return place;
+  handle.in_use = model;
+  return handle;
 }
 
 std::optional<GraftedTrees::NodeHandle> GraftedTrees::find_loaded(Ino ino) const {
   const std::scoped_lock lock(mutex_);
-  const Position position = position_of(ino);
-  if (trees_[position.number].tree == nullptr) return std::nullopt;
-  return handle_of(position);
+  const auto position = position_of(ino);
+  if (!position || trees_.at(position->tree).tree == nullptr) return std::nullopt;
+  return handle_of(*position);
 }
 
-// Call with the lock. The number of the tree that was grafted at this node; 0 for none.
-uint32_t GraftedTrees::grafted_at(const NodeHandle& node) const {
-  const auto& grafts = trees_[node.number].grafts;
-  return node.node().kind == NodeKind::tree && grafts != nullptr ? grafts[node.node().first] : 0;
+// Call with the lock. The tree that was grafted at this node of a tree in memory; 0 for none.
+TreeId GraftedTrees::grafted_at(Position position) const {
+  const Grafted& grafted = trees_.at(position.tree);
+  if (grafted.grafts.empty()) return 0;
+  const Node node = grafted.tree->node(position.index);
+  return node.kind == NodeKind::tree ? grafted.grafts[node.first] : 0;
 }
 
 // The node at which the tree of `ino` was grafted; nothing for an added tree.
 std::optional<Ino> GraftedTrees::graft_point(Ino ino) const {
   const std::scoped_lock lock(mutex_);
-  const Grafted& tree = trees_[position_of(ino).number];
-  if (tree.root == tree.first) return std::nullopt;
-  return tree.root;
+  const auto position = position_of(ino);
+  if (!position) return std::nullopt;
+  const Ino root = trees_.at(position->tree).root;
+  if (position->tree == root_ || root == position->tree) return std::nullopt;
+  return root;
 }
 
 Result<GraftedTrees::NodeHandle> GraftedTrees::load(Ino ino) {
@@ -108,52 +128,57 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::load(Ino ino) {
   std::optional<NodeHandle> at;
   {
     const std::scoped_lock lock(mutex_);
-    Position position = position_of(ino);
-    while (trees_[position.number].tree == nullptr) {
-      below.push_back(position);
-      position = position_of(trees_[position.number].root);
+    auto position = position_of(ino);
+    while (position && trees_.at(position->tree).tree == nullptr) {
+      below.push_back(*position);
+      position = position_of(trees_.at(position->tree).root);
     }
-    at = handle_of(position);
+    if (!position) return failure(Code::stale, kStale);
+    at = handle_of(*position);
   }
   for (; !below.empty(); below.pop_back()) {
-    at = TRY(reload(*at, below.back().number));
+    at = TRY(reload(*at, below.back().tree));
     at->index = below.back().index;
   }
   return *at;
 }
 
-// Loads the dropped tree `number`, grafted at `parent`, and returns its root.
-Result<GraftedTrees::NodeHandle> GraftedTrees::reload(const NodeHandle& parent, uint32_t number) {
+// Loads the dropped tree `id`, grafted at `parent`, and returns its root.
+Result<GraftedTrees::NodeHandle> GraftedTrees::reload(const NodeHandle& parent, TreeId id) {
   TreePtr tree = TRY(load_tree(parent));
-  if (auto same = check_unchanged(parent, number, tree); !same) {
+  if (auto same = check_unchanged(parent, id, tree); !same) {
     parent.tree().tree(parent.node()).forget();
     return tl::unexpected(same.error());
   }
   const std::scoped_lock lock(mutex_);
-  restore(number, std::move(tree));
-  return handle_of({number, Tree::kRoot});
+  if (!trees_.contains(id)) return failure(Code::stale, kStale);
+  restore(id, std::move(tree));
+  return handle_of({id, Tree::kRoot});
 }
 
 // Call with the lock. Another thread may have loaded the tree meanwhile.
-void GraftedTrees::restore(uint32_t number, TreePtr tree) {
-  if (trees_[number].tree != nullptr) return;
-  trees_[number].tree = std::move(tree);
-  if (is_outermost(number)) ++models_in_memory_;
+void GraftedTrees::restore(TreeId id, TreePtr tree) {
+  Grafted& grafted = trees_.at(id);
+  if (grafted.tree != nullptr) return;
+  grafted.tree = std::move(tree);
+  if (is_outermost(id)) ++models_in_memory_;
 }
 
 // Call with the lock.
-bool GraftedTrees::is_outermost(uint32_t number) const {
-  const uint32_t model = trees_[number].model;
-  return model < kAddedModel && models_[model]->trees.front() == number;
+bool GraftedTrees::is_outermost(TreeId id) const {
+  const OutermostModel* const model = trees_.at(id).model;
+  return model != nullptr && model->trees.front() == id;
 }
 
-Result<void> GraftedTrees::check_unchanged(const NodeHandle& parent, uint32_t number, const TreePtr& tree) {
+Result<void> GraftedTrees::check_unchanged(const NodeHandle& parent, TreeId id, const TreePtr& tree) {
   std::optional<uint64_t> fingerprint;
   std::optional<FileIdentities> files;
   {
     const std::scoped_lock lock(mutex_);
-    fingerprint = find(fingerprints_, number);
-    if (is_outermost(number)) files = find(files_, trees_[number].model);
+    const auto grafted = trees_.find(id);
+    if (grafted == trees_.end()) return failure(Code::stale, kStale);
+    fingerprint = grafted->second.fingerprint;
+    if (is_outermost(id)) files = grafted->second.model->files;
   }
   const bool same_names = !fingerprint || *fingerprint == fingerprint_of(*tree);
   const bool same_files = !files || tree->model() == nullptr || may_be_same(*files, file_identities(*tree->model()));
@@ -165,52 +190,47 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::enter(Ino directory) {
   std::optional<NodeHandle> here;
   {
     const std::scoped_lock lock(mutex_);
-    const Position position = position_of(directory);
-    if (trees_[position.number].tree != nullptr) here = handle_of(position);
-    const uint32_t entered = here ? grafted_at(*here) : 0;
-    if (entered != 0 && trees_[entered].tree != nullptr) return handle_of({entered, Tree::kRoot});
+    const auto position = position_of(directory);
+    if (!position) return failure(Code::stale, kStale);
+    if (trees_.at(position->tree).tree != nullptr) here = handle_of(*position);
+    const TreeId entered = here ? grafted_at(*position) : 0;
+    if (entered != 0 && trees_.at(entered).tree != nullptr) return handle_of({entered, Tree::kRoot});
   }
   if (!here) here = TRY(load(directory));
   if (here->node().kind == NodeKind::directory) return *here;
   if (here->node().kind != NodeKind::tree)
     return failure(Code::not_found, fmt::format("{}: not a directory", path(directory)));
-  uint32_t known = 0;
+  TreeId known = 0;
   {
     const std::scoped_lock lock(mutex_);
-    known = grafted_at(*here);
+    const auto position = position_of(directory);
+    if (position && trees_.at(position->tree).tree != nullptr) known = grafted_at(*position);
   }
   if (known != 0) return reload(*here, known);
   TreePtr tree = TRY(load_tree(*here));
-  const std::scoped_lock lock(mutex_);
-  if (trees_.size() >= kMaxTrees) return failure(Code::resource, "too many directories entered; remount");
-  return graft(*here, std::move(tree));
+  const bool is_followed = tree->origin() != nullptr;
+  NodeHandle entered = TRY(graft(directory, std::move(tree)));
+  if (is_followed && on_entered_) on_entered_(directory);
+  return entered;
 }
 
-// Call with the lock. Another thread may have loaded the tree meanwhile.
-GraftedTrees::NodeHandle GraftedTrees::graft(const NodeHandle& parent, TreePtr tree) {
-  Grafted& above = trees_[parent.number];
-  if (above.grafts == nullptr) above.grafts = std::make_unique<uint32_t[]>(parent.tree().tree_count());
-  uint32_t& number = above.grafts[parent.node().first];
-  if (number == 0) {
-    number = static_cast<uint32_t>(trees_.size());
-    const uint32_t node_count = tree->size();
-    Grafted grafted{.tree = std::move(tree),
-                    .root = parent.ino(),
-                    .first = std::exchange(next_, next_ + node_count),
-                    .node_count = node_count,
-                    .model = above.model,
-                    .grafts = nullptr};
-    if (above.model == kNoModel && grafted.tree->model() != nullptr) {
-      grafted.model = static_cast<uint32_t>(models_.size());
-      models_.push_back(std::make_shared<OutermostModel>());
-      ++models_in_memory_;
-    }
-    if (grafted.model < kAddedModel) models_[grafted.model]->trees.push_back(number);
-    trees_.push_back(std::move(grafted));
+// Another thread may have loaded the tree meanwhile, or the node may have become stale.
+Result<GraftedTrees::NodeHandle> GraftedTrees::graft(Ino at, TreePtr tree) {
+  const std::scoped_lock lock(mutex_);
+  if (trees_.size() >= kMaxTrees) return failure(Code::resource, "too many directories entered; remount");
+  const auto position = position_of(at);
+  if (!position || trees_.at(position->tree).tree == nullptr) return failure(Code::stale, kStale);
+  Grafted& above = trees_.at(position->tree);
+  if (above.grafts.empty()) above.grafts.resize(above.tree->tree_count());
+  const uint32_t number = above.tree->node(position->index).first;
+  TreeId id = above.grafts[number];
+  if (id != 0) {
+    restore(id, std::move(tree));
   } else {
-    restore(number, std::move(tree));
+    id = insert(std::move(tree), at, &above);  // references into the map stay valid
+    above.grafts[number] = id;
   }
-  return handle_of({number, Tree::kRoot});
+  return handle_of({id, Tree::kRoot});
 }
 
 // Loads the tree of a node of kind tree.
@@ -255,50 +275,53 @@ size_t GraftedTrees::drop_until(const std::function<bool(size_t)>& enough) {
 }
 
 // The models that are in memory and not in use, the least recently used first.
-std::vector<uint32_t> GraftedTrees::unused_models() const {
-  std::vector<std::pair<uint64_t, uint32_t>> found;
+std::vector<std::weak_ptr<GraftedTrees::OutermostModel>> GraftedTrees::unused_models() const {
+  std::vector<std::pair<uint64_t, std::weak_ptr<OutermostModel>>> found;
   const std::scoped_lock lock(mutex_);
-  for (uint32_t i = 0; i < models_.size(); ++i)
-    if (models_[i].use_count() == 1 && trees_[models_[i]->trees.front()].tree != nullptr)
-      found.emplace_back(models_[i]->last_use, i);
-  std::sort(found.begin(), found.end());
-  std::vector<uint32_t> models;
-  for (const auto& [last_use, model] : found) models.push_back(model);
+  for (const auto& [address, model] : models_)
+    if (model.use_count() == 1 && trees_.at(model->trees.front()).tree != nullptr)
+      found.emplace_back(model->last_use, model);
+  std::ranges::sort(found, {}, [](const auto& each) { return each.first; });
+  std::vector<std::weak_ptr<OutermostModel>> models;
+  for (auto& [last_use, model] : found) models.push_back(std::move(model));
   return models;
 }
 
-// Returns false if the model is in use by now.
-bool GraftedTrees::drop(uint32_t number) {
-  std::vector<std::pair<uint32_t, TreePtr>> dropped;  // destroyed without the lock
+// Returns false if the model is in use by now, or removed.
+bool GraftedTrees::drop(const std::weak_ptr<OutermostModel>& unused) {
+  std::vector<std::pair<TreeId, TreePtr>> dropped;  // destroyed without the lock
   std::vector<std::optional<uint64_t>> fingerprints;
   std::optional<FileIdentities> files;
   {
     const std::scoped_lock lock(mutex_);
-    for (const uint32_t tree : models_[number]->trees) {
-      dropped.emplace_back(tree, trees_[tree].tree);
-      fingerprints.push_back(find(fingerprints_, tree));
+    const auto model = unused.lock();
+    if (model == nullptr) return false;
+    for (const TreeId tree : model->trees) {
+      dropped.emplace_back(tree, trees_.at(tree).tree);
+      fingerprints.push_back(trees_.at(tree).fingerprint);
     }
-    files = find(files_, number);
+    files = model->files;
   }
   for (size_t i = 0; i < dropped.size(); ++i)
     if (!fingerprints[i] && dropped[i].second != nullptr) fingerprints[i] = fingerprint_of(*dropped[i].second);
   if (!files && dropped.front().second != nullptr) files = file_identities(*dropped.front().second->model());
 
   const std::scoped_lock lock(mutex_);
-  OutermostModel& model = *models_[number];
-  if (models_[number].use_count() > 1 || model.trees.size() != dropped.size()) return false;
-  for (size_t i = 0; i < dropped.size(); ++i)
-    if (trees_[dropped[i].first].tree != dropped[i].second) return false;
+  const auto model = unused.lock();
+  constexpr long kUnused = 2;  // this one, and that of models_
+  if (model == nullptr || model.use_count() > kUnused || model->trees.size() != dropped.size()) return false;
+  for (const auto& [id, tree] : dropped)
+    if (trees_.at(id).tree != tree) return false;
   for (size_t i = 0; i < dropped.size(); ++i) {
-    const uint32_t tree = dropped[i].first;
-    if (fingerprints[i]) fingerprints_.insert_or_assign(tree, *fingerprints[i]);
-    trees_[tree].tree = nullptr;
+    Grafted& grafted = trees_.at(dropped[i].first);
+    if (fingerprints[i]) grafted.fingerprint = fingerprints[i];
+    grafted.tree = nullptr;
   }
-  if (files) files_.insert_or_assign(number, *std::move(files));
+  if (files) model->files = std::move(files);
   --models_in_memory_;
-  const Position parent = position_of(trees_[model.trees.front()].root);
-  const Tree& above = *trees_[parent.number].tree;
-  above.tree(above.node(parent.index)).forget();
+  const auto parent = position_of(trees_.at(model->trees.front()).root);
+  const Tree& above = *trees_.at(parent->tree).tree;
+  above.tree(above.node(parent->index)).forget();
   return true;
 }
 
@@ -315,7 +338,7 @@ std::string GraftedTrees::path(Ino ino) {
 uint64_t GraftedTrees::node_count() const {
   const std::scoped_lock lock(mutex_);
   uint64_t sum = 0;
-  for (const Grafted& grafted : trees_) sum += grafted.node_count;
+  for (const auto& [id, grafted] : trees_) sum += grafted.node_count;
   return sum;
 }
 

@@ -1,8 +1,8 @@
-// The trees of a mount, by number. Trees of models are dropped to save memory, and loaded again when needed.
+// The trees of a mount, by number. Trees of models are dropped to save memory, and loaded again when needed. Those of
+// living directories are replaced by newer ones.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,13 +14,10 @@
 
 #include "base/os/memory.h"
 #include "fs/fingerprint.h"
+#include "fs/numbering.h"
 #include "fs/tree.h"
 
 namespace weightfs {
-
-/// An inode number. It never changes. The numbers of a mount have no gaps as large as a tree: the kernel finds inodes
-/// by a hash of the low bits. The root is 1, as in FUSE.
-using Ino = uint64_t;
 
 /// The limits of a process for the models of a mount.
 struct ModelLimits {
@@ -28,19 +25,39 @@ struct ModelLimits {
   std::function<uint64_t()> memory_limit = process_memory_limit;  ///< bytes
 };
 
+/// What the kernel has to forget after a living directory has changed.
+struct Changes {
+  struct Name {
+    Ino directory;
+    std::string name;
+  };
+  std::vector<Name> names;       ///< that were added, removed or replaced
+  std::vector<Ino> directories;  ///< whose listings or times have changed
+};
+
 /// Models are dropped as a whole: an outermost model (in a directory of models, in a store, one of several sources)
 /// with all entered trees below it. Callable from any thread.
+///
+/// The nodes of a tree with an Origin are numbered one by one, so that an unchanged node keeps its number when the tree
+/// is updated. The numbers of removed nodes, and of all nodes below them, are stale: they are never used again.
 class GraftedTrees {
-  struct OutermostModel;
+  struct OutermostModel {
+    std::vector<TreeId> trees;  // the model's own tree first
+    uint64_t last_use = 0;
+    std::optional<FileIdentities> files = {};  // if it was dropped
+  };
 
  public:
+  static constexpr Ino kRoot = 1;
+
   /// A node of a tree. Keeps the tree in memory: its model is not dropped meanwhile.
   struct NodeHandle {
     TreePtr tree_ptr;
-    uint32_t number;  ///< of the tree
-    uint32_t index;   ///< of the node
-    Ino root;         ///< inode number of the tree's root
-    Ino first;        ///< node `i` has the number first + i, except the root of a grafted tree
+    TreeId id;            ///< of the tree
+    uint32_t index;       ///< of the node
+    Ino root;             ///< inode number of the tree's root
+    Ino first;            ///< node `i` has the number first + i, except the root of a grafted tree
+    NodeNumbers numbers;  ///< those of the nodes instead, of a tree that can be updated
     std::shared_ptr<const OutermostModel> in_use;
 
     const Tree& tree() const { return *tree_ptr; }
@@ -55,20 +72,37 @@ class GraftedTrees {
   /// any other function.
   Ino add(TreePtr tree);
 
-  /// The node; nothing if its tree is dropped.
+  /// See Forest.
+  void set_on_entered(std::function<void(Ino)> on_entered) { on_entered_ = std::move(on_entered); }
+
+  /// The node; nothing if its tree is dropped, or it is stale.
   std::optional<NodeHandle> find_loaded(Ino ino) const;
 
-  /// The node. Loads its tree if it is dropped. Fails as loading does, and with io if the tree differs from the dropped
-  /// one.
+  /// The node. Loads its tree if it is dropped. Fails as loading does, with io if the tree differs from the dropped one,
+  /// and with stale.
   Result<NodeHandle> load(Ino ino);
 
   /// The node of a directory; for a node of kind tree, the root of that tree, which is loaded if necessary. Fails with
-  /// not_found if it is not a directory, with resource if memory or numbers for trees are exhausted, and as loading
-  /// fails.
+  /// not_found if it is not a directory, with resource if memory or numbers for trees are exhausted, with stale, and as
+  /// loading fails.
   Result<NodeHandle> enter(Ino directory);
 
   /// The path of `ino` below the added tree, without the components in a tree that cannot be loaded again.
   std::string path(Ino ino);
+
+  /// Replaces the tree that was grafted at `directory` (kRoot: the first that was added) by a newer one of the same
+  /// origin, if it still is `before`. Nodes with the same path, kind and version (Origin) keep their numbers and what is
+  /// below them; the others become stale.
+  Changes update(Ino directory, const TreePtr& before, const TreePtr& tree);
+
+  /// Replaces the first tree that was added by any other; all its nodes become stale.
+  Changes replace_root(TreePtr tree);
+
+  /// The tree in memory that was grafted at `directory`; null if there is none.
+  TreePtr tree_at(Ino directory) const;
+
+  /// The directories of trees with an Origin around `ino`, the innermost first.
+  std::vector<Ino> followed_above(Ino ino) const;
 
   /// If the process has no free file descriptor: drops the least recently used half of the models. Returns whether it
   /// dropped any.
@@ -81,47 +115,43 @@ class GraftedTrees {
   struct Grafted {
     TreePtr tree;  // null if dropped
     Ino root;      // of a grafted tree: the number of the node where it was grafted
-    Ino first;     // as in NodeHandle; ascends with the number of the tree
     uint32_t node_count;
-    uint32_t model;  // index in models_; or kNoModel or kAddedModel
-    // By Node::first of a node of kind tree: the number of the tree that was grafted there, 0 for none. Null if there
-    // is none at all.
-    std::unique_ptr<uint32_t[]> grafts;
-  };
-  static constexpr uint32_t kNoModel = UINT32_MAX;         // the tree is above the models
-  static constexpr uint32_t kAddedModel = UINT32_MAX - 1;  // it is in a model that was added, which is never dropped
-
-  struct Position {
-    uint32_t number;  // of the tree
-    uint32_t index;   // of the node
+    bool is_in_model;       // or is itself one
+    bool is_updated;        // its nodes are numbered one by one
+    OutermostModel* model;  // null: the tree is above the models, or in a model that is never dropped
+    // By Node::first of a node of kind tree: the tree that was grafted there, 0 for none. Empty if there is none at all.
+    std::vector<TreeId> grafts;
+    std::optional<uint64_t> fingerprint;  // of a tree that was dropped
   };
 
-  Position position_of(Ino ino) const;
+  std::optional<Position> position_of(Ino ino) const;
   NodeHandle handle_of(Position position) const;
-  uint32_t grafted_at(const NodeHandle& node) const;
+  TreeId grafted_at(Position position) const;
   std::optional<Ino> graft_point(Ino ino) const;
-  Result<NodeHandle> reload(const NodeHandle& parent, uint32_t number);
+  Result<NodeHandle> reload(const NodeHandle& parent, TreeId id);
   Result<TreePtr> load_tree(const NodeHandle& node);
-  NodeHandle graft(const NodeHandle& parent, TreePtr tree);
-  Result<void> check_unchanged(const NodeHandle& parent, uint32_t number, const TreePtr& tree);
+  Result<NodeHandle> graft(Ino at, TreePtr tree);
+  Result<void> check_unchanged(const NodeHandle& parent, TreeId id, const TreePtr& tree);
 
-  void restore(uint32_t number, TreePtr tree);
-  bool is_outermost(uint32_t number) const;
+  TreeId insert(TreePtr tree, std::optional<Ino> root, const Grafted* above);
+  void remove(TreeId id, std::vector<TreePtr>& removed);
+  void restore(TreeId id, TreePtr tree);
+  bool is_outermost(TreeId id) const;
 
   bool is_above(unsigned eighths) const;
   void drop_above_limit();
   size_t drop_until(const std::function<bool(size_t)>& enough);
-  std::vector<uint32_t> unused_models() const;
-  bool drop(uint32_t model);
+  std::vector<std::weak_ptr<OutermostModel>> unused_models() const;
+  bool drop(const std::weak_ptr<OutermostModel>& unused);
 
   const ModelLimits limits_;
+  std::function<void(Ino)> on_entered_;
   std::mutex dropping_;        // one thread drops at a time; locked before mutex_
   mutable std::mutex mutex_;   // guards the rest
-  std::deque<Grafted> trees_;  // by number
-  Ino next_ = 1;               // Grafted::first of the next tree
-  std::deque<std::shared_ptr<OutermostModel>> models_;
-  std::unordered_map<uint32_t, uint64_t> fingerprints_;  // of the trees that were dropped, by number
-  std::unordered_map<uint32_t, FileIdentities> files_;   // of the models that were dropped, by index in models_
+  std::unordered_map<TreeId, Grafted> trees_;
+  Numbering numbering_;
+  TreeId root_ = 0;
+  std::unordered_map<OutermostModel*, std::shared_ptr<OutermostModel>> models_;
   size_t models_in_memory_ = 0;
   mutable uint64_t uses_ = 0;  // the clock of OutermostModel::last_use
 };

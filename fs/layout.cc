@@ -138,9 +138,11 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
 
 }  // namespace
 
-TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const ModelFileOptions& options) {
+TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const ModelFileOptions& options,
+                OriginPtr origin) {
   TreeBuilder builder(model);
   builder.set_modified(modified);
+  builder.set_origin(std::move(origin));
   builder.set_container_bytes(file_bytes(*model));
   const LaterModel whole = whole_model(model);
   const auto tensors = tree_of(whole, views::kTensorsView, modified);

@@ -4,13 +4,15 @@
 #include <string>
 
 #include "fs/model_files.h"
+#include "fs/origin.h"
 #include "fs/tree.h"
 
 namespace weightfs {
 
 /// The tree of a model: metadata.json, metadata.toml, tensors.json, tensors/, npy/, float32/, views/, files/, the
 /// model's documents, and warnings.txt if there are warnings. Texts are rendered and views are laid out on first use.
-/// `source` is the SOURCE in metadata; `modified` is the time of the container.
-TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const ModelFileOptions& options = {});
+/// `source` is the SOURCE in metadata; `modified` is the time of the container. `origin` is null if nothing replaces it.
+TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const ModelFileOptions& options = {},
+                OriginPtr origin = nullptr);
 
 }  // namespace weightfs

@@ -3,11 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/text.h"
 #include "fs/layout.h"
+#include "fs/origin.h"
 
 namespace weightfs {
 namespace {
@@ -24,60 +28,228 @@ std::string shown_path(std::string_view path) {
   }
 }
 
-TreePtr tree_of(const Opened& opened, const ModelFileOptions& files);
+TreePtr tree_of(const Opened& opened, const ModelFileOptions& files, const std::string& source_version = {});
 
-void add(TreeBuilder& builder, const std::string& path, const SourceEntry& entry, const ModelFileOptions& files) {
-  if (const auto* const file = std::get_if<SourcePtr>(&entry.content))
-    return builder.add_file(builder.keep(path), Later<SourcePtr>::of(*file));
-  const auto& open = std::get<std::function<Result<Opened>()>>(entry.content);
-  builder.add_tree(builder.keep(path), entry.modified,
-                   Later<TreePtr>([open, files]() -> Result<TreePtr> { return tree_of(TRY(open()), files); }));
-}
+// What the tree of a listing has in common with an older one.
+struct Before {
+  const Tree* tree = nullptr;
+  std::string reopened = {};  // the path of an entry that is opened again although its version is the same
+};
 
-TreePtr tree_of(const Opened& opened, const ModelFileOptions& files) {
-  if (const auto* const model = std::get_if<OpenedModel>(&opened))
-    return lay_out(model->model, model->source, model->modified, files);
-  const auto& listing = std::get<Listing>(opened);
+// Adds entries to the tree of a listing.
+class ListingTree {
+ public:
+  ListingTree(TreeBuilder& builder, Origin& origin, Before before, const ModelFileOptions& files)
+      : builder_(builder), origin_(origin), before_(std::move(before)), files_(files) {}
+
+  void add(const std::string& path, const SourceEntry& entry) {
+    std::string version = entry.version;
+    const auto known = before_.tree == nullptr ? std::nullopt : find(path);
+    const bool is_reopened = known && path == before_.reopened;
+    // The version of an entry that was opened again before is longer.
+    if (const std::string older = known ? before_.tree->origin()->version_of(path) : ""; older.starts_with(version))
+      version = is_reopened ? older + "+" : older;
+    origin_.versions.emplace(path, version);
+    if (const auto* const file = std::get_if<SourcePtr>(&entry.content))
+      return builder_.add_file(builder_.keep(path), Later<SourcePtr>::of(*file));
+    const bool is_same = known && !is_reopened && known->kind == NodeKind::tree &&
+                         version == before_.tree->origin()->version_of(path);
+    const auto& open = std::get<std::function<Result<Opened>()>>(entry.content);
+    builder_.add_tree(builder_.keep(path), entry.modified,
+                      is_same ? before_.tree->tree(*known)
+                              : Later<TreePtr>([open, files = files_]() -> Result<TreePtr> {
+                                  return tree_of(TRY(open()), files);
+                                }));
+  }
+
+ private:
+  std::optional<Node> find(std::string_view path) const {
+    uint32_t at = Tree::kRoot;
+    while (!path.empty()) {
+      const size_t end = std::min(path.find('/'), path.size());
+      const auto child = before_.tree->find(at, path.substr(0, end));
+      if (!child) return std::nullopt;
+      at = *child;
+      path.remove_prefix(std::min(end + 1, path.size()));
+    }
+    return before_.tree->node(at);
+  }
+
+  TreeBuilder& builder_;
+  Origin& origin_;
+  const Before before_;
+  const ModelFileOptions& files_;
+};
+
+TreePtr tree_of_listing(std::shared_ptr<const Listing> listing, const ModelFileOptions& files, Before before,
+                        std::string source_version) {
+  auto origin = std::make_shared<Origin>();
   TreeBuilder builder(nullptr);
-  builder.set_modified(listing.modified);
-  builder.set_container_bytes(listing.bytes);
-  for (const SourceEntry& entry : listing.entries) add(builder, shown_path(entry.path), entry, files);
+  builder.set_modified(listing->modified);
+  builder.set_container_bytes(listing->bytes);
+  ListingTree tree(builder, *origin, std::move(before), files);
+  for (const SourceEntry& entry : listing->entries) tree.add(shown_path(entry.path), entry);
+  if (listing->again) {
+    origin->again = [again = listing->again, files, source_version](const Tree& older, Directories mode) -> Result<TreePtr> {
+      const Opened opened = TRY(again(mode));
+      const auto* const newer = std::get_if<Listing>(&opened);
+      if (newer == nullptr) return tree_of(opened, files, source_version);
+      return tree_of_listing(std::make_shared<const Listing>(*newer), files, {&older}, source_version);
+    };
+  }
+  origin->directories = listing->directories;
+  origin->source_version = std::move(source_version);
+  origin->listing = std::move(listing);
+  builder.set_origin(std::move(origin));
   return std::move(builder).freeze();
 }
 
+TreePtr tree_of(const Opened& opened, const ModelFileOptions& files, const std::string& source_version) {
+  const auto* const model = std::get_if<OpenedModel>(&opened);
+  if (model == nullptr)
+    return tree_of_listing(std::make_shared<const Listing>(std::get<Listing>(opened)), files, {}, source_version);
+  OriginPtr origin;
+  if (!source_version.empty() || model->version_now)
+    origin = std::make_shared<const Origin>(Origin{.source_version = source_version,
+                                                   .version = model->version,
+                                                   .version_now = model->version_now,
+                                                   .directories = model->directories});
+  return lay_out(model->model, model->source, model->modified, files, std::move(origin));
+}
+
+Result<Opened> open_entry(const SourceEntry& entry) {
+  return std::get<std::function<Result<Opened>()>>(entry.content)();
+}
+
 Result<TreePtr> open_one(const SourceEntry& entry, const std::string& source, const ModelFileOptions& files) {
-  const Opened opened = TRY(std::get<std::function<Result<Opened>()>>(entry.content)());
+  const Opened opened = TRY(open_entry(entry));
   const auto* const listing = std::get_if<Listing>(&opened);
   if (listing != nullptr && listing->entries.empty())
     return failure(Code::unsupported, fmt::format("{}: no supported model in this directory", source));
-  return tree_of(opened, files);
+  return tree_of(opened, files, entry.version);
 }
 
 }  // namespace
 
+// The names of several sources, each of which keeps its own.
+class SourceTrees::Names {
+ public:
+  Names(const std::vector<std::string>& sources, const OpenOptions& options)
+      : sources_(sources), options_(options), names_(sources.size()) {}
+
+  /// All sources must exist.
+  Result<Listing> find() {
+    Listing listing{{}, 0, 0};
+    std::set<std::string> used;
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      SourceEntry entry = TRY(find_source(sources_[i], options_, Check::model));
+      names_[i] = entry.path;
+      for (int copy = 2; !used.insert(component(names_[i])).second; ++copy)
+        names_[i] = fmt::format("{}~{}", entry.path, copy);
+      add(listing, i, std::move(entry));
+    }
+    return listing;
+  }
+
+  enum class Which { all, on_disk };
+
+  /// Those on disk that are removed are left out. Others that cannot be found stay as in `before`; `errors` says why.
+  Listing find_again(const std::vector<SourceEntry>& before, Which which, std::vector<std::string>& errors) const {
+    Listing listing{{}, 0, 0};
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      const bool is_on_disk = is_path(sources_[i]);
+      auto old = std::ranges::find(before, names_[i], &SourceEntry::path);
+      if (which == Which::all || is_on_disk) {
+        auto found = find_source(sources_[i], options_, Check::existence);
+        if (found) {
+          add(listing, i, std::move(*found));
+          continue;
+        }
+        if (is_on_disk && found.error().code == Code::not_found) old = before.end();
+        errors.push_back(found.error().message);
+      }
+      if (old != before.end()) add(listing, i, *old);
+    }
+    return listing;
+  }
+
+  /// The directories of the sources on disk that are files.
+  std::vector<WatchedDirectory> directories() const {
+    std::vector<WatchedDirectory> found;
+    for (const std::string& source : sources_) {
+      if (!is_path(source)) continue;
+      const auto location = locate_source(source, options_.access);
+      if (!location || location->name.empty()) continue;
+      if (auto directory = watched(location->parent())) found.push_back(std::move(*directory));
+    }
+    return found;
+  }
+
+ private:
+  void add(Listing& listing, size_t i, SourceEntry entry) const {
+    entry.path = names_[i];
+    listing.bytes += entry.bytes;
+    listing.modified = std::max(listing.modified, entry.modified);
+    listing.entries.push_back(std::move(entry));
+  }
+
+  const std::vector<std::string> sources_;
+  const OpenOptions options_;
+  std::vector<std::string> names_;
+};
+
+// Adds what is needed to list the sources again.
+Listing SourceTrees::followed(const std::shared_ptr<const Names>& names, Listing listing) {
+  listing.directories = names->directories();
+  listing.again = [names, before = listing.entries](Directories) -> Result<Opened> {
+    std::vector<std::string> errors;
+    return followed(names, names->find_again(before, Names::Which::on_disk, errors));
+  };
+  return listing;
+}
+
+SourceTrees::SourceTrees(std::vector<std::string> sources, OpenOptions options, ModelFileOptions files)
+    : sources_(std::move(sources)), options_(std::move(options)), files_(std::move(files)) {}
+
+Result<TreePtr> SourceTrees::open() {
+  if (sources_.size() == 1)
+    return open_one(TRY(find_source(sources_.front(), options_, Check::existence)), sources_.front(), files_);
+  // All sources are located first: the server process may have another working directory when it opens them.
+  const auto names = std::make_shared<Names>(sources_, options_);
+  Listing listing = TRY(names->find());
+  names_ = names;
+  return tree_of_listing(std::make_shared<const Listing>(followed(names_, std::move(listing))), files_, {}, "");
+}
+
+Result<Refreshed> SourceTrees::refresh(const TreePtr& before) const {
+  if (names_ == nullptr) return refresh_one(before);
+  Refreshed refreshed{nullptr, true, {}};
+  Listing listing = names_->find_again(before->origin()->listing->entries, Names::Which::all, refreshed.errors);
+  refreshed.tree = tree_of_listing(std::make_shared<const Listing>(followed(names_, std::move(listing))), files_,
+                                   {before.get()}, "");
+  return refreshed;
+}
+
+Result<Refreshed> SourceTrees::refresh_one(const TreePtr& before) const {
+  const Origin& origin = *before->origin();
+  const SourceEntry entry = TRY(find_source(sources_.front(), options_, Check::existence));
+  const bool is_same_source = entry.version == origin.source_version;
+  if (is_same_source && origin.again)
+    return Refreshed{TRY(origin.again(*before, Directories::listed)), true, {}};
+  const bool is_same_model =
+      is_same_source && (!origin.version_now || TRY(origin.version_now()) == origin.version);
+  if (is_same_model) return Refreshed{before, false, {}};
+  return Refreshed{TRY(open_one(entry, sources_.front(), files_)), false, {}};
+}
+
 Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options,
                              const ModelFileOptions& files) {
-  // All sources are located first: the server process may have another working directory when it opens them.
-  std::vector<SourceEntry> entries;
-  const Check check = sources.size() == 1 ? Check::existence : Check::model;
-  for (const std::string& source : sources) entries.push_back(TRY(find_source(source, options, check)));
-  if (entries.size() == 1) return open_one(entries.front(), sources.front(), files);
+  return SourceTrees(sources, options, files).open();
+}
 
-  TreeBuilder builder(nullptr);
-  uint64_t bytes = 0;
-  Time newest = 0;
-  std::set<std::string> used;
-  for (const SourceEntry& entry : entries) {
-    const std::string name = component(entry.path);
-    std::string shown = name;
-    for (int copy = 2; !used.insert(shown).second; ++copy) shown = fmt::format("{}~{}", name, copy);
-    add(builder, shown, entry, files);
-    bytes += entry.bytes;
-    newest = std::max(newest, entry.modified);
-  }
-  builder.set_container_bytes(bytes);
-  builder.set_modified(newest);
-  return std::move(builder).freeze();
+TreePtr with_reopened(const Tree& directory, const std::string& path, const ModelFileOptions& files) {
+  const Origin& origin = *directory.origin();
+  return tree_of_listing(origin.listing, files, {&directory, path}, origin.source_version);
 }
 
 }  // namespace weightfs

@@ -1,6 +1,7 @@
-// Builds the root tree of a mount from its SOURCE arguments.
+// Builds the root tree of a mount from its SOURCE arguments, and newer ones when directories or names have changed.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,41 @@ namespace weightfs {
 /// `files` is about views/.
 Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options,
                              const ModelFileOptions& files = {});
+
+/// The root tree after all names were resolved again, and all directories at the top listed again.
+struct Refreshed {
+  TreePtr tree;                     ///< the one before if nothing has changed
+  bool is_same_directory;           ///< a newer tree of the same directory of models, for Forest::update()
+  std::vector<std::string> errors;  ///< of sources that could not be found; they stay as they are, or are removed
+};
+
+/// The root trees of a mount, one after the other.
+class SourceTrees {
+ public:
+  SourceTrees(std::vector<std::string> sources, OpenOptions options, ModelFileOptions files);
+
+  /// As open_sources(). Call it once.
+  Result<TreePtr> open();
+
+  /// `before` is the tree so far, with an Origin. Fails as open_sources() does, for one source also if it does not exist
+  /// any more.
+  Result<Refreshed> refresh(const TreePtr& before) const;
+
+  const ModelFileOptions& files() const { return files_; }
+
+ private:
+  class Names;
+
+  static Listing followed(const std::shared_ptr<const Names>& names, Listing listing);
+  Result<Refreshed> refresh_one(const TreePtr& before) const;
+
+  const std::vector<std::string> sources_;
+  const OpenOptions options_;
+  const ModelFileOptions files_;
+  std::shared_ptr<const Names> names_;  // null for one source
+};
+
+/// The tree of a directory of models in which the entry at `path` is opened again; the others are shared.
+TreePtr with_reopened(const Tree& directory, const std::string& path, const ModelFileOptions& files);
 
 }  // namespace weightfs

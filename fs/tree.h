@@ -19,6 +19,7 @@
 
 namespace weightfs {
 
+struct Origin;
 class Tree;
 using TreePtr = std::shared_ptr<const Tree>;
 
@@ -91,6 +92,8 @@ class Tree {
 
   const ModelPtr& model() const { return model_; }  ///< null in a directory of models
   Time modified() const { return modified_; }
+  /// Null unless the tree can be replaced by a newer one.
+  const std::shared_ptr<const Origin>& origin() const { return origin_; }
   /// The total size of its containers, if it is the tree of a model or of a directory of models.
   uint64_t container_bytes() const { return contents_ == nullptr ? 0 : contents_->container_bytes; }
 
@@ -124,6 +127,7 @@ class Tree {
   ModelPtr model_;
   const views::View* view_ = nullptr;
   Time modified_ = 0;
+  std::shared_ptr<const Origin> origin_;
   std::unique_ptr<PackedNode[]> nodes_;
   uint32_t size_ = 0;
   struct Grafted {
@@ -155,6 +159,7 @@ class TreeBuilder {
   std::string_view keep(std::string_view path);  ///< a copy of the path, which the tree owns
   void set_modified(Time modified);
   void set_container_bytes(uint64_t bytes);
+  void set_origin(std::shared_ptr<const Origin> origin);
   void reserve_files(size_t count);           ///< makes room for so many calls of add_file()
   void add_directory(std::string_view path);  ///< a directory that may be empty
   void add_file(std::string_view path, Later<SourcePtr> source);

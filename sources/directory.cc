@@ -5,6 +5,8 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -23,6 +25,38 @@ namespace {
 // Links to directories can offer exponentially many paths: at most this many are followed on one path.
 constexpr int kMaxDirectoryLinks = 3;
 
+// What was found out about the files of a directory, so that listing it again reads only those that have changed.
+class KnownFiles {
+ public:
+  struct Facts {
+    bool is_model;
+    std::optional<std::string> split;  // the name of the split model that it is a part of
+  };
+
+  // Nothing if the file has changed. The facts stay until two listings do not need them.
+  std::optional<Facts> find(const std::string& name, const std::string& version) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = before_.find(name);
+    if (found == before_.end() || found->second.first != version) return std::nullopt;
+    now_.insert_or_assign(name, found->second);
+    return found->second.second;
+  }
+  void add(const std::string& name, const std::string& version, Facts facts) {
+    const std::scoped_lock lock(mutex_);
+    now_.insert_or_assign(name, std::pair(version, std::move(facts)));
+  }
+  void begin() {
+    const std::scoped_lock lock(mutex_);
+    before_ = std::exchange(now_, {});
+  }
+
+ private:
+  using ByName = std::map<std::string, std::pair<std::string, Facts>>;
+  std::mutex mutex_;  // guards the rest
+  ByName before_, now_;
+};
+using KnownFilesPtr = std::shared_ptr<KnownFiles>;
+
 // The path by which a directory was reached.
 struct Traversal {
   using Entered = std::set<std::pair<dev_t, ino_t>>;
@@ -30,7 +64,8 @@ struct Traversal {
   int links = 0;                                                         // to directories
 };
 
-Result<Opened> open_at(const Location& directory, Traversal traversal, const OpenOptions& options);
+Result<Opened> open_at(const Location& directory, Traversal traversal, const OpenOptions& options,
+                       Directories mode = Directories::by_rule, KnownFilesPtr known = std::make_shared<KnownFiles>());
 
 // Options for what is below a directory: they do not choose the file of its model.
 std::shared_ptr<const OpenOptions> options_below(OpenOptions options) {
@@ -41,10 +76,11 @@ std::shared_ptr<const OpenOptions> options_below(OpenOptions options) {
 // Lists one directory.
 class Lister {
  public:
-  Lister(const OpenOptions& options, Traversal traversal, Time modified)
+  Lister(const OpenOptions& options, Traversal traversal, Time modified, KnownFilesPtr known)
       : shared_options_(options_below(options)),
         options_(*shared_options_),
         traversal_(std::move(traversal)),
+        known_(std::move(known)),
         listing_{{}, modified, 0} {}
 
   /// Adds the entries of a directory.
@@ -52,6 +88,7 @@ class Lister {
     std::vector<std::string> names;
     for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
     has_trainer_ = has_weights_or_trainer(names);
+    known_->begin();
     for (const DirectoryEntry& entry : entries) add(directory / entry.name, entry.type);
   }
 
@@ -79,24 +116,34 @@ class Lister {
 
   void add_file(const Location& location, const struct stat& found) {
     const std::string name = location.file_name();
-    const auto container = container_at(location, options_);
-    if (!container && is_forbidden(container.error())) options_.log(container.error().message);
+    const KnownFiles::Facts facts = facts_of(location, found, name);
     const auto size = static_cast<uint64_t>(found.st_size);
     const Time time = modified(found);
     const auto open = [=, options = shared_options_] { return open_container(location, time, *options); };
-    if (!is_state_of_trainer(name) && is_shown_as_model(container, name)) {
-      const auto split = container ? split_model_of(*container) : std::nullopt;
+    if (!is_state_of_trainer(name) && facts.is_model) {
       listing_.bytes += size;
       // Any readable file of a split model opens all of it.
-      if (split && !split_models_.insert(*split).second) return;
+      if (facts.split && !split_models_.insert(*facts.split).second) return;
       models_.insert(name);
-      listing_.entries.push_back({name, time, size, open});
+      listing_.entries.push_back({name, time, size, open, version_of(found)});
     } else if (options_.all_files) {
       listing_.bytes += size;
-      listing_.entries.push_back({name, time, size, listed_file(location, found)});
+      listing_.entries.push_back({name, time, size, listed_file(location, found), version_of(found)});
     } else if (const auto split = split_model_named(name)) {
-      bad_splits_.try_emplace(*split, SourceEntry{name, time, size, open});
+      bad_splits_.try_emplace(*split, SourceEntry{name, time, size, open, version_of(found)});
     }
+  }
+
+  KnownFiles::Facts facts_of(const Location& location, const struct stat& found, const std::string& name) const {
+    const std::string version =
+        fmt::format("{} {:x}.{:x}", version_of(found), found.st_ctim.tv_sec, found.st_ctim.tv_nsec);
+    if (auto facts = known_->find(name, version)) return *std::move(facts);
+    const auto container = container_at(location, options_);
+    if (!container && is_forbidden(container.error())) options_.log(container.error().message);
+    KnownFiles::Facts facts{is_shown_as_model(container, name), std::nullopt};
+    if (facts.is_model && container) facts.split = split_model_of(*container);
+    if (container) known_->add(name, version, facts);
+    return facts;
   }
 
   bool is_state_of_trainer(const std::string& name) const { return has_trainer_ && is_named_as_training_state(name); }
@@ -121,12 +168,14 @@ class Lister {
     if (traversal.entered->contains({found.st_dev, found.st_ino})) return;
     if (by_link && ++traversal.links > kMaxDirectoryLinks) return;
     listing_.entries.push_back({location.file_name(), modified(found), 0,
-                                [=, options = shared_options_] { return open_at(location, traversal, *options); }});
+                                [=, options = shared_options_] { return open_at(location, traversal, *options); },
+                                version_of(found)});
   }
 
   const std::shared_ptr<const OpenOptions> shared_options_;  // those of all entries
   const OpenOptions& options_;
   Traversal traversal_;
+  const KnownFilesPtr known_;
   bool has_trainer_ = false;                       // files of a trainer are no models
   bool has_forbidden_ = false;                     // a file that may be a model
   std::set<std::string> split_models_;             // of which a file is listed
@@ -139,15 +188,18 @@ class Lister {
 class OpenedDirectory {
  public:
   OpenedDirectory(Location directory, std::vector<DirectoryEntry> entries, Time modified, const OpenOptions& options,
-                  Traversal traversal)
+                  const Traversal& traversal, KnownFilesPtr known)
       : directory_(std::move(directory)),
         entries_(std::move(entries)),
         modified_(modified),
         options_(options),
-        lister_(options, std::move(traversal), modified) {}
+        traversal_(traversal),
+        known_(known),
+        lister_(options, traversal, modified, std::move(known)) {}
 
   /// `snapshots`: the other ones, if the directory is a snapshot that was chosen among them.
-  Result<Opened> open(const std::vector<std::string>& snapshots) {
+  Result<Opened> open(const std::vector<std::string>& snapshots, Directories mode) {
+    if (mode == Directories::listed) return listed();
     const DiskFolder folder(directory_);
     Budget budget(0);
     DirectoryView view{.files = {},
@@ -167,11 +219,19 @@ class OpenedDirectory {
     for (const DirectoryEntry& entry : entries_) names.push_back(entry.name);
     if (auto other = identify_other_directory(names))
       return failure(other->code, fmt::format("{}: {}", directory_.path(), other->message));
-    list();
-    return lister_.take();
+    return listed();
   }
 
  private:
+  Listing listed() {
+    list();
+    Listing listing = lister_.take();
+    listing.directories = {{directory_, modified_}};
+    listing.again = [directory = directory_, traversal = traversal_, options = options_below(options_),
+                     known = known_](Directories mode) { return open_at(directory, traversal, *options, mode, known); };
+    return listing;
+  }
+
   // A directory is walked only if its own files say that what is below may be a part of the model.
   void list_names(DirectoryView& view) {
     std::vector<std::string> names;
@@ -219,7 +279,15 @@ class OpenedDirectory {
       model.warnings.push_back(line);
     }
     describe_signature(model, *model.budget);
-    return OpenedModel{std::make_shared<Model>(std::move(model)), directory_.path(), modified_};
+    const auto version_now = [directory = directory_, options = options_below(options_)]() -> Result<std::string> {
+      return walk_files(directory, options->excluded_path).version;
+    };
+    return OpenedModel{.model = std::make_shared<Model>(std::move(model)),
+                       .source = directory_.path(),
+                       .modified = modified_,
+                       .directories = walked().directories,
+                       .version = walked().version,
+                       .version_now = version_now};
   }
 
   const WalkedFiles& walked() {
@@ -245,6 +313,8 @@ class OpenedDirectory {
   std::vector<DirectoryEntry> entries_;
   Time modified_;
   const OpenOptions& options_;
+  const Traversal traversal_;
+  const KnownFilesPtr known_;
   Lister lister_;
   bool is_listed_ = false;
   std::vector<ChosenFiles::File> forbidden_;  // files of the directory that may not be opened
@@ -265,24 +335,43 @@ Result<Opened> open_snapshot(const Location& repository, const Snapshot& snapsho
   }
   const Location directory = repository / ("snapshots/" + name);
   const struct stat found = TRY(directory.examine());
-  OpenedDirectory opened(directory, TRY(directory.root->list(directory.name)), modified(found), options, traversal);
-  return opened.open(others);
+  OpenedDirectory snapshot_directory(directory, TRY(directory.root->list(directory.name)), modified(found), options,
+                                     traversal, std::make_shared<KnownFiles>());
+  Opened opened = TRY(snapshot_directory.open(others, Directories::by_rule));
+  auto* const model = std::get_if<OpenedModel>(&opened);
+  if (model == nullptr) return opened;
+  // Another snapshot may be chosen later.
+  for (const char* path : {"", "refs", "snapshots"})
+    if (auto decides = watched(*path == '\0' ? repository : repository / path))
+      model->directories.push_back(std::move(*decides));
+  const bool is_chosen_by_name = name != snapshot.name;
+  model->version = name + " " + model->version;
+  model->version_now = [=, below = model->version_now]() -> Result<std::string> {
+    std::string chosen = name;
+    if (!is_chosen_by_name)
+      if (const auto now = find_snapshot(repository, TRY(repository.root->list(repository.name)))) chosen = now->name;
+    return chosen + " " + TRY(below());
+  };
+  return opened;
 }
 
-Result<Opened> open_at(const Location& directory, Traversal traversal, const OpenOptions& options) {
+Result<Opened> open_at(const Location& directory, Traversal traversal, const OpenOptions& options, Directories mode,
+                       KnownFilesPtr known) {
   const struct stat found = TRY(directory.examine());
   // Showing this mount in itself, directly or through another mount, would not terminate.
   if (Mounts::now().is_weightfs(found.st_dev))
     return failure(Code::unsupported,
                    fmt::format("{}: a weightfs mount cannot be the source of another mount", directory.path()));
-  if (is_store(directory)) return open_ollama_store(directory, modified(found), options);
+  if (is_store(directory) && mode == Directories::by_rule)
+    return open_ollama_store(directory, modified(found), options);
   auto entries = TRY(directory.root->list(directory.name));
   auto entered = std::make_shared<Traversal::Entered>(*traversal.entered);
   entered->emplace(found.st_dev, found.st_ino);
   traversal.entered = std::move(entered);
-  if (const auto snapshot = find_snapshot(directory, entries))
-    return open_snapshot(directory, *snapshot, traversal, options);
-  return OpenedDirectory(directory, std::move(entries), modified(found), options, std::move(traversal)).open({});
+  const auto snapshot = mode == Directories::listed ? std::nullopt : find_snapshot(directory, entries);
+  if (snapshot) return open_snapshot(directory, *snapshot, traversal, options);
+  return OpenedDirectory(directory, std::move(entries), modified(found), options, traversal, std::move(known))
+      .open({}, mode);
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions&
   const Time modified = revision.modified != 0 ? revision.modified : time_now();
   ListedSource listed{std::move(list), last, shown.text(), modified, revision.facts, is_file ? last : ""};
   SourceEntry entry = listed_source(std::move(listed), options);
+  entry.version = revision.commit;
   if (is_file && check == Check::model) TRY(std::get<std::function<Result<Opened>()>>(entry.content)());
   return entry;
 }

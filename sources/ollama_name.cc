@@ -87,7 +87,8 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
   const Time time = time_now();
   return SourceEntry{container.name, time, 0, [=, forced = options.forced]() -> Result<Opened> {
                        return OpenedModel{std::make_shared<Model>(TRY(read_model(container, forced))), source, time};
-                     }};
+                     },
+                     resolved.digest.hex()};
 }
 
 Result<SourcePtr> open_ollama_layer(const std::string& text, const OpenOptions& options) {

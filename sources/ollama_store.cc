@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/digest.h"
 #include "base/text.h"
 #include "sources/kinds.h"
 
@@ -30,10 +31,10 @@ class SharedModels {
   std::map<std::string, std::weak_ptr<const Model>> models_;
 };
 
-}  // namespace
-
-Result<Opened> open_ollama_store(const Location& store, Time time, const OpenOptions& options) {
+Result<Opened> open_store(const Location& store, Time time, const std::shared_ptr<const OpenOptions>& shared_options) {
+  const OpenOptions& options = *shared_options;
   const Location manifests = store / "manifests";
+  auto directories = directories_below(manifests);
   const auto blobs = std::make_shared<DiskFolder>(store / "blobs");
   const OllamaStoreListing stored = TRY(read_ollama_store(DiskFolder(manifests), blobs, options.blobs));
   const auto models = std::make_shared<SharedModels>();
@@ -47,14 +48,23 @@ Result<Opened> open_ollama_store(const Location& store, Time time, const OpenOpt
       const auto read = [&] { return read_model(entry.container, format); };
       return OpenedModel{TRY(models->get(entry.identity, read)), file.path(), file_time};
     };
-    listing.entries.push_back({entry.path, file_time, 0, open});
+    listing.entries.push_back({entry.path, file_time, 0, open, found ? version_of(*found) : ""});
   }
   if (!stored.warnings.empty()) {
     std::string text;
     for (const std::string& line : stored.warnings) text += printable(line) + "\n";
-    listing.entries.push_back({"warnings.txt", time, 0, in_memory(std::move(text))});
+    const std::string version = sha256(text).hex();
+    listing.entries.push_back({"warnings.txt", time, 0, in_memory(std::move(text)), version});
   }
+  listing.directories = std::move(directories);
+  listing.again = [=](Directories) { return open_store(store, time, shared_options); };
   return listing;
+}
+
+}  // namespace
+
+Result<Opened> open_ollama_store(const Location& store, Time time, const OpenOptions& options) {
+  return open_store(store, time, std::make_shared<const OpenOptions>(options));
 }
 
 }  // namespace weightfs

@@ -47,10 +47,11 @@ Result<SourceEntry> find_path(const std::string& path, const OpenOptions& option
   const struct stat found = TRY(location.examine());
   const Time time = modified(found);
   if (S_ISDIR(found.st_mode))
-    return SourceEntry{location.file_name(), time, 0, [=] { return open_directory(location, options); }};
+    return SourceEntry{location.file_name(), time, 0, [=] { return open_directory(location, options); },
+                       version_of(found)};
   if (S_ISREG(found.st_mode) && check == Check::model) TRY_VOID(check_is_model(location, options));
   return SourceEntry{location.file_name(), time, S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0,
-                     [=] { return open_container(location, time, options); }};
+                     [=] { return open_container(location, time, options); }, version_of(found)};
 }
 
 Result<SourcePtr> open_path_file(const std::string& path, const OpenOptions& options) {

@@ -1,5 +1,7 @@
 #include "sources/remote_model.h"
 
+#include <fmt/core.h>
+
 #include "formats/completeness.h"
 
 namespace weightfs {
@@ -16,6 +18,11 @@ Result<Model> read_remote_model(const Container& container, const Format* forced
   }
   if (is_about_the_bytes(model.error())) container.blobs->drop_unverified();
   return model;
+}
+
+std::string version_on_server(const Source& file) {
+  const std::string identity = file.identity();
+  return identity.empty() ? fmt::format("{} bytes", file.size()) : identity;
 }
 
 }  // namespace weightfs

@@ -10,4 +10,7 @@ namespace weightfs {
 /// cannot be read as a model are not kept, if they have a digest and were not compared.
 Result<Model> read_remote_model(const Container& container, const Format* forced);
 
+/// For SourceEntry::version: the strong validator of a file on a server, or if there is none its size.
+std::string version_on_server(const Source& file);
+
 }  // namespace weightfs

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string_view>
 
+#include "base/digest.h"
 #include "base/text.h"
 #include "sources/file_list.h"
 #include "sources/kinds.h"
@@ -88,10 +90,12 @@ Result<SourceEntry> object_entry(const s3::BucketPtr& bucket, const NamedObject&
                             .lists_tried = options.lists_tried};
   if (check == Check::model && options.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
   const Time time = object.modified != 0 ? object.modified : time_now();
-  return SourceEntry{
-      container.name, time, 0, [=, forced = options.forced, shown = name.shown()]() -> Result<Opened> {
-        return OpenedModel{std::make_shared<Model>(TRY(read_remote_model(container, forced))), shown, time};
-      }};
+  return SourceEntry{container.name, time, 0,
+                     [=, forced = options.forced, shown = name.shown()]() -> Result<Opened> {
+                       return OpenedModel{std::make_shared<Model>(TRY(read_remote_model(container, forced))), shown,
+                                          time};
+                     },
+                     version_on_server(*container.bytes)};
 }
 
 // All objects whose keys begin with the name, which ends with `/` or is empty.
@@ -100,12 +104,15 @@ Result<SourceEntry> prefix_entry(const s3::BucketPtr& bucket, NamedObject name, 
   FileListBuilder files;
   Time modified = 0;
   bool is_empty = true;
+  Sha256 version;
   for (const s3::Object& object : objects) {
     // Programs create such objects to show an empty directory.
     const bool is_marker = object.size == 0 && (object.key.ends_with('/') || object.key == name.key);
     if (is_marker) continue;
     is_empty = false;
     modified = std::max(modified, object.modified);
+    const std::string line = fmt::format("{}/{}/{}/{}\n", object.key, object.size, object.etag, object.modified);
+    version.update(std::as_bytes(std::span(line)));
     TRY_VOID(
         files.add(std::string_view(object.key).substr(name.key.size()), {bucket->bytes_of(object), object.modified}));
   }
@@ -114,8 +121,10 @@ Result<SourceEntry> prefix_entry(const s3::BucketPtr& bucket, NamedObject name, 
   const std::string label = name.key.empty() ? name.bucket : name.file();
   std::string source = name.shown();
   if (source.ends_with('/')) source.pop_back();
-  return listed_source({std::move(files).finish(), label, std::move(source), modified != 0 ? modified : time_now()},
-                       options);
+  SourceEntry entry = listed_source(
+      {std::move(files).finish(), label, std::move(source), modified != 0 ? modified : time_now()}, options);
+  entry.version = version.finish().hex();
+  return entry;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "cache/s3.h"
 #include "formats/format.h"
 #include "sources/location.h"
+#include "sources/watched.h"
 
 namespace weightfs {
 
@@ -56,6 +57,11 @@ struct OpenedModel {
   std::string
       source;  ///< for metadata: an absolute path, or "ollama://registry.ollama.ai/library/llama3.2:latest@sha256:…"
   Time modified;
+  /// Of a directory on disk: the directories that decide what it is, and a text that is equal if nothing in them has
+  /// changed, now and later.
+  std::vector<WatchedDirectory> directories = {};
+  std::string version = {};
+  std::function<Result<std::string>()> version_now = {};
 };
 
 struct Listing;
@@ -68,6 +74,15 @@ struct SourceEntry {
   uint64_t bytes;  ///< size of a container on disk, else 0
   /// A model or a directory, opened when entered, and again after it was dropped; or a file.
   std::variant<std::function<Result<Opened>()>, SourcePtr> content;
+  /// Equal if the name stands for the same thing: of a file on disk version_of(), on a server a commit, a digest or an
+  /// ETag. Empty if that is not known.
+  std::string version = {};
+};
+
+/// How a directory is opened again that was a directory of models.
+enum class Directories {
+  by_rule,  ///< as at first: it may be one model by now
+  listed,   ///< as a directory of models
 };
 
 /// A directory of models, or a store of them.
@@ -75,6 +90,10 @@ struct Listing {
   std::vector<SourceEntry> entries;
   Time modified;
   uint64_t bytes;  ///< total size of its containers, as far as known
+  /// Of a directory on disk: those that decide what is listed, and how it is opened again. The latter is null for other
+  /// listings.
+  std::vector<WatchedDirectory> directories = {};
+  std::function<Result<Opened>(Directories)> again = {};
 };
 
 /// Whether a file is checked when it is found. The check may read the whole header, so a caller that opens the source

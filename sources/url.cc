@@ -72,10 +72,12 @@ Result<SourceEntry> find_url(const std::string& url, const OpenOptions& options,
   const Container container = TRY(find_file(url, options));
   if (check == Check::model && options.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
   const Time time = time_now();
-  return SourceEntry{container.name, time, 0, [=, forced = options.forced]() -> Result<Opened> {
+  return SourceEntry{container.name, time, 0,
+                     [=, forced = options.forced]() -> Result<Opened> {
                        return OpenedModel{std::make_shared<Model>(TRY(read_remote_model(container, forced))),
                                           http::printable_url(url), time};
-                     }};
+                     },
+                     version_on_server(*container.bytes)};
 }
 
 Result<SourcePtr> open_file_at(const std::string& url, const OpenOptions& options) {

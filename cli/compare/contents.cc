@@ -50,9 +50,9 @@ class DirectoryLister {
       const Node node = all.tree->node(all.first + i);
       const std::string name = join_path(path, node.name());
       if (node.kind == NodeKind::directory || node.kind == NodeKind::tree)
-        enter(all.ino + i, name);
+        enter(all.ino_of(i), name);
       else if (node.kind == NodeKind::file)
-        items_.push_back({name, nullptr, Part{name, Later<SourcePtr>([this_forest = &forest_, ino = all.ino + i] {
+        items_.push_back({name, nullptr, Part{name, Later<SourcePtr>([this_forest = &forest_, ino = all.ino_of(i)] {
                                                 return this_forest->open(ino);
                                               })}});
     }

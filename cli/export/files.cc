@@ -106,14 +106,14 @@ class TreeFiles {
       const Node node = all.tree->node(all.first + i);
       const std::string path = prefix + node.name();
       if (node.kind == NodeKind::directory) {
-        TRY_VOID(add_directory(all.ino + i, path + "/"));
+        TRY_VOID(add_directory(all.ino_of(i), path + "/"));
         continue;
       }
-      const auto tensor = forest_.tensor_of(all.ino + i);
+      const auto tensor = forest_.tensor_of(all.ino_of(i));
       if (!tensor || !std::binary_search(request_.tensors.begin(), request_.tensors.end(), tensor->index)) continue;
       if (model_.tensors[tensor->index].source.refused()) continue;
       is_in_view_[tensor->index] = true;
-      TRY_VOID(add_file(all.ino + i, path));
+      TRY_VOID(add_file(all.ino_of(i), path));
     }
     return {};
   }

@@ -39,10 +39,10 @@ Result<std::vector<DirectoryItem>> find_below(Forest& forest, Ino directory, con
     const Node node = all.tree->node(all.first + i);
     const std::string name = fmt::format("{}{}{}", path, path.empty() ? "" : "/", node.name());
     if (node.kind == NodeKind::directory) {
-      auto below = TRY(find_below(forest, all.ino + i, name));
+      auto below = TRY(find_below(forest, all.ino_of(i), name));
       std::move(below.begin(), below.end(), std::back_inserter(out));
     } else {
-      out.push_back(inspect_entry(forest, all.ino + i, node, name));
+      out.push_back(inspect_entry(forest, all.ino_of(i), node, name));
     }
   }
   return out;
@@ -50,7 +50,7 @@ Result<std::vector<DirectoryItem>> find_below(Forest& forest, Ino directory, con
 
 std::vector<Cell> cells_of(const DirectoryItem& found) {
   if (!found.model) {
-    std::vector<Cell> row{found.name, found.error ? found.error->message : found.type};
+    std::vector<Cell> row{found.name, found.error ? problem_of(found) : found.type};
     row.resize(8, "");
     return row;
   }
@@ -68,6 +68,12 @@ std::vector<Cell> cells_of(const DirectoryItem& found) {
 }
 
 }  // namespace
+
+std::string problem_of(const DirectoryItem& found) {
+  const std::string& message = found.error->message;
+  const std::string prefix = found.name + ": ";
+  return message.starts_with(prefix) ? message.substr(prefix.size()) : message;
+}
 
 Result<std::vector<DirectoryItem>> find_models(Forest& forest) { return find_below(forest, Forest::kRoot, ""); }
 

@@ -21,6 +21,9 @@ struct DirectoryItem {
   std::optional<Error> error;
 };
 
+/// What is wrong with an entry that has an error, without its name.
+std::string problem_of(const DirectoryItem& found);
+
 /// Lists a directory recursively down to its models, with all their lazy parts.
 Result<std::vector<DirectoryItem>> find_models(Forest& forest);
 

@@ -74,7 +74,7 @@ class ModelsTable {
 
  private:
   void add(const DirectoryItem& item) {
-    ModelRow row{item.name, "", "", "", "", "", item.error ? item.error->message : "", 0, item.model != nullptr};
+    ModelRow row{item.name, "", "", "", "", "", item.error ? problem_of(item) : "", 0, item.model != nullptr};
     if (item.model) {
       const summary::Summary summary = summary::summarise(*item.model).summary;
       row.kind = kind_text(summary);

@@ -92,6 +92,7 @@ std::string_view name_of(Code code) {
     case Code::unreachable:
       return "unreachable";
     case Code::io:
+    case Code::stale:
       return "io";
   }
   return "io";

@@ -6,6 +6,7 @@
 #include <exception>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "fs/fuse/interrupts.h"
 
@@ -24,6 +25,35 @@ struct stat type_of(Ino ino, NodeKind kind) {
   if (kind == NodeKind::link) known.st_mode = S_IFLNK;
   return known;
 }
+
+// An entry of a directory, and the offset after it.
+struct Child {
+  uint32_t entry;
+  uint64_t offset;
+};
+
+// The children after an offset. In a directory that can change the offset is made of the inode number, so that a reader
+// gets each unchanged entry once, although others are added and removed between its requests.
+class Children {
+ public:
+  Children(const Forest::Listing& all, uint64_t offset) : all_(all), next_(all.can_change() ? 0 : offset - 2) {
+    if (!all.can_change()) return;
+    for (uint32_t i = 0; i < all.count; ++i)
+      if (const uint64_t after = all.ino_of(i) + 2; after > offset) sorted_.push_back({i, after});
+    std::ranges::sort(sorted_, {}, &Child::offset);
+  }
+
+  std::optional<Child> next() {
+    const uint64_t i = next_++;
+    if (all_.can_change()) return i < sorted_.size() ? std::optional(sorted_[i]) : std::nullopt;
+    return i < all_.count ? std::optional(Child{static_cast<uint32_t>(i), i + 3}) : std::nullopt;
+  }
+
+ private:
+  const Forest::Listing& all_;
+  uint64_t next_;
+  std::vector<Child> sorted_;  // of a directory that can change
+};
 
 }  // namespace
 
@@ -69,10 +99,11 @@ Result<Entries> DirectoryReader::make(const DirectoryPart& part) {
   if (part.offset < 1) has_space = add(".", part.directory, NodeKind::directory, 1);
   if (part.offset < 2 && has_space) has_space = add("..", TRY(forest_.parent(part.directory)), NodeKind::directory, 2);
   std::string name;  // libfuse needs a terminated string
-  for (auto i = static_cast<uint64_t>(std::max<off_t>(part.offset, 2)) - 2; has_space && i < all.count; ++i) {
-    const Node& child = all.tree->node(all.first + static_cast<uint32_t>(i));
-    name = child.name();
-    has_space = add(name.c_str(), all.ino + i, child.kind, static_cast<off_t>(i + 3));
+  Children children(all, static_cast<uint64_t>(std::max<off_t>(part.offset, 2)));
+  while (const auto child = has_space ? children.next() : std::nullopt) {
+    const Node node = all.tree->node(all.first + child->entry);
+    name = node.name();
+    has_space = add(name.c_str(), all.ino_of(child->entry), node.kind, static_cast<off_t>(child->offset));
   }
   return entries;
 }
@@ -95,6 +126,8 @@ void DirectoryReader::looked_up(Ino directory) {
 void DirectoryReader::read_next(const DirectoryPart& part, const Entries& entries) noexcept {
   if (!entries.is_full()) return;
   try {
+    // The part of a directory that can change would be an old one.
+    if (const auto all = forest_.list(part.directory); !all || all->can_change()) return;
     DirectoryPart next{part.directory, entries.end(), part.size, part.form};
     if (part.offset == 0) next.form = later_form_;
     auto made = make(next);

@@ -28,7 +28,8 @@ namespace weightfs::fuse {
 
 enum class EntryForm { names, attributes };
 
-/// A part of a directory that the kernel requests. Offsets: 1 after `.`, 2 after `..`, 2 + k after the k-th child.
+/// A part of a directory that the kernel requests. Offsets: 1 after `.`, 2 after `..`, 2 + k after the k-th child; in a
+/// directory that can change, 2 + its inode number after a child.
 struct DirectoryPart {
   Ino directory;
   off_t offset;

@@ -154,6 +154,8 @@ int errno_of(Operation operation, Code code) {
     case Code::network:
     case Code::unreachable:
       return EHOSTUNREACH;
+    case Code::stale:
+      return ESTALE;  // the kernel resolves the path again
     default:
       return EIO;
   }

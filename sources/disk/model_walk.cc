@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "formats/one_model.h"
@@ -53,6 +55,7 @@ class FileWalk {
       list(next);
     }
     std::ranges::sort(walked_.parts, {}, &Part::path);
+    walked_.version = version_.finish().hex();
     if (omitted_ > 0) walked_.warnings.push_back(fmt::format("{}: ... and {} more", top_.path(), omitted_));
     if (is_full_)
       walked_.warnings.push_back(
@@ -69,6 +72,7 @@ class FileWalk {
   // A directory that cannot be listed is left out.
   void list(const Pending& directory) {
     const Location location = directory.path.empty() ? top_ : top_ / directory.path;
+    if (auto examined = watched(location)) walked_.directories.push_back(std::move(*examined));
     const auto entries = location.root->list(location.name);
     if (!entries) return;
     for (const DirectoryEntry& entry : *entries) {
@@ -91,7 +95,10 @@ class FileWalk {
         pending_.push_back({path, directory.depth + 1});
     } else if (S_ISREG(found->st_mode)) {
       is_full_ = walked_.parts.size() == kMaxWalkedFiles;
-      if (!is_full_) walked_.parts.push_back({path, Later<SourcePtr>::of(listed_file(location, *found))});
+      if (is_full_) return;
+      walked_.parts.push_back({path, Later<SourcePtr>::of(listed_file(location, *found))});
+      const std::string line = fmt::format("{}/{}\n", path, version_of(*found));
+      version_.update(std::as_bytes(std::span(line)));
     }
   }
 
@@ -107,6 +114,7 @@ class FileWalk {
   Visited visited_;
   std::vector<Pending> pending_;
   WalkedFiles walked_;
+  Sha256 version_;
   size_t omitted_ = 0;
   bool is_full_ = false;
 };

@@ -7,6 +7,7 @@
 
 #include "formats/format.h"
 #include "sources/disk_folder.h"
+#include "sources/watched.h"
 
 namespace weightfs {
 
@@ -14,6 +15,8 @@ namespace weightfs {
 struct WalkedFiles {
   std::vector<Part> parts;            ///< sorted by path; links to files as files, if the rules permit to follow them
   std::vector<std::string> warnings;  ///< about files that are not listed
+  std::vector<WatchedDirectory> directories;
+  std::string version;  ///< equal if no file was added, removed or replaced
 };
 
 /// Lists them. A directory that several links lead to is entered once; `excluded_path` (see OpenOptions) and weightfs

@@ -42,7 +42,7 @@ inline http::Request get(const std::string& url, http::Trust trust = http::Trust
 inline std::string describe(const Result<registry::Response>& page) {
   if (page) return fmt::format("{} {}", page->head.status, page->body);
   constexpr const char* kNames[kCodes] = {"not_found",   "corrupt", "unsupported", "forbidden", "mismatch",
-                                          "unavailable", "network", "unreachable", "io"};
+                                          "unavailable", "network", "unreachable", "io", "stale"};
   return fmt::format("{}: {}", kNames[static_cast<int>(page.error().code)], page.error().message);
 }
 

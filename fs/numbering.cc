@@ -1,0 +1,81 @@
+#include "fs/numbering.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weightfs {
+
+TreeId Numbering::add(uint32_t nodes) {
+  const Ino first = std::exchange(next_, next_ + nodes);
+  ranges_.emplace(first, Range{nodes, first, nodes});
+  return first;
+}
+
+TreeId Numbering::add_updated(uint32_t nodes, std::optional<Ino> root) {
+  const TreeId tree = add(nodes);
+  std::vector<Ino> numbers(nodes);
+  for (uint32_t i = 0; i < nodes; ++i) numbers[i] = tree + i;
+  if (root) numbers[0] = *root;
+  set_numbers(tree, std::move(numbers));
+  return tree;
+}
+
+void Numbering::set_numbers(TreeId tree, std::vector<Ino> numbers) {
+  Updated& updated = updated_[tree];
+  updated.nodes.clear();
+  updated.nodes.reserve(numbers.size());
+  for (uint32_t i = 1; i < numbers.size(); ++i) updated.nodes.emplace(numbers[i], i);
+  updated.numbers = std::make_shared<const std::vector<Ino>>(std::move(numbers));
+}
+
+void Numbering::update(TreeId tree, std::vector<Ino> numbers) {
+  const auto added = static_cast<uint32_t>(std::ranges::count(numbers, Ino{0}));
+  if (added > 0) {
+    Ino next = std::exchange(next_, next_ + added);
+    ranges_.emplace(next, Range{added, tree, added});
+    for (Ino& number : numbers)
+      if (number == 0) number = next++;
+  }
+  const NodeNumbers before = updated_.at(tree).numbers;
+  set_numbers(tree, std::move(numbers));
+  const auto& kept = updated_.at(tree).nodes;
+  for (size_t i = 1; i < before->size(); ++i)
+    if (!kept.contains((*before)[i])) release((*before)[i]);
+}
+
+// The range of the tree itself stays until the tree is removed: its first number is that of the tree.
+void Numbering::release(Ino ino) {
+  const auto found = ranges_.find(range_of(ino)->first);
+  Range& range = found->second;
+  if (--range.used == 0 && found->first != range.tree) ranges_.erase(found);
+}
+
+void Numbering::remove(TreeId tree) {
+  if (const auto updated = updated_.find(tree); updated != updated_.end()) {
+    const NodeNumbers numbers = updated->second.numbers;
+    updated_.erase(updated);
+    for (size_t i = 1; i < numbers->size(); ++i) release((*numbers)[i]);
+  }
+  ranges_.erase(tree);
+}
+
+std::map<Ino, Numbering::Range>::const_iterator Numbering::range_of(Ino ino) const {
+  const auto after = ranges_.upper_bound(ino);
+  if (after == ranges_.begin()) return ranges_.end();
+  const auto range = std::prev(after);
+  return ino - range->first < range->second.count ? range : ranges_.end();
+}
+
+std::optional<Position> Numbering::find(Ino ino) const {
+  const auto range = range_of(ino);
+  if (range == ranges_.end()) return std::nullopt;
+  const TreeId tree = range->second.tree;
+  const auto updated = updated_.find(tree);
+  if (updated == updated_.end()) return Position{tree, static_cast<uint32_t>(ino - tree)};
+  const auto& [numbers, nodes] = updated->second;
+  if ((*numbers)[0] == ino) return Position{tree, 0};
+  const auto node = nodes.find(ino);
+  return node == nodes.end() ? std::nullopt : std::optional(Position{tree, node->second});
+}
+
+}  // namespace weightfs
