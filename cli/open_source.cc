@@ -35,7 +35,7 @@ Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPt
   Confined confined = TRY(confine({input.source}, input, output));
   if (blobs_from) input.open_options.blobs = blobs_from(confined.store);
   OpenedSource opened{std::move(confined.store), std::move(confined.broker), nullptr};
-  opened.forest = std::make_unique<Forest>(TRY(open_sources({input.source}, input.open_options)));
+  opened.forest = std::make_unique<Forest>(TRY(open_sources({input.source}, input.open_options, {.layout = input.layout})));
   return opened;
 }
 

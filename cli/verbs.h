@@ -16,6 +16,7 @@ Command program();
 Command mount_command();
 Command umount_command();
 Command mounts_command();
+Command refresh_command();
 Command ls_command();
 Command cat_command();
 Command info_command();

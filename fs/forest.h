@@ -111,6 +111,8 @@ class Forest {
   Changes update(Ino directory, const TreePtr& before, const TreePtr& tree);
   Changes replace_root(TreePtr tree);
   TreePtr tree_at(Ino directory) const { return trees_.tree_at(directory); }
+  std::optional<GraftedTrees::Followed> followed(Ino directory) const { return trees_.followed(directory); }
+  std::optional<GraftedTrees::Entry> followed_entry(Ino directory) const { return trees_.followed_entry(directory); }
   std::vector<Ino> followed_above(Ino ino) const { return trees_.followed_above(ino); }
 
   /// `on_entered` is called with each directory whose tree has an Origin, when it is entered for the first time; by the

@@ -65,7 +65,9 @@ TreeId GraftedTrees::insert(TreePtr tree, std::optional<Ino> root, const Grafted
   }
   if (model != nullptr) model->trees.push_back(id);
   const bool is_in_model = tree->model() != nullptr || (above != nullptr && above->is_in_model);
+  const auto origin = tree->origin();
   trees_.emplace(id, Grafted{.tree = std::move(tree),
+                             .origin = origin,
                              .root = root.value_or(id),
                              .node_count = nodes,
                              .is_in_model = is_in_model,

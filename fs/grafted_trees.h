@@ -101,6 +101,22 @@ class GraftedTrees {
   /// The tree in memory that was grafted at `directory`; null if there is none.
   TreePtr tree_at(Ino directory) const;
 
+  /// What was grafted at a directory, if it has an Origin; nothing if the directory is stale. The tree is null while it
+  /// is dropped.
+  struct Followed {
+    std::shared_ptr<const Origin> origin;
+    TreePtr tree;
+  };
+  std::optional<Followed> followed(Ino directory) const;
+
+  /// The entry of a directory of models at which something was grafted: that directory, its tree, and the path in it.
+  struct Entry {
+    Ino directory;
+    TreePtr tree;
+    std::string path;
+  };
+  std::optional<Entry> followed_entry(Ino directory) const;
+
   /// The directories of trees with an Origin around `ino`, the innermost first.
   std::vector<Ino> followed_above(Ino ino) const;
 
@@ -114,6 +130,7 @@ class GraftedTrees {
  private:
   struct Grafted {
     TreePtr tree;  // null if dropped
+    std::shared_ptr<const Origin> origin;
     Ino root;      // of a grafted tree: the number of the node where it was grafted
     uint32_t node_count;
     bool is_in_model;       // or is itself one

@@ -147,14 +147,19 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const 
   const LaterModel whole = whole_model(model);
   const auto tensors = tree_of(whole, views::kTensorsView, modified);
   const auto name = std::make_shared<const std::string>(source);
+  const LayoutParts& layout = options.layout;
   for (const views::View* const view : views::all())
-    builder.add_tree(view->directory, modified, view == &views::kTensorsView ? tensors : tree_of(tensors, *view));
-  builder.add_tree("views", modified, model_files(whole, name, modified, options));
-  add_files_directory(builder, model, modified);
-  if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified, options));
+    if (layout.has(view->directory))
+      builder.add_tree(view->directory, modified, view == &views::kTensorsView ? tensors : tree_of(tensors, *view));
+  if (layout.has(LayoutPart::views)) builder.add_tree("views", modified, model_files(whole, name, modified, options));
+  if (layout.has(LayoutPart::files)) add_files_directory(builder, model, modified);
+  if (model->nested && layout.has(LayoutPart::nested))
+    builder.add_tree("nested", modified, nested_trees(model, source, modified, options));
   // metadata/ and warnings.txt exist even if they may be empty: a listing must not change later.
-  if (model->complete_model) builder.add_tree("metadata", modified, metadata_tree(whole, modified));
-  add_texts(builder, model, tensors, name);
+  if (layout.has(LayoutPart::metadata)) {
+    if (model->complete_model) builder.add_tree("metadata", modified, metadata_tree(whole, modified));
+    add_texts(builder, model, tensors, name);
+  }
   return std::move(builder).freeze();
 }
 

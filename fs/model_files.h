@@ -5,17 +5,19 @@
 #include <memory>
 #include <string>
 
+#include "fs/layout_parts.h"
 #include "fs/tree.h"
 #include "fs/views/checksums.h"
 
 namespace weightfs {
 
-/// How the files are made.
+/// What the directory of a model shows, and how the files of views/ are made.
 struct ModelFileOptions {
   static constexpr uint64_t kDefaultShardSize = 5'000'000'000;  ///< bytes, as in huggingface_hub
 
   uint64_t shard_size = kDefaultShardSize;  ///< bytes of tensors in a file of views/sharded/; 0: no such files
   views::ChecksumsPtr checksums = nullptr;  ///< of model.npz; null: not remembered
+  LayoutParts layout = {};
 };
 
 /// The tree of views/: the files that can be made, and warnings.txt with a line for each that cannot, and for each

@@ -134,8 +134,8 @@ Result<TreePtr> open_one(const SourceEntry& entry, const std::string& source, co
 // The names of several sources, each of which keeps its own.
 class SourceTrees::Names {
  public:
-  Names(const std::vector<std::string>& sources, const OpenOptions& options)
-      : sources_(sources), options_(options), names_(sources.size()) {}
+  Names(const std::vector<std::string>& sources, std::vector<std::string> absolute, const OpenOptions& options)
+      : sources_(sources), absolute_(std::move(absolute)), options_(options), names_(sources.size()) {}
 
   /// All sources must exist.
   Result<Listing> find() {
@@ -154,19 +154,19 @@ class SourceTrees::Names {
   enum class Which { all, on_disk };
 
   /// Those on disk that are removed are left out. Others that cannot be found stay as in `before`; `errors` says why.
-  Listing find_again(const std::vector<SourceEntry>& before, Which which, std::vector<std::string>& errors) const {
+  Listing find_again(const std::vector<SourceEntry>& before, Which which, std::vector<Error>& errors) const {
     Listing listing{{}, 0, 0};
     for (size_t i = 0; i < sources_.size(); ++i) {
       const bool is_on_disk = is_path(sources_[i]);
       auto old = std::ranges::find(before, names_[i], &SourceEntry::path);
       if (which == Which::all || is_on_disk) {
-        auto found = find_source(sources_[i], options_, Check::existence);
+        auto found = find_source(absolute_[i], options_, Check::existence);
         if (found) {
           add(listing, i, std::move(*found));
           continue;
         }
         if (is_on_disk && found.error().code == Code::not_found) old = before.end();
-        errors.push_back(found.error().message);
+        errors.push_back(found.error());
       }
       if (old != before.end()) add(listing, i, *old);
     }
@@ -176,7 +176,7 @@ class SourceTrees::Names {
   /// The directories of the sources on disk that are files.
   std::vector<WatchedDirectory> directories() const {
     std::vector<WatchedDirectory> found;
-    for (const std::string& source : sources_) {
+    for (const std::string& source : absolute_) {
       if (!is_path(source)) continue;
       const auto location = locate_source(source, options_.access);
       if (!location || location->name.empty()) continue;
@@ -194,6 +194,7 @@ class SourceTrees::Names {
   }
 
   const std::vector<std::string> sources_;
+  const std::vector<std::string> absolute_;
   const OpenOptions options_;
   std::vector<std::string> names_;
 };
@@ -202,20 +203,21 @@ class SourceTrees::Names {
 Listing SourceTrees::followed(const std::shared_ptr<const Names>& names, Listing listing) {
   listing.directories = names->directories();
   listing.again = [names, before = listing.entries](Directories) -> Result<Opened> {
-    std::vector<std::string> errors;
+    std::vector<Error> errors;
     return followed(names, names->find_again(before, Names::Which::on_disk, errors));
   };
   return listing;
 }
 
-SourceTrees::SourceTrees(std::vector<std::string> sources, OpenOptions options, ModelFileOptions files)
-    : sources_(std::move(sources)), options_(std::move(options)), files_(std::move(files)) {}
+SourceTrees::SourceTrees(std::vector<std::string> sources, std::vector<std::string> absolute, OpenOptions options,
+                         ModelFileOptions files)
+    : sources_(std::move(sources)), absolute_(std::move(absolute)), options_(std::move(options)), files_(std::move(files)) {}
 
 Result<TreePtr> SourceTrees::open() {
   if (sources_.size() == 1)
     return open_one(TRY(find_source(sources_.front(), options_, Check::existence)), sources_.front(), files_);
   // All sources are located first: the server process may have another working directory when it opens them.
-  const auto names = std::make_shared<Names>(sources_, options_);
+  const auto names = std::make_shared<Names>(sources_, absolute_, options_);
   Listing listing = TRY(names->find());
   names_ = names;
   return tree_of_listing(std::make_shared<const Listing>(followed(names_, std::move(listing))), files_, {}, "");
@@ -232,19 +234,24 @@ Result<Refreshed> SourceTrees::refresh(const TreePtr& before) const {
 
 Result<Refreshed> SourceTrees::refresh_one(const TreePtr& before) const {
   const Origin& origin = *before->origin();
-  const SourceEntry entry = TRY(find_source(sources_.front(), options_, Check::existence));
+  const SourceEntry entry = TRY(find_source(absolute_.front(), options_, Check::existence));
   const bool is_same_source = entry.version == origin.source_version;
-  if (is_same_source && origin.again)
-    return Refreshed{TRY(origin.again(*before, Directories::listed)), true, {}};
-  const bool is_same_model =
-      is_same_source && (!origin.version_now || TRY(origin.version_now()) == origin.version);
-  if (is_same_model) return Refreshed{before, false, {}};
-  return Refreshed{TRY(open_one(entry, sources_.front(), files_)), false, {}};
+  Refreshed refreshed{before, false, {}, entry.version};
+  if (is_same_source && origin.again) {
+    refreshed.tree = TRY(origin.again(*before, Directories::listed));
+    refreshed.is_same_directory = true;
+    return refreshed;
+  }
+  if (is_same_source && (!origin.version_now || TRY(origin.version_now()) == origin.version)) return refreshed;
+  auto tree = open_one(entry, absolute_.front(), files_);
+  if (!tree) refreshed.errors.push_back(tree.error());
+  refreshed.tree = tree.value_or(nullptr);
+  return refreshed;
 }
 
 Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options,
                              const ModelFileOptions& files) {
-  return SourceTrees(sources, options, files).open();
+  return SourceTrees(sources, sources, options, files).open();
 }
 
 TreePtr with_reopened(const Tree& directory, const std::string& path, const ModelFileOptions& files) {

@@ -20,15 +20,18 @@ Result<TreePtr> open_sources(const std::vector<std::string>& sources, const Open
 
 /// The root tree after all names were resolved again, and all directories at the top listed again.
 struct Refreshed {
-  TreePtr tree;                     ///< the one before if nothing has changed
+  TreePtr tree;                     ///< the one before if nothing has changed; null if the new one cannot be opened
   bool is_same_directory;           ///< a newer tree of the same directory of models, for Forest::update()
-  std::vector<std::string> errors;  ///< of sources that could not be found; they stay as they are, or are removed
+  std::vector<Error> errors;        ///< of sources that could not be found; they stay as they are, or are removed
+  std::string version = {};         ///< SourceEntry::version of one source
 };
 
 /// The root trees of a mount, one after the other.
 class SourceTrees {
  public:
-  SourceTrees(std::vector<std::string> sources, OpenOptions options, ModelFileOptions files);
+  /// refresh() uses `absolute`, the same sources without relative paths: the working directory may have changed by then.
+  SourceTrees(std::vector<std::string> sources, std::vector<std::string> absolute, OpenOptions options,
+              ModelFileOptions files);
 
   /// As open_sources(). Call it once.
   Result<TreePtr> open();
@@ -46,6 +49,7 @@ class SourceTrees {
   Result<Refreshed> refresh_one(const TreePtr& before) const;
 
   const std::vector<std::string> sources_;
+  const std::vector<std::string> absolute_;
   const OpenOptions options_;
   const ModelFileOptions files_;
   std::shared_ptr<const Names> names_;  // null for one source

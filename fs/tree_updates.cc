@@ -99,6 +99,7 @@ Changes GraftedTrees::update(Ino directory, const TreePtr& before, const TreePtr
     if (const TreeId below = compared.is_kept(i) ? 0 : grafted_at({id, i}); below != 0) remove(below, removed);
   numbering_.update(id, std::move(next));
   removed.push_back(std::exchange(grafted.tree, tree));
+  grafted.origin = tree->origin();
   grafted.grafts = std::move(grafts);
   grafted.node_count = tree->size();
   return compared.take_changes();
@@ -142,12 +143,30 @@ TreePtr GraftedTrees::tree_at(Ino directory) const {
   return id == 0 ? nullptr : trees_.at(id).tree;
 }
 
+std::optional<GraftedTrees::Followed> GraftedTrees::followed(Ino directory) const {
+  const std::scoped_lock lock(mutex_);
+  const auto at = position_of(directory);
+  if (!at) return std::nullopt;
+  const bool is_loaded = trees_.at(at->tree).tree != nullptr;
+  const TreeId id = directory == kRoot ? root_ : is_loaded ? grafted_at(*at) : 0;
+  if (id == 0 || trees_.at(id).origin == nullptr) return std::nullopt;
+  return Followed{trees_.at(id).origin, trees_.at(id).tree};
+}
+
+std::optional<GraftedTrees::Entry> GraftedTrees::followed_entry(Ino directory) const {
+  const std::scoped_lock lock(mutex_);
+  const auto at = position_of(directory);
+  if (!at || directory == kRoot || !trees_.at(at->tree).is_updated) return std::nullopt;
+  const Grafted& grafted = trees_.at(at->tree);
+  return Entry{grafted.root, grafted.tree, grafted.tree->path(at->index)};
+}
+
 std::vector<Ino> GraftedTrees::followed_above(Ino ino) const {
   std::vector<Ino> found;
   const std::scoped_lock lock(mutex_);
   for (auto at = position_of(ino); at; at = position_of(trees_.at(at->tree).root)) {
     const Grafted& grafted = trees_.at(at->tree);
-    if (grafted.tree != nullptr && grafted.tree->origin() != nullptr) found.push_back(grafted.root);
+    if (grafted.origin != nullptr) found.push_back(grafted.root);
     if (at->tree == root_ || grafted.root == at->tree) break;
   }
   return found;

@@ -11,12 +11,13 @@
 
 #include "base/text.h"
 #include "cli/console/suggestions.h"
+#include "cli/options/open_options.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
 namespace {
 
-constexpr unsigned kMaxIdleSeconds = 365 * 24 * 60 * 60;
+constexpr unsigned kMaxSeconds = 365 * 24 * 60 * 60;
 
 Result<void> invalid(const std::string& value, const char* what) {
   return failure(Code::unsupported, fmt::format("{} {}", quoted(value), what));
@@ -71,10 +72,10 @@ Result<void> take_prefetch(PrefetchMode& mode, const std::string& value) {
   return {};
 }
 
-Result<void> take_idle_timeout(std::chrono::seconds& timeout, const std::string& value) {
+Result<void> take_seconds(std::chrono::seconds& time, const std::string& value) {
   const auto seconds = parse_number<unsigned>(value);
-  if (!seconds || *seconds > kMaxIdleSeconds) return invalid(value, "is not a number of seconds; 0 means never");
-  timeout = std::chrono::seconds(*seconds);
+  if (!seconds || *seconds > kMaxSeconds) return invalid(value, "is not a number of seconds; 0 means never");
+  time = std::chrono::seconds(*seconds);
   return {};
 }
 
@@ -151,7 +152,7 @@ Options own_mount_options(MountOptions& options) {
       {"umask", "MASK", "permission bits to remove, in octal; 027 removes access by others (default: 000)",
        [&](const std::string& value) { return take_mask(ownership.mask, value); }},
       {"idle-timeout", "SECONDS", "unmount after this long without use; 0 means never (default: 0)",
-       [&](const std::string& value) { return take_idle_timeout(options.idle_timeout, value); }},
+       [&](const std::string& value) { return take_seconds(options.idle_timeout, value); }},
       {"log-level", "LEVEL", "minimum severity to log: error, warning, info, debug (default: info)",
        [&](const std::string& value) { return take_level(options.log_level, value); }},
       {"prefetch", "off|auto|all",
@@ -163,6 +164,10 @@ Options own_mount_options(MountOptions& options) {
       flag("require-complete", "fail if a part of the model is missing or cannot be read", options.require_complete),
       {"shard-size", "SIZE", "size of a file in views/sharded/, such as 2G; 0 means no such files (default: 5 GB)",
        [&](const std::string& value) { return take_shard_size(options.model_files.shard_size, value); }},
+      layout_option(options.model_files.layout),
+      {"follow", "SECONDS",
+       "resolve names again, and list directories again, at this interval; 0 means never (default: 0)",
+       [&](const std::string& value) { return take_seconds(options.follow, value); }},
       kernel_flag(options.kernel, "auto-unmount", "unmount when the server process dies"),
       kernel_flag(options.kernel, "noexec", "do not permit execution of files in the mount"),
       kernel_flag(options.kernel, "noatime", "accepted for compatibility; access times are never written"),

@@ -20,6 +20,7 @@ struct MountOptions {
   StoreFlags store_flags;
   fuse::Ownership ownership;
   std::vector<std::string> kernel;       ///< passed to the kernel and fusermount3, such as "allow_other"
+  std::chrono::seconds follow{0};        ///< resolve names again after this time; 0: never
   std::chrono::seconds idle_timeout{0};  ///< unmount after this time without use; 0: never
   Level log_level = Level::info;
   PrefetchMode prefetch = PrefetchMode::in_order;

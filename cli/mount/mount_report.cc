@@ -103,6 +103,7 @@ void copy_status(Map& result) {
   const Map* counts = counters == nullptr ? nullptr : std::get_if<Map>(counters);
   if (const Value* fetched = counts == nullptr ? nullptr : counts->find("bytes_fetched"))
     result.set("bytes_fetched", *fetched);
+  if (const Map* const refresh = status->find_as<Map>("refresh")) result.set("refresh", *refresh);
   const Map* const passthrough = status->find_as<Map>("passthrough");
   if (passthrough == nullptr) return;
   Map tiers;  // without its list of files
@@ -176,6 +177,19 @@ std::optional<MountReport::Tiers> parse_tiers(const Map& result) {
                             .reason = find_text(*passthrough, "reason").value_or("")};
 }
 
+std::optional<MountReport::Refresh> parse_refresh(const Map& result) {
+  const Map* const refresh = result.find_as<Map>("refresh");
+  if (refresh == nullptr) return std::nullopt;
+  const bool* const running = refresh->find_as<bool>("running");
+  return MountReport::Refresh{.count = find_number(*refresh, "count").value_or(0),
+                              .is_running = running != nullptr && *running,
+                              .changed = find_number(*refresh, "changed").value_or(0),
+                              .mounted = find_text(*refresh, "mounted").value_or(""),
+                              .available = find_text(*refresh, "available").value_or(""),
+                              .error = find_text(*refresh, "error").value_or(""),
+                              .exit_status = find_number(*refresh, "exit_status").value_or(0)};
+}
+
 MountReport parse_report(const Mount& mount, const IsolatedResult& result) {
   MountReport report{.mount = mount, .state = MountCondition::unresponsive, .source = mount.source};
   if (!result && result.error() == IsolationError::failed) report.state = MountCondition::unknown;
@@ -190,6 +204,7 @@ MountReport parse_report(const Mount& mount, const IsolatedResult& result) {
   report.served_bytes = find_number(*result, "served_bytes");
   report.fetched_bytes = find_number(*result, "bytes_fetched");
   report.tiers = parse_tiers(*result);
+  report.refresh = parse_refresh(*result);
   return report;
 }
 

@@ -38,6 +38,17 @@ struct MountReport {
     std::string reason;
   };
   std::optional<Tiers> tiers = {};
+  /// The last refresh, see FollowStatus.
+  struct Refresh {
+    uint64_t count;
+    bool is_running;
+    uint64_t changed;
+    std::string mounted;
+    std::string available;
+    std::string error;  ///< empty if it succeeded
+    uint64_t exit_status;
+  };
+  std::optional<Refresh> refresh = {};
 };
 
 /// Probes all mounts at once, for two seconds at most. Root probes each mount as its user, because FUSE denies access

@@ -19,6 +19,7 @@
 #include "cli/sandbox/temporary_files.h"
 #include "fs/forest.h"
 #include "fs/fuse/session.h"
+#include "fs/living/follower.h"
 #include "fs/prefetch.h"
 
 namespace weightfs {
@@ -33,8 +34,9 @@ constexpr std::chrono::seconds kWaitForNetwork{120};
 class MountController {
  public:
   /// `broker` is null if another process mounted, which will also unmount.
-  MountController(ServeParams& params, MountState& state, const MountBroker* broker, Blobs& blobs, Prefetch& prefetch)
-      : params_(params), state_(state), broker_(broker), blobs_(blobs), prefetch_(prefetch) {}
+  MountController(ServeParams& params, MountState& state, const MountBroker* broker, Blobs& blobs, Prefetch& prefetch,
+                  Follower& follower)
+      : params_(params), state_(state), broker_(broker), blobs_(blobs), prefetch_(prefetch), follower_(follower) {}
 
   fuse::SessionCallbacks callbacks() {
     fuse::SessionCallbacks callbacks;
@@ -67,8 +69,10 @@ class MountController {
     callbacks.on_signals[SIGUSR1] = [this] {
       for (const std::string& line : statistics_of(state_)) state_.log.write_always(line);
     };
-    if (params_.observer.on_reload)
-      callbacks.on_signals[SIGHUP] = [this] { params_.observer.on_reload(params_.options); };
+    callbacks.on_signals[SIGHUP] = [this] {
+      if (params_.observer.on_reload) params_.observer.on_reload(params_.options);
+      follower_.refresh();
+    };
     callbacks.on_tick = [this] { tick(); };
     callbacks.tick_every = tick_every();
     return callbacks;
@@ -98,6 +102,7 @@ class MountController {
   const MountBroker* const broker_;
   Blobs& blobs_;
   Prefetch& prefetch_;
+  Follower& follower_;
 };
 
 // Of the file system of the cache, or of temporary files. Called before the sandbox hides it.
@@ -206,7 +211,8 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   const auto sandbox = confine_server(params, broker->get(), warn);
   if (!sandbox) return log_failure(log, sandbox.error(), Exit::mount);
   options.model_files.checksums = std::make_shared<views::Checksums>(options.open_options.blobs);
-  auto tree = open_sources(params.sources, options.open_options, options.model_files);
+  SourceTrees source_trees(params.sources, sources, options.open_options, options.model_files);
+  auto tree = source_trees.open();
   opening->end();
   if (!tree) return log_failure(log, tree.error(), exit_of(tree.error().code));
   const auto missing = what_is_missing(**tree, options.require_complete);
@@ -224,13 +230,19 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
                    .passthrough = passthrough,
                    .checksums = options.model_files.checksums,
                    .sandbox = *sandbox,
-                   .incomplete = *missing};
+                   .incomplete = SharedText(*missing)};
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   state.path_of = [&forest](Ino ino) { return forest.path(ino); };
   forest.add_unlisted(kStatusDirectory, status_tree(state));
   Blobs& blobs = *options.open_options.blobs;
   Prefetch prefetch(forest, prefetched);
-  MountController controller(params, state, broker->get(), blobs, prefetch);
+  const auto accept = [&state, &options](const Tree& root) -> Result<void> {
+    state.incomplete.set(TRY(what_is_missing(root, options.require_complete)));
+    return {};
+  };
+  Follower follower(forest, source_trees, {.log = warn, .accept = accept, .refresh_every = options.follow});
+  state.follow_status = [&follower] { return follower.status(); };
+  MountController controller(params, state, broker->get(), blobs, prefetch, follower);
   const auto log_open = [&](Ino ino) {
     if (log.is_enabled(Level::debug)) log.write(Level::debug, "open " + printable(forest.path(ino)));
   };
@@ -246,6 +258,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
                         .ownership = options.ownership,
                         .passthrough = &passthrough,
                         .prefetch = &prefetch,
+                        .follower = &follower,
                         .drop_pages = options.store_flags.stream,
                         .log = warn,
                         .on_open = log_open,

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/values/value.h"
+#include "cli/exit.h"
 #include "cli/mount/metrics.h"
 
 namespace weightfs {
@@ -104,6 +105,29 @@ Map as_value(const http::Waiting& waiting) {
   return out;
 }
 
+Value time_or_null(std::time_t time) { return time == 0 ? Value() : Value(utc_time({time, 0})); }
+
+void add_follow_status(Map& out, const FollowStatus& status) {
+  Map directories;
+  directories.append("listings", status.listings);
+  directories.append("listed", time_or_null(status.listed));
+  directories.append("watched", status.watched);
+  directories.append("compared", status.compared);
+  out.append("directories", std::move(directories));
+  Map refresh;
+  refresh.append("count", status.refreshes);
+  refresh.append("at", time_or_null(status.refreshed));
+  refresh.append("running", status.is_refreshing);
+  refresh.append("changed", status.changed);
+  if (!status.mounted.empty()) refresh.append("mounted", to_utf8(status.mounted));
+  if (!status.available.empty()) refresh.append("available", to_utf8(status.available));
+  if (status.error) {
+    refresh.append("error", to_utf8(status.error->message));
+    refresh.append("exit_status", static_cast<int>(exit_of(status.error->code)));
+  }
+  out.append("refresh", std::move(refresh));
+}
+
 std::string status_text(const MountState& state) {
   const StoreStatus status = state.store->status();
   List sources;
@@ -117,11 +141,13 @@ std::string status_text(const MountState& state) {
   out.append("sources", std::move(sources));
   out.append("mountpoint", to_utf8(state.mountpoint));
   out.append("since", utc_time(state.since));
-  if (!state.incomplete.empty()) out.append("incomplete", state.incomplete);
+  if (std::string incomplete = state.incomplete.get(); !incomplete.empty())
+    out.append("incomplete", std::move(incomplete));
   out.append("sandbox", sandbox::as_value(state.sandbox));
   out.append("served_bytes", state.statistics.bytes());
   out.append("open_files", state.statistics.open_files());
   out.append("passthrough", passthrough_of(state));
+  if (state.follow_status) add_follow_status(out, state.follow_status());
   out.append("counters", counters_of(status));
   out.append("blobs", std::move(blobs));
   List checksums;

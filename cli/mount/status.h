@@ -3,6 +3,7 @@
 
 #include <ctime>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,31 @@
 #include "cli/sandbox/sandbox.h"
 #include "fs/fuse/passthrough.h"
 #include "fs/fuse/statistics.h"
+#include "fs/living/follower.h"
 #include "fs/tree.h"
 #include "fs/views/checksums.h"
 
 namespace weightfs {
 
 inline constexpr const char* kStatusDirectory = ".weightfs";
+
+/// A text that one thread replaces while others read it.
+class SharedText {
+ public:
+  explicit SharedText(std::string text) : text_(std::move(text)) {}
+  std::string get() const {
+    const std::scoped_lock lock(mutex_);
+    return text_;
+  }
+  void set(std::string text) {
+    const std::scoped_lock lock(mutex_);
+    text_ = std::move(text);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
 
 /// The state of a mount that is served by this process.
 struct MountState {
@@ -30,7 +50,8 @@ struct MountState {
   const fuse::Passthrough& passthrough;
   views::ChecksumsPtr checksums;
   sandbox::SandboxStatus sandbox = {};
-  std::string incomplete;                        ///< what the model lacks; empty if it is complete
+  SharedText incomplete = SharedText("");  ///< what the model lacks; empty if it is complete
+  std::function<FollowStatus()> follow_status = {};
   std::function<std::string(Ino)> path_of = {};  ///< the path of an inode in the mount
   timespec since = now();
 };

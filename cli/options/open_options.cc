@@ -44,6 +44,24 @@ Option require_digest_option(OpenOptions& open_options) {
 
 }  // namespace
 
+Option layout_option(LayoutParts& layout) {
+  std::string names;
+  for (const std::string_view name : kLayoutParts) names += fmt::format("{}{}", names.empty() ? "" : ",", name);
+  return {"layout", "LIST", "entries in the directory of a model, of " + names + " (default: all)",
+          [&layout, names](const std::string& value) -> Result<void> {
+            layout.clear();
+            for (std::string_view rest = value;;) {
+              const std::string_view name = rest.substr(0, rest.find(','));
+              const auto* const found = std::ranges::find(kLayoutParts, name);
+              if (found == kLayoutParts.end())
+                return failure(Code::unsupported, fmt::format("unknown entry {}; known entries: {}", quoted(name), names));
+              layout.add(static_cast<LayoutPart>(found - kLayoutParts.begin()));
+              if (name.size() == rest.size()) return {};
+              rest.remove_prefix(name.size() + 1);
+            }
+          }};
+}
+
 Argument source_argument(SourceInput& input) {
   return argument("SOURCE",
                   "a model file, a directory of models, an Ollama store, a URL, or a name such as ollama:llama3.2 or "

@@ -3,6 +3,7 @@
 
 #include "cli/options/command.h"
 #include "cli/options/store_options.h"
+#include "fs/layout_parts.h"
 #include "sources/source.h"
 
 namespace weightfs {
@@ -15,7 +16,11 @@ struct SourceInput {
   std::string source;
   StoreFlags store_flags;
   OpenOptions open_options;
+  LayoutParts layout = {};
 };
+
+/// --layout: which entries the directory of a model has.
+Option layout_option(LayoutParts& layout);
 
 /// The argument SOURCE.
 Argument source_argument(SourceInput& input);

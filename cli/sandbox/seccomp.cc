@@ -37,6 +37,8 @@ constexpr int kAllowed[] = {
     SCMP_SYS(fstatfs), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink),
     SCMP_SYS(readlinkat), SCMP_SYS(getdents64), SCMP_SYS(getcwd), SCMP_SYS(getxattr), SCMP_SYS(fgetxattr),
     SCMP_SYS(chdir),
+    // Directories that are followed. No event names a file that the process could not list itself.
+    SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch),
     // Files of the cache and of an export.
     SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(unlinkat), SCMP_SYS(renameat), SCMP_SYS(symlinkat),
     // Memory.

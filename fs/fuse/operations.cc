@@ -215,13 +215,13 @@ Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userd
 
 // Calls `answer`, which replies on success. An error or exception becomes an error reply; it must not end the mount.
 template <class Answer>
-void respond(fuse_req_t request, Operation operation, const Answer& answer) {
+void respond(fuse_req_t request, Operation operation, Ino ino, const Answer& answer) {
   Server& s = server(request);  // the request is freed by the reply
   Statistics::Request counted(s.statistics(), operation);
   Result<void> done;
   try {
     done = answer();
-    if (!done) s.log(operation, done.error());
+    if (!done) s.failed(operation, ino, done.error());
   } catch (const std::bad_alloc&) {
     done = failure(Code::resource, {});
   } catch (const std::exception&) {
@@ -253,7 +253,7 @@ fuse_entry_param unsized_entry(const Server& s, Ino ino, const Attributes& attri
 }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  respond(request, Operation::lookup, [&]() -> Result<void> {
+  respond(request, Operation::lookup, parent, [&]() -> Result<void> {
     Server& s = server(request);
     const auto ino = s.interruptible_requests().interruptible(request, [&] { return s.forest().lookup(parent, name); });
     if (!ino) return {};
@@ -276,7 +276,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 }
 
 void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-  respond(request, Operation::getattr, [&]() -> Result<void> {
+  respond(request, Operation::getattr, ino, [&]() -> Result<void> {
     Server& s = server(request);
     const auto known = s.forest().known_attributes(ino);
     const auto result =
@@ -291,7 +291,7 @@ void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
 }
 
 void readlink(fuse_req_t request, fuse_ino_t ino) {
-  respond(request, Operation::readlink, [&]() -> Result<void> {
+  respond(request, Operation::readlink, ino, [&]() -> Result<void> {
     Server& s = server(request);
     const auto text = s.interruptible_requests().interruptible(request, [&] { return s.forest().link(ino); });
     if (!text) return {};
@@ -301,7 +301,7 @@ void readlink(fuse_req_t request, fuse_ino_t ino) {
 }
 
 void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
-  respond(request, Operation::open, [&]() -> Result<void> {
+  respond(request, Operation::open, ino, [&]() -> Result<void> {
     if ((file->flags & O_ACCMODE) != O_RDONLY) {
       fuse_reply_err(request, EROFS);
       return {};
@@ -324,8 +324,8 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   });
 }
 
-void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-  respond(request, Operation::release, [&]() -> Result<void> {
+void release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  respond(request, Operation::release, ino, [&]() -> Result<void> {
     server(request).close(file->fh);
     fuse_reply_err(request, 0);
     return {};
@@ -351,7 +351,7 @@ Result<bool> reply_mapped(fuse_req_t request, Server::Handle& handle, uint64_t o
 }
 
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* file) {
-  respond(request, Operation::read, [&]() -> Result<void> {
+  respond(request, Operation::read, ino, [&]() -> Result<void> {
     // The kernel may release the file after the reply, which is not the end of the work.
     const Server::HandlePtr handle = reinterpret_cast<Server::Handle*>(file->fh)->shared_from_this();
     const auto from = static_cast<uint64_t>(offset);
@@ -390,7 +390,7 @@ void list(fuse_req_t request, const DirectoryPart& part) {
   const Operation operation = part.form == EntryForm::names ? Operation::readdir : Operation::readdirplus;
   Server& s = server(request);
   std::optional<Entries> entries;
-  respond(request, operation, [&]() -> Result<void> {
+  respond(request, operation, part.directory, [&]() -> Result<void> {
     if (!s.forest().is_unlisted(part.directory)) s.statistics().used();
     auto read = s.interruptible_requests().interruptible(request, [&] { return s.directories().read(part); });
     if (!read) return {};
@@ -409,8 +409,8 @@ void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, 
   list(request, {ino, offset, size, EntryForm::attributes});
 }
 
-void statfs(fuse_req_t request, fuse_ino_t) {
-  respond(request, Operation::statfs, [&]() -> Result<void> {
+void statfs(fuse_req_t request, fuse_ino_t ino) {
+  respond(request, Operation::statfs, ino, [&]() -> Result<void> {
     const Forest& forest = server(request).forest();
     struct statvfs out {};
     out.f_bsize = out.f_frsize = kBlock;
@@ -438,7 +438,7 @@ void reply_xattr(fuse_req_t request, std::string_view bytes, size_t size) {
 constexpr std::string_view kXattrNamespace = "user.";
 
 void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
-  respond(request, Operation::getxattr, [&]() -> Result<void> {
+  respond(request, Operation::getxattr, ino, [&]() -> Result<void> {
     if (!std::string_view(name).starts_with(kXattrNamespace)) {
       fuse_reply_err(request, EOPNOTSUPP);
       return {};
@@ -458,7 +458,7 @@ void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size)
 }
 
 void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
-  respond(request, Operation::listxattr, [&]() -> Result<void> {
+  respond(request, Operation::listxattr, ino, [&]() -> Result<void> {
     Server& s = server(request);
     const auto xattrs = s.interruptible_requests().interruptible(request, [&] { return s.forest().xattrs(ino); });
     if (!xattrs) return {};
@@ -543,6 +543,12 @@ void Server::close(uint64_t handle) {
   closed = std::move(open->second);
   if (closed->is_counted()) statistics_.closed();
   open_.erase(open);
+}
+
+void Server::failed(Operation operation, Ino ino, const Error& error) {
+  log(operation, error);
+  const bool may_have_changed = error.code == Code::io || is_about_the_bytes(error);
+  if (params_.follower != nullptr && may_have_changed && !is_ending_) params_.follower->check(ino);
 }
 
 void Server::log(Operation operation, const Error& error) {

@@ -61,6 +61,9 @@ class Server {
 
   InterruptibleRequests& interruptible_requests() { return interruptible_requests_; }
 
+  /// A request for `ino` has failed: logs it, and has its directory compared with the disk.
+  void failed(Operation operation, Ino ino, const Error& error);
+
   /// Logs a failed request, once per message; not_found is not logged.
   void log(Operation operation, const Error& error);
 

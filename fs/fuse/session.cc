@@ -84,6 +84,14 @@ class ScopedSignalMask {
   sigset_t previous_{};
 };
 
+// Makes the kernel forget what has changed. It waits for lookups in those directories, which may still have got the old
+// answers.
+void notify_changes(fuse_session* session, const Changes& changes) {
+  for (const Changes::Name& changed : changes.names)
+    fuse_lowlevel_notify_inval_entry(session, changed.directory, changed.name.c_str(), changed.name.size());
+  for (const Ino directory : changes.directories) fuse_lowlevel_notify_inval_inode(session, directory, 0, 0);
+}
+
 // Runs beside the session loop: detects when the mount is usable, runs the callbacks, and ends the loop on a signal.
 class MountMonitor {
  public:
@@ -143,16 +151,20 @@ class MountMonitor {
     const SessionCallbacks& callbacks = params_.callbacks;
     const sigset_t awaited = handled_signals(callbacks);
     int number = kTick;
+    siginfo_t info{};
+    // The kernel sends SIGHUP when a terminal is closed; from other processes it asks to list again.
+    const auto meaning = [&] { return number == SIGHUP && info.si_code == SI_KERNEL ? SIGTERM : number; };
     if (callbacks.tick_every.count() == 0) {
-      ::sigwait(&awaited, &number);
-      return number;
+      do number = ::sigwaitinfo(&awaited, &info);
+      while (number < 0);
+      return meaning();
     }
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(callbacks.tick_every);
     const std::chrono::nanoseconds rest = callbacks.tick_every - seconds;
     const timespec time{seconds.count(), rest.count()};
-    do number = ::sigtimedwait(&awaited, nullptr, &time);
+    do number = ::sigtimedwait(&awaited, &info, &time);
     while (number < 0 && errno == EINTR);
-    return number < 0 ? kTick : number;
+    return number < 0 ? kTick : meaning();
   }
 
   bool has_loop_ended() {
@@ -172,6 +184,8 @@ class MountMonitor {
     if (fuse_session_exited(session_) != 0) return false;  // another file system may have replied
     if (const auto mount = Mounts::now().on(params_.mountpoint); mount && mount->is_weightfs()) mount_ = mount->id;
     set_readahead(root.st_dev);
+    if (params_.follower != nullptr)
+      params_.follower->start([this](const Changes& changes) { notify_changes(session_, changes); });
     if (params_.callbacks.on_usable) params_.callbacks.on_usable(mount_);
     return true;
   }
@@ -183,6 +197,8 @@ class MountMonitor {
     std::unique_lock lock(mutex_);
     if (loop_ended_) return;
     server_.end();
+    // While requests are still served: the kernel may lock a directory for one of them.
+    if (params_.follower != nullptr) params_.follower->stop();
     if (params_.callbacks.on_end) params_.callbacks.on_end();
     fuse_session_exit(session_);
     const auto limit = std::chrono::steady_clock::now() + kShutdownTimeout;
@@ -250,6 +266,20 @@ void unmount(fuse_session* session, const SessionParams& params) {
   fuse_session_unmount(session);
 }
 
+// Without a session, nothing is told to the kernel.
+class StopFollower {
+ public:
+  explicit StopFollower(Follower* follower) : follower_(follower) {}
+  ~StopFollower() {
+    if (follower_ != nullptr) follower_->stop();
+  }
+  StopFollower(const StopFollower&) = delete;
+  StopFollower& operator=(const StopFollower&) = delete;
+
+ private:
+  Follower* const follower_;
+};
+
 // Returned by serve_requests() if it cannot start a thread.
 constexpr int kNoThread = -EAGAIN;
 
@@ -286,6 +316,7 @@ Result<int> open_mount(const SessionParams& params, const std::string& target) {
 
 Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& params) {
   Server s(forest, statistics, params);
+  const StopFollower stop_follower(params.follower);
   const ScopedSignalMask signal_mask(params.callbacks);
   const SessionPtr session = TRY(mounted_session(&s, params, params.mountpoint));
   s.start(session.get());

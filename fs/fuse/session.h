@@ -15,6 +15,7 @@
 #include "fs/forest.h"
 #include "fs/fuse/passthrough.h"
 #include "fs/fuse/statistics.h"
+#include "fs/living/follower.h"
 #include "fs/prefetch.h"
 
 namespace weightfs::fuse {
@@ -58,6 +59,7 @@ struct SessionParams {
   Ownership ownership = {};
   Passthrough* passthrough = nullptr;  ///< of the files; required by serve()
   Prefetch* prefetch = nullptr;        ///< is told about reads; null: none
+  Follower* follower = nullptr;        ///< runs while the mount is served; null: nothing changes
   bool drop_pages = false;             ///< data may be found corrupt later: drop cached pages when a file is opened
   std::function<void(const std::string&)> log = {};  ///< receives each distinct error once
   std::function<void(Ino)> on_open = {};             ///< called for each opened file, in any thread
@@ -74,7 +76,8 @@ void set_readahead(dev_t device);
 /// which the caller closes. Does not serve. Fails with io.
 Result<int> open_mount(const SessionParams& params, const std::string& target);
 
-/// Mounts `forest` and serves it until it is unmounted, or until SIGINT, SIGTERM or SIGHUP, and then unmounts it.
+/// Mounts `forest` and serves it until it is unmounted, or until SIGINT, SIGTERM or SIGHUP, and then unmounts it. SIGHUP
+/// from the kernel, of a terminal that was closed, ends the mount even if it has a callback.
 /// `statistics` counts the requests. Fails with io if mounting fails.
 Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& params);
 

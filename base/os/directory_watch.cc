@@ -1,0 +1,70 @@
+#include "base/os/directory_watch.h"
+
+#include <fmt/core.h>
+#include <linux/magic.h>
+#include <sys/inotify.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace weightfs {
+namespace {
+
+// IN_MODIFY is left out: a download would report each of its writes.
+constexpr uint32_t kEvents = IN_ATTRIB | IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVED_FROM |
+                             IN_MOVED_TO | IN_MOVE_SELF | IN_ONLYDIR;
+
+// File systems that only this kernel changes. magic.h lacks some.
+constexpr long kZfs = 0x2FC12FC1, kBcachefs = 0xCA451A4E, kNtfs3 = 0x7366746E;
+constexpr std::array kLocal = {long{EXT4_SUPER_MAGIC}, long{XFS_SUPER_MAGIC},       long{BTRFS_SUPER_MAGIC},
+                               long{TMPFS_MAGIC},      long{OVERLAYFS_SUPER_MAGIC}, long{F2FS_SUPER_MAGIC},
+                               long{RAMFS_MAGIC},      long{SQUASHFS_MAGIC},        long{EXFAT_SUPER_MAGIC},
+                               long{MSDOS_SUPER_MAGIC}, long{ISOFS_SUPER_MAGIC},    kZfs,
+                               kBcachefs,              kNtfs3};
+
+bool is_local(int directory) {
+  struct statfs status {};
+  if (::fstatfs(directory, &status) != 0) return false;
+  const auto type = static_cast<long>(status.f_type);
+  return std::ranges::find(kLocal, type) != kLocal.end();
+}
+
+}  // namespace
+
+DirectoryWatch::DirectoryWatch() : inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {}
+
+std::optional<int> DirectoryWatch::add(const Descriptor& directory) {
+  if (!inotify_ || !is_local(directory.number())) return std::nullopt;
+  const std::string path = fmt::format("/proc/self/fd/{}", directory.number());
+  const int watch = ::inotify_add_watch(inotify_.number(), path.c_str(), kEvents);
+  return watch < 0 ? std::nullopt : std::optional(watch);
+}
+
+void DirectoryWatch::remove(int watch) {
+  if (inotify_) ::inotify_rm_watch(inotify_.number(), watch);
+}
+
+DirectoryWatch::Events DirectoryWatch::read() {
+  Events events;
+  alignas(inotify_event) std::array<char, 16 << 10> buffer;
+  ssize_t size = 0;
+  while (inotify_ && (size = ::read(inotify_.number(), buffer.data(), buffer.size())) > 0) {
+    for (const char* at = buffer.data(); at < buffer.data() + size;) {
+      inotify_event event;
+      std::memcpy(&event, at, sizeof event);
+      at += sizeof event + event.len;
+      if ((event.mask & IN_Q_OVERFLOW) != 0) events.has_lost = true;
+      if ((event.mask & IN_IGNORED) != 0) events.ended.push_back(event.wd);
+      if (event.wd >= 0) events.watches.push_back(event.wd);
+    }
+    for (auto* list : {&events.watches, &events.ended}) {
+      std::ranges::sort(*list);
+      list->erase(std::unique(list->begin(), list->end()), list->end());
+    }
+  }
+  return events;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,113 @@
+// weightfs refresh: makes the server of a mount list its directories and resolve its names again, and waits for that.
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "base/os/system_error.h"
+#include "base/text.h"
+#include "cli/mount/mount_report.h"
+#include "cli/mount/unmount.h"
+#include "cli/service/config.h"
+#include "cli/verbs.h"
+
+namespace weightfs {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::chrono::seconds kDefaultTimeout{120};
+constexpr milliseconds kInterval{50};
+constexpr std::string_view kConfigSuffix = ".conf";
+
+struct RefreshArguments {
+  std::vector<std::string> paths;
+  std::chrono::seconds timeout = kDefaultTimeout;
+};
+
+Result<MountReport> report_of(const Mount& mount, const std::string& name) {
+  MountReport report = probe_mounts({mount}).front();
+  if (report.state != MountCondition::serving)
+    return failure(Code::io, fmt::format("{}: {}", name, name_of(report.state)));
+  if (!report.server || !report.refresh)
+    return failure(Code::io, fmt::format("{}: its server does not report its process", name));
+  return report;
+}
+
+std::string outcome_of(const MountReport::Refresh& before, const MountReport::Refresh& after) {
+  if (after.mounted != before.mounted) return fmt::format("was {}, is {}", before.mounted, after.mounted);
+  if (after.changed == 0) return "nothing has changed";
+  return fmt::format("{} {} changed", after.changed, after.changed == 1 ? "entry" : "entries");
+}
+
+// The exit status that the server reports; any other number is not trusted.
+Exit status_of(uint64_t reported) {
+  const bool is_known = reported > 0 && reported <= static_cast<uint64_t>(Exit::unavailable);
+  return is_known ? static_cast<Exit>(reported) : Exit::io;
+}
+
+Result<Exit> refresh_mount(const std::string& name, const Mount& mount, std::chrono::seconds timeout) {
+  const MountReport first = TRY(report_of(mount, name));
+  const MountReport::Refresh before = *first.refresh;
+  if (::kill(*first.server, SIGHUP) != 0) return failure(Code::io, fmt::format("{}: {}", name, errno_text(errno)));
+  // A refresh that is running began before the signal.
+  const uint64_t count = before.count + (before.is_running ? 2 : 1);
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    std::this_thread::sleep_for(kInterval);
+    const MountReport now = TRY(report_of(mount, name));
+    if (now.refresh->count >= count) {
+      const bool has_failed = !now.refresh->error.empty();
+      const std::string text = has_failed ? now.refresh->error : outcome_of(before, *now.refresh);
+      if (!has_failed) std::printf("%s: %s\n", printable(name).c_str(), printable(text).c_str());
+      if (has_failed) log_to_stderr(fmt::format("{}: {}", name, text));
+      return has_failed ? status_of(now.refresh->exit_status) : Exit::ok;
+    }
+    if (std::chrono::steady_clock::now() > end)
+      return failure(Code::network, fmt::format("{}: not refreshed after {} s; it goes on", name, timeout.count()));
+  }
+}
+
+// A mount point, or the configuration of a service.
+Result<std::string> mount_point_of(const std::string& path) {
+  if (!path.ends_with(kConfigSuffix)) return path;
+  return TRY(service::read_config(path)).mountpoint;
+}
+
+Exit refresh(const RefreshArguments& arguments) {
+  Exit status = Exit::ok;
+  for (const std::string& path : arguments.paths) {
+    const auto refreshed = mount_point_of(path).and_then([&](const std::string& point) -> Result<Exit> {
+      return refresh_mount(path, TRY(weightfs_at(point)), arguments.timeout);
+    });
+    const Exit one = refreshed ? *refreshed : report_error(refreshed.error());
+    if (status == Exit::ok) status = one;
+  }
+  return status;
+}
+
+Result<void> take_timeout(std::chrono::seconds& timeout, const std::string& value) {
+  const auto seconds = parse_number<uint32_t>(value);
+  if (!seconds || *seconds == 0) return failure(Code::unsupported, fmt::format("{} is not a number of seconds", quoted(value)));
+  timeout = std::chrono::seconds(*seconds);
+  return {};
+}
+
+}  // namespace
+
+Command refresh_command() {
+  const auto given = std::make_shared<RefreshArguments>();
+  return {"refresh",
+          "show the models that are there now: list directories and resolve names again",
+          {arguments("MOUNTPOINT", "mount point of a weightfs mount, or the configuration file of a service", given->paths)},
+          {{"Options",
+            {{"timeout", "SECONDS", "give up waiting after this long (default: 120)",
+              [given](const std::string& value) { return take_timeout(given->timeout, value); }}}}},
+          {},
+          [given] { return refresh(*given); }};
+}
+
+}  // namespace weightfs
