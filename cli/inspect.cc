@@ -199,7 +199,8 @@ Command ls_command() {
                     Argument::Count::optional)},
           source_options(given->input, {flag('l', "long", "print modes, sizes and times", given->long_form),
                                         flag('R', "recursive", "list subdirectories recursively", given->recursive),
-                                        flag("json", "print a JSON array of {path, type, size}", given->json)}),
+                                        flag("json", "print a JSON array of {path, type, size}", given->json),
+                                        layout_option(given->input.layout)}),
           {},
           [given] { return ls(*given); }};
 }
@@ -211,7 +212,7 @@ Command cat_command() {
           {source_argument(given->input),
            arguments("PATH", "path in the model, such as metadata.json, or the name of a tensor", given->paths,
                      Argument::Count::some)},
-          source_options(given->input),
+          source_options(given->input, {layout_option(given->input.layout)}),
           {},
           [given] { return cat(*given); }};
 }

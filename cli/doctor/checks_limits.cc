@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 #include "base/os/mounts.h"
@@ -34,6 +35,17 @@ Check check_descriptors() {
   if (limit.rlim_max >= kMinDescriptors) return {"open files", Verdict::ok, found};
   return {"open files", Verdict::warning, fmt::format("{}: each file that is read needs one", found),
           "raise the hard limit (`ulimit -Hn`, LimitNOFILE=)"};
+}
+
+// A mount of directories needs one watch for each directory that was listed.
+Check check_watches() {
+  constexpr uint64_t kMinWatches = 8192;
+  uint64_t limit = 0;
+  std::ifstream("/proc/sys/fs/inotify/max_user_watches") >> limit;
+  const std::string found = fmt::format("at most {} directories for each user", limit);
+  if (limit >= kMinWatches) return {"inotify", Verdict::ok, found};
+  return {"inotify", Verdict::warning, fmt::format("{}; others are compared every second", found),
+          "raise fs.inotify.max_user_watches (sysctl)"};
 }
 
 std::string mountpoints_with(const std::vector<MountReport>& reports, MountCondition state) {
@@ -74,7 +86,7 @@ Checks check_mounts() {
 }  // namespace
 
 Checks check_limits() {
-  Checks checks = {check_certificates(), check_descriptors()};
+  Checks checks = {check_certificates(), check_descriptors(), check_watches()};
   for (Check& check : check_mounts()) checks.push_back(std::move(check));
   return checks;
 }

@@ -415,7 +415,7 @@ void statfs(fuse_req_t request, fuse_ino_t ino) {
     struct statvfs out {};
     out.f_bsize = out.f_frsize = kBlock;
     out.f_blocks = (forest.container_bytes() + out.f_frsize - 1) / out.f_frsize;
-    out.f_files = forest.node_count();
+    // Neither f_files nor f_bfree is set: no space and no inodes of which some could be used up.
     out.f_namemax = kMaxComponentLength;
     fuse_reply_statfs(request, &out);
     return {};
