@@ -36,6 +36,12 @@ Result<TreePtr> absent_is_io(Result<TreePtr> made) {
   return made;
 }
 
+template <class Key, class T>
+std::optional<T> find(const std::unordered_map<Key, T>& values, Key key) {
+  const auto found = values.find(key);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
 constexpr const char* kStale = "was removed or replaced since it was looked up";
 
 }  // namespace
@@ -60,21 +66,20 @@ TreeId GraftedTrees::insert(TreePtr tree, std::optional<Ino> root, const Grafted
   if (above != nullptr && !above->is_in_model && tree->model() != nullptr) {
     auto outermost = std::make_shared<OutermostModel>();
     model = outermost.get();
+    model->origin = tree->origin();
     models_.emplace(model, std::move(outermost));
     ++models_in_memory_;
   }
   if (model != nullptr) model->trees.push_back(id);
   const bool is_in_model = tree->model() != nullptr || (above != nullptr && above->is_in_model);
-  const auto origin = tree->origin();
   trees_.emplace(id, Grafted{.tree = std::move(tree),
-                             .origin = origin,
                              .root = root.value_or(id),
+                             .model = model,
+                             .grafts = nullptr,
+                             .graft_count = 0,
                              .node_count = nodes,
                              .is_in_model = is_in_model,
-                             .is_updated = is_updated,
-                             .model = model,
-                             .grafts = {},
-                             .fingerprint = {}});
+                             .is_updated = is_updated});
   return id;
 }
 
@@ -110,7 +115,7 @@ std::optional<GraftedTrees::NodeHandle> GraftedTrees::find_loaded(Ino ino) const
 // Call with the lock. The tree that was grafted at this node of a tree in memory; 0 for none.
 TreeId GraftedTrees::grafted_at(Position position) const {
   const Grafted& grafted = trees_.at(position.tree);
-  if (grafted.grafts.empty()) return 0;
+  if (grafted.grafts == nullptr) return 0;
   const Node node = grafted.tree->node(position.index);
   return node.kind == NodeKind::tree ? grafted.grafts[node.first] : 0;
 }
@@ -166,6 +171,13 @@ void GraftedTrees::restore(TreeId id, TreePtr tree) {
   if (is_outermost(id)) ++models_in_memory_;
 }
 
+// Call with the lock. Null if it has none.
+std::shared_ptr<const Origin> GraftedTrees::origin_of(TreeId id) const {
+  const Grafted& grafted = trees_.at(id);
+  if (grafted.tree != nullptr) return grafted.tree->origin();
+  return is_outermost(id) ? grafted.model->origin : nullptr;
+}
+
 // Call with the lock.
 bool GraftedTrees::is_outermost(TreeId id) const {
   const OutermostModel* const model = trees_.at(id).model;
@@ -179,8 +191,10 @@ Result<void> GraftedTrees::check_unchanged(const NodeHandle& parent, TreeId id, 
     const std::scoped_lock lock(mutex_);
     const auto grafted = trees_.find(id);
     if (grafted == trees_.end()) return failure(Code::stale, kStale);
-    fingerprint = grafted->second.fingerprint;
-    if (is_outermost(id)) files = grafted->second.model->files;
+    if (const OutermostModel* const model = grafted->second.model) {
+      fingerprint = find(model->fingerprints, id);
+      if (is_outermost(id)) files = model->files;
+    }
   }
   const bool same_names = !fingerprint || *fingerprint == fingerprint_of(*tree);
   const bool same_files = !files || tree->model() == nullptr || may_be_same(*files, file_identities(*tree->model()));
@@ -223,7 +237,10 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::graft(Ino at, TreePtr tree) {
   const auto position = position_of(at);
   if (!position || trees_.at(position->tree).tree == nullptr) return failure(Code::stale, kStale);
   Grafted& above = trees_.at(position->tree);
-  if (above.grafts.empty()) above.grafts.resize(above.tree->tree_count());
+  if (above.grafts == nullptr) {
+    above.graft_count = static_cast<uint32_t>(above.tree->tree_count());
+    above.grafts = std::make_unique<TreeId[]>(above.graft_count);
+  }
   const uint32_t number = above.tree->node(position->index).first;
   TreeId id = above.grafts[number];
   if (id != 0) {
@@ -300,7 +317,7 @@ bool GraftedTrees::drop(const std::weak_ptr<OutermostModel>& unused) {
     if (model == nullptr) return false;
     for (const TreeId tree : model->trees) {
       dropped.emplace_back(tree, trees_.at(tree).tree);
-      fingerprints.push_back(trees_.at(tree).fingerprint);
+      fingerprints.push_back(find(model->fingerprints, tree));
     }
     files = model->files;
   }
@@ -315,9 +332,8 @@ bool GraftedTrees::drop(const std::weak_ptr<OutermostModel>& unused) {
   for (const auto& [id, tree] : dropped)
     if (trees_.at(id).tree != tree) return false;
   for (size_t i = 0; i < dropped.size(); ++i) {
-    Grafted& grafted = trees_.at(dropped[i].first);
-    if (fingerprints[i]) grafted.fingerprint = fingerprints[i];
-    grafted.tree = nullptr;
+    if (fingerprints[i]) model->fingerprints.insert_or_assign(dropped[i].first, *fingerprints[i]);
+    trees_.at(dropped[i].first).tree = nullptr;
   }
   if (files) model->files = std::move(files);
   --models_in_memory_;

@@ -44,7 +44,9 @@ class GraftedTrees {
   struct OutermostModel {
     std::vector<TreeId> trees;  // the model's own tree first
     uint64_t last_use = 0;
-    std::optional<FileIdentities> files = {};  // if it was dropped
+    std::optional<FileIdentities> files = {};            // if it was dropped
+    std::shared_ptr<const Origin> origin = nullptr;      // of its own tree
+    std::unordered_map<TreeId, uint64_t> fingerprints = {};  // of the trees that were dropped
   };
 
  public:
@@ -109,11 +111,11 @@ class GraftedTrees {
   };
   std::optional<Followed> followed(Ino directory) const;
 
-  /// The entry of a directory of models at which something was grafted: that directory, its tree, and the path in it.
+  /// The entry of a directory of models at which something was grafted: that directory, its tree, and the node in it.
   struct Entry {
     Ino directory;
     TreePtr tree;
-    std::string path;
+    uint32_t node;
   };
   std::optional<Entry> followed_entry(Ino directory) const;
 
@@ -129,16 +131,15 @@ class GraftedTrees {
 
  private:
   struct Grafted {
-    TreePtr tree;  // null if dropped
-    std::shared_ptr<const Origin> origin;
-    Ino root;      // of a grafted tree: the number of the node where it was grafted
-    uint32_t node_count;
-    bool is_in_model;       // or is itself one
-    bool is_updated;        // its nodes are numbered one by one
+    TreePtr tree;           // null if dropped
+    Ino root;               // of a grafted tree: the number of the node where it was grafted
     OutermostModel* model;  // null: the tree is above the models, or in a model that is never dropped
-    // By Node::first of a node of kind tree: the tree that was grafted there, 0 for none. Empty if there is none at all.
-    std::vector<TreeId> grafts;
-    std::optional<uint64_t> fingerprint;  // of a tree that was dropped
+    // By Node::first of a node of kind tree: the tree that was grafted there, 0 for none. Null if there is none at all.
+    std::unique_ptr<TreeId[]> grafts;
+    uint32_t graft_count;  // of `grafts`
+    uint32_t node_count;
+    bool is_in_model;  // or is itself one
+    bool is_updated;   // its nodes are numbered one by one
   };
 
   std::optional<Position> position_of(Ino ino) const;
@@ -154,6 +155,7 @@ class GraftedTrees {
   void remove(TreeId id, std::vector<TreePtr>& removed);
   void restore(TreeId id, TreePtr tree);
   bool is_outermost(TreeId id) const;
+  std::shared_ptr<const Origin> origin_of(TreeId id) const;
 
   bool is_above(unsigned eighths) const;
   void drop_above_limit();

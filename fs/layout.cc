@@ -139,7 +139,7 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
 }  // namespace
 
 TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const ModelFileOptions& options,
-                OriginPtr origin) {
+                std::shared_ptr<const Origin> origin) {
   TreeBuilder builder(model);
   builder.set_modified(modified);
   builder.set_origin(std::move(origin));

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "fs/model_files.h"
-#include "fs/origin.h"
 #include "fs/tree.h"
 
 namespace weightfs {
@@ -13,6 +12,6 @@ namespace weightfs {
 /// model's documents, and warnings.txt if there are warnings. Texts are rendered and views are laid out on first use.
 /// `source` is the SOURCE in metadata; `modified` is the time of the container. `origin` is null if nothing replaces it.
 TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const ModelFileOptions& options = {},
-                OriginPtr origin = nullptr);
+                std::shared_ptr<const Origin> origin = nullptr);
 
 }  // namespace weightfs

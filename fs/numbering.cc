@@ -7,7 +7,7 @@ namespace weightfs {
 
 TreeId Numbering::add(uint32_t nodes) {
   const Ino first = std::exchange(next_, next_ + nodes);
-  ranges_.emplace(first, Range{nodes, first, nodes});
+  ranges_.push_back({first, first, nodes, nodes});
   return first;
 }
 
@@ -32,7 +32,7 @@ void Numbering::update(TreeId tree, std::vector<Ino> numbers) {
   const auto added = static_cast<uint32_t>(std::ranges::count(numbers, Ino{0}));
   if (added > 0) {
     Ino next = std::exchange(next_, next_ + added);
-    ranges_.emplace(next, Range{added, tree, added});
+    ranges_.push_back({next, tree, added, added});
     for (Ino& number : numbers)
       if (number == 0) number = next++;
   }
@@ -45,9 +45,16 @@ void Numbering::update(TreeId tree, std::vector<Ino> numbers) {
 
 // The range of the tree itself stays until the tree is removed: its first number is that of the tree.
 void Numbering::release(Ino ino) {
-  const auto found = ranges_.find(range_of(ino)->first);
-  Range& range = found->second;
-  if (--range.used == 0 && found->first != range.tree) ranges_.erase(found);
+  Range& range = ranges_[static_cast<size_t>(range_of(ino) - ranges_.data())];
+  if (--range.used == 0 && range.first != range.tree) end(range);
+}
+
+// Ranges that have ended are removed together.
+void Numbering::end(const Range& range) {
+  ranges_[static_cast<size_t>(&range - ranges_.data())].tree = 0;
+  if (++ended_ < ranges_.size() / 2) return;
+  std::erase_if(ranges_, [](const Range& each) { return each.tree == 0; });
+  ended_ = 0;
 }
 
 void Numbering::remove(TreeId tree) {
@@ -56,20 +63,20 @@ void Numbering::remove(TreeId tree) {
     updated_.erase(updated);
     for (size_t i = 1; i < numbers->size(); ++i) release((*numbers)[i]);
   }
-  ranges_.erase(tree);
+  if (const Range* const range = range_of(tree)) end(*range);
 }
 
-std::map<Ino, Numbering::Range>::const_iterator Numbering::range_of(Ino ino) const {
-  const auto after = ranges_.upper_bound(ino);
-  if (after == ranges_.begin()) return ranges_.end();
-  const auto range = std::prev(after);
-  return ino - range->first < range->second.count ? range : ranges_.end();
+const Numbering::Range* Numbering::range_of(Ino ino) const {
+  const auto after = std::ranges::upper_bound(ranges_, ino, {}, &Range::first);
+  if (after == ranges_.begin()) return nullptr;
+  const Range& range = *std::prev(after);
+  return range.tree != 0 && ino - range.first < range.count ? &range : nullptr;
 }
 
 std::optional<Position> Numbering::find(Ino ino) const {
-  const auto range = range_of(ino);
-  if (range == ranges_.end()) return std::nullopt;
-  const TreeId tree = range->second.tree;
+  const Range* const range = range_of(ino);
+  if (range == nullptr) return std::nullopt;
+  const TreeId tree = range->tree;
   const auto updated = updated_.find(tree);
   if (updated == updated_.end()) return Position{tree, static_cast<uint32_t>(ino - tree)};
   const auto& [numbers, nodes] = updated->second;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -50,8 +49,9 @@ class Numbering {
  private:
   // Consecutive numbers of one tree.
   struct Range {
+    Ino first;
+    TreeId tree;     // 0: all are stale
     uint32_t count;
-    TreeId tree;
     uint32_t used;  // of those of a tree that is updated
   };
   struct Updated {
@@ -59,12 +59,14 @@ class Numbering {
     std::unordered_map<Ino, uint32_t> nodes;  // by number, without the root
   };
 
-  std::map<Ino, Range>::const_iterator range_of(Ino ino) const;
+  const Range* range_of(Ino ino) const;
   void release(Ino ino);
+  void end(const Range& range);
   void set_numbers(TreeId tree, std::vector<Ino> numbers);
 
   Ino next_ = 1;
-  std::map<Ino, Range> ranges_;  // by their first number
+  std::vector<Range> ranges_;  // in the order of their numbers
+  size_t ended_ = 0;           // of the ranges
   std::unordered_map<TreeId, Updated> updated_;
 };
 

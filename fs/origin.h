@@ -4,26 +4,33 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
+#include "fs/tree.h"
 #include "sources/source.h"
 
 namespace weightfs {
 
-class Tree;
+/// The version of an entry of a directory of models.
+struct EntryVersion {
+  uint64_t source = 0;    ///< a hash of SourceEntry::version
+  uint32_t reopened = 0;  ///< how often the same was opened again
+  bool operator==(const EntryVersion&) const = default;
+};
 
 /// Of the tree of a directory of models, or of a model that a newer one can replace. Immutable.
 struct Origin {
   /// The SourceEntry::version of the SOURCE; empty below the root.
   std::string source_version = {};
 
-  /// Of a directory of models, else null.
-  std::shared_ptr<const Listing> listing = nullptr;
-  /// The versions of its entries, by their paths in the tree.
-  std::unordered_map<std::string, std::string> versions = {};
+  /// Of a directory of models: the versions of its directories and of its files, by Node::first.
+  std::vector<EntryVersion> trees = {};
+  std::vector<EntryVersion> files = {};
+  /// The number of its entries that are files with models.
+  size_t model_files = 0;
   /// Makes the tree of what is listed now: of a directory of models, or of what the directory is by now. Null if it
   /// cannot be listed again. Fails as opening does.
-  std::function<Result<std::shared_ptr<const Tree>>(const Tree& before, Directories)> again = {};
+  std::function<Result<TreePtr>(const Tree& before, Directories)> again = {};
 
   /// Of a model in a directory on disk: equal if nothing has changed. Null of other models.
   std::string version = {};
@@ -32,9 +39,9 @@ struct Origin {
   /// The directories on disk that decide all of this.
   std::vector<WatchedDirectory> directories = {};
 
-  std::string version_of(const std::string& path) const {
-    const auto found = versions.find(path);
-    return found == versions.end() ? std::string() : found->second;
+  /// Of a node of kind tree or file.
+  const EntryVersion& version_of(const Node& node) const {
+    return node.kind == NodeKind::tree ? trees[node.first] : files[node.first];
   }
 };
 using OriginPtr = std::shared_ptr<const Origin>;

@@ -30,76 +30,73 @@ std::string shown_path(std::string_view path) {
 
 TreePtr tree_of(const Opened& opened, const ModelFileOptions& files, const std::string& source_version = {});
 
-// What the tree of a listing has in common with an older one.
-struct Before {
-  const Tree* tree = nullptr;
-  std::string reopened = {};  // the path of an entry that is opened again although its version is the same
-};
-
-// Adds entries to the tree of a listing.
+// Adds the entries of a listing to a tree. What has not changed is taken from an older one, which may be null.
 class ListingTree {
  public:
-  ListingTree(TreeBuilder& builder, Origin& origin, Before before, const ModelFileOptions& files)
-      : builder_(builder), origin_(origin), before_(std::move(before)), files_(files) {}
+  ListingTree(TreeBuilder& builder, Origin& origin, const Tree* before, const ModelFileOptions& files)
+      : builder_(builder), origin_(origin), before_(before), files_(files) {}
 
   void add(const std::string& path, const SourceEntry& entry) {
-    std::string version = entry.version;
-    const auto known = before_.tree == nullptr ? std::nullopt : find(path);
-    const bool is_reopened = known && path == before_.reopened;
-    // The version of an entry that was opened again before is longer.
-    if (const std::string older = known ? before_.tree->origin()->version_of(path) : ""; older.starts_with(version))
-      version = is_reopened ? older + "+" : older;
-    origin_.versions.emplace(path, version);
-    if (const auto* const file = std::get_if<SourcePtr>(&entry.content))
+    EntryVersion version{std::hash<std::string>()(entry.version), 0};
+    const auto known = find(path);
+    const EntryVersion* const older = known ? &before_->origin()->version_of(*known) : nullptr;
+    const bool is_same = older != nullptr && older->source == version.source;
+    if (is_same) version.reopened = older->reopened;
+    if (const auto* const file = std::get_if<SourcePtr>(&entry.content)) {
+      origin_.files.push_back(version);
       return builder_.add_file(builder_.keep(path), Later<SourcePtr>::of(*file));
-    const bool is_same = known && !is_reopened && known->kind == NodeKind::tree &&
-                         version == before_.tree->origin()->version_of(path);
+    }
+    origin_.trees.push_back(version);
+    if (entry.bytes > 0) ++origin_.model_files;
     const auto& open = std::get<std::function<Result<Opened>()>>(entry.content);
     builder_.add_tree(builder_.keep(path), entry.modified,
-                      is_same ? before_.tree->tree(*known)
-                              : Later<TreePtr>([open, files = files_]() -> Result<TreePtr> {
-                                  return tree_of(TRY(open()), files);
-                                }));
+                      is_same && known->kind == NodeKind::tree
+                          ? before_->tree(*known)
+                          : Later<TreePtr>([open, files = files_]() -> Result<TreePtr> {
+                              return tree_of(TRY(open()), files);
+                            }));
   }
 
  private:
+  // An older entry: a tree or a file.
   std::optional<Node> find(std::string_view path) const {
     uint32_t at = Tree::kRoot;
-    while (!path.empty()) {
+    while (before_ != nullptr && !path.empty()) {
       const size_t end = std::min(path.find('/'), path.size());
-      const auto child = before_.tree->find(at, path.substr(0, end));
+      const auto child = before_->find(at, path.substr(0, end));
       if (!child) return std::nullopt;
       at = *child;
       path.remove_prefix(std::min(end + 1, path.size()));
     }
-    return before_.tree->node(at);
+    if (before_ == nullptr || before_->node(at).kind == NodeKind::directory) return std::nullopt;
+    return before_->node(at);
   }
 
   TreeBuilder& builder_;
   Origin& origin_;
-  const Before before_;
+  const Tree* const before_;
   const ModelFileOptions& files_;
 };
 
-TreePtr tree_of_listing(std::shared_ptr<const Listing> listing, const ModelFileOptions& files, Before before,
-                        std::string source_version) {
+TreePtr tree_of_listing(const Listing& listing, const ModelFileOptions& files, const Tree* before,
+                        const std::string& source_version) {
   auto origin = std::make_shared<Origin>();
   TreeBuilder builder(nullptr);
-  builder.set_modified(listing->modified);
-  builder.set_container_bytes(listing->bytes);
-  ListingTree tree(builder, *origin, std::move(before), files);
-  for (const SourceEntry& entry : listing->entries) tree.add(shown_path(entry.path), entry);
-  if (listing->again) {
-    origin->again = [again = listing->again, files, source_version](const Tree& older, Directories mode) -> Result<TreePtr> {
+  builder.set_modified(listing.modified);
+  builder.set_container_bytes(listing.bytes);
+  ListingTree tree(builder, *origin, before, files);
+  for (const SourceEntry& entry : listing.entries) tree.add(shown_path(entry.path), entry);
+  if (listing.again) {
+    origin->again = [again = listing.again, files, source_version](const Tree& older,
+                                                                   Directories mode) -> Result<TreePtr> {
       const Opened opened = TRY(again(mode));
       const auto* const newer = std::get_if<Listing>(&opened);
-      if (newer == nullptr) return tree_of(opened, files, source_version);
-      return tree_of_listing(std::make_shared<const Listing>(*newer), files, {&older}, source_version);
+      return newer == nullptr ? tree_of(opened, files, source_version)
+                              : tree_of_listing(*newer, files, &older, source_version);
     };
   }
-  origin->directories = listing->directories;
-  origin->source_version = std::move(source_version);
-  origin->listing = std::move(listing);
+  origin->directories = listing.directories;
+  origin->source_version = source_version;
   builder.set_origin(std::move(origin));
   return std::move(builder).freeze();
 }
@@ -107,7 +104,7 @@ TreePtr tree_of_listing(std::shared_ptr<const Listing> listing, const ModelFileO
 TreePtr tree_of(const Opened& opened, const ModelFileOptions& files, const std::string& source_version) {
   const auto* const model = std::get_if<OpenedModel>(&opened);
   if (model == nullptr)
-    return tree_of_listing(std::make_shared<const Listing>(std::get<Listing>(opened)), files, {}, source_version);
+    return tree_of_listing(std::get<Listing>(opened), files, nullptr, source_version);
   OriginPtr origin;
   if (!source_version.empty() || model->version_now)
     origin = std::make_shared<const Origin>(Origin{.source_version = source_version,
@@ -200,11 +197,14 @@ class SourceTrees::Names {
 };
 
 // Adds what is needed to list the sources again.
-Listing SourceTrees::followed(const std::shared_ptr<const Names>& names, Listing listing) {
+Listing SourceTrees::followed(const std::shared_ptr<const Names>& names,
+                              const std::shared_ptr<std::vector<SourceEntry>>& entries, Listing listing) {
   listing.directories = names->directories();
-  listing.again = [names, before = listing.entries](Directories) -> Result<Opened> {
+  listing.again = [names, entries](Directories) -> Result<Opened> {
     std::vector<Error> errors;
-    return followed(names, names->find_again(before, Names::Which::on_disk, errors));
+    Listing newer = names->find_again(*entries, Names::Which::on_disk, errors);
+    *entries = newer.entries;
+    return followed(names, entries, std::move(newer));
   };
   return listing;
 }
@@ -220,15 +220,16 @@ Result<TreePtr> SourceTrees::open() {
   const auto names = std::make_shared<Names>(sources_, absolute_, options_);
   Listing listing = TRY(names->find());
   names_ = names;
-  return tree_of_listing(std::make_shared<const Listing>(followed(names_, std::move(listing))), files_, {}, "");
+  entries_ = std::make_shared<std::vector<SourceEntry>>(listing.entries);
+  return tree_of_listing(followed(names_, entries_, std::move(listing)), files_, nullptr, "");
 }
 
 Result<Refreshed> SourceTrees::refresh(const TreePtr& before) const {
   if (names_ == nullptr) return refresh_one(before);
   Refreshed refreshed{nullptr, true, {}};
-  Listing listing = names_->find_again(before->origin()->listing->entries, Names::Which::all, refreshed.errors);
-  refreshed.tree = tree_of_listing(std::make_shared<const Listing>(followed(names_, std::move(listing))), files_,
-                                   {before.get()}, "");
+  Listing listing = names_->find_again(*entries_, Names::Which::all, refreshed.errors);
+  *entries_ = listing.entries;
+  refreshed.tree = tree_of_listing(followed(names_, entries_, std::move(listing)), files_, before.get(), "");
   return refreshed;
 }
 
@@ -254,9 +255,33 @@ Result<TreePtr> open_sources(const std::vector<std::string>& sources, const Open
   return SourceTrees(sources, sources, options, files).open();
 }
 
-TreePtr with_reopened(const Tree& directory, const std::string& path, const ModelFileOptions& files) {
-  const Origin& origin = *directory.origin();
-  return tree_of_listing(origin.listing, files, {&directory, path}, origin.source_version);
+TreePtr with_reopened(const Tree& directory, uint32_t entry) {
+  auto origin = std::make_shared<Origin>(*directory.origin());
+  TreeBuilder builder(nullptr);
+  builder.set_modified(directory.modified());
+  builder.set_container_bytes(directory.container_bytes());
+  std::vector<EntryVersion> trees, files;
+  for (uint32_t i = 1; i < directory.size(); ++i) {
+    const Node node = directory.node(i);
+    if (node.kind == NodeKind::directory) continue;
+    const std::string_view path = builder.keep(directory.path(i));
+    EntryVersion version = origin->version_of(node);
+    if (node.kind == NodeKind::file) {
+      files.push_back(version);
+      builder.add_file(path, Later<SourcePtr>::of(*directory.known_file(node)));
+      continue;
+    }
+    if (i == entry) {
+      ++version.reopened;
+      directory.tree(node).forget();
+    }
+    trees.push_back(version);
+    builder.add_tree(path, directory.modified_of_tree(node), directory.tree(node));
+  }
+  origin->trees = std::move(trees);
+  origin->files = std::move(files);
+  builder.set_origin(std::move(origin));
+  return std::move(builder).freeze();
 }
 
 }  // namespace weightfs

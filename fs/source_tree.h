@@ -26,7 +26,7 @@ struct Refreshed {
   std::string version = {};         ///< SourceEntry::version of one source
 };
 
-/// The root trees of a mount, one after the other.
+/// The root trees of a mount, one after the other. Not thread-safe, with the trees that are listed again.
 class SourceTrees {
  public:
   /// refresh() uses `absolute`, the same sources without relative paths: the working directory may have changed by then.
@@ -45,17 +45,20 @@ class SourceTrees {
  private:
   class Names;
 
-  static Listing followed(const std::shared_ptr<const Names>& names, Listing listing);
+  static Listing followed(const std::shared_ptr<const Names>& names,
+                          const std::shared_ptr<std::vector<SourceEntry>>& entries, Listing listing);
   Result<Refreshed> refresh_one(const TreePtr& before) const;
 
   const std::vector<std::string> sources_;
   const std::vector<std::string> absolute_;
   const OpenOptions options_;
   const ModelFileOptions files_;
-  std::shared_ptr<const Names> names_;  // null for one source
+  // Of several sources; null for one.
+  std::shared_ptr<const Names> names_;
+  std::shared_ptr<std::vector<SourceEntry>> entries_;  // those of the last tree
 };
 
-/// The tree of a directory of models in which the entry at `path` is opened again; the others are shared.
-TreePtr with_reopened(const Tree& directory, const std::string& path, const ModelFileOptions& files);
+/// The tree of a directory of models in which the node `entry` is opened again; the others are shared.
+TreePtr with_reopened(const Tree& directory, uint32_t entry);
 
 }  // namespace weightfs

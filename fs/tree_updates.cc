@@ -43,8 +43,7 @@ class TreeComparison {
     const NodeKind kind = after_.node(after).kind;
     if (before_.node(before).kind != kind) return false;
     if (kind == NodeKind::directory) return true;
-    const std::string path = after_.path(after);
-    return before_.origin()->version_of(path) == after_.origin()->version_of(path);
+    return before_.origin()->version_of(before_.node(before)) == after_.origin()->version_of(after_.node(after));
   }
 
   // Only what is in directories that are kept: the kernel forgets what is below a name.
@@ -88,7 +87,8 @@ Changes GraftedTrees::update(Ino directory, const TreePtr& before, const TreePtr
   const NodeNumbers numbers = numbering_.numbers(id);
   TreeComparison compared(*before, *tree, *numbers);
   std::vector<Ino> next(tree->size());
-  std::vector<TreeId> grafts(tree->tree_count());
+  const auto graft_count = static_cast<uint32_t>(tree->tree_count());
+  auto grafts = std::make_unique<TreeId[]>(graft_count);
   for (uint32_t i = 0; i < tree->size(); ++i) {
     const auto same = compared.same_as(i);
     if (!same) continue;
@@ -99,8 +99,8 @@ Changes GraftedTrees::update(Ino directory, const TreePtr& before, const TreePtr
     if (const TreeId below = compared.is_kept(i) ? 0 : grafted_at({id, i}); below != 0) remove(below, removed);
   numbering_.update(id, std::move(next));
   removed.push_back(std::exchange(grafted.tree, tree));
-  grafted.origin = tree->origin();
   grafted.grafts = std::move(grafts);
+  grafted.graft_count = graft_count;
   grafted.node_count = tree->size();
   return compared.take_changes();
 }
@@ -124,8 +124,8 @@ void GraftedTrees::remove(TreeId id, std::vector<TreePtr>& removed) {
   Grafted grafted = std::move(found->second);
   trees_.erase(found);
   numbering_.remove(id);
-  for (const TreeId below : grafted.grafts)
-    if (below != 0) remove(below, removed);
+  for (uint32_t i = 0; i < grafted.graft_count; ++i)
+    if (grafted.grafts[i] != 0) remove(grafted.grafts[i], removed);
   if (grafted.model != nullptr && grafted.model->trees.front() == id) {
     if (grafted.tree != nullptr) --models_in_memory_;
     models_.erase(grafted.model);
@@ -149,8 +149,9 @@ std::optional<GraftedTrees::Followed> GraftedTrees::followed(Ino directory) cons
   if (!at) return std::nullopt;
   const bool is_loaded = trees_.at(at->tree).tree != nullptr;
   const TreeId id = directory == kRoot ? root_ : is_loaded ? grafted_at(*at) : 0;
-  if (id == 0 || trees_.at(id).origin == nullptr) return std::nullopt;
-  return Followed{trees_.at(id).origin, trees_.at(id).tree};
+  auto origin = id == 0 ? nullptr : origin_of(id);
+  if (origin == nullptr) return std::nullopt;
+  return Followed{std::move(origin), trees_.at(id).tree};
 }
 
 std::optional<GraftedTrees::Entry> GraftedTrees::followed_entry(Ino directory) const {
@@ -158,7 +159,7 @@ std::optional<GraftedTrees::Entry> GraftedTrees::followed_entry(Ino directory) c
   const auto at = position_of(directory);
   if (!at || directory == kRoot || !trees_.at(at->tree).is_updated) return std::nullopt;
   const Grafted& grafted = trees_.at(at->tree);
-  return Entry{grafted.root, grafted.tree, grafted.tree->path(at->index)};
+  return Entry{grafted.root, grafted.tree, at->index};
 }
 
 std::vector<Ino> GraftedTrees::followed_above(Ino ino) const {
@@ -166,7 +167,7 @@ std::vector<Ino> GraftedTrees::followed_above(Ino ino) const {
   const std::scoped_lock lock(mutex_);
   for (auto at = position_of(ino); at; at = position_of(trees_.at(at->tree).root)) {
     const Grafted& grafted = trees_.at(at->tree);
-    if (grafted.origin != nullptr) found.push_back(grafted.root);
+    if (origin_of(at->tree) != nullptr) found.push_back(grafted.root);
     if (at->tree == root_ || grafted.root == at->tree) break;
   }
   return found;

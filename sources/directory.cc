@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "base/os/mounts.h"
@@ -34,14 +35,14 @@ class KnownFiles {
   };
 
   // Nothing if the file has changed. The facts stay until two listings do not need them.
-  std::optional<Facts> find(const std::string& name, const std::string& version) {
+  std::optional<Facts> find(const std::string& name, size_t version) {
     const std::scoped_lock lock(mutex_);
     const auto found = before_.find(name);
     if (found == before_.end() || found->second.first != version) return std::nullopt;
     now_.insert_or_assign(name, found->second);
     return found->second.second;
   }
-  void add(const std::string& name, const std::string& version, Facts facts) {
+  void add(const std::string& name, size_t version, Facts facts) {
     const std::scoped_lock lock(mutex_);
     now_.insert_or_assign(name, std::pair(version, std::move(facts)));
   }
@@ -51,7 +52,7 @@ class KnownFiles {
   }
 
  private:
-  using ByName = std::map<std::string, std::pair<std::string, Facts>>;
+  using ByName = std::unordered_map<std::string, std::pair<size_t, Facts>>;  // with hashes of their versions
   std::mutex mutex_;  // guards the rest
   ByName before_, now_;
 };
@@ -135,8 +136,8 @@ class Lister {
   }
 
   KnownFiles::Facts facts_of(const Location& location, const struct stat& found, const std::string& name) const {
-    const std::string version =
-        fmt::format("{} {:x}.{:x}", version_of(found), found.st_ctim.tv_sec, found.st_ctim.tv_nsec);
+    const size_t version = std::hash<std::string>()(
+        fmt::format("{} {:x}.{:x}", version_of(found), found.st_ctim.tv_sec, found.st_ctim.tv_nsec));
     if (auto facts = known_->find(name, version)) return *std::move(facts);
     const auto container = container_at(location, options_);
     if (!container && is_forbidden(container.error())) options_.log(container.error().message);

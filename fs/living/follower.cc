@@ -238,8 +238,7 @@ void Follower::list_again(Ino directory) {
   if (!origin.again || found->tree == nullptr) return;
   const bool is_root = directory == Forest::kRoot;
   // A directory that has shown several models stays one, although it may be left with one.
-  const auto is_file = [](const SourceEntry& entry) { return entry.bytes > 0; };
-  const bool is_listed = is_root || std::ranges::count_if(origin.listing->entries, is_file) > 1;
+  const bool is_listed = is_root || origin.model_files > 1;
   const auto tree = origin.again(*found->tree, is_listed ? Directories::listed : Directories::by_rule);
   {
     const std::scoped_lock lock(mutex_);
@@ -260,7 +259,7 @@ void Follower::list_again(Ino directory) {
 void Follower::reopen(Ino directory) {
   const auto entry = forest_.followed_entry(directory);
   if (!entry) return;
-  apply(entry->directory, entry->tree, with_reopened(*entry->tree, entry->path, sources_.files()));
+  apply(entry->directory, entry->tree, with_reopened(*entry->tree, entry->node));
 }
 
 void Follower::apply(Ino directory, const TreePtr& before, const TreePtr& tree) {
