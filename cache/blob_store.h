@@ -104,6 +104,10 @@ class BlobStore : public Blobs {
   /// With a block list, every range is verified before it is served; fails with mismatch if the sizes differ.
   virtual Result<SourcePtr> open_url(const std::string& url, const BlockListPtr& list = nullptr) = 0;
 
+  /// From now on open_url() asks servers again for the version of each file, also of those that are open. Open files keep
+  /// theirs.
+  virtual void forget_urls() {}
+
   /// Opens a file whose version is known from a listing or an earlier response, which had the bytes `head`, perhaps
   /// none. Sends no request: reads do, with the version as condition.
   virtual Result<SourcePtr> open_version(const download::Origin& origin, const download::FileVersion& version,

@@ -104,7 +104,7 @@ Command refresh_command() {
           "show the models that are there now: list directories and resolve names again",
           {arguments("MOUNTPOINT", "mount point of a weightfs mount, or the configuration file of a service", given->paths)},
           {{"Options",
-            {{"timeout", "SECONDS", "give up waiting after this long (default: 120)",
+            {{"wait", "SECONDS", "give up waiting after this long (default: 120)",
               [given](const std::string& value) { return take_timeout(given->timeout, value); }}}}},
           {},
           [given] { return refresh(*given); }};

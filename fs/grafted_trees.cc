@@ -61,36 +61,55 @@ Ino GraftedTrees::add(TreePtr tree) {
 TreeId GraftedTrees::insert(TreePtr tree, std::optional<Ino> root, const Grafted* above) {
   const bool is_updated = tree->origin() != nullptr && tree->model() == nullptr;
   const uint32_t nodes = tree->size();
-  const TreeId id = is_updated ? numbering_.add_updated(nodes, root) : numbering_.add(nodes);
+  const TreeId id = is_updated ? numbering_.add_updated(nodes, root) : numbering_.take(nodes);
   OutermostModel* model = above == nullptr ? nullptr : above->model;
   if (above != nullptr && !above->is_in_model && tree->model() != nullptr) {
     auto outermost = std::make_shared<OutermostModel>();
     model = outermost.get();
     model->origin = tree->origin();
-    models_.emplace(model, std::move(outermost));
+    model->number = models_.size();
+    models_.push_back(std::move(outermost));
     ++models_in_memory_;
   }
   if (model != nullptr) model->trees.push_back(id);
   const bool is_in_model = tree->model() != nullptr || (above != nullptr && above->is_in_model);
-  trees_.emplace(id, Grafted{.tree = std::move(tree),
-                             .root = root.value_or(id),
-                             .model = model,
-                             .grafts = nullptr,
-                             .graft_count = 0,
-                             .node_count = nodes,
-                             .is_in_model = is_in_model,
-                             .is_updated = is_updated});
+  trees_.push_back({.id = id,
+                    .tree = std::move(tree),
+                    .root = root.value_or(id),
+                    .model = model,
+                    .grafts = nullptr,
+                    .node_count = nodes,
+                    .is_in_model = is_in_model,
+                    .is_updated = is_updated,
+                    .has_ended = false});
   return id;
+}
+
+std::unique_ptr<TreeId[]> GraftedTrees::make_grafts(size_t count) {
+  auto grafts = std::make_unique<TreeId[]>(count + 1);
+  grafts[0] = count;
+  return grafts;
+}
+
+// Call with the lock. Null if it was removed.
+GraftedTrees::Grafted* GraftedTrees::find_tree(TreeId id) const {
+  const auto found = std::ranges::lower_bound(trees_, id, {}, &Grafted::id);
+  return found == trees_.end() || found->id != id || found->has_ended ? nullptr : &*found;
 }
 
 // Call with the lock.
 std::optional<Position> GraftedTrees::position_of(Ino ino) const {
-  return ino == kRoot ? Position{root_, Tree::kRoot} : numbering_.find(ino);
+  if (ino == kRoot) return Position{root_, Tree::kRoot};
+  const auto after = std::ranges::upper_bound(trees_, ino, {}, &Grafted::id);
+  if (after == trees_.begin()) return std::nullopt;
+  const Grafted& before = *std::prev(after);
+  const bool has_it = !before.is_updated && !before.has_ended && ino - before.id < before.node_count;
+  return has_it ? Position{before.id, static_cast<uint32_t>(ino - before.id)} : numbering_.find(ino);
 }
 
 // Call with the lock.
 GraftedTrees::NodeHandle GraftedTrees::handle_of(Position position) const {
-  const Grafted& grafted = trees_.at(position.tree);
+  const Grafted& grafted = tree_of(position.tree);
   NodeHandle handle{.tree_ptr = grafted.tree,
                     .id = position.tree,
                     .index = position.index,
@@ -99,7 +118,7 @@ GraftedTrees::NodeHandle GraftedTrees::handle_of(Position position) const {
                     .numbers = grafted.is_updated ? numbering_.numbers(position.tree) : nullptr,
                     .in_use = nullptr};
   if (grafted.model == nullptr) return handle;
-  const auto& model = models_.at(grafted.model);
+  const auto& model = models_[grafted.model->number];
   model->last_use = ++uses_;
   handle.in_use = model;
   return handle;
@@ -108,16 +127,16 @@ GraftedTrees::NodeHandle GraftedTrees::handle_of(Position position) const {
 std::optional<GraftedTrees::NodeHandle> GraftedTrees::find_loaded(Ino ino) const {
   const std::scoped_lock lock(mutex_);
   const auto position = position_of(ino);
-  if (!position || trees_.at(position->tree).tree == nullptr) return std::nullopt;
+  if (!position || tree_of(position->tree).tree == nullptr) return std::nullopt;
   return handle_of(*position);
 }
 
 // Call with the lock. The tree that was grafted at this node of a tree in memory; 0 for none.
 TreeId GraftedTrees::grafted_at(Position position) const {
-  const Grafted& grafted = trees_.at(position.tree);
+  const Grafted& grafted = tree_of(position.tree);
   if (grafted.grafts == nullptr) return 0;
   const Node node = grafted.tree->node(position.index);
-  return node.kind == NodeKind::tree ? grafted.grafts[node.first] : 0;
+  return node.kind == NodeKind::tree ? grafted.grafts[node.first + 1] : 0;
 }
 
 // The node at which the tree of `ino` was grafted; nothing for an added tree.
@@ -125,7 +144,7 @@ std::optional<Ino> GraftedTrees::graft_point(Ino ino) const {
   const std::scoped_lock lock(mutex_);
   const auto position = position_of(ino);
   if (!position) return std::nullopt;
-  const Ino root = trees_.at(position->tree).root;
+  const Ino root = tree_of(position->tree).root;
   if (position->tree == root_ || root == position->tree) return std::nullopt;
   return root;
 }
@@ -136,9 +155,9 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::load(Ino ino) {
   {
     const std::scoped_lock lock(mutex_);
     auto position = position_of(ino);
-    while (position && trees_.at(position->tree).tree == nullptr) {
+    while (position && tree_of(position->tree).tree == nullptr) {
       below.push_back(*position);
-      position = position_of(trees_.at(position->tree).root);
+      position = position_of(tree_of(position->tree).root);
     }
     if (!position) return failure(Code::stale, kStale);
     at = handle_of(*position);
@@ -158,29 +177,36 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::reload(const NodeHandle& parent, 
     return tl::unexpected(same.error());
   }
   const std::scoped_lock lock(mutex_);
-  if (!trees_.contains(id)) return failure(Code::stale, kStale);
+  if (find_tree(id) == nullptr) return failure(Code::stale, kStale);
   restore(id, std::move(tree));
   return handle_of({id, Tree::kRoot});
 }
 
 // Call with the lock. Another thread may have loaded the tree meanwhile.
 void GraftedTrees::restore(TreeId id, TreePtr tree) {
-  Grafted& grafted = trees_.at(id);
+  Grafted& grafted = tree_of(id);
   if (grafted.tree != nullptr) return;
   grafted.tree = std::move(tree);
   if (is_outermost(id)) ++models_in_memory_;
 }
 
+// Call with the lock. Trees that were removed are forgotten together.
+void GraftedTrees::forget_ended() {
+  if (ended_ < trees_.size() / 2) return;
+  std::erase_if(trees_, [](const Grafted& grafted) { return grafted.has_ended; });
+  ended_ = 0;
+}
+
 // Call with the lock. Null if it has none.
 std::shared_ptr<const Origin> GraftedTrees::origin_of(TreeId id) const {
-  const Grafted& grafted = trees_.at(id);
+  const Grafted& grafted = tree_of(id);
   if (grafted.tree != nullptr) return grafted.tree->origin();
   return is_outermost(id) ? grafted.model->origin : nullptr;
 }
 
 // Call with the lock.
 bool GraftedTrees::is_outermost(TreeId id) const {
-  const OutermostModel* const model = trees_.at(id).model;
+  const OutermostModel* const model = tree_of(id).model;
   return model != nullptr && model->trees.front() == id;
 }
 
@@ -189,11 +215,11 @@ Result<void> GraftedTrees::check_unchanged(const NodeHandle& parent, TreeId id, 
   std::optional<FileIdentities> files;
   {
     const std::scoped_lock lock(mutex_);
-    const auto grafted = trees_.find(id);
-    if (grafted == trees_.end()) return failure(Code::stale, kStale);
-    if (const OutermostModel* const model = grafted->second.model) {
-      fingerprint = find(model->fingerprints, id);
-      if (is_outermost(id)) files = model->files;
+    const Grafted* const grafted = find_tree(id);
+    if (grafted == nullptr) return failure(Code::stale, kStale);
+    if (grafted->model != nullptr && grafted->model->dropped != nullptr) {
+      fingerprint = find(grafted->model->dropped->fingerprints, id);
+      if (is_outermost(id)) files = grafted->model->dropped->files;
     }
   }
   const bool same_names = !fingerprint || *fingerprint == fingerprint_of(*tree);
@@ -208,9 +234,9 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::enter(Ino directory) {
     const std::scoped_lock lock(mutex_);
     const auto position = position_of(directory);
     if (!position) return failure(Code::stale, kStale);
-    if (trees_.at(position->tree).tree != nullptr) here = handle_of(*position);
+    if (tree_of(position->tree).tree != nullptr) here = handle_of(*position);
     const TreeId entered = here ? grafted_at(*position) : 0;
-    if (entered != 0 && trees_.at(entered).tree != nullptr) return handle_of({entered, Tree::kRoot});
+    if (entered != 0 && tree_of(entered).tree != nullptr) return handle_of({entered, Tree::kRoot});
   }
   if (!here) here = TRY(load(directory));
   if (here->node().kind == NodeKind::directory) return *here;
@@ -220,7 +246,7 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::enter(Ino directory) {
   {
     const std::scoped_lock lock(mutex_);
     const auto position = position_of(directory);
-    if (position && trees_.at(position->tree).tree != nullptr) known = grafted_at(*position);
+    if (position && tree_of(position->tree).tree != nullptr) known = grafted_at(*position);
   }
   if (known != 0) return reload(*here, known);
   TreePtr tree = TRY(load_tree(*here));
@@ -235,13 +261,10 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::graft(Ino at, TreePtr tree) {
   const std::scoped_lock lock(mutex_);
   if (trees_.size() >= kMaxTrees) return failure(Code::resource, "too many directories entered; remount");
   const auto position = position_of(at);
-  if (!position || trees_.at(position->tree).tree == nullptr) return failure(Code::stale, kStale);
-  Grafted& above = trees_.at(position->tree);
-  if (above.grafts == nullptr) {
-    above.graft_count = static_cast<uint32_t>(above.tree->tree_count());
-    above.grafts = std::make_unique<TreeId[]>(above.graft_count);
-  }
-  const uint32_t number = above.tree->node(position->index).first;
+  if (!position || tree_of(position->tree).tree == nullptr) return failure(Code::stale, kStale);
+  Grafted& above = tree_of(position->tree);
+  if (above.grafts == nullptr) above.grafts = make_grafts(above.tree->tree_count());
+  const uint32_t number = above.tree->node(position->index).first + 1;
   TreeId id = above.grafts[number];
   if (id != 0) {
     restore(id, std::move(tree));
@@ -297,8 +320,8 @@ size_t GraftedTrees::drop_until(const std::function<bool(size_t)>& enough) {
 std::vector<std::weak_ptr<GraftedTrees::OutermostModel>> GraftedTrees::unused_models() const {
   std::vector<std::pair<uint64_t, std::weak_ptr<OutermostModel>>> found;
   const std::scoped_lock lock(mutex_);
-  for (const auto& [address, model] : models_)
-    if (model.use_count() == 1 && trees_.at(model->trees.front()).tree != nullptr)
+  for (const auto& model : models_)
+    if (model.use_count() == 1 && tree_of(model->trees.front()).tree != nullptr)
       found.emplace_back(model->last_use, model);
   std::ranges::sort(found, {}, [](const auto& each) { return each.first; });
   std::vector<std::weak_ptr<OutermostModel>> models;
@@ -315,11 +338,11 @@ bool GraftedTrees::drop(const std::weak_ptr<OutermostModel>& unused) {
     const std::scoped_lock lock(mutex_);
     const auto model = unused.lock();
     if (model == nullptr) return false;
-    for (const TreeId tree : model->trees) {
-      dropped.emplace_back(tree, trees_.at(tree).tree);
-      fingerprints.push_back(find(model->fingerprints, tree));
+    for (const TreeId id : model->trees) {
+      dropped.emplace_back(id, tree_of(id).tree);
+      fingerprints.push_back(model->dropped == nullptr ? std::nullopt : find(model->dropped->fingerprints, id));
     }
-    files = model->files;
+    if (model->dropped != nullptr) files = model->dropped->files;
   }
   for (size_t i = 0; i < dropped.size(); ++i)
     if (!fingerprints[i] && dropped[i].second != nullptr) fingerprints[i] = fingerprint_of(*dropped[i].second);
@@ -330,15 +353,16 @@ bool GraftedTrees::drop(const std::weak_ptr<OutermostModel>& unused) {
   constexpr long kUnused = 2;  // this one, and that of models_
   if (model == nullptr || model.use_count() > kUnused || model->trees.size() != dropped.size()) return false;
   for (const auto& [id, tree] : dropped)
-    if (trees_.at(id).tree != tree) return false;
+    if (tree_of(id).tree != tree) return false;
+  if (model->dropped == nullptr) model->dropped = std::make_unique<OutermostModel::Dropped>();
   for (size_t i = 0; i < dropped.size(); ++i) {
-    if (fingerprints[i]) model->fingerprints.insert_or_assign(dropped[i].first, *fingerprints[i]);
-    trees_.at(dropped[i].first).tree = nullptr;
+    if (fingerprints[i]) model->dropped->fingerprints.insert_or_assign(dropped[i].first, *fingerprints[i]);
+    tree_of(dropped[i].first).tree = nullptr;
   }
-  if (files) model->files = std::move(files);
+  if (files) model->dropped->files = *std::move(files);
   --models_in_memory_;
-  const auto parent = position_of(trees_.at(model->trees.front()).root);
-  const Tree& above = *trees_.at(parent->tree).tree;
+  const auto parent = position_of(tree_of(model->trees.front()).root);
+  const Tree& above = *tree_of(parent->tree).tree;
   above.tree(above.node(parent->index)).forget();
   return true;
 }
@@ -356,7 +380,7 @@ std::string GraftedTrees::path(Ino ino) {
 uint64_t GraftedTrees::node_count() const {
   const std::scoped_lock lock(mutex_);
   uint64_t sum = 0;
-  for (const auto& [id, grafted] : trees_) sum += grafted.node_count;
+  for (const Grafted& grafted : trees_) sum += grafted.has_ended ? 0 : grafted.node_count;
   return sum;
 }
 

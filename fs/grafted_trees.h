@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -42,11 +43,16 @@ struct Changes {
 /// is updated. The numbers of removed nodes, and of all nodes below them, are stale: they are never used again.
 class GraftedTrees {
   struct OutermostModel {
+    // What is remembered of a model that was dropped.
+    struct Dropped {
+      FileIdentities files;
+      std::unordered_map<TreeId, uint64_t> fingerprints;
+    };
     std::vector<TreeId> trees;  // the model's own tree first
     uint64_t last_use = 0;
-    std::optional<FileIdentities> files = {};            // if it was dropped
-    std::shared_ptr<const Origin> origin = nullptr;      // of its own tree
-    std::unordered_map<TreeId, uint64_t> fingerprints = {};  // of the trees that were dropped
+    size_t number = 0;  // in models_
+    std::shared_ptr<const Origin> origin = nullptr;  // of its own tree
+    std::unique_ptr<Dropped> dropped = nullptr;      // since it was dropped for the first time
   };
 
  public:
@@ -131,16 +137,22 @@ class GraftedTrees {
 
  private:
   struct Grafted {
+    TreeId id;              // the first number of its nodes, if they are not numbered one by one
     TreePtr tree;           // null if dropped
     Ino root;               // of a grafted tree: the number of the node where it was grafted
     OutermostModel* model;  // null: the tree is above the models, or in a model that is never dropped
-    // By Node::first of a node of kind tree: the tree that was grafted there, 0 for none. Null if there is none at all.
+    // At Node::first + 1 of a node of kind tree: the tree that was grafted there, 0 for none; at 0 their number. Null if
+    // there is none at all.
     std::unique_ptr<TreeId[]> grafts;
-    uint32_t graft_count;  // of `grafts`
     uint32_t node_count;
     bool is_in_model;  // or is itself one
     bool is_updated;   // its nodes are numbered one by one
+    bool has_ended;    // it was removed
   };
+
+  static std::unique_ptr<TreeId[]> make_grafts(size_t count);
+  Grafted* find_tree(TreeId id) const;
+  Grafted& tree_of(TreeId id) const { return *find_tree(id); }
 
   std::optional<Position> position_of(Ino ino) const;
   NodeHandle handle_of(Position position) const;
@@ -153,6 +165,7 @@ class GraftedTrees {
 
   TreeId insert(TreePtr tree, std::optional<Ino> root, const Grafted* above);
   void remove(TreeId id, std::vector<TreePtr>& removed);
+  void forget_ended();
   void restore(TreeId id, TreePtr tree);
   bool is_outermost(TreeId id) const;
   std::shared_ptr<const Origin> origin_of(TreeId id) const;
@@ -167,10 +180,11 @@ class GraftedTrees {
   std::function<void(Ino)> on_entered_;
   std::mutex dropping_;        // one thread drops at a time; locked before mutex_
   mutable std::mutex mutex_;   // guards the rest
-  std::unordered_map<TreeId, Grafted> trees_;
+  mutable std::deque<Grafted> trees_;  // by id
+  size_t ended_ = 0;                   // of the trees
   Numbering numbering_;
   TreeId root_ = 0;
-  std::unordered_map<OutermostModel*, std::shared_ptr<OutermostModel>> models_;
+  std::vector<std::shared_ptr<OutermostModel>> models_;
   size_t models_in_memory_ = 0;
   mutable uint64_t uses_ = 0;  // the clock of OutermostModel::last_use
 };

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "fs/layout_parts.h"
+#include "fs/views/layout_parts.h"
 #include "fs/tree.h"
 #include "fs/views/checksums.h"
 

@@ -5,14 +5,11 @@
 
 namespace weightfs {
 
-TreeId Numbering::add(uint32_t nodes) {
-  const Ino first = std::exchange(next_, next_ + nodes);
-  ranges_.push_back({first, first, nodes, nodes});
-  return first;
-}
+TreeId Numbering::take(uint32_t nodes) { return std::exchange(next_, next_ + nodes); }
 
 TreeId Numbering::add_updated(uint32_t nodes, std::optional<Ino> root) {
-  const TreeId tree = add(nodes);
+  const TreeId tree = take(nodes);
+  ranges_.push_back({tree, tree, nodes, nodes});
   std::vector<Ino> numbers(nodes);
   for (uint32_t i = 0; i < nodes; ++i) numbers[i] = tree + i;
   if (root) numbers[0] = *root;
@@ -58,11 +55,9 @@ void Numbering::end(const Range& range) {
 }
 
 void Numbering::remove(TreeId tree) {
-  if (const auto updated = updated_.find(tree); updated != updated_.end()) {
-    const NodeNumbers numbers = updated->second.numbers;
-    updated_.erase(updated);
-    for (size_t i = 1; i < numbers->size(); ++i) release((*numbers)[i]);
-  }
+  const NodeNumbers numbers = updated_.at(tree).numbers;
+  updated_.erase(tree);
+  for (size_t i = 1; i < numbers->size(); ++i) release((*numbers)[i]);
   if (const Range* const range = range_of(tree)) end(*range);
 }
 
@@ -76,13 +71,10 @@ const Numbering::Range* Numbering::range_of(Ino ino) const {
 std::optional<Position> Numbering::find(Ino ino) const {
   const Range* const range = range_of(ino);
   if (range == nullptr) return std::nullopt;
-  const TreeId tree = range->tree;
-  const auto updated = updated_.find(tree);
-  if (updated == updated_.end()) return Position{tree, static_cast<uint32_t>(ino - tree)};
-  const auto& [numbers, nodes] = updated->second;
-  if ((*numbers)[0] == ino) return Position{tree, 0};
+  const auto& [numbers, nodes] = updated_.at(range->tree);
+  if ((*numbers)[0] == ino) return Position{range->tree, 0};
   const auto node = nodes.find(ino);
-  return node == nodes.end() ? std::nullopt : std::optional(Position{tree, node->second});
+  return node == nodes.end() ? std::nullopt : std::optional(Position{range->tree, node->second});
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// The inode numbers of a mount: which node of which tree has a number. Not thread-safe.
+// The inode numbers of a mount. Those of most trees are consecutive; a tree that is updated has a table. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,10 @@ struct Position {
 
 class Numbering {
  public:
-  /// Gives the nodes of a new tree consecutive numbers, and returns the first, which also is the id of the tree.
-  TreeId add(uint32_t nodes);
+  /// Consecutive numbers for the nodes of a new tree; returns the first, which also is the id of the tree.
+  TreeId take(uint32_t nodes);
 
-  /// The same for a tree whose nodes are numbered one by one: the root has the number `root`, or the first if there is
-  /// none.
+  /// The same for a tree that is updated: its root has the number `root`, or the first if there is none.
   TreeId add_updated(uint32_t nodes, std::optional<Ino> root);
 
   /// The numbers of a tree from add_updated().
@@ -40,10 +39,10 @@ class Numbering {
   /// Replaces them. A 0 stands for a new number. Old numbers that are not in `numbers` become stale.
   void update(TreeId tree, std::vector<Ino> numbers);
 
-  /// Makes all numbers of a tree stale.
+  /// Makes all numbers of a tree from add_updated() stale.
   void remove(TreeId tree);
 
-  /// The node with that number; nothing if it is stale or was never given.
+  /// The node with that number in a tree from add_updated(); nothing for other numbers, and if it is stale.
   std::optional<Position> find(Ino ino) const;
 
  private:
@@ -52,7 +51,7 @@ class Numbering {
     Ino first;
     TreeId tree;     // 0: all are stale
     uint32_t count;
-    uint32_t used;  // of those of a tree that is updated
+    uint32_t used;
   };
   struct Updated {
     NodeNumbers numbers;

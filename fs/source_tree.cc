@@ -225,6 +225,7 @@ Result<TreePtr> SourceTrees::open() {
 }
 
 Result<Refreshed> SourceTrees::refresh(const TreePtr& before) const {
+  if (const BlobStorePtr& store = options_.registries.store) store->forget_urls();
   if (names_ == nullptr) return refresh_one(before);
   Refreshed refreshed{nullptr, true, {}};
   Listing listing = names_->find_again(*entries_, Names::Which::all, refreshed.errors);

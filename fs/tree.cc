@@ -87,7 +87,9 @@ void TreeBuilder::set_modified(Time modified) { tree_->modified_ = modified; }
 
 void TreeBuilder::set_container_bytes(uint64_t bytes) { contents().container_bytes = bytes; }
 
-void TreeBuilder::set_origin(std::shared_ptr<const Origin> origin) { tree_->origin_ = std::move(origin); }
+void TreeBuilder::set_origin(std::shared_ptr<const Origin> origin) {
+  if (origin != nullptr) contents().origin = std::move(origin);
+}
 
 void TreeBuilder::add(std::string_view path, NodeKind kind, size_t first) {
   is_sorted_ = is_sorted_ && (leaves_.empty() || path_less(leaves_.back().path, path));

@@ -93,7 +93,7 @@ class Tree {
   const ModelPtr& model() const { return model_; }  ///< null in a directory of models
   Time modified() const { return modified_; }
   /// Null unless the tree can be replaced by a newer one.
-  const std::shared_ptr<const Origin>& origin() const { return origin_; }
+  std::shared_ptr<const Origin> origin() const { return contents_ == nullptr ? nullptr : contents_->origin; }
   /// The total size of its containers, if it is the tree of a model or of a directory of models.
   uint64_t container_bytes() const { return contents_ == nullptr ? 0 : contents_->container_bytes; }
 
@@ -127,7 +127,6 @@ class Tree {
   ModelPtr model_;
   const views::View* view_ = nullptr;
   Time modified_ = 0;
-  std::shared_ptr<const Origin> origin_;
   std::unique_ptr<PackedNode[]> nodes_;
   uint32_t size_ = 0;
   struct Grafted {
@@ -144,6 +143,7 @@ class Tree {
     // Dynamic files and targets of links; null if there are none.
     std::unique_ptr<std::vector<std::variant<DynamicFile, std::string>>> others;
     uint64_t container_bytes = 0;
+    std::shared_ptr<const Origin> origin;
     std::unique_ptr<const StringArena> texts;  // names of its own; null if it has none
   };
   std::unique_ptr<Contents> contents_;

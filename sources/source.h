@@ -14,7 +14,7 @@
 #include "cache/s3.h"
 #include "formats/format.h"
 #include "sources/location.h"
-#include "sources/watched.h"
+#include "sources/disk/watched.h"
 
 namespace weightfs {
 

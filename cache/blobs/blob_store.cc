@@ -293,7 +293,8 @@ class CachingBlobStore final : public BlobStore {
 
   // Readers of one URL share a source.
   Result<SourcePtr> open_url(const std::string& url, const BlockListPtr& list) override {
-    const std::string key = list == nullptr ? url : fmt::format("{} {}", list->digest().hex(), url);
+    std::string key = list == nullptr ? url : fmt::format("{} {}", list->digest().hex(), url);
+    if (const uint64_t forgotten = times_forgotten_; forgotten > 0) key += fmt::format(" {}", forgotten);
     if (auto open = store_->find_remote(key)) return open;
     download::RemoteFilePtr remote = TRY(open_remote_file(*store_, {url}, "", std::nullopt));
     if (list != nullptr && list->size() != remote->size())
@@ -303,6 +304,8 @@ class CachingBlobStore final : public BlobStore {
     return store_->share_remote(
         key, std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list));
   }
+
+  void forget_urls() override { ++times_forgotten_; }
 
   // Readers of one version share a source.
   Result<SourcePtr> open_version(const download::Origin& origin, const download::FileVersion& version,
@@ -357,6 +360,7 @@ class CachingBlobStore final : public BlobStore {
   }
 
   StoreCorePtr store_;
+  std::atomic<uint64_t> times_forgotten_ = 0;
 };
 
 }  // namespace

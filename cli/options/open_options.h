@@ -3,7 +3,7 @@
 
 #include "cli/options/command.h"
 #include "cli/options/store_options.h"
-#include "fs/layout_parts.h"
+#include "fs/views/layout_parts.h"
 #include "sources/source.h"
 
 namespace weightfs {

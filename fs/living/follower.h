@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/os/directory_watch.h"
+#include "fs/living/directory_watch.h"
 #include "fs/forest.h"
 #include "fs/source_tree.h"
 

@@ -7,7 +7,7 @@
 
 #include "formats/format.h"
 #include "sources/disk_folder.h"
-#include "sources/watched.h"
+#include "sources/disk/watched.h"
 
 namespace weightfs {
 

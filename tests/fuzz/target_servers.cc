@@ -74,7 +74,8 @@ void run_hub_listing(std::string_view input) {
   if (!files) return check_error(files.error());
   std::vector<std::string> paths;
   for (const huggingface::ListedFile& file : *files) {
-    if (file.sha256.has_value() == file.git_id.has_value()) complain(quoted(file.path) + " has not one digest");
+    const int digests = (file.sha256 ? 1 : 0) + (file.git_id ? 1 : 0) + (file.is_digest_hidden ? 1 : 0);
+    if (digests != 1) complain(quoted(file.path) + " has not one digest");
     paths.push_back(file.path);
   }
   check_tree(paths);

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 
-from mounting import (LIMIT_S, MountTestCase, Tensor, containers, only_root_mounts, only_root_sees, requests_of, run, shutil, signal,
+from mounting import (LIMIT_S, MountTestCase, Tensor, WEIGHTFS, containers, only_root_mounts, only_root_sees, requests_of, run, shutil, signal,
                       subprocess, unittest, until)
 import stores
 
@@ -370,6 +370,38 @@ class Refresh(LivingTestCase):
         self.assertEqual(done.returncode, 6 if "not a weightfs mount" in done.stderr else done.returncode)
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(done.stdout, "")
+
+
+# semantics 28.6
+class Layout(LivingTestCase):
+    def test_chosen_entries_are_shown(self):
+        source = self.sample("m.safetensors", model(1))
+        mnt = self.mount("--layout", "files", source)
+        self.assertEqual(os.listdir(mnt), ["files"])
+        self.assertEqual(os.listdir(os.path.join(mnt, "files")), ["m.safetensors"])
+        self.unmount(mnt)
+        mnt = self.mount("-o", '"layout=tensors,metadata"', source)
+        self.assertEqual(sorted(os.listdir(mnt)), ["metadata.json", "metadata.toml", "tensors", "tensors.json"])
+        self.assertEqual(self.value_of(mnt), 1)
+
+    def test_models_of_a_directory_have_the_layout(self):
+        mnt = self.mounted("--layout", "tensors")
+        self.assertEqual(os.listdir(os.path.join(mnt, "a.safetensors")), ["tensors"])
+
+    def test_commands_have_the_layout(self):
+        source = self.sample("m.safetensors", model(1))
+        self.assertEqual(run("ls", "--layout", "npy,files", source).stdout, "files\nnpy\n")
+        self.assertEqual(run("cat", "--layout", "files", source, "tensors/w0").returncode, 3)
+        self.assertEqual(len(subprocess.run([WEIGHTFS, "cat", "--layout", "tensors", source, "tensors/w0"], stdout=subprocess.PIPE).stdout), 4096)
+
+    def test_unknown_entry_is_refused(self):
+        done = run("mount", "--layout", "files,tensor", self.sample(), self.path("mnt"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('unknown entry "tensor"; known entries: files,tensors,npy,float32,views,metadata,nested', done.stderr)
+
+    def test_file_system_has_neither_free_space_nor_inodes(self):
+        found = os.statvfs(self.mount(self.sample()))
+        self.assertEqual((found.f_bfree, found.f_bavail, found.f_files, found.f_ffree), (0, 0, 0, 0))
 
 
 class Changing(LivingTestCase):

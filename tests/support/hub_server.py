@@ -183,6 +183,9 @@ class _Handler(BaseHTTPRequestHandler):
     hub = name = None
 
     def do_GET(self):
+        if not self.hub.servers:  # stopped: a connection that is still open does not help
+            self.close_connection = True
+            return
         try:
             status, headers, body = self.answer(urllib.parse.urlsplit(self.path))
         except Refusal as refusal:

@@ -1,4 +1,4 @@
-#include "sources/watched.h"
+#include "sources/disk/watched.h"
 
 #include <dirent.h>
 #include <fmt/core.h>

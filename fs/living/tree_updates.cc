@@ -82,26 +82,25 @@ Changes GraftedTrees::update(Ino directory, const TreePtr& before, const TreePtr
   const auto at = position_of(directory);
   if (!at) return {};
   const TreeId id = directory == kRoot ? root_ : grafted_at(*at);
-  if (id == 0 || trees_.at(id).tree != before || !trees_.at(id).is_updated) return {};
-  Grafted& grafted = trees_.at(id);
+  if (id == 0 || tree_of(id).tree != before || !tree_of(id).is_updated) return {};
+  Grafted& grafted = tree_of(id);
   const NodeNumbers numbers = numbering_.numbers(id);
   TreeComparison compared(*before, *tree, *numbers);
   std::vector<Ino> next(tree->size());
-  const auto graft_count = static_cast<uint32_t>(tree->tree_count());
-  auto grafts = std::make_unique<TreeId[]>(graft_count);
+  auto grafts = make_grafts(tree->tree_count());
   for (uint32_t i = 0; i < tree->size(); ++i) {
     const auto same = compared.same_as(i);
     if (!same) continue;
     next[i] = (*numbers)[*same];
-    if (tree->node(i).kind == NodeKind::tree) grafts[tree->node(i).first] = grafted_at({id, *same});
+    if (tree->node(i).kind == NodeKind::tree) grafts[tree->node(i).first + 1] = grafted_at({id, *same});
   }
   for (uint32_t i = 0; i < before->size(); ++i)
     if (const TreeId below = compared.is_kept(i) ? 0 : grafted_at({id, i}); below != 0) remove(below, removed);
   numbering_.update(id, std::move(next));
   removed.push_back(std::exchange(grafted.tree, tree));
   grafted.grafts = std::move(grafts);
-  grafted.graft_count = graft_count;
   grafted.node_count = tree->size();
+  forget_ended();
   return compared.take_changes();
 }
 
@@ -109,64 +108,69 @@ Changes GraftedTrees::replace_root(TreePtr tree) {
   std::vector<TreePtr> removed;
   Changes changes{{}, {kRoot}};
   const std::scoped_lock lock(mutex_);
-  for (const TreePtr& each : {trees_.at(root_).tree, tree}) {
+  for (const TreePtr& each : {tree_of(root_).tree, tree}) {
     const Node root = each->node(Tree::kRoot);
     for (uint32_t i = 0; i < root.count; ++i) changes.names.push_back({kRoot, each->node(root.first + i).name()});
   }
   remove(root_, removed);
   root_ = insert(std::move(tree), kRoot, nullptr);
+  forget_ended();
   return changes;
 }
 
 // Call with the lock. Removes a tree, and those that were grafted in it.
 void GraftedTrees::remove(TreeId id, std::vector<TreePtr>& removed) {
-  const auto found = trees_.find(id);
-  Grafted grafted = std::move(found->second);
-  trees_.erase(found);
-  numbering_.remove(id);
-  for (uint32_t i = 0; i < grafted.graft_count; ++i)
+  Grafted& grafted = tree_of(id);
+  for (TreeId i = 1; grafted.grafts != nullptr && i <= grafted.grafts[0]; ++i)
     if (grafted.grafts[i] != 0) remove(grafted.grafts[i], removed);
-  if (grafted.model != nullptr && grafted.model->trees.front() == id) {
+  if (is_outermost(id)) {
     if (grafted.tree != nullptr) --models_in_memory_;
-    models_.erase(grafted.model);
+    const size_t number = grafted.model->number;
+    std::swap(models_[number], models_.back());
+    models_[number]->number = number;
+    models_.pop_back();
   }
+  if (grafted.is_updated) numbering_.remove(id);
   removed.push_back(std::move(grafted.tree));
+  grafted = {.id = id, .tree = nullptr, .root = 0, .model = nullptr, .grafts = nullptr,
+             .node_count = 0, .is_in_model = false, .is_updated = false, .has_ended = true};
+  ++ended_;
 }
 
 TreePtr GraftedTrees::tree_at(Ino directory) const {
   const std::scoped_lock lock(mutex_);
   const auto at = position_of(directory);
   if (!at) return nullptr;
-  if (directory == kRoot) return trees_.at(root_).tree;
-  const bool is_loaded = trees_.at(at->tree).tree != nullptr;
+  if (directory == kRoot) return tree_of(root_).tree;
+  const bool is_loaded = tree_of(at->tree).tree != nullptr;
   const TreeId id = is_loaded ? grafted_at(*at) : 0;
-  return id == 0 ? nullptr : trees_.at(id).tree;
+  return id == 0 ? nullptr : tree_of(id).tree;
 }
 
 std::optional<GraftedTrees::Followed> GraftedTrees::followed(Ino directory) const {
   const std::scoped_lock lock(mutex_);
   const auto at = position_of(directory);
   if (!at) return std::nullopt;
-  const bool is_loaded = trees_.at(at->tree).tree != nullptr;
+  const bool is_loaded = tree_of(at->tree).tree != nullptr;
   const TreeId id = directory == kRoot ? root_ : is_loaded ? grafted_at(*at) : 0;
   auto origin = id == 0 ? nullptr : origin_of(id);
   if (origin == nullptr) return std::nullopt;
-  return Followed{std::move(origin), trees_.at(id).tree};
+  return Followed{std::move(origin), tree_of(id).tree};
 }
 
 std::optional<GraftedTrees::Entry> GraftedTrees::followed_entry(Ino directory) const {
   const std::scoped_lock lock(mutex_);
   const auto at = position_of(directory);
-  if (!at || directory == kRoot || !trees_.at(at->tree).is_updated) return std::nullopt;
-  const Grafted& grafted = trees_.at(at->tree);
+  if (!at || directory == kRoot || !tree_of(at->tree).is_updated) return std::nullopt;
+  const Grafted& grafted = tree_of(at->tree);
   return Entry{grafted.root, grafted.tree, at->index};
 }
 
 std::vector<Ino> GraftedTrees::followed_above(Ino ino) const {
   std::vector<Ino> found;
   const std::scoped_lock lock(mutex_);
-  for (auto at = position_of(ino); at; at = position_of(trees_.at(at->tree).root)) {
-    const Grafted& grafted = trees_.at(at->tree);
+  for (auto at = position_of(ino); at; at = position_of(tree_of(at->tree).root)) {
+    const Grafted& grafted = tree_of(at->tree);
     if (origin_of(at->tree) != nullptr) found.push_back(grafted.root);
     if (at->tree == root_ || grafted.root == at->tree) break;
   }

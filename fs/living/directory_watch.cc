@@ -1,4 +1,4 @@
-#include "base/os/directory_watch.h"
+#include "fs/living/directory_watch.h"
 
 #include <fmt/core.h>
 #include <linux/magic.h>
