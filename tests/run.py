@@ -54,7 +54,7 @@ FUZZING = 20  # seconds
 # Jobs that run one at a time: they unmount or count what other tests mount.
 EXCLUSIVE = ("test_mounts", "test_system", "package_test", "conform")
 # Jobs that measure CPU time and memory. They run last, as many as there are processors.
-ALONE = ("test_attacks", "test_changes", "test_memory")
+ALONE = ("test_attacks", "test_changes", "test_living_attacks", "test_memory")
 
 # Mount tests that are not repeated with sanitizers: each start of a sanitized program takes half a second. The others run
 # the session, the tree, the views, nested archives, and downloads during reads.

@@ -33,17 +33,24 @@ bool is_local(int directory) {
 
 }  // namespace
 
-DirectoryWatch::DirectoryWatch() : inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {}
+DirectoryWatch::DirectoryWatch(size_t most) : most_(most), inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {}
 
 std::optional<int> DirectoryWatch::add(const Descriptor& directory) {
   if (!inotify_ || !is_local(directory.number())) return std::nullopt;
   const std::string path = fmt::format("/proc/self/fd/{}", directory.number());
   const int watch = ::inotify_add_watch(inotify_.number(), path.c_str(), kEvents);
-  return watch < 0 ? std::nullopt : std::optional(watch);
+  if (watch < 0) return std::nullopt;
+  if (watches_.contains(watch) || watches_.size() < most_) {
+    watches_.insert(watch);
+    return watch;
+  }
+  ::inotify_rm_watch(inotify_.number(), watch);
+  return std::nullopt;
 }
 
 void DirectoryWatch::remove(int watch) {
   if (inotify_) ::inotify_rm_watch(inotify_.number(), watch);
+  watches_.erase(watch);
 }
 
 DirectoryWatch::Events DirectoryWatch::read() {
@@ -56,7 +63,10 @@ DirectoryWatch::Events DirectoryWatch::read() {
       std::memcpy(&event, at, sizeof event);
       at += sizeof event + event.len;
       if ((event.mask & IN_Q_OVERFLOW) != 0) events.has_lost = true;
-      if ((event.mask & IN_IGNORED) != 0) events.ended.push_back(event.wd);
+      if ((event.mask & IN_IGNORED) != 0) {
+        events.ended.push_back(event.wd);
+        watches_.erase(event.wd);
+      }
       if (event.wd >= 0) events.watches.push_back(event.wd);
     }
     for (auto* list : {&events.watches, &events.ended}) {

@@ -1,7 +1,9 @@
 // Reports changes of directories: inotify(7).
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/os/descriptor.h"
@@ -12,8 +14,8 @@ namespace weightfs {
 /// changed. Not thread-safe.
 class DirectoryWatch {
  public:
-  /// Without inotify, no directory can be watched.
-  DirectoryWatch();
+  /// Without inotify, no directory can be watched; and never more than `most`.
+  explicit DirectoryWatch(size_t most);
 
   /// The number of a watch of an open directory; that of the watch that it has already. Nothing if it cannot be watched:
   /// the user has no watches left (fs.inotify.max_user_watches), or its file system is changed by other machines or
@@ -35,7 +37,9 @@ class DirectoryWatch {
   Events read();
 
  private:
+  const size_t most_;
   Descriptor inotify_;
+  std::set<int> watches_;
 };
 
 }  // namespace weightfs

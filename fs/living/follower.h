@@ -26,6 +26,7 @@ struct FollowOptions {
   /// Called with a new model that replaces that of the mount; an error refuses it.
   std::function<Result<void>(const Tree&)> accept = {};
   std::chrono::seconds refresh_every{0};      ///< how often names are resolved again; 0: never
+  size_t max_watches = 100'000;               ///< of inotify: the user may have other programs that need some
   std::chrono::milliseconds gathers{100};     ///< changes of a directory within this time cost one listing
   std::chrono::milliseconds compares{1'000};  ///< how often directories are compared that cannot be watched
 };
@@ -107,7 +108,7 @@ class Follower {
   const Descriptor wake_;
 
   // Of the thread.
-  DirectoryWatch watch_;
+  DirectoryWatch watch_{options_.max_watches};
   std::map<Ino, Followed> followed_;
   std::map<int, std::set<Ino>> by_watch_;
   std::map<Ino, Clock::time_point> due_;  // directories to list again, and when

@@ -30,7 +30,7 @@ class DirectoryWatchTest : public testing::Test {
   std::string path(const std::string& name) const { return directory.path(name); }
 
   TemporaryDirectory directory;
-  DirectoryWatch watch;
+  DirectoryWatch watch{2};
 };
 
 TEST_F(DirectoryWatchTest, ReportsFilesThatAreCreatedClosedRenamedAndRemoved) {
@@ -62,6 +62,16 @@ TEST_F(DirectoryWatchTest, RemovedDirectoryEndsItsWatch) {
   const int number = add(path("sub")).value();
   ASSERT_EQ(::rmdir(path("sub").c_str()), 0);
   EXPECT_THAT(events().ended, Contains(number));
+}
+
+TEST_F(DirectoryWatchTest, NoMoreThanTheMaximumAreWatched) {
+  for (const char* name : {"a", "b", "c"}) ASSERT_EQ(::mkdir(path(name).c_str(), 0700), 0);
+  const int first = add(path("a")).value();
+  EXPECT_TRUE(add(path("b")));
+  EXPECT_FALSE(add(path("c")));
+  EXPECT_EQ(add(path("a")), first);
+  watch.remove(first);
+  EXPECT_TRUE(add(path("c")));
 }
 
 TEST_F(DirectoryWatchTest, FileSystemsThatOthersChangeAreNotWatched) { EXPECT_FALSE(add("/proc/self")); }
