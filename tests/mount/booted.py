@@ -192,6 +192,25 @@ class Booted(unittest.TestCase):
         self.assertEqual(self.passthrough()["reason"],
                          "no broker of backing files: /run/weightfs-passthrough.sock: No such file or directory")
 
+    def test_model_that_is_copied_into_a_directory_is_listed_for_an_ordinary_user(self):
+        directory = f"/srv/models-of-{self.name}"
+        os.makedirs(directory)
+        for name in ("a", "b"):
+            shutil.copy(f"{MODELS}/model.safetensors", f"{directory}/{name}.safetensors")
+        self.start(SOURCE=directory)
+        nobody = pwd.getpwnam("nobody")
+
+        def listed():
+            return command("ls", self.point, user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[]).split()
+        self.assertEqual(listed(), ["a.safetensors", "b.safetensors"])
+        shutil.copy(f"{MODELS}/model.safetensors", f"{directory}/c.safetensors")
+        wait_until(lambda: "c.safetensors" in listed(), "the copied model is listed")
+        with open(f"{self.point}/c.safetensors/tensors/bias", "rb") as file:
+            self.assertEqual(file.read(), BIAS)
+        os.unlink(f"{directory}/a.safetensors")
+        systemctl("reload", self.unit)
+        self.assertEqual(listed(), ["b.safetensors", "c.safetensors"])
+
     def test_reload_keeps_open_files_readable(self):
         self.start()
         with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
