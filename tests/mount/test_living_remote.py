@@ -70,6 +70,13 @@ class MovedBranch(RefreshMixin, HubTestCase):
         self.assertLess(self.hub.bytes(), 100_000)  # the listing, and small files
         self.assertEqual(self.read_whole(mnt, "files", "README.md"), b"another\n")
 
+    def test_deleted_branch_leaves_the_mount_as_it_is(self):
+        repository, before = self.publish()
+        mnt = self.mount("hf://org/demo@main")
+        del repository.revisions["main"]
+        self.assertIn("main", self.refreshed(mnt, code=3))
+        self.assertEqual(self.layer(mnt, 3), before[3].data)
+
     def test_network_that_is_down_leaves_the_mount_as_it_is(self):
         _, before = self.publish()
         mnt = self.mount("hf://org/demo")
@@ -122,6 +129,11 @@ class MovedTag(RefreshMixin, FetchTestCase):
         self.assertEqual(self.name(mnt), "Two")
         self.assertEqual(status(mnt)["refresh"]["mounted"], artifacts.digest(artifact.manifest()).removeprefix("sha256:"))
         self.assertIn("nothing has changed", self.refreshed(mnt))
+        status_code, _, body = registry.send_request("DELETE", f"/v2/ai/tiny/manifests/{artifacts.digest(artifact.manifest())}", b"", registry.headers)
+        self.assertEqual(status_code, 202, body)
+        self.assertIn("ai/tiny", self.refreshed(mnt, code=3))
+        self.assertEqual(self.name(mnt), "Two")
+        self.assertEqual(self.read_whole(mnt, "tensors", "bias"), sample_tensors()[1].data)
 
 
 class MovedObjects(RefreshMixin, S3TestCase):
