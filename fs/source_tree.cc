@@ -78,21 +78,24 @@ class ListingTree {
   const ModelFileOptions& files_;
 };
 
+// The name of an entry in the tree: its path, or in one component the name of one of several sources.
+using ShownName = std::string (*)(std::string_view path);
+
 TreePtr tree_of_listing(const Listing& listing, const ModelFileOptions& files, const Tree* before,
-                        const std::string& source_version) {
+                        const std::string& source_version, ShownName shown = shown_path) {
   auto origin = std::make_shared<Origin>();
   TreeBuilder builder(nullptr);
   builder.set_modified(listing.modified);
   builder.set_container_bytes(listing.bytes);
   ListingTree tree(builder, *origin, before, files);
-  for (const SourceEntry& entry : listing.entries) tree.add(shown_path(entry.path), entry);
+  for (const SourceEntry& entry : listing.entries) tree.add(shown(entry.path), entry);
   if (listing.again) {
-    origin->again = [again = listing.again, files, source_version](const Tree& older,
-                                                                   Directories mode) -> Result<TreePtr> {
+    origin->again = [again = listing.again, files, source_version, shown](const Tree& older,
+                                                                          Directories mode) -> Result<TreePtr> {
       const Opened opened = TRY(again(mode));
       const auto* const newer = std::get_if<Listing>(&opened);
       return newer == nullptr ? tree_of(opened, files, source_version)
-                              : tree_of_listing(*newer, files, &older, source_version);
+                              : tree_of_listing(*newer, files, &older, source_version, shown);
     };
   }
   origin->directories = listing.directories;
@@ -221,7 +224,8 @@ Result<TreePtr> SourceTrees::open() {
   Listing listing = TRY(names->find());
   names_ = names;
   entries_ = std::make_shared<std::vector<SourceEntry>>(listing.entries);
-  return tree_of_listing(followed(names_, entries_, std::move(listing)), files_, nullptr, "");
+  return tree_of_listing(followed(names_, entries_, std::move(listing)), files_, nullptr, "",
+                         [](std::string_view name) { return component(name); });
 }
 
 Result<Refreshed> SourceTrees::refresh(const TreePtr& before) const {
@@ -230,7 +234,8 @@ Result<Refreshed> SourceTrees::refresh(const TreePtr& before) const {
   Refreshed refreshed{nullptr, true, {}};
   Listing listing = names_->find_again(*entries_, Names::Which::all, refreshed.errors);
   *entries_ = listing.entries;
-  refreshed.tree = tree_of_listing(followed(names_, entries_, std::move(listing)), files_, before.get(), "");
+  refreshed.tree = tree_of_listing(followed(names_, entries_, std::move(listing)), files_, before.get(), "",
+                                   [](std::string_view name) { return component(name); });
   return refreshed;
 }
 

@@ -268,6 +268,11 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   // A reader may still hold its source, and with it the store, until the process exits.
   blobs.stop();
   if (*broker) (*broker)->remove_mount_point();
+  follower.stop();
+  if (!follower.has_ended(fuse::kShutdownTimeout)) {
+    log.write(Level::error, fmt::format("{}: a source is not responding", printable(session_params.source)));
+    std::_Exit(static_cast<int>(served ? Exit::ok : Exit::mount));
+  }
   if (!served) return log_failure(log, with_advice(served.error()), Exit::mount);
   log.write(Level::info, fmt::format("unmounted {}", printable(session_params.mountpoint)));
   return Exit::ok;

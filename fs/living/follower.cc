@@ -38,7 +38,18 @@ Follower::~Follower() {
 
 void Follower::start(Notify notify) {
   notify_ = std::move(notify);
-  thread_ = std::jthread([this] { run(); });
+  is_running_ = true;
+  thread_ = std::jthread([this] {
+    run();
+    const std::scoped_lock lock(mutex_);
+    is_running_ = false;
+    ended_.notify_all();
+  });
+}
+
+bool Follower::has_ended(std::chrono::milliseconds within) {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_for(lock, within, [this] { return !is_running_; });
 }
 
 void Follower::stop() {

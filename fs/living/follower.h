@@ -65,6 +65,9 @@ class Follower {
   /// No call of Notify is in progress or follows. Does not wait for a disk that is not responding.
   void stop();
 
+  /// Whether the thread has ended after stop(), at the latest after that time. If not, the destructor waits for a disk.
+  bool has_ended(std::chrono::milliseconds within);
+
   /// A request for `ino` has failed: what it belongs to may have changed where that is not reported.
   void check(Ino ino);
 
@@ -123,6 +126,8 @@ class Follower {
   std::set<Ino> failed_;
   bool is_refresh_requested_ = false;
   bool is_stopped_ = false;
+  bool is_running_ = false;
+  std::condition_variable ended_;
   FollowStatus status_;
   std::jthread thread_;
 };

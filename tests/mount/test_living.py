@@ -306,6 +306,31 @@ class WithoutInotify(LivingTestCase):
         self.unmount(mnt)
 
 
+    @only_root_mounts
+    def test_source_that_hangs_does_not_prevent_unmounting(self):
+        if not shutil.which("bindfs"):
+            self.skipTest("no other FUSE file system here (bindfs)")
+        self.mounted_sources()
+        os.mkdir(self.path("bound"))
+        process = subprocess.Popen(["bindfs", "-f", self.path("models"), self.path("bound")])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.path("bound")], check=True)
+        until(lambda: os.path.ismount(self.path("bound")), "bindfs does not mount")
+        server, mnt = self.foreground(self.path("bound"))
+        self.shows(mnt, "a.safetensors", "b.safetensors")
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)  # it compares directories every second
+        server.send_signal(signal.SIGTERM)
+        self.assertIn(server.wait(LIMIT_S), (0, 6))
+        self.assertFalse(os.path.ismount(mnt))
+        process.send_signal(signal.SIGCONT)
+
+    def mounted_sources(self):
+        for value, name in enumerate(("a.safetensors", "b.safetensors"), 1):
+            self.put(name, value)
+
+
 class Refresh(LivingTestCase):
     def test_refresh_lists_at_once(self):
         mnt = self.mounted()
