@@ -32,6 +32,24 @@ inline constexpr unsigned long kTerminalAttributes = _IOR('T', 0x2A, char[44]); 
 /// statfs(2), linux/magic.h: `f_type` of a FUSE file system.
 inline constexpr long kFuseMagic = 0x65735546;  // FUSE_SUPER_MAGIC
 
+/// The same of file systems that only the kernel of this machine changes; linux/magic.h has all but the last three.
+inline constexpr long kLocalMagics[] = {
+    0xEF53,      // EXT4_SUPER_MAGIC
+    0x58465342,  // XFS_SUPER_MAGIC
+    0x9123683E,  // BTRFS_SUPER_MAGIC
+    0x01021994,  // TMPFS_MAGIC
+    0x794C7630,  // OVERLAYFS_SUPER_MAGIC
+    0xF2F52010,  // F2FS_SUPER_MAGIC
+    0x858458F6,  // RAMFS_MAGIC
+    0x73717368,  // SQUASHFS_MAGIC
+    0x2011BAB0,  // EXFAT_SUPER_MAGIC
+    0x4D44,      // MSDOS_SUPER_MAGIC
+    0x9660,      // ISOFS_SUPER_MAGIC
+    0x2FC12FC1,  // zfs
+    0xCA451A4E,  // bcachefs
+    0x7366746E,  // ntfs3
+};
+
 /// netlink(7), linux/netlink.h: the protocol of addresses and routes.
 inline constexpr int kNetlinkRoute = 0;  // NETLINK_ROUTE
 

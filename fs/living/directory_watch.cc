@@ -1,13 +1,15 @@
 #include "fs/living/directory_watch.h"
 
 #include <fmt/core.h>
-#include <linux/magic.h>
 #include <sys/inotify.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+
+#include "base/os/kernel.h"
 
 namespace weightfs {
 namespace {
@@ -16,19 +18,11 @@ namespace {
 constexpr uint32_t kEvents = IN_ATTRIB | IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVED_FROM |
                              IN_MOVED_TO | IN_MOVE_SELF | IN_ONLYDIR;
 
-// File systems that only this kernel changes. magic.h lacks some.
-constexpr long kZfs = 0x2FC12FC1, kBcachefs = 0xCA451A4E, kNtfs3 = 0x7366746E;
-constexpr std::array kLocal = {long{EXT4_SUPER_MAGIC}, long{XFS_SUPER_MAGIC},       long{BTRFS_SUPER_MAGIC},
-                               long{TMPFS_MAGIC},      long{OVERLAYFS_SUPER_MAGIC}, long{F2FS_SUPER_MAGIC},
-                               long{RAMFS_MAGIC},      long{SQUASHFS_MAGIC},        long{EXFAT_SUPER_MAGIC},
-                               long{MSDOS_SUPER_MAGIC}, long{ISOFS_SUPER_MAGIC},    kZfs,
-                               kBcachefs,              kNtfs3};
-
 bool is_local(int directory) {
   struct statfs status {};
   if (::fstatfs(directory, &status) != 0) return false;
   const auto type = static_cast<long>(status.f_type);
-  return std::ranges::find(kLocal, type) != kLocal.end();
+  return std::ranges::find(kernel::kLocalMagics, type) != std::end(kernel::kLocalMagics);
 }
 
 }  // namespace
