@@ -430,7 +430,7 @@ class Layout(LivingTestCase):
 
 
 class Changing(LivingTestCase):
-    DURATION_S = 8
+    DURATION_S = int(os.environ.get("LIVING_SECONDS", "8"))
 
     def test_walkers_meet_no_wrong_byte_while_models_change(self):
         names = [f"m{i}.safetensors" for i in range(8)]
