@@ -235,13 +235,13 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   state.path_of = [&forest](Ino ino) { return forest.path(ino); };
   forest.add_unlisted(kStatusDirectory, status_tree(state));
   Blobs& blobs = *options.open_options.blobs;
-  Prefetch prefetch(forest, prefetched);
   const auto accept = [&state, &options](const Tree& root) -> Result<void> {
     state.incomplete.set(TRY(what_is_missing(root, options.require_complete)));
     return {};
   };
   Follower follower(forest, source_trees, {.log = warn, .accept = accept, .refresh_every = options.follow});
   state.follow_status = [&follower] { return follower.status(); };
+  Prefetch prefetch(forest, prefetched);  // its thread enters directories, which the follower learns of
   MountController controller(params, state, broker->get(), blobs, prefetch, follower);
   const auto log_open = [&](Ino ino) {
     if (log.is_enabled(Level::debug)) log.write(Level::debug, "open " + printable(forest.path(ino)));
