@@ -216,6 +216,16 @@ std::string in_flight(const StoreStatus& status) {
   return out;
 }
 
+// "; the source is 9f8e7d… now, mounted is 1a2b3c…", if the last refresh could not show what its name stands for.
+std::string moved_source(const MountState& state) {
+  constexpr size_t kShown = 12;  // digits of a commit
+  if (!state.follow_status) return {};
+  const FollowStatus status = state.follow_status();
+  if (status.available == status.mounted) return {};
+  return fmt::format("; the source is {} now, mounted is {}", printable(status.available.substr(0, kShown)),
+                     printable(status.mounted.substr(0, kShown)));
+}
+
 }  // namespace
 
 TreePtr status_tree(const MountState& state) {
@@ -236,7 +246,7 @@ std::string summary_of(const MountState& state) {
   std::string line =
       fmt::format("{} read, {}{} open", human_size(state.statistics.bytes()), open, open == 1 ? " file" : " files");
   if (status.bytes_fetched > 0) line += fmt::format(", {} fetched", human_size(status.bytes_fetched));
-  return line + in_flight(status);
+  return line + in_flight(status) + moved_source(state);
 }
 
 std::vector<std::string> statistics_of(const MountState& state) {

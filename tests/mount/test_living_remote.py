@@ -1,9 +1,10 @@
 """Names of models on servers that move while they are mounted: semantics 28.5."""
 import json
 import os
+import signal
 
 from fetching import FetchTestCase
-from mounting import run, sample_tensors
+from mounting import run, sample_tensors, until
 from servers import Nginx, Registry, needs
 from test_archives import noise
 from test_hub import HubTestCase
@@ -96,6 +97,9 @@ class MovedBranch(RefreshMixin, HubTestCase):
         found = status(mnt)["refresh"]
         self.assertEqual(found["available"], str(commit))
         self.assertNotEqual(found["mounted"], found["available"])
+        os.kill(self.server(mnt), signal.SIGUSR1)
+        line = f"the source is {str(commit)[:12]} now, mounted is {found['mounted'][:12]}"
+        until(lambda: line in self.read_whole(mnt, ".weightfs", "log").decode(), "no line in the log")
 
     def test_one_of_several_sources_is_replaced(self):
         repository, before = self.publish()
