@@ -353,8 +353,9 @@ class Unmounting(Case):
 
     def test_server_of_a_mount_below_a_hung_file_system_exits(self):
         files = HungFiles(self)
-        server, point = self.foreground("--idle-timeout", "1", self.sample(), at=files.folder)
+        server, point = self.foreground("--idle-timeout", "1", "--log-level", "info", self.sample(), at=files.folder)
         self.addCleanup(files.end)
+        self.assertIn("mounted", server.stderr.readline())  # before that, it examines the path
         in_use = os.open(point, os.O_RDONLY)
         files.hangs = True
         os.close(in_use)
