@@ -52,7 +52,9 @@ Exit status_of(uint64_t reported) {
 Result<Exit> refresh_mount(const std::string& name, const Mount& mount, std::chrono::seconds timeout) {
   const MountReport first = TRY(report_of(mount, name));
   const MountReport::Refresh before = *first.refresh;
-  if (::kill(*first.server, SIGHUP) != 0) return failure(Code::io, fmt::format("{}: {}", name, errno_text(errno)));
+  if (::kill(*first.server, SIGHUP) != 0)
+    return failure(Code::io, errno == EPERM ? fmt::format("{}: only its user and root can refresh it", name)
+                                            : fmt::format("{}: {}", name, errno_text(errno)));
   // A refresh that is running began before the signal.
   const uint64_t count = before.count + (before.is_running ? 2 : 1);
   const auto end = std::chrono::steady_clock::now() + timeout;
@@ -77,13 +79,22 @@ Result<std::string> mount_point_of(const std::string& path) {
   return TRY(service::read_config(path)).mountpoint;
 }
 
+Exit refresh_one(const std::string& path, std::chrono::seconds timeout) {
+  const auto point = mount_point_of(path);
+  if (!point) return report_error(point.error());
+  const auto mount = weightfs_at(*point);
+  if (!mount) {
+    report_error(mount.error());
+    return Exit::mount;
+  }
+  const auto refreshed = refresh_mount(path, *mount, timeout);
+  return refreshed ? *refreshed : report_error(refreshed.error());
+}
+
 Exit refresh(const RefreshArguments& arguments) {
   Exit status = Exit::ok;
   for (const std::string& path : arguments.paths) {
-    const auto refreshed = mount_point_of(path).and_then([&](const std::string& point) -> Result<Exit> {
-      return refresh_mount(path, TRY(weightfs_at(point)), arguments.timeout);
-    });
-    const Exit one = refreshed ? *refreshed : report_error(refreshed.error());
+    const Exit one = refresh_one(path, arguments.timeout);
     if (status == Exit::ok) status = one;
   }
   return status;
@@ -102,7 +113,8 @@ Command refresh_command() {
   const auto given = std::make_shared<RefreshArguments>();
   return {"refresh",
           "show the models that are there now: list directories and resolve names again",
-          {arguments("MOUNTPOINT", "mount point of a weightfs mount, or the configuration file of a service", given->paths)},
+          {arguments("MOUNTPOINT", "mount point of a weightfs mount, or the configuration file of a service", given->paths,
+                     Argument::Count::some)},
           {{"Options",
             {{"wait", "SECONDS", "give up waiting after this long (default: 120)",
               [given](const std::string& value) { return take_timeout(given->timeout, value); }}}}},

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 
-from mounting import (LIMIT_S, MountTestCase, Tensor, WEIGHTFS, containers, is_sanitized, only_root_mounts, only_root_sees, requests_of, run, shutil, signal,
+from mounting import (LIMIT_S, MountTestCase, Tensor, WEIGHTFS, as_nobody, containers, is_sanitized, only_root_mounts, only_root_sees, requests_of, run, shutil, signal,
                       subprocess, unittest, until)
 import stores
 
@@ -392,9 +392,18 @@ class Refresh(LivingTestCase):
     def test_missing_mount_is_reported(self):
         os.mkdir(self.path("empty"))
         done = run("refresh", self.path("empty"))
-        self.assertEqual(done.returncode, 6 if "not a weightfs mount" in done.stderr else done.returncode)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertEqual(done.stdout, "")
+        self.assertEqual((done.returncode, done.stdout), (6, ""))
+        self.assertIn("weightfs is not mounted there", done.stderr)
+        self.assertEqual(run("refresh").returncode, 2)
+
+    def test_other_users_cannot_refresh(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can become another user")
+        mnt = self.mount("--allow-other", self.mounted_sources())
+        os.chmod(self.tmp, 0o755)
+        shutil.copy(WEIGHTFS, self.path("weightfs"))
+        done = as_nobody(self.path("weightfs"), "refresh", mnt)
+        self.assertEqual((done.returncode, done.stderr), (1, f"weightfs: {mnt}: only its user and root can refresh it\n"))
 
 
 # semantics 28.6
