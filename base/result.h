@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 #include <utility>
 
@@ -72,6 +73,15 @@ inline tl::unexpected<Error> failure(Error error) { return tl::unexpected<Error>
 inline tl::unexpected<Error> failure(Code code, std::string message) {
   return failure(Error{code, std::move(message)});
 }
+
+/// The failure that a file was changed or replaced since it was opened; it can be opened again.
+inline constexpr std::string_view kChangedFile = "changed";
+inline tl::unexpected<Error> changed_file(std::string message) {
+  Error error(Code::io, std::move(message));
+  error.name = kChangedFile.data();
+  return failure(std::move(error));
+}
+inline bool is_changed_file(const Error& error) { return error.name != nullptr && error.name == kChangedFile; }
 
 /// The result of `work`, or the failure for its exception: with resource for a lack of memory, else with `otherwise`.
 /// An uncaught exception would end the process, or leave other threads waiting.

@@ -197,7 +197,7 @@ class FileSource final : public Source {
   std::string path() const { return directory_ == nullptr ? name_ : directory_->path_of(name_); }  // for messages
 
   tl::unexpected<Error> has_changed() const {
-    return failure(Code::io, fmt::format("{}: the file was changed or replaced after it was opened", path()));
+    return changed_file(fmt::format("{}: the file was changed or replaced after it was opened", path()));
   }
 
   // Reads pieces that are inside of the file. The check follows the copies: a writer updates the times before the

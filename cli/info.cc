@@ -91,8 +91,7 @@ class Info {
     const auto failed = [](const info::DirectoryItem& item) { return item.error.has_value(); };
     const auto first = std::ranges::find_if(items, failed);
     if (first == items.end()) return;
-    std::string message = first->error->message;
-    if (!message.starts_with(first->name)) message = fmt::format("{}: {}", first->name, message);
+    std::string message = fmt::format("{}: {}", first->name, info::problem_of(*first));
     if (const auto count = std::ranges::count_if(items, failed); count > 1)
       message += fmt::format("; {} more cannot be read", count - 1);
     log_to_stderr(message);

@@ -200,7 +200,7 @@ ModelPtr Forest::model_of(Ino ino) const {
 
 Changes Forest::update(Ino directory, const TreePtr& before, const TreePtr& tree) {
   Changes changes = trees_.update(directory, before, tree);
-  if (directory == kRoot) container_bytes_ = tree->container_bytes();
+  if (directory == kRoot && trees_.tree_at(kRoot) == tree) container_bytes_ = tree->container_bytes();
   return changes;
 }
 

@@ -113,6 +113,7 @@ class Forest {
   TreePtr tree_at(Ino directory) const { return trees_.tree_at(directory); }
   std::optional<GraftedTrees::Followed> followed(Ino directory) const { return trees_.followed(directory); }
   std::optional<GraftedTrees::Entry> followed_entry(Ino directory) const { return trees_.followed_entry(directory); }
+  std::optional<Ino> entry_above(Ino ino) const { return trees_.entry_above(ino); }
   std::vector<Ino> followed_above(Ino ino) const { return trees_.followed_above(ino); }
 
   /// `on_entered` is called with each directory whose tree has an Origin, when it is entered for the first time; by the

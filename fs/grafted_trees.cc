@@ -225,7 +225,7 @@ Result<void> GraftedTrees::check_unchanged(const NodeHandle& parent, TreeId id, 
   const bool same_names = !fingerprint || *fingerprint == fingerprint_of(*tree);
   const bool same_files = !files || tree->model() == nullptr || may_be_same(*files, file_identities(*tree->model()));
   if (same_names && same_files) return {};
-  return failure(Code::io, fmt::format("{}: changed while it was not in memory; remount", path(parent.ino())));
+  return changed_file(fmt::format("{}: changed while it was not in memory", path(parent.ino())));
 }
 
 Result<GraftedTrees::NodeHandle> GraftedTrees::enter(Ino directory) {

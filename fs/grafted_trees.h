@@ -125,6 +125,9 @@ class GraftedTrees {
   };
   std::optional<Entry> followed_entry(Ino directory) const;
 
+  /// The entry of the innermost directory of models that `ino` is, or is below; nothing if it is not below one, or stale.
+  std::optional<Ino> entry_above(Ino ino) const;
+
   /// The directories of trees with an Origin around `ino`, the innermost first.
   std::vector<Ino> followed_above(Ino ino) const;
 

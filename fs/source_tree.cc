@@ -28,9 +28,10 @@ std::string shown_path(std::string_view path) {
   }
 }
 
-TreePtr tree_of(const Opened& opened, const ModelFileOptions& files, const std::string& source_version = {});
+TreePtr tree_of(const Opened& opened, const ModelFileOptions& files,
+                const std::optional<std::string>& source_version = std::nullopt);
 
-// Adds the entries of a listing to a tree. What has not changed is taken from an older one, which may be null.
+// Adds the entries of a listing to a tree. Unchanged entries are shared with the older tree `before`, if there is one.
 class ListingTree {
  public:
   ListingTree(TreeBuilder& builder, Origin& origin, const Tree* before, const ModelFileOptions& files)
@@ -82,7 +83,7 @@ class ListingTree {
 using ShownName = std::string (*)(std::string_view path);
 
 TreePtr tree_of_listing(const Listing& listing, const ModelFileOptions& files, const Tree* before,
-                        const std::string& source_version, ShownName shown = shown_path) {
+                        const std::optional<std::string>& source_version, ShownName shown = shown_path) {
   auto origin = std::make_shared<Origin>();
   TreeBuilder builder(nullptr);
   builder.set_modified(listing.modified);
@@ -99,18 +100,18 @@ TreePtr tree_of_listing(const Listing& listing, const ModelFileOptions& files, c
     };
   }
   origin->directories = listing.directories;
-  origin->source_version = source_version;
+  origin->source_version = source_version.value_or("");
   builder.set_origin(std::move(origin));
   return std::move(builder).freeze();
 }
 
-TreePtr tree_of(const Opened& opened, const ModelFileOptions& files, const std::string& source_version) {
+TreePtr tree_of(const Opened& opened, const ModelFileOptions& files, const std::optional<std::string>& source_version) {
   const auto* const model = std::get_if<OpenedModel>(&opened);
   if (model == nullptr)
     return tree_of_listing(std::get<Listing>(opened), files, nullptr, source_version);
-  OriginPtr origin;
-  if (!source_version.empty() || model->version_now)
-    origin = std::make_shared<const Origin>(Origin{.source_version = source_version,
+  OriginPtr origin;  // of the root, and of a model that is followed
+  if (source_version || model->version_now)
+    origin = std::make_shared<const Origin>(Origin{.source_version = source_version.value_or(""),
                                                    .version = model->version,
                                                    .version_now = model->version_now,
                                                    .directories = model->directories});

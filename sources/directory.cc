@@ -34,7 +34,7 @@ class KnownFiles {
     std::optional<std::string> split;  // the name of the split model that it is a part of
   };
 
-  // Nothing if the file has changed. The facts stay until two listings do not need them.
+  // Nothing if the file has changed. Called between begin() and end(), for each file of the directory.
   std::optional<Facts> find(const std::string& name, size_t version) {
     const std::scoped_lock lock(mutex_);
     const auto found = before_.find(name);
@@ -49,6 +49,10 @@ class KnownFiles {
   void begin() {
     const std::scoped_lock lock(mutex_);
     before_ = std::exchange(now_, {});
+  }
+  void end() {
+    const std::scoped_lock lock(mutex_);
+    before_.clear();
   }
 
  private:
@@ -91,6 +95,7 @@ class Lister {
     has_trainer_ = has_weights_or_trainer(names);
     known_->begin();
     for (const DirectoryEntry& entry : entries) add(directory / entry.name, entry.type);
+    known_->end();
   }
 
   bool is_model_file(const std::string& name) const { return models_.contains(name); }
@@ -123,8 +128,14 @@ class Lister {
     const auto open = [=, options = shared_options_] { return open_container(location, time, *options); };
     if (!is_state_of_trainer(name) && facts.is_model) {
       listing_.bytes += size;
-      // Any readable file of a split model opens all of it.
-      if (facts.split && !split_models_.insert(*facts.split).second) return;
+      // Any readable file of a split model opens all of it; each is a part of its version.
+      if (facts.split) {
+        const auto [first, is_first] = split_models_.emplace(*facts.split, listing_.entries.size());
+        if (!is_first) {
+          listing_.entries[first->second].version += " " + version_of(found);
+          return;
+        }
+      }
       models_.insert(name);
       listing_.entries.push_back({name, time, size, open, version_of(found)});
     } else if (options_.all_files) {
@@ -179,7 +190,7 @@ class Lister {
   const KnownFilesPtr known_;
   bool has_trainer_ = false;                       // files of a trainer are no models
   bool has_forbidden_ = false;                     // a file that may be a model
-  std::set<std::string> split_models_;             // of which a file is listed
+  std::map<std::string, size_t> split_models_;     // of which a file is listed: the number of the entry
   std::map<std::string, SourceEntry> bad_splits_;  // the first unreadable file of each
   std::set<std::string> models_;                   // the files that are listed
   Listing listing_;

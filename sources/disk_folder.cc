@@ -52,7 +52,7 @@ class ListedFile final : public Source {
   static Result<SourcePtr> open_as_listed(const Location& location, off_t size) {
     SourcePtr file = TRY(location.open());
     if (file->size() == static_cast<uint64_t>(size)) return file;
-    return failure(Code::io, fmt::format("{}: {} bytes, {} when listed", location.path(), file->size(), size));
+    return changed_file(fmt::format("{}: {} bytes, {} when listed", location.path(), file->size(), size));
   }
 
   FileStatus listed_;

@@ -57,7 +57,9 @@ Result<Opened> open_store(const Location& store, Time time, const std::shared_pt
     listing.entries.push_back({"warnings.txt", time, 0, in_memory(std::move(text)), version});
   }
   listing.directories = std::move(directories);
-  listing.again = [=](Directories) { return open_store(store, time, shared_options); };
+  listing.again = [=](Directories) -> Result<Opened> {
+    return open_store(store, modified(TRY(store.examine())), shared_options);
+  };
   return listing;
 }
 

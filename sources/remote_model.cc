@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <atomic>
+
 #include "formats/completeness.h"
 
 namespace weightfs {
@@ -21,8 +23,9 @@ Result<Model> read_remote_model(const Container& container, const Format* forced
 }
 
 std::string version_on_server(const Source& file) {
+  static std::atomic<uint64_t> unknown = 0;
   const std::string identity = file.identity();
-  return identity.empty() ? fmt::format("{} bytes", file.size()) : identity;
+  return identity.empty() ? fmt::format("unknown ({})", ++unknown) : identity;
 }
 
 }  // namespace weightfs

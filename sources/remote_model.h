@@ -10,7 +10,8 @@ namespace weightfs {
 /// cannot be read as a model are not kept, if they have a digest and were not compared.
 Result<Model> read_remote_model(const Container& container, const Format* forced);
 
-/// For SourceEntry::version: the strong validator of a file on a server, or if there is none its size.
+/// For SourceEntry::version: the strong validator of a file on a server. If there is none, a text that no other call
+/// returns, because nothing shows that the file has not changed.
 std::string version_on_server(const Source& file);
 
 }  // namespace weightfs

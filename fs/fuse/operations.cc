@@ -1,7 +1,6 @@
 #include "fs/fuse/operations.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -20,123 +19,19 @@
 
 #include "base/os/memory.h"
 #include "base/text.h"
-#include "fs/fuse/access_pattern.h"
+#include "fs/fuse/handle.h"
+#include "fs/fuse/read_buffer.h"
 
 namespace weightfs::fuse {
-
-class Server::Handle : public std::enable_shared_from_this<Handle> {
- public:
-  /// Whether reads count as use of the mount; reads of .weightfs/ do not.
-  enum class Reads { counted, uncounted };
-
-  /// `inode` is null for a file of .weightfs/.
-  Handle(SourcePtr source, Passthrough::OpenInodePtr inode, Reads reads)
-      : source_(std::move(source)), inode_(std::move(inode)), reads_(reads) {
-    hold();
-  }
-
-  /// Whether reads wait for nothing but local files.
-  bool is_local() const { return source_->is_local(); }
-
-  Tier tier() const { return inode_ == nullptr ? Tier{} : Passthrough::tier(*inode_); }
-
-  bool is_counted() const { return reads_ == Reads::counted; }
-
-  /// Whether the kernel may keep the pages of earlier opens: reads return the same bytes.
-  bool keeps_pages() const {
-    const VerifiedBy now = source_->verification();
-    return now == VerifiedBy::unknown || now >= VerifiedBy::transport;
-  }
-
-  /// Whether the pages of the container are released from which the kernel has copied bytes into those of the mount.
-  enum class Pages { kept, released };
-
-  /// The bytes that will probably be read after these, if the kernel does not read them ahead. In the order of the
-  /// reads, so it is called before the reply.
-  std::vector<ByteRange> next_after(ByteRange read) { return pattern_.next_after(read, source_->size()); }
-
-  /// After the reply: requests the next bytes from the disk.
-  void finish_read(ByteRange read, std::span<const ByteRange> next, Pages pages) const noexcept {
-    try {
-      for (const ByteRange& range : next) source_->advise(range, Advice::reads_soon);
-      if (pages == Pages::released) source_->advise(read, Advice::has_read);
-    } catch (const std::exception&) {
-      // Out of memory. The bytes were right, and the next read gives advice again.
-    }
-  }
-
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
-    if (const Source* const direct = direct_.load(std::memory_order_acquire))
-      return direct->read_ahead(offset, out, {0, source_->size()});
-    auto got = source_->read_ahead(offset, out, {0, source_->size()});
-    if (!is_held_) hold();  // the source may have become available since
-    if (got) use_direct();
-    if (mappable_ == Mappable::unknown && got) {
-      const auto mapped = source_->map(source_->size(), 0);  // in a .npy file, the header precedes mapped bytes
-      mappable_ = mapped && *mapped ? Mappable::yes : Mappable::no;
-    }
-    return got;
-  }
-
-  /// The same bytes, without a copy; nothing if they are to be read. The first bytes are read.
-  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const {
-    if (mappable_ != Mappable::yes) return std::nullopt;
-    return source_->map(offset, size);
-  }
-
-  /// The same; tells `prefetch` about the first read of the file, and about that of its last byte.
-  Result<size_t> read(Ino ino, uint64_t offset, std::span<std::byte> out, Prefetch& prefetch) {
-    const Prefetch::Read in_progress(prefetch);
-    if (!has_begun_.exchange(true)) prefetch.begin_file(ino);
-    auto got = read(offset, out);
-    if (got && *got > 0 && offset + *got == source_->size()) prefetch.finish_file(ino);
-    return got;
-  }
-
- private:
-  void hold() {
-    auto held = source_->hold();
-    if (held == nullptr) return;
-    const std::scoped_lock lock(mutex_);
-    if (is_held_.exchange(true)) return;
-    held_ = std::move(held);
-  }
-
-  void use_direct() {
-    auto direct = source_->direct();
-    if (direct == nullptr) return;
-    const std::scoped_lock lock(mutex_);
-    if (direct_ != nullptr) return;
-    direct_bytes_ = std::move(direct);
-    direct_.store(direct_bytes_.get(), std::memory_order_release);
-  }
-
-  enum class Mappable { unknown, yes, no };
-
-  SourcePtr source_;
-  const Passthrough::OpenInodePtr inode_;
-  const Reads reads_;
-  AccessPattern pattern_;
-  std::atomic<Mappable> mappable_ = Mappable::unknown;
-  std::atomic<bool> has_begun_ = false;
-  std::atomic<bool> is_held_ = false;
-  std::atomic<const Source*> direct_ = nullptr;  // Source::direct(), once there is one
-  std::mutex mutex_;                             // guards the next two
-  std::shared_ptr<const void> held_;
-  SourcePtr direct_bytes_;  // owns direct_; set once
-};
-
 namespace {
 
 constexpr blksize_t kBlock = 4096;
 
-// Nothing changes, so the kernel may cache every reply. It converts seconds to jiffies; this is the maximum.
+// The kernel may cache every reply, because it is told of every change. It converts seconds to jiffies; this is the
+// maximum.
 constexpr double kForever = std::numeric_limits<int32_t>::max();
 
 double timeout_of(const Attributes& attributes) { return attributes.kind == NodeKind::dynamic ? 0 : kForever; }
-
-// The maximum size of a READ (FUSE_MAX_MAX_PAGES pages).
-constexpr size_t kMaxRead = size_t{1} << 20;
 
 // The minimum size of a READ that is answered from a mapping, and whose pages are released. Read-ahead requests so
 // much. Fewer bytes are copied sooner than they are mapped.
@@ -167,49 +62,6 @@ timespec timespec_of(Time time) {
   const Time nanoseconds = (time % kSecond + kSecond) % kSecond;
   return {(time - nanoseconds) / kSecond, nanoseconds};
 }
-
-// The memory for the bytes of a READ, whole pages: the kernel copies page by page. It is used again, because the kernel
-// would zero a new megabyte for each request. The memory that was used last is taken first, as it is in the processor's
-// cache; so idle threads need none. Only the first few are used again: the threads that wait for a server, each with a
-// buffer, do not touch the others before they have a turn. They are mapped, so they return to the system.
-class ReadBuffer {
- public:
-  ReadBuffer() {
-    {
-      const std::scoped_lock lock(mutex);
-      if (unused_count > 0) bytes_ = std::move(unused[--unused_count]);
-    }
-    if (bytes_ != nullptr) return;
-    void* const pages = ::mmap(nullptr, kMaxRead, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) throw std::bad_alloc();
-    bytes_.reset(static_cast<std::byte*>(pages));
-    const std::scoped_lock lock(mutex);
-    is_kept_ = kept_count < unused.size();
-    if (is_kept_) ++kept_count;
-  }
-  ~ReadBuffer() {
-    if (!is_kept_) return;
-    const std::scoped_lock lock(mutex);
-    unused[unused_count++] = std::move(bytes_);
-  }
-  ReadBuffer(const ReadBuffer&) = delete;
-  ReadBuffer& operator=(const ReadBuffer&) = delete;
-
-  std::span<std::byte> first(size_t size) const { return {bytes_.get(), std::min(size, kMaxRead)}; }
-
- private:
-  struct Free {
-    void operator()(std::byte* bytes) const { ::munmap(bytes, kMaxRead); }
-  };
-  using Bytes = std::unique_ptr<std::byte[], Free>;
-  static inline std::mutex mutex;  // guards the next three
-  static inline std::array<Bytes, 12> unused;
-  static inline size_t unused_count = 0;
-  static inline size_t kept_count = 0;  // unused, or in use
-
-  Bytes bytes_;
-  bool is_kept_ = true;
-};
 
 Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userdata(request)); }
 
@@ -548,7 +400,7 @@ void Server::close(uint64_t handle) {
 void Server::failed(Operation operation, Ino ino, const Error& error) {
   log(operation, error);
   const bool may_have_changed = error.code == Code::io || is_about_the_bytes(error);
-  if (params_.follower != nullptr && may_have_changed && !is_ending_) params_.follower->check(ino);
+  if (params_.follower != nullptr && may_have_changed && !is_ending_) params_.follower->check(ino, error);
 }
 
 void Server::log(Operation operation, const Error& error) {

@@ -62,11 +62,12 @@ void Follower::stop() {
   notify_ = nullptr;
 }
 
-void Follower::check(Ino ino) {
+void Follower::check(Ino ino, const Error& error) {
   constexpr size_t kMaxFailed = 1'000;
   {
     const std::scoped_lock lock(mutex_);
-    if (failed_.size() >= kMaxFailed || !failed_.insert(ino).second) return;
+    if (failed_.size() >= kMaxFailed) return;
+    failed_[ino] |= is_changed_file(error);
   }
   ::eventfd_write(wake_.number(), 1);
 }
@@ -108,8 +109,7 @@ void Follower::run() {
 void Follower::wait() {
   auto until = Clock::time_point::max();
   for (const auto& [directory, due] : due_) until = std::min(until, due);
-  const auto is_compared = [](const auto& each) { return !each.second.compared.empty(); };
-  if (std::ranges::any_of(followed_, is_compared)) until = std::min(until, next_compare_);
+  if (compared_ > 0) until = std::min(until, next_compare_);
   if (options_.refresh_every.count() > 0) until = std::min(until, next_refresh_);
   int timeout = -1;
   if (until != Clock::time_point::max()) {
@@ -124,7 +124,7 @@ void Follower::take_requests() {
   eventfd_t count = 0;
   ::eventfd_read(wake_.number(), &count);
   std::vector<Ino> entered;
-  std::set<Ino> failed;
+  std::map<Ino, bool> failed;
   bool is_refresh_requested = false;
   {
     const std::scoped_lock lock(mutex_);
@@ -134,10 +134,13 @@ void Follower::take_requests() {
   }
   for (const Ino directory : entered) follow(directory);
   // A model that is damaged fails often.
-  for (const Ino ino : failed)
+  for (const auto& [ino, has_changed] : failed) {
     for (const Ino directory : forest_.followed_above(ino))
       if (const auto found = followed_.find(directory); found != followed_.end())
         mark(directory, std::max(options_.compares - (Clock::now() - found->second.listed), Clock::duration(0)));
+    // Its version does not cover the files beside it: shards, external data.
+    if (const auto entry = has_changed ? forest_.entry_above(ino) : std::nullopt) reopen(*entry);
+  }
   const bool is_time = options_.refresh_every.count() > 0 && Clock::now() >= next_refresh_;
   if (is_refresh_requested || is_time) refresh_now();
 }
@@ -158,7 +161,7 @@ void Follower::take_events() {
 }
 
 void Follower::compare_directories() {
-  if (Clock::now() < next_compare_) return;
+  if (compared_ == 0 || Clock::now() < next_compare_) return;
   for (const auto& [directory, followed] : followed_) {
     const auto has_changed = [](const WatchedDirectory& before) {
       const auto now = watched(before.location);
@@ -203,16 +206,20 @@ void Follower::follow(Ino directory) {
   }
   for (const int watch : followed.watches) by_watch_[watch].insert(directory);
   Followed& old = followed_[directory];
+  compared_ += followed.compared.size() - old.compared.size();
   std::swap(old, followed);
   for (const int watch : followed.watches)
     if (!old.watches.contains(watch) && by_watch_[watch].erase(directory) > 0 && by_watch_[watch].empty()) {
       by_watch_.erase(watch);
       watch_.remove(watch);
     }
+  count_directories();
+}
+
+void Follower::count_directories() {
   const std::scoped_lock lock(mutex_);
   status_.watched = by_watch_.size();
-  status_.compared = 0;
-  for (const auto& [ino, each] : followed_) status_.compared += each.compared.size();
+  status_.compared = compared_;
 }
 
 void Follower::unfollow(Ino directory) {
@@ -225,8 +232,10 @@ void Follower::unfollow(Ino directory) {
     by_watch_.erase(watch);
     watch_.remove(watch);
   }
+  compared_ -= found->second.compared.size();
   followed_.erase(found);
   due_.erase(directory);
+  count_directories();
 }
 
 void Follower::unfollow_stale() {
@@ -236,17 +245,21 @@ void Follower::unfollow_stale() {
   for (const Ino directory : stale) unfollow(directory);
 }
 
-void Follower::list_again(Ino directory) {
+// Returns the error of a directory that cannot be listed.
+std::optional<Error> Follower::list_again(Ino directory) {
   const auto found = forest_.followed(directory);
-  if (!found) return unfollow(directory);
+  if (!found) {
+    unfollow(directory);
+    return std::nullopt;
+  }
   const Origin& origin = *found->origin;
   if (const auto at = followed_.find(directory); at != followed_.end()) at->second.listed = Clock::now();
   if (origin.version_now) {
     const auto now = origin.version_now();
     if (directory != Forest::kRoot && (!now || *now != origin.version)) reopen(directory);
-    return;
+    return std::nullopt;  // entering it reports errors
   }
-  if (!origin.again || found->tree == nullptr) return;
+  if (!origin.again || found->tree == nullptr) return std::nullopt;
   const bool is_root = directory == Forest::kRoot;
   // A directory that has shown several models stays one, although it may be left with one.
   const bool is_listed = is_root || origin.model_files > 1;
@@ -257,16 +270,22 @@ void Follower::list_again(Ino directory) {
     status_.listed = std::time(nullptr);
   }
   if (!tree) {
-    report(directory, tree.error());
+    const Error error(tree.error().code,
+                      fmt::format("{}: cannot be listed again: {}", forest_.path(directory), tree.error().message));
+    if (options_.log) options_.log(error.message);
     if (!is_root) reopen(directory);
-  } else if ((*tree)->model() != nullptr) {
-    reopen(directory);
-  } else {
-    apply(directory, found->tree, *tree);
+    if (is_about_the_bytes(error)) return std::nullopt;  // a model that is not supported: entering it reports that
+    return error;
   }
+  if ((*tree)->model() != nullptr)
+    reopen(directory);
+  else
+    apply(directory, found->tree, *tree);
+  return std::nullopt;
 }
 
-// The directory is another model by now, or none: what was opened is forgotten.
+// The directory has become another model, or no model. Its entry gets a new number, and is opened again when it is
+// entered.
 void Follower::reopen(Ino directory) {
   const auto entry = forest_.followed_entry(directory);
   if (!entry) return;
@@ -276,7 +295,7 @@ void Follower::reopen(Ino directory) {
 void Follower::apply(Ino directory, const TreePtr& before, const TreePtr& tree) {
   const Changes changes = forest_.update(directory, before, tree);
   notify(changes);
-  unfollow_stale();
+  if (!changes.names.empty()) unfollow_stale();
   follow(directory);
 }
 
@@ -284,10 +303,6 @@ void Follower::notify(const Changes& changes) {
   changed_names_ += changes.names.size();
   const std::scoped_lock lock(notifying_);
   if (notify_ && (!changes.names.empty() || !changes.directories.empty())) notify_(changes);
-}
-
-void Follower::report(Ino directory, const Error& error) {
-  if (options_.log) options_.log(fmt::format("{}: cannot be listed again: {}", forest_.path(directory), error.message));
 }
 
 // Names are resolved, then all directories are listed.
@@ -298,11 +313,12 @@ void Follower::refresh_now() {
   }
   const uint64_t changed_before = changed_names_;
   const auto refreshed = sources_.refresh(forest_.tree_at(Forest::kRoot));
-  const std::optional<Error> error = refreshed ? replace_root(*refreshed) : std::optional(refreshed.error());
+  std::optional<Error> error = refreshed ? replace_root(*refreshed) : std::optional(refreshed.error());
   std::vector<Ino> all;
   for (const auto& [directory, followed] : followed_)
     if (directory != Forest::kRoot) all.push_back(directory);
-  for (const Ino directory : all) list_again(directory);
+  for (const Ino directory : all)
+    if (auto failed = list_again(directory); failed && !error) error = std::move(failed);
   next_refresh_ = Clock::now() + options_.refresh_every;
   if (error && options_.log) options_.log(fmt::format("refresh: {}", error->message));
   const std::scoped_lock lock(mutex_);

@@ -68,8 +68,9 @@ class Follower {
   /// Whether the thread has ended after stop(), at the latest after that time. If not, the destructor waits for a disk.
   bool has_ended(std::chrono::milliseconds within);
 
-  /// A request for `ino` has failed: what it belongs to may have changed where that is not reported.
-  void check(Ino ino);
+  /// A request for `ino` has failed: its directory may have changed where that is not reported. If a file of its model
+  /// has changed (is_changed_file), the model is opened again.
+  void check(Ino ino, const Error& error);
 
   /// Lists all directories again, and resolves all names again.
   void refresh();
@@ -93,17 +94,17 @@ class Follower {
   void compare_directories();
   void process_due();
 
+  void count_directories();
   void follow(Ino directory);
   void unfollow(Ino directory);
   void unfollow_stale();
   void mark(Ino directory, Clock::duration delay);
-  void list_again(Ino directory);
+  std::optional<Error> list_again(Ino directory);
   void reopen(Ino directory);
   void refresh_now();
   std::optional<Error> replace_root(const Refreshed& refreshed);
   void apply(Ino directory, const TreePtr& before, const TreePtr& tree);
   void notify(const Changes& changes);
-  void report(Ino directory, const Error& error);
 
   Forest& forest_;
   const SourceTrees& sources_;
@@ -114,6 +115,7 @@ class Follower {
   DirectoryWatch watch_{options_.max_watches};
   std::map<Ino, Followed> followed_;
   std::map<int, std::set<Ino>> by_watch_;
+  size_t compared_ = 0;                   // directories without a watch
   std::map<Ino, Clock::time_point> due_;  // directories to list again, and when
   Clock::time_point next_compare_;
   Clock::time_point next_refresh_;
@@ -123,7 +125,7 @@ class Follower {
   Notify notify_;
   mutable std::mutex mutex_;  // guards the rest
   std::vector<Ino> entered_;
-  std::set<Ino> failed_;
+  std::map<Ino, bool> failed_;  // and whether a file has changed
   bool is_refresh_requested_ = false;
   bool is_stopped_ = false;
   bool is_running_ = false;

@@ -46,7 +46,7 @@ class TreeComparison {
     return before_.origin()->version_of(before_.node(before)) == after_.origin()->version_of(after_.node(after));
   }
 
-  // Only what is in directories that are kept: the kernel forgets what is below a name.
+  // Names in directories that are kept. The kernel drops everything below a name with it.
   void find_changes() {
     std::set<Ino> directories;
     const auto add = [&](Ino directory, std::string name) {
@@ -164,6 +164,17 @@ std::optional<GraftedTrees::Entry> GraftedTrees::followed_entry(Ino directory) c
   if (!at || directory == kRoot || !tree_of(at->tree).is_updated) return std::nullopt;
   const Grafted& grafted = tree_of(at->tree);
   return Entry{grafted.root, grafted.tree, at->index};
+}
+
+std::optional<Ino> GraftedTrees::entry_above(Ino ino) const {
+  const std::scoped_lock lock(mutex_);
+  for (auto at = position_of(ino); at && ino != kRoot; at = position_of(ino)) {
+    const Grafted& grafted = tree_of(at->tree);
+    if (grafted.is_updated) return ino;
+    if (grafted.root == at->tree || grafted.root == ino) break;  // an added tree
+    ino = grafted.root;
+  }
+  return std::nullopt;
 }
 
 std::vector<Ino> GraftedTrees::followed_above(Ino ino) const {

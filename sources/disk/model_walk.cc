@@ -18,6 +18,7 @@ namespace weightfs {
 namespace {
 
 constexpr size_t kMaxWalkedFiles = 100'000;
+constexpr size_t kMaxWalkedDirectories = 10'000;  // all are watched
 constexpr size_t kMaxWarnings = 100;
 constexpr int kMaxWalkedDepth = 64;
 
@@ -59,7 +60,8 @@ class FileWalk {
     if (omitted_ > 0) walked_.warnings.push_back(fmt::format("{}: ... and {} more", top_.path(), omitted_));
     if (is_full_)
       walked_.warnings.push_back(
-          fmt::format("{}: more than {} files; the others are not shown", top_.path(), kMaxWalkedFiles));
+          fmt::format("{}: more than {} files or {} directories; the others are not shown", top_.path(),
+                      kMaxWalkedFiles, kMaxWalkedDirectories));
     return std::move(walked_);
   }
 
@@ -72,6 +74,8 @@ class FileWalk {
   // A directory that cannot be listed is left out.
   void list(const Pending& directory) {
     const Location location = directory.path.empty() ? top_ : top_ / directory.path;
+    is_full_ = walked_.directories.size() == kMaxWalkedDirectories;
+    if (is_full_) return;
     if (auto examined = watched(location)) walked_.directories.push_back(std::move(*examined));
     const auto entries = location.root->list(location.name);
     if (!entries) return;

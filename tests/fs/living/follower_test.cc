@@ -82,7 +82,7 @@ TEST_F(FollowerTest, FailedReadOfAComparedFileHasItListedAgain) {
   directory.write("models/a.safetensors", model(7) + "longer");  // in place: the directory has no new time
   std::this_thread::sleep_for(milliseconds(200));
   EXPECT_EQ(forest->resolve("a.safetensors").value(), old);
-  follower->check(old);
+  follower->check(old, {Code::corrupt, ""});
   EXPECT_TRUE(until([&] { return forest->resolve("a.safetensors").value_or(old) != old; }));
 }
 
