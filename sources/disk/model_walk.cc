@@ -18,7 +18,7 @@ namespace weightfs {
 namespace {
 
 constexpr size_t kMaxWalkedFiles = 100'000;
-constexpr size_t kMaxWalkedDirectories = 10'000;  // all are watched
+constexpr size_t kMaxWalkedDirectories = 2'000;  // all are watched
 constexpr size_t kMaxWarnings = 100;
 constexpr int kMaxWalkedDepth = 64;
 

@@ -20,7 +20,7 @@ struct WalkedFiles {
 };
 
 /// Lists them. A directory that several links lead to is entered once; `excluded_path` (see OpenOptions) and weightfs
-/// mounts are left out. Beyond 100,000 files or 10,000 directories the others are left out, with a warning.
+/// mounts are left out. Beyond 100,000 files or 2,000 directories the others are left out, with a warning.
 WalkedFiles walk_files(const Location& top, const std::string& excluded_path);
 
 /// A folder of these files, also of those below it.

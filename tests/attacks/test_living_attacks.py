@@ -1,7 +1,7 @@
 """Attacks on a directory of models that is mounted: it is changed while it is read (semantics 28).
 
-Each row changes the directory. Afterwards the models that nothing has changed are served, what is listed is right, and the server has
-neither grown nor worked beyond its limits.
+Each row changes the directory. Afterwards the unchanged models are read correctly, no byte from outside of the directory was served, and
+the memory, the CPU time and the open files of the server are within their limits.
 """
 import os
 import signal
@@ -122,6 +122,14 @@ def deep_directories(attack):
         os.mkdir(path)
 
 
+def many_directories(attack):
+    """A model directory with more directories than are walked."""
+    os.makedirs(attack.path("wide"))
+    write_model(os.path.join(attack.path("wide"), "model.safetensors"), 7)
+    for i in range(3_000):
+        os.mkdir(os.path.join(attack.path("wide"), f"d{i}"))
+
+
 def damaged_models(attack):
     for i in range(2_000):
         with open(attack.path(f"bad{i}.safetensors"), "wb") as file:
@@ -134,7 +142,7 @@ def signals(attack):
 
 
 ATTACKS = [long_names, names_that_are_no_text, fifos_and_devices, links_to_elsewhere, directory_swapped_with_a_link, links_in_circles, many_events,
-           many_times, replaced_in_a_loop, deep_directories, damaged_models, signals]
+           many_times, replaced_in_a_loop, deep_directories, many_directories, damaged_models, signals]
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root makes devices and links of other users")

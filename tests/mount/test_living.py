@@ -4,8 +4,10 @@ import os
 import threading
 import time
 
-from mounting import (LIMIT_S, MountTestCase, Tensor, WEIGHTFS, as_nobody, containers, is_sanitized, only_root_mounts, only_root_sees, requests_of, run, shutil, signal,
-                      subprocess, unittest, until)
+from mounting import (LIMIT_S, MountTestCase, NOBODY, Tensor, UsersTestCase, WEIGHTFS, as_nobody, containers, is_sanitized, only_root_mounts,
+                      only_root_sees, requests_of, run, shutil, signal, subprocess, unittest, until)
+import page_cache
+import protobuf
 import stores
 
 WITHIN_S = 1.0  # what a living directory promises
@@ -44,6 +46,13 @@ class LivingTestCase(MountTestCase):
             data = file.read()
         return data[0] if data == data[:1] * 4096 else None
 
+    def is_read(self, data, *path):
+        try:
+            with open(os.path.join(*path), "rb") as file:
+                return file.read() == data
+        except OSError:
+            return False
+
     def has(self, value, *path):
         try:
             return self.value_of(*path) == value
@@ -62,11 +71,9 @@ class Directories(LivingTestCase):
         self.assertFalse(os.path.exists(os.path.join(mnt, "c.safetensors")))
         self.shows(mnt, "a.safetensors", "b.safetensors")
         self.put("c.safetensors", 7)
-        begin = time.monotonic()
         until(lambda: os.path.exists(os.path.join(mnt, "c.safetensors")), "it does not appear")
         self.shows(mnt, "a.safetensors", "b.safetensors", "c.safetensors")
         self.assertEqual(self.value_of(mnt, "c.safetensors"), 7)
-        self.assertLess(time.monotonic() - begin, LIMIT_S)
 
     def test_removed_model_disappears(self):
         mnt = self.mounted(names=("a.safetensors", "b.safetensors", "c.safetensors"))
@@ -94,7 +101,7 @@ class Directories(LivingTestCase):
             self.assertEqual(sorted(os.listdir(os.path.join(place, "tensors"))), ["w0", "w1"])
             self.assertNotIn(os.stat(place).st_ino, inodes)
             self.assertNotIn(os.stat(os.path.join(place, "tensors", "w0")).st_ino, inodes)
-            # The open file goes on with the bytes of the old model: it is private, and only its name is gone.
+            # The open file still returns the old bytes: it is private, and only its name was removed.
             self.assertEqual(old.read(), bytes([1]) * 4096)
 
     def test_model_rewritten_in_place_is_new_and_its_open_file_fails(self):
@@ -176,6 +183,31 @@ class Directories(LivingTestCase):
         shutil.rmtree(self.path("models", "repo"))
         os.symlink("other", self.path("models", "repo"))
         until(lambda: self.has(8, mnt, "repo"), "it is not replaced")
+
+    def test_replaced_shard_makes_its_model_new(self):
+        shards = [model(1), [Tensor("v", "int8", (4096,), bytes([2]) * 4096)]]
+        containers.write_gguf_shards(self.path("models", "m"), shards)
+        mnt = self.mounted()
+        place = os.path.join(mnt, next(name for name in os.listdir(mnt) if name.endswith(".gguf")))
+        self.assertTrue(self.is_read(bytes([2]) * 4096, place, "tensors", "v"))
+        containers.write_gguf_shards(self.path("other"), [model(1), [Tensor("v", "int8", (4096,), bytes([3]) * 4096)]])
+        os.rename(self.path("other-00002-of-00002.gguf"), self.path("models", "m-00002-of-00002.gguf"))
+        until(lambda: self.is_read(bytes([3]) * 4096, place, "tensors", "v"), "the shard is not replaced")
+
+    def test_replaced_file_beside_a_model_is_noticed_by_a_failed_read(self):
+        """The version of an ONNX file does not cover its external data."""
+        for name in ("a.onnx", "b.onnx"):
+            tensor = protobuf.onnx_external("w", protobuf.ONNX_FLOAT, (1024,), location=f"{name}.data", offset=0, length=4096)
+            self.write(f"models/{name}", protobuf.onnx_model(protobuf.onnx_graph((tensor,))))
+            self.write(f"models/{name}.data", bytes([4]) * 4096)
+        mnt = self.mount(self.path("models"))
+        place = os.path.join(mnt, "a.onnx")
+        self.assertTrue(self.is_read(bytes([4]) * 4096, place, "tensors", "w"))
+        self.write("new", bytes([5]) * 4096)
+        os.rename(self.path("new"), self.path("models", "a.onnx.data"))
+        page_cache.drop(os.path.join(place, "tensors", "w"))
+        until(lambda: self.is_read(bytes([5]) * 4096, place, "tensors", "w"), "the data is not replaced")
+        self.assertTrue(self.is_read(bytes([4]) * 4096, mnt, "b.onnx", "tensors", "w"))
 
     def test_removed_and_added_again(self):
         mnt = self.mounted()
@@ -436,6 +468,29 @@ class Layout(LivingTestCase):
     def test_file_system_has_neither_free_space_nor_inodes(self):
         found = os.statvfs(self.mount(self.sample()))
         self.assertEqual((found.f_bfree, found.f_bavail, found.f_files, found.f_ffree), (0, 0, 0, 0))
+
+
+class OrdinaryUser(UsersTestCase):
+    def test_directory_that_cannot_be_listed_any_more_fails_a_refresh(self):
+        for name in ("a", "b", "sub/c", "sub/d"):
+            os.makedirs(os.path.dirname(self.path("models", name)), exist_ok=True)
+            containers.write_safetensors(self.path("models", f"{name}.safetensors"), model(1), {})
+        os.mkdir(self.path("home"))
+        point = self.path("home", "mnt")
+        os.mkdir(point)
+        for path in (self.path("home"), point):
+            os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid)
+        self.addCleanup(self.force_unmount, point)
+        self.assertEqual(as_nobody(self.binary, "mount", self.path("models"), point).returncode, 0)
+        self.assertEqual(as_nobody("ls", f"{point}/sub").stdout, "c.safetensors\nd.safetensors\n")
+        self.assertEqual(as_nobody(self.binary, "refresh", point).stdout, f"{point}: nothing has changed\n")
+        os.chmod(self.path("models", "sub"), 0)
+        done = as_nobody(self.binary, "refresh", point)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertIn("sub", done.stderr)
+        self.assertEqual(as_nobody("ls", f"{point}/a.safetensors/tensors").stdout, "w0\n")
+        os.chmod(self.path("models", "sub"), 0o755)
+        self.assertEqual(as_nobody("ls", f"{point}/sub").stdout, "c.safetensors\nd.safetensors\n")
 
 
 class Changing(LivingTestCase):
