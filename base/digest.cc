@@ -122,7 +122,7 @@ Sha1 git_blob_id(std::string_view content) {
   return hash.finish();
 }
 
-Result<Digest> sha256(const Source& source) {
+Result<Digest> sha256(const Source& source, const std::function<void(std::span<const std::byte>)>& on_bytes) {
   Sha256 hash;
   constexpr uint64_t kStep = 256 * 1024;
   std::vector<std::byte> buffer(static_cast<size_t>(std::min(kStep, source.size())));
@@ -132,6 +132,7 @@ Result<Digest> sha256(const Source& source) {
     const size_t got = TRY(source.read(offset, std::span(buffer).first(left)));
     if (got == 0) return failure(Code::io, "the source ended before its size");
     hash.update(std::span(buffer).first(got));
+    if (on_bytes) on_bytes(std::span(buffer).first(got));
     offset += got;
   }
   return hash.finish();

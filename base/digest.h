@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -75,8 +76,9 @@ using Sha1Sum = Hasher<Sha1>;
 /// The digest of `text`.
 Digest sha256(std::string_view text);
 
-/// The digest of everything in `source`, read in order with bounded memory.
-Result<Digest> sha256(const Source& source);
+/// The digest of everything in `source`, read in order with bounded memory. Calls `on_bytes` with each piece, if it is
+/// not null.
+Result<Digest> sha256(const Source& source, const std::function<void(std::span<const std::byte>)>& on_bytes = {});
 
 /// The name of a file with this content in Git: the SHA-1 of "blob ", the size, a NUL and the content (gitformat-pack,
 /// git-hash-object).

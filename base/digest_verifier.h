@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "base/blobs.h"
+#include "base/blob_producer.h"
 
 namespace weightfs {
 

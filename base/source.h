@@ -14,8 +14,6 @@
 #include "base/later.h"
 #include "base/result.h"
 
-struct stat;
-
 namespace weightfs {
 
 class Descriptor;
@@ -158,21 +156,6 @@ class Source {
 
 using SourcePtr = std::shared_ptr<const Source>;
 
-/// Opens a regular file and records its inode, size, modification and change time. After one of them changed, or
-/// another file took the path, this read and all later ones fail with io: bytes of two versions never mix. A change
-/// time that a rename, link, unlink, chmod or chown explains is accepted if no other user can write the file (see
-/// is_private_file). A read fails with Code::resource if the work of the calling thread was cancelled (base/cancel.h).
-/// Fails with not_found or io.
-Result<SourcePtr> open_file(const std::string& path);
-
-/// Whether only this process's user and root can write the file: one of them owns it, and its mode allows no others to
-/// write, or only a group without other members (a user private group).
-bool is_private_file(const struct stat& file);
-
-/// Whether the open file cannot be written to without changing its mode or attributes first: it is immutable
-/// (chattr(1), fs-verity), or it is private and its mode permits no user to write. Root can write to it anyway.
-bool is_write_protected(int fd, const struct stat& file);
-
 /// Bytes held in memory.
 SourcePtr in_memory(std::string bytes);
 
@@ -221,6 +204,12 @@ SourcePtr concat(std::vector<SourcePtr> parts);
 
 /// A source of known size whose bytes are computed on first read. Reads fail with io if the result has another size.
 SourcePtr lazy(uint64_t size, Later<SourcePtr> made);
+
+/// The number of bytes of `wanted` before the end of `size` bytes; 0 at and after the end.
+size_t bytes_inside(uint64_t size, uint64_t offset, size_t wanted);
+
+/// Fails with corrupt unless the source has all bytes of the piece.
+Result<void> check_inside(const Source& source, const Piece& piece);
 
 /// Fills `out` from `offset`; fails with corrupt if the source is too short.
 Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out);

@@ -10,24 +10,36 @@
 
 namespace weightfs {
 
+namespace {
+
+// The valid sequences of more than one byte (The Unicode Standard 15.0, table 3-7): the range of the first byte, the
+// number of bytes, and the range of the second one. All later bytes are from 80 to BF.
+struct Utf8Row {
+  uint8_t first, last;
+  size_t length;
+  uint8_t second_first, second_last;
+};
+constexpr std::array<Utf8Row, 8> kUtf8Rows = {{{0xC2, 0xDF, 2, 0x80, 0xBF},
+                                               {0xE0, 0xE0, 3, 0xA0, 0xBF},
+                                               {0xE1, 0xEC, 3, 0x80, 0xBF},
+                                               {0xED, 0xED, 3, 0x80, 0x9F},
+                                               {0xEE, 0xEF, 3, 0x80, 0xBF},
+                                               {0xF0, 0xF0, 4, 0x90, 0xBF},
+                                               {0xF1, 0xF3, 4, 0x80, 0xBF},
+                                               {0xF4, 0xF4, 4, 0x80, 0x8F}}};
+
+}  // namespace
+
 size_t utf8_sequence(std::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0}; };
-  const auto tail = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };
   if (text.empty()) return 0;
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return tail(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (!tail(1) || !tail(2)) return 0;
-    if (first == 0xE0 && byte(1) < 0xA0) return 0;   // overlong
-    if (first == 0xED && byte(1) >= 0xA0) return 0;  // surrogate
-    return 3;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (!tail(1) || !tail(2) || !tail(3)) return 0;
-    if (first == 0xF0 && byte(1) < 0x90) return 0;   // overlong
-    if (first == 0xF4 && byte(1) >= 0x90) return 0;  // beyond U+10FFFF
-    return 4;
+  if (byte(0) < 0x80) return 1;
+  for (const Utf8Row& row : kUtf8Rows) {
+    if (byte(0) < row.first || byte(0) > row.last) continue;
+    if (byte(1) < row.second_first || byte(1) > row.second_last) return 0;
+    for (size_t i = 2; i < row.length; ++i)
+      if ((byte(i) & 0xC0) != 0x80) return 0;
+    return row.length;
   }
   return 0;
 }

@@ -139,21 +139,11 @@ std::string random_hex();
 /// Creates the directory and its missing parents with mode 0700.
 Result<void> create_directories(const std::string& path);
 
-/// The disk space of the file.
-inline uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }
-
-/// Locks the file if it is free. Closing the descriptor or unlock() releases it.
-bool try_lock(int fd);
-void unlock(int fd);
-
 /// Enables fs-verity of a file: enable_fs_verity() in base/os/fs_verity.h, or a replacement in tests.
 using EnableVerity = std::function<bool(int fd)>;
 
 /// Whether the file system of a store has fs-verity: tries to enable it for an empty file.
 bool has_fs_verity(const Folders& folders, const EnableVerity& enable);
-
-/// Whether `name` in `folder` is the file open as `fd`. False with errno set: ENOENT if it is another one.
-bool is_same_file(const Descriptor& folder, const std::string& name, int fd);
 
 /// The target of a symbolic link, at most 128 bytes of it.
 std::optional<std::string> link_target(const Descriptor& folder, const std::string& name);

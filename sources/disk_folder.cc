@@ -12,7 +12,6 @@
 #include <optional>
 
 #include "base/os/mounts.h"
-#include "base/os/opened_file.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -206,7 +205,7 @@ Result<SourcePtr> DiskFolder::open(std::string_view name) const {
 Result<SourcePtr> DiskFolder::open_below(std::string_view path, std::string_view referrer) const {
   const auto beside = path.find('/') == path.npos ? link_directory(directory_ / path) : std::nullopt;
   if (beside && beside == link_directory(directory_ / referrer)) return (directory_ / path).open();
-  return TRY(inside_.get())->open_file(std::string(path));
+  return open_file(TRY(inside_.get()), std::string(path));
 }
 
 }  // namespace weightfs

@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/os/confined_directory.h"
+#include "base/files/confined_directory.h"
+#include "base/files/file_source.h"
 #include "base/time.h"
 #include "formats/format.h"
 
@@ -21,7 +22,7 @@ struct Location {
   std::string path() const { return root->path_of(name); }  ///< absolute, for messages and for the tree
 
   Result<struct stat> examine() const { return root->examine(name, links); }
-  Result<SourcePtr> open() const { return root->open_file(name, links); }
+  Result<SourcePtr> open() const { return open_file(root, name, links); }
 
   /// An entry of this directory.
   Location operator/(std::string_view entry) const;

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "base/recent_blocks.h"
 #include "base/source.h"
+#include "base/verity/recent_blocks.h"
 
 namespace weightfs {
 

@@ -13,6 +13,7 @@
 
 #include "base/cancel.h"
 #include "base/digest_verifier.h"
+#include "base/files/no_passthrough.h"
 #include "base/text.h"
 #include "cache/blobs/digest_blob.h"
 #include "cache/blobs/direct_blob.h"
@@ -117,7 +118,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
   Result<Descriptor> open_whole_file() const override {
     const store::BlobHandle handle =
         size_ > kSmallBlob ? store_->find_cached(known_name(), size_) : store::BlobHandle{};
-    if (!handle) return failure(Code::unsupported, "not cached");
+    if (!handle) return failure(NoPassthrough::not_cached);
     return handle.range->open_whole_file();
   }
 

@@ -11,6 +11,7 @@
 
 #include "base/cancel.h"
 #include "base/download_scope.h"
+#include "base/files/no_passthrough.h"
 #include "base/text.h"
 #include "cache/blobs/direct_blob.h"
 #include "cache/blobs/download.h"
@@ -145,7 +146,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     TRY_VOID(check_consistent());
     const store::BlobHandle handle = find_cached();
     const std::optional<LocalCopy> external = handle ? std::nullopt : find_verified_copy();
-    if (!handle && !external) return failure(Code::unsupported, "not cached or not verified yet");
+    if (!handle && !external) return failure(NoPassthrough::not_verified);
     Descriptor file = TRY(handle ? handle.range->open_whole_file() : external->bytes->open_whole_file());
     TRY_VOID(check_unverified_reads());
     store_->stats().record_local(ref_.digest, size_, handle ? "cache" : external->origin);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/cancel.h"
+#include "base/files/private_file.h"
 #include "base/text.h"
 
 namespace weightfs::blobs {

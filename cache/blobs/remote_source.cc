@@ -116,6 +116,8 @@ VerifiedBy RemoteSource::verification_by_server() const {
   return identity_ ? VerifiedBy::transport : VerifiedBy::unpinned;
 }
 
+std::atomic<int>* RemoteSource::counter_of(size_t size) { return size > kLargeRead ? &large_reads_ : nullptr; }
+
 // Reads all of `target`, and requests the bytes up to `ahead_end`.
 Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> target, uint64_t ahead_end) const {
   const uint64_t end = offset + target.size();
@@ -124,7 +126,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
   auto last_progress = Clock::now();
   uint64_t last_written = 0;
   TransferPtr transfer;  // that was waited for last
-  const CountScope counted(target.size() > kLargeRead ? &large_reads_ : nullptr);
+  const CountScope counted(counter_of(target.size()));
   int evictions = -1;  // without progress in between
   BlockFilePtr last_file;
   for (int attempts = 0; attempts < kMaxAttempts;) {
@@ -408,20 +410,41 @@ bool RemoteSource::is_refused() const {
   return refused_.has_value();
 }
 
+// The published blob, or null. Waits for a process that has not moved the blob to its name yet. Call with the lock.
+FileRangePtr RemoteSource::find_blob() const {
+  for (int attempts = 0; blob_ && attempts < kMaxNamingChecks; ++attempts) {
+    if (BlobHandle handle = store_->backend().find(*blob_, size())) {
+      present_ = block_count();
+      if (blob_->digest) verified_ = VerifiedBy::whole;
+      return std::move(handle.range);
+    }
+    if (blocks_ == nullptr || !blocks_->is_published()) break;
+    std::this_thread::sleep_for(kNamingCheck);
+  }
+  return nullptr;
+}
+
+// Writes the first bytes, which the first request has downloaded. With a block list, which may be on a server, they are
+// requested again: not with the lock. Call with the lock.
+void RemoteSource::write_head() const {
+  const std::string_view head = list_ == nullptr ? remote_->head() : std::string_view();
+  const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;
+  if (whole == 0) return;
+  const Blocks range = blocks_->blocks_of(0, whole);
+  const auto claim = BlockFile::claim(blocks_, range);
+  if (claim == nullptr) return;
+  const auto absent = blocks_->first_absent(range, 0);
+  if (!blocks_->reserve(range) || !blocks_->write(0, std::as_bytes(std::span(head)).first(whole))) return;
+  present_ = std::max(present_.load(), BlockFile::blocks_in(whole));
+  if (absent && *absent) written_.add(**absent);
+}
+
 // The cached blocks; a new file if they were evicted.
 Result<RemoteSource::Opened> RemoteSource::open() const {
   const std::scoped_lock lock(mutex_);
   if (refused_) return tl::unexpected(*refused_);
   if (blocks_ != nullptr && !blocks_->is_evicted()) return Opened{blocks_, nullptr};
-  for (int attempts = 0; blob_ && attempts < kMaxNamingChecks; ++attempts) {
-    if (BlobHandle handle = store_->backend().find(*blob_, size())) {
-      present_ = block_count();
-      if (blob_->digest) verified_ = VerifiedBy::whole;
-      return Opened{nullptr, std::move(handle.range)};
-    }
-    if (blocks_ == nullptr || !blocks_->is_published()) break;
-    std::this_thread::sleep_for(kNamingCheck);  // another process has not moved the blob to its name yet
-  }
+  if (FileRangePtr blob = find_blob()) return Opened{nullptr, std::move(blob)};
   // Blocks that are requested ahead may have taken the place of the others: request fewer.
   if (blocks_ != nullptr) max_ahead_ = max_ahead_ / 2;
   blocks_ = TRY(store_->backend().open_blocks(identity(), size()));
@@ -438,17 +461,7 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   }
   present_ = BlockFile::blocks_in(resumed_);
   if (verification() == VerifiedBy::whole) verified_ = verification_by_server();
-  // With a block list, which may be on a server, the first blocks are requested again: not with the lock.
-  const std::string_view head = list_ == nullptr ? remote_->head() : std::string_view();
-  const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;
-  const auto head_blocks = std::as_bytes(std::span(head)).first(whole);
-  const Blocks head_range = blocks_->blocks_of(0, whole);
-  const auto claim = whole > 0 ? BlockFile::claim(blocks_, head_range) : nullptr;
-  const auto absent = claim != nullptr ? blocks_->first_absent(head_range, 0) : std::nullopt;
-  if (claim != nullptr && blocks_->reserve(head_range) && blocks_->write(0, head_blocks)) {
-    present_ = std::max(present_.load(), BlockFile::blocks_in(whole));
-    if (absent && *absent) written_.add(**absent);
-  }
+  write_head();
   return Opened{blocks_, nullptr};
 }
 

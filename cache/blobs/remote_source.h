@@ -115,7 +115,8 @@ class RemoteSource final : public Source {
   using TransferPtr = std::shared_ptr<Transfer>;
 
   Result<size_t> read_blocks(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const;
-  static inline std::atomic<int> large_reads_ = 0;  // of more than 256 KiB, in progress, of all files
+  static inline std::atomic<int> large_reads_ = 0;   // of more than 256 KiB, in progress, of all files
+  static std::atomic<int>* counter_of(size_t size);  // of reads of this size; null if they are not counted
   struct PresentBytes {
     size_t bytes;     // that were read
     uint64_t absent;  // the first absent block, if it was looked for
@@ -133,6 +134,8 @@ class RemoteSource final : public Source {
   void record_written(Transfer& transfer, store::Blocks blocks) const;
 
   Result<Opened> open() const;
+  store::FileRangePtr find_blob() const;
+  void write_head() const;
   Result<void> hold_space() const;
   void remove_if_empty() const;
   void drop_blocks(const std::optional<Error>& refused) const;

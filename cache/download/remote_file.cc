@@ -468,31 +468,19 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
     return enough();
   };
   const auto on_response = [&](const http::Response& response) -> Result<void> {
-    const auto range = parse_content_range(response.header("content-range"));
-    const bool is_part = range && range->first == 0U && range->total && !is_encoded(response);
-    const auto length = response.status == 200 ? content_length(response) : std::nullopt;
-    if (response.status == 304 && known) {
-      version = *known;
-      expected = 0;
-    } else if ((response.status == 200 || response.status == 206) && is_part) {
-      version = version_of(response, *range->total);
-      expected = std::min(kHead, *range->last + 1);
-    } else if (response.status == 416 && range && range->total == 0U) {
-      version = version_of(response, 0);
-      expected = 0;
-    } else if (length) {
-      version = version_of(response, *length);
-      expected = std::min(kHead, *length);
-    } else if (response.status >= 200 && response.status <= 206) {
-      return end(unusable(at, "the size of the file is not known: " + why_no_size(response)));
-    } else {
-      return end(refusal(at, response));
+    const auto found = head_of(response, known, kHead);
+    if (!found) {
+      const bool is_success = response.status >= 200 && response.status <= 206;
+      return end(is_success ? unusable(at, "the size of the file is not known: " + why_no_size(response))
+                            : refusal(at, response));
     }
+    version = found->version;
+    expected = found->expected;
     if (size_ && version.size != *size_)
       return end({Next::give_up, wrong_size(http::printable_url(at.url), version.size, *size_)});
     change_state(origin, [&](OriginState& state) {
       state.set_server(response);
-      state.has_ranges = !length || is_part || *length <= kHead;  // a short file may be sent whole
+      state.has_ranges = found->has_ranges;
       state.version = version;
     });
     says_web_page = is_web_page(response);

@@ -124,6 +124,18 @@ FileVersion version_of(const http::Response& response, uint64_t size) {
   return version;
 }
 
+std::optional<Head> head_of(const http::Response& response, const std::optional<FileVersion>& known, uint64_t most) {
+  const auto range = parse_content_range(response.header("content-range"));
+  const bool is_part = range && range->first == 0U && range->total && !is_encoded(response);
+  const auto length = response.status == 200 ? content_length(response) : std::nullopt;
+  if (response.status == 304 && known) return Head{*known};
+  if ((response.status == 200 || response.status == 206) && is_part)
+    return Head{version_of(response, *range->total), std::min(most, *range->last + 1)};
+  if (response.status == 416 && range && range->total == 0U) return Head{version_of(response, 0)};
+  if (length) return Head{version_of(response, *length), std::min(most, *length), *length <= most};
+  return std::nullopt;
+}
+
 bool is_same_version(const FileVersion& version, const FileVersion& sent) {
   if (sent.size != version.size) return false;
   if (version.is_pinned()) return unquoted(sent.etag) == unquoted(version.etag);

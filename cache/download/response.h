@@ -64,6 +64,17 @@ std::string_view unquoted(std::string_view etag);
 /// The version that a response states; `size` is that of the whole file.
 FileVersion version_of(const http::Response& response, uint64_t size);
 
+/// What the response to a request for the first bytes of a file says about the file.
+struct Head {
+  FileVersion version = {};
+  uint64_t expected = 0;   ///< bytes of the body that are used
+  bool has_ranges = true;  ///< the server sends ranges; a short file may be sent whole
+};
+
+/// Nothing if the response is an error, or does not tell the size of the file. `known` is the version whose ETag the
+/// request excludes; `most` are the bytes that it asks for.
+std::optional<Head> head_of(const http::Response& response, const std::optional<FileVersion>& known, uint64_t most);
+
 /// Whether a response of version `sent` is one of `version`, as far as its headers tell.
 bool is_same_version(const FileVersion& version, const FileVersion& sent);
 

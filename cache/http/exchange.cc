@@ -145,6 +145,8 @@ class HttpExchange {
   Result<void> check_timeouts(CURL* easy);
   void poll(CURLM* multi);
   Error error_of(CURL* easy, CURLcode code) const;
+  Error tls_error(CURLcode code, Code contact, const std::string& detail, const std::string& system) const;
+  Error response_error(CURLcode code, const std::string& detail) const;
   Error error(Code code, const std::string& text) const {
     return {code, fmt::format("{}: {}", printable_url(url_.text), text)};
   }
@@ -383,8 +385,8 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
   if (!refusal_.empty()) return error(Code::forbidden, refusal_);
   long number = 0;
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-  const std::string system = number == 0 ? "" : uncapitalized(errno_text(static_cast<int>(number)));
   const std::string detail = uncapitalized(text_[0] == '\0' ? curl_easy_strerror(code) : text_.data());
+  const std::string system = number == 0 ? detail : uncapitalized(errno_text(static_cast<int>(number)));
   const Code contact = request_.is_expected_to_answer ? Code::network : Code::unreachable;
   // libcurl quotes the proxy with its password.
   if (detail.starts_with("unsupported proxy"))
@@ -397,26 +399,39 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
     case CURLE_OPERATION_TIMEDOUT:
       return error(Code::network, fmt::format("no connection within {}", human_time(request_.options.connect_timeout)));
     case CURLE_COULDNT_CONNECT:
-      return error(contact, system.empty() ? detail : system);
+      return error(contact, system);
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
-      return error(Code::network, system.empty() ? detail : system);
+      return error(Code::network, system);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CONNECT_ERROR:
+      return tls_error(code, contact, detail, system);
+    default:
+      return response_error(code, detail);
+  }
+}
+
+Error HttpExchange::tls_error(CURLcode code, Code contact, const std::string& detail, const std::string& system) const {
+  if (code == CURLE_PEER_FAILED_VERIFICATION)
+    return error(Code::unreachable, text_about_certificate(detail, request_.options.insecure));
+  if (code == CURLE_SSL_CACERT_BADFILE) {
+    const std::string setting = certificate_setting({"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"});
+    return error(Code::unreachable,
+                 setting.empty() ? detail : fmt::format("{}: no certificates can be read from it", setting));
+  }
+  if (detail.find("wrong version number") != detail.npos || detail.find("packet length too long") != detail.npos)
+    return error(Code::unreachable,
+                 "the server does not speak TLS at this port; use http:// if it is a server without TLS");
+  return error(contact, "TLS: " + system);
+}
+
+Error HttpExchange::response_error(CURLcode code, const std::string& detail) const {
+  switch (code) {
     case CURLE_GOT_NOTHING:
       return error(Code::network, "closed without a response");
     case CURLE_PARTIAL_FILE:
       return error(Code::network, "truncated: " + detail);
-    case CURLE_PEER_FAILED_VERIFICATION:
-      return error(Code::unreachable, text_about_certificate(detail, request_.options.insecure));
-    case CURLE_SSL_CACERT_BADFILE: {
-      const std::string setting = certificate_setting({"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"});
-      return error(Code::unreachable,
-                   setting.empty() ? detail : fmt::format("{}: no certificates can be read from it", setting));
-    }
-    case CURLE_SSL_CONNECT_ERROR:
-      if (detail.find("wrong version number") != detail.npos || detail.find("packet length too long") != detail.npos)
-        return error(Code::unreachable,
-                     "the server does not speak TLS at this port; use http:// if it is a server without TLS");
-      return error(contact, "TLS: " + (system.empty() ? detail : system));
     case CURLE_BAD_CONTENT_ENCODING:
       return error(Code::corrupt, "invalid content encoding: " + detail);
     case CURLE_URL_MALFORMAT:

@@ -8,8 +8,9 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "cache/http/client.h"
+#include "cache/http/request.h"
 
 namespace weightfs::http {
 

@@ -1,4 +1,4 @@
-// The URLs and responses of the API of the Hugging Face Hub.
+// The responses of the API of the Hugging Face Hub.
 #pragma once
 
 #include <string>
@@ -6,26 +6,10 @@
 #include <vector>
 
 #include "cache/huggingface.h"
+#include "cache/huggingface/name.h"
 #include "cache/registry/request_with_retry.h"
 
 namespace weightfs::huggingface {
-
-/// The maximum number of files in a list.
-constexpr size_t kMaxListedFiles = 2'000'000;
-
-/// Whether it is the id of a repository as a server may send it: "org/repo", or "repo" of old repositories.
-bool is_repository_id(std::string_view text);
-
-/// Whether it is a commit: 40 hex digits in lower case.
-bool is_commit(std::string_view text);
-
-/// The URLs of a repository below `endpoint`, which does not end with `/`.
-std::string api_url(const std::string& endpoint, const Name& name, std::string_view method,
-                    const std::string& revision);
-std::string file_url(const std::string& endpoint, const Name& name, const std::string& commit, const std::string& path);
-
-/// The page where access to a gated repository is requested.
-std::string page_url(const std::string& endpoint, const Name& name);
 
 /// The user's token: $HF_TOKEN, $HUGGING_FACE_HUB_TOKEN, or the content of token_path(). `from` is for messages. Empty
 /// with $HF_HUB_DISABLE_IMPLICIT_TOKEN. Fails with unsupported if it is not a token.

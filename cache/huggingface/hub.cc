@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/files/file_source.h"
 #include "base/text.h"
 #include "cache/address_policy.h"
 #include "cache/huggingface/api.h"

@@ -8,10 +8,11 @@
 #include <array>
 #include <climits>
 
-#include "base/os/confined_directory.h"
+#include "base/files/confined_directory.h"
+#include "base/files/file_source.h"
 #include "base/os/mounts.h"
 #include "base/text.h"
-#include "cache/huggingface/api.h"
+#include "cache/huggingface/name.h"
 
 namespace weightfs::huggingface {
 namespace {
@@ -130,7 +131,7 @@ std::optional<Revision> find_cached_revision(const Name& name) {
   if (repository == nullptr) return std::nullopt;
   std::string commit = name.revision;
   if (!is_commit(commit)) {
-    const auto ref = repository->open_file("refs/" + name.revision);
+    const auto ref = open_file(repository, "refs/" + name.revision);
     const auto text = ref && (*ref)->size() <= kMaxRefSize ? read_text(**ref, 0, (*ref)->size()) : "";
     commit = text ? text->substr(0, text->find_first_of(" \r\n")) : "";
   }
@@ -152,7 +153,7 @@ Result<CommitFiles> list_cached_files(const Name& name, const std::string& commi
 std::optional<std::string> read_cached_git_file(const Name& name, const Sha1& id, uint64_t size) {
   const ConfinedDirectoryPtr repository = cached_repository(name);
   if (repository == nullptr) return std::nullopt;
-  const auto file = repository->open_file("blobs/" + id.hex());
+  const auto file = open_file(repository, "blobs/" + id.hex());
   if (!file || (*file)->size() != size) return std::nullopt;
   auto content = read_text(**file, 0, size);
   return content ? std::optional(std::move(*content)) : std::nullopt;

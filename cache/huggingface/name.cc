@@ -1,12 +1,13 @@
 // Names of repositories (huggingface_hub, "HF URIs"), and their URLs.
 
+#include "cache/huggingface/name.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/text.h"
-#include "cache/huggingface/api.h"
 
 namespace weightfs::huggingface {
 namespace {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/cancel.h"
+#include "base/files/file_source.h"
 #include "base/text.h"
 #include "cache/address_policy.h"
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/files/file_source.h"
 #include "base/text.h"
 #include "base/values/base64.h"
 #include "base/values/json.h"

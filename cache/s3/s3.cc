@@ -107,6 +107,11 @@ std::string region_in(const registry::Response& page) {
   return is_region(region) ? region : "";
 }
 
+// The version in a saved text: the region, a line break, and the version.
+std::optional<download::FileVersion> version_in(std::string_view saved) {
+  return download::parse_version(saved.substr(std::min(saved.find('\n') + 1, saved.size())));
+}
+
 }  // namespace
 
 // Where the bucket is, and what signs requests there.
@@ -258,37 +263,24 @@ Result<std::optional<OpenObject>> Bucket::find(const ObjectName& name) {
   return object;
 }
 
-// The saved text: the region, and the version.
 Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
   const std::string key = name.text();
   std::vector<std::string> headers = {fmt::format("Range: bytes=0-{}", kHead - 1)};
-  const std::string saved = store_->load_text(saved_as("version", key)).value_or("");
-  const auto known =
-      download::parse_version(std::string_view(saved).substr(std::min(saved.find('\n') + 1, saved.size())));
+  const auto known = version_in(store_->load_text(saved_as("version", key)).value_or(""));
   if (known && known->has_quoted_etag()) headers.push_back("If-None-Match: " + known->etag);
   auto sent = request(name.key, query_of(name), std::move(headers), kHead);
   if (!sent) return failure(unreachable(sent.error(), key));
   Answer& answer = *sent;
   const http::Response& head = answer.page.head;
-  const auto range = download::parse_content_range(head.header("content-range"));
-  const auto length = download::content_length(head);
-  download::FileVersion version;
-  if (head.status == 304 && known) {
-    version = *known;
-  } else if (head.status == 206 && range && range->first == 0U && range->total && !download::is_encoded(head)) {
-    version = download::version_of(head, *range->total);
-  } else if (head.status == 200 && length) {
-    version = download::version_of(head, *length);
-  } else if (head.status == 416) {
-    version = download::version_of(head, 0);  // only an empty object has no first byte
-  } else if (head.status == 404 && parse_error(answer.page.body).code != "NoSuchBucket") {
-    return std::nullopt;
-  } else if (head.status == 200 || head.status == 206) {
+  auto found = download::head_of(head, known, kHead);
+  if (!found && head.status == 416)  // without a size; only an empty object has no first byte
+    found = download::Head{download::version_of(head, 0)};
+  if (!found && head.status == 404 && parse_error(answer.page.body).code != "NoSuchBucket") return std::nullopt;
+  if (!found && (head.status == 200 || head.status == 206))
     return failure(Code::unsupported,
                    fmt::format("{}: the size of the object is not known: {}", shown(key), download::why_no_size(head)));
-  } else {
-    return tl::unexpected(error_of(answer, key));
-  }
+  if (!found) return tl::unexpected(error_of(answer, key));
+  const download::FileVersion& version = found->version;
   const bool has_head = head.status == 206 || head.status == 200;
   if (has_head && !has_version(head, name))
     return failure(Code::mismatch, fmt::format("{}: the server sends another version", shown(key)));
@@ -306,7 +298,7 @@ Result<std::optional<OpenObject>> Bucket::find_saved(const ObjectName& name) {
   const auto saved = store_->load_text(saved_as("version", name.text()));
   const size_t line = saved ? saved->find('\n') : std::string::npos;
   if (line == std::string::npos) return std::nullopt;
-  const auto version = download::parse_version(std::string_view(*saved).substr(line + 1));
+  const auto version = version_in(*saved);
   if (!version || !is_region(saved->substr(0, line))) return std::nullopt;
   move_to(saved->substr(0, line));
   return OpenObject{TRY(store_->open_version(place()->origin(name), *version, "")), 0};

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/files/file_source.h"
 #include "base/source.h"
 #include "base/text.h"
 #include "cache/s3.h"

@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "base/files/file_io.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cache/paths.h"
-#include "cache/store/file_range.h"
 
 namespace weightfs::store {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+constexpr std::string_view kBlocks = "the blocks of a remote file";  // in messages
 constexpr std::string_view kBlocksMagic = "weightfs blocks 2\n";
 constexpr uint64_t kEntriesPerRead = 4096;
 constexpr size_t kMaxIdentity = 3000;  // bytes of the identifying text
@@ -45,7 +45,8 @@ std::string header_text(uint64_t size, std::string_view identity) {
 // Entries of the map, from that of block `first` on, of a remote file of `size` bytes.
 Result<std::vector<Entry>> read_map(int fd, uint64_t size, uint64_t first, uint64_t count) {
   std::vector<Entry> entries(static_cast<size_t>(count));
-  TRY_VOID(read_fully(fd, map_offset(size) + first * sizeof(Entry), std::as_writable_bytes(std::span(entries))));
+  TRY_VOID(
+      read_fully(fd, map_offset(size) + first * sizeof(Entry), std::as_writable_bytes(std::span(entries)), kBlocks));
   return entries;
 }
 
@@ -55,7 +56,7 @@ std::optional<std::string> read_header(int fd) {
   std::string header(kPage, '\0');
   const bool is_read =
       ::fstat(fd, &status) == 0 && static_cast<uint64_t>(status.st_size) >= kPage &&
-      read_fully(fd, static_cast<uint64_t>(status.st_size) - kPage, std::as_writable_bytes(std::span(header)));
+      read_fully(fd, static_cast<uint64_t>(status.st_size) - kPage, std::as_writable_bytes(std::span(header)), kBlocks);
   return is_read && header.starts_with(kBlocksMagic) ? std::optional(header) : std::nullopt;
 }
 
@@ -283,7 +284,7 @@ Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   const uint64_t present_end = std::min(end, absent * kBlock);
   if (present_end <= offset) return size_t{0};
   const auto target = out.first(static_cast<size_t>(present_end - offset));
-  const auto done = read_fully(file_->number(), offset, target);
+  const auto done = read_fully(file_->number(), offset, target, kBlocks);
   if (is_evicted()) return failure(Code::not_found, "evicted");
   TRY_VOID(done);
   const auto unchecked = std::span(entries).subspan(static_cast<size_t>(checked_end - wanted.first));
@@ -371,7 +372,7 @@ Result<void> BlockFile::flush() {
 
 Result<bool> BlockFile::matches(uint64_t block, uint32_t crc) const {
   std::vector<std::byte> bytes(static_cast<size_t>(std::min(kBlock, size_ - block * kBlock)));
-  TRY_VOID(read_fully(file_->number(), block * kBlock, bytes));
+  TRY_VOID(read_fully(file_->number(), block * kBlock, bytes, kBlocks));
   return crc32c(bytes) == crc;
 }
 

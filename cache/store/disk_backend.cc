@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/files/file_io.h"
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
@@ -389,8 +390,27 @@ FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, ino_t inode, uint6
   if (checks_.size() >= kMaxChecks) checks_.clear();
   auto& check = checks_[{digest, inode}];
   if (check == nullptr || sums)
-    check = std::make_shared<RecheckedFile>(shared_from_this(), digest, inode, size, std::move(sums));
+    check = std::make_shared<RecheckedFile>(keeper_of(digest, inode, size), digest, size, std::move(sums));
   return std::make_shared<FileRange>(std::move(file), size, check);
+}
+
+BlobKeeper DiskBackend::keeper_of(const Digest& digest, ino_t inode, uint64_t size) {
+  const auto self = weak_from_this();
+  return {.policy = recheck_,
+          .stop = stop_.get_token(),
+          .saved_sums =
+              [self, digest, size] {
+                const auto backend = self.lock();
+                return backend ? backend->saved_sums(digest, size) : std::nullopt;
+              },
+          .save_sums =
+              [self, digest](const BlockSums& sums) {
+                if (const auto backend = self.lock()) backend->save_sums(digest, sums);
+              },
+          .remove_damaged =
+              [self, digest, inode](const std::string& what) {
+                if (const auto backend = self.lock()) backend->remove_damaged(digest, inode, what);
+              }};
 }
 
 std::optional<BlockSums> DiskBackend::saved_sums(const Digest& digest, uint64_t size) {
@@ -407,7 +427,7 @@ void DiskBackend::save_sums(const Digest& digest, const BlockSums& sums) {
     write_sums(**folders, digest, sums);
 }
 
-// Another file may have the name now: keep it.
+// Logs `what` is wrong with the file. Another file may have the name now: it is kept.
 void DiskBackend::remove_damaged(const Digest& digest, ino_t inode, const std::string& what) {
   struct stat status {};
   const auto folders = this->folders(Missing::fail);

@@ -60,13 +60,8 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   DiskQuota& disk_quota() { return disk_quota_; }
 
-  Recheck recheck() const { return recheck_; }
-  std::stop_token stop_token() const { return stop_.get_token(); }
-  /// The saved checksums of a blob of `size` bytes; nothing if there are none.
-  std::optional<BlockSums> saved_sums(const Digest& digest, uint64_t size);
-  void save_sums(const Digest& digest, const BlockSums& sums);
-  /// Removes a blob whose file is damaged, and logs `what` is wrong with it.
-  void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
+  /// For comparisons of the blob whose file has that inode.
+  BlobKeeper keeper_of(const Digest& digest, ino_t inode, uint64_t size);
 
  private:
   Result<FoldersPtr> folders(Missing missing);
@@ -76,6 +71,9 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   void add_names(const Folders& folders, const Digest& file, const std::vector<Name>& names);
   void record_use(const Folders& folders, const Digest& file);
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
+  std::optional<BlockSums> saved_sums(const Digest& digest, uint64_t size);
+  void save_sums(const Digest& digest, const BlockSums& sums);
+  void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
 
   FileRangePtr with_recheck(SharedDescriptor file, ino_t inode, uint64_t size, const Digest& digest,
                             std::optional<BlockSums> sums = {});

@@ -13,9 +13,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/files/file_io.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cache/store/file_range.h"
 
 namespace weightfs {
 namespace {

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files/file_source.h"
 #include "base/text.h"
 #include "cache/paths.h"
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/digest.h"
@@ -15,11 +16,8 @@ namespace weightfs::store {
 
 class RecheckedFile;
 
-/// Writes all bytes at `offset`; false with errno set on failure.
-bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes);
-
-/// Fills `out` from `offset` of the file; fails with io on an error or early end.
-Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out);
+/// In messages about its bytes.
+inline constexpr std::string_view kCachedBlob = "a cached blob";
 
 /// The first bytes of a file.
 class FileRange final : public Source {

@@ -10,7 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/os/confined_directory.h"
+#include "base/files/confined_directory.h"
+#include "base/files/file_io.h"
 #include "base/os/descriptor.h"
 
 namespace weightfs {

@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "base/files/file_io.h"
 #include "base/os/system_error.h"
 #include "cache/store/file_range.h"
 

@@ -9,10 +9,12 @@
 #include <limits>
 #include <set>
 
+#include "base/files/file_io.h"
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cache/disk_quota.h"
+#include "cache/store/file_range.h"
 
 namespace weightfs {
 namespace {
@@ -33,19 +35,12 @@ std::string digest_prefix(std::string_view text) {
 // Corrects the ledger after removals. If another process holds the lock, the next reservation corrects it.
 void recount(const Folders& folders) { std::ignore = shrink(folders, UINT64_MAX); }
 
-// Hashes a file, and calls `report` with the number of bytes of each piece.
-Result<Digest> digest_of_file(int fd, const std::string& name, const std::function<void(uint64_t)>& report) {
-  std::vector<std::byte> buffer(1 << 20);
-  Sha256 hash;
-  for (uint64_t offset = 0;;) {
-    const ssize_t got = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failure(io_error(name));
-    if (got == 0) return hash.finish();
-    hash.update(std::span(buffer).first(static_cast<size_t>(got)));
-    offset += static_cast<uint64_t>(got);
-    report(static_cast<uint64_t>(got));
-  }
+// Hashes a blob's file, and calls `report` with the number of bytes of each piece.
+Result<Digest> digest_of_file(SharedDescriptor file, const std::function<void(uint64_t)>& report) {
+  struct stat status {};
+  if (::fstat(file->number(), &status) != 0) return failure(io_error(std::string(kCachedBlob)));
+  const FileRange bytes(std::move(file), static_cast<uint64_t>(status.st_size));
+  return sha256(bytes, [&](std::span<const std::byte> piece) { report(piece.size()); });
 }
 
 // Removes a blob whose file, open as `fd`, does not match its name; returns what was done. The blob may have been
@@ -107,18 +102,18 @@ class CacheVerifier {
 
   void compare_blob(const Item& item) {
     const std::string name = item.digest.hex();
-    const Descriptor file = open_blob(folders_, item.digest);
-    if (!file && errno == ENOENT) return;  // evicted meanwhile
+    const auto file = std::make_shared<const Descriptor>(open_blob(folders_, item.digest));
+    if (!*file && errno == ENOENT) return;  // evicted meanwhile
     VerifyResult::Count& count = count_of(item);
     uint64_t bytes = 0;
     const auto advance = [&, report = progress_of(item)](uint64_t more) {
       bytes += more;
       report(more);
     };
-    const auto found = file ? digest_of_file(file.number(), name, advance) : failure(io_error(name));
+    const auto found = *file ? digest_of_file(file, advance) : failure(io_error("cannot open the file"));
     ++count.all;
     if (!found) {
-      result_.unreadable.push_back(found.error());
+      result_.unreadable.push_back({found.error().code, fmt::format("{}: {}", name, found.error().message)});
       return;
     }
     count.bytes += bytes;
@@ -126,7 +121,7 @@ class CacheVerifier {
       ++count.valid;
       return;
     }
-    const std::string done = remove_mismatched(folders_, item.digest, file.number());
+    const std::string done = remove_mismatched(folders_, item.digest, file->number());
     result_.mismatched.push_back(fmt::format("{}: digest mismatch: found {}; {}", name, found->hex(), done));
     mismatched_.insert(item.digest);
   }

@@ -13,11 +13,11 @@
 #include <memory>
 #include <string_view>
 
-#include "base/os/confined_directory.h"
+#include "base/files/confined_directory.h"
+#include "base/files/file_io.h"
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cache/store/file_range.h"
 
 namespace weightfs {
 namespace {
@@ -204,7 +204,7 @@ bool touch_names(const Folders& folders, const Digest& file) {
   const std::string path = names_file(file);
   const Descriptor names(::openat(folders.root->number(), path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   std::array<std::byte, 1> first{};
-  if (names && read_fully(names.number(), 0, first)) std::ignore = write_fully(names.number(), 0, first);
+  if (names && read_fully(names.number(), 0, first, "names")) std::ignore = write_fully(names.number(), 0, first);
   return names || errno != ENOENT;
 }
 
@@ -247,7 +247,7 @@ std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest,
   if (file.number() < 0 || ::fstat(file.number(), &status) != 0) return std::nullopt;
   std::string text(BlockSums::encoded_size(size), '\0');
   if (static_cast<uint64_t>(status.st_size) != text.size()) return std::nullopt;
-  if (!read_fully(file.number(), 0, std::as_writable_bytes(std::span(text)))) return std::nullopt;
+  if (!read_fully(file.number(), 0, std::as_writable_bytes(std::span(text)), "checksums")) return std::nullopt;
   return BlockSums::decode(text, digest, size);
 }
 
@@ -289,10 +289,6 @@ void write_sums(const Folders& folders, const Digest& digest, const BlockSums& s
   if (!write_fully(file.number(), 0, std::as_bytes(std::span(text)))) ::unlinkat(root, path.c_str(), 0);
 }
 
-bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
-
-void unlock(int fd) { ::flock(fd, LOCK_UN); }
-
 bool has_fs_verity(const Folders& folders, const EnableVerity& enable) {
   const int making = folders.making->number();
   const std::string name = fmt::format("verity-{}.{}", random_hex(), boot_id());
@@ -301,15 +297,6 @@ bool has_fs_verity(const Folders& folders, const EnableVerity& enable) {
   const bool is_enabled = enable(file.number());
   ::unlinkat(making, name.c_str(), 0);
   return is_enabled;
-}
-
-bool is_same_file(const Descriptor& folder, const std::string& name, int fd) {
-  struct stat there {};
-  struct stat open {};
-  if (::fstatat(folder.number(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 || ::fstat(fd, &open) != 0)
-    return false;
-  errno = ENOENT;
-  return there.st_ino == open.st_ino && there.st_dev == open.st_dev;
 }
 
 std::optional<std::string> link_target(const Descriptor& folder, const std::string& name) {

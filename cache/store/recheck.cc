@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "base/files/file_io.h"
+#include "base/files/no_passthrough.h"
 #include "base/text.h"
-#include "cache/store/disk_backend.h"
-#include "cache/store/file_range.h"
 
 namespace weightfs::store {
 namespace {
@@ -27,18 +27,10 @@ bool read_cached_pages(int fd, uint64_t offset, std::span<std::byte> out) {
   return ::preadv2(fd, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) == static_cast<ssize_t>(out.size());
 }
 
-tl::unexpected<Error> not_compared() { return failure(Code::unsupported, "not all blocks are compared yet"); }
-
 }  // namespace
 
-RecheckedFile::RecheckedFile(const std::shared_ptr<DiskBackend>& backend, const Digest& digest, ino_t inode,
-                             uint64_t size, std::optional<BlockSums> sums)
-    : backend_(backend),
-      digest_(digest),
-      inode_(inode),
-      size_(size),
-      policy_(backend->recheck()),
-      stop_(backend->stop_token()) {
+RecheckedFile::RecheckedFile(BlobKeeper keeper, const Digest& digest, uint64_t size, std::optional<BlockSums> sums)
+    : keeper_(std::move(keeper)), digest_(digest), size_(size) {
   if (!sums || sums->size() != size) return;
   sums_ = std::move(*sums);
   checked_ = BlockSet(sums_.blocks());
@@ -58,8 +50,9 @@ Result<void> RecheckedFile::read(int fd, uint64_t offset, std::span<std::byte> o
 
 // Reads what is in the page cache only, and not for long: an open(2) waits for it.
 Result<void> RecheckedFile::check_all(int fd) {
-  const bool is_prompt = policy_ == Recheck::full || size_ <= BlockSums::kWorthAFile || prepared_ || saved_sums();
-  if (!is_prompt) return not_compared();
+  const bool is_prompt =
+      keeper_.policy == Recheck::full || size_ <= BlockSums::kWorthAFile || prepared_ || keeper_.saved_sums();
+  if (!is_prompt) return failure(NoPassthrough::not_compared);
   if (size_ > 0 && !prepared_.load(std::memory_order_acquire)) TRY_VOID(prepare(fd));
   const auto end = std::chrono::steady_clock::now() + kMaxCheckTime;
   std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(BlockSums::kBlock, size_)));
@@ -67,24 +60,20 @@ Result<void> RecheckedFile::check_all(int fd) {
     if (checked_.contains(block)) continue;
     const uint64_t begin = block * BlockSums::kBlock;
     const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min(size_ - begin, BlockSums::kBlock)));
-    if (std::chrono::steady_clock::now() > end || !read_cached_pages(fd, begin, bytes)) return not_compared();
+    if (std::chrono::steady_clock::now() > end || !read_cached_pages(fd, begin, bytes))
+      return failure(NoPassthrough::not_compared);
     if (is_stopped()) return failure(Code::resource, "cancelled");
     TRY_VOID(compare(block, bytes));
   }
   return {};
 }
 
-std::optional<BlockSums> RecheckedFile::saved_sums() const {
-  const auto backend = backend_.lock();
-  return backend ? backend->saved_sums(digest_, size_) : std::nullopt;
-}
-
-bool RecheckedFile::is_stopped() const { return is_cancelled() || stop_.stop_requested(); }
+bool RecheckedFile::is_stopped() const { return is_cancelled() || keeper_.stop.stop_requested(); }
 
 // The kernel does not return a damaged block of a file with fs-verity, nor one that the disk cannot read.
 Result<void> RecheckedFile::read_stored(int fd, uint64_t offset, std::span<std::byte> out) {
   errno = 0;
-  auto read = read_fully(fd, offset, out);
+  auto read = read_fully(fd, offset, out, "a cached blob");
   if (!read && errno == EIO) return tl::unexpected(damage(read.error().message));
   return read;
 }
@@ -117,10 +106,10 @@ Result<void> RecheckedFile::prepare(int fd) {
   while (!lock.try_lock_for(kCancelCheck))
     if (is_cancelled()) return failure(Code::resource, "cancelled while a cached blob was verified");
   if (prepared_) return {};
-  std::optional<BlockSums> saved = saved_sums();
-  const bool verify = policy_ == Recheck::full || !saved;
+  std::optional<BlockSums> saved = keeper_.saved_sums();
+  const bool verify = keeper_.policy == Recheck::full || !saved;
   BlockSums sums = verify ? TRY(verify_all(fd)) : std::move(*saved);
-  if (const auto backend = backend_.lock(); backend && !saved) backend->save_sums(digest_, sums);
+  if (!saved) keeper_.save_sums(sums);
   checked_ = BlockSet(sums.blocks());
   if (verify) checked_.add({0, sums.blocks()});
   sums_ = std::move(sums);
@@ -146,7 +135,7 @@ Result<BlockSums> RecheckedFile::verify_all(int fd) {
 }
 
 Error RecheckedFile::damage(const std::string& what) {
-  if (const auto backend = backend_.lock()) backend->remove_damaged(digest_, inode_, what);
+  keeper_.remove_damaged(what);
   return {Code::io, fmt::format("cached blob {}: {}", digest_.hex(), what)};
 }
 

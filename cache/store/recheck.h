@@ -1,9 +1,8 @@
 // Compares reads of a cached blob with the verified checksums.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,15 +17,20 @@
 
 namespace weightfs::store {
 
-class DiskBackend;
+/// What the store of a blob does for its comparison. The functions may outlive the store, and do nothing then.
+struct BlobKeeper {
+  Recheck policy = Recheck::read;
+  std::stop_token stop = {};                             ///< ends comparisons
+  std::function<std::optional<BlockSums>()> saved_sums;  ///< the saved checksums of the blob
+  std::function<void(const BlockSums&)> save_sums;
+  std::function<void(const std::string& what)> remove_damaged;  ///< removes the blob; `what` is wrong with it
+};
 
 /// State per blob and process. Each block is compared once; later reads take no lock. Thread-safe.
 class RecheckedFile {
  public:
-  /// Of a blob of `backend`, which has its checksums unless they are given as `sums`, and removes the blob if it is
-  /// damaged. May outlive the backend: then damage is reported to the reader only.
-  RecheckedFile(const std::shared_ptr<DiskBackend>& backend, const Digest& digest, ino_t inode, uint64_t size,
-                std::optional<BlockSums> sums = {});
+  /// The blob has `size` bytes. `sums` are its checksums, if they are known and need not be read.
+  RecheckedFile(BlobKeeper keeper, const Digest& digest, uint64_t size, std::optional<BlockSums> sums = {});
 
   /// As FileRange::read(); also fails with io when the bytes differ from the verified ones.
   Result<void> read(int fd, uint64_t offset, std::span<std::byte> out);
@@ -36,7 +40,6 @@ class RecheckedFile {
   Result<void> check_all(int fd);
 
  private:
-  std::optional<BlockSums> saved_sums() const;
   bool is_stopped() const;
   Result<void> read_stored(int fd, uint64_t offset, std::span<std::byte> out);
   Result<void> prepare(int fd);
@@ -45,12 +48,9 @@ class RecheckedFile {
   Result<void> compare(size_t block, std::span<const std::byte> bytes);
   Error damage(const std::string& what);
 
-  const std::weak_ptr<DiskBackend> backend_;
+  const BlobKeeper keeper_;
   const Digest digest_;
-  const ino_t inode_;
   const uint64_t size_;
-  const Recheck policy_;
-  const std::stop_token stop_;          // of the backend
   std::timed_mutex mutex_;              // held during prepare()
   std::atomic<bool> prepared_ = false;  // if set, the next two are constant
   BlockSums sums_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/files/file_io.h"
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/os/tmpfile.h"

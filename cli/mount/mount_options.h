@@ -10,7 +10,7 @@
 #include "cli/options/option.h"
 #include "cli/options/store_options.h"
 #include "fs/fuse/session.h"
-#include "fs/prefetch.h"
+#include "fs/reading/prefetch.h"
 #include "fs/source_tree.h"
 
 namespace weightfs {

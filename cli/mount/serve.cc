@@ -20,7 +20,7 @@
 #include "fs/forest.h"
 #include "fs/fuse/session.h"
 #include "fs/living/follower.h"
-#include "fs/prefetch.h"
+#include "fs/reading/prefetch.h"
 
 namespace weightfs {
 namespace {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/files/file_source.h"
 #include "base/text.h"
 #include "cache/cache_directory.h"
 #include "cli/console/retries.h"

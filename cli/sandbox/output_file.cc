@@ -12,6 +12,7 @@
 #include <optional>
 #include <system_error>
 
+#include "base/files/file_io.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "sources/location.h"
@@ -92,13 +93,7 @@ Result<std::unique_ptr<OutputFile>> OutputFile::create(const std::string& path, 
 }
 
 Result<void> OutputFile::write(uint64_t offset, std::span<const std::byte> bytes) const {
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(file_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failure(io_error(name()));
-    bytes = bytes.subspan(static_cast<size_t>(written));
-    offset += static_cast<uint64_t>(written);
-  }
+  if (!write_fully(file_.number(), offset, bytes)) return failure(io_error(name()));
   return {};
 }
 

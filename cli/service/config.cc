@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/files/file_source.h"
 #include "base/os/mounts.h"
 #include "base/source.h"
 #include "base/text.h"

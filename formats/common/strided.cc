@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/recent_blocks.h"
+#include "base/verity/recent_blocks.h"
 #include "formats/common/gather.h"
 
 namespace weightfs {

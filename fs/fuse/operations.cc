@@ -19,8 +19,6 @@
 
 #include "base/os/memory.h"
 #include "base/text.h"
-#include "fs/fuse/handle.h"
-#include "fs/fuse/read_buffer.h"
 
 namespace weightfs::fuse {
 namespace {
@@ -32,10 +30,6 @@ constexpr blksize_t kBlock = 4096;
 constexpr double kForever = std::numeric_limits<int32_t>::max();
 
 double timeout_of(const Attributes& attributes) { return attributes.kind == NodeKind::dynamic ? 0 : kForever; }
-
-// The minimum size of a READ that is answered from a mapping, and whose pages are released. Read-ahead requests so
-// much. Fewer bytes are copied sooner than they are mapped.
-constexpr size_t kLargeRead = size_t{128} << 10;
 
 // The only place where an error becomes an errno. Corrupt data is EIO, because programs do not expect EBADMSG. Nor do
 // they expect EAGAIN from a regular file: Python's read() would return None. Network errors are EHOSTUNREACH, so that
@@ -162,8 +156,8 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
     auto opened = s.interruptible_requests().interruptible(request, [&] { return s.open(ino); });
     if (!opened) return {};
     auto handle = TRY(std::move(*opened));
-    const Tier tier = handle->tier();
-    const bool keeps_pages = handle->keeps_pages();
+    const Tier tier = handle->inode == nullptr ? Tier{} : Passthrough::tier(*handle->inode);
+    const bool keeps_pages = handle->file.keeps_pages();
     file->fh = s.add(std::move(handle));
     // Dynamic files bypass the page cache.
     const bool live = s.forest().is_dynamic(ino);
@@ -184,53 +178,35 @@ void release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   });
 }
 
-// Replies with bytes of a mapping, if there is one. Returns whether it has replied.
-Result<bool> reply_mapped(fuse_req_t request, Server::Handle& handle, uint64_t offset, size_t size) {
-  const auto mapped = TRY(handle.map(offset, size));
-  if (!mapped) return false;
-  Server& s = server(request);
-  const auto bytes = mapped->bytes;
-  s.statistics().add_bytes_read(bytes.size());
-  if (fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size()) != -EFAULT) return true;
-  // The file was cut, or its disk failed; the kernel has failed the request with EIO. A read finds the reason.
+// The kernel has failed a reply with mapped bytes with EIO: the file was cut, or its disk failed. A read finds the
+// reason. The request has its reply, so no error may lead to another one.
+void log_failed_copy(Server& s, OpenFile::Read& read) {
   try {
-    const ReadBuffer buffer;
-    if (const auto got = handle.read(offset, buffer.first(size)); !got) s.log(Operation::read, got.error());
+    if (const auto again = read.read_again(); !again) s.log(Operation::read, again.error());
   } catch (const std::bad_alloc&) {
-    // The next read logs it. The request has its reply, so respond() must not send another one.
+    // The next read logs it.
   }
-  return true;
 }
 
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* file) {
   respond(request, Operation::read, ino, [&]() -> Result<void> {
+    Server& s = server(request);
     // The kernel may release the file after the reply, which is not the end of the work.
-    const Server::HandlePtr handle = reinterpret_cast<Server::Handle*>(file->fh)->shared_from_this();
-    const auto from = static_cast<uint64_t>(offset);
-    const bool is_large = size >= kLargeRead;
-    const bool is_memory_short = is_large && server(request).is_memory_short();
-    const std::vector<ByteRange> next = handle->next_after({from, from + size});
+    const HandlePtr handle = reinterpret_cast<Handle*>(file->fh)->shared_from_this();
     KilledReader killed(fuse_req_ctx(request)->pid);
     const CancelScope scope(std::ref(killed));
-    const MemoryTurn turn;
-    if (size > MemoryTurn::kLarge && handle->is_local()) MemoryTurn::take();  // others take it when they have the bytes
-    if (is_large && !is_memory_short && TRY(reply_mapped(request, *handle, from, size))) {
-      handle->finish_read({from, from + size}, next, Server::Handle::Pages::kept);
-      return {};
-    }
-    const ReadBuffer buffer;
-    const auto out = buffer.first(size);
-    Prefetch* prefetch = handle->is_counted() ? server(request).prefetch() : nullptr;
-    const auto got = prefetch == nullptr ? handle->read(from, out) : handle->read(ino, from, out, *prefetch);
-    if (!got && is_cancelled()) {
+    const bool is_released = size >= kLargeRead && s.is_memory_short();
+    OpenFile::Read read(handle->file, static_cast<uint64_t>(offset), size, is_released ? Pages::released : Pages::kept);
+    const auto bytes = read.bytes();
+    if (!bytes && is_cancelled()) {
       fuse_reply_err(request, EINTR);
       return {};
     }
-    const size_t count = TRY(got);
-    if (handle->is_counted()) server(request).statistics().add_bytes_read(count);
-    fuse_reply_buf(request, reinterpret_cast<const char*>(out.data()), count);
-    handle->finish_read({from, from + count}, next,
-                        is_memory_short ? Server::Handle::Pages::released : Server::Handle::Pages::kept);
+    TRY_VOID(bytes);
+    if (handle->is_counted) s.statistics().add_bytes_read(bytes->size());
+    const int sent = fuse_reply_buf(request, reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    if (sent == -EFAULT) log_failed_copy(s, read);
+    read.finish();
     return {};
   });
 }
@@ -357,12 +333,12 @@ Server::Server(Forest& forest, Statistics& statistics, const SessionParams& para
 
 Server::~Server() = default;
 
-Result<Server::HandlePtr> Server::open(Ino ino) {
+Result<HandlePtr> Server::open(Ino ino) {
   SourcePtr source = TRY(forest_.open(ino));
   if (params_.on_open) params_.on_open(ino);
-  if (forest_.is_dynamic(ino)) return std::make_shared<Handle>(std::move(source), nullptr, Handle::Reads::uncounted);
+  if (forest_.is_dynamic(ino)) return std::make_shared<Handle>(ino, std::move(source), nullptr, nullptr);
   auto inode = TRY(passthrough().open(ino, *source, [&] { store_small(ino, *source); }));
-  return std::make_shared<Handle>(std::move(source), std::move(inode), Handle::Reads::counted);
+  return std::make_shared<Handle>(ino, std::move(source), std::move(inode), prefetch());
 }
 
 // Whatever fails here fails again, and is reported, when the kernel requests the bytes.
@@ -382,7 +358,7 @@ void Server::store_small(Ino ino, const Source& source) {
 uint64_t Server::add(HandlePtr handle) {
   const auto number = reinterpret_cast<uintptr_t>(handle.get());
   const std::scoped_lock lock(mutex_);
-  if (handle->is_counted()) statistics_.opened();
+  if (handle->is_counted) statistics_.opened();
   open_.emplace(number, std::move(handle));
   return number;
 }
@@ -393,7 +369,7 @@ void Server::close(uint64_t handle) {
   const auto open = open_.find(handle);
   if (open == open_.end()) return;
   closed = std::move(open->second);
-  if (closed->is_counted()) statistics_.closed();
+  if (closed->is_counted) statistics_.closed();
   open_.erase(open);
 }
 

@@ -14,8 +14,9 @@
 #include "base/os/memory.h"
 #include "fs/fuse/directory_reader.h"
 #include "fs/fuse/interrupts.h"
-#include "fs/fuse/session.h"
+#include "fs/fuse/session_params.h"
 #include "fs/fuse/small_files.h"
+#include "fs/open_file.h"
 
 namespace weightfs::fuse {
 
@@ -26,6 +27,18 @@ inline constexpr int kReadaheadKiB = 1024;
 /// number of reads that wait at once, so that other requests are still served. A waiting process has a few reads in
 /// flight (a megabyte each, up to the read-ahead).
 inline constexpr unsigned kMaxThreads = 1024;
+
+/// An open file of the kernel, until its release or the end of the session.
+struct Handle : std::enable_shared_from_this<Handle> {
+  /// `its_inode` is null for a file of .weightfs/, whose reads are not a use of the mount.
+  Handle(Ino ino, SourcePtr source, Passthrough::OpenInodePtr its_inode, Prefetch* prefetch)
+      : file(ino, std::move(source), prefetch), inode(std::move(its_inode)), is_counted(inode != nullptr) {}
+
+  OpenFile file;
+  const Passthrough::OpenInodePtr inode;
+  const bool is_counted;
+};
+using HandlePtr = std::shared_ptr<Handle>;
 
 /// The user data of a session. Callable from any thread.
 class Server {
@@ -51,9 +64,6 @@ class Server {
   /// For replies, which the kernel caches.
   fuse_entry_param entry_of(Ino ino, const Attributes& attributes) const;
 
-  /// An open file, until its release or the end of the session.
-  class Handle;
-  using HandlePtr = std::shared_ptr<Handle>;
   Result<HandlePtr> open(Ino ino);
   /// Its number for the kernel, until close().
   uint64_t add(HandlePtr handle);

@@ -5,15 +5,15 @@
 #include <linux/fuse.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/files/no_passthrough.h"
 #include "base/os/descriptor.h"
-#include "fs/fuse/operations.h"
+#include "fs/fuse/interrupts.h"
 
 namespace weightfs::fuse {
 
@@ -68,8 +68,8 @@ struct BackingMap {
 constexpr unsigned long kBackingOpen = _IOW(229, 1, BackingMap);
 constexpr unsigned long kBackingClose = _IOW(229, 2, uint32_t);
 
-constexpr const char* kNotMounted = "not mounted yet";
-constexpr const char* kNotOffered = "kernel without passthrough";
+const std::string kNotMounted(to_text(NoPassthrough::not_mounted));
+const std::string kNotOffered(to_text(NoPassthrough::no_kernel_support));
 
 struct OpenReply {
   uint64_t handle;
@@ -83,30 +83,6 @@ T read_at(std::span<const std::byte> bytes, size_t offset) {
   if (offset < bytes.size()) std::memcpy(&value, &bytes[offset], std::min(sizeof value, bytes.size() - offset));
   return value;
 }
-
-#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 17)
-Passthrough& passthrough_of(void* server) { return static_cast<Server*>(server)->passthrough(); }
-
-ssize_t read_request(int device, void* buffer, size_t size, void* server) {
-  const ssize_t got = ::read(device, buffer, size);
-  Passthrough& passthrough = passthrough_of(server);
-  if (got > 0 && passthrough.expects_init())
-    passthrough.inspect_request({static_cast<const std::byte*>(buffer), static_cast<size_t>(got)});
-  return got;
-}
-
-ssize_t write_reply(int device, iovec* parts, int count, void* server) {
-  Passthrough& passthrough = passthrough_of(server);
-  if (!passthrough.expects_init()) return ::writev(device, parts, count);
-  std::vector<std::byte> reply;
-  for (const iovec& part : std::span(parts, static_cast<size_t>(count))) {
-    const auto* const begin = static_cast<const std::byte*>(part.iov_base);
-    reply.insert(reply.end(), begin, begin + part.iov_len);
-  }
-  if (const auto completed = passthrough.completed_reply(reply)) reply = *completed;
-  return ::write(device, reply.data(), reply.size());
-}
-#endif
 
 }  // namespace
 
@@ -161,7 +137,7 @@ Tier Passthrough::choose(const Source& source) {
   if (!file) return {0, file.error().message};
   struct stat status {};
   if (::fstat(file->number(), &status) != 0 || static_cast<uint64_t>(status.st_size) != source.size())
-    return {0, "part of a larger file"};
+    return {0, std::string(to_text(NoPassthrough::part_of_file))};
   const auto id = files_->open(file->number());
   return id ? Tier{*id} : Tier{0, id.error().message};
 }
@@ -173,20 +149,11 @@ void Passthrough::forget(Ino ino, uint32_t backing_id) {
   if (known != inodes_.end() && known->second.expired()) inodes_.erase(known);
 }
 
-int Passthrough::attach(fuse_session* session, int device) {
-  const auto started = files_ == nullptr ? Result<void>() : files_->start(device);
+void Passthrough::start(int device) {
+  if (files_ == nullptr) return;
+  const auto started = files_->start(device);
   if (!started) set_unavailable(started.error().message);
-#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 17)
-  if (files_ != nullptr && started) {
-    expects_init_ = true;
-    fuse_custom_io io{};
-    io.read = read_request;
-    io.writev = write_reply;
-    return fuse_session_custom_io(session, &io, device);
-  }
-#endif
-  // fuse_session_mount interprets a path of this form as a descriptor.
-  return fuse_session_mount(session, fmt::format("/dev/fd/{}", device).c_str());
+  expects_init_ = started.has_value();
 }
 
 void Passthrough::request_feature([[maybe_unused]] fuse_conn_info& connection) {

@@ -84,8 +84,8 @@ class Passthrough {
   Result<OpenInodePtr> open(Ino ino, const Source& source, const std::function<void()>& on_first = {});
   static const Tier& tier(const OpenInode& inode);
 
-  /// Uses a device that is already mounted for the session, whose user data is a Server. Fails as fuse_session_mount().
-  int attach(fuse_session* session, int device);
+  /// To be called with the device of the mount, before requests are served.
+  void start(int device);
 
   /// To be called by the operation init: a libfuse that knows passthrough requests it itself.
   void request_feature(fuse_conn_info& connection);

@@ -21,6 +21,7 @@
 #include "base/os/stderr_capture.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "fs/fuse/attached_device.h"
 #include "fs/fuse/operations.h"
 #include "fs/fuse/workers.h"
 
@@ -253,7 +254,7 @@ Result<SessionPtr> mounted_session(Server* s, const SessionParams& params, const
   const StderrCapture stderr_capture;
   SessionPtr session = make_session(s, params);
   const auto mount = [&] {
-    return params.device ? params.passthrough->attach(session.get(), *params.device)
+    return params.device ? attach_device(session.get(), *params.passthrough, *params.device)
                          : fuse_session_mount(session.get(), target.c_str());
   };
   if (session != nullptr && mount() == 0) return session;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "base/files/file_source.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::budget_test {

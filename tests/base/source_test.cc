@@ -17,6 +17,8 @@
 #include <thread>
 
 #include "base/cancel.h"
+#include "base/files/file_source.h"
+#include "base/files/private_file.h"
 #include "base/os/descriptor.h"
 #include "tests/support/temporary.h"
 
@@ -401,8 +403,8 @@ SourcePtr verified(VerifiedBy verification) { return std::make_shared<VerifiedBy
 TEST(Verification, IsThatOfTheSourceThatHasTheBytes) {
   EXPECT_EQ(in_memory("bytes")->verification(), VerifiedBy::unknown);
   EXPECT_EQ(Slice().verification(), VerifiedBy::unknown);
-  for (const auto verification : {VerifiedBy::mismatch, VerifiedBy::unpinned, VerifiedBy::transport,
-                                  VerifiedBy::blocks, VerifiedBy::whole}) {
+  for (const auto verification :
+       {VerifiedBy::mismatch, VerifiedBy::unpinned, VerifiedBy::transport, VerifiedBy::blocks, VerifiedBy::whole}) {
     EXPECT_EQ(slice(verified(verification), 2, 5)->verification(), verification);
     const Later<SourcePtr> later([=]() -> Result<SourcePtr> { return verified(verification); });
     const SourcePtr lazily = lazy(10, later);

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/files/file_io.h"
 #include "base/os/descriptor.h"
 #include "cache/disk_quota.h"
 #include "tests/cache/test_producer.h"

@@ -15,6 +15,7 @@
 #include <set>
 #include <thread>
 
+#include "base/files/file_source.h"
 #include "fs/forest.h"
 #include "fs/layout.h"
 #include "tests/support/models.h"

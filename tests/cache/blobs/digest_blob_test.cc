@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/cancel.h"
+#include "base/files/file_source.h"
 #include "cache/external_stores.h"
 #include "cache/maintenance.h"
 #include "cache/store/block_file.h"

@@ -1,7 +1,5 @@
 // Reads of verified local blobs that take no lock (Source::direct()).
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <array>
 #include <atomic>
@@ -12,22 +10,7 @@
 
 #include "tests/cache/store_fixture.h"
 #include "tests/support/http_server.h"
-
-namespace {
-
-thread_local uint64_t locks = 0;  // that this thread has taken
-
-}  // namespace
-
-#ifndef __SANITIZE_THREAD__
-// Counts the calls of the function of the C library.
-extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
-  using Lock = int(pthread_mutex_t*);
-  static const auto lock = reinterpret_cast<Lock*>(::dlsym(RTLD_NEXT, "pthread_mutex_lock"));
-  ++locks;
-  return lock(mutex);
-}
-#endif
+#include "tests/support/lock_count.h"
 
 namespace weightfs::direct_blob_test {
 namespace {
@@ -71,9 +54,9 @@ class DirectBlobTest : public test::StoreDirectory {
 uint64_t locks_of_read(const Source& source) {
   std::array<std::byte, 1000> out;
   EXPECT_EQ(source.read(100, out).value_or(0), out.size());  // the first read compares the block
-  const uint64_t before = locks;
+  const uint64_t before = test::locks_taken();
   EXPECT_EQ(source.read(100, out).value_or(0), out.size());
-  return locks - before;
+  return test::locks_taken() - before;
 }
 
 TEST_F(DirectBlobTest, BlobThatIsNotLocalHasNone) { EXPECT_EQ(downloadable_blob()->direct(), nullptr); }

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/cancel.h"
+#include "base/files/file_source.h"
 #include "tests/cache/store_fixture.h"
 
 namespace weightfs::test::unused_decoding_test {

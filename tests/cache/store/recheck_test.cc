@@ -175,7 +175,7 @@ TEST_F(RecheckTest, BlobThatCannotBeReadIsReportedAsDamaged) {
                                                        [this](const std::string& line) { log.push_back(line); });
     struct stat status {};
     ASSERT_EQ(::stat(blob_at().c_str(), &status), 0);
-    RecheckedFile file(backend, sha256(bytes), status.st_ino, kSize);
+    RecheckedFile file(backend->keeper_of(sha256(bytes), status.st_ino, kSize), sha256(bytes), kSize);
     std::string out(kSize, '?');
     const auto read = file.read(unreadable.number(), 0, std::as_writable_bytes(std::span(out)));
     ASSERT_FALSE(read);

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/files/file_source.h"
 #include "base/os/descriptor.h"
 #include "tests/support/counted_source.h"
 #include "tests/support/temporary.h"

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/files/file_source.h"
 #include "base/text.h"
 #include "formats/archive/archive.h"
 #include "tests/builders/zip_builder.h"

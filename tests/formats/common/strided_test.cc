@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "base/recent_blocks.h"
+#include "base/verity/recent_blocks.h"
 
 namespace weightfs::strided_test {
 namespace {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files/file_source.h"
 #include "formats/format.h"
 #include "tests/builders/dduf_builder.h"
 #include "tests/support/model_text.h"

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "base/files/file_source.h"
 #include "base/values/json.h"
 #include "formats/format.h"
 #include "tests/builders/numpy_builder.h"

@@ -20,6 +20,7 @@
 
 #include "base/os/descriptor.h"
 #include "base/os/tmpfile.h"
+#include "fs/fuse/attached_device.h"
 #include "fs/fuse/operations.h"
 
 namespace weightfs::passthrough_test {
@@ -105,7 +106,7 @@ class PassthroughTest : public testing::Test {
     const fuse_lowlevel_ops ops = operations();
     session_.reset(fuse_session_new(&arguments, &ops, sizeof ops, &server_));
     fuse_opt_free_args(&arguments);
-    EXPECT_EQ(passthrough_.attach(session_.get(), ends[1]), 0);
+    EXPECT_EQ(attach_device(session_.get(), passthrough_, ends[1]), 0);
   }
 
   // The reply without its header.

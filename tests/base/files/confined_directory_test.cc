@@ -1,4 +1,4 @@
-#include "base/os/confined_directory.h"
+#include "base/files/confined_directory.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/files/file_source.h"
 #include "base/text.h"
 #include "tests/support/temporary.h"
 
@@ -43,13 +44,13 @@ class ConfinedDirectoryTest : public testing::TestWithParam<bool> {
   }
 
   // Its bytes, or the error.
-  static std::string read(const ConfinedDirectory& from, const std::string& name) {
-    const auto file = from.open_file(name);
+  static std::string read(const ConfinedDirectoryPtr& from, const std::string& name) {
+    const auto file = open_file(from, name);
     if (!file) return "error: " + file.error().message;
     const auto bytes = read_text(**file, 0, (*file)->size());
     return bytes ? *bytes : "error: " + bytes.error().message;
   }
-  std::string read(const std::string& name) const { return read(*directory(), name); }
+  std::string read(const std::string& name) const { return read(directory(), name); }
   std::string refusal(const std::string& name, const char* why) const {
     return fmt::format("error: {}/{}: {}", here.path("source"), name, why);
   }
@@ -70,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(Kernel, ConfinedDirectoryTest, testing::Bool(),
 TEST_P(ConfinedDirectoryTest, OpensFilesBelow) {
   EXPECT_EQ(read("model.bin"), "model");
   EXPECT_EQ(read("sub/shard.bin"), "shard");
-  EXPECT_EQ(directory()->open_file("absent").error().code, Code::not_found);
-  EXPECT_EQ(directory()->open_file("model.bin/x").error().code, Code::not_found);
+  EXPECT_EQ(open_file(directory(), "absent").error().code, Code::not_found);
+  EXPECT_EQ(open_file(directory(), "model.bin/x").error().code, Code::not_found);
 }
 
 TEST_P(ConfinedDirectoryTest, FollowsInnerLinksOfAnyOwner) {
@@ -100,7 +101,7 @@ TEST_P(ConfinedDirectoryTest, RefusesOutwardLinkOfAnotherUser) {
   link("relative", "chain");
   for (const char* name : {"relative", "absolute", "directory/secret.bin", "chain"}) {
     EXPECT_EQ(read(name), refusal(name, kLinkIsForeign));
-    EXPECT_EQ(directory()->open_file(name).error().code, Code::forbidden);
+    EXPECT_EQ(open_file(directory(), name).error().code, Code::forbidden);
     EXPECT_FALSE(directory()->examine(name));
   }
   EXPECT_FALSE(directory()->list("directory"));
@@ -145,14 +146,14 @@ TEST_P(ConfinedDirectoryTest, FollowLinksFollowsEveryLink) {
 TEST_P(ConfinedDirectoryTest, FollowsAllLinksOfNamedFile) {
   rules.user = kOther;
   link("../outside/secret.bin", "link");
-  EXPECT_TRUE(directory()->open_file("link", ConfinedDirectory::Links::named));
+  EXPECT_TRUE(open_file(directory(), "link", ConfinedDirectory::Links::named));
   EXPECT_TRUE(directory()->examine("link", ConfinedDirectory::Links::named));
 }
 
 TEST_P(ConfinedDirectoryTest, RefusesNameWithDotDotOutOfDirectory) {
-  EXPECT_EQ(directory()->open_file("../outside/secret.bin").error().code, Code::forbidden);
-  EXPECT_EQ(directory()->open_file("sub/../../outside/secret.bin").error().code, Code::forbidden);
-  EXPECT_FALSE(directory()->open_file(std::string("model.bin\0x", 11)));
+  EXPECT_EQ(open_file(directory(), "../outside/secret.bin").error().code, Code::forbidden);
+  EXPECT_EQ(open_file(directory(), "sub/../../outside/secret.bin").error().code, Code::forbidden);
+  EXPECT_FALSE(open_file(directory(), std::string("model.bin\0x", 11)));
 }
 
 TEST_P(ConfinedDirectoryTest, RefusedOutwardLinkDoesNotRevealWhetherTargetExists) {
@@ -165,23 +166,23 @@ TEST_P(ConfinedDirectoryTest, LinkInProcIsJudgedByItsText) {
   rules.user = kOther;
   const Descriptor secret(::open(here.path("outside/secret.bin").c_str(), O_RDONLY | O_CLOEXEC));
   link(fmt::format("/proc/self/fd/{}", secret.number()), "magic");
-  EXPECT_EQ(directory()->open_file("magic").error().code, Code::forbidden);
+  EXPECT_EQ(open_file(directory(), "magic").error().code, Code::forbidden);
 }
 
 TEST_P(ConfinedDirectoryTest, RefusesLinkLoop) {
   link("b", "a");
   link("a", "b");
-  EXPECT_EQ(directory()->open_file("a").error().code, Code::io);
+  EXPECT_EQ(open_file(directory(), "a").error().code, Code::io);
 }
 
 TEST_P(ConfinedDirectoryTest, RefusesFifosDevicesAndDirectoriesAsFiles) {
   ASSERT_EQ(::mkfifo(here.path("source/fifo").c_str(), 0600), 0);
   link("/dev/zero", "device");
   rules.follow_links = true;
-  EXPECT_EQ(directory()->open_file("fifo").error().code, Code::io);
-  EXPECT_EQ(directory()->open_file("device").error().code, Code::io);
-  EXPECT_EQ(directory()->open_file("sub").error().code, Code::io);
-  EXPECT_EQ(directory()->open_file("").error().code, Code::io);
+  EXPECT_EQ(open_file(directory(), "fifo").error().code, Code::io);
+  EXPECT_EQ(open_file(directory(), "device").error().code, Code::io);
+  EXPECT_EQ(open_file(directory(), "sub").error().code, Code::io);
+  EXPECT_EQ(open_file(directory(), "").error().code, Code::io);
 }
 
 TEST_P(ConfinedDirectoryTest, ListsSortedEntriesWithType) {
@@ -197,13 +198,13 @@ TEST_P(ConfinedDirectoryTest, ListsSortedEntriesWithType) {
 
 // semantics 6.1: a replaced file is detected.
 TEST_P(ConfinedDirectoryTest, DetectsReplacedFile) {
-  const auto file = directory()->open_file("model.bin").value();
+  const auto file = open_file(directory(), "model.bin").value();
   stdfs::rename(here.write("source/new", "other"), here.path("source/model.bin"));
   EXPECT_EQ(read_text(*file, 0, 5).error().code, Code::io);
 }
 
 TEST_P(ConfinedDirectoryTest, FilesHaveIdentityAndOccupiedBytes) {
-  const auto file = directory()->open_file("model.bin").value();
+  const auto file = open_file(directory(), "model.bin").value();
   const auto same = open_file(here.path("source/model.bin")).value();
   EXPECT_EQ(file->identity(), same->identity());
   EXPECT_EQ(file->occupied(), same->occupied());
@@ -213,7 +214,7 @@ TEST_P(ConfinedDirectoryTest, KeepsOpenedDirectoryWhenItsPathIsReplaced) {
   const ConfinedDirectoryPtr opened = directory();
   stdfs::rename(here.path("source"), here.path("moved"));
   here.write("source/model.bin", "other");
-  EXPECT_EQ(read(*opened, "model.bin"), "model");
+  EXPECT_EQ(read(opened, "model.bin"), "model");
 }
 
 // What the owner of SOURCE may not read, root does not show to others.
@@ -276,7 +277,7 @@ TEST_P(RightsTest, FollowLinksKeepsPermissionCheck) {
 
 TEST_P(RightsTest, NamedFileIsChecked) {
   mode("source/model.bin", 0600);
-  EXPECT_FALSE(directory()->open_file("model.bin", ConfinedDirectory::Links::named));
+  EXPECT_FALSE(open_file(directory(), "model.bin", ConfinedDirectory::Links::named));
 }
 
 TEST_P(RightsTest, OwnFilesAreCheckedByOwnerBits) {
@@ -300,7 +301,7 @@ TEST_P(ConfinedDirectoryTest, DirectoryReplacedByLinkNeverReturnsOutsideBytes) {
   const ConfinedDirectoryPtr opened = directory();
   int right = 0;
   for (int i = 0; i < 3000; ++i) {
-    const std::string bytes = read(*opened, "sub/shard.bin");
+    const std::string bytes = read(opened, "sub/shard.bin");
     right += bytes == "shard" ? 1 : 0;
     EXPECT_NE(bytes, "secret");
     const auto listed = opened->list("sub");
@@ -324,7 +325,7 @@ TEST_P(ConfinedDirectoryTest, FileReplacedByLinkOrFifoIsNeitherFollowedNorBlocks
   });
   const ConfinedDirectoryPtr opened = directory();
   for (int i = 0; i < 3000; ++i) {
-    const auto file = opened->open_file("model.bin");
+    const auto file = open_file(opened, "model.bin");
     if (!file) continue;
     const auto bytes = read_text(**file, 0, (*file)->size());
     EXPECT_TRUE(!bytes || *bytes == "model");

@@ -1,4 +1,4 @@
-#include "base/os/confined_directory.h"
+#include "base/files/confined_directory.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,8 +10,7 @@
 #include <cerrno>
 #include <climits>
 
-#include "base/os/open_files.h"
-#include "base/os/opened_file.h"
+#include "base/files/open_files.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
 
@@ -98,11 +97,6 @@ Confinement ConfinedDirectory::rules_for(Links links) const {
 
 Result<struct stat> ConfinedDirectory::examine(const std::string& name, Links links) const {
   return TRY(open(name, OpenFor::status, links)).status;
-}
-
-Result<SourcePtr> ConfinedDirectory::open_file(const std::string& name, Links links) const {
-  auto opened = TRY(open(name, OpenFor::read, links));
-  return source_of_file(std::move(opened.descriptor), shared_from_this(), name, links);
 }
 
 Result<std::shared_ptr<const ConfinedDirectory>> ConfinedDirectory::below(const std::string& name) const {

@@ -1,4 +1,4 @@
-#include "base/os/path_walk.h"
+#include "base/files/path_walk.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,5 +1,5 @@
 // Which ranges are downloaded before they are read, with sources that record the requests.
-#include "fs/prefetch.h"
+#include "fs/reading/prefetch.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "base/os/open_files.h"
+#include "base/files/open_files.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -33,11 +33,11 @@ void request_pages(int fd, ByteRange range) {
 }  // namespace
 
 // Descriptors are closed without the lock: closing a file on a network takes time.
-void RecentFiles::add(OpenFilePtr file) {
-  OpenFilePtr closed;
+void RecentFiles::add(SharedFilePtr file) {
+  SharedFilePtr closed;
   const std::scoped_lock lock(mutex_);
   if (files_.size() == max_) {
-    const auto before = [](const OpenFilePtr& a, const OpenFilePtr& b) {
+    const auto before = [](const SharedFilePtr& a, const SharedFilePtr& b) {
       return a->last_use.load() < b->last_use.load();
     };
     const auto oldest = std::min_element(files_.begin(), files_.end(), before);
@@ -47,8 +47,8 @@ void RecentFiles::add(OpenFilePtr file) {
   files_.push_back(std::move(file));
 }
 
-void RecentFiles::remove(const OpenFilePtr& file) {
-  OpenFilePtr closed;
+void RecentFiles::remove(const SharedFilePtr& file) {
+  SharedFilePtr closed;
   const std::scoped_lock lock(mutex_);
   const auto found = std::find(files_.begin(), files_.end(), file);
   if (found == files_.end()) return;
@@ -57,14 +57,14 @@ void RecentFiles::remove(const OpenFilePtr& file) {
 }
 
 bool RecentFiles::clear() {
-  std::vector<OpenFilePtr> closed;
+  std::vector<SharedFilePtr> closed;
   const std::scoped_lock lock(mutex_);
   closed.swap(files_);
   return !closed.empty();
 }
 
 // The whole file is not mapped once and kept, because pages that were copied count as memory of the process.
-std::optional<MappedBytes> map_cached(const OpenFile& file, ByteRange range) {
+std::optional<MappedBytes> map_cached(const SharedFile& file, ByteRange range) {
   const uint64_t count = range.to - range.from;
   if (count == 0) return MappedBytes{};
   if (!is_cached(file.number(), range.to - 1)) return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<MappedBytes> map_cached(const OpenFile& file, ByteRange range) {
                      {mapped, [size](void* bytes) { ::munmap(bytes, size); }}};
 }
 
-void advise_about(const OpenFile& file, ByteRange range, Advice advice) {
+void advise_about(const SharedFile& file, ByteRange range, Advice advice) {
   switch (advice) {
     case Advice::reads_soon:
       return request_pages(file.number(), range);

@@ -1,4 +1,4 @@
-#include "fs/prefetch.h"
+#include "fs/reading/prefetch.h"
 
 #include <fmt/core.h>
 #include <sys/resource.h>

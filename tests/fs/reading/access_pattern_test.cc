@@ -1,4 +1,4 @@
-#include "fs/fuse/access_pattern.h"
+#include "fs/reading/access_pattern.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 namespace weightfs::access_pattern_test {
 namespace {
 
-using fuse::AccessPattern;
 using testing::IsEmpty;
+using weightfs::AccessPattern;
 
 constexpr uint64_t kKiB = 1 << 10;
 constexpr uint64_t kMiB = 1 << 20;

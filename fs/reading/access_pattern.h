@@ -8,7 +8,7 @@
 
 #include "base/source.h"
 
-namespace weightfs::fuse {
+namespace weightfs {
 
 /// Callable from any thread.
 class AccessPattern {
@@ -28,4 +28,4 @@ class AccessPattern {
   uint64_t requested_ = 0;  // the offset of the last read that was requested ahead
 };
 
-}  // namespace weightfs::fuse
+}  // namespace weightfs

@@ -11,10 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/path_walk.h"
 #include "base/os/descriptor.h"
-#include "base/os/path_walk.h"
 #include "base/result.h"
-#include "base/source.h"
 
 namespace weightfs {
 
@@ -43,7 +42,7 @@ Result<std::vector<DirectoryEntry>> entries_of(const Descriptor& directory);
 /// Names are relative to the directory, components joined by `/`; the empty name is the directory itself. The
 /// Confinement decides which links are followed, see PathWalk::open. Callable from any thread. Errors name the path; an
 /// access that the Confinement forbids fails with unsupported.
-class ConfinedDirectory : public std::enable_shared_from_this<ConfinedDirectory> {
+class ConfinedDirectory {
  public:
   /// `path`: the directory's absolute path, for messages.
   ConfinedDirectory(Descriptor directory, std::string path, Confinement rules);
@@ -58,10 +57,7 @@ class ConfinedDirectory : public std::enable_shared_from_this<ConfinedDirectory>
   /// Fails with not_found and io.
   Result<struct stat> examine(const std::string& name, Links links = Links::by_rules) const;
 
-  /// Opens a regular file, which is closed while others are used, see source_of_file(). This object must be shared.
-  Result<SourcePtr> open_file(const std::string& name, Links links = Links::by_rules) const;
-
-  /// Opens a directory for listing, or any file for examination.
+  /// Opens a file or a directory. A regular file becomes a Source by open_file() (base/files/file_source.h).
   Result<OpenedPath> open(const std::string& name, OpenFor purpose, Links links = Links::by_rules) const;
 
   /// A subdirectory from which no link leads out, except with `follow_links`; by default not even a link of the

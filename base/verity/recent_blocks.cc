@@ -1,4 +1,4 @@
-#include "base/recent_blocks.h"
+#include "base/verity/recent_blocks.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Files that are closed while others are used, and opened again.
-#include "base/os/open_files.h"
+#include "base/files/open_files.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -20,7 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "base/os/confined_directory.h"
+#include "base/files/confined_directory.h"
+#include "base/files/file_source.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::open_files_test {
@@ -28,8 +29,8 @@ namespace {
 
 using testing::HasSubstr;
 
-std::weak_ptr<const OpenFile> add_file(RecentFiles& files, int used) {
-  auto file = std::make_shared<const OpenFile>(Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+std::weak_ptr<const SharedFile> add_file(RecentFiles& files, int used) {
+  auto file = std::make_shared<const SharedFile>(Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
   file->last_use = std::chrono::nanoseconds(used);
   files.add(file);
   return file;
@@ -48,7 +49,7 @@ TEST(RecentFiles, LeastRecentlyUsedIsClosed) {
 
 TEST(RecentFiles, FileInUseStaysOpen) {
   RecentFiles files(1);
-  const OpenFilePtr used = add_file(files, 1).lock();
+  const SharedFilePtr used = add_file(files, 1).lock();
   add_file(files, 2);
   EXPECT_NE(::fcntl(used->number(), F_GETFD), -1);
 }
@@ -75,14 +76,14 @@ class MapCached : public testing::Test {
     if (!is_cached(file("probe"))) GTEST_SKIP() << "the file system has no RWF_NOWAIT";
   }
 
-  OpenFilePtr file(const std::string& name, uint64_t size = kSize) {
+  SharedFilePtr file(const std::string& name, uint64_t size = kSize) {
     std::string bytes;
     for (uint64_t at = 0; at < size; at += kPage) bytes.append(kPage, static_cast<char>('0' + at / kPage % 10));
     const std::string path = here.write(name, bytes);
-    return std::make_shared<const OpenFile>(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+    return std::make_shared<const SharedFile>(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
   }
   // The bytes, as a system call copies them; empty if they are not mapped.
-  std::string text(const OpenFilePtr& file, uint64_t offset, uint64_t size) {
+  std::string text(const SharedFilePtr& file, uint64_t offset, uint64_t size) {
     const auto mapped = map_cached(*file, {offset, offset + size});
     return mapped ? copied(mapped->bytes) : "";
   }
@@ -96,7 +97,7 @@ class MapCached : public testing::Test {
     out.resize(static_cast<size_t>(std::max<ssize_t>(::read(from.number(), out.data(), out.size()), 0)));
     return out;
   }
-  static bool is_cached(const OpenFilePtr& file) {
+  static bool is_cached(const SharedFilePtr& file) {
     std::byte byte;
     const iovec to{&byte, 1};
     return ::preadv2(file->number(), &to, 1, 0, RWF_NOWAIT) == 1;
@@ -113,7 +114,7 @@ class MapCached : public testing::Test {
 };
 
 TEST_F(MapCached, BytesInThePageCacheAreMappedUntilTheyAreReleased) {
-  const OpenFilePtr model = file("model");
+  const SharedFilePtr model = file("model");
   EXPECT_EQ(text(model, kPage - 2, 4), "0011");
   EXPECT_EQ(text(model, kSize - 1, 1), "3");
   EXPECT_EQ(mappings("model"), 0U);
@@ -126,7 +127,7 @@ TEST_F(MapCached, BytesInThePageCacheAreMappedUntilTheyAreReleased) {
 }
 
 TEST_F(MapCached, EmptyRangeNeedsNoMapping) {
-  const OpenFilePtr model = file("model");
+  const SharedFilePtr model = file("model");
   const auto mapped = map_cached(*model, {kSize, kSize});
   ASSERT_TRUE(mapped);
   EXPECT_TRUE(mapped->bytes.empty());
@@ -134,12 +135,12 @@ TEST_F(MapCached, EmptyRangeNeedsNoMapping) {
 }
 
 TEST_F(MapCached, FileSystemThatDoesNotTellWhatIsInThePageCacheIsNotMapped) {
-  const OpenFile status(Descriptor(::open("/proc/self/status", O_RDONLY | O_CLOEXEC)));
+  const SharedFile status(Descriptor(::open("/proc/self/status", O_RDONLY | O_CLOEXEC)));
   EXPECT_FALSE(map_cached(status, {0, 1}));
 }
 
 TEST_F(MapCached, CopyOfACutFileFails) {
-  const OpenFilePtr model = file("model");
+  const SharedFilePtr model = file("model");
   const auto mapped = map_cached(*model, {2 * kPage, 3 * kPage});
   ASSERT_TRUE(mapped);
   std::filesystem::resize_file(here.path("model"), kPage);
@@ -151,7 +152,7 @@ class ClosedFile : public testing::Test {
  protected:
   ClosedFile() { here.write("model", "0123456789"); }
 
-  SourcePtr open(const std::string& name) const { return directory->open_file(name).value(); }
+  SourcePtr open(const std::string& name) const { return open_file(directory, name).value(); }
   static std::string text(const Source& source) {
     const auto bytes = read_text(source, 0, 10);
     return bytes ? *bytes : "error: " + bytes.error().message;
@@ -249,7 +250,7 @@ TEST_F(ClosedFile, IdleFilesAreClosedWhenDescriptorsRunOut) {
   ::close(next);
   const rlimit few{static_cast<rlim_t>(next), before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  const auto opened = directory->open_file("model");
+  const auto opened = open_file(directory, "model");
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(opened);
 }

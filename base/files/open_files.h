@@ -16,16 +16,16 @@
 
 namespace weightfs {
 
-/// An open file. It is in use, and stays open, as long as its OpenFilePtr is held outside of RecentFiles.
-struct OpenFile {
-  explicit OpenFile(Descriptor file) : descriptor(std::move(file)) {}
+/// An open file. It is in use, and stays open, as long as its SharedFilePtr is held outside of RecentFiles.
+struct SharedFile {
+  explicit SharedFile(Descriptor file) : descriptor(std::move(file)) {}
   int number() const { return descriptor.number(); }
 
   Descriptor descriptor;
   mutable std::atomic<std::chrono::nanoseconds> last_use{};  ///< on any steady clock
 };
 
-using OpenFilePtr = std::shared_ptr<const OpenFile>;
+using SharedFilePtr = std::shared_ptr<const SharedFile>;
 
 /// Keeps the most recently used files open. Callable from any thread.
 class RecentFiles {
@@ -33,10 +33,10 @@ class RecentFiles {
   explicit RecentFiles(size_t max) : max_(max) {}
 
   /// Keeps `file` open, in place of the least recently used one if there are `max` others.
-  void add(OpenFilePtr file);
+  void add(SharedFilePtr file);
 
   /// Keeps `file` open no longer.
-  void remove(const OpenFilePtr& file);
+  void remove(const SharedFilePtr& file);
 
   /// Keeps no file open. Returns whether there was one.
   bool clear();
@@ -44,7 +44,7 @@ class RecentFiles {
  private:
   const size_t max_;
   std::mutex mutex_;  // guards files_
-  std::vector<OpenFilePtr> files_;
+  std::vector<SharedFilePtr> files_;
 };
 
 /// How many files that are not in use stay open.
@@ -53,10 +53,10 @@ inline constexpr size_t kMaxIdleFiles = 64;
 /// Maps bytes of a file, for system calls that copy them, until the result is released. Nothing if the last byte is not
 /// in the page cache, since page faults would read the bytes in small pieces, or if the file cannot be mapped. No bytes
 /// for an empty range.
-std::optional<MappedBytes> map_cached(const OpenFile& file, ByteRange range);
+std::optional<MappedBytes> map_cached(const SharedFile& file, ByteRange range);
 
 /// See Source::advise(). The range is in the file.
-void advise_about(const OpenFile& file, ByteRange range, Advice advice);
+void advise_about(const SharedFile& file, ByteRange range, Advice advice);
 
 /// Those of this process, as the limit of descriptors is one of the process: at most kMaxIdleFiles.
 RecentFiles& recent_files();

@@ -1,8 +1,8 @@
-#include "fs/fuse/access_pattern.h"
+#include "fs/reading/access_pattern.h"
 
 #include <algorithm>
 
-namespace weightfs::fuse {
+namespace weightfs {
 
 std::vector<ByteRange> AccessPattern::next_after(ByteRange read, uint64_t size) {
   constexpr uint64_t kMinRepeats = 2;
@@ -28,4 +28,4 @@ std::vector<ByteRange> AccessPattern::next_after(ByteRange read, uint64_t size) 
   return ranges;
 }
 
-}  // namespace weightfs::fuse
+}  // namespace weightfs

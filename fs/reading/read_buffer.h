@@ -1,0 +1,37 @@
+// The memory of reads.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <span>
+
+namespace weightfs {
+
+/// The maximum size of a read, in bytes (FUSE_MAX_MAX_PAGES pages).
+inline constexpr size_t kMaxRead = size_t{1} << 20;
+
+/// The memory for the bytes of a read, whole pages: the kernel copies page by page. It is used again, because the
+/// kernel would zero a new megabyte for each read. The memory that was used last is taken first, as it is in the
+/// processor's cache. As much as kKept readers use at once is kept; the rest is mapped for one read, and returns to the
+/// system.
+class ReadBuffer {
+ public:
+  static constexpr size_t kKept = 12;
+
+  /// Throws std::bad_alloc.
+  ReadBuffer();
+  ~ReadBuffer();
+  ReadBuffer(const ReadBuffer&) = delete;
+  ReadBuffer& operator=(const ReadBuffer&) = delete;
+
+  std::span<std::byte> first(size_t size) const { return {bytes_, std::min(size, kMaxRead)}; }
+
+ private:
+  static inline std::array<std::atomic<std::byte*>, kKept> unused{};  // the memory that was used last is at the front
+
+  std::byte* bytes_ = nullptr;
+};
+
+}  // namespace weightfs
