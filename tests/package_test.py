@@ -313,7 +313,7 @@ class Desktop(TestCase):
         os.remove(path)
         return lines
 
-    # semantics 17.11
+    # semantics 17.10
     def test_file_types_are_known(self):
         for tool in ("update-mime-database", "xdg-mime", "desktop-file-validate"):
             if not shutil.which(tool):

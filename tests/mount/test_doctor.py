@@ -118,7 +118,7 @@ class Cache(Case):
         self.assertIn("cannot be used", checks["cache"]["found"])
 
     def test_fs_verity_of_the_cache_is_reported(self):
-        # semantics 10.10
+        # docs/design/caching.md
         self.assertEqual(self.examine()["cache fs-verity"]["found"], "unknown before the cache is created")
         for name in ("blobs", "index", "making"):
             os.makedirs(self.path("cache", "v1", name))

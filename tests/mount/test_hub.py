@@ -240,7 +240,7 @@ class Commands(HubTestCase):
         self.assertEqual(self.read("list"), self.read("expected"))
 
     def test_block_list_of_a_cached_file_is_copied(self):
-        # semantics 10.9
+        # docs/design/caching.md
         repository, _ = self.publish()
         content = repository.files()["model.safetensors"].content
         self.assertEqual(run("fetch", "hf://org/demo").returncode, 0)
@@ -252,7 +252,7 @@ class Commands(HubTestCase):
         self.assertEqual(saved, self.read("expected"))
 
     def test_damaged_block_list_is_computed_again(self):
-        # semantics 10.9
+        # docs/design/caching.md
         repository, _ = self.publish()
         content = repository.files()["model.safetensors"].content
         self.assertEqual(run("fetch", "hf://org/demo").returncode, 0)
@@ -412,7 +412,7 @@ class Offline(HubTestCase):
 
 
 class LocalCache(HubTestCase):
-    """semantics 22.10: with --offline, a snapshot in the cache of huggingface_hub is mounted."""
+    """semantics 22.9: with --offline, a snapshot in the cache of huggingface_hub is mounted."""
 
     def setUp(self):
         super().setUp()
@@ -788,7 +788,7 @@ class HostileLists(HubTestCase):
         self.hub.next_link = lambda path: self.hub.url + (b if path == a else a)
         self.assertIn("the pages of the file list repeat", self.failure("ls", "hf://org/demo", status=5))
 
-    # semantics 22.9
+    # docs/design/limits.md
     def test_list_has_a_limited_number_of_pages(self):
         self.publish()
         self.hub.page_size = 0

@@ -606,7 +606,7 @@ class ChangedContainer(MountTestCase):
 
 
 class MappedContainer(ChangedContainer):
-    """semantics 6.6: replies come from a mapping of a write-protected container, with the same results."""
+    """docs/design/reading.md: replies come from a mapping of a write-protected container, with the same results."""
 
     # Reads that are in progress while root writes may have the new bytes.
     test_readers_get_right_bytes_or_errors_while_the_container_is_rewritten = None

@@ -11,7 +11,7 @@ import archives
 
 
 class Tensors(TestCase):
-    # semantics 8.11
+    # semantics 8.8
     def test_cat_takes_the_name_of_a_tensor(self):
         source = self.sample()
         for name in ("bias", "encoder/weight"):
@@ -56,7 +56,7 @@ class Tensors(TestCase):
 
 
 class MountPoints(MountTestCase):
-    # semantics 8.10
+    # semantics 8.7
     def mount_here(self, source, status=0, folder=None):
         point = os.path.join(folder or self.tmp, os.path.basename(source).split(".")[0])
         self.addCleanup(self.force_unmount, point)
@@ -122,7 +122,7 @@ class MountPoints(MountTestCase):
 
 
 class Commands(TestCase):
-    # semantics 8.12
+    # semantics 8.9
     def test_version_has_three_spellings(self):
         for word in ("--version", "-V", "version"):
             done = run(word)
@@ -151,7 +151,7 @@ class Commands(TestCase):
 
 
 class Help(TestCase):
-    # semantics 8.12
+    # semantics 8.9
     COMMANDS = ("", "mount", "umount", "mounts", "ls", "cat", "info", "stats", "diff", "export", "verify", "fetch", "cache", "cache ls",
                 "service", "service show", "doctor", "completion")
 

@@ -253,7 +253,7 @@ class Versions(S3TestCase):
             url = self.store.put("models", "tiny/model.safetensors", stores.safetensors(self.path("."), written), version=version)
         return url, data
 
-    # semantics 23.8
+    # semantics 23.7
     def test_version_of_an_object_is_pinned(self):
         self.login()
         url, data = self.put_versions("v1/+=~", "v2")
@@ -270,7 +270,7 @@ class Versions(S3TestCase):
         self.assertEqual((done.stdout, done.stderr), (data["v2"], b""))
         self.assertEqual(len(self.store.requests()), before)
 
-    # semantics 23.8
+    # semantics 23.7
     def test_version_that_does_not_exist_or_is_not_one(self):
         self.login()
         url, _ = self.put_versions("v1")
@@ -284,7 +284,7 @@ class Versions(S3TestCase):
                 self.assertIn("not a valid version", text)
         self.assertEqual(len(self.store.requests()), count)
 
-    # semantics 23.8
+    # semantics 23.7
     def test_store_that_ignores_the_version_is_detected(self):
         self.login()
         url, _ = self.put_model()
@@ -610,7 +610,7 @@ class HostileListings(S3TestCase):
     def entry(self, key, size="5", etag="&quot;tag&quot;"):
         return in_xml("Contents", in_xml("Key", key) + in_xml("Size", size) + in_xml("ETag", etag))
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_keys_that_are_not_paths_are_left_out_with_a_warning(self):
         keys = ("../up.txt", "a/../b.txt", "./c.txt", "a//d.txt", "%00.txt", "good.txt", "/root.txt", "%1B[31m.txt", "good.txt", "good.txt/below")
         self.store.listing = lambda query: self.page(*(self.entry("p/" + key) for key in keys))
@@ -620,7 +620,7 @@ class HostileListings(S3TestCase):
         self.assertGreaterEqual(len(done.stderr.splitlines()), 6)
         self.assertNotIn("\x1b", done.stderr)
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_tokens_that_repeat_end_with_an_error(self):
         for tokens in (("same", "same"), ("a", "b", "a"), ("",), ("x" * 5000,)):
             with self.subTest(tokens):
@@ -629,7 +629,7 @@ class HostileListings(S3TestCase):
                 status, text = self.message("s3://models/p/")
                 self.assertEqual((status, text), (5, "weightfs: s3://models/p/: the server's listing does not end"))
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_listing_without_an_end_is_bounded(self):
         numbers = iter(range(10**9))
         self.store.listing = lambda query: self.page(*(self.entry(f"p/{next(numbers)}") for _ in range(5000)), truncated="true",
@@ -637,21 +637,21 @@ class HostileListings(S3TestCase):
         status, text = self.message("s3://models/p/")
         self.assertEqual((status, text), (4, "weightfs: s3://models/p/: more than 200000 objects; name a prefix of fewer"))
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_empty_pages_without_an_end_are_bounded(self):
         numbers = iter(range(10**9))
         self.store.listing = lambda query: self.page(truncated="true", token=f"t{next(numbers)}")
         self.assertEqual(self.message("s3://models/p/"), (5, "weightfs: s3://models/p/: the server's listing does not end"))
         self.assertLessEqual(len(self.store.requests()), 1000)
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_page_that_is_too_large_is_refused(self):
         self.store.listing = lambda query: self.page("<!--" + "x" * (9 << 20) + "-->")
         status, text = self.message("s3://models/p/")
         self.assertEqual(status, 5)
         self.assertIn("larger than 8.0 MiB", text)
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_invalid_entries_and_pages_are_refused(self):
         for listing in ("", "<html></html>", "<ListBucketResult>", self.page(self.entry("p/x", size="-1")), self.page(self.entry("p/x", size="")),
                         self.page(self.entry("p/x", size=str(1 << 63))), self.page(self.entry("")), self.page(self.entry("elsewhere/x")),
@@ -662,7 +662,7 @@ class HostileListings(S3TestCase):
                 self.assertEqual(status, 5, text)
                 self.assertEqual(len(text.splitlines()), 1)
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_tag_is_not_a_way_into_the_headers(self):
         data = b"12345"
         self.store.put("models", "p/x.txt", data)
@@ -672,7 +672,7 @@ class HostileListings(S3TestCase):
                 self.assertEqual(run("cat", "--no-cache", "--all", "s3://models/p/", "x.txt").stdout, "12345")
         self.assertTrue(all("if-match" not in request.headers and "x-evil" not in request.headers for request in self.store.requests()))
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_size_that_the_object_does_not_have_fails_the_read(self):
         self.store.put("models", "p/x.txt", b"12345")
         etag = self.store.buckets["models"]["p/x.txt"].etag.replace('"', "&quot;")
@@ -683,7 +683,7 @@ class HostileListings(S3TestCase):
                 self.assertNotEqual(done.returncode, 0)
                 self.assertNotIn("12345", done.stdout)
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_hundred_thousand_objects_are_listed(self):
         self.store.listing = None
         self.store.buckets["models"] = {f"big/{i:06}.bin": stored for i, stored in enumerate([self.store_one()] * 100_000)}

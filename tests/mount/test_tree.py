@@ -217,7 +217,7 @@ class FileSystemBehavior(MountTestCase):
                 self.assertLessEqual(again["open"], opens + own)
                 self.assertLessEqual(sum(again.values()), 2 * opens + own, again)
 
-    # semantics 7.12
+    # docs/design/listing.md
     def test_names_are_listed_without_inodes(self):
         directories, count = 20, 50
         tensors = [Tensor(f"d{i}/t{j}", "int8", (1,), b"x") for i in range(directories) for j in range(count)]

@@ -437,7 +437,7 @@ location /signed/ {{
                 self.assertEqual(self.statuses(), [[302, 302], [206, 206, status, 206, 206]])
 
 
-# semantics 7.9
+# semantics 7.7
 @needs("nginx")
 class PageCache(UrlTestCase):
     def bytes_of_second_read(self):

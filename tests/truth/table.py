@@ -216,7 +216,7 @@ class Cell:
         return self.judged(result, is_complete)
 
     def is_found_wrong(self, path):
-        """Whether reads fail after the comparison: a large file with a digest is read before it (semantics 21.4)."""
+        """Whether reads fail after the comparison: a large file with a digest is read before it (semantics 21.6)."""
         end = time.monotonic() + LIMIT_S
         while time.monotonic() < end:
             try:
