@@ -19,6 +19,7 @@ FOREIGN = {"README.md": {"--arch", "--install", "--now", "--preset", "--prefix"}
            "testing.md": {"--minutes", "--only", "--sources", "--minimise", "--preset", "--release", "--sanitized", "--target", "--test", "--test-as-user"}}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+SHORT_OR_LONG = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z-]*")
 VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+(?:-[a-z]+)*)?)", re.MULTILINE)
 HELP_OPTION = re.compile(r"^  (-\S+)", re.MULTILINE)
 
@@ -129,6 +130,28 @@ class Docs(unittest.TestCase):
         listed = re.search(r"^\*\*-o\*\* .*?\n\n", self.section("OPTIONS"), re.MULTILINE | re.DOTALL)[0].partition(" below ")[2]
         always = {"ro", "nosuid", "nodev"}
         self.assertEqual(set(re.findall(r"\*\*([a-z_]{2,})=?\*\*", listed)) - always, set(self.words))
+
+    def test_page_lists_all_formats(self):
+        tables = [(ROOT / "formats" / name).read_text() for name in ("detect.cc", "archive/archive_formats.h")]
+        formats = [name for text in tables for name in re.findall(r'Format\{(?:\.name = )?"([\w-]+)"', text)]
+        self.assertGreater(len(formats), 30)
+        entry = self.section("OPTIONS").partition("**--format** *NAME*")[2].partition("\n\n")[0]
+        self.assertEqual(sorted(re.findall(r"\*\*([\w-]+)\*\*", entry)), sorted(formats))
+
+    def test_synopsis_names_every_option_of_each_command(self):
+        usage, _, groups = self.section("SYNOPSIS").strip().partition("\n\n")
+        groups = {name: set(SHORT_OR_LONG.findall(plain(text)))
+                  for name, text in re.findall(r"\*([A-Z]+)\* is (.*?)(?=;|\.$)", groups, re.DOTALL)}
+        self.assertEqual(set(groups), {"MOUNTING", "READING", "CACHE", "NETWORK"})
+        named = {}
+        for line in usage.split("\\\n"):
+            path = tuple(line.split("**")[1].split()[1:])
+            used = [options for name, options in groups.items() if f"*{name}*" in line]
+            named.setdefault(path, set()).update(SHORT_OR_LONG.findall(plain(line)), *used)
+        for path in named:
+            with self.subTest(" ".join(path)):
+                rows = [names.split(",") for names in HELP_OPTION.findall(weightfs(*path, "--help"))]
+                self.assertEqual([row for row in rows if row not in (["-h"], ["--help"]) and not named[path] & set(row)], [])
 
     def test_pages_name_only_existing_options(self):
         wrong = {}
