@@ -1,4 +1,4 @@
-"""Runs each ```console block of README.md, and that of docs/remote.md for object stores, in a shell, and compares the output.
+"""Runs each ```console block of README.md and docs/examples.md, and those of docs/remote.md, in a shell; compares the output.
 
 A line `…` stands for any lines. Values that depend on the machine are normalized (SAME).
 """
@@ -39,7 +39,7 @@ SAME = ((re.compile(r"(?<= )\d{4}-\d\d-\d\d \d\d:\d\d(?= )"), "DATE"), (re.compi
 
 
 def blocks(page="README.md"):
-    """Of a page, for each block: [(command, the lines under it)]."""
+    """For each block of a page: [(command, the lines under it)]."""
     with open(os.path.join(HERE, "..", page)) as file:
         text = file.read()
     for block in BLOCK.findall(text):
@@ -114,7 +114,7 @@ class Readme(unittest.TestCase):
         stores.Store(self.path("home", ".ollama", "models")).put_package("demo/latest", self.package)
 
     def serve(self):
-        """Starts a registry with the model, in place of the one in README.md."""
+        """Starts a registry with the model, in place of the one in docs/examples.md."""
         if not path_of("docker-registry"):
             self.skipTest("no docker-registry here")
         registry = Registry(self)
@@ -124,7 +124,7 @@ class Readme(unittest.TestCase):
         self.names[f"localhost:{registry.port}"] = "localhost:5000"
 
     def run_block(self, commands):
-        """The output of each command, with the names used in README.md."""
+        """The output of each command, with the names used in the pages."""
         script = "".join(f"{command}\nprintf '{END}'\n" for command, _ in commands)
         for ours, its in self.names.items():
             script = script.replace(its, ours)
@@ -145,7 +145,7 @@ class Readme(unittest.TestCase):
 
     def test_readme_commands_print_what_readme_shows(self):
         count = 0
-        for commands in blocks():
+        for commands in (*blocks(), *blocks("docs/examples.md")):
             count += 1
             words = "\n".join(command for command, _ in commands)
             if "weightfs mount" in words and not os.path.exists("/dev/fuse"):
