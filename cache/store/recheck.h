@@ -23,7 +23,7 @@ class DiskBackend;
 /// State per blob and process. Each block is compared once; later reads take no lock. Thread-safe.
 class RecheckedFile {
  public:
-  /// Of a blob of `backend`, which has its checksums unless they are given as `sums`, and removes the blob if it is
+  /// Checks a blob of `backend`, which has its checksums unless they are given as `sums`, and removes the blob if it is
   /// damaged. May outlive the backend: then damage is reported to the reader only.
   RecheckedFile(const std::shared_ptr<DiskBackend>& backend, const Digest& digest, ino_t inode, uint64_t size,
                 std::optional<BlockSums> sums = {});

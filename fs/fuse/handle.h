@@ -70,13 +70,13 @@ class Server::Handle : public std::enable_shared_from_this<Handle> {
     return got;
   }
 
-  /// The same bytes, without a copy; nothing if they are to be read. The first bytes are read.
+  /// Maps the bytes instead of copying them; nothing if they are to be read, as the first bytes are.
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const {
     if (mappable_ != Mappable::yes) return std::nullopt;
     return source_->map(offset, size);
   }
 
-  /// The same; tells `prefetch` about the first read of the file, and about that of its last byte.
+  /// Reads, and tells `prefetch` about the first read of the file, and about that of its last byte.
   Result<size_t> read(Ino ino, uint64_t offset, std::span<std::byte> out, Prefetch& prefetch) {
     const Prefetch::Read in_progress(prefetch);
     if (!has_begun_.exchange(true)) prefetch.begin_file(ino);

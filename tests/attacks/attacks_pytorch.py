@@ -41,7 +41,7 @@ def dictionary(count, item=ONE):
 
 
 def memoized(count):
-    """The same with a value from the memo: few bytes for each tensor."""
+    """Pickles a value from the memo: few bytes for each tensor."""
     keys = b"".join(b"\x8c\x04" + f"{i:04x}".encode() + b"h\0" for i in range(count))
     return ONE + b"q\0" + b"0}(" + keys + b"u"
 

@@ -62,7 +62,7 @@ def fifos_and_devices(attack):
 
 
 def links_to_elsewhere(attack):
-    """Of another user: not followed."""
+    """A link of another user, which is not followed."""
     secret = attack.secret()
     for i in range(200):
         link = attack.path("x.safetensors")

@@ -417,7 +417,7 @@ class DuplicateTensors(Comparison):
 
     def test_terminal_shows_the_total(self):
         a = self.model("a.safetensors", *(float32(name, 1, 2) for name in "xyz"))
-        self.assertIn("1 groups of equal tensors cost 16 B\n", on_terminal("info", "--duplicates", a))
+        self.assertIn("1 groups of duplicate tensors waste 16 B\n", on_terminal("info", "--duplicates", a))
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ class QuantisedTypes(MountTestCase):
             self.assertEqual(self.read("mnt", "tensors", name), blocks(name), "tensors/ has the stored bytes")
 
     def test_any_range_by_eight_threads_has_the_same_bytes(self):
-        """Of mounts whose pages are not cached yet."""
+        """On mounts whose pages are not cached yet."""
         for name in TYPES:
             whole = self.read("mnt", "npy", name + ".npy")
             path = f"{self.mnt}/float32/{name}.npy"

@@ -376,7 +376,7 @@ class RequireDigest(OciTestCase):
         for source in (url, "ollama:tiny", "http://127.0.0.1:1/m.gguf", "hf://a/b", "hf://a/b@main"):
             done = run("info", "--require-digest", source, check=False)
             self.assertEqual(done.returncode, 4, done.stderr)
-            self.assertIn("names no digest", done.stderr)
+            self.assertIn("no digest in the name", done.stderr)
         self.assertEqual(registry.count(), pushed)
         self.assert_is_model(self.mount("--require-digest", f"{url}@{artifacts.digest(artifact.manifest())}"))
         with open(self.path("m.gguf"), "wb") as file:

@@ -162,7 +162,7 @@ class Directories(OneModelTestCase):
 
 
 class SameEverywhere(OneModelTestCase):
-    """The same directory is the same model wherever it is."""
+    """A directory is the same model wherever it is."""
     def sources(self, files):
         yield "disk", self.directory(files)
         yield "cache", self.cache(files)

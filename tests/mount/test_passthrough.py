@@ -727,7 +727,7 @@ class Services(ServiceCase):
         expected = [("passthrough", "")] * limit + [("server", f"the broker refuses: {limit} files pass through already")] * 2
 
         def tiers():
-            """Of files that are open at the same time."""
+            """The tiers of files that are open at the same time."""
             fds = [os.open(os.path.join(point, file), os.O_RDONLY) for file in files]
             try:
                 return [self.tier(point, file) for file in files]

@@ -215,7 +215,7 @@ class BlockLists(LayerTestCase):
     def test_list_of_one_layer_does_not_replace_the_digest_of_a_model(self):
         done = run("ls", "--require-digest", "--tree", self.list, self.url)
         self.assertEqual(done.returncode, 4)
-        self.assertIn("names no digest", done.stderr)
+        self.assertIn("no digest in the name", done.stderr)
 
     def test_list_attached_to_the_model(self):
         self.attach(b"another artifact")

@@ -139,7 +139,7 @@ class Mounted(RangeTestCase):
             "multipart": Case(multipart, **other),
             "not-a-range": Case(part(Content_Range="bytes 5-4/3"), **other),
             "other-unit": Case(part(Content_Range="items 0-1/2"), **other),
-            "sends-nothing": Case(part(Content_Length=0, stop=0), **(other | {"message": "sends other bytes than its content-range"})),
+            "sends-nothing": Case(part(Content_Length=0, stop=0), **(other | {"message": "content-length contradicts content-range"})),
             "403": Case(always(responds(403)), error=errno.EACCES, message="403 Forbidden", requests=once),
         })
 
@@ -216,7 +216,7 @@ PRIVATE = ("10.0.0.1", "169.254.169.254", "192.168.1.1")
 
 
 class Redirects(RangeTestCase):
-    """Of a request for a range, after the head came from a public address."""
+    """A redirect of a request for a range, after the head came from a public address."""
 
     def cat(self, url):
         return run("cat", "--insecure", "--timeout", "5", url, f"tensors/layer.{TARGET}", errors="replace")

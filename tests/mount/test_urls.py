@@ -420,7 +420,7 @@ location /signed/ {{
         return self.publish_safetensors(size=200 * KIB)  # a tensor is requested whole
 
     def statuses(self):
-        """Of the URL, and of the target of the redirect."""
+        """The statuses of requests for the URL, and for the target of the redirect."""
         requests = self.web.requests()
         return [[request.status for request in requests if request.path == path] for path in ("/model.safetensors", self.TARGET)]
 

@@ -126,7 +126,7 @@ def write_perceptron(path):
 
 
 def write_onnx(path):
-    """The same perceptron as one operator; the weights are in a file beside the model, as exporters store large ones."""
+    """The perceptron as one operator; the weights are in a file beside the model, as exporters store large ones."""
     hidden, bias = float32("hidden.weight", 16, 32), float32("hidden.bias", 32)
     with open(path + "_data", "wb") as file:
         file.write(hidden.data)

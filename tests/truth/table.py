@@ -55,7 +55,7 @@ class Cell:
         self.forget()
 
     def copy(self):
-        """The same source and cache, with other outputs."""
+        """A run with this source and cache, and other outputs."""
         return Cell(self.weightfs, self.source, self.folder, "out2")
 
     def use_folder(self, folder):
@@ -79,7 +79,7 @@ class Cell:
         return os.path.join(self.place, self.outputs, name)
 
     def duration(self, command):
-        """Of a run that nothing disturbs, with an empty cache."""
+        """The result of a run that nothing disturbs, with an empty cache."""
         if command not in self.durations:
             during, self.during = self.during, None
             self.forget()
@@ -278,7 +278,7 @@ def problem_with(cell, source, damage, command):
         return result.errors or f"signal {-result.status}"
     if result.status == 0 and not result.is_complete:
         return "status 0, and not complete"
-    # Of bytes with a digest, a read of all of them must see the difference; a header has none of its own.
+    # A read of all bytes with a digest must see the difference; a header has none of its own.
     sees_all = command in ("verify", "fetch") or (command not in ("info", "ls", "mount") and damage.kind != "flip")
     if result.status == 0 and command == "verify":
         return "status 0 of a damaged model"
