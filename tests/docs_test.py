@@ -14,9 +14,15 @@ LIMIT_S = 60
 PAGE = ROOT / "docs" / "weightfs.1.md"
 
 # Options of other programs, by page.
-FOREIGN = {"README.md": {"--arch", "--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--arch", "--preset", "--release", "--user"},
-           "kubernetes.md": {"--docker-password", "--docker-server", "--docker-username"}, "systemd.md": {"--now", "--user"},
-           "testing.md": {"--minutes", "--only", "--sources", "--minimise", "--preset", "--release", "--sanitized", "--target", "--test", "--test-as-user"}}
+FOREIGN = {
+    "README.md": {"--arch", "--install", "--now", "--preset",
+                  "--prefix"}, "CHANGELOG.md": {"--arch", "--preset", "--release", "--user"},
+    "kubernetes.md": {"--docker-password", "--docker-server",
+                      "--docker-username"}, "systemd.md": {"--now", "--user"}, "testing.md": {
+                          "--minutes", "--only", "--sources", "--minimise", "--preset", "--release", "--sanitized", "--target",
+                          "--test", "--test-as-user"
+                      }
+}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 SHORT_OR_LONG = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z-]*")
@@ -118,7 +124,10 @@ class Docs(unittest.TestCase):
         self.assertEqual(listed, leaves)
 
     def test_every_command_is_in_the_synopsis(self):
-        listed = {tuple(line.split("**")[1].split()[1:]) for line in self.section("SYNOPSIS").splitlines() if line.startswith("**weightfs")}
+        listed = {
+            tuple(line.split("**")[1].split()[1:]) for line in self.section("SYNOPSIS").splitlines()
+            if line.startswith("**weightfs")
+        }
         leaves = {path for path in self.commands if path and not any(other[:-1] == path for other in self.commands)}
         self.assertEqual(listed, leaves)
 
@@ -221,7 +230,8 @@ class SystemCalls(unittest.TestCase):
         self.assertEqual(listed, permitted)
 
     def test_each_call_has_a_reason(self):
-        self.assertEqual([row for heading in ("group", "system calls") for row in self.rows(heading) if len(row) != 3 or not all(row)], [])
+        self.assertEqual(
+            [row for heading in ("group", "system calls") for row in self.rows(heading) if len(row) != 3 or not all(row)], [])
 
 
 class Pages(unittest.TestCase):
@@ -233,8 +243,8 @@ class Pages(unittest.TestCase):
                 self.skipTest(f"no {tool} here")
 
     def rendered(self, source):
-        page = subprocess.run([ROOT / "packaging" / "page", source, "2026-01-01", "weightfs 1.2.3"], check=True, capture_output=True,
-                              timeout=LIMIT_S).stdout
+        page = subprocess.run([ROOT / "packaging" / "page", source, "2026-01-01", "weightfs 1.2.3"], check=True,
+                              capture_output=True, timeout=LIMIT_S).stdout
         with tempfile.NamedTemporaryFile(suffix=".1") as file:
             file.write(page)
             file.flush()

@@ -34,8 +34,9 @@ COLOUR = re.compile(r"\x1b\[[\d;]*m")
 PROGRESS = re.compile(r"(\r\x1b\[K\[[#.]+\][^\r]*)*\r\x1b\[K")
 
 # Dates and owners in listings.
-SAME = ((re.compile(r"(?<= )\d{4}-\d\d-\d\d \d\d:\d\d(?= )"), "DATE"), (re.compile(r"(?<= )[A-Z][a-z]{2} [ \d]\d (\d\d:\d\d| \d{4})(?= )"), "DATE"),
-        (re.compile(r"(?<= 1 )\w+ +\w+(?= )"), "OWNER"))
+SAME = ((re.compile(r"(?<= )\d{4}-\d\d-\d\d \d\d:\d\d(?= )"), "DATE"),
+        (re.compile(r"(?<= )[A-Z][a-z]{2} [ \d]\d (\d\d:\d\d| \d{4})(?= )"), "DATE"), (re.compile(r"(?<= 1 )\w+ +\w+(?= )"),
+                                                                                       "OWNER"))
 
 
 def blocks(page="README.md"):
@@ -69,7 +70,8 @@ def on_a_terminal(script, **kwargs):
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, WIDTH, 0, 0))
     tty.setraw(its)
     with tempfile.TemporaryFile("w+") as problems:
-        process = subprocess.Popen(["bash", "--norc", "-c", script], stdin=subprocess.DEVNULL, stdout=its, stderr=problems, **kwargs)
+        process = subprocess.Popen(["bash", "--norc", "-c", script], stdin=subprocess.DEVNULL, stdout=its, stderr=problems,
+                                   **kwargs)
         os.close(its)
         out = b""
         try:
@@ -102,8 +104,11 @@ class Readme(unittest.TestCase):
         return os.path.join(self.tmp, *names)
 
     def environment(self):
-        return {"PATH": f"{self.path('bin')}:/usr/bin:/bin", "HOME": self.home, "WEIGHTFS_CACHE": self.path("cache"), "LC_ALL": "C.UTF-8",
-                "TERM": "dumb", **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}}
+        return {
+            "PATH": f"{self.path('bin')}:/usr/bin:/bin", "HOME": self.home, "WEIGHTFS_CACHE": self.path("cache"),
+            "LC_ALL": "C.UTF-8", "TERM": "dumb",
+            **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
+        }
 
     def unmount(self):
         if os.path.ismount(self.path("home", "mnt")):

@@ -30,7 +30,10 @@ def cuts(part, size, count, has_digest=False):
 
 
 def flips(part, size, count=4):
-    return [Damage("flip", part, at, (MISMATCH, REFUSED, FORBIDDEN)) for at in sorted({size * i // count for i in range(count)} | {size - 1})]
+    return [
+        Damage("flip", part, at, (MISMATCH, REFUSED, FORBIDDEN))
+        for at in sorted({size * i // count for i in range(count)} | {size - 1})
+    ]
 
 
 def missing(part):

@@ -3,10 +3,10 @@
 
   table.py WEIGHTFS [--all] [--only TEXT] [--sources TEXT] [--jobs N]
 
-A command that ends with status 0 has delivered everything, and it is equal to the undamaged bytes. Otherwise it says on standard error
-what is missing and why, with the status of the damage; it keeps nothing wrong; and once the source is repaired, the next run completes.
-model.py decides what is complete; it shares no code with weightfs. Without --all a fixed tenth of the cells is tried. TEXT:
-only cells that contain it. The last line is `N passed, N failed, N skipped`.
+A command that ends with status 0 has delivered everything, and it is equal to the undamaged bytes. Otherwise it says on standard
+error what is missing and why, with the status of the damage; it keeps nothing wrong; and once the source is repaired, the next run
+completes. model.py decides what is complete; it shares no code with weightfs. Without --all a fixed tenth of the cells is tried.
+TEXT: only cells that contain it. The last line is `N passed, N failed, N skipped`.
 """
 import argparse
 import concurrent.futures
@@ -160,7 +160,8 @@ class Cell:
     def do_diff(self):
         result = self.run("diff", self.good, self.source.argument)
         # 1: the metadata and other files may differ, because the sources do.
-        return result._replace(is_complete=all(line.startswith(("metadata\t", "file\t", "added\tconfig.json\t")) for line in result.output.decode().splitlines()))
+        return result._replace(is_complete=all(
+            line.startswith(("metadata\t", "file\t", "added\tconfig.json\t")) for line in result.output.decode().splitlines()))
 
     def export(self, form):
         out = self.out("model." + form)
@@ -262,7 +263,9 @@ ONE_MODEL = ["stats", "diff", *EXPORTS]
 
 def commands_of(source):
     mount = ["mount"] if os.path.exists("/dev/fuse") else []
-    return ["info", "ls", "cat", "verify", *mount, *(ONE_MODEL if source.is_one_model else []), *(["fetch"] if source.is_remote else [])]
+    return [
+        "info", "ls", "cat", "verify", *mount, *(ONE_MODEL if source.is_one_model else []), *(["fetch"] if source.is_remote else [])
+    ]
 
 
 def problem_with(cell, source, damage, command):
@@ -367,7 +370,8 @@ def main():
     skipped = [] if os.path.exists("/dev/fuse") else ["mounts need /dev/fuse"]
     skipped += [] if sources.path_of("docker-registry") else ["registries need docker-registry"]
     skipped += [] if sources.path_of("nginx") else ["URLs need nginx"]
-    print("".join(f"skipped: {reason}\n" for reason in skipped) + f"{total - failed} passed, {failed} failed, {len(skipped)} skipped")
+    print("".join(f"skipped: {reason}\n"
+                  for reason in skipped) + f"{total - failed} passed, {failed} failed, {len(skipped)} skipped")
     return 1 if failed else 0
 
 
