@@ -31,7 +31,7 @@ class Parts {
     }
   }
 
-  // The same in another thread than the caller's, whose cancellation it does not have.
+  // Takes work in another thread than the caller's, whose cancellation it does not have.
   void take_for_caller() {
     {
       const CancelScope scope([this] { return cancelled_.load(); });

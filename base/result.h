@@ -42,7 +42,7 @@ struct Error {
   const char* name = nullptr;  ///< for programs, if it says more than the code: "git-lfs-pointer"; a literal
 };
 
-/// The same failure with another message.
+/// A copy of the failure with another message.
 Error with_message(const Error& error, std::string message);
 
 /// Whether the content of the bytes caused the failure, so that a retry fails again. An error of a disk or a network is
@@ -112,7 +112,7 @@ auto exceptions_to_errors(Work&& work, Code otherwise = Code::resource) noexcept
     *std::move(try_result_);                                                                    \
   })
 
-/// The same for a Result<void>.
+/// TRY for a Result<void>.
 #define TRY_VOID(expression)                                                    \
   do {                                                                          \
     if (auto try_result_ = (expression); !try_result_)                          \

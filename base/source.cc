@@ -70,7 +70,7 @@ class ConcatSource final : public Source {
   bool is_local() const override {
     return std::all_of(parts_.begin(), parts_.end(), [](const SourcePtr& part) { return part->is_local(); });
   }
-  // Of one part: an empty range at the end is that of the last one.
+  // Maps within one part: an empty range at the end is in the last one.
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     if (parts_.empty()) return std::nullopt;
     const auto after = std::upper_bound(ends_.begin(), ends_.end(), offset);

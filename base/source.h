@@ -99,8 +99,8 @@ class Source {
   /// source, 0 at and after the end. Fails with io if the bytes cannot be read or have changed since they were opened.
   virtual Result<size_t> read(uint64_t offset, std::span<std::byte> out) const = 0;
 
-  /// The same for a reader that will probably read all bytes of `expected`, which contains these. A source on a server
-  /// requests them ahead.
+  /// Reads as read() does, for a reader that will probably read all bytes of `expected`, which contains these. A source
+  /// on a server requests them ahead.
   virtual Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange /*expected*/) const {
     return read(offset, out);
   }
@@ -148,9 +148,9 @@ class Source {
   /// How the bytes that reads return now are verified. Cheap: reads and downloads nothing.
   virtual VerifiedBy verification() const { return VerifiedBy::unknown; }
 
-  /// The same bytes for a reader that reads them often: they are local and verified, and their file is open as long as
-  /// the returned source exists, so its reads search nothing, and those of a cached blob take no lock. Null if there
-  /// are none, or none yet.
+  /// A source of these bytes for a reader that reads them often: they are local and verified, and their file is open as
+  /// long as the returned source exists, so its reads search nothing, and those of a cached blob take no lock. Null if
+  /// there are none, or none yet.
   virtual std::shared_ptr<const Source> direct() const { return nullptr; }
 };
 

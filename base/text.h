@@ -14,8 +14,8 @@ namespace weightfs {
 /// `name` in double quotes for a message: control bytes, quotes, backslashes and bytes that are not UTF-8 are written
 /// \xNN; a long name is cut after 80 bytes.
 std::string quoted(std::string_view name);
-/// Of a std::string the compiler would take std::quoted, which leaves control bytes as they are, where <iomanip> is
-/// included, and <filesystem> does that.
+/// Overloads for std::string: without them the compiler would take std::quoted, which leaves control bytes as they are,
+/// where <iomanip> is included, and <filesystem> does that.
 inline std::string quoted(const std::string& name) { return quoted(std::string_view(name)); }
 inline std::string quoted(std::string& name) { return quoted(std::string_view(name)); }
 inline std::string quoted(const char* name) { return quoted(std::string_view(name)); }

@@ -110,7 +110,8 @@ class Mount:
 
 
 class Weightfs(Mount):
-    """A weightfs mount, in a cgroup if one is given. `seconds`: duration of `weightfs mount`, including the start of the process."""
+    """A weightfs mount, in a cgroup if one is given. `seconds`: duration of `weightfs mount`, including the start of the
+    process."""
 
     def __init__(self, binary, source, folder, cache, *options, cgroup=None):
         super().__init__(folder)

@@ -104,8 +104,8 @@ class BlobStore : public Blobs {
   /// With a block list, every range is verified before it is served; fails with mismatch if the sizes differ.
   virtual Result<SourcePtr> open_url(const std::string& url, const BlockListPtr& list = nullptr) = 0;
 
-  /// From now on open_url() asks servers again for the version of each file, also of those that are open. Open files keep
-  /// theirs.
+  /// From now on open_url() asks servers again for the version of each file, also of those that are open. Open files
+  /// keep theirs.
   virtual void forget_urls() {}
 
   /// Opens a file whose version is known from a listing or an earlier response, which had the bytes `head`, perhaps
@@ -132,7 +132,7 @@ class BlobStore : public Blobs {
   virtual std::stop_token stop_token() const { return {}; }
 
   virtual StoreStatus status() = 0;
-  /// The same, with only those blobs that are being downloaded: cheap with any number of blobs.
+  /// The status with only those blobs that are being downloaded: cheap with any number of blobs.
   virtual StoreStatus in_progress_status() = 0;
 };
 

@@ -47,7 +47,7 @@ class Fetcher {
       add_file(file, name);
       return true;
     };
-    // Of a model also the layers that its files are packed in: only whole ones can be verified.
+    // Fetches also the layers that the files of a model are packed in: only whole ones can be verified.
     const auto check = [&](const std::string& name, const ModelPtr& model) {
       const Completeness completeness = completeness_of(*model);
       if (!completeness.is_complete()) fail(name, {completeness.reason->code, to_sentence(completeness)});

@@ -122,7 +122,7 @@ class Info {
     }
   }
 
-  // Of several screens, each begins with its source, after an empty line.
+  // If there are several screens, each begins with its source, after an empty line.
   void begin_screen(const std::string& name) {
     if (arguments_.sources.size() < 2) return;
     const std::string line = info::shortened(info::clean(name, style_), style_.width, style_);

@@ -35,7 +35,7 @@ struct OpenedSources {
   std::vector<std::unique_ptr<Forest>> forests;  ///< null for one that failed
 };
 
-/// The same for each of `sources`, with the options of `input`, whose source is ignored. A source that cannot be opened
+/// Opens each of `sources`, with the options of `input`, whose source is ignored. A source that cannot be opened
 /// is passed to `failed`, with its place; without `failed`, its error is the result.
 Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input,
                                        const std::function<void(size_t source, const Error& error)>& failed = {});

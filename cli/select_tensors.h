@@ -12,14 +12,14 @@ namespace weightfs {
 /// The name that a command shows and matches: behind its scope, if it has one.
 std::string full_name(const TensorView& tensor);
 
-/// The same behind the path of its model.
+/// That name behind the path of its model.
 std::string full_name(const compare::FoundModel& found, const TensorView& tensor);
 
 /// The indices of the tensors whose full names match one of the shell patterns (`*`, `?`, `[...]`, also across `/`) or
 /// are equal to one, ascending. All tensors without patterns. Fails with not_found for a pattern without a match.
 Result<std::vector<size_t>> select_tensors(const ModelPtr& model, const std::vector<std::string>& patterns);
 
-/// The same of several models.
+/// Selects among the tensors of several models.
 Result<std::vector<compare::TensorPlace>> select_tensors(const std::vector<compare::FoundModel>& models,
                                                          const std::vector<std::string>& patterns);
 

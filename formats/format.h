@@ -78,7 +78,7 @@ struct Container {
 /// Fails as Folder::open() does.
 Result<SourcePtr> open_beside(const Container& container, std::string_view name);
 
-/// The same for a file in the folder or below it, which the container refers to. Fails as Folder::open_below() does.
+/// Opens a file in the folder or below it, which the container refers to. Fails as Folder::open_below() does.
 Result<SourcePtr> open_below(const Container& container, std::string_view path);
 
 /// Whether a model fails for this error of another file of it: a retry may avoid the error, or the folder needs every
@@ -136,7 +136,7 @@ Result<Model> read_model(const Container& container, const Format* forced = null
 /// the whole model, so a directory lists one.
 std::optional<std::string> split_model_of(const Container& container);
 
-/// The same, judged by the name alone.
+/// Judges by the name alone.
 std::optional<std::string> split_model_named(std::string_view name);
 
 /// Whether read_model could succeed, by the first bytes; a `maybe` is decided by parsing. Fails with io if the file
@@ -146,11 +146,12 @@ Result<bool> is_model(const Container& container);
 /// Whether this is a usual file name of a model.
 bool is_named_as_model(std::string_view name);
 
-/// The same for a member of an archive, where parsing might decode all of it: a `maybe` is decided by the name, as is a
-/// member whose bytes are not available now. Fails with io if it cannot be read.
+/// Whether a member of an archive could be a model, where parsing might decode all of it: a `maybe` is decided by the
+/// name, as is a member whose bytes are not available now. Fails with io if it cannot be read.
 Result<bool> could_be_model(const Container& member);
 
-/// The entry file of a directory in a form of its own: that of an unpacked archive (archive/archive_formats.h), the only
+/// The entry file of a directory in a form of its own: that of an unpacked archive (archive/archive_formats.h), the
+/// only
 /// `*.weights.json`, the index of an MLC tensor cache, or the manifest of a Core ML package. `names`: the files of the
 /// directory, sorted by byte. Fails with io.
 Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder);

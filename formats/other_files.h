@@ -15,11 +15,11 @@ namespace weightfs {
 /// (4,920,739,232 bytes); run git lfs pull". Nothing if it may be a model. Fails with unsupported, and with io.
 Result<void> check_may_be_model(const Container& container);
 
-/// The same for a file that no format accepts: also compressed files, and models of formats that are known and not
+/// What a file is that no format accepts: also compressed files, and models of formats that are known and not
 /// supported. Nothing if it is unknown. Reads at most 64 KiB, and decodes 512 bytes.
 Result<std::optional<Error>> identify_other_file(const Container& container);
 
-/// The same for a file that is only known to be text. A file with the name of a format is more likely a broken one of
+/// What a file is that is only known to be text. A file with the name of a format is more likely a broken one of
 /// it.
 Result<std::optional<Error>> identify_text(const Container& container);
 

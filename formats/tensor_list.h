@@ -101,7 +101,7 @@ class TensorList {
   /// Replaces a tensor. The list keeps the memory of its former name if the name differs.
   void replace(size_t i, const TensorView& tensor);
   void set_source(size_t i, const Slice& source);
-  /// The same; fails with corrupt if the range is not inside the source. Cheaper than to make a Slice.
+  /// Sets a range of `source`; fails with corrupt if it is not inside. Cheaper than to make a Slice.
   Result<void> set_source(size_t i, const SourcePtr& source, ByteRange range);
   /// Makes every tensor the same range of another source. Fails with corrupt if it is too short for one.
   Result<void> move_to(const SourcePtr& source);

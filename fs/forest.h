@@ -91,8 +91,8 @@ class Forest {
   /// The target of a symbolic link.
   Result<std::string> link(Ino ino) const;
 
-  /// Of a tensor's files its name, dtype and shape; of every file how its bytes are verified (Source::verification()),
-  /// as far as that is known without opening it.
+  /// The attributes: name, dtype and shape for a tensor's files; for every file how its bytes are verified
+  /// (Source::verification()), as far as that is known without opening it.
   Result<std::vector<Xattr>> xattrs(Ino ino) const;
 
   /// Whether a symbolic link at the end of a path is followed.

@@ -17,7 +17,7 @@ Map metadata_of(const Model& model, const std::string& source);
 /// paths refer to the model where path and name are equal, else to `texts`.
 std::vector<NamedPath> part_paths(const Model& model, StringArena& texts);
 
-/// The same paths by the index of the part.
+/// These paths by the index of the part.
 std::vector<std::string_view> in_order_of_parts(const std::vector<NamedPath>& part_paths);
 
 /// The directories that the model lists explicitly, escaped in the same way; without those that clash with the path of

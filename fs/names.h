@@ -55,7 +55,7 @@ class NamedPath {
 std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, StringArena& texts,
                                 Percent percent = Percent::escaped);
 
-/// The same for the names of tensors, charged to `budget` unless that is null: the names as input, the added strings as
+/// The paths of tensors, charged to `budget` unless that is null: the names as input, the added strings as
 /// kept. Fails as Budget::charge does.
 Result<std::vector<NamedPath>> tensor_paths(Budget* budget, const TensorList& tensors, std::string_view suffix,
                                             StringArena& texts);

@@ -1,4 +1,5 @@
-// The inode numbers of a mount. Those of most trees are consecutive; a tree that is updated has a table. Not thread-safe.
+// The inode numbers of a mount. Those of most trees are consecutive; a tree that is updated has a table. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ class Numbering {
   /// Consecutive numbers for the nodes of a new tree; returns the first, which also is the id of the tree.
   TreeId take(uint32_t nodes);
 
-  /// The same for a tree that is updated: its root has the number `root`, or the first if there is none.
+  /// Takes numbers for a tree that is updated: its root has the number `root`, or the first if there is none.
   TreeId add_updated(uint32_t nodes, std::optional<Ino> root);
 
   /// The numbers of a tree from add_updated().

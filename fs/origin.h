@@ -18,12 +18,12 @@ struct EntryVersion {
   bool operator==(const EntryVersion&) const = default;
 };
 
-/// Of the tree of a directory of models, or of a model that a newer one can replace. Immutable.
+/// Where the tree of a directory of models comes from, or that of a model that a newer one can replace. Immutable.
 struct Origin {
   /// The SourceEntry::version of the SOURCE; empty below the root.
   std::string source_version = {};
 
-  /// Of a directory of models: the versions of its directories and of its files, by Node::first.
+  /// For a directory of models: the versions of its directories and of its files, by Node::first.
   std::vector<EntryVersion> trees = {};
   std::vector<EntryVersion> files = {};
   /// The number of its entries that are files with models.
@@ -32,14 +32,14 @@ struct Origin {
   /// cannot be listed again. Fails as opening does.
   std::function<Result<TreePtr>(const Tree& before, Directories)> again = {};
 
-  /// Of a model in a directory on disk: equal if nothing has changed. Null of other models.
+  /// For a model in a directory on disk: equal if nothing has changed. Null for other models.
   std::string version = {};
   std::function<Result<std::string>()> version_now = {};
 
   /// The directories on disk that decide all of this.
   std::vector<WatchedDirectory> directories = {};
 
-  /// Of a node of kind tree or file.
+  /// The version of a node of kind tree or file.
   const EntryVersion& version_of(const Node& node) const {
     return node.kind == NodeKind::tree ? trees[node.first] : files[node.first];
   }

@@ -29,15 +29,16 @@ struct Refreshed {
 /// The root trees of a mount, one after the other. Not thread-safe, with the trees that are listed again.
 class SourceTrees {
  public:
-  /// refresh() uses `absolute`, the same sources without relative paths: the working directory may have changed by then.
+  /// refresh() uses `absolute`, the same sources without relative paths: the working directory may have changed by
+  /// then.
   SourceTrees(std::vector<std::string> sources, std::vector<std::string> absolute, OpenOptions options,
               ModelFileOptions files);
 
   /// As open_sources(). Call it once.
   Result<TreePtr> open();
 
-  /// `before` is the tree so far, with an Origin. Fails as open_sources() does, for one source also if it does not exist
-  /// any more.
+  /// `before` is the tree so far, with an Origin. Fails as open_sources() does, for one source also if it does not
+  /// exist any more.
   Result<Refreshed> refresh(const TreePtr& before) const;
 
   const ModelFileOptions& files() const { return files_; }
@@ -53,7 +54,7 @@ class SourceTrees {
   const std::vector<std::string> absolute_;
   const OpenOptions options_;
   const ModelFileOptions files_;
-  // Of several sources; null for one.
+  // The names of several sources; null for one.
   std::shared_ptr<const Names> names_;
   std::shared_ptr<std::vector<SourceEntry>> entries_;  // those of the last tree
 };

@@ -133,8 +133,8 @@ class Tree {
     Later<TreePtr> tree;
     Time modified;
   };
-  // Of the nodes that are not tensors, and their names; absent in a tree of tensors without directories and names of
-  // its own.
+  // Data of the nodes that are not tensors, and their names; absent in a tree of tensors without directories and names
+  // of its own.
   struct Contents {
     std::vector<Directory> directories;
     std::vector<Later<SourcePtr>> files;

@@ -165,7 +165,7 @@ class ListedDirectory {
     return OpenedModel{std::make_shared<Model>(std::move(model)), shown(below_.prefix + name), time};
   }
 
-  // Of the parts that are files of the list, for `weightfs verify`.
+  // Adds the digests of the parts that are files of the list, for `weightfs verify`.
   void add_digests(Model& model) const {
     for (Part& part : model.parts) {
       const auto file = below_.files->find(below_.prefix + part.path);

@@ -28,7 +28,7 @@ using FileListPtr = std::shared_ptr<const FileList>;
 /// below another file, are left out, with a warning for each of the first ones.
 class FileListBuilder {
  public:
-  /// Of two files with the same path the second is called `NAME-2`. Fails with unsupported beyond kMaxMembers files or
+  /// Adds a file; the second with the same path is called `NAME-2`. Fails with unsupported beyond kMaxMembers files or
   /// kMaxText bytes of paths.
   Result<void> add(std::string_view path, ListedEntry entry);
 

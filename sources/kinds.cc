@@ -58,11 +58,11 @@ Result<SourceEntry> find_source(const std::string& source, const OpenOptions& op
   if (options.registries.has_block_list() && !is_url(source) && !is_registry_name(source))
     return failure(Code::unsupported,
                    fmt::format("{}: --tree needs the URL of a file, or a name in a registry", source));
-  // Of a model in a registry, a block list describes one layer only.
+  // A block list describes one layer only of a model in a registry.
   const bool is_listed = options.registries.has_block_list() && is_url(source);
   if (options.require_digest && kind.find != find_path && !is_listed && !names_its_bytes(source))
     return failure(Code::unsupported,
-                   fmt::format("{}: names no digest, which --require-digest asks for", printable_source(source)));
+                   fmt::format("{}: no digest in the name (--require-digest)", printable_source(source)));
   if (is_url(source)) TRY_VOID(check_not_a_page_of_the_hub(source));
   auto entry = kind.find(source.substr(kind.prefix.size()), options, check);
   if (!entry && kind.find == find_path && entry.error().code == Code::not_found)

@@ -9,7 +9,7 @@ namespace weightfs {
 /// A file or directory (sources/path.cc).
 Result<SourceEntry> find_path(const std::string& path, const OpenOptions& options, Check check);
 
-/// The same file as bytes. Fails with unsupported for a directory.
+/// Opens that file as bytes. Fails with unsupported for a directory.
 Result<SourcePtr> open_path_file(const std::string& path, const OpenOptions& options);
 
 /// `ollama:NAME`; `name` is the text after the prefix (sources/ollama_name.cc).

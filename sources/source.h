@@ -13,8 +13,8 @@
 #include "cache/mirrors.h"
 #include "cache/s3.h"
 #include "formats/format.h"
-#include "sources/location.h"
 #include "sources/disk/watched.h"
+#include "sources/location.h"
 
 namespace weightfs {
 
@@ -57,7 +57,7 @@ struct OpenedModel {
   std::string
       source;  ///< for metadata: an absolute path, or "ollama://registry.ollama.ai/library/llama3.2:latest@sha256:…"
   Time modified;
-  /// Of a directory on disk: the directories that decide what it is, and a text that is equal if nothing in them has
+  /// For a directory on disk: the directories that decide what it is, and a text that is equal if nothing in them has
   /// changed, now and later.
   std::vector<WatchedDirectory> directories = {};
   std::string version = {};
@@ -90,8 +90,8 @@ struct Listing {
   std::vector<SourceEntry> entries;
   Time modified;
   uint64_t bytes;  ///< total size of its containers, as far as known
-  /// Of a directory on disk: those that decide what is listed, and how it is opened again. The latter is null for other
-  /// listings.
+  /// For a directory on disk: those that decide what is listed, and how it is opened again. The latter is null for
+  /// other listings.
   std::vector<WatchedDirectory> directories = {};
   std::function<Result<Opened>(Directories)> again = {};
 };

@@ -159,7 +159,8 @@ class Bash(TestCase):
 
     def test_values_of_other_options_are_offered(self):
         self.assertEqual(self.offers("weightfs", "mount", "--log-level", "w"), ["warning"])
-        self.assertEqual(self.offers("weightfs", "mount", "-o", "uid", "=", "nobod", line="weightfs mount -o uid=nobod"), ["nobody"])
+        self.assertEqual(self.offers("weightfs", "mount", "-o", "uid", "=", "nobod", line="weightfs mount -o uid=nobod"),
+                         ["nobody"])
         self.assertEqual(self.offers("weightfs", "mount", "--timeout", "3"), [])
 
     def test_colon_in_a_name_is_supported(self):
@@ -199,7 +200,8 @@ class Bash(TestCase):
             self.mount(f"{number}{name}.")
             for quote in ("", '"', "'"):
                 with self.subTest(name=name, quote=quote):
-                    self.assertEqual(self.typed(f"weightfs umount {quote}{number}\t", self.tmp, load), ["umount", f"{number}{name}."])
+                    self.assertEqual(self.typed(f"weightfs umount {quote}{number}\t", self.tmp, load),
+                                     ["umount", f"{number}{name}."])
         self.mount("m!!")
         self.assertEqual(self.offers("weightfs", "umount", '"m', folder=self.tmp), [])
         self.assertEqual(self.offers("weightfs", "umount", "'m", folder=self.tmp), ["m!!"])
@@ -208,8 +210,8 @@ class Bash(TestCase):
         for name in ("[a] b's.gguf", " leading space.rten", 'say "x".bt', "plain.carton"):
             self.write(f"files/{name}")
         folder, load = os.path.join(self.tmp, "files"), f". '{self.script}'"
-        for begin, name in ((r"\[a", "[a] b's.gguf"), (r"\ le", " leading space.rten"), ("say", 'say "x".bt'), ("'say", 'say "x".bt'),
-                            ("pl", "plain.carton")):
+        for begin, name in ((r"\[a", "[a] b's.gguf"), (r"\ le", " leading space.rten"), ("say", 'say "x".bt'),
+                            ("'say", 'say "x".bt'), ("pl", "plain.carton")):
             with self.subTest(begin):
                 self.assertEqual(self.typed(f"weightfs info {begin}\t", folder, load), ["info", name])
 
@@ -218,7 +220,8 @@ class Bash(TestCase):
         self.write("here/there-file")
         folder, load = os.path.join(self.tmp, "here"), f". '{self.script}'"
         self.assertEqual(self.typed("weightfs mount --blob-dir=there\t", folder, load), ["mount", "--blob-dir=there-dir/"])
-        self.assertEqual(self.typed("weightfs mount -o all,blob_dir=there\t", folder, load), ["mount", "-o", "all,blob_dir=there-dir/"])
+        self.assertEqual(self.typed("weightfs mount -o all,blob_dir=there\t", folder, load),
+                         ["mount", "-o", "all,blob_dir=there-dir/"])
 
     def test_typed_line_is_completed(self):
         load = f". '{self.script}'"

@@ -14,11 +14,18 @@ LIMIT_S = 60
 PAGE = ROOT / "docs" / "weightfs.1.md"
 
 # Options of other programs, by page.
-FOREIGN = {"README.md": {"--arch", "--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--arch", "--preset", "--release", "--user"},
-           "kubernetes.md": {"--docker-password", "--docker-server", "--docker-username"}, "systemd.md": {"--now", "--user"},
-           "testing.md": {"--minutes", "--only", "--sources", "--minimise", "--preset", "--release", "--sanitized", "--target", "--test", "--test-as-user"}}
+FOREIGN = {
+    "README.md": {"--arch", "--install", "--now", "--preset",
+                  "--prefix"}, "CHANGELOG.md": {"--arch", "--preset", "--release", "--user"},
+    "kubernetes.md": {"--docker-password", "--docker-server",
+                      "--docker-username"}, "systemd.md": {"--now", "--user"}, "testing.md": {
+                          "--minutes", "--only", "--sources", "--minimise", "--preset", "--release", "--sanitized", "--target",
+                          "--test", "--test-as-user"
+                      }
+}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+SHORT_OR_LONG = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z-]*")
 VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+(?:-[a-z]+)*)?)", re.MULTILINE)
 HELP_OPTION = re.compile(r"^  (-\S+)", re.MULTILINE)
 
@@ -117,7 +124,10 @@ class Docs(unittest.TestCase):
         self.assertEqual(listed, leaves)
 
     def test_every_command_is_in_the_synopsis(self):
-        listed = {tuple(line.split("**")[1].split()[1:]) for line in self.section("SYNOPSIS").splitlines() if line.startswith("**weightfs")}
+        listed = {
+            tuple(line.split("**")[1].split()[1:]) for line in self.section("SYNOPSIS").splitlines()
+            if line.startswith("**weightfs")
+        }
         leaves = {path for path in self.commands if path and not any(other[:-1] == path for other in self.commands)}
         self.assertEqual(listed, leaves)
 
@@ -129,6 +139,28 @@ class Docs(unittest.TestCase):
         listed = re.search(r"^\*\*-o\*\* .*?\n\n", self.section("OPTIONS"), re.MULTILINE | re.DOTALL)[0].partition(" below ")[2]
         always = {"ro", "nosuid", "nodev"}
         self.assertEqual(set(re.findall(r"\*\*([a-z_]{2,})=?\*\*", listed)) - always, set(self.words))
+
+    def test_page_lists_all_formats(self):
+        tables = [(ROOT / "formats" / name).read_text() for name in ("detect.cc", "archive/archive_formats.h")]
+        formats = [name for text in tables for name in re.findall(r'Format\{(?:\.name = )?"([\w-]+)"', text)]
+        self.assertGreater(len(formats), 30)
+        entry = self.section("OPTIONS").partition("**--format** *NAME*")[2].partition("\n\n")[0]
+        self.assertEqual(sorted(re.findall(r"\*\*([\w-]+)\*\*", entry)), sorted(formats))
+
+    def test_synopsis_names_every_option_of_each_command(self):
+        usage, _, groups = self.section("SYNOPSIS").strip().partition("\n\n")
+        groups = {name: set(SHORT_OR_LONG.findall(plain(text)))
+                  for name, text in re.findall(r"\*([A-Z]+)\* is (.*?)(?=;|\.$)", groups, re.DOTALL)}
+        self.assertEqual(set(groups), {"MOUNTING", "READING", "CACHE", "NETWORK"})
+        named = {}
+        for line in usage.split("\\\n"):
+            path = tuple(line.split("**")[1].split()[1:])
+            used = [options for name, options in groups.items() if f"*{name}*" in line]
+            named.setdefault(path, set()).update(SHORT_OR_LONG.findall(plain(line)), *used)
+        for path in named:
+            with self.subTest(" ".join(path)):
+                rows = [names.split(",") for names in HELP_OPTION.findall(weightfs(*path, "--help"))]
+                self.assertEqual([row for row in rows if row not in (["-h"], ["--help"]) and not named[path] & set(row)], [])
 
     def test_pages_name_only_existing_options(self):
         wrong = {}
@@ -198,7 +230,8 @@ class SystemCalls(unittest.TestCase):
         self.assertEqual(listed, permitted)
 
     def test_each_call_has_a_reason(self):
-        self.assertEqual([row for heading in ("group", "system calls") for row in self.rows(heading) if len(row) != 3 or not all(row)], [])
+        self.assertEqual(
+            [row for heading in ("group", "system calls") for row in self.rows(heading) if len(row) != 3 or not all(row)], [])
 
 
 class Pages(unittest.TestCase):
@@ -210,8 +243,8 @@ class Pages(unittest.TestCase):
                 self.skipTest(f"no {tool} here")
 
     def rendered(self, source):
-        page = subprocess.run([ROOT / "packaging" / "page", source, "2026-01-01", "weightfs 1.2.3"], check=True, capture_output=True,
-                              timeout=LIMIT_S).stdout
+        page = subprocess.run([ROOT / "packaging" / "page", source, "2026-01-01", "weightfs 1.2.3"], check=True,
+                              capture_output=True, timeout=LIMIT_S).stdout
         with tempfile.NamedTemporaryFile(suffix=".1") as file:
             file.write(page)
             file.flush()

@@ -22,12 +22,13 @@ ALLOWED = {
 }
 
 # What base/os/kernel.h says of the headers that it replaces.
-LOCAL = ("EXT4_SUPER_MAGIC", "XFS_SUPER_MAGIC", "BTRFS_SUPER_MAGIC", "TMPFS_MAGIC", "OVERLAYFS_SUPER_MAGIC", "F2FS_SUPER_MAGIC", "RAMFS_MAGIC",
-         "SQUASHFS_MAGIC", "EXFAT_SUPER_MAGIC", "MSDOS_SUPER_MAGIC", "ISOFS_SUPER_MAGIC")
+LOCAL = ("EXT4_SUPER_MAGIC", "XFS_SUPER_MAGIC", "BTRFS_SUPER_MAGIC", "TMPFS_MAGIC", "OVERLAYFS_SUPER_MAGIC", "F2FS_SUPER_MAGIC",
+         "RAMFS_MAGIC", "SQUASHFS_MAGIC", "EXFAT_SUPER_MAGIC", "MSDOS_SUPER_MAGIC", "ISOFS_SUPER_MAGIC")
 REPLACED = {
     "linux/fs.h": "kClone == FICLONE && kCloneRange == FICLONERANGE && sizeof(CloneRange) == sizeof(file_clone_range)",
     "linux/ioprio.h": "kIoPriorityOfThread == IOPRIO_WHO_PROCESS && kIoPriorityIdle == (IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT)",
-    "linux/magic.h": " && ".join(["kFuseMagic == FUSE_SUPER_MAGIC", *(f"kLocalMagics[{i}] == {name}" for i, name in enumerate(LOCAL))]),
+    "linux/magic.h": " && ".join(
+        ["kFuseMagic == FUSE_SUPER_MAGIC", *(f"kLocalMagics[{i}] == {name}" for i, name in enumerate(LOCAL))]),
     "linux/netlink.h": "kNetlinkRoute == NETLINK_ROUTE",
     "asm/termbits.h": "kTerminalAttributes == _IOR('T', 0x2A, struct termios2)",
 }

@@ -99,8 +99,8 @@ class Manifests(unittest.TestCase):
             self.skipTest("no npm packages")
         for name, thing in self.objects.items():
             with self.subTest(name):
-                done = subprocess.run(["node", "-e", VALIDATOR], cwd=folder, input=json.dumps(thing), capture_output=True, text=True,
-                                      timeout=LIMIT_S)
+                done = subprocess.run(["node", "-e", VALIDATOR], cwd=folder, input=json.dumps(thing), capture_output=True,
+                                      text=True, timeout=LIMIT_S)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_schema_rejects_wrong_manifests(self):
@@ -132,7 +132,9 @@ class Manifests(unittest.TestCase):
         self.assertGreaterEqual({call[0] for _, call in calls}, {"mount", "umount", "fetch", "cat"})
         for name, (verb, *words) in calls:
             with self.subTest(name, verb=verb):
-                options = {option for names in re.findall(r"(?m)^  (-\S+)", weightfs(verb, "--help")) for option in names.split(",")}
+                options = {
+                    option for names in re.findall(r"(?m)^  (-\S+)", weightfs(verb, "--help")) for option in names.split(",")
+                }
                 used = {word.partition("=")[0] for word in words if word.startswith("-")}
                 self.assertEqual(used - options, set())
 

@@ -35,9 +35,11 @@ ROOMS = {
 APART = [("cli/mount", "cli/service")]
 
 # The headers of formats/ that other folders may include.
-WAIST = {"formats/float32.h", "formats/model.h", "formats/format.h", "formats/dtype.h", "formats/verify.h", "formats/signature.h",
-         "formats/archive/symlink.h", "formats/ollama/name.h", "formats/common/warnings.h", "formats/completeness.h", "formats/output.h",
-         "formats/other_files.h", "formats/summary/summary.h", "formats/summary/blocks.h", "formats/one_model.h"}
+WAIST = {
+    "formats/float32.h", "formats/model.h", "formats/format.h", "formats/dtype.h", "formats/verify.h", "formats/signature.h",
+    "formats/archive/symlink.h", "formats/ollama/name.h", "formats/common/warnings.h", "formats/completeness.h", "formats/output.h",
+    "formats/other_files.h", "formats/summary/summary.h", "formats/summary/blocks.h", "formats/one_model.h"
+}
 
 MAX_FILES = 25  # .cc and .h in one folder
 
@@ -72,7 +74,9 @@ THIRD_PARTY = {
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # The C++ library's headers have no dot and no slash; the C library's and the kernel's are named here.
-SYSTEM = re.compile(r"[a-z_]+|(sys|linux|netinet|arpa)/\w+\.h|(fcntl|getopt|unistd|signal|spawn|poll|fnmatch|dirent|netdb|syslog|malloc|pwd|grp|sched|pthread|semaphore)\.h")
+SYSTEM = re.compile(
+    r"[a-z_]+|(sys|linux|netinet|arpa)/\w+\.h|(fcntl|getopt|unistd|signal|spawn|poll|fnmatch|dirent|netdb|syslog|malloc|pwd|grp|sched|pthread|semaphore)\.h"
+)
 
 
 def includes():

@@ -1,6 +1,7 @@
 """The Debian package: its content, and its effects on a machine from installation to purge.
 
-The package is built from the build directory of $WEIGHTFS, and installed on an overlay of this machine's root, which the test removes.
+The package is built from the build directory of $WEIGHTFS, and installed on an overlay of this machine's root, which the test
+removes.
 """
 import glob
 import hashlib
@@ -39,9 +40,10 @@ exec sleep infinity
 """
 
 # Files that dpkg and the programs it runs write for their own use.
-OF_THE_SYSTEM = re.compile(r"var/lib/dpkg/.*|var/log/(dpkg|alternatives)\.log|var/cache/(man|ldconfig)/.*|etc/ld\.so\.cache|var/lib/man-db/.*"
-                           r"|usr/share/mime/(?!packages/).*|usr/share/applications/mimeinfo\.cache"
-                           r"|etc/(passwd|group|shadow|gshadow|subuid|subgid)-|etc/\.pwd\.lock|var/lib/systemd/.*")
+OF_THE_SYSTEM = re.compile(
+    r"var/lib/dpkg/.*|var/log/(dpkg|alternatives)\.log|var/cache/(man|ldconfig)/.*|etc/ld\.so\.cache|var/lib/man-db/.*"
+    r"|usr/share/mime/(?!packages/).*|usr/share/applications/mimeinfo\.cache"
+    r"|etc/(passwd|group|shadow|gshadow|subuid|subgid)-|etc/\.pwd\.lock|var/lib/systemd/.*")
 # Files that listed the user weightfs, and do not any more.
 USERS = ("etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/subuid", "etc/subgid")
 
@@ -62,8 +64,10 @@ class Machine:
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="weightfs-machine-")
-        self.first = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "sh", "-c",
-                                       SET_UP, "sh", self.folder], stdout=subprocess.PIPE, text=True)
+        self.first = subprocess.Popen([
+            "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "sh", "-c", SET_UP, "sh",
+            self.folder
+        ], stdout=subprocess.PIPE, text=True)
         if self.first.stdout.readline() != "ready\n":
             self.stop()
             raise unittest.SkipTest("no overlay of the root can be mounted here")
@@ -82,10 +86,11 @@ class Machine:
         return f"/proc/{self.inside}/root{self.folder}/{path}"
 
     def run(self, *argv):
-        return subprocess.run(["nsenter", f"--target={self.inside}", "--mount", "--pid", "chroot", f"{self.folder}/root", "env", "-i",
-                               "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive",
-                               "WEIGHTFS_CACHE=/media/cache", "HOME=/media", *argv], stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=LIMIT_S)
+        return subprocess.run([
+            "nsenter", f"--target={self.inside}", "--mount", "--pid", "chroot", f"{self.folder}/root", "env", "-i",
+            "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "WEIGHTFS_CACHE=/media/cache",
+            "HOME=/media", *argv
+        ], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S)
 
     def changed(self):
         """Every changed file, and `gone: PATH` for every removed one."""
@@ -152,10 +157,13 @@ class Content(TestCase):
                   "usr/share/doc/weightfs/semantics.md", "usr/share/mime/packages/weightfs.xml",
                   "usr/share/applications/weightfs-mount.desktop", "usr/libexec/weightfs/open-model"}
         if shutil.which("lowdown"):
-            needed |= {f"usr/share/man/{page}.gz" for page in ("man1/weightfs.1", "man8/mount.weightfs.8", "man8/mount.fuse.weightfs.8")}
+            needed |= {
+                f"usr/share/man/{page}.gz" for page in ("man1/weightfs.1", "man8/mount.weightfs.8", "man8/mount.fuse.weightfs.8")
+            }
         self.assertEqual(needed - files, set())
-        allowed = re.compile(r"(usr/(bin|sbin|libexec/weightfs|share/(man|doc/weightfs|lintian|zsh|bash-completion|mime/packages|applications))|usr/lib/(systemd|sysusers\.d|tmpfiles\.d))/"
-                             r"|(etc/weightfs)/")
+        allowed = re.compile(
+            r"(usr/(bin|sbin|libexec/weightfs|share/(man|doc/weightfs|lintian|zsh|bash-completion|mime/packages|applications))|usr/lib/(systemd|sysusers\.d|tmpfiles\.d))/"
+            r"|(etc/weightfs)/")
         self.assertEqual([file for file in files if not allowed.match(file)], [])
 
     def test_mount_helpers_are_links_to_the_program(self):
@@ -200,8 +208,8 @@ class Content(TestCase):
             self.assertEqual(os.readlink(generator), "../../../bin/weightfs")
 
     def test_program_is_stripped(self):
-        sections = subprocess.run(["objdump", "-h", os.path.join(self.content, "usr/bin/weightfs")], check=True, capture_output=True,
-                                  text=True).stdout
+        sections = subprocess.run(["objdump", "-h", os.path.join(self.content, "usr/bin/weightfs")], check=True,
+                                  capture_output=True, text=True).stdout
         self.assertIn(" .text", sections)
         self.assertNotIn(".debug_info", sections)
 
@@ -221,7 +229,8 @@ class Content(TestCase):
         self.assertRegex(readelf("-d"), r"FLAGS_1.*NOW.*PIE")
         # The linker marks the program (readelf -n) only if the objects of the C library are marked, which Debian 12's are not.
         if os.uname().machine == "x86_64":
-            code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], check=True, capture_output=True, text=True).stdout
+            code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], check=True, capture_output=True,
+                                  text=True).stdout
             self.assertGreater(code.count("endbr64"), 1000)
         symbols = readelf("--dyn-syms")
         self.assertRegex(symbols, r"__stack_chk_fail")
@@ -234,7 +243,8 @@ class Content(TestCase):
         """The flags of the preset that scripts/package builds."""
         home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         with tempfile.TemporaryDirectory() as build:
-            subprocess.run(["cmake", "--preset", "release", "-B", build], cwd=home, check=True, capture_output=True, timeout=LIMIT_S)
+            subprocess.run(["cmake", "--preset", "release", "-B", build], cwd=home, check=True, capture_output=True,
+                           timeout=LIMIT_S)
             with open(os.path.join(build, "compile_commands.json")) as file:
                 commands = [entry["command"] for entry in json.load(file)]
             with open(os.path.join(build, "build.ninja")) as file:
@@ -258,7 +268,10 @@ class Content(TestCase):
 
 
 # In place of a desktop: each writes its last argument as a line.
-STUBS = {"xdg-open": 'printf "%s\\n" "$1" >>"$SEEN/opened"', "notify-send": 'for last; do :; done; printf "%s\\n" "$last" >>"$SEEN/errors"'}
+STUBS = {
+    "xdg-open": 'printf "%s\\n" "$1" >>"$SEEN/opened"',
+    "notify-send": 'for last; do :; done; printf "%s\\n" "$last" >>"$SEEN/errors"'
+}
 
 
 class Desktop(TestCase):
@@ -299,9 +312,11 @@ class Desktop(TestCase):
     def call(self, *models, status=0, **environment):
         """Runs the command of the entry, as a desktop does."""
         command, = re.fullmatch(r'"(/usr/libexec/\S+)" %F', self.entry()["Exec"]).groups()
-        done = subprocess.run([self.content + command, *models], capture_output=True, text=True, timeout=LIMIT_S,
-                              env={"PATH": f"{self.tmp}/bin:{os.environ['PATH']}", "XDG_RUNTIME_DIR": f"{self.tmp}/run", "SEEN": self.tmp,
-                                   "WEIGHTFS": self.program(), "HOME": self.tmp, "WEIGHTFS_CACHE": f"{self.tmp}/cache", **environment})
+        done = subprocess.run(
+            [self.content + command, *models], capture_output=True, text=True, timeout=LIMIT_S, env={
+                "PATH": f"{self.tmp}/bin:{os.environ['PATH']}", "XDG_RUNTIME_DIR": f"{self.tmp}/run", "SEEN": self.tmp,
+                "WEIGHTFS": self.program(), "HOME": self.tmp, "WEIGHTFS_CACHE": f"{self.tmp}/cache", **environment
+            })
         self.assertEqual(done.returncode, status, done.stderr)
 
     def seen(self, name):
@@ -313,7 +328,7 @@ class Desktop(TestCase):
         os.remove(path)
         return lines
 
-    # semantics 17.11
+    # semantics 17.10
     def test_file_types_are_known(self):
         for tool in ("update-mime-database", "xdg-mime", "desktop-file-validate"):
             if not shutil.which(tool):
@@ -326,14 +341,21 @@ class Desktop(TestCase):
         self.assertEqual(sorted(self.entry()["MimeType"].strip(";").split(";")), sorted(types))
         with open(os.path.join(data, "mime", "globs2")) as file:
             globs = {line.rsplit(":", 1)[1].strip() for line in file if not line.startswith("#")}
-        self.assertLessEqual({"*.gguf", "*.safetensors", "*.onnx", "*.rten", "*.carton", "*.bt", "*.bintensors", "*.tflite", "*.pte", "*.mlmodel", "*.npz"}, globs)
+        self.assertLessEqual(
+            {
+                "*.gguf", "*.safetensors", "*.onnx", "*.rten", "*.carton", "*.bt", "*.bintensors", "*.tflite", "*.pte", "*.mlmodel",
+                "*.npz"
+            }, globs)
         for name, expected in (("m.gguf", "application/x-gguf"), ("m.safetensors", "application/x-safetensors")):
-            done = subprocess.run(["xdg-mime", "query", "filetype", self.model(name)], capture_output=True, text=True, timeout=LIMIT_S,
-                                  env=dict(os.environ, XDG_DATA_HOME=data, XDG_DATA_DIRS="/usr/share", HOME=self.tmp))
+            done = subprocess.run(["xdg-mime", "query", "filetype", self.model(name)], capture_output=True, text=True,
+                                  timeout=LIMIT_S, env=dict(os.environ, XDG_DATA_HOME=data, XDG_DATA_DIRS="/usr/share",
+                                                            HOME=self.tmp))
             if done.stdout.strip() != "application/octet-stream":  # of file(1), where no tool of a desktop is installed
                 self.assertEqual(done.stdout.strip(), expected)
-        done = subprocess.run(["desktop-file-validate", os.path.join(self.content, "usr/share/applications/weightfs-mount.desktop")],
-                              capture_output=True, text=True, timeout=LIMIT_S)
+        done = subprocess.run(
+            ["desktop-file-validate",
+             os.path.join(self.content, "usr/share/applications/weightfs-mount.desktop")], capture_output=True, text=True,
+            timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
@@ -362,7 +384,9 @@ class Desktop(TestCase):
     def test_mount_of_a_dead_server_is_removed(self):
         self.call(self.model("dead.gguf"))
         dead, = self.seen("opened")
-        mounted = json.loads(subprocess.run([self.program(), "mounts", "--json"], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout)
+        mounted = json.loads(
+            subprocess.run([self.program(), "mounts", "--json"], check=True, capture_output=True, text=True,
+                           timeout=LIMIT_S).stdout)
         os.kill(next(each["pid"] for each in mounted if each["mountpoint"] == dead), 9)
         self.call(self.model("other.gguf"))
         self.assertEqual(self.mounts(), self.seen("opened"))
@@ -492,7 +516,8 @@ class Installed(TestCase):
         self.assertIn("caches", self.do("dpkg", "-P", "weightfs"))
         self.do("rmdir", wants)
         # The directory of root's cache may have existed before.
-        self.assertEqual(sorted(set(self.left()) - {"var/cache/weightfs"}), ["etc/weightfs", "etc/weightfs/notes", "var/cache/weightfs/x"])
+        self.assertEqual(sorted(set(self.left()) - {"var/cache/weightfs"}),
+                         ["etc/weightfs", "etc/weightfs/notes", "var/cache/weightfs/x"])
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ import unittest
 
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFORM = os.path.join(os.path.dirname(HOME), "shared", "conform.py")
-FORMATS = ("rten", "bintensors", "/gguf/", "safetensors", "carton", "/tvm/", "ollama", "pytorch", "/onnx/", "numpy", "hdf5", "tflite", "dduf",
-           "llamafile", "coreml", "executorch", "nemo", "msgpack", "paddle", "ggml_legacy")
+FORMATS = ("rten", "bintensors", "/gguf/", "safetensors", "carton", "/tvm/", "ollama", "pytorch", "/onnx/", "numpy", "hdf5",
+           "tflite", "dduf", "llamafile", "coreml", "executorch", "nemo", "msgpack", "paddle", "ggml_legacy")
 
 SAMPLES = os.path.join(os.path.dirname(CONFORM), "samples")
 WITH_LINK = "onnx/external/refused"  # refused if link.bin is a symbolic link; some ways to copy samples make a file of it
@@ -60,15 +60,36 @@ ALONE = ("test_attacks", "test_changes", "test_living_attacks", "test_memory")
 # the session, the tree, the views, nested archives, and downloads during reads.
 NOT_SANITIZED = (
     # Processes, units, limits and the sandbox, which sanitizers change: no address limit, no seccomp.
-    "test_confinement", "test_doctor", "test_fleet", "test_kubernetes", "test_memory", "test_mounts", "test_sandbox", "test_service",
-    "test_starting", "test_system", "test_systemd",
+    "test_confinement",
+    "test_doctor",
+    "test_fleet",
+    "test_kubernetes",
+    "test_memory",
+    "test_mounts",
+    "test_sandbox",
+    "test_service",
+    "test_starting",
+    "test_system",
+    "test_systemd",
     # System calls: nothing is run.
-    "test_nothing_runs", "test_pickles",
+    "test_nothing_runs",
+    "test_pickles",
     # The code of these verbs is tested in cli_test, that of the values in formats_test, that of the views in fs_test.
-    "test_compare", "test_dequantised", "test_export", "test_views_gguf",
-    # Names, lists, credentials, retries and crashes of the cache are tested in cache_test and sources_test; test_urls, test_url_ranges
+    "test_compare",
+    "test_dequantised",
+    "test_export",
+    "test_views_gguf",
+    # Names, lists, credentials, retries and crashes of the cache are tested in cache_test and sources_test; test_urls,
+    # test_url_ranges
     # and test_fetch_and_cache download through the mount.
-    "test_fetching", "test_fetching_crashes", "test_hub", "test_oci", "test_ollama", "test_real_servers", "test_registry", "test_s3",
+    "test_fetching",
+    "test_fetching_crashes",
+    "test_hub",
+    "test_oci",
+    "test_ollama",
+    "test_real_servers",
+    "test_registry",
+    "test_s3",
     "test_url_names")
 # Unit tests that are not repeated with sanitizers: they repeat a few operations a hundred thousand times or more.
 TOO_LONG = ":".join(("All/HostileValues.StayWithinBudget/cache_*", "All/HostileValues.StayWithinBudget/mlf_*",
@@ -272,15 +293,17 @@ def conform_jobs(weightfs):
 
 def run_truth(weightfs, source):
     """A tenth of the table of truth, of one kind of source."""
-    _, printed, spent = run_to_end([sys.executable, os.path.join(HOME, "tests", "truth", "table.py"), weightfs, "--source", source, "--jobs", "1"])
+    _, printed, spent = run_to_end(
+        [sys.executable,
+         os.path.join(HOME, "tests", "truth", "table.py"), weightfs, "--source", source, "--jobs", "1"])
     found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", printed.strip().splitlines()[-1] if printed.strip() else "")
     passed, failed, skipped = map(int, found.groups()) if found else (0, 1, 0)
     return Result(passed, failed, skipped, printed, spent=spent)
 
 
 def truth_jobs(weightfs):
-    listed = subprocess.run([sys.executable, os.path.join(HOME, "tests", "truth", "table.py"), weightfs, "--list"], capture_output=True, text=True,
-                            check=True)
+    listed = subprocess.run([sys.executable, os.path.join(HOME, "tests", "truth", "table.py"), weightfs, "--list"],
+                            capture_output=True, text=True, check=True)
     for source in listed.stdout.splitlines():
         yield Job(f"truth, {source}", lambda source=source: run_truth(weightfs, source))
 
@@ -300,7 +323,8 @@ def jobs_of(kind, build, weightfs):
         shards = SHARDS.get(name, 1)
         for shard in range(shards):
             part = f" {shard + 1}/{shards}" if shards > 1 else ""
-            yield Job(f"{name}{part}, {kind}", lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, kind, shard, shards))
+            yield Job(f"{name}{part}, {kind}",
+                      lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, kind, shard, shards))
 
 
 def plain_jobs(build, weightfs):
@@ -343,7 +367,10 @@ def judged(job, failures, repeated):
     """The result of a job that was run once more after these tests had failed, and lines on those that passed then."""
     if repeated.failed:
         return repeated, []
-    lines = [f"passed only when run once more: {test} ({job.title}): {UNSTEADY.get(test, 'this fails the run')}" for test in sorted(failures)]
+    lines = [
+        f"passed only when run once more: {test} ({job.title}): {UNSTEADY.get(test, 'this fails the run')}"
+        for test in sorted(failures)
+    ]
     failed = len(failures - set(UNSTEADY))
     return repeated._replace(passed=repeated.passed - failed, failed=failed), lines
 
@@ -370,11 +397,13 @@ class Report:
         self.reasons.update(re.findall(r"^skipped: (.*)$|: Skipped\n(.+)$", result.output, re.M))
         kind = job.title.rpartition(", ")[2]
         self.times.update({f"{name} ({kind})": taken for name, taken in result.times.items()})
-        print(f"{result.output}== {job.title}: {result.passed} passed, {result.failed} failed, {result.skipped} skipped, {seconds:.0f} s "
-              f"({result.spent:.0f} s of processor time), at {minutes(time.monotonic() - self.begun)}", flush=True)
+        print(
+            f"{result.output}== {job.title}: {result.passed} passed, {result.failed} failed, {result.skipped} skipped, {seconds:.0f} s "
+            f"({result.spent:.0f} s of processor time), at {minutes(time.monotonic() - self.begun)}", flush=True)
 
     def put_off(self, job, result, seconds):
-        print(f"{result.output}== {job.title}: {result.failed} failed in {seconds:.0f} s; it is run once more at the end", flush=True)
+        print(f"{result.output}== {job.title}: {result.failed} failed in {seconds:.0f} s; it is run once more at the end",
+              flush=True)
 
     def close(self):
         print("== slowest tests")

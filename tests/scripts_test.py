@@ -50,7 +50,8 @@ class ScriptTestCase(unittest.TestCase):
         return shutil.copy(os.path.join(SCRIPTS, name), self.path("scripts"))
 
     def run_script(self, *argv, **more):
-        return subprocess.run(argv, env=dict(self.environment, **more), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S)
+        return subprocess.run(argv, env=dict(self.environment, **more), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=LIMIT_S)
 
     def calls(self):
         if not os.path.exists(self.path("calls")):
@@ -74,7 +75,8 @@ class Build(ScriptTestCase):
         self.assertEqual(lines[-1], f"the build failed; the whole log is {self.path('build', 'log')}")
 
     def test_error_of_apt_is_printed(self):
-        self.program('echo "Reading package lists..."; echo "E: Unable to locate package libfuse9-dev"; exit 100', "scripts", "dependencies")
+        self.program('echo "Reading package lists..."; echo "E: Unable to locate package libfuse9-dev"; exit 100', "scripts",
+                     "dependencies")
         self.program('echo cmake >>"$LOG"', "bin", "cmake")
         done = self.run_script(self.build, "build", "release", self.path("log"))
         self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (1, "E: Unable to locate package libfuse9-dev"))

@@ -1,4 +1,4 @@
-"""Runs each ```console block of README.md, and that of docs/remote.md for object stores, in a shell, and compares the output.
+"""Runs each ```console block of README.md and docs/examples.md, and those of docs/remote.md, in a shell; compares the output.
 
 A line `…` stands for any lines. Values that depend on the machine are normalized (SAME).
 """
@@ -34,12 +34,13 @@ COLOUR = re.compile(r"\x1b\[[\d;]*m")
 PROGRESS = re.compile(r"(\r\x1b\[K\[[#.]+\][^\r]*)*\r\x1b\[K")
 
 # Dates and owners in listings.
-SAME = ((re.compile(r"(?<= )\d{4}-\d\d-\d\d \d\d:\d\d(?= )"), "DATE"), (re.compile(r"(?<= )[A-Z][a-z]{2} [ \d]\d (\d\d:\d\d| \d{4})(?= )"), "DATE"),
-        (re.compile(r"(?<= 1 )\w+ +\w+(?= )"), "OWNER"))
+SAME = ((re.compile(r"(?<= )\d{4}-\d\d-\d\d \d\d:\d\d(?= )"), "DATE"),
+        (re.compile(r"(?<= )[A-Z][a-z]{2} [ \d]\d (\d\d:\d\d| \d{4})(?= )"), "DATE"), (re.compile(r"(?<= 1 )\w+ +\w+(?= )"),
+                                                                                       "OWNER"))
 
 
 def blocks(page="README.md"):
-    """Of a page, for each block: [(command, the lines under it)]."""
+    """For each block of a page: [(command, the lines under it)]."""
     with open(os.path.join(HERE, "..", page)) as file:
         text = file.read()
     for block in BLOCK.findall(text):
@@ -69,7 +70,8 @@ def on_a_terminal(script, **kwargs):
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, WIDTH, 0, 0))
     tty.setraw(its)
     with tempfile.TemporaryFile("w+") as problems:
-        process = subprocess.Popen(["bash", "--norc", "-c", script], stdin=subprocess.DEVNULL, stdout=its, stderr=problems, **kwargs)
+        process = subprocess.Popen(["bash", "--norc", "-c", script], stdin=subprocess.DEVNULL, stdout=its, stderr=problems,
+                                   **kwargs)
         os.close(its)
         out = b""
         try:
@@ -102,8 +104,11 @@ class Readme(unittest.TestCase):
         return os.path.join(self.tmp, *names)
 
     def environment(self):
-        return {"PATH": f"{self.path('bin')}:/usr/bin:/bin", "HOME": self.home, "WEIGHTFS_CACHE": self.path("cache"), "LC_ALL": "C.UTF-8",
-                "TERM": "dumb", **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}}
+        return {
+            "PATH": f"{self.path('bin')}:/usr/bin:/bin", "HOME": self.home, "WEIGHTFS_CACHE": self.path("cache"),
+            "LC_ALL": "C.UTF-8", "TERM": "dumb",
+            **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
+        }
 
     def unmount(self):
         if os.path.ismount(self.path("home", "mnt")):
@@ -114,7 +119,7 @@ class Readme(unittest.TestCase):
         stores.Store(self.path("home", ".ollama", "models")).put_package("demo/latest", self.package)
 
     def serve(self):
-        """Starts a registry with the model, in place of the one in README.md."""
+        """Starts a registry with the model, in place of the one in docs/examples.md."""
         if not path_of("docker-registry"):
             self.skipTest("no docker-registry here")
         registry = Registry(self)
@@ -124,7 +129,7 @@ class Readme(unittest.TestCase):
         self.names[f"localhost:{registry.port}"] = "localhost:5000"
 
     def run_block(self, commands):
-        """The output of each command, with the names used in README.md."""
+        """The output of each command, with the names used in the pages."""
         script = "".join(f"{command}\nprintf '{END}'\n" for command, _ in commands)
         for ours, its in self.names.items():
             script = script.replace(its, ours)
@@ -145,7 +150,7 @@ class Readme(unittest.TestCase):
 
     def test_readme_commands_print_what_readme_shows(self):
         count = 0
-        for commands in blocks():
+        for commands in (*blocks(), *blocks("docs/examples.md")):
             count += 1
             words = "\n".join(command for command, _ in commands)
             if "weightfs mount" in words and not os.path.exists("/dev/fuse"):

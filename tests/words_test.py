@@ -41,6 +41,14 @@ INCLUDE = re.compile(r"(?m)^#include.*$")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 DEFAULT = re.compile(r"\(default: [^)]+\)")
 
+# A comment has a subject. "Of the names, the first …" and "The same for …" make the reader search for it.
+WITHOUT_SUBJECT = re.compile(r'(?://+<?|(?<!\S)#|""") ?(?:Of|The same)\b')
+
+# Lines of code and documents, except tables, code in documents, and lines that one literal makes long.
+MAX_COLUMNS = 132
+LITERAL = re.compile(r"""(['"])(?:\\.|(?!\1).){80,}\1|\{"\w+": ?["{\d]""")
+SCRIPTS = {"tests/mount/test_mounts.py", "tests/mount/test_system.py", "tests/mount/test_systemd.py"}  # in several lines
+
 # Strings of other programs, formats and protocols, which must be spelled exactly.
 FOREIGN = {"nobody"}
 
@@ -50,6 +58,15 @@ WITHOUT_DEFAULT = {"-o", "--blob-dir", "--size"}
 
 def weightfs(*argv):
     return subprocess.run([WEIGHTFS, *argv], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
+
+
+def sources(*suffixes):
+    """The lines of every file of code or documents: (path, number, line)."""
+    for folder in ("", "base", "formats", "cache", "sources", "fs", "cli", "tests", "docs", "bench", "packaging"):
+        for file in sorted((ROOT / folder).rglob("*") if folder else ROOT.glob("*.md")):
+            if file.suffix in suffixes:
+                for number, line in enumerate(file.read_text().splitlines(), 1):
+                    yield str(file.relative_to(ROOT)), number, line
 
 
 def messages():
@@ -65,8 +82,9 @@ def messages():
 
 def pages():
     """User documents: (file, paragraph), without code."""
-    names = ("weightfs.1.md", "mount.weightfs.8.md", "systemd.md", "fleet.md", "kubernetes.md")
-    for file in (ROOT / "README.md", *(ROOT / "docs" / name for name in names)):
+    names = ("weightfs.1", "mount.weightfs.8", "semantics", "status", "examples", "remote", "systemd", "fleet", "kubernetes",
+             "cache-format")
+    for file in (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in names), *(ROOT / "docs" / "design").glob("*.md")):
         text = re.sub(r"(?ms)^```.*?^```$", "", file.read_text())
         for paragraph in re.sub(r"`[^`\n]*`|\*", "", text).split("\n\n"):
             yield file, " ".join(paragraph.split())
@@ -106,7 +124,8 @@ class Words(unittest.TestCase):
                        for name in re.findall(r"\*\*(--?[\w-]+)\*\*", names)}
 
     def test_phrases_are_found(self):
-        for wrong in ("nobody uses it", '"x" is no size', "who mounts", "not at hand", "30 if not given", "the server does not answer"):
+        for wrong in ("nobody uses it", '"x" is no size', "who mounts", "not at hand", "30 if not given",
+                      "the server does not answer"):
             self.assertTrue(found_in([(ROOT / "x", wrong)]), wrong)
         for right in ("is no longer pinned", "not responding", "verified", "(default: 30)"):
             self.assertEqual(found_in([(ROOT / "x", right)]), [])
@@ -117,13 +136,36 @@ class Words(unittest.TestCase):
         self.assertEqual(found_in(texts), [])
 
     def test_help_uses_plain_words(self):
-        self.assertEqual(found_in((ROOT / "--help" / "/".join(path), " ".join(text.split())) for path, text in self.help.items()), [])
+        self.assertEqual(found_in((ROOT / "--help" / "/".join(path), " ".join(text.split())) for path, text in self.help.items()),
+                         [])
 
     def test_documents_use_plain_words(self):
         self.assertEqual(found_in(pages()), [])
 
+    def test_comments_have_a_subject(self):
+        self.assertTrue(WITHOUT_SUBJECT.search("  /// The same for a directory."))
+        self.assertTrue(WITHOUT_SUBJECT.search("  # Of several sources."))
+        self.assertFalse(WITHOUT_SUBJECT.search("  /// The bytes of the same file."))
+        found = [f"{path}:{number}: {line.strip()}" for path, number, line in sources(".cc", ".h", ".py")
+                 if WITHOUT_SUBJECT.search(line) and path != "tests/words_test.py"]
+        self.assertEqual(found, [])
+
+    def test_lines_are_short(self):
+        in_code = False
+        seen, long = 0, []
+        for path, number, line in sources(".cc", ".h", ".py", ".md"):
+            seen += 1
+            is_page = path.endswith(".md")
+            in_code = is_page and in_code != line.startswith("```")
+            exempt = in_code or line.startswith("|") if is_page else LITERAL.search(line) or path in SCRIPTS
+            if len(line) > MAX_COLUMNS and not exempt:
+                long.append(f"{path}:{number}")
+        self.assertGreater(seen, 50_000)
+        self.assertEqual(long, [], "\n".join(long))
+
     def test_test_names_state_situation_and_outcome(self):
-        names = [(file.name, name) for file in sorted((ROOT / "tests").rglob("*.py")) for name in re.findall(r"def (test_\w+)", file.read_text())]
+        names = [(file.name, name) for file in sorted((ROOT / "tests").rglob("*.py"))
+                 for name in re.findall(r"def (test_\w+)", file.read_text())]
         self.assertGreater(len(names), 300)
         self.assertEqual([each for each in names if UNCLEAR_NAME.search(each[1])], [])
 
@@ -145,7 +187,10 @@ class Words(unittest.TestCase):
                         self.assertIn(found[0], self.entries[name])
 
     def test_page_help_and_readme_name_the_same_options(self):
-        in_help = {name for text in self.help.values() for names in re.findall(r"^  (-\S+)", text, re.MULTILINE) for name in names.split(",")}
+        in_help = {
+            name for text in self.help.values() for names in re.findall(r"^  (-\S+)", text, re.MULTILINE)
+            for name in names.split(",")
+        }
         self.assertEqual(set(self.entries), in_help)
         readme = re.sub(r"(?m)^.*(\b(cmake|systemctl|apt-get|jq|numpy)\b|scripts/).*$", "", (ROOT / "README.md").read_text())
         self.assertEqual(set(OPTION.findall(readme)) - in_help, set())

@@ -32,7 +32,7 @@ inline constexpr unsigned long kTerminalAttributes = _IOR('T', 0x2A, char[44]); 
 /// statfs(2), linux/magic.h: `f_type` of a FUSE file system.
 inline constexpr long kFuseMagic = 0x65735546;  // FUSE_SUPER_MAGIC
 
-/// The same of file systems that only the kernel of this machine changes; linux/magic.h has all but the last three.
+/// `f_type` of file systems that only the kernel of this machine changes; linux/magic.h has all but the last three.
 inline constexpr long kLocalMagics[] = {
     0xEF53,      // EXT4_SUPER_MAGIC
     0x58465342,  // XFS_SUPER_MAGIC

@@ -18,7 +18,7 @@ struct UserRights {
   std::vector<gid_t> groups;
   bool has_known_groups = true;  ///< false: the account is unknown, so the user may be in any group
 
-  /// Of an account of this machine (getgrouplist(3)).
+  /// The rights of an account of this machine (getgrouplist(3)).
   static UserRights of(uid_t user);
 };
 
@@ -36,8 +36,8 @@ enum class Permission : unsigned { read = 4, search = 1 };
 /// control list permits nothing. If the groups are unknown, access must be permitted with and without membership.
 bool is_permitted(const UserRights& rights, const FilePermissions& file, Permission wanted);
 
-/// Of an open file, which may have been opened with O_PATH; `status` is that of fstat(2). Fails with io when the access
-/// control list cannot be read.
+/// The permissions of an open file, which may have been opened with O_PATH; `status` is that of fstat(2). Fails with io
+/// when the access control list cannot be read.
 Result<FilePermissions> permissions_of(int descriptor, const struct stat& status);
 
 }  // namespace weightfs

@@ -70,7 +70,7 @@ bool is_literal(char c) {
   return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\';
 }
 
-// The same for eight bytes at once.
+// Whether the eight bytes from `bytes` on are literal.
 bool are_literal(const char* bytes) {
   constexpr uint64_t kOnes = 0x0101010101010101;
   constexpr uint64_t kHighBits = 0x80 * kOnes;

@@ -37,7 +37,7 @@ class ValueBuilder final : public JsonEvents {
   /// At most `most` values; for texts that are not from a container.
   explicit ValueBuilder(uint64_t most) : left_(most) {}
 
-  /// The same, and charges `budget`, which outlives it, for values and texts. The Value stays charged.
+  /// As the above; also charges `budget`, which outlives it, for values and texts. The Value stays charged.
   ValueBuilder(uint64_t most, Budget& budget) : budget_(&budget), left_(most) {}
 
   bool scalar(Value value) override { return add(std::move(value)); }
@@ -79,7 +79,7 @@ inline constexpr uint64_t kMaxJsonValues = 4'000'000;
 /// Parses a JSON text into a Value. For texts whose size the caller has bounded, and that do not come from a container.
 Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size);
 
-/// The same for a text from a container. Fails as read_json does, with unsupported beyond `most` values, and as
+/// Parses a JSON text from a container. Fails as read_json does, with unsupported beyond `most` values, and as
 /// Budget::charge does. The Value stays charged.
 Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size, Budget& budget,
                          uint64_t most = kMaxJsonValues);

@@ -83,7 +83,7 @@ Result<std::string> rendered(Budget& budget, const Write& write) {
   return std::move(text).take();
 }
 
-/// The same without charging.
+/// Renders without charging a budget.
 template <class Write>
 std::string rendered(const Write& write) {
   TextSink text(uint64_t{0});

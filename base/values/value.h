@@ -106,7 +106,7 @@ inline constexpr int kMaxIndent = 16;
 /// exact to 64 bits.
 std::string to_json(const Value& value);
 
-/// The same on one line, without white space or a newline.
+/// JSON on one line, without white space or a newline.
 std::string to_json_line(const Value& value);
 
 /// TOML 1.0 of a map, keys sorted. TOML has no null: a key whose value is null is omitted, a null in a list becomes the
@@ -114,7 +114,7 @@ std::string to_json_line(const Value& value);
 /// inf.
 std::string to_toml(const Map& map);
 
-/// The same for a value from a container. The size is computed first and charged as Cost::rendered; fails as
+/// Render a value from a container. The size is computed first and charged as Cost::rendered; fails as
 /// Budget::charge does, before anything is built. The caller releases the charge when it drops the text.
 Result<std::string> to_json(const Value& value, Budget& budget);
 Result<std::string> to_toml(const Map& map, Budget& budget);

@@ -34,7 +34,7 @@ class CacheStats {
 
   /// The counters, and the state of all blobs. Of those in `running`, `digest`, `fetched` and `from` are set.
   StoreStatus status(const std::vector<StoreStatus::Blob>& running);
-  /// The same, limited to blobs that are being downloaded.
+  /// The status, limited to blobs that are being downloaded.
   StoreStatus in_progress(const std::vector<StoreStatus::Blob>& running);
 
  private:

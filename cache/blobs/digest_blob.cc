@@ -113,7 +113,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!out.empty()) TRY_VOID(fill_unverified(offset, out));
     return out.size();
   }
-  // Of a part only its ranges; the whole blob is downloaded and verified.
+  // Downloads only the ranges of a part; the whole blob is downloaded and verified.
   Result<void> fetch(ByteRange range) const override {
     const bool is_part = range.from > 0 || range.to < size_;
     if (is_part && find_cached()) return {};
@@ -242,7 +242,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Result<RemoteSourcePtr> open_ranges() const {
     if (has_mirror_copy()) return nullptr;
-    // Of one server: until all ranges are verified, nothing proves that another one has the same bytes.
+    // Ranges come from one server: another one may have other bytes, and the digest verifies only all of them.
     auto remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
     if (remote->has_ranges() == false) remote = TRY(wait_for_ranges());
     if (remote == nullptr) return nullptr;

@@ -27,7 +27,7 @@ Error too_large_for_size(const std::string& name);
 /// download of any process. Thread-safe.
 class Download {
  public:
-  /// Of `ref`, which has `size` bytes if that is known, from `remote`.
+  /// Downloads `ref`, which has `size` bytes if that is known, from `remote`.
   Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<uint64_t> size, download::RemoteFilePtr remote);
   ~Download();
   Download(const Download&) = delete;

@@ -110,7 +110,7 @@ StoreStatus::Remote RemoteSource::status() const {
 
 uint64_t RemoteSource::block_count() const { return BlockFile::blocks_in(size()); }
 
-// Of blocks that were not hashed as a whole.
+// For blocks that were not hashed as a whole.
 VerifiedBy RemoteSource::verification_by_server() const {
   if (list_ != nullptr) return VerifiedBy::blocks;
   return identity_ ? VerifiedBy::transport : VerifiedBy::unpinned;

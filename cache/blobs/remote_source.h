@@ -42,7 +42,7 @@ class RemoteSource final : public Source {
   /// list verified are kept apart.
   static std::optional<std::string> identity_of(const std::string& url, const download::FileVersion& version,
                                                 const BlockListPtr& list = nullptr);
-  /// The same for a file of a server that named its digest: whatever its URL on that server, such as that of another
+  /// The identity of a file whose digest the server named: whatever its URL on that server, such as that of another
   /// commit. Another server may have sent other bytes.
   static std::optional<std::string> identity_of(const std::string& url, const download::FileVersion& version,
                                                 const Digest& digest, const BlockListPtr& list);

@@ -172,7 +172,7 @@ RemoteSource::TransferPtr RemoteSource::transfer_of(const BlockFilePtr& file, ui
   return found == transfers_.end() ? nullptr : *found;
 }
 
-// The same as start(), of the wanted blocks only if there is no space for all.
+// Starts as start() does, for the wanted blocks only if there is no space for all.
 Result<RemoteSource::TransferPtr> RemoteSource::start_some(const BlockFilePtr& file, Blocks absent,
                                                            Blocks wanted) const {
   auto all = start(file, absent);

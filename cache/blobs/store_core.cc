@@ -48,7 +48,7 @@ StoreCore::StoreCore(store::BlobBackendPtr backend, StoreOptions options)
 
 FetchSettings StoreCore::with_mirror_reports(FetchSettings fetching) {
   fetching.options.on_mirror_failure = [this](const download::Origin& mirror, const Error& error) {
-    // One line for each mirror, whatever happens to how many blobs.
+    // Log once per mirror, not per blob.
     const std::string url = http::printable_url(mirror.url);
     const size_t host = url.find("://");
     const std::string server = url.substr(0, host == url.npos ? host : url.find('/', host + 3));

@@ -45,7 +45,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   StoreStatus in_progress_status();
   /// The file on a server that is open under this key; null if there is none.
   std::shared_ptr<const RemoteSource> find_remote(const std::string& key);
-  /// The same; `source` if there is none. It is reported in the status, as long as it is in use.
+  /// As find_remote(); `source` if there is none. It is reported in the status, as long as it is in use.
   std::shared_ptr<const RemoteSource> share_remote(const std::string& key,
                                                    const std::shared_ptr<const RemoteSource>& source);
   /// See BlobStore::verify_complete().
@@ -70,7 +70,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
 
   /// The in-flight blob of that name; null if there is none.
   InFlightBlobPtr find_in_flight(const store::BlobName& name);
-  /// The same, started if there is none; waits for a free slot of its depth. Fails when it cannot be started.
+  /// As find_in_flight(), but starts it if there is none; waits for a free slot of its depth. Fails when it cannot be
+  /// started.
   Result<InFlightBlobPtr> find_or_start(const BlobProducer& producer, const store::BlobName& name);
   /// Waits for its final state; starts it again if it was cancelled as unused.
   InFlightBlob::State produce(const BlobProducer& producer, const store::BlobName& name);
@@ -136,7 +137,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   template <class File>
   void add_names_to(const File& file, std::vector<Name> names) noexcept;
 
-  // Of all downloads, including those that readers wait for.
+  // The maximum of all downloads, including those that readers wait for.
   static constexpr int kMaxTransfers = 64;
 
   const FetchSettings fetching_;

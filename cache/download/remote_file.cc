@@ -105,7 +105,7 @@ Result<http::Response> size_response(http::Client& http, const Origin& origin, C
 // A request for a range, or for the whole file.
 class RemoteFile::Get {
  public:
-  // Of a whole file, the bytes before `passed` are not passed to the sink again.
+  // If the whole file is requested, the bytes before `passed` are not passed to the sink again.
   Get(RemoteFile& file, size_t origin, ByteRange range, uint64_t passed, const Sink& sink)
       : file_(file), index_(origin), state_(file.state(origin)), range_(range), passed_(passed), sink_(sink) {
     const bool is_everything = range_.from == 0 && range_.to >= file_.size_.value_or(UINT64_MAX);
@@ -194,7 +194,7 @@ class RemoteFile::Get {
     }
     const auto length = content_length(response);
     if (is_encoded(response) || (length && *length != *range->last - *range->first + 1))
-      return end(give_up(Code::corrupt, fmt::format("{}: sends other bytes than its content-range", printable())));
+      return end(give_up(Code::corrupt, fmt::format("{}: content-length contradicts content-range", printable())));
     if (auto same = check_version(response, range->total); !same) return end({Next::give_up, std::move(same).error()});
     at_ = range_.from;
     has_length_ = length.has_value();

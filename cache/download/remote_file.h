@@ -80,7 +80,7 @@ class RemoteFile {
   std::optional<bool> has_ranges() const;
   /// The URL that the user or container named.
   std::string url() const;
-  /// The same without its query: "https://example.com/model.gguf".
+  /// That URL without its query: "https://example.com/model.gguf".
   std::string printable() const { return http::printable_url(url()); }
 
   uint64_t requests() const { return requests_; }

@@ -75,7 +75,7 @@ class Credentials {
   virtual std::string description() { return {}; }
 };
 
-/// The same Authorization header for every request.
+/// Credentials with one Authorization header for every request.
 class FixedCredentials final : public Credentials {
  public:
   explicit FixedCredentials(std::string authorization, std::string description = {})

@@ -159,7 +159,7 @@ class Repository {
                        description.empty() ? "tried anonymously" : description);
   }
 
-  // Of an index, the digest of the selected manifest; nothing for a manifest.
+  // The digest of the manifest that is selected from an index; nothing for a manifest.
   Result<std::optional<Digest>> selected(const std::string& body) const {
     return select_from_index(body).map_error([&](const Error& error) {
       return Error{error.code, name_ + ": " + error.message};

@@ -286,7 +286,7 @@ Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
     return failure(Code::mismatch, fmt::format("{}: the server sends another version", shown(key)));
   std::string first = has_head ? std::move(answer.page.body) : "";
   if (has_head && first.size() != std::min(kHead, version.size))
-    return failure(Code::corrupt, fmt::format("{}: sends other bytes than its content-range", shown(key)));
+    return failure(Code::corrupt, fmt::format("{}: content-length contradicts content-range", shown(key)));
   if (version.is_pinned() && known != version)
     store_->save_text(saved_as("version", key),
                       fmt::format("{}\n{}", answer.place->region, download::version_text(version)));

@@ -91,7 +91,8 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   std::mutex mutex_;  // guards the rest; it is not held while disk_quota_ is used
   OpenBlobs open_blobs_;
-  // Of blobs that were opened, by digest and inode: a blob that was removed and produced again is another file.
+  // The checks of blobs that were opened, by digest and inode: a blob that was removed and produced again is another
+  // file.
   std::map<std::pair<Digest, ino_t>, std::shared_ptr<RecheckedFile>> checks_;
   std::set<Digest> damaged_;  // damaged blobs that could not be removed, and were reported
 };

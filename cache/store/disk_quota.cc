@@ -39,8 +39,8 @@ uint64_t counted_bytes(const Inventory& inventory) { return inventory.on_disk + 
 Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed) {
   uint64_t pinned = 0;
   for (const Item& item : inventory.items) pinned += item.pinned ? item.on_disk : 0;
-  const char* reason = "cache full: active writes use all of it";
-  if (pinned > 0) reason = "cache full: pinned blobs and active writes leave no space";
+  const char* reason = "cache full: writes in progress use all of it";
+  if (pinned > 0) reason = "cache full: pinned blobs and writes in progress leave no space";
   if (pinned > quota - needed) reason = "cache full: pinned blobs leave no space";
   return {Code::resource, reason};
 }

@@ -31,7 +31,7 @@ Result<size_t> FileRange::read(uint64_t offset, std::span<std::byte> out) const 
 Result<Descriptor> FileRange::open_whole_file() const {
   struct stat status {};
   if (::fstat(file_->number(), &status) != 0) return failure(io_error("a cached blob"));
-  // Of a temporary file, or of an evicted one, more readers would use disk space that is not counted any more.
+  // More readers of a temporary or evicted file would use disk space that is not counted any more.
   if (status.st_nlink == 0 || static_cast<uint64_t>(status.st_size) != size_) return failure(NoPassthrough::evicted);
   if (check_ != nullptr) TRY_VOID(check_->check_all(file_->number()));
   Descriptor file(::open(fmt::format("/proc/self/fd/{}", file_->number()).c_str(), O_RDONLY | O_CLOEXEC));

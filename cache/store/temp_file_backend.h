@@ -19,8 +19,8 @@ class TempFile;
 
 class TempFileBackend final : public BlobBackend, public std::enable_shared_from_this<TempFileBackend> {
  public:
-  /// Of more than `max_open` finished blobs, the least recently used ones are dropped, and produced again when they are
-  /// read.
+  /// Keeps at most `max_open` finished blobs: the least recently used ones are dropped, and produced again when they
+  /// are read.
   explicit TempFileBackend(std::optional<uint64_t> quota, size_t max_open = 512)
       : quota_(quota), open_blobs_(max_open) {}
 

@@ -29,8 +29,8 @@ struct Contents {
 /// model is not an item, nor is the container's own file. Fails as finding the nested models does.
 Result<Contents> contents_of(const ModelPtr& model);
 
-/// The same for the model of a forest. Of a directory of models, the models in all its directories, and the other files
-/// that it lists. The forest must exist as long as the result.
+/// The contents of the model of a forest; for a directory of models, the models in all its directories, and the other
+/// files that it lists. The forest must exist as long as the result.
 Result<Contents> contents_of(Forest& forest);
 
 /// A model of a source, and its path there; "" for the source itself.

@@ -13,7 +13,7 @@ namespace weightfs::compare {
 struct Statistics {
   static constexpr size_t kBins = 16;
 
-  /// Of the finite numbers; there is at least one.
+  /// Figures of the finite numbers; there is at least one.
   struct Finite {
     double min;
     double max;

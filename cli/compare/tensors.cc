@@ -40,7 +40,7 @@ bool has_same_type(const TensorView& a, const TensorView& b) {
   return a.dtype->block_bytes != 0 || (a.stored_dtype == b.stored_dtype && a.nbytes() == b.nbytes());
 }
 
-// The same range of the same file, which needs no reading.
+// Whether both are one range of one file, which needs no reading.
 bool is_same_storage(const Slice& a, const Slice& b) {
   if (a.size() != b.size() || a.refused() || b.refused()) return false;
   const std::string identity = a.identity();

@@ -15,7 +15,7 @@ class Outcome {
  public:
   /// Prints the failure on standard error.
   void fail(const Error& error);
-  /// The same, unless one of this code was counted: what is found again at the end of a command is printed once.
+  /// Prints it unless one of this code was counted: what is found again at the end of a command is printed once.
   void fail_once(const Error& error) {
     if (!worst_ || worst_->code != error.code) fail(error);
   }

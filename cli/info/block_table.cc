@@ -79,7 +79,7 @@ bool predicts_tokens(const Block& block, const summary::Summary& summary) {
   return false;
 }
 
-// Of a narrow screen: the last component with the number of members, "…attn_* ×32".
+// The name on a narrow screen: the last component with the number of members, "…attn_* ×32".
 std::string short_name(const Block& block, std::string_view prefix, const Style& style) {
   std::string_view path = block.path;
   if (path.starts_with(prefix)) path.remove_prefix(prefix.size());

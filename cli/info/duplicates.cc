@@ -67,7 +67,7 @@ void print_groups(const NamedModels& named, const compare::Duplicates& found) {
   }
   table.print();
   if (::isatty(STDOUT_FILENO) == 1)
-    std::printf("\n%zu groups of equal tensors cost %s\n", found.groups.size(), human_size(cost).c_str());
+    std::printf("\n%zu groups of duplicate tensors waste %s\n", found.groups.size(), human_size(cost).c_str());
 }
 
 Value duplicates_value(const NamedModels& named, const compare::Duplicates& found) {

@@ -34,7 +34,7 @@ List to_list(const std::vector<DirectoryItem>& items);
 /// column for dangerous functions only if there are some.
 void print_rows(const std::vector<DirectoryItem>& items);
 
-/// The same for people: a head, and a line for each model and each error; by size.
+/// The table for people: a head, and a line for each model and each error; by size.
 std::string render_models(const std::vector<DirectoryItem>& items, const std::string& source, const Style& style);
 
 }  // namespace weightfs::info

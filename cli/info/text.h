@@ -51,7 +51,7 @@ size_t width_of(std::string_view text);
 
 /// `text` without colours in at most `width` columns: with an ellipsis in its middle if it is longer.
 std::string shortened(std::string_view text, size_t width, const Style& style);
-/// The same with the ellipsis at its end.
+/// Shortened with the ellipsis at its end.
 std::string cut(std::string_view text, size_t width, const Style& style);
 
 std::string left(std::string_view text, size_t width);   ///< padded with blanks after it
@@ -61,7 +61,7 @@ std::string right(std::string_view text, size_t width);  ///< padded with blanks
 /// is shortened.
 std::vector<std::string> wrapped(std::string_view text, size_t width, const Style& style);
 
-/// The same, but broken after `;` and `:` where that leaves no line less than half full.
+/// Wrapped, but broken after `;` and `:` where that leaves no line less than half full.
 std::vector<std::string> wrapped_at_clauses(std::string_view text, size_t width, const Style& style);
 
 /// "a, b, c"; of more than `most`: "a, b, and 3 others", "a and 3 others".

@@ -29,7 +29,7 @@ class MountBroker {
   /// Unmounts the mount made by mount(), even if it was moved.
   UnmountResult unmount(Detach detach) const;
 
-  /// To be called when the mount is gone: another may get its id, and is not to be unmounted.
+  /// To be called when the mount is gone: its id may be reused by a mount that must not be unmounted.
   void forget() const;
 
   /// Removes the mount point if mount() created it.

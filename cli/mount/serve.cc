@@ -105,7 +105,7 @@ class MountController {
   Follower& follower_;
 };
 
-// Of the file system of the cache, or of temporary files. Called before the sandbox hides it.
+// Limited by the file system of the cache, or of temporary files. Called before the sandbox hides it.
 PrefetchOptions prefetch_options(const MountOptions& options, const std::function<void(const std::string&)>& log) {
   const StoreFlags& store_flags = options.store_flags;
   if (store_flags.offline || options.prefetch == PrefetchMode::off) return {.mode = PrefetchMode::off};

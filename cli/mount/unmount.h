@@ -33,7 +33,7 @@ struct UnmountResult {
 /// process, because a directory above the mount may be on a file system that hangs.
 UnmountResult unmount(const Mount& mount, Detach detach, std::chrono::milliseconds timeout = kIsolatedTimeout);
 
-/// The same in this process, which blocks if a directory above the mount hangs.
+/// Unmounts in this process, which blocks if a directory above the mount hangs.
 UnmountResult unmount_here(const Mount& mount, Detach detach);
 
 }  // namespace weightfs

@@ -60,7 +60,7 @@ class Broker {
 
   /// Sends a request and waits for the reply. Callable from any thread. Fails with io if the broker has exited.
   Result<BrokerReply> ask(char request, std::string_view argument = {}) const;
-  /// The same, with an open descriptor.
+  /// Sends an open descriptor with the request.
   Result<BrokerReply> ask(char request, int descriptor) const;
 
  private:

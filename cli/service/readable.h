@@ -11,7 +11,8 @@ namespace weightfs::service {
 /// Fails if this process cannot enter a directory on the way to an absolute path.
 Result<void> check_reachable(const std::string& path);
 
-/// The same, and fails if the file cannot be read. Ignores missing files and model names, which are checked later.
+/// Fails as check_reachable() does, and if the file cannot be read. Ignores missing files and model names, which are
+/// checked later.
 Result<void> check_readable(const std::string& source);
 
 }  // namespace weightfs::service

@@ -26,7 +26,7 @@ struct Archive {
   /// The part with this path; null if there is none. Links are not followed.
   const Part* find(std::string_view path) const;
 
-  /// The same, following links between parts.
+  /// The part with this path, or the one that it leads to by links between parts.
   const Part* resolve(std::string_view path) const;
 
   /// Adds files with paths that are not in the archive yet.

@@ -10,7 +10,7 @@
 namespace weightfs::carton {
 namespace {
 
-// Of one file: each may be tried when the file is read.
+// The maximum for one file: each may be tried when the file is read.
 constexpr size_t kMaxUrls = 16;
 
 // One line of MANIFEST, without its end.

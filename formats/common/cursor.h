@@ -36,7 +36,7 @@ class Cursor {
 
   /// The next `size` bytes. Checked against left() before anything is allocated.
   Result<std::string> text(uint64_t size);
-  /// The same, in `out`, whose memory is used again.
+  /// Reads them into `out`, whose memory is used again.
   Result<void> read_text(uint64_t size, std::string& out);
 
   /// Skips `size` bytes. Fails with corrupt if fewer are left.

@@ -13,7 +13,7 @@ Result<BlobContent> detect_blob_content(const Source& bytes) {
 
 namespace {
 
-// The same ranges of another source.
+// A copy of the keys, with their ranges in another source.
 Result<std::shared_ptr<const GgufKeys>> moved(const GgufKeys& keys, const SourcePtr& source) {
   auto copy = std::make_shared<GgufKeys>(keys);
   for (GgufKeys::Entries& entries : copy->entries)

@@ -58,7 +58,7 @@ class Warnings {
 
   /// Adds the warnings about one of several files, with `subject` before each.
   void append(const Warnings& others, std::string_view subject);
-  /// The same for the warnings of a model in the container.
+  /// Adds the warnings of a model in the container.
   void append(const Model& read, std::string_view subject);
 
   uint64_t size() const { return lines_.size() + omitted_; }

@@ -27,7 +27,7 @@ void move_parts(Model& model, std::string_view file) {
   for (Part& part : model.parts) part.path.insert(0, below);
 }
 
-// Of a model that was read from the file at `path`: the files that its tensors are in.
+// Adds the files that the tensors of a model are in, which was read from the file at `path`.
 void add_weight_files(std::vector<std::string>& files, const Model& read, const std::string& path) {
   if (read.has_members) return files.push_back(path);
   for (const Part& part : read.parts)

@@ -19,7 +19,7 @@ Result<std::optional<Value>> read_small_json(const Folder& folder, std::string_v
 /// False if it is missing or not valid. Fails with errors that are not about the bytes.
 Result<bool> is_model_config(const Folder& folder, std::string_view path, Budget& budget);
 
-/// The same for a config.json that was read.
+/// Whether a config.json that was read is that of a model.
 bool is_model_config(const Map& config);
 
 /// A line of model_index.json that names the class of a part.

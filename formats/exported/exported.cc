@@ -64,7 +64,7 @@ Result<Entry> entry_of(const Value& value) {
 
 // The row with this name whose elements take the bytes of the tensor: an int4 takes a byte, or is packed.
 const DType* dtype_of(const Entry& entry) {
-  // Of the two orders of mxfp4 in a GGUF, only ggml's own has a name.
+  // A GGUF has two orders of mxfp4; only ggml's own has a name.
   const bool is_of_pairs = entry.dtype == "mxfp4" && entry.stored_dtype.empty();
   const DType* const named = is_of_pairs ? mxfp4_of_pairs() : dtype_named(entry.dtype);
   for (const DType* const row : {named, packed_dtype_named(entry.dtype)})

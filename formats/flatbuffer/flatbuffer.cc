@@ -10,7 +10,7 @@ namespace {
 // The cost of a table in bytes of input: its own words, those of its vtable, and their lookup.
 constexpr uint64_t kTableCost = 64;
 
-// The same of an element of a list of numbers.
+// The cost of an element of a list of numbers.
 constexpr uint64_t kElementCost = 16;
 
 template <class... Values>

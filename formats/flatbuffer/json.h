@@ -30,7 +30,7 @@ Result<void> append_list(TextSink& out, const List& numbers, const Text& text) {
   return {};
 }
 
-/// The same for integers.
+/// Appends a list of integers.
 template <class Number>
 Result<void> append_integers(TextSink& out, const List& numbers) {
   return append_list<Number>(out, numbers, [](Number number) { return std::to_string(number); });

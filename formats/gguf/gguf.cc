@@ -43,8 +43,8 @@ Map common_of(const File& file) {
   return common;
 }
 
-// Of version 1 null: its lengths have 32 bits. Called before the alignment in use is found: a copy has the one that its
-// keys say.
+// The keys as stored; null for version 1, whose lengths have 32 bits. Called before the alignment in use is found: a
+// copy has the one that its keys say.
 std::shared_ptr<const GgufKeys> keys_of(const File& file, const SourcePtr& bytes) {
   if (file.dialect.version == 1) return nullptr;
   auto keys = std::make_shared<GgufKeys>();

@@ -79,7 +79,7 @@ using ArrayElement = std::function<Result<void>(uint64_t index, uint64_t address
 /// Calls `element` with every element of the fixed array at `address` whose chunk was written. Fails with corrupt.
 Result<void> for_each_in_fixed_array(Metadata& metadata, uint64_t address, const ArrayElement& element);
 
-/// The same for an extensible array.
+/// Calls `element` for an extensible array.
 Result<void> for_each_in_extensible_array(Metadata& metadata, uint64_t address, const ArrayElement& element);
 
 }  // namespace weightfs::hdf5

@@ -55,7 +55,7 @@ class Metadata {
   /// The `size` bytes at `address`. Fails with corrupt if they are not all in the file, and as the budget does.
   Result<std::string> block(uint64_t address, uint64_t size);
 
-  /// The same for a block of a structure.
+  /// A block of a structure, which is visited once.
   Result<std::string> block(uint64_t address, uint64_t size, Visited& visited) {
     TRY_VOID(visited.enter(address, size, this->size()));
     return block(address, size);

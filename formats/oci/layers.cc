@@ -163,7 +163,7 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
       builder.warnings().miss_file(file.error().code, "{}: shown compressed: {}", quoted(path), file.error().message);
     }
     TRY_VOID(builder.charge_member(path));
-    // Of two layers with the same path, the last one is shown.
+    // The last layer wins if two have the same path.
     unverified.insert_or_assign(builder.add_file(path, bytes->verified, {}, layer.digest), bytes->unverified);
   }
   archive::Archive files = std::move(builder).finish();

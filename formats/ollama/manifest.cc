@@ -56,7 +56,7 @@ class Fields {
  public:
   Fields(const Map& map, std::string where) : map_(map), where_(std::move(where)) {}
 
-  // Of keys that differ only in case the last is used. Null if there is none, or if it is null.
+  // The value of a key; the last one wins among keys that differ only in case. Null if there is none, or if it is null.
   const Value* find(std::string_view key) const {
     const Value* found = nullptr;
     for (const auto& [name, value] : map_)

@@ -17,7 +17,7 @@
 namespace weightfs::ollama {
 namespace {
 
-// Of all layers together, as of one file.
+// Limits of all layers together, as those of one file.
 constexpr uint64_t kMaxTensors = gguf::kMaxTensors;
 constexpr uint64_t kMaxHeaderBytes = flat::kMaxHeaderSize;
 

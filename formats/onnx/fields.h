@@ -30,7 +30,7 @@ inline constexpr uint32_t kDomain = bytes(1);
 inline constexpr uint32_t kVersion = varint(2);
 }  // namespace opset
 
-/// Of metadata_props and external_data.
+/// Fields of metadata_props and external_data.
 namespace entry {
 inline constexpr uint32_t kKey = bytes(1);
 inline constexpr uint32_t kValue = bytes(2);
@@ -116,7 +116,7 @@ inline constexpr uint32_t kExternalData = bytes(13);
 inline constexpr uint32_t kDataLocation = varint(14);
 }  // namespace tensor
 
-/// Of an input or output, and its type.
+/// Fields of an input or output, and its type.
 namespace value_info {
 inline constexpr uint32_t kName = bytes(1);
 inline constexpr uint32_t kType = bytes(2);

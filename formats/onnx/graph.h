@@ -23,7 +23,7 @@ class GraphReader {
   /// Scanner and the budget do.
   Result<void> graph(const protobuf::Message& graph, const std::string& scope);
 
-  /// The same for a FunctionProto and for a TrainingInfoProto.
+  /// Adds a FunctionProto, and a TrainingInfoProto.
   Result<void> function(const protobuf::Message& function);
   Result<void> training(const protobuf::Message& training, uint64_t index);
 

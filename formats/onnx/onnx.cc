@@ -23,10 +23,10 @@ using protobuf::Fields;
 using protobuf::Message;
 using protobuf::Scanner;
 
-// Of a text of the metadata. Programs store whole vocabularies there.
+// The maximum for a text of the metadata. Programs store whole vocabularies there.
 constexpr uint64_t kMaxMetadataText = 64 << 20;
 
-// Of the inputs or outputs: before IR version 4 the initializers are among the inputs.
+// The maximum for the inputs or outputs: before IR version 4 the initializers are among the inputs.
 constexpr size_t kMaxValues = 16'384;
 
 // The fields of ModelProto. A tag has one byte up to field 15, and two beyond.

@@ -27,7 +27,7 @@ using Strings = std::shared_ptr<const std::vector<std::string>>;
 /// fails as the budget does.
 Later<Strings> strings_of(SourcePtr source, protobuf::Message message, const StringsField& field, BudgetPtr budget);
 
-/// The same as a text: each string, unchanged, and a newline. Its size is known without reading.
+/// The strings as a text: each one unchanged, and a newline. Its size is known without reading.
 SourcePtr string_lines(SourcePtr source, protobuf::Message message, const StringsField& field);
 
 }  // namespace weightfs::onnx

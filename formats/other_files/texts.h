@@ -29,7 +29,7 @@ std::optional<Error> xml(std::string_view begin);
 /// A JSON document that reports an error, if `begin` is all of it.
 std::optional<Error> json_error(std::string_view begin, uint64_t size, Budget& budget);
 
-/// The same for any JSON document.
+/// The error for any JSON document.
 std::optional<Error> json(std::string_view begin, uint64_t size, Budget& budget);
 
 /// Any other text in UTF-8.

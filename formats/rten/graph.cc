@@ -50,7 +50,7 @@ Value member(const Field& field, const Table& table) {
   return out;
 }
 
-// Of anything but a list or a table. No union has a member with one of those.
+// The value of anything but a list or a table. No union has a member with one of those.
 Value value(const Field& field, const Table& table) {
   if (field.type == BaseType::Union) return member(field, table);
   if (field.type == BaseType::String) {

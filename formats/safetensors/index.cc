@@ -148,7 +148,7 @@ class IndexReader final : public JsonEvents {
   ValueBuilder metadata_{kMaxMetadataValues};
 };
 
-// Of two equal keys the second is used.
+// The second of two equal keys is used.
 bool IndexReader::enter(std::string_view key) {
   in_ = In::other;
   if (key == "weight_map") {
@@ -181,7 +181,7 @@ Result<Index> IndexReader::take(const Result<void>& whole) {
   TRY_VOID(whole);
   if (!has_weight_map_) return failure(Code::unsupported, kNoIndex);
   if (has_metadata_) index_.metadata = metadata_.take();
-  // Of two lines for a tensor the second is used, as of equal keys everywhere.
+  // The second of two lines for a tensor is used, as with equal keys everywhere.
   auto& weights = index_.weights;
   std::stable_sort(weights.begin(), weights.end(),
                    [](const Weight& a, const Weight& b) { return a.tensor < b.tensor; });

@@ -48,7 +48,8 @@ Match matches_safetensors(const Probe& probe) {
   if (head.size() <= flat::kPrefix || size <= flat::kPrefix) return Match::no;
   const uint64_t length = flat::length_in(head);
   const std::string_view after = head.substr(flat::kPrefix);
-  // A truncated download: reporting the missing bytes is better than an unknown format. It takes more than a brace,
+  // A truncated download: reporting the missing bytes is better than an unknown format. A brace is not enough: in a
+  // text, the eight bytes of the length are text, too.
   if (length > flat::kMaxHeaderSize || length > size - flat::kPrefix)
     return safetensors::begins_an_object(after) && !safetensors::is_text(head.substr(0, flat::kPrefix)) ? Match::yes
                                                                                                         : Match::no;

@@ -26,7 +26,7 @@ struct BlockRow {
   std::vector<Entry> entries;
   uint64_t bytes = 0;
   uint32_t members = 1;
-  // Of the outermost fold; a block that differs from its siblings is a fold of one.
+  // The outermost fold; a block that differs from its siblings is a fold of one.
   std::optional<size_t> fold;
   std::string fold_path;
   uint32_t fold_members = 1;

@@ -62,7 +62,8 @@ size_t end_of_component(std::string_view text, size_t begin) {
   return text.size();
 }
 
-// Of a packed tensor the logical elements, because modules of one kind may be packed with a different number of bits.
+// Counts the logical elements of a packed tensor, because modules of one kind may be packed with a different number of
+// bits.
 uint64_t hash_of_shape(ShapeView shape, const Counted& counted) {
   uint64_t product = 1;
   uint64_t hash = keyed_hash(shape.size(), 0);

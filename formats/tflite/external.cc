@@ -18,7 +18,7 @@ Result<Slice> ExternalBuffers::bytes(uint32_t id) {
   return slice(file, offset, length);
 }
 
-// Of two with one id the first is used.
+// The first of two buffers with one id is used.
 Result<void> ExternalBuffers::read_places() {
   is_read_ = true;
   for (uint64_t i = 0; i < file_.external_buffers.size(); ++i) {

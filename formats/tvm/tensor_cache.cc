@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kMaxIndexSize = 32 << 20;
 constexpr uint64_t kMaxIndexValues = 1'000'000;
 
-// Of these, those that are not about tensors and so are shown as metadata; there are three.
+// The maximum for values that are not about tensors, and so are shown as metadata; files have three.
 constexpr uint64_t kMaxMetadataValues = flat::kMaxMetadataValues;
 
 // Each stays an open file.

@@ -13,7 +13,7 @@
 namespace weightfs::fuse {
 namespace {
 
-// Of the functions that add an entry; libfuse does not use it.
+// The request that functions which add an entry take; libfuse does not use it.
 constexpr fuse_req_t kNoRequest = nullptr;
 
 // What the kernel needs to know of an entry without attributes.

@@ -21,7 +21,7 @@
 #include "base/result.h"
 #include "fs/forest.h"
 
-// Of libfuse.
+// libfuse's type.
 struct fuse_entry_param;
 
 namespace weightfs::fuse {

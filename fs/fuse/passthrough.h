@@ -21,7 +21,7 @@
 #include "base/source.h"
 #include "fs/grafted_trees.h"
 
-// Of libfuse.
+// libfuse's types.
 struct fuse_conn_info;
 struct fuse_file_info;
 struct fuse_req;

@@ -11,7 +11,7 @@
 
 #include "fs/grafted_trees.h"
 
-// Of libfuse.
+// libfuse's type.
 struct fuse_session;
 
 namespace weightfs::fuse {

@@ -32,7 +32,7 @@ constexpr size_t kWaiting = 2;
 
 constexpr std::chrono::milliseconds kInterruptInterval{10};
 
-// Polls in vain are followed by longer and longer pauses, because on a busy machine they delay the readers.
+// Unsuccessful polls are followed by longer and longer pauses, because on a busy machine they delay the readers.
 constexpr int kLongestPause = 1023;  // requests
 
 // That this process may use.

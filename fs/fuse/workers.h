@@ -32,7 +32,7 @@ inline constexpr int kWake = 23;  // SIGURG, otherwise unused
 /// would serve them more slowly.
 ///
 /// While requests follow each other soon and no other one is being served, a thread polls for the next one before it
-/// waits: to wake a sleeping thread takes longer than to serve a short request. Polls in vain become rare. With a
+/// waits: to wake a sleeping thread takes longer than to serve a short request. Unsuccessful polls back off. With a
 /// single processor there are none: the readers need it.
 int serve_requests(fuse_session* session, const WorkerLimits& limits);
 

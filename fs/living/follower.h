@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "fs/living/directory_watch.h"
 #include "fs/forest.h"
+#include "fs/living/directory_watch.h"
 #include "fs/source_tree.h"
 
 namespace weightfs {
@@ -111,7 +111,7 @@ class Follower {
   const FollowOptions options_;
   const Descriptor wake_;
 
-  // Of the thread.
+  // Used by the thread only.
   DirectoryWatch watch_{options_.max_watches};
   std::map<Ino, Followed> followed_;
   std::map<int, std::set<Ino>> by_watch_;

@@ -23,7 +23,7 @@ constexpr uint64_t kMaxGap = 16 << 10;         // bytes between two tensors that
 constexpr uint64_t kBackgroundStep = 8 << 20;  // one request
 constexpr std::chrono::milliseconds kReadersCheck{20};
 
-// Of the calling thread and the threads that it starts. Without permission the priority stays as it is.
+// Lowers that of the calling thread and the threads that it starts. Without permission the priority stays as it is.
 void lower_priority() {
   std::ignore = ::setpriority(PRIO_PROCESS, 0, 19);
   std::ignore = ::syscall(SYS_ioprio_set, kernel::kIoPriorityOfThread, 0, kernel::kIoPriorityIdle);

@@ -23,7 +23,7 @@ std::string float32_npy_header(const TensorView& tensor);
 /// The maximum number of elements of a .npy view as float32; file sizes have 63 bits.
 inline constexpr uint64_t kMaxFloat32Elements = uint64_t{1} << 60;
 
-/// The same for a string tensor, by its index in the model.
+/// Whether a string tensor has one, by its index in the model.
 bool has_string_npy(const Model& model, size_t tensor);
 
 /// The .npy header (NumPy format 1.0) for `tensor`; a multiple of 64 bytes.

@@ -20,7 +20,7 @@ using RecordSize = std::function<uint64_t(size_t record)>;
 /// fails as Budget::charge does.
 Result<SourcePtr> records(size_t count, AppendRecord append, const RecordSize& size_of, const BudgetPtr& budget);
 
-/// The same; measured by appending each record once, which must succeed.
+/// Records that are measured by appending each once, which must succeed.
 Result<SourcePtr> records(size_t count, AppendRecord append, const BudgetPtr& budget);
 
 }  // namespace weightfs::views

@@ -54,7 +54,7 @@ class Sequence final : public Source {
     return sum;
   }
 
-  // Of one piece: an empty range at the end is that of the last one.
+  // Maps within one piece: an empty range at the end is in the last one.
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     if (layout_->ends.empty()) return std::nullopt;
     const size_t i = std::min(first_piece(offset), layout_->ends.size() - 1);

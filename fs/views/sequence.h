@@ -17,7 +17,7 @@ using OpenPiece = std::function<Result<SourcePtr>(size_t position)>;
 /// piece into its place. Holding it holds the sources of the tensors, unless there are many.
 SourcePtr sequence(FileLayoutPtr layout, OpenPiece open);
 
-/// The same of the shown bytes of each tensor.
+/// The sequence of the shown bytes of each tensor.
 SourcePtr sequence(const FileLayoutPtr& layout);
 
 }  // namespace weightfs::views

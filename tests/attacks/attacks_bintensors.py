@@ -24,7 +24,8 @@ def release(names, shape=(0,)):
 def legacy(count, names, shape=(0,)):
     """`names`: (name, index)."""
     names = list(names)
-    return container(b"\0" + NUMBER(count) + info(shape) * count + NUMBER(len(names)) + b"".join(NUMBER(len(name)) + name + NUMBER(place) for name, place in names))
+    return container(b"\0" + NUMBER(count) + info(shape) * count + NUMBER(len(names)) +
+                     b"".join(NUMBER(len(name)) + name + NUMBER(place) for name, place in names))
 
 
 def metadata(pairs):

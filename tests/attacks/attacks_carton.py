@@ -34,7 +34,8 @@ def missing(count, digest=lambda i: i, path=lambda i: f"model/{i}"):
 
 
 def urls(rows):
-    return "version = 1\n\n[urls]\n" + "".join(f"{number:064x} = [{', '.join(repr(url) for url in found)}]\n" for number, found in rows)
+    return "version = 1\n\n[urls]\n" + "".join(f"{number:064x} = [{', '.join(repr(url) for url in found)}]\n"
+                                               for number, found in rows)
 
 
 def links_to_server(count, path):
@@ -87,7 +88,8 @@ def carton_in_carton(depth):
     def build(folder):
         inner = b"end"
         for _ in range(depth):
-            archives.write_carton(os.path.join(folder, "m.carton"), {"model/inner.carton": inner, "model/again.carton": inner}, archives.DEFLATE)
+            archives.write_carton(os.path.join(folder, "m.carton"), {"model/inner.carton": inner, "model/again.carton": inner},
+                                  archives.DEFLATE)
             with open(os.path.join(folder, "m.carton"), "rb") as file:
                 inner = file.read()
         return "m.carton"
@@ -126,23 +128,26 @@ ATTACKS = [
 
     # LINKS.
     Attack("links-100000-urls", "carton LINKS", "30,000 digests with a URL each",
-           carton({}, missing(30_000), lambda: urls((i + 1, ["http://127.0.0.1/x"]) for i in range(30_000))), cpu=30_000 * CPU_PER_SEARCH_S),
+           carton({}, missing(30_000), lambda: urls((i + 1, ["http://127.0.0.1/x"]) for i in range(30_000))),
+           cpu=30_000 * CPU_PER_SEARCH_S),
     Attack("links-one-digest-100000-urls", "carton LINKS", "one digest with 90,000 URLs",
            carton({}, missing(1), lambda: urls([(1, [f"http://127.0.0.1/{i}" for i in range(90_000)])]))),
-    Attack("links-forbidden-urls", "carton LINKS", "5,000 files behind forbidden URLs",
-           carton({}, missing(5_000), lambda: urls((i + 1, ["file:///etc/passwd", "ftp://a/b", "http://u:p@a/"]) for i in range(5_000)))),
+    Attack(
+        "links-forbidden-urls", "carton LINKS", "5,000 files behind forbidden URLs",
+        carton({}, missing(5_000), lambda: urls(
+            (i + 1, ["file:///etc/passwd", "ftp://a/b", "http://u:p@a/"]) for i in range(5_000)))),
     Attack("links-url-long", "carton LINKS", "a URL of 3 MB",
            carton({}, missing(1), lambda: urls([(1, ["http://127.0.0.1/" + "a" * 3_000_000])]))),
-    Attack("links-endless-body", "carton LINKS", "a file behind a URL whose body does not end",
-           links_to_server(1, "x"), FETCHED, FETCHED, PRIVATE, serve.endless),
-    Attack("links-endless-bodies", "carton LINKS", "20 files behind URLs whose bodies do not end",
-           links_to_server(20, "x"), FETCHED, FETCHED, PRIVATE, serve.endless),
-    Attack("links-endless-header", "carton LINKS", "a file behind a URL whose header does not end",
-           links_to_server(1, "x"), FETCHED, FETCHED, PRIVATE, serve.endless_header),
-    Attack("links-lying-length", "carton LINKS", "files behind URLs that promise 2^60 bytes",
-           links_to_server(3, "x"), FETCHED, FETCHED, PRIVATE, serve.lying_length),
-    Attack("links-carton-toml", "carton LINKS", "a carton.toml behind a URL whose body does not end",
-           no_toml, FETCHED, FETCHED, PRIVATE, serve.endless),
+    Attack("links-endless-body", "carton LINKS", "a file behind a URL whose body does not end", links_to_server(1, "x"), FETCHED,
+           FETCHED, PRIVATE, serve.endless),
+    Attack("links-endless-bodies", "carton LINKS", "20 files behind URLs whose bodies do not end", links_to_server(20, "x"),
+           FETCHED, FETCHED, PRIVATE, serve.endless),
+    Attack("links-endless-header", "carton LINKS", "a file behind a URL whose header does not end", links_to_server(1, "x"),
+           FETCHED, FETCHED, PRIVATE, serve.endless_header),
+    Attack("links-lying-length", "carton LINKS", "files behind URLs that promise 2^60 bytes", links_to_server(3, "x"), FETCHED,
+           FETCHED, PRIVATE, serve.lying_length),
+    Attack("links-carton-toml", "carton LINKS", "a carton.toml behind a URL whose body does not end", no_toml, FETCHED, FETCHED,
+           PRIVATE, serve.endless),
 
     # Members.
     Attack("carton-members-shared", "carton", "10,000 files are one stored megabyte: verify hashes it for each",
@@ -157,9 +162,10 @@ ATTACKS = [
     Attack("carton-directory-links", "carton directory", "links to itself, upwards, to /, to /proc, a loop, a FIFO",
            directory(links_in), SHOWN),
     Attack("carton-directory-doubling", "carton directory", "links to directories that double: 2^30 paths", directory(doubling)),
-    Attack("carton-directory-hard-links", "carton directory", "3,000 hard links to one file of 4 MB", directory(
-        lambda folder: (put(folder, "model/0", bytes(4 << 20)), links_to(os.path.join(folder, "model"), "0", map(str, range(1, 3_000)), True)))),
+    Attack(
+        "carton-directory-hard-links", "carton directory", "3,000 hard links to one file of 4 MB",
+        directory(lambda folder: (put(folder, "model/0", bytes(4 << 20)),
+                                  links_to(os.path.join(folder, "model"), "0", map(str, range(1, 3_000)), True)))),
     Attack("carton-directory-deep", "carton directory", "directories 500 deep",
            directory(lambda folder: put(folder, "d/" * 500 + "f", b"x"))),
 ]
-

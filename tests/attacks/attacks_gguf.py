@@ -29,7 +29,8 @@ def tensor(name, dimensions=(1,), kind=24, offset=0):
 def model(pairs=(), tensors=(), data=b"1" * 64, keys=None, count=None):
     """A file of these entries and tensors; the counts may be wrong."""
     pairs, tensors = list(pairs), list(tensors)
-    begin = head(len(tensors) if count is None else count, len(pairs) if keys is None else keys) + b"".join(pairs) + b"".join(tensors)
+    begin = head(len(tensors) if count is None else count,
+                 len(pairs) if keys is None else keys) + b"".join(pairs) + b"".join(tensors)
     return begin + bytes(-len(begin) % 32) + data
 
 
@@ -109,8 +110,8 @@ ATTACKS = [
            file(lambda: model(tensors=[tensor(b"t%d" % i, offset=(1 << 64) - 1 - i) for i in range(10_000)]))),
 
     # Arrays.
-    Attack("gguf-arrays-deep", "gguf", "arrays nested 500,000 deep",
-           file(lambda: model([pair(b"k", ARRAY, arrays_deep(500_000))])), REFUSED),
+    Attack("gguf-arrays-deep", "gguf", "arrays nested 500,000 deep", file(lambda: model([pair(b"k", ARRAY, arrays_deep(500_000))])),
+           REFUSED),
     Attack("gguf-arrays-16-deep", "gguf", "arrays nested 16 deep around 300,000 empty ones",
            file(lambda: model([pair(b"k", ARRAY, nested_arrays(15, 300_000))]))),
     Attack("gguf-arrays-16-deep-many", "gguf", "5,000 arrays nested 15 deep",
@@ -129,8 +130,10 @@ ATTACKS = [
            file(lambda: model([pair(b"k", STRING, text(b"\1" * 3_000_000))]))),
     Attack("gguf-documents", "gguf", "4,000 arrays of 1,025 elements, a document each",
            file(lambda: model([pair(b"k%d" % i, ARRAY, array(U8, 1_025, bytes(1_025))) for i in range(4_000)]))),
-    Attack("gguf-documents-one-name", "gguf", "2,000 documents whose names clash", file(lambda: model(
-        [pair(b"." * (i + 1), ARRAY, array(U8, 1_025, bytes(1_025))) for i in range(1_000)] + [pair(b"n" * 300 + b"%d" % i, ARRAY, array(U8, 1_025, bytes(1_025))) for i in range(1_000)]))),
+    Attack(
+        "gguf-documents-one-name", "gguf", "2,000 documents whose names clash",
+        file(lambda: model([pair(b"." * (i + 1), ARRAY, array(U8, 1_025, bytes(1_025))) for i in range(1_000)] +
+                           [pair(b"n" * 300 + b"%d" % i, ARRAY, array(U8, 1_025, bytes(1_025))) for i in range(1_000)]))),
 
     # Keys and names.
     Attack("gguf-keys-65536", "gguf", "65,536 keys", file(lambda: model(pair(b"k%d" % i, U8, b"1") for i in range(65_536)))),
@@ -145,11 +148,13 @@ ATTACKS = [
     Attack("gguf-names-31-components", "gguf", "30,000 names of 31 components",
            file(lambda: model(tensors=[tensor(b"%d/" % i + b"a/" * 29 + b"w") for i in range(30_000)]))),
     Attack("gguf-dimensions-1024", "gguf", "1,000 tensors of 1,024 dimensions",
-           file(lambda: model(tensors=[tensor(b"t%d" % i, (1,) * 1_024) for i in range(1_000)]))),
+           file(lambda: model(tensors=[tensor(b"t%d" % i, (1, ) * 1_024) for i in range(1_000)]))),
     Attack("gguf-types-unknown", "gguf", "40,000 unknown types",
            file(lambda: model(tensors=[tensor(b"t%d" % i, kind=1_000 + i) for i in range(40_000)]))),
-    Attack("gguf-alignment", "gguf", "an alignment of 2^30",
-           file(lambda: model([pair(b"general.alignment", U32, pack("I", 1 << 30))], [tensor(b"t%d" % i, offset=i << 30) for i in range(1_000)]))),
+    Attack(
+        "gguf-alignment", "gguf", "an alignment of 2^30",
+        file(lambda: model([pair(b"general.alignment", U32, pack("I", 1 << 30))],
+                           [tensor(b"t%d" % i, offset=i << 30) for i in range(1_000)]))),
     Attack("gguf-version-1", "gguf", "version 1 with 2^32 - 1 tensors",
            file(lambda: pack("4sIII", b"GGUF", 1, (1 << 32) - 1, 0) + bytes(1000)), REFUSED),
 
@@ -170,8 +175,8 @@ ATTACKS = [
 
     # Splits.
     Attack("gguf-split-hard-links", "gguf split", "5,000 hard links to one shard of 400 tensors", splits(5_000, 400, True)),
-    Attack("gguf-split-symbolic-links", "gguf split", "300 symbolic links to one shard of 6,000 tensors",
-           splits(300, 6_000, False)),
+    Attack("gguf-split-symbolic-links", "gguf split", "300 symbolic links to one shard of 6,000 tensors", splits(300, 6_000,
+                                                                                                                 False)),
     Attack("gguf-split-links-large", "gguf split", "100 hard links to one shard of 20,000 tensors", splits(100, 20_000, True)),
     Attack("gguf-split-zip-shared", "zip", "5,000 members of a zip share one shard of 400 tensors", zipped_splits(5_000, 400)),
     Attack("gguf-split-99999", "gguf split", "99,999 shards, of which 300 are there", split_99999),

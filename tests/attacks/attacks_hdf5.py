@@ -53,7 +53,8 @@ class Hdf5:
         return self.object(self.symbols(links), *more)
 
     def build(self, root):
-        head = b"\x89HDF\r\n\x1a\n" + struct.pack("<5x3B HHI QQQQ QQ24x", 8, 8, 0, 4, 16, 0, 0, NOWHERE, len(self.image), NOWHERE, 0, root)
+        head = b"\x89HDF\r\n\x1a\n" + struct.pack("<5x3B HHI QQQQ QQ24x", 8, 8, 0, 4, 16, 0, 0, NOWHERE, len(self.image), NOWHERE,
+                                                  0, root)
         self.image[:len(head)] = head
         return bytes(self.image)
 
@@ -76,13 +77,15 @@ def deflate():
 
 
 def chunk_tree(file, chunks, rank):
-    body = b"".join(struct.pack("<II", size, 0) + struct.pack(f"<{rank + 2}Q", *place, 0, address) for address, size, place in chunks)
+    body = b"".join(
+        struct.pack("<II", size, 0) + struct.pack(f"<{rank + 2}Q", *place, 0, address) for address, size, place in chunks)
     return file.put(struct.pack("<4sBBHQQ", b"TREE", 1, 0, len(chunks), NOWHERE, NOWHERE) + body + bytes(16 + 8 * rank))
 
 
 def attribute(name, text):
     kind, space = struct.pack("<BBBBI", 0x13, 0, 0, 0, len(text)), struct.pack("<BBB5x", 1, 0, 0)
-    return 12, struct.pack("<BxHHH", 1, len(name) + 1, len(kind), len(space)) + padded(name + b"\0") + padded(kind) + padded(space) + text
+    return 12, struct.pack("<BxHHH", 1,
+                           len(name) + 1, len(kind), len(space)) + padded(name + b"\0") + padded(kind) + padded(space) + text
 
 
 def one_dataset(make):
@@ -176,15 +179,21 @@ def chunks_shared(file):
 
 ATTACKS = [
     Attack("hdf5-many", "hdf5", "20,000 datasets in one group", one_file("m.h5", lambda: many(20_000))),
-    Attack("hdf5-groups-multiply", "hdf5", "60 groups with two links each to the next: 2^60 paths", one_file("m.h5", groups_multiply), REFUSED),
+    Attack("hdf5-groups-multiply", "hdf5", "60 groups with two links each to the next: 2^60 paths",
+           one_file("m.h5", groups_multiply), REFUSED),
     Attack("hdf5-nodes-shared", "hdf5", "4,000 groups share the names of 1,000 datasets", one_file("m.h5", nodes_shared), REFUSED),
     Attack("hdf5-names-shared", "hdf5", "32,000 links share a name of 60,000 bytes", one_file("m.h5", names_shared), REFUSED),
-    Attack("hdf5-attributes-shared", "hdf5", "50,000 names of a dataset with an attribute of 60,000 bytes", one_file("m.h5", attributes_shared), REFUSED),
-    Attack("hdf5-continuations", "hdf5", "2,000 continuation blocks of an object header overlap", one_file("m.h5", continuations), REFUSED),
+    Attack("hdf5-attributes-shared", "hdf5", "50,000 names of a dataset with an attribute of 60,000 bytes",
+           one_file("m.h5", attributes_shared), REFUSED),
+    Attack("hdf5-continuations", "hdf5", "2,000 continuation blocks of an object header overlap", one_file("m.h5", continuations),
+           REFUSED),
     Attack("hdf5-continuation-loop", "hdf5", "an object header continues in itself", one_file("m.h5", continuation_loop)),
-    Attack("hdf5-bad-datasets", "hdf5", "100,000 names of a dataset outside of the file: a warning each", one_file("m.h5", bad_datasets)),
+    Attack("hdf5-bad-datasets", "hdf5", "100,000 names of a dataset outside of the file: a warning each",
+           one_file("m.h5", bad_datasets)),
     Attack("hdf5-deep-types", "hdf5", "a datatype of 2,000 nested ones", one_file("m.h5", deep_types)),
-    Attack("hdf5-fill-4-tib", "hdf5", "a dataset of 4 TiB that was never written", one_dataset(lambda file: file.dataset((1 << 40,), contiguous(NOWHERE, 0)))),
-    Attack("hdf5-chunk-1-gib", "hdf5", "chunks of 1 GiB in 2 kB", one_dataset(lambda file: file.dataset((1 << 15, 1 << 15), chunked(NOWHERE, (1 << 14, 1 << 14))))),
+    Attack("hdf5-fill-4-tib", "hdf5", "a dataset of 4 TiB that was never written",
+           one_dataset(lambda file: file.dataset((1 << 40, ), contiguous(NOWHERE, 0)))),
+    Attack("hdf5-chunk-1-gib", "hdf5", "chunks of 1 GiB in 2 kB",
+           one_dataset(lambda file: file.dataset((1 << 15, 1 << 15), chunked(NOWHERE, (1 << 14, 1 << 14))))),
     Attack("hdf5-chunks-shared", "hdf5", "60,000 chunks are one that decodes to 4 MB", one_dataset(chunks_shared)),
 ]

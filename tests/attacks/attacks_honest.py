@@ -29,7 +29,8 @@ def zip_of(count):
 
 def carton_of(count):
     def build(folder):
-        archives.write_carton(os.path.join(folder, "m.carton"), {f"model/{i // 100}/{i}": b"%d\n" % i * 50 for i in range(count)}, archives.DEFLATE)
+        archives.write_carton(os.path.join(folder, "m.carton"), {f"model/{i // 100}/{i}": b"%d\n" % i * 50 for i in range(count)},
+                              archives.DEFLATE)
         return "m.carton"
     return build
 
@@ -62,7 +63,8 @@ def shards(folder):
 
 def splits(folder):
     every = list(ManyNames(20_000))
-    containers.write_gguf_shards(os.path.join(folder, "m"), [every[i:i + 200] for i in range(0, len(every), 200)], {"general.name": "m"})
+    containers.write_gguf_shards(os.path.join(folder, "m"), [every[i:i + 200] for i in range(0, len(every), 200)],
+                                 {"general.name": "m"})
     return "m-00001-of-00100.gguf"
 
 

@@ -43,7 +43,8 @@ def one_blob(kind, count, make, **fields):
     def fill(folder):
         blob = put_blob(folder, make())
         name = digest(blob)
-        return manifest([layer(kind, name, len(blob), **{key: value.format(i) for key, value in fields.items()}) for i in range(count)])
+        return manifest(
+            [layer(kind, name, len(blob), **{key: value.format(i) for key, value in fields.items()}) for i in range(count)])
     return store(fill)
 
 
@@ -56,7 +57,10 @@ def with_config(make, media_type=CONFIG):
 
 def with_layer(kind, make):
     def fill(folder):
-        return manifest([layer("model", put_blob(folder, gguf(tensors=[gguf_tensor(b"t")]))), layer(kind, put_blob(folder, make().encode()))])
+        return manifest(
+            [layer("model", put_blob(folder, gguf(tensors=[gguf_tensor(b"t")]))),
+             layer(kind, put_blob(folder,
+                                  make().encode()))])
     return store(fill)
 
 
@@ -81,8 +85,11 @@ def lists(depth, width):
         inner = json.dumps(manifest([layer("model", put_blob(folder, gguf(tensors=[gguf_tensor(b"t")])))])).encode()
         for _ in range(depth):
             put_blob(folder, inner)
-            inner = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.list.v2+json", "manifests": [
-                {"mediaType": MANIFEST, "digest": digest(inner), "size": len(inner), "runner": f"r{i}"} for i in range(width)]}).encode()
+            inner = json.dumps({
+                "schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.list.v2+json",
+                "manifests": [{"mediaType": MANIFEST, "digest": digest(inner), "size": len(inner), "runner": f"r{i}"}
+                              for i in range(width)]
+            }).encode()
         return inner.decode()
     return store(fill)
 
@@ -94,7 +101,9 @@ def odd_blobs(folder):
     os.symlink(os.path.basename(paths[1]), paths[1])
     os.mkdir(paths[2])
     os.symlink("/dev/zero", paths[3])
-    return manifest([layer("model", blob) for blob in blobs] + [layer("model", "sha256:../../../../etc/passwd", 10), layer("model", "", 10)])
+    return manifest([layer("model", blob)
+                     for blob in blobs] + [layer("model", "sha256:../../../../etc/passwd", 10),
+                                           layer("model", "", 10)])
 
 
 def model_of(tensors):
@@ -134,35 +143,43 @@ ATTACKS = [
     Attack("ollama-json-layers", "ollama", "13,000 JSON layers called config.json of one blob",
            one_blob("json", 13_000, lambda: b'{"quantization": {}}', name="config.json")),
     Attack("ollama-unknown-layers", "ollama", "13,000 layers of unknown types that may be containers, one zip of 1,000 members",
-           one_blob(
-        "x/unknown", 13_000, lambda: zip_of(1_000))),
-    Attack("ollama-missing-layers", "ollama", "20,000 layers whose blobs are missing, each another one", store(
-        lambda folder: manifest([layer("tensor", MISSING.format(i), 10, name=f"t{i}") for i in range(18_000)]))),
-    Attack("ollama-missing-layer-repeated", "ollama", "20,000 layers of one missing blob", store(
-        lambda folder: manifest([layer("tensor", MISSING.format(1), 10, name=f"t{i}") for i in range(18_000)]))),
+           one_blob("x/unknown", 13_000, lambda: zip_of(1_000))),
+    Attack("ollama-missing-layers", "ollama", "20,000 layers whose blobs are missing, each another one",
+           store(lambda folder: manifest([layer("tensor", MISSING.format(i), 10, name=f"t{i}") for i in range(18_000)]))),
+    Attack("ollama-missing-layer-repeated", "ollama", "20,000 layers of one missing blob",
+           store(lambda folder: manifest([layer("tensor", MISSING.format(1), 10, name=f"t{i}") for i in range(18_000)]))),
     Attack("ollama-layers-100000", "ollama", "100,000 empty layers",
            text(lambda: '{"schemaVersion":2,"mediaType":"' + MANIFEST + '","layers":[' + ",".join(["{}"] * 100_001) + "]}")),
     Attack("ollama-sizes", "ollama", "layers of 2^63 - 1 bytes",
            store(lambda folder: manifest([layer("model", put_blob(folder, b"x%d" % i), (1 << 63) - 1) for i in range(500)]))),
     Attack("ollama-odd-blobs", "ollama", "blobs that are a FIFO, a loop, a directory, a device, outside", store(odd_blobs)),
-    Attack("ollama-wrong-blob", "ollama", "a blob of the right size with other bytes", store(
-        lambda folder: (put(folder, f"blobs/sha256-{1:064x}", model_of(1)()), manifest([layer("model", MISSING.format(1), len(model_of(1)()))]))[1])),
+    Attack(
+        "ollama-wrong-blob", "ollama", "a blob of the right size with other bytes",
+        store(lambda folder: (put(folder, f"blobs/sha256-{1:064x}",
+                                  model_of(1)()), manifest([layer("model", MISSING.format(1), len(model_of(1)()))]))[1])),
 
     # Names, media types.
     Attack("ollama-names-31-components", "ollama", "10,000 tensor layers with names of 31 components",
            one_blob("tensor", 10_000, lambda: shard_of(1), name="{}/" + "a/" * 29 + "w")),
     Attack("ollama-names-long", "ollama", "60 layers with names of 60,000 escapes",
            one_blob("json", 60, lambda: b"{}", name="\1" * 10_000 + "{}")),
-    Attack("ollama-names-repeated", "ollama", "13,000 JSON layers of one name",
-           one_blob("json", 13_000, lambda: b"{}", name="same")),
-    Attack("ollama-media-type-parameters", "ollama", "media types with 100,000 parameters", store(
-        lambda folder: manifest([layer("tensor" + "".join(f"; p{i}=1" for i in range(100_000)), put_blob(folder, b"x"))]))),
-    Attack("ollama-media-type-escapes", "ollama", "a media type with a quoted value of 3 MB", store(
-        lambda folder: manifest([layer('tensor; name="' + "\\a" * 700_000 + '"; dtype=F32; shape=1', put_blob(folder, b"1234"))]))),
-    Attack("ollama-bare-shape", "ollama", "bare tensors with 400,000 sizes", store(
-        lambda folder: manifest([layer("tensor; name=w; dtype=F32; shape=" + "1," * 400_000 + "1", put_blob(folder, b"1234"))]))),
-    Attack("ollama-bare-shape-wraps", "ollama", "a bare tensor whose shape wraps", store(
-        lambda folder: manifest([layer("tensor; name=w; dtype=F32; shape=4294967296,4294967296,4", put_blob(folder, b"1234"))]))),
+    Attack("ollama-names-repeated", "ollama", "13,000 JSON layers of one name", one_blob("json", 13_000, lambda: b"{}",
+                                                                                         name="same")),
+    Attack(
+        "ollama-media-type-parameters", "ollama", "media types with 100,000 parameters",
+        store(lambda folder: manifest([layer("tensor" + "".join(f"; p{i}=1" for i in range(100_000)), put_blob(folder, b"x"))]))),
+    Attack(
+        "ollama-media-type-escapes", "ollama", "a media type with a quoted value of 3 MB",
+        store(lambda folder: manifest(
+            [layer('tensor; name="' + "\\a" * 700_000 + '"; dtype=F32; shape=1', put_blob(folder, b"1234"))]))),
+    Attack(
+        "ollama-bare-shape", "ollama", "bare tensors with 400,000 sizes",
+        store(lambda folder: manifest(
+            [layer("tensor; name=w; dtype=F32; shape=" + "1," * 400_000 + "1", put_blob(folder, b"1234"))]))),
+    Attack(
+        "ollama-bare-shape-wraps", "ollama", "a bare tensor whose shape wraps",
+        store(lambda folder: manifest(
+            [layer("tensor; name=w; dtype=F32; shape=4294967296,4294967296,4", put_blob(folder, b"1234"))]))),
 
     # JSON.
     Attack("ollama-manifest-deep", "ollama", "a manifest nested 500,000 deep",
@@ -190,15 +207,22 @@ ATTACKS = [
     Attack("ollama-lists-wide", "ollama", "a list with 10,000 times one manifest", lists(1, 10_000)),
     Attack("ollama-lists-deep", "ollama", "lists of manifests, 300 deep", lists(300, 1)),
     Attack("ollama-store-empty-manifests", "ollama store", "5,000 tags of one manifest without layers",
-           many_manifests(5_000, lambda folder: b"{}"),
-           memory=5_000 * MEMORY_PER_MODEL, cpu=5_000 * CPU_PER_MODEL_S),
-    Attack("ollama-store-manifests", "ollama store", "5,000 tags of one manifest whose blobs are missing", many_manifests(
-        5_000, lambda folder: json.dumps(manifest([layer("model", MISSING.format(i), 10) for i in range(20)])).encode()), memory=5_000 * MEMORY_PER_MODEL, cpu=5_000 * CPU_PER_MODEL_S),
-    Attack("ollama-store-large-manifests", "ollama store", "1,000 tags of one manifest of 3 MB", many_manifests(
-        1_000, lambda folder: json.dumps(manifest([layer("tensor", MISSING.format(i), 10) for i in range(18_000)])).encode()), memory=1_000 * MEMORY_PER_MODEL, cpu=1_000 * CPU_PER_MODEL_S),
-    Attack("ollama-store-models", "ollama store", "100 tags of one GGUF of 10,000 tensors", many_manifests(
-        100, lambda folder: json.dumps(manifest([layer("model", put_blob(folder, model_of(10_000)()))])).encode()), memory=1_500_000_000, cpu=100),
+           many_manifests(5_000, lambda folder: b"{}"), memory=5_000 * MEMORY_PER_MODEL, cpu=5_000 * CPU_PER_MODEL_S),
+    Attack(
+        "ollama-store-manifests", "ollama store", "5,000 tags of one manifest whose blobs are missing",
+        many_manifests(5_000,
+                       lambda folder: json.dumps(manifest([layer("model", MISSING.format(i), 10) for i in range(20)])).encode()),
+        memory=5_000 * MEMORY_PER_MODEL, cpu=5_000 * CPU_PER_MODEL_S),
+    Attack(
+        "ollama-store-large-manifests", "ollama store", "1,000 tags of one manifest of 3 MB",
+        many_manifests(
+            1_000, lambda folder: json.dumps(manifest([layer("tensor", MISSING.format(i), 10) for i in range(18_000)])).encode()),
+        memory=1_000 * MEMORY_PER_MODEL, cpu=1_000 * CPU_PER_MODEL_S),
+    Attack(
+        "ollama-store-models", "ollama store", "100 tags of one GGUF of 10,000 tensors",
+        many_manifests(100, lambda folder: json.dumps(manifest([layer("model", put_blob(folder,
+                                                                                        model_of(10_000)()))])).encode()),
+        memory=1_500_000_000, cpu=100),
     Attack("ollama-store-deep-manifests", "ollama store", "2,000 tags of a manifest of brackets",
            many_manifests(2_000, lambda folder: b"[" * 1_000_000), memory=2_000 * MEMORY_PER_MODEL, cpu=2_000 * CPU_PER_MODEL_S),
 ]
-

@@ -41,7 +41,7 @@ def dictionary(count, item=ONE):
 
 
 def memoized(count):
-    """The same with a value from the memo: few bytes for each tensor."""
+    """Pickles a value from the memo: few bytes for each tensor."""
     keys = b"".join(b"\x8c\x04" + f"{i:04x}".encode() + b"h\0" for i in range(count))
     return ONE + b"q\0" + b"0}(" + keys + b"u"
 
@@ -59,24 +59,27 @@ ATTACKS = [
     Attack("pytorch-nested-calls", "pytorch", "300,000 nested calls",
            checkpoint(lambda: b"cbuiltins\nlist\n" * 300_000 + b")" + b"\x85R" * 300_000), REFUSED),
     Attack("pytorch-marks", "pytorch", "10,000,000 marks", checkpoint(lambda: b"(" * 10_000_000), REFUSED),
-    Attack("pytorch-duplicates", "pytorch", "10,000,000 copies of a value on the stack", checkpoint(lambda: b"N" + b"2" * 10_000_000 + b"1")),
+    Attack("pytorch-duplicates", "pytorch", "10,000,000 copies of a value on the stack",
+           checkpoint(lambda: b"N" + b"2" * 10_000_000 + b"1")),
     Attack("pytorch-none", "pytorch", "10,000,000 values on the stack", checkpoint(lambda: b"N" * 10_000_000)),
     Attack("pytorch-none-deflated", "pytorch", "60,000,000 values in 60 kB",
            checkpoint(lambda: b"N" * 60_000_000, zipfile.ZIP_DEFLATED), REFUSED),
-    Attack("pytorch-memo-slots", "pytorch", "500,000 slots of the memo, from the last to the first",
-           checkpoint(lambda: b"N" + b"".join(b"r" + struct.pack("<I", 0xFFFFFFFF - i * 8191 % 0xFFFFFFFF) for i in range(500_000)))),
+    Attack(
+        "pytorch-memo-slots", "pytorch", "500,000 slots of the memo, from the last to the first",
+        checkpoint(lambda: b"N" + b"".join(b"r" + struct.pack("<I", 0xFFFFFFFF - i * 8191 % 0xFFFFFFFF) for i in range(500_000)))),
     Attack("pytorch-globals", "pytorch", "300,000 names of globals",
            checkpoint(lambda: b"(" + b"".join(b"cm\nf%d\n" % i for i in range(300_000)) + b"t"), REFUSED),
     Attack("pytorch-globals-9999", "pytorch", "9,999 names of functions of os, 1,000 bytes each",
            checkpoint(lambda: b"(" + b"".join(b"cos\n%d%s\n" % (i, b"f" * 1000) for i in range(9_999)) + b"t")),
-    Attack("pytorch-rank", "pytorch", "2,000 tensors with 1,024 dimensions in the memo", checkpoint(
-        lambda: pickles.value((1,) * 1024) + b"q\1" + b"0}(" + b"".join(
+    Attack(
+        "pytorch-rank", "pytorch", "2,000 tensors with 1,024 dimensions in the memo",
+        checkpoint(lambda: pickles.value((1, ) * 1024) + b"q\1" + b"0}(" + b"".join(
             pickles.text(f"k{i}") + pickles.call("torch._utils", "_rebuild_tensor", FLOATS, pickles.integer(0), b"h\1", b"h\1")
             for i in range(2_000)) + b"u")),
     Attack("pytorch-names-long", "pytorch", "names of 60,000 bytes, one in the other",
            checkpoint(lambda: b"".join(b"}" + pickles.text("n" * 600) for _ in range(80)) + memoized(3_000) + b"s" * 80)),
-    Attack("pytorch-expanded", "pytorch", "20 tensors of 1 TiB over 64 bytes", checkpoint(
-        lambda: pickles.dictionary((f"k{i}", pickles.tensor(FLOATS, (1 << 38,), (0,))) for i in range(20))), SHOWN),
+    Attack("pytorch-expanded", "pytorch", "20 tensors of 1 TiB over 64 bytes",
+           checkpoint(lambda: pickles.dictionary((f"k{i}", pickles.tensor(FLOATS, (1 << 38, ), (0, ))) for i in range(20))), SHOWN),
     Attack("pytorch-texts", "pytorch", "texts of 1 MiB in 1,000 places",
            checkpoint(lambda: b"(" + pickles.text("t" * (1 << 20)) + b"q\0" + b"h\0" * 1_000 + b"t"), SHOWN),
     Attack("pytorch-texts-kept", "pytorch", "a text of 32 KiB in 60,000 places",

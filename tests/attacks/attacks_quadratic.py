@@ -1,5 +1,5 @@
-"""Work that grows with the square of the input, or with the product of two of its lists: names that collide, lists that many refer to,
-a search of all for each."""
+"""Work that grows with the square of the input, or with the product of two of its lists: names that collide, lists that many refer
+to, a search of all for each."""
 import hashlib
 import io
 import json
@@ -37,14 +37,17 @@ def safetensors(tensor_names, metadata=None):
 
 def kitfile(sections, layers):
     """A manifest of `layers` layers without annotations, and a Kitfile with other digests."""
-    config = json.dumps({"manifestVersion": "1.0", "code": [{"path": f"f{i}", "digest": f"sha256:{i:064x}"} for i in range(sections)]},
-                        separators=(",", ":")).encode()
+    config = json.dumps(
+        {"manifestVersion": "1.0", "code": [{"path": f"f{i}", "digest": f"sha256:{i:064x}"} for i in range(sections)]},
+        separators=(",", ":")).encode()
     described = [{"mediaType": "application/vnd.kitops.modelkit.code.v1.tar", "digest": f"sha256:{1 << 200 | i:064x}", "size": 9}
                  for i in range(layers)]
-    whole = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-             "artifactType": "application/vnd.kitops.modelkit.manifest.v1",
-             "config": {"mediaType": "application/vnd.kitops.modelkit.config.v1+json", "digest": "sha256:" + sha256(config), "size": len(config)},
-             "layers": described}
+    whole = {
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "artifactType": "application/vnd.kitops.modelkit.manifest.v1", "config": {
+            "mediaType": "application/vnd.kitops.modelkit.config.v1+json", "digest": "sha256:" + sha256(config), "size": len(config)
+        }, "layers": described
+    }
 
     def build(folder):
         put(folder, "blobs/sha256/" + sha256(config), config)
@@ -96,7 +99,9 @@ def many_folders(keys, folders):
         at = out.local(b"", b"")
         for i in range(folders):
             out.entry(f"{i}/x.txt", at, 0, 0)
-    return pipeline(fill, lambda: json.dumps({"_class_name": "P", **{f"k{i}": i for i in range(keys)}}, separators=(",", ":")).encode())
+
+    return pipeline(fill,
+                    lambda: json.dumps({"_class_name": "P", **{f"k{i}": i for i in range(keys)}}, separators=(",", ":")).encode())
 
 
 def modules(count, tensors):
@@ -174,7 +179,8 @@ def ollama_layers(count):
 
 
 def onnx_initializers(count):
-    return onnx_graph([onnx_tensor(name.decode(), UINT8, (1,), data(9, b"x")) for name in std_names(count)]) + data(11, data(1, b"x"))
+    return onnx_graph([onnx_tensor(name.decode(), UINT8, (1, ), data(9, b"x"))
+                       for name in std_names(count)]) + data(11, data(1, b"x"))
 
 
 def onnx_below(scope, count):
@@ -195,11 +201,14 @@ def deep_directory(depth, entries):
 
 
 ATTACKS = [
-    Attack("quadratic-oci-kitfile", "oci", "12,000 layers that are searched in a Kitfile of 10,000 sections", kitfile(10_000, 12_000)),
+    Attack("quadratic-oci-kitfile", "oci", "12,000 layers that are searched in a Kitfile of 10,000 sections",
+           kitfile(10_000, 12_000)),
     Attack("quadratic-zip-names", "zip", "65,000 names that collide in the table of libzip", colliding(libzip_names, 65_000)),
     Attack("quadratic-tar-hard-link", "tar.gz", "60,000 members whose names collide, and a hard link", hard_link_after(60_000)),
-    Attack("quadratic-names-alike", "tar.gz", "900 names of 65,000 bytes that begin alike, with 31 components", long_names(900, 65_000)),
-    Attack("quadratic-dduf-folders", "dduf", "60,000 folders that are searched in an index of 9,000 names", many_folders(9_000, 60_000), SHOWN),
+    Attack("quadratic-names-alike", "tar.gz", "900 names of 65,000 bytes that begin alike, with 31 components",
+           long_names(900, 65_000)),
+    Attack("quadratic-dduf-folders", "dduf", "60,000 folders that are searched in an index of 9,000 names",
+           many_folders(9_000, 60_000), SHOWN),
     Attack("quadratic-mlf-modules", "tvm-mlf", "100 modules whose parameters are one file of 120,000", modules(100, 120_000)),
     Attack("quadratic-pickle-pairs", "pytorch", "100,000 dicts of one list of 50,000 numbers",
            checkpoint(lambda: shared_pairs(50_000, 100_000), zipfile.ZIP_DEFLATED)),
@@ -207,13 +216,14 @@ ATTACKS = [
            one_file("m.pt", lambda: long_keys(500_000, 32_000))),
     Attack("quadratic-index-dangerous", "pytorch-index", "6,000 shards that each name a function of 3,500 letters",
            sharded("pytorch_model.bin.index.json", lambda: dangerous(6_000, 3_500))),
-    Attack("quadratic-keras-shards", "keras-sharded", "6,000 shards of 60 tensors", sharded("m.weights.json", lambda: keras(6_000, 60))),
+    Attack("quadratic-keras-shards", "keras-sharded", "6,000 shards of 60 tensors",
+           sharded("m.weights.json", lambda: keras(6_000, 60))),
     Attack("quadratic-ollama-tensors", "ollama", "60,000 tensors whose names collide", ollama_tensors(60_000)),
     Attack("quadratic-ollama-layers", "ollama", "14,000 layers whose names collide", ollama_layers(14_000)),
     Attack("quadratic-onnx-initializers", "onnx", "60,000 initializers whose names collide",
            one_file("m.onnx", lambda: onnx_model(onnx_initializers(60_000)))),
     Attack("quadratic-onnx-scope", "onnx", "100,000 tensors of a subgraph whose path has 60,000 bytes",
            one_file("m.onnx", lambda: onnx_model(onnx_below(60_000, 100_000)))),
-    Attack("quadratic-directory-deep", "directory", "3,000 subdirectories below 450 directories", deep_directory(450, 3_000), SHOWN | {5},
-           cpu=3_450 * CPU_PER_MODEL_S),  # the kernel follows the path to each
+    Attack("quadratic-directory-deep", "directory", "3,000 subdirectories below 450 directories", deep_directory(450, 3_000),
+           SHOWN | {5}, cpu=3_450 * CPU_PER_MODEL_S),  # the kernel follows the path to each
 ]

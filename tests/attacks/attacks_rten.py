@@ -32,7 +32,10 @@ def holed(nodes):
 
 
 def constant(name, shape=(1,), offset=0):
-    return {0: name, 1: ("B", CONSTANT), 2: {0: ("I", tuple(shape)) if isinstance(shape, tuple) else shape, 3: ("H", 2), 4: ("Q", offset)}}
+    return {
+        0: name, 1: ("B", CONSTANT),
+        2: {0: ("I", tuple(shape)) if isinstance(shape, tuple) else shape, 3: ("H", 2), 4: ("Q", offset)}
+    }
 
 
 def inline(name, data):
@@ -44,7 +47,10 @@ def value(name, dimensions):
 
 
 def operator(name, kind=ADD, inputs=(), attributes=0, table=None):
-    return {0: name, 1: ("B", OPERATOR), 2: {0: ("B", kind), 1: ("B", attributes), 2: table, 3: inputs if isinstance(inputs, Shared) else ("i", tuple(inputs))}}
+    return {
+        0: name, 1: ("B", OPERATOR),
+        2: {0: ("B", kind), 1: ("B", attributes), 2: table, 3: inputs if isinstance(inputs, Shared) else ("i", tuple(inputs))}
+    }
 
 
 def branches(depth, width=2, level=0):
@@ -93,17 +99,21 @@ ATTACKS = [
            holed(lambda: [inline(name, ONE) for name in [Shared(LONG)] for _ in range(240)])),
     Attack("rten-hole-name-shared-by-operators", "rten-v1", "240 operators share a name of 1 MB, in a file with a hole",
            holed(lambda: [operator(name) for name in [Shared(LONG)] for _ in range(240)])),
-    Attack("rten-hole-name-shared-escapes", "rten-v1", "240 values share a name of 1 MB of control characters, in a file with a hole",
+    Attack("rten-hole-name-shared-escapes", "rten-v1",
+           "240 values share a name of 1 MB of control characters, in a file with a hole",
            holed(lambda: [value(name, []) for name in [Shared("\1" * 1_000_000)] for _ in range(240)])),
     Attack("rten-hole-name-shared-slashes", "rten-v1", "240 constants share a name of 500,000 components, in a file with a hole",
            holed(lambda: [inline(name, ONE) for name in [Shared("a/" * 500_000)] for _ in range(240)])),
     Attack("rten-hole-node-shared", "rten-v1", "2,000,000 nodes are one constant, in a file with a hole",
            holed(lambda: [Shared(inline("w", ONE))] * 2_000_000)),
-    Attack("rten-hole-graph-shared", "rten-v1", "3,000 operators share one graph of 1,000 constants, in a file with a hole",
-           holed(lambda: [operator("o", LOOP, (), LOOP_ATTRS, {0: inner}) for inner in [Shared(graph([inline(f"w{i}", ONE) for i in range(1_000)]))]
-                          for _ in range(3_000)])),
+    Attack(
+        "rten-hole-graph-shared", "rten-v1", "3,000 operators share one graph of 1,000 constants, in a file with a hole",
+        holed(lambda: [
+            operator("o", LOOP, (), LOOP_ATTRS, {0: inner})
+            for inner in [Shared(graph([inline(f"w{i}", ONE) for i in range(1_000)]))] for _ in range(3_000)
+        ])),
     Attack("rten-hole-shape-shared", "rten-v1", "50,000 constants share a shape of 1,000 sizes, in a file with a hole",
-           holed(lambda: [Shared({0: "w", 1: ("B", CONSTANT), 2: {0: ("I", (1,) * 1_000), 1: ("B", 3), 2: ONE}})] * 50_000)),
+           holed(lambda: [Shared({0: "w", 1: ("B", CONSTANT), 2: {0: ("I", (1, ) * 1_000), 1: ("B", 3), 2: ONE}})] * 50_000)),
     Attack("rten-name-shared-short", "rten", "20,000 nodes share a name of 10 KB",
            file(lambda: [constant(name) for name in [Shared("n" * 10_000)] for _ in range(20_000)])),
     Attack("rten-name-shared-by-values", "rten", "20,000 values share a name of 100 KB",
@@ -114,32 +124,45 @@ ATTACKS = [
     Attack("rten-node-shared-refused", "rten", "300,000 nodes are one bad constant: a warning each",
            file(lambda: [Shared(constant("w", offset=1 << 60))] * 300_000)),
     Attack("rten-node-shared-inline", "rten", "300,000 nodes are one constant with its data",
-           file(lambda: [Shared(inline("w", {0: ("f", (0.0,) * 16)}))] * 300_000)),
+           file(lambda: [Shared(inline("w", {0: ("f", (0.0, ) * 16)}))] * 300_000)),
     Attack("rten-shape-shared", "rten", "20,000 constants share a shape of 1,000 sizes",
-           file(lambda: [constant(f"w{i}", shape) for shape in [Shared(("I", (1,) * 1_000))] for i in range(20_000)])),
-    Attack("rten-dimensions-shared", "rten", "20,000 values share 1,000 dimensions that share a name", file(
-        lambda: [value(f"v{i}", shape) for shape in [Shared([Shared({1: Shared("d" * 10_000, 3)}, 2)] * 1_000, 1)] for i in range(20_000)])),
-    Attack("rten-inputs-shared", "rten", "10,000 operators share a list of 100,000 inputs", file(
-        lambda: [constant("w")] + [operator(f"o{i}", inputs=inputs) for inputs in [Shared(("i", (0,) * 100_000))] for i in range(10_000)])),
-    Attack("rten-equation-shared", "rten", "10,000 operators share an equation of 500 KB", file(
-        lambda: [operator(f"o{i}", EINSUM, (), EINSUM_ATTRS, table) for table in [Shared({0: Shared("ij," * 170_000, 2)}, 1)] for i in range(10_000)])),
-    Attack("rten-graph-shared", "rten", "10,000 operators share one graph of 1,000 constants", file(
-        lambda: [operator("o", LOOP, (), LOOP_ATTRS, {0: inner}) for inner in [Shared(graph([constant(f"w{i}") for i in range(1_000)]))] for _ in range(10_000)])),
+           file(lambda: [constant(f"w{i}", shape) for shape in [Shared(("I", (1, ) * 1_000))] for i in range(20_000)])),
+    Attack(
+        "rten-dimensions-shared", "rten", "20,000 values share 1,000 dimensions that share a name",
+        file(lambda: [
+            value(f"v{i}", shape) for shape in [Shared([Shared({1: Shared("d" * 10_000, 3)}, 2)] * 1_000, 1)] for i in range(20_000)
+        ])),
+    Attack(
+        "rten-inputs-shared", "rten", "10,000 operators share a list of 100,000 inputs",
+        file(lambda: [constant("w")] +
+             [operator(f"o{i}", inputs=inputs) for inputs in [Shared(("i", (0, ) * 100_000))] for i in range(10_000)])),
+    Attack(
+        "rten-equation-shared", "rten", "10,000 operators share an equation of 500 KB",
+        file(lambda: [
+            operator(f"o{i}", EINSUM, (), EINSUM_ATTRS, table) for table in [Shared({0: Shared("ij," * 170_000, 2)}, 1)]
+            for i in range(10_000)
+        ])),
+    Attack(
+        "rten-graph-shared", "rten", "10,000 operators share one graph of 1,000 constants",
+        file(lambda: [
+            operator("o", LOOP, (), LOOP_ATTRS, {0: inner}) for inner in [Shared(graph([constant(f"w{i}") for i in range(1_000)]))]
+            for _ in range(10_000)
+        ])),
     Attack("rten-graphs-doubling", "rten", "branches that are one graph, 13 levels: 2^13 paths and more",
            file(lambda: [operator("if", IF, (), IF_ATTRS, {0: branches(13)})])),
     Attack("rten-graphs-times-8", "rten", "branches that are one graph, 12 levels of 8: 8^12 paths",
            file(lambda: [operator("if", IF, (), IF_ATTRS, {0: branches(12, 8)})])),
     Attack("rten-graphs-deep", "rten", "graphs in graphs, 1,500 deep", file(lambda: chain(1_500))),
-    Attack("rten-graphs-15-deep", "rten", "graphs in graphs, 15 deep, with a name of 1 MB in each", file(
-        lambda: [{**node, 0: Shared(LONG)} for node in chain(14)])),
-    Attack("rten-metadata-shared", "rten", "eight metadata fields share a text of 1 MB", file(
-        lambda: [constant("w")], metadata={slot: text for text in [Shared("\1" * 1_000_000)] for slot in range(8)})),
-    Attack("rten-inputs-of-model", "rten", "300,000 inputs of the model are one node with a name of 10 KB", file(
-        lambda: [value("v" * 10_000, [])], inputs=(0,) * 300_000)),
+    Attack("rten-graphs-15-deep", "rten", "graphs in graphs, 15 deep, with a name of 1 MB in each",
+           file(lambda: [{**node, 0: Shared(LONG)} for node in chain(14)])),
+    Attack("rten-metadata-shared", "rten", "eight metadata fields share a text of 1 MB",
+           file(lambda: [constant("w")], metadata={slot: text for text in [Shared("\1" * 1_000_000)] for slot in range(8)})),
+    Attack("rten-inputs-of-model", "rten", "300,000 inputs of the model are one node with a name of 10 KB",
+           file(lambda: [value("v" * 10_000, [])], inputs=(0, ) * 300_000)),
     Attack("rten-inputs-missing", "rten", "500,000 inputs that are no node: a warning each",
-           file(lambda: [constant("w")], inputs=(9,) * 500_000)),
+           file(lambda: [constant("w")], inputs=(9, ) * 500_000)),
     Attack("rten-unknown-operators", "rten", "10,000 unknown operators with unknown attributes",
-           file(lambda: [operator(f"o{i}", 200 + i % 50, (5,), 200, {0: ("I", 1)}) for i in range(10_000)])),
+           file(lambda: [operator(f"o{i}", 200 + i % 50, (5, ), 200, {0: ("I", 1)}) for i in range(10_000)])),
     Attack("rten-vector-2-31", "rten", "a list of 2^31 nodes", one_file("m.rten", lambda: raw(1 << 31)), REFUSED),
     Attack("rten-vector-2-32", "rten", "a list of 2^32 - 1 nodes", one_file("m.rten", lambda: raw((1 << 32) - 1)), REFUSED),
     Attack("rten-offset-to-itself", "rten", "offsets that lead in a circle", to_itself, REFUSED),
@@ -149,15 +172,16 @@ ATTACKS = [
            sparse("m.rten", lambda: struct.pack("<4sIQQQ", b"RTEN", 2, 32, 1_500_000_000, 32) + b"\x04", 1_600_000_000)),
     Attack("rten-hole-version-1", "rten-v1", "a version 1 file of 1.5 GB, mostly a hole",
            sparse("m.rten", lambda: bytes(FlatBuffer(root([constant("w")])).bytes), 1_500_000_000)),
-    Attack("rten-hole-one-tensor", "rten-v1", "an inline tensor of 1.5 GB in a hole",
-           sparse("m.rten", hole_tensor, 1_500_000_000)),
-    Attack("rten-v1-name-shared", "rten-v1", "10,000 nodes share a name of 1 MB, version 1", one_file(
-        "m.rten", lambda: bytes(FlatBuffer(root([inline(name, {0: ("f", (0.0,) * 16)}) for name in [Shared(LONG)] for _ in range(10_000)])).bytes))),
+    Attack("rten-hole-one-tensor", "rten-v1", "an inline tensor of 1.5 GB in a hole", sparse("m.rten", hole_tensor, 1_500_000_000)),
+    Attack(
+        "rten-v1-name-shared", "rten-v1", "10,000 nodes share a name of 1 MB, version 1",
+        one_file(
+            "m.rten", lambda: bytes(
+                FlatBuffer(root([inline(name, {0: ("f", (0.0, ) * 16)}) for name in [Shared(LONG)]
+                                 for _ in range(10_000)])).bytes))),
     Attack("rten-names-31-components", "rten", "10,000 constants' names of 31 components",
            file(lambda: [constant(f"{i}/" + "a/" * 29 + "w") for i in range(10_000)])),
-    Attack("rten-names-repeated", "rten", "15,000 constants of one name",
-           file(lambda: [constant("same") for _ in range(15_000)])),
+    Attack("rten-names-repeated", "rten", "15,000 constants of one name", file(lambda: [constant("same") for _ in range(15_000)])),
     Attack("rten-dimensions-1024", "rten", "500 constants of 1,024 dimensions",
-           file(lambda: [constant(f"w{i}", (1,) * 1_024) for i in range(500)])),
+           file(lambda: [constant(f"w{i}", (1, ) * 1_024) for i in range(500)])),
 ]
-

@@ -68,7 +68,8 @@ def zipped(count, tensors, nested=False):
             at = out.local(b"", shard)
             for name in names:
                 out.entry(name, at, len(shard), len(shard))
-            out.write("m/m.safetensors.index.json", weight_map((f"t{i}", name[2:]) for i, name in enumerate(names)).encode(), archives.DEFLATE)
+            out.write("m/m.safetensors.index.json",
+                      weight_map((f"t{i}", name[2:]) for i, name in enumerate(names)).encode(), archives.DEFLATE)
         return "m.zip"
     return build
 
@@ -109,26 +110,33 @@ ATTACKS = [
            model(lambda: entry('"dtype":"F32",' + " " * (10 * LONG) + '"shape":[0],"data_offsets":[0,0]'))),
     Attack("safetensors-brackets", "safetensors", "10 MB of open brackets", model(lambda: '{"a":' + "[" * (10 * LONG)), REFUSED),
     Attack("safetensors-braces", "safetensors", "10 MB of open objects", model(lambda: '{"a":' * (2 * LONG)), REFUSED),
-    Attack("safetensors-field-deep", "safetensors", "an ignored field nested 126 deep, 8,000 times", model(
-        lambda: entry(",".join([f'"x{i}":' + deep(120) for i in range(8_000)]) + ',"dtype":"F32","shape":[0],"data_offsets":[0,0]'))),
+    Attack(
+        "safetensors-field-deep", "safetensors", "an ignored field nested 126 deep, 8,000 times",
+        model(lambda: entry(",".join([f'"x{i}":' + deep(120)
+                                      for i in range(8_000)]) + ',"dtype":"F32","shape":[0],"data_offsets":[0,0]'))),
     Attack("safetensors-digits", "safetensors", "an offset of 5,000,000 digits",
            model(lambda: entry('"dtype":"F32","shape":[0],"data_offsets":[0,' + "9" * 5 * LONG + "]")), REFUSED),
     Attack("safetensors-ignored-digits", "safetensors", "an ignored number of 5,000,000 digits",
            model(lambda: entry('"x":' + "1" * 5 * LONG + ',"dtype":"F32","shape":[0],"data_offsets":[0,0]'))),
     Attack("safetensors-shape-long", "safetensors", "a shape of 4,000,000 numbers",
            model(lambda: entry('"shape":[' + "1," * 4 * LONG + '0],"dtype":"F32","data_offsets":[0,0]'))),
-    Attack("safetensors-shapes-1024", "safetensors", "3,000 tensors of 1,024 dimensions", model(
-        lambda: "{" + ",".join(f'"t{i}":{{"dtype":"F32","shape":[' + "0," * 1_023 + '0],"data_offsets":[0,0]}' for i in range(3_000)) + "}")),
-    Attack("safetensors-shape-wraps", "safetensors", "a shape whose product wraps to 0", model(
-        lambda: entry('"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,0]')), REFUSED),
-    Attack("safetensors-dtype-long", "safetensors", "a dtype of 5 MB, twice", model(
-        lambda: "{" + ",".join(f'"t{i}":{{"dtype":"' + "\\u0001" * 500_000 + '","shape":[0],"data_offsets":[0,0]}' for i in range(2)) + "}")),
-    Attack("safetensors-dtypes-unknown", "safetensors", "50,000 unknown dtypes", model(
-        lambda: "{" + ",".join(f'"t{i}":{{"dtype":"X{i}","shape":[0],"data_offsets":[0,0]}}' for i in range(50_000)) + "}")),
-    Attack("safetensors-fields-many", "safetensors", "a tensor with a million ignored fields", model(
-        lambda: entry(",".join(f'"x{i}":1' for i in range(LONG)) + ',"dtype":"F32","shape":[0],"data_offsets":[0,0]'))),
-    Attack("safetensors-fields-repeated", "safetensors", "a tensor with its shape 500,000 times", model(
-        lambda: entry('"shape":[0],' * 500_000 + '"dtype":"F32","data_offsets":[0,0]'))),
+    Attack(
+        "safetensors-shapes-1024", "safetensors", "3,000 tensors of 1,024 dimensions",
+        model(lambda: "{" + ",".join(f'"t{i}":{{"dtype":"F32","shape":[' + "0," * 1_023 + '0],"data_offsets":[0,0]}'
+                                     for i in range(3_000)) + "}")),
+    Attack("safetensors-shape-wraps", "safetensors", "a shape whose product wraps to 0",
+           model(lambda: entry('"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,0]')), REFUSED),
+    Attack(
+        "safetensors-dtype-long", "safetensors", "a dtype of 5 MB, twice",
+        model(lambda: "{" + ",".join(f'"t{i}":{{"dtype":"' + "\\u0001" * 500_000 + '","shape":[0],"data_offsets":[0,0]}'
+                                     for i in range(2)) + "}")),
+    Attack(
+        "safetensors-dtypes-unknown", "safetensors", "50,000 unknown dtypes",
+        model(lambda: "{" + ",".join(f'"t{i}":{{"dtype":"X{i}","shape":[0],"data_offsets":[0,0]}}' for i in range(50_000)) + "}")),
+    Attack("safetensors-fields-many", "safetensors", "a tensor with a million ignored fields",
+           model(lambda: entry(",".join(f'"x{i}":1' for i in range(LONG)) + ',"dtype":"F32","shape":[0],"data_offsets":[0,0]'))),
+    Attack("safetensors-fields-repeated", "safetensors", "a tensor with its shape 500,000 times",
+           model(lambda: entry('"shape":[0],' * 500_000 + '"dtype":"F32","data_offsets":[0,0]'))),
 
     # Names.
     Attack("safetensors-one-name", "safetensors", "60,000 tensors of one name", model(lambda: entries([b"same"] * 60_000))),
@@ -137,18 +145,18 @@ ATTACKS = [
     Attack("safetensors-names-too-long", "safetensors", "one name of 10 MB", model(lambda: entries([b"n" * (10 * LONG)]))),
     Attack("safetensors-names-deep", "safetensors", "60 names of 32,767 components",
            model(lambda: entries(b"%03d" % i + b"/n" * 32_766 for i in range(60)))),
-    Attack("safetensors-names-31-components", "safetensors", "30,000 names of 31 components that share nothing", model(
-        lambda: entries(b"%d/" % i + b"/".join(b"%c" % (97 + j % 26) for j in range(29)) + b"/w" for i in range(30_000)))),
+    Attack("safetensors-names-31-components", "safetensors", "30,000 names of 31 components that share nothing",
+           model(lambda: entries(b"%d/" % i + b"/".join(b"%c" % (97 + j % 26) for j in range(29)) + b"/w" for i in range(30_000)))),
     Attack("safetensors-names-empty-components", "safetensors", "20,000 names of slashes",
            model(lambda: entries(b"/" * (i % 200) + b"%d" % i for i in range(20_000)))),
     Attack("safetensors-names-escapes", "safetensors", "60 names of 10,000 control characters",
            model(lambda: entries(b"%03d" % i + b"\\u0001" * 10_000 for i in range(60)))),
     Attack("safetensors-names-directories", "safetensors", "each name is a directory of the next",
            model(lambda: entries(b"/".join([b"a"] * (i + 1)) for i in range(2_000)))),
-    Attack("safetensors-names-clash", "safetensors", "names that are one after escaping or cutting", model(
-        lambda: entries(b"n" * 300 + b"%d" % (i // 3) + (b"", b"%01", b"\\u0001")[i % 3] for i in range(12_000)))),
-    Attack("safetensors-names-npy", "safetensors", "20,000 names that clash with .npy of others", model(
-        lambda: entries(b"%d" % (i // 2) + (b"", b".npy/x")[i % 2] for i in range(20_000)))),
+    Attack("safetensors-names-clash", "safetensors", "names that are one after escaping or cutting",
+           model(lambda: entries(b"n" * 300 + b"%d" % (i // 3) + (b"", b"%01", b"\\u0001")[i % 3] for i in range(12_000)))),
+    Attack("safetensors-names-npy", "safetensors", "20,000 names that clash with .npy of others",
+           model(lambda: entries(b"%d" % (i // 2) + (b"", b".npy/x")[i % 2] for i in range(20_000)))),
     Attack("safetensors-empty-tensors", "safetensors", "150,000 tensors of no bytes",
            model(lambda: entries(b"%x" % i for i in range(150_000)))),
 
@@ -161,8 +169,8 @@ ATTACKS = [
            metadata(lambda: "{" + ",".join(['"k":"v"'] * 65_000) + "}")),
     Attack("safetensors-metadata-deep", "safetensors", "values 120 deep, 500 times",
            metadata(lambda: '{"a":[' + ",".join([deep(120)] * 500) + "]}")),
-    Attack("safetensors-metadata-objects-deep", "safetensors", "60,000 values below 98 levels", metadata(
-        lambda: '{"a":' * 97 + "[" + "1," * 60_000 + "1]" + "}" * 97)),
+    Attack("safetensors-metadata-objects-deep", "safetensors", "60,000 values below 98 levels",
+           metadata(lambda: '{"a":' * 97 + "[" + "1," * 60_000 + "1]" + "}" * 97)),
     Attack("safetensors-metadata-escapes", "safetensors", "a text of 1,500,000 escapes",
            metadata(lambda: '{"a":"' + "\\u0001" * 1_500_000 + '"}')),
     Attack("safetensors-metadata-long-keys", "safetensors", "60 keys of 65,535 bytes",
@@ -171,30 +179,33 @@ ATTACKS = [
            metadata(lambda: json.dumps({"config": deep(100_000), "format": deep(1_000)}))),
 
     # Indexes.
-    Attack("index-hard-links", "safetensors index", "2,000 hard links to one shard of 20,000 tensors",
-           linked(2_000, 20_000, True)),
+    Attack("index-hard-links", "safetensors index", "2,000 hard links to one shard of 20,000 tensors", linked(2_000, 20_000, True)),
     Attack("index-symbolic-links", "safetensors index", "400 symbolic links to one shard of 50,000 tensors",
            linked(400, 50_000, False)),
-    Attack("index-hard-links-9999", "safetensors index", "9,999 hard links to one shard of 500 tensors",
-           linked(9_999, 500, True)),
+    Attack("index-hard-links-9999", "safetensors index", "9,999 hard links to one shard of 500 tensors", linked(9_999, 500, True)),
     Attack("index-links-empty-shard", "safetensors index", "5,000 links to one shard without tensors", linked(5_000, 0, True)),
     Attack("index-zip-shared", "zip", "5,000 members of a zip share one shard of 20,000 tensors", zipped(5_000, 20_000)),
     Attack("index-tar-hard-links", "tar", "5,000 hard links of a tar to one shard of 20,000 tensors", tarred(5_000, 20_000)),
-    Attack("index-missing-shards", "safetensors index", "10,000 shards that are not there", index(
-        lambda: weight_map((f"t{i}", f"s{i}") for i in range(10_000)), lambda folder: put(folder, "s0", shard_of(1)))),
+    Attack("index-missing-shards", "safetensors index", "10,000 shards that are not there",
+           index(lambda: weight_map((f"t{i}", f"s{i}") for i in range(10_000)), lambda folder: put(folder, "s0", shard_of(1)))),
     Attack("index-many-shards", "safetensors index", "100,000 shards named",
            index(lambda: weight_map((f"t{i}", f"s{i}") for i in range(100_000)))),
-    Attack("index-names-long", "safetensors index", "tensors and shards of 65,535 bytes", index(
-        lambda: weight_map((f"{i:03}" + "t" * 65_532, f"{i:03}" + "s" * 65_532) for i in range(30)))),
+    Attack("index-names-long", "safetensors index", "tensors and shards of 65,535 bytes",
+           index(lambda: weight_map((f"{i:03}" + "t" * 65_532, f"{i:03}" + "s" * 65_532) for i in range(30)))),
     Attack("index-deep", "safetensors index", "an index nested 500,000 deep",
            index(lambda: '{"weight_map":' + deep(500_000) + "}")),
-    Attack("index-metadata-deep", "safetensors index", "metadata nested 100,000 deep", index(
-        lambda: '{"weight_map":{"t0":"s"},"metadata":' + deep(100_000, '{"a":', "}") + "}", lambda folder: put(folder, "s", shard_of(1)))),
-    Attack("index-one-line-repeated", "safetensors index", "one tensor 300,000 times in the map", index(
-        lambda: '{"weight_map":{' + ",".join(['"t0":"s"'] * 300_000) + "}}", lambda folder: put(folder, "s", shard_of(1)))),
-    Attack("index-odd-shards", "safetensors index", "shards that are the index, a FIFO, a device, a loop, a directory, outside",
-           index(
-        lambda: weight_map((name, name) for name in ("m.safetensors.index.json", "fifo.safetensors", "zero.safetensors", "loop.safetensors",
-                                                     "directory.safetensors", "../../../../etc/shadow", "/etc/shadow", "..", "", "good.safetensors")),
-        odd_shards), SHOWN),
+    Attack(
+        "index-metadata-deep", "safetensors index", "metadata nested 100,000 deep",
+        index(lambda: '{"weight_map":{"t0":"s"},"metadata":' + deep(100_000, '{"a":', "}") + "}",
+              lambda folder: put(folder, "s", shard_of(1)))),
+    Attack("index-one-line-repeated", "safetensors index", "one tensor 300,000 times in the map",
+           index(lambda: '{"weight_map":{' + ",".join(['"t0":"s"'] * 300_000) + "}}",
+                 lambda folder: put(folder, "s", shard_of(1)))),
+    Attack(
+        "index-odd-shards", "safetensors index", "shards that are the index, a FIFO, a device, a loop, a directory, outside",
+        index(
+            lambda: weight_map((name, name) for name in
+                               ("m.safetensors.index.json", "fifo.safetensors", "zero.safetensors", "loop.safetensors",
+                                "directory.safetensors", "../../../../etc/shadow", "/etc/shadow", "..", "", "good.safetensors")),
+            odd_shards), SHOWN),
 ]

@@ -14,7 +14,10 @@ INT8, STRING = 9, 5
 
 def file_bytes(subgraphs, buffers=(), **more):
     """`more`: fields of the model by "s" and the slot."""
-    model = {0: ("I", 3), 2: subgraphs, 4: list(buffers) or [{}, {0: ("B", bytes(8))}], **{int(slot[1:]): field for slot, field in more.items()}}
+    model = {
+        0: ("I", 3), 2: subgraphs, 4: list(buffers) or [{}, {0: ("B", bytes(8))}],
+        **{int(slot[1:]): field for slot, field in more.items()}
+    }
     return with_identifier(FlatBuffer(model).bytes)
 
 
@@ -59,12 +62,14 @@ def placed(places, **more):
 
 def in_zeros(count, size=SEGMENT, begin=1 << 20):
     """A model in a zip, which ends with zeros, where its tensors are."""
-    return zip_of({"m.tflite": lambda: placed([(begin + i * size, size) for i in range(count)]).ljust(begin, b"\0")}, {"m.tflite": count * size})
+    return zip_of({"m.tflite": lambda: placed([(begin + i * size, size) for i in range(count)]).ljust(begin, b"\0")},
+                  {"m.tflite": count * size})
 
 
 def tables_of_zeros(slot):
     """A model in a zip with a list in this slot whose 64 Mi elements are zeros behind all else."""
-    return zip_of({"m.tflite": lambda: list_behind_all(file_bytes([graph([tensor()])], **{f"s{slot}": [{}]}), slot)}, {"m.tflite": 16 * SEGMENT})
+    return zip_of({"m.tflite": lambda: list_behind_all(file_bytes([graph([tensor()])], **{f"s{slot}": [{}]}), slot)},
+                  {"m.tflite": 16 * SEGMENT})
 
 
 def text_of_zeros():
@@ -110,8 +115,12 @@ def linked(names):
 def external_zeros(count):
     """Tensors in a file of zeros beside the model, in a zip."""
     tensors = [tensor(f"w{i}", (SEGMENT,), buffer=0, s10=("I", i + 1)) for i in range(count)]
-    return zip_of({"m.tflite": lambda: file_bytes([graph(tensors)], s8=[{0: "w.bin"}], s9=[
-        {0: ("I", i + 1), 1: ("I", 0), 2: ("Q", i * SEGMENT), 3: ("Q", SEGMENT)} for i in range(count)]), "w.bin": lambda: b"w"}, {"w.bin": count * SEGMENT})
+    return zip_of(
+        {
+            "m.tflite": lambda: file_bytes([graph(tensors)], s8=[{0: "w.bin"}], s9=
+                                           [{0: ("I", i + 1), 1: ("I", 0), 2: ("Q", i * SEGMENT), 3: ("Q", SEGMENT)}
+                                            for i in range(count)]), "w.bin": lambda: b"w"
+        }, {"w.bin": count * SEGMENT})
 
 
 MANY = 50_000
@@ -128,53 +137,72 @@ ATTACKS = [
     Attack("tflite-name-shared-by-activations", "tflite", "50,000 activations share a name of 60,000 bytes",
            file(lambda: [graph([tensor(name, buffer=0) for name in [Shared("n" * 60_000)] for _ in range(MANY)])])),
     Attack("tflite-bad-tensor-shared", "tflite", "300,000 tensors are one bad tensor: a warning each",
-           file(lambda: [graph([Shared(tensor(shape=(-1,)))] * 300_000)])),
+           file(lambda: [graph([Shared(tensor(shape=(-1, )))] * 300_000)])),
     Attack("tflite-shape-shared", "tflite", "50,000 tensors share a shape of 1,000 sizes",
-           file(lambda: [graph([tensor(shape=shape, buffer=0) for shape in [Shared(("i", (1,) * 1_000))] for _ in range(MANY)])])),
+           file(lambda: [graph([tensor(shape=shape, buffer=0) for shape in [Shared(("i", (1, ) * 1_000))] for _ in range(MANY)])])),
     Attack("tflite-subgraph-name-shared", "tflite", "50,000 subgraphs share a name of 1 MB",
            file(lambda: [graph([tensor()], s4=name) for name in [Shared("n" * 1_000_000)] for _ in range(MANY)])),
     Attack("tflite-scales-shared", "tflite", "50,000 tensors share 1,000,000 scales",
            file(lambda: [graph([tensor(s4=scales) for scales in [Shared({2: ("f", bytes(4_000_000))})] for _ in range(MANY)])])),
-    Attack("tflite-inputs-shared", "tflite", "50,000 operators share 1,000,000 inputs",
-           file(lambda: [graph([tensor()], s3=[{1: inputs} for inputs in [Shared(("i", bytes(4_000_000)))] for _ in range(MANY)])])),
+    Attack(
+        "tflite-inputs-shared", "tflite", "50,000 operators share 1,000,000 inputs",
+        file(lambda: [graph([tensor()], s3=[{1: inputs} for inputs in [Shared(("i", bytes(4_000_000)))] for _ in range(MANY)])])),
     Attack("tflite-options-shared", "tflite", "1,000,000 operators share the options of a convolution",
            file(lambda: [graph([tensor()], s3=[Shared({3: ("B", 1), 4: {}})] * 1_000_000)])),
-    Attack("tflite-option-lists-shared", "tflite", "50,000 operators share a new shape of 100,000 dimensions",
-           file(lambda: [graph([tensor()], s3=[{3: ("B", 17), 4: shape} for shape in [Shared({0: ("i", bytes(400_000))})] for _ in range(MANY)])])),
+    Attack(
+        "tflite-option-lists-shared", "tflite", "50,000 operators share a new shape of 100,000 dimensions",
+        file(lambda: [
+            graph([tensor()], s3=[{3: ("B", 17), 4: shape} for shape in [Shared({0: ("i", bytes(400_000))})] for _ in range(MANY)])
+        ])),
     Attack("tflite-operators-shared", "tflite", "1,000,000 operators are one without an operator code: a warning each",
            file(lambda: [graph([tensor()], s3=[Shared({0: ("I", 7)})] * 1_000_000)])),
-    Attack("tflite-custom-code-shared", "tflite", "100,000 operator codes share a name of 60,000 bytes",
-           file(lambda: [graph([tensor()])], s1=lambda: [{0: ("b", 32), 1: name} for name in [Shared("c" * 60_000)] for _ in range(100_000)])),
+    Attack(
+        "tflite-custom-code-shared", "tflite", "100,000 operator codes share a name of 60,000 bytes",
+        file(lambda: [graph([tensor()])],
+             s1=lambda: [{0: ("b", 32), 1: name} for name in [Shared("c" * 60_000)] for _ in range(100_000)])),
     Attack("tflite-inputs-of-model", "tflite", "1,000 inputs are one tensor with a name of 60,000 bytes",
-           file(lambda: [graph([tensor("n" * 60_000)], s1=("i", (0,) * 1_000))])),
+           file(lambda: [graph([tensor("n" * 60_000)], s1=("i", (0, ) * 1_000))])),
     Attack("tflite-signatures-shared", "tflite", "100,000 signatures are one with 1,000 inputs",
            file(lambda: [graph([tensor()])], s7=lambda: [Shared({0: [Shared({0: "x"}, 1)] * 1_000})] * 100_000)),
     Attack("tflite-entries-shared", "tflite", "200,000 metadata entries are one text of 4,000 bytes",
            file(lambda: [graph([])], lambda: [{}, {0: ("B", b"t" * 4_000)}], s6=lambda: [Shared({0: "n", 1: ("I", 1)})] * 200_000)),
     Attack("tflite-external-fifo", "tflite", "a tensor in a FIFO", fifo, SHOWN),
-    Attack("tflite-external-missing", "tflite", "50,000 tensors in 50,000 files that are missing",
-           file(lambda: [graph([tensor(s10=("I", i + 1)) for i in range(MANY)])],
-                s8=lambda: [{0: f"{i}.bin"} for i in range(MANY)], s9=lambda: [{0: ("I", i + 1), 1: ("I", i)} for i in range(MANY)])),
-    Attack("tflite-strings-shared", "tflite", "1,000 string tensors share a buffer of 100,000 strings",
-           file(lambda: [graph([tensor("s", (100_000,), STRING)] * 1_000)],
-                lambda: [{}, {0: ("B", struct.pack("<I", 100_000) + struct.pack("<I", 400_008) * 100_001)}])),
-    Attack("tflite-list-2-31", "tflite", "a list of 2^31 - 1 subgraphs", one_file("m.tflite", lambda: claim((1 << 31) - 1)), REFUSED),
-    Attack("tflite-list-2-32", "tflite", "a list of 2^32 - 1 subgraphs", one_file("m.tflite", lambda: claim((1 << 32) - 1)), REFUSED),
+    Attack(
+        "tflite-external-missing", "tflite", "50,000 tensors in 50,000 files that are missing",
+        file(lambda: [graph([tensor(s10=("I", i + 1)) for i in range(MANY)])], s8=lambda: [{0: f"{i}.bin"} for i in range(MANY)],
+             s9=lambda: [{0: ("I", i + 1), 1: ("I", i)} for i in range(MANY)])),
+    Attack(
+        "tflite-strings-shared", "tflite", "1,000 string tensors share a buffer of 100,000 strings",
+        file(lambda: [graph([tensor("s", (100_000, ), STRING)] * 1_000)],
+             lambda: [{}, {0: ("B", struct.pack("<I", 100_000) + struct.pack("<I", 400_008) * 100_001)}])),
+    Attack("tflite-list-2-31", "tflite", "a list of 2^31 - 1 subgraphs", one_file("m.tflite", lambda: claim((1 << 31) - 1)),
+           REFUSED),
+    Attack("tflite-list-2-32", "tflite", "a list of 2^32 - 1 subgraphs", one_file("m.tflite", lambda: claim((1 << 32) - 1)),
+           REFUSED),
     Attack("tflite-offset-to-itself", "tflite", "offsets that lead in a circle",
            one_file("m.tflite", lambda: struct.pack("<I4s", 8, b"TFL3") + struct.pack("<I", 4) * 64), REFUSED),
-    Attack("tflite-hole", "tflite", "3 GB, mostly a hole", sparse("m.tflite", lambda: file_bytes([graph([tensor()])]), 3_000_000_000)),
-    Attack("tflite-pages", "tflite", "20,000 tensors whose tables are in pages far apart",
-           file(lambda: [graph([tensor(f"w{i}", (4_096,), INT8, i + 1) for i in range(20_000)])],
-                lambda: [{}] + [{0: ("B", bytes(4_096))} for _ in range(20_000)])),
+    Attack("tflite-hole", "tflite", "3 GB, mostly a hole", sparse("m.tflite", lambda: file_bytes([graph([tensor()])]),
+                                                                  3_000_000_000)),
+    Attack(
+        "tflite-pages", "tflite", "20,000 tensors whose tables are in pages far apart",
+        file(lambda: [graph([tensor(f"w{i}", (4_096, ), INT8, i + 1) for i in range(20_000)])],
+             lambda: [{}] + [{0: ("B", bytes(4_096))} for _ in range(20_000)])),
     Attack("tflite-buffers-wrap", "tflite", "buffers at 2^64 - 1 and of 2^64 - 1 bytes",
            one_file("m.tflite", lambda: placed([((1 << 64) - 1, 2), (64, (1 << 64) - 1), ((1 << 63) - 1, 1 << 63)])), SHOWN),
-    Attack("tflite-buffers-overlap", "tflite", "50,000 buffers that share bytes", one_file("m.tflite", lambda: placed([(64 + i, 64) for i in range(MANY)]))),
-    Attack("tflite-buffer-of-the-tables", "tflite", "a tensor that is the whole file", one_file("m.tflite", lambda: placed([(2, 200)]))),
-    Attack("tflite-shape-2-64", "tflite", "shapes that overflow", file(lambda: [graph([tensor("a", ((1 << 31) - 1,) * 3), tensor("b", (0,) + ((1 << 31) - 1,) * 30)])])),
-    Attack("tflite-shape-long", "tflite", "a shape of 2,000,000 sizes", file(lambda: [graph([tensor(shape=(1,) * 2_000_000)])])),
-    Attack("tflite-tensors-tiny", "tflite", "60,000 tensors of a byte with buffers and names of their own",
-           file(lambda: [graph([tensor(f"w{i}", (1,), INT8, i + 1) for i in range(60_000)])], lambda: [{}] + [{0: ("B", b"x")} for _ in range(60_000)])),
-    Attack("tflite-names-equal", "tflite", "100,000 tensors with one name", file(lambda: [graph([tensor() for _ in range(100_000)])])),
+    Attack("tflite-buffers-overlap", "tflite", "50,000 buffers that share bytes",
+           one_file("m.tflite", lambda: placed([(64 + i, 64) for i in range(MANY)]))),
+    Attack("tflite-buffer-of-the-tables", "tflite", "a tensor that is the whole file",
+           one_file("m.tflite", lambda: placed([(2, 200)]))),
+    Attack("tflite-shape-2-64", "tflite", "shapes that overflow",
+           file(lambda: [graph([tensor("a", (
+               (1 << 31) - 1, ) * 3), tensor("b", (0, ) + ((1 << 31) - 1, ) * 30)])])),
+    Attack("tflite-shape-long", "tflite", "a shape of 2,000,000 sizes", file(lambda: [graph([tensor(shape=(1, ) * 2_000_000)])])),
+    Attack(
+        "tflite-tensors-tiny", "tflite", "60,000 tensors of a byte with buffers and names of their own",
+        file(lambda: [graph([tensor(f"w{i}", (1, ), INT8, i + 1) for i in range(60_000)])],
+             lambda: [{}] + [{0: ("B", b"x")} for _ in range(60_000)])),
+    Attack("tflite-names-equal", "tflite", "100,000 tensors with one name",
+           file(lambda: [graph([tensor() for _ in range(100_000)])])),
     Attack("tflite-names-long", "tflite", "50 tensors with names of 60,000 bytes that differ at the end",
            file(lambda: [graph([tensor("n" * 60_000 + str(i)) for i in range(50)])])),
     Attack("tflite-subgraphs-of-one-name", "tflite", "30,000 subgraphs with one name and a tensor each",
@@ -185,9 +213,11 @@ ATTACKS = [
            one_file("m.tflite", lambda: struct.pack("<I4si", 8, b"TFL3", 0x7FFFFFFF) + bytes(64)), REFUSED),
     Attack("tflite-vtable-of-all-ones", "tflite", "offsets and vtables of all ones",
            one_file("m.tflite", lambda: struct.pack("<I4s", 8, b"TFL3") + b"\xff" * 4_096), REFUSED),
-    Attack("tflite-vtable-65534", "tflite", "a vtable of 65,534 bytes whose fields are one",
-           one_file("m.tflite", lambda: struct.pack("<I4s", 65_600, b"TFL3") + bytes(58) + struct.pack("<HH", 65_534, 8) + struct.pack("<H", 4) * 32_765 +
-                    struct.pack("<iI", 65_534, 4) + struct.pack("<I", 0)), EITHER),
+    Attack(
+        "tflite-vtable-65534", "tflite", "a vtable of 65,534 bytes whose fields are one",
+        one_file(
+            "m.tflite", lambda: struct.pack("<I4s", 65_600, b"TFL3") + bytes(58) + struct.pack("<HH", 65_534, 8) + struct.pack(
+                "<H", 4) * 32_765 + struct.pack("<iI", 65_534, 4) + struct.pack("<I", 0)), EITHER),
     Attack("tflite-list-of-zeros", "tflite", "64 Mi subgraphs that are zeros, in a zip", tables_of_zeros(2), EITHER),
     Attack("tflite-buffers-of-zeros", "tflite", "64 Mi buffers that are zeros, in a zip", tables_of_zeros(4), EITHER),
     Attack("tflite-codes-of-zeros", "tflite", "64 Mi operator codes that are zeros, in a zip", tables_of_zeros(1), EITHER),
@@ -195,15 +225,18 @@ ATTACKS = [
     Attack("tflite-tensors-of-zeros-readers", "tflite", "24 of them, and six readers", in_zeros(24), readers=6),
     Attack("tflite-texts-of-zeros", "tflite", "a tensor of 64 Mi empty texts, in a zip", text_of_zeros()),
     Attack("tflite-associated-shared", "tflite", "20,000 associated files are one", with_archive(20_000)),
-    Attack("tflite-external-linked", "tflite", "2,000 names of one external file", external([f"w{i}.bin" for i in range(2_000)], linked([f"w{i}.bin" for i in range(2_000)]))),
+    Attack("tflite-external-linked", "tflite", "2,000 names of one external file",
+           external([f"w{i}.bin" for i in range(2_000)], linked([f"w{i}.bin" for i in range(2_000)]))),
     Attack("tflite-external-outside", "tflite", "external files outside of the directory",
            external(["../../../../../../etc/passwd", "/etc/passwd", "..", ".", "", "a/../../x", "/dev/zero"]), SHOWN),
     Attack("tflite-external-itself", "tflite", "an external file that is the model", external(["m.tflite"]), SHOWN),
     Attack("tflite-external-zeros", "tflite", "48 tensors of 16 MiB in an external file of zeros, in a zip", external_zeros(48)),
-    Attack("tflite-custom-options-shared", "tflite", "20,000 operators share custom options of 1 MB",
-           file(lambda: [graph([tensor()], s3=[{5: options} for options in [Shared(("B", bytes(1_000_000)))] for _ in range(20_000)])],
-                s1=lambda: [{0: ("b", 32), 1: "c"}])),
-    Attack("tflite-signature-names", "tflite", "20,000 inputs of a signature with one name", file(
-        lambda: [graph([tensor()])], s7=lambda: [{0: [{0: "x", 1: ("I", i)} for i in range(20_000)]}])),
-    Attack("tflite-scales", "tflite", "a tensor with 3,000,000 scales", file(lambda: [graph([tensor(s4={2: ("f", bytes(12_000_000)), 3: ("q", bytes(8_000_000))})])])),
+    Attack(
+        "tflite-custom-options-shared", "tflite", "20,000 operators share custom options of 1 MB",
+        file(lambda: [graph([tensor()], s3=[{5: options} for options in [Shared(("B", bytes(1_000_000)))] for _ in range(20_000)])],
+             s1=lambda: [{0: ("b", 32), 1: "c"}])),
+    Attack("tflite-signature-names", "tflite", "20,000 inputs of a signature with one name",
+           file(lambda: [graph([tensor()])], s7=lambda: [{0: [{0: "x", 1: ("I", i)} for i in range(20_000)]}])),
+    Attack("tflite-scales", "tflite", "a tensor with 3,000,000 scales",
+           file(lambda: [graph([tensor(s4={2: ("f", bytes(12_000_000)), 3: ("q", bytes(8_000_000))})])])),
 ]

@@ -59,13 +59,15 @@ class RawZip(archives.Zip):
 
     def local(self, name, packed, method=STORED, extra=b""):
         """Writes a local header and bytes, without an entry; returns the offset of the header."""
-        return self.bytes_at(b"PK\3\4" + struct.pack("<HHHHHIIIHH", 20, 0, method, 0, 0x21, 0, len(packed), len(packed), len(name), len(extra)) +
-                             name + extra + packed)
+        return self.bytes_at(
+            b"PK\3\4" + struct.pack("<HHHHHIIIHH", 20, 0, method, 0, 0x21, 0, len(packed), len(packed), len(name), len(extra)) +
+            name + extra + packed)
 
     def entry(self, name, offset, packed, size, method=STORED, crc=0, mode=0o100644, extra=b"", comment=b"", flags=0):
         raw = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
-        self.directory.append(b"PK\1\2" + struct.pack("<HHHHHHIIIHHHHHII", 0x032E, 20, flags, method, 0, 0x21, crc, packed, size, len(raw),
-                                                      len(extra), len(comment), 0, 0, mode << 16, offset) + raw + extra + comment)
+        self.directory.append(b"PK\1\2" + struct.pack("<HHHHHHIIIHHHHHII", 0x032E, 20, flags, method, 0, 0x21, crc, packed, size,
+                                                      len(raw), len(extra), len(comment), 0, 0, mode << 16, offset) + raw + extra +
+                              comment)
 
 
 def zipped(fill, name="m.zip"):
@@ -102,7 +104,8 @@ def fifield(count, kernel):
             length += len(header) + len(quote)
         at = 0
         for i, (name, header, length, size) in enumerate(reversed(headers)):
-            begin = out.bytes_at(header if i + 1 == count else header + b"\0" + struct.pack("<HH", len(header), len(header) ^ 0xFFFF))
+            begin = out.bytes_at(header if i + 1 == count else header + b"\0" + struct.pack("<HH", len(header),
+                                                                                            len(header) ^ 0xFFFF))
             out.entry(name, begin, length, size, DEFLATE)
             at = begin
         out.bytes_at(body)
@@ -153,7 +156,8 @@ def inner(folder, make):
 
 
 def gguf(count):
-    return one_file("inner.gguf", lambda: attacks_gguf.model(tensors=[attacks_gguf.tensor(b"%d/" % i + b"a/" * 29 + b"w") for i in range(count)]))
+    return one_file("inner.gguf",
+                    lambda: attacks_gguf.model(tensors=[attacks_gguf.tensor(b"%d/" % i + b"a/" * 29 + b"w") for i in range(count)]))
 
 
 def safetensors(count):
@@ -166,22 +170,24 @@ def self_containing(folder):
     record = 46 + len("00.zip")
     size = count * record + 22 + 30
     local = b"PK\3\4" + struct.pack("<HHHHHIIIHH", 20, 0, STORED, 0, 0x21, 0, size - 30, size - 30, 0, 0)
-    out = b"".join(b"PK\1\2" + struct.pack("<HHHHHHIIIHHHHHII", 0x032E, 20, 0, STORED, 0, 0x21, 0, size - 30, size - 30, 6, 0, 0, 0, 0,
-                                           0o100644 << 16, 0) + b"%02d.zip" % i for i in range(count))
+    out = b"".join(b"PK\1\2" + struct.pack("<HHHHHHIIIHHHHHII", 0x032E, 20, 0, STORED, 0, 0x21, 0, size - 30, size -
+                                           30, 6, 0, 0, 0, 0, 0o100644 << 16, 0) + b"%02d.zip" % i for i in range(count))
     end = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, count, count, len(out), 30, 0)
     return put(folder, "m.zip", local + out + end)
 
 
 def zip64_claims(count, size, offset):
-    return lambda folder: put(folder, "m.zip", b"PK\6\6" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, count, count, size, offset) +
-                              b"PK\6\7" + struct.pack("<IQI", 0, 0, 1) + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF,
-                                                                                            0xFFFFFFFF, 0))
+    return lambda folder: put(
+        folder, "m.zip", b"PK\6\6" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, count, count, size, offset) + b"PK\6\7" + struct.
+        pack("<IQI", 0, 0, 1) + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0))
 
 
 def end_records(folder):
     """End records throughout the last 64 KiB, each with a separate directory that fits the file."""
     record = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1000, 1000, 46_000, 0, 0)
-    return put(folder, "m.zip", [b"PK\1\2" + bytes(42)] * 1_000 + [record * 2_900, b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1000, 1000, 46_000, 0, 0)])
+    return put(
+        folder, "m.zip",
+        [b"PK\1\2" + bytes(42)] * 1_000 + [record * 2_900, b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1000, 1000, 46_000, 0, 0)])
 
 
 def chain(out, count=20_000):
@@ -206,7 +212,8 @@ def lying_local_headers(out):
 def long_comments(out):
     at = out.local(b"", b"x")
     for i in range(60):
-        out.entry(f"{i}", at, 1, 1, extra=struct.pack("<HH", 0xCAFE, 65_531) + bytes(65_531), comment=b"c" * 65_535, crc=zlib.crc32(b"x"))
+        out.entry(f"{i}", at, 1, 1, extra=struct.pack("<HH", 0xCAFE, 65_531) + bytes(65_531), comment=b"c" * 65_535,
+                  crc=zlib.crc32(b"x"))
 
 
 def zip64_extras(out):
@@ -249,8 +256,8 @@ ATTACKS = [
            shared(5_000, skippable, b"x", ZSTD, ".gguf")),
     Attack("zip-heads-empty-frames", "zip", "20,000 members without a name's hint share 1 MB of empty zstd frames",
            shared(20_000, lambda: EMPTY_FRAME * (1 << 17) + archives.zstd(b"x"), b"x", ZSTD)),
-    Attack("zip-heads-distinct-empty-streams", "zip", "200 members of 40 KB each that decode to nothing", zipped(
-        lambda out: [out.write(f"{i}.rten", b"x", DEFLATE, packed=empty_stored(40_000)) for i in range(200)])),
+    Attack("zip-heads-distinct-empty-streams", "zip", "200 members of 40 KB each that decode to nothing",
+           zipped(lambda out: [out.write(f"{i}.rten", b"x", DEFLATE, packed=empty_stored(40_000)) for i in range(200)])),
     Attack("zip-one-long-empty-stream", "zip", "one member of 8 MB of empty Deflate blocks",
            shared(1, lambda: empty_stored(8 << 20), b"x", DEFLATE, ".carton")),
 
@@ -268,21 +275,20 @@ ATTACKS = [
     Attack("zip-overlapping", "zip", "1,000 members that overlap by quoting each other's headers, 1 MB in the last",
            fifield(1_000, 1 << 20), EITHER | {7}),
     Attack("zip-overlapping-large", "zip", "2,500 overlapping members, 20 MB in the last", fifield(2_500, 20 << 20), EITHER | {7}),
-    Attack("zip-bomb-claims-less", "zip", "members of 128 MiB that claim one byte",
-           shared(500, lambda: RLE, b"x", ZSTD, ".gguf")),
+    Attack("zip-bomb-claims-less", "zip", "members of 128 MiB that claim one byte", shared(500, lambda: RLE, b"x", ZSTD, ".gguf")),
     Attack("zip-zstd-windows", "zip", "3,000 members with a window of 128 MiB", zipped(zstd_windows)),
 
     # Archives in archives.
     Attack("zip-contains-itself", "zip", "30 members that are the zip itself", self_containing),
     Attack("zip-nested-7-shared", "zip", "zips in zips to depth 7, 10 members each that share one range", nested_stored(7, 10)),
-    Attack("zip-nested-20-shared", "zip", "zips in zips to depth 20, 100 members each that share one range",
-           nested_stored(20, 100)),
-    Attack("zip-nested-shared-zips", "zip", "500 members are one zip of 1,000 members with 31 components", shared_models(
-        500, names(lambda i: f"{i}/" + "a/" * 29 + "f", 1_000), ".zip")),
+    Attack("zip-nested-20-shared", "zip", "zips in zips to depth 20, 100 members each that share one range", nested_stored(20,
+                                                                                                                           100)),
+    Attack("zip-nested-shared-zips", "zip", "500 members are one zip of 1,000 members with 31 components",
+           shared_models(500, names(lambda i: f"{i}/" + "a/" * 29 + "f", 1_000), ".zip")),
     Attack("zip-nested-shared-gguf", "zip", "500 members are one GGUF of 1,000 tensors with 31 components",
            shared_models(500, gguf(1_000), ".gguf")),
-    Attack("zip-nested-shared-safetensors", "zip", "1,000 members are one safetensors file of 5,000 tensors", shared_models(
-        1_000, safetensors(5_000), ".safetensors")),
+    Attack("zip-nested-shared-safetensors", "zip", "1,000 members are one safetensors file of 5,000 tensors",
+           shared_models(1_000, safetensors(5_000), ".safetensors")),
     Attack("zip-nested-200", "zip", "zips in zips to depth 200", nested_stored(200)),
 
     # False directories.
@@ -293,14 +299,15 @@ ATTACKS = [
     Attack("zip-end-records", "zip", "2,900 end records that all fit the file", end_records),
     Attack("zip-local-headers-lie", "zip", "3,000 local headers with other names, methods and lengths",
            zipped(lying_local_headers)),
-    Attack("zip-offsets-outside", "zip", "50,000 members beyond the file", zipped(
-        lambda out: [out.entry(f"{i}", 0xFFFFFFF0, 100, 100) for i in range(50_000)])),
+    Attack("zip-offsets-outside", "zip", "50,000 members beyond the file",
+           zipped(lambda out: [out.entry(f"{i}", 0xFFFFFFF0, 100, 100) for i in range(50_000)])),
     Attack("zip-claims-sizes", "zip", "10,000 members of 4 GB claimed, of one byte", names(lambda i: f"{i}", 10_000), SHOWN),
-    Attack("zip-method-99", "zip", "one member of an unknown method must not refuse the others", zipped(
-        lambda out: [out.write("good.txt", b"good"), out.write("bad.txt", b"bad", 99, packed=b"bad")]), SHOWN),
+    Attack("zip-method-99", "zip", "one member of an unknown method must not refuse the others",
+           zipped(lambda out: [out.write("good.txt", b"good"),
+                               out.write("bad.txt", b"bad", 99, packed=b"bad")]), SHOWN),
     Attack("zip-all-methods", "zip", "a member of each method from 0 to 99", zipped(mixed_methods), SHOWN),
-    Attack("zip-encrypted", "zip", "10,000 encrypted members", zipped(
-        lambda out: [out.entry(f"{i}.gguf", 0, 10, 10, flags=1) for i in range(10_000)])),
+    Attack("zip-encrypted", "zip", "10,000 encrypted members",
+           zipped(lambda out: [out.entry(f"{i}.gguf", 0, 10, 10, flags=1) for i in range(10_000)])),
     Attack("zip-crc-shared", "zip", "20,000 members of 64 KB that share a wrong checksum",
            shared(20_000, lambda: bytes(65_536), b"wrong", STORED, size=65_536)),
 
@@ -316,20 +323,24 @@ ATTACKS = [
            names(lambda i: ("a\x01", "a%01", "a%01~", "a%25~01")[i % 4] + f"~{i // 8}", 20_000)),
     Attack("zip-names-file-and-directory", "zip", "each name is a directory of the next: a, a/a, a/a/a",
            names(lambda i: "/".join("a" * (i + 1)), 3_000)),
-    Attack("zip-names-dots", "zip", "names of dots and slashes",
-           names(lambda i: "../" * (i % 500) + "./" * (i // 500) + "x", 5_000)),
-    Attack("zip-names-control", "zip", "names of control characters, 65,535 bytes",
-           names(lambda i: f"{i:02}" + "\x01" * 65_000, 60)),
+    Attack("zip-names-dots", "zip", "names of dots and slashes", names(lambda i: "../" * (i % 500) + "./" * (i // 500) + "x",
+                                                                       5_000)),
+    Attack("zip-names-control", "zip", "names of control characters, 65,535 bytes", names(lambda i: f"{i:02}" + "\x01" * 65_000,
+                                                                                          60)),
     Attack("zip-names-code-page", "zip", "names that are not UTF-8: three bytes for each",
            names(lambda i: b"%02d" % i + b"\xff" * 65_000, 60)),
     Attack("zip-comments", "zip", "60 members with extra fields and comments of 64 KB each", zipped(long_comments)),
     Attack("zip-links-chain", "zip", "a chain of 20,000 symbolic links", zipped(chain)),
-    Attack("zip-links-loop", "zip", "10,000 symbolic links to themselves and each other", zipped(
-        lambda out: [out.link(f"l{i}", f"l{i ^ 1}") for i in range(10_000)] + [out.link("self", "self"), out.link("up", "../../..")])),
-    Attack("zip-links-long", "zip", "1,500 symbolic links of 4,095 bytes through directories that are links", zipped(
-        lambda out: [out.link(f"d{i}", "../" * 3 + f"d{i + 1}/" * 500) for i in range(1_500)])),
-    Attack("zip-empty-directories", "zip", "40,000 directories of 31 components without a file", zipped(
-        lambda out: [out.entry(f"{i}/" + "/".join("abcdefghijklmnopqrstuvwxyzABCD") + "/", 0, 0, 0, mode=0o40755) for i in range(40_000)])),
-    Attack("zip-empty-models", "zip", "60,000 empty members with a model's name",
-           names(lambda i: f"{i}.safetensors", 60_000, b"")),
+    Attack(
+        "zip-links-loop", "zip", "10,000 symbolic links to themselves and each other",
+        zipped(lambda out: [out.link(f"l{i}", f"l{i ^ 1}") for i in range(10_000)] +
+               [out.link("self", "self"), out.link("up", "../../..")])),
+    Attack("zip-links-long", "zip", "1,500 symbolic links of 4,095 bytes through directories that are links",
+           zipped(lambda out: [out.link(f"d{i}", "../" * 3 + f"d{i + 1}/" * 500) for i in range(1_500)])),
+    Attack(
+        "zip-empty-directories", "zip", "40,000 directories of 31 components without a file",
+        zipped(
+            lambda out:
+            [out.entry(f"{i}/" + "/".join("abcdefghijklmnopqrstuvwxyzABCD") + "/", 0, 0, 0, mode=0o40755) for i in range(40_000)])),
+    Attack("zip-empty-models", "zip", "60,000 empty members with a model's name", names(lambda i: f"{i}.safetensors", 60_000, b"")),
 ]

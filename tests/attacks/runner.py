@@ -97,8 +97,9 @@ class Runner:
 
     def start(self, argv, stderr, requests=0, stdout=subprocess.DEVNULL):
         def restrict():
-            seconds = int(limits.cpu_limit(self.bytes, self.attack, self.slowdown) + requests * limits.CPU_PER_REQUEST_S * self.slowdown +
-                          limits.GUARD_CPU_S) + 1
+            seconds = int(
+                limits.cpu_limit(self.bytes, self.attack, self.slowdown) + requests * limits.CPU_PER_REQUEST_S * self.slowdown +
+                limits.GUARD_CPU_S) + 1
             resource.setrlimit(resource.RLIMIT_AS, (limits.ADDRESS_SPACE, limits.ADDRESS_SPACE))
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -127,7 +127,7 @@ for each in ATTACKS:
 
 
 def print_table(chosen):
-    """Of the rows of these names (all, if there is none): a line per attack with its cost, followed by its failures."""
+    """Runs the rows of these names (all, if there is none): a line per attack with its cost, followed by its failures."""
     names = chosen or sorted(ATTACKS)
     results = Results(names)
     failed = cpu = 0

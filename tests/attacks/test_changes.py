@@ -79,8 +79,15 @@ class ForgedTimes(MountTestCase):
 
     def test_shard_of_a_tensor_cache(self):
         self.write("m/s.bin", OLD * (SIZE // 4))
-        self.write("m/tensor-cache.json", json.dumps({"records": [{"dataPath": "s.bin", "format": "raw-shard", "nbytes": SIZE, "records": [
-            {"name": "w", "shape": [SIZE // 4], "dtype": "float32", "format": "raw", "nbytes": SIZE, "byteOffset": 0}]}]}).encode())
+        self.write(
+            "m/tensor-cache.json",
+            json.dumps({
+                "records": [{
+                    "dataPath": "s.bin", "format": "raw-shard", "nbytes": SIZE, "records": [{
+                        "name": "w", "shape": [SIZE // 4], "dtype": "float32", "format": "raw", "nbytes": SIZE, "byteOffset": 0
+                    }]
+                }]
+            }).encode())
         self.attack(self.path("m"), "tensors/w", self.path("m", "s.bin"))
 
     def test_file_of_a_carton_directory(self):
@@ -137,7 +144,8 @@ class LinksOfOthers(UsersTestCase):
     def setUp(self):
         super().setUp()
         os.chmod(self.write("root/secret", self.SECRET), 0o600)
-        containers.write_safetensors(self.path("root", "secret.safetensors"), [Tensor("w", "int8", (len(self.SECRET),), self.SECRET)])
+        containers.write_safetensors(self.path("root", "secret.safetensors"),
+                                     [Tensor("w", "int8", (len(self.SECRET), ), self.SECRET)])
         os.chmod(self.path("root", "secret.safetensors"), 0o600)
         os.chmod(self.path("root"), 0o700)
         os.mkdir(self.path("user"))
@@ -168,8 +176,14 @@ class LinksOfOthers(UsersTestCase):
     def test_shard_of_a_tensor_cache(self):
         self.link("s.bin", "secret")
         size = len(self.SECRET)
-        self.write("user/tensor-cache.json", json.dumps({"records": [{"dataPath": "s.bin", "format": "raw-shard", "nbytes": size, "records": [
-            {"name": "w", "shape": [size], "dtype": "int8", "format": "raw", "nbytes": size, "byteOffset": 0}]}]}).encode())
+        self.write(
+            "user/tensor-cache.json",
+            json.dumps({
+                "records": [{
+                    "dataPath": "s.bin", "format": "raw-shard", "nbytes": size,
+                    "records": [{"name": "w", "shape": [size], "dtype": "int8", "format": "raw", "nbytes": size, "byteOffset": 0}]
+                }]
+            }).encode())
         self.attack()
 
     def test_model_in_a_directory(self):

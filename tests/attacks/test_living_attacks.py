@@ -1,7 +1,7 @@
 """Attacks on a directory of models that is mounted: it is changed while it is read (semantics 28).
 
-Each row changes the directory. Afterwards the unchanged models are read correctly, no byte from outside of the directory was served, and
-the memory, the CPU time and the open files of the server are within their limits.
+Each row changes the directory. Afterwards the unchanged models are read correctly, no byte from outside of the directory was
+served, and the memory, the CPU time and the open files of the server are within their limits.
 """
 import os
 import signal
@@ -62,7 +62,7 @@ def fifos_and_devices(attack):
 
 
 def links_to_elsewhere(attack):
-    """Of another user: not followed."""
+    """A link of another user, which is not followed."""
     secret = attack.secret()
     for i in range(200):
         link = attack.path("x.safetensors")
@@ -141,8 +141,10 @@ def signals(attack):
         os.kill(attack.server, signal.SIGHUP)
 
 
-ATTACKS = [long_names, names_that_are_no_text, fifos_and_devices, links_to_elsewhere, directory_swapped_with_a_link, links_in_circles, many_events,
-           many_times, replaced_in_a_loop, deep_directories, many_directories, damaged_models, signals]
+ATTACKS = [
+    long_names, names_that_are_no_text, fifos_and_devices, links_to_elsewhere, directory_swapped_with_a_link, links_in_circles,
+    many_events, many_times, replaced_in_a_loop, deep_directories, many_directories, damaged_models, signals
+]
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root makes devices and links of other users")

@@ -75,7 +75,7 @@ def walk(root):
 
 
 def walk_at_once(root, readers):
-    """The same by several threads: what all of them together did."""
+    """Walks by several threads: what all of them together did."""
     with concurrent.futures.ThreadPoolExecutor(readers) as pool:
         walks = list(pool.map(walk, [root] * readers))
     total = {key: sum(each[key] for each in walks) for key in ("entries", "reads", "requests")}

@@ -33,7 +33,7 @@ def zip_of(members, zeros, name="m.zip"):
 
 
 def tar_gz_of(member, make, zeros):
-    """The same as a .tar.gz of one member."""
+    """Zeros as a .tar.gz of one member."""
     def build(folder):
         data = make()
         size = len(data) + zeros

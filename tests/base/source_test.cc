@@ -501,7 +501,7 @@ class MappedFile : public ChangedFile {
   void permit(mode_t mode) const { ASSERT_EQ(::chmod(path.c_str(), mode), 0); }
 };
 
-// semantics 6.6
+// docs/design/reading.md
 TEST_F(MappedFile, IsWriteProtected) {
   EXPECT_EQ(mapped_text(*source, 0, 20), "not mapped");
   permit(0400);
@@ -512,7 +512,7 @@ TEST_F(MappedFile, IsWriteProtected) {
   EXPECT_EQ(mapped_text(*source, 0, 20), "not mapped");
 }
 
-// semantics 6.6
+// docs/design/reading.md
 TEST_F(MappedFile, IsNotMappedAfterAChange) {
   permit(0400);
   EXPECT_EQ(mapped_text(*source, 0, 20), "0123456789");

@@ -91,7 +91,7 @@ inline std::string pte(std::vector<Ref> methods, std::map<int, Slot> more, std::
                  "eh00" + bytes_of(32U) + bytes_of(base) + bytes_of(base) + bytes_of(uint64_t{data.size()}), data);
 }
 
-/// The same as older programs are stored: without a header and segments.
+/// That program as older ones are stored: without a header and segments.
 inline std::string old_pte(std::vector<Ref> methods, std::map<int, Slot> more) {
   more.insert({{0, scalar(0U)}, {1, tables(std::move(methods))}});
   return file_of(table(std::move(more)), "ET12", "", "");

@@ -22,7 +22,7 @@ class GgmlBuilder {
   GgmlBuilder& tensor(std::string_view name, const std::vector<int32_t>& dims, int32_t type, std::string_view data) {
     return record(static_cast<int32_t>(dims.size()), static_cast<int32_t>(name.size()), name, dims, type, data);
   }
-  /// The same with these counts.
+  /// A tensor with these counts in its record.
   GgmlBuilder& record(int32_t dimensions, int32_t name_size, std::string_view name, const std::vector<int32_t>& dims,
                       int32_t type, std::string_view data) {
     tensors_ += number(dimensions) + number(name_size) + number(type);

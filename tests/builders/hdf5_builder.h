@@ -432,7 +432,7 @@ inline std::string small_hdf5() {
                          {Hdf5Builder::text_attribute("keras_version", "2.15.0")}));
 }
 
-/// The same in the layout of libver="latest", with a dense group and chunks in an array.
+/// That file in the layout of libver="latest", with a dense group and chunks in an array.
 inline std::string small_new_hdf5() {
   Hdf5Builder b(3);
   const std::string chunk = zlib_stored("01234567");

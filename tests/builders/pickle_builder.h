@@ -113,7 +113,7 @@ class PytorchBuilder {
     TensorLayout layout{shape, dense_strides(shape)};
     return view(name, type, size, std::move(layout), data);
   }
-  /// The same with any strides.
+  /// A tensor with any strides.
   PytorchBuilder& view(std::string_view name, std::string_view type, size_t size, TensorLayout layout,
                        std::string_view data) {
     const auto elements = static_cast<int64_t>(data.size() / size);

@@ -89,7 +89,7 @@ inline Ref small_model() {
   return model_of(main, {{2, table({{1, text("a model")}})}});
 }
 
-/// The same as a version 2 file; its external tensor is 1.0, 2.0.
+/// That model as a version 2 file; its external tensor is 1.0, 2.0.
 inline std::string small_rten() { return version2(small_model(), std::string_view("\0\0\x80\x3f\0\0\0\x40", 8)); }
 
 }  // namespace weightfs::test::rten

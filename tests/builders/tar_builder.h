@@ -46,7 +46,7 @@ struct TarHeader {
   std::string_view rest = {};  ///< from byte 345 on: ustar's prefix, GNU's holes
 };
 
-/// The same header with another checksum, that of its bytes.
+/// The header with another checksum, that of its bytes.
 inline std::string tar_checked(std::string block) {
   block.replace(148, 8, "        ");
   uint64_t sum = 0;

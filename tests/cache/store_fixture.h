@@ -29,7 +29,7 @@ class StoreDirectory : public testing::Test {
   std::vector<std::string> files() const { return files_in(directory); }
   std::vector<std::string> blobs() const { return files_in(directory + "/v1/blobs"); }
   std::vector<std::string> making_files() const { return files_in(directory + "/v1/making"); }
-  /// The same, after at most half a minute: a store makes a file to test for fs-verity, perhaps after the last read.
+  /// As making_files(), after at most half a minute: a store makes a file to test for fs-verity.
   std::vector<std::string> remaining_making_files() const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (!making_files().empty() && std::chrono::steady_clock::now() < end) std::this_thread::yield();

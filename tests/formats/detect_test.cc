@@ -24,7 +24,7 @@ std::string outcome(std::string bytes, const Format* forced = nullptr) {
   return model ? model->format : model.error().message;
 }
 
-// The same with the formats that were tried.
+// The message with the formats that were tried.
 std::string verbose_outcome(std::string bytes) {
   Container file = container(std::move(bytes));
   file.lists_tried = true;

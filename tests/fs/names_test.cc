@@ -23,7 +23,7 @@ std::vector<std::string> paths(const std::vector<TensorName>& names, std::string
   return out;
 }
 
-// The same of the members of an archive.
+// The paths of the members of an archive.
 std::vector<std::string> member_paths(const std::vector<std::string_view>& names) {
   std::vector<TensorName> members;
   for (const std::string_view name : names) members.push_back({"", name});

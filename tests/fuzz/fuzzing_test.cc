@@ -113,7 +113,7 @@ TEST(FuzzMutation, RepairedTarIsRead) {
   EXPECT_TRUE(archive->parts[0].path.starts_with('Q') || archive->directories[0].starts_with('Q'));
 }
 
-// Of a file whose header is shorter than 64 KiB.
+// The length of a header that is shorter than 64 KiB.
 size_t header_length(const std::string& file) {
   return static_cast<uint8_t>(file[0]) + size_t{256} * static_cast<uint8_t>(file[1]);
 }

@@ -9,7 +9,7 @@
 #include <ctime>
 
 #ifdef WEIGHTFS_SANITIZED
-// Of sanitizer/allocator_interface.h, which gcc's runtime has and its headers do not.
+// Declared by sanitizer/allocator_interface.h, which gcc's runtime has and its headers do not.
 extern "C" size_t __sanitizer_get_allocated_size(const volatile void* block);
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
                                                          void (*on_free)(const volatile void*));

@@ -17,7 +17,7 @@
 namespace weightfs::test {
 namespace {
 
-// Of the format's lists of operators and of their attributes.
+// Places in the format's lists of operators and of their attributes.
 constexpr uint8_t kIf = 104;
 constexpr uint8_t kLoop = 116;
 constexpr uint8_t kIfAttrs = 39;

@@ -17,7 +17,8 @@ BIAS = b"".join(i.to_bytes(4, "little") for i in range(4))
 
 
 def command(*argv, check=True, **kwargs):
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S + 40, check=False, **kwargs)
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S + 40, check=False,
+                          **kwargs)
     if check and done.returncode != 0:
         raise AssertionError(f"{argv}: {done.returncode}: {done.stdout}")
     return done.stdout
@@ -113,7 +114,9 @@ class Booted(unittest.TestCase):
         self.assertEqual(shown(self.unit, "NFileDescriptorStore"), "0")
         # A waiting reader that is killed is recognised by /proc/PID/status; locks of downloads contain the boot id.
         for path in ("/proc/1/status", "/proc/sys/kernel/random/boot_id"):
-            self.assertTrue(command("nsenter", f"--target={self.pid()}", "--mount", "setpriv", "--reuid=weightfs", "--clear-groups", "cat", path))
+            self.assertTrue(
+                command("nsenter", f"--target={self.pid()}", "--mount", "setpriv", "--reuid=weightfs", "--clear-groups", "cat",
+                        path))
         # The heartbeat thread, which probes the mount, is not counted.
         without = [task for task in glob.glob(f"/proc/{self.pid()}/task/*")
                    if not any(os.path.realpath(descriptor).endswith("/fuse") for descriptor in glob.glob(f"{task}/fd/*"))]
@@ -137,7 +140,9 @@ class Booted(unittest.TestCase):
 
     def brokers(self):
         """The units of the brokers of backing files."""
-        return [line.split()[0] for line in systemctl("list-units", "--plain", "--no-legend", "weightfs-passthrough@*").splitlines()]
+        return [
+            line.split()[0] for line in systemctl("list-units", "--plain", "--no-legend", "weightfs-passthrough@*").splitlines()
+        ]
 
     def start_with_passthrough(self):
         """Starts a service with a file that can pass through: on tmpfs, because those of an overlay cannot."""

@@ -18,8 +18,8 @@ ALLOWED = "--allow-private-urls"
 NOT_REACHED = (errno.EHOSTUNREACH, errno.EIO)
 
 # Variables that would expose models, logins and network settings of the user who runs the tests.
-OUTER = ("OLLAMA_MODELS", "CARTON_CACHE_DIR", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "DOCKER_CONFIG", "http_proxy", "https_proxy",
-         "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+OUTER = ("OLLAMA_MODELS", "CARTON_CACHE_DIR", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "DOCKER_CONFIG", "http_proxy",
+         "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 class FetchTestCase(ArchiveTestCase):
@@ -46,8 +46,8 @@ class FetchTestCase(ArchiveTestCase):
             self.read_whole(folder, name)
 
     def assert_section_is_right(self, title, least, replaced=("", "")):
-        """Runs the commands of a section of docs/remote.md, at least so many, and compares their output. A line `…` is any number of lines.
-        `replaced`: a text of the page, and what it is here."""
+        """Runs the commands of a section of docs/remote.md, at least so many, and compares their output. A line `…` is any number
+        of lines. `replaced`: a text of the page, and what it is here."""
         with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "remote.md")) as file:
             section = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", file.read(), re.MULTILINE | re.DOTALL)[1]
         section = section.replace(*replaced) if replaced[0] else section
@@ -56,7 +56,8 @@ class FetchTestCase(ArchiveTestCase):
         commands = re.findall(r"^\$ (.*)\n((?:(?!\$ |```).*\n)*)", section, re.MULTILINE)
         self.assertGreaterEqual(len(commands), least)
         for command, shown in commands:
-            done = subprocess.run(command, shell=True, cwd=self.tmp, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+            done = subprocess.run(command, shell=True, cwd=self.tmp, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=120)
             pattern = "".join("(.*\n)*" if line == "…" else re.escape(line) + "\n" for line in shown.splitlines())
             self.assertRegex(done.stdout, rf"\A{pattern}\Z", command)
 
@@ -101,4 +102,7 @@ def closed_port():
         return listener.getsockname()[1]
 
 
-__all__ = ["ALLOWED", "FAR", "FetchTestCase", "LinkTestCase", "MEGABYTE", "NOT_REACHED", "blobs_in", "closed_port", "temporary_files_left_in"]
+__all__ = [
+    "ALLOWED", "FAR", "FetchTestCase", "LinkTestCase", "MEGABYTE", "NOT_REACHED", "blobs_in", "closed_port",
+    "temporary_files_left_in"
+]

@@ -84,7 +84,8 @@ def correct(data, **headers):
         else:
             last = min(len(data) - 1 if request.last is None else request.last, len(data) - 1)
             part = data[request.first:last + 1]
-            request.head(206, Content_Length=len(part), Content_Range=f"bytes {request.first}-{last}/{len(data)}", ETag=tag, **headers)
+            request.head(206, Content_Length=len(part), Content_Range=f"bytes {request.first}-{last}/{len(data)}", ETag=tag,
+                         **headers)
         if request.method != "HEAD":
             request.body(part)
     return answer
@@ -179,7 +180,8 @@ def packed_zeroes(mebibytes):
     crc = 0
     for _ in range(mebibytes):
         crc = zlib.crc32(bytes(1 << 20), crc)
-    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + block * mebibytes + packer.flush() + struct.pack("<II", crc, (mebibytes << 20) & 0xFFFFFFFF)
+    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + block * mebibytes + packer.flush() + struct.pack(
+        "<II", crc, (mebibytes << 20) & 0xFFFFFFFF)
 
 
 class Server:
@@ -301,7 +303,10 @@ class Server:
     def requests(self, method=None, path=None):
         """The requests so far."""
         with self.changed:
-            return [request for request in self.received if method in (None, request.method) and path in (None, request.path.lstrip("/"))]
+            return [
+                request for request in self.received
+                if method in (None, request.method) and path in (None, request.path.lstrip("/"))
+            ]
 
     def count(self, method=None, path=None):
         return len(self.requests(method, path))

@@ -23,7 +23,8 @@ class HungFiles:
         os.mkdir(self.point)
         self.device = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={self.device},rootmode=40000,user_id=0,group_id=0,allow_other"
-        test.assertEqual(LIBC.mount(b"files", self.point.encode(), b"fuse.other", 0, options.encode()), 0, os.strerror(ctypes.get_errno()))
+        test.assertEqual(LIBC.mount(b"files", self.point.encode(), b"fuse.other", 0, options.encode()), 0,
+                         os.strerror(ctypes.get_errno()))
         self.thread = threading.Thread(target=self._serve)
         self.thread.start()
         test.addCleanup(self.end)

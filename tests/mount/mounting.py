@@ -107,7 +107,8 @@ class Interactive:
     def __init__(self, *argv, **options):
         self.terminal, other = pty.openpty()
         termios.tcsetwinsize(self.terminal, (24, 200))
-        self.process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, stderr=other, **{"stdout": subprocess.DEVNULL, **options})
+        self.process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, stderr=other,
+                                        **{"stdout": subprocess.DEVNULL, **options})
         os.close(other)
 
     def wait_for(self, text):
@@ -129,8 +130,8 @@ class Interactive:
 
 def as_nobody(*argv):
     """Runs a command as an ordinary user."""
-    return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[],
-                          cwd="/")
+    return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, user=NOBODY.pw_uid, group=NOBODY.pw_gid,
+                          extra_groups=[], cwd="/")
 
 
 def numbers(dtype_code, count):
@@ -164,7 +165,8 @@ class TestCase(unittest.TestCase):
             super()._callTestMethod(method)
 
     def clear(self):
-        """Removes the directory after all processes of the test have exited: a server still removes its mount point after unmounting."""
+        """Removes the directory after all processes of the test have exited: a server still removes its mount point after
+        unmounting."""
         until(lambda: not processes_of(self.tmp), lambda: f"does not end: {processes_of(self.tmp)}")
         if os.geteuid() != 0:  # a copy of a mount has directories without write permission
             for folder, *_ in os.walk(self.tmp):
@@ -247,7 +249,10 @@ class MountTestCase(TestCase):
     def foreground(self, *argv, at="mnt"):
         """Starts `weightfs mount -f` and returns it when the mount is usable; it logs only errors."""
         point = self.path(at)
-        process = subprocess.Popen([WEIGHTFS, "mount", "-f", "--log-level", "warning", *([] if "--wait-for-network" in argv else ["--wait-for-network", "0"]), *argv, point], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([
+            WEIGHTFS, "mount", "-f", "--log-level", "warning",
+            *([] if "--wait-for-network" in argv else ["--wait-for-network", "0"]), *argv, point
+        ], stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -300,5 +305,8 @@ def requests_of(pid):
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "descriptors_of", "halt", "has_ended", "is_sanitized", "numbers", "on_terminal", "os", "processes_of", "requests_of", "run",
-           "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest", "until"]
+__all__ = [
+    "Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers",
+    "descriptors_of", "halt", "has_ended", "is_sanitized", "numbers", "on_terminal", "os", "processes_of", "requests_of", "run",
+    "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest", "until"
+]

@@ -116,7 +116,8 @@ class IoUring:
         parameters = ctypes.create_string_buffer(self.PARAMETERS)
         self.ring = self.call(self.SETUP, self.ENTRIES, parameters)
         sq_count, cq_count = struct.unpack_from("2I", parameters)
-        self.sq = dict(zip(("head", "tail", "mask", "entries", "flags", "dropped", "array"), struct.unpack_from("7I", parameters, 40)))
+        self.sq = dict(
+            zip(("head", "tail", "mask", "entries", "flags", "dropped", "array"), struct.unpack_from("7I", parameters, 40)))
         self.cq = dict(zip(("head", "tail", "mask", "entries", "overflow", "cqes"), struct.unpack_from("6I", parameters, 80)))
         self.sq_ring = mmap.mmap(self.ring, self.sq["array"] + 4 * sq_count)
         self.cq_ring = mmap.mmap(self.ring, self.cq["cqes"] + self.CQE * cq_count, offset=self.CQ_RING)
@@ -142,14 +143,16 @@ class IoUring:
         tail, mask = self.number(self.sq_ring, self.sq["tail"]), self.number(self.sq_ring, self.sq["mask"])
         for i, (offset, count) in enumerate(ranges):
             at = (tail + i) & mask
-            self.sqes[at * self.SQE:(at + 1) * self.SQE] = struct.pack("<BBHiQQIIQ24x", self.OP_READ, 0, 0, fd, offset, address + offset, count, 0, i)
+            self.sqes[at * self.SQE:(at + 1) * self.SQE] = struct.pack("<BBHiQQIIQ24x", self.OP_READ, 0, 0, fd, offset,
+                                                                       address + offset, count, 0, i)
             struct.pack_into("I", self.sq_ring, self.sq["array"] + 4 * at, at)
         struct.pack_into("I", self.sq_ring, self.sq["tail"], (tail + len(ranges)) & 0xFFFFFFFF)
         submitted = 0
         results = {}
         while len(results) < len(ranges):
             try:
-                submitted += self.call(self.ENTER, self.ring, len(ranges) - submitted, 1, self.ENTER_GETEVENTS, None, ctypes.c_size_t(0))
+                submitted += self.call(self.ENTER, self.ring,
+                                       len(ranges) - submitted, 1, self.ENTER_GETEVENTS, None, ctypes.c_size_t(0))
             except InterruptedError:
                 pass
             results.update(self.completed())

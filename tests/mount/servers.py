@@ -83,7 +83,8 @@ class Loopback:
 
 
 class Server:
-    """A server program with its own directory, which is removed after the test. It runs on `host`: Loopback, or a Host of hosts.py."""
+    """A server program with its own directory, which is removed after the test. It runs on `host`: Loopback, or a Host of
+    hosts.py."""
     program = None
     scheme = "http"
     end = signal.SIGKILL
@@ -299,8 +300,9 @@ class Registry(Server):
             self.headers["Authorization"] = "Basic " + base64.b64encode(":".join(LOGIN).encode()).decode()
         if proxy:
             extra += f"proxy:\n  remoteurl: {proxy}\n"
-        config = self.file("registry.yml", f"version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n"
-                           f"    rootdirectory: {self.content}\n  delete:\n    enabled: true\nhttp:\n  addr: {self.address}:0\n{extra}")
+        config = self.file(
+            "registry.yml", f"version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n"
+            f"    rootdirectory: {self.content}\n  delete:\n    enabled: true\nhttp:\n  addr: {self.address}:0\n{extra}")
         self.start(["serve", config], stdout=self.log)
         self.port = self.await_port()
 

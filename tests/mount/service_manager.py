@@ -85,8 +85,8 @@ class BrokerSocket:
     """weightfs-passthrough.socket: listens at `path` for the user nobody. Each connection starts `program` with the user and the
     capability of weightfs-passthrough@.service. `descriptors` is their limit."""
 
-    UNIT = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--bounding-set=-all,+sys_admin", "--inh-caps=-all,+sys_admin",
-            "--ambient-caps=-all,+sys_admin")
+    UNIT = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--bounding-set=-all,+sys_admin",
+            "--inh-caps=-all,+sys_admin", "--ambient-caps=-all,+sys_admin")
     COMMAND = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=connection exec "$0" service passthrough 3<&"$1"'
 
     def __init__(self, path, program, descriptors=1024):

@@ -231,7 +231,8 @@ class NestedContainers(ArchiveTestCase):
     def test_containers_nest_three_levels_deep(self):
         data = self.model_files()
         for level in range(10):
-            archives.write_zip64(self.path("z"), {"in": data}) if level % 2 else self.carton("z", {"in": data}, method=archives.STORED)
+            archives.write_zip64(self.path("z"), {"in": data}) if level % 2 else self.carton(
+                "z", {"in": data}, method=archives.STORED)
             data = self.read("z")
         self.write("z.zip", data)
         point = self.mount(self.path("z.zip"))
@@ -253,7 +254,8 @@ class NestedContainers(ArchiveTestCase):
         self.assertRegex(run("info", self.path("two.zip")).stdout, r"\n  nested +a\.safetensors, b\.gguf\n")
 
     def test_corrupt_nested_model_fails_only_in_its_directory(self):
-        point = self.mount(self.carton(files={"model/bad.gguf": b"GGUF" + bytes(100), "model/good.safetensors": self.model_files()}))
+        point = self.mount(
+            self.carton(files={"model/bad.gguf": b"GGUF" + bytes(100), "model/good.safetensors": self.model_files()}))
         with self.assertRaises(OSError):
             os.listdir(os.path.join(point, "nested", "model", "bad.gguf"))
         self.assertIn("tensors", os.listdir(os.path.join(point, "nested", "model", "good.safetensors")))
@@ -454,7 +456,8 @@ class Cache(ArchiveTestCase):
 
 class Links(ArchiveTestCase):
     def test_unavailable_linked_file_is_listed_but_not_readable(self):
-        source = self.carton(files={"model/near": b"here"}, linked={"model/far": b"there"}, urls={"model/far": ["http://127.0.0.1:1/far"]})
+        source = self.carton(files={"model/near": b"here"}, linked={"model/far": b"there"},
+                             urls={"model/far": ["http://127.0.0.1:1/far"]})
         process, point = self.foreground(source)
         self.assertEqual(os.listdir(os.path.join(point, "files", "model")), ["far", "near"])
         with self.assertRaises(OSError) as caught:
@@ -470,7 +473,8 @@ class Links(ArchiveTestCase):
         self.assertEqual(len(message.splitlines()), 1, message)
 
     def test_ls_continues_after_an_unavailable_file(self):
-        source = self.carton(files={"model/near": b"here"}, linked={"model/far": b"there"}, urls={"model/far": ["https://example.com/far"]})
+        source = self.carton(files={"model/near": b"here"}, linked={"model/far": b"there"},
+                             urls={"model/far": ["https://example.com/far"]})
         done = run("ls", "--offline", "-lR", source, "files")
         self.assertEqual(done.returncode, 8)
         self.assertIn(" near\n", done.stdout)

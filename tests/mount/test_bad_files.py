@@ -69,7 +69,8 @@ class BadFiles(TestCase):
         os.unlink(self.path("sharded/model-00002-of-00003.safetensors"))
         done = run("info", "--json", self.path("sharded"))
         self.assertEqual(done.returncode, 5)
-        self.assertIn(f"1 of {len(tensors)} tensors cannot be read: 2 of 3 shards; missing model-00002-of-00003.safetensors", done.stderr)
+        self.assertIn(f"1 of {len(tensors)} tensors cannot be read: 2 of 3 shards; missing model-00002-of-00003.safetensors",
+                      done.stderr)
 
     def test_bytes_after_safetensors_are_a_warning(self):
         source = self.model("a.safetensors")

@@ -4,7 +4,8 @@ import re
 import shutil
 import unittest
 
-from mounting import LIMIT_S, WEIGHTFS, Hole, Tensor, TestCase, is_sanitized, numbers, on_terminal, os, run, sample_tensors, subprocess, until
+from mounting import (LIMIT_S, WEIGHTFS, Hole, Tensor, TestCase, is_sanitized, numbers, on_terminal, os, run, sample_tensors,
+                      subprocess, until)
 import archives
 import containers
 
@@ -77,10 +78,11 @@ class FullDisk(TestCase):
         source, other = self.sample(), self.sample("m.gguf", format="gguf")
         self.write("x.conf", f"SOURCE={source}\nMOUNTPOINT={self.path('mnt')}\n".encode())
         commands = [["--version"], ["ls", source], ["ls", "-lR", source], ["ls", "--json", source], ["cat", source, "tensors/bias"],
-                    ["info", source], ["info", "--json", source], ["info", "--duplicates", "--json", source, source], ["info", self.path()],
-                    ["stats", source], ["stats", "--json", source], ["diff", source, other], ["diff", "--json", source, source],
-                    ["export", "--to", "gguf", source, "-"], ["verify", source], ["cache", "path"], ["cache", "du"], ["cache", "ls", "--json"],
-                    ["mounts", "--json"], ["doctor"], ["completion", "bash"], ["completion", "zsh"], ["service", "show", self.path("x.conf")]]
+                    ["info", source], ["info", "--json", source], ["info", "--duplicates", "--json", source, source],
+                    ["info", self.path()], ["stats", source], ["stats", "--json", source], ["diff", source, other],
+                    ["diff", "--json", source, source], ["export", "--to", "gguf", source, "-"], ["verify", source],
+                    ["cache", "path"], ["cache", "du"], ["cache", "ls", "--json"], ["mounts", "--json"], ["doctor"],
+                    ["completion", "bash"], ["completion", "zsh"], ["service", "show", self.path("x.conf")]]
         helps = [[*words, "--help"] for words in ([], *([verb] for verb in self.verbs()))]
         for argv in commands + helps:
             with self.subTest(argv=argv):
@@ -100,7 +102,8 @@ class Info(TestCase):
     def test_summary_is_readable_text(self):
         source = self.sample("m.gguf", format="gguf", metadata={"general.name": "Tiny", "general.architecture": "llama"})
         page = run("info", source).stdout
-        for wanted in ("Tiny  ", "GGUF 3 · 672 B", "tensors (llama), 61 parameters, F32 (guessed)\n", "encoder  ", "240 B", "--metadata: 2 entries"):
+        for wanted in ("Tiny  ", "GGUF 3 · 672 B", "tensors (llama), 61 parameters, F32 (guessed)\n", "encoder  ", "240 B",
+                       "--metadata: 2 entries"):
             self.assertIn(wanted, page)
 
     def test_json_output_is_metadata_json(self):
@@ -114,7 +117,9 @@ class Info(TestCase):
         self.sample("models/b.gguf", format="gguf")
         size = sum(len(tensor.data) for tensor in sample_tensors())
         rest = "tensors\t61\t\t32.00\n"
-        self.assertEqual(run("info", self.path("models")).stdout, f"a.safetensors\tsafetensors\t5\t{size}\t{rest}b.gguf\tgguf\t5\t{size}\t{rest}")
+        self.assertEqual(
+            run("info", self.path("models")).stdout,
+            f"a.safetensors\tsafetensors\t5\t{size}\t{rest}b.gguf\tgguf\t5\t{size}\t{rest}")
         shown = on_terminal("info", self.path("models"))
         self.assertRegex(shown, r"\A\S.*models +2 models · 1\.\d KiB\n\n  model +kind +parameters +quantised +bits +size\n")
         self.assertRegex(shown, r"\n  b\.gguf +tensors +61  float32 +32\.00 +\d+ B\n")
@@ -122,9 +127,9 @@ class Info(TestCase):
     # semantics 27.1: 80 columns unless the terminal or COLUMNS states another width.
     def test_screen_fits_the_width(self):
         source = self.sample("m.gguf", format="gguf", metadata={"general.name": "n" * 200})
-        for width, shown in ((80, run("info", source).stdout), (52, run("info", source, env={**os.environ, "COLUMNS": "52"}).stdout),
-                             (40, on_terminal("info", source, columns=40)), (40, on_terminal("info", source, columns=20)),
-                             (120, on_terminal("info", source, columns=120))):
+        for width, shown in ((80, run("info", source).stdout), (52, run(
+                "info", source, env={**os.environ, "COLUMNS": "52"}).stdout), (40, on_terminal("info", source, columns=40)),
+                             (40, on_terminal("info", source, columns=20)), (120, on_terminal("info", source, columns=120))):
             lines = shown.splitlines()
             self.assertLessEqual(max(map(len, lines)), width)
             self.assertLessEqual(len(lines), 24)
@@ -159,7 +164,8 @@ class Info(TestCase):
         self.assertEqual([list(shown[0])[0], shown[1]["error"]["code"]], ["format", "empty"])
 
     def test_all_tensors_and_metadata_are_listed_if_asked(self):
-        source = self.sample("m.gguf", format="gguf", metadata={"tokenizer.ggml.tokens": ["t"] * 2000, "short": [1, 2], "long": "x" * 1000})
+        source = self.sample("m.gguf", format="gguf",
+                             metadata={"tokenizer.ggml.tokens": ["t"] * 2000, "short": [1, 2], "long": "x" * 1000})
         shown = run("info", "--tensors", "--metadata", source).stdout
         self.assertTrue(shown.startswith(run("info", source).stdout))
         self.assertRegex(shown, r"\n  encoder/weight +float32 +\[3,20\] +60 +240 B\n")
@@ -189,7 +195,9 @@ class VerifyTree(TestCase):
 
     def large(self, size=3 << 20):
         """A model with a tree of two levels."""
-        return self.sample("large.safetensors", [Tensor("w", "uint8", (size,), bytes(i * i % 251 for i in range(4096)) * (size // 4096))])
+        return self.sample("large.safetensors",
+                           [Tensor("w", "uint8", (size, ),
+                                   bytes(i * i % 251 for i in range(4096)) * (size // 4096))])
 
     def refused(self, *argv, status, message, left=()):
         """Checks a failed command, which leaves no other files than these."""
@@ -204,8 +212,9 @@ class VerifyTree(TestCase):
         for source in (self.sample(), self.large(), self.sample("m.gguf", format="gguf")):
             done = run("verify", "--force", "--tree", self.list, source)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            digest = subprocess.run(["fsverity", "digest", f"--out-merkle-tree={self.path('tree')}", f"--out-descriptor={self.path('d')}",
-                                     source], check=True, capture_output=True, text=True).stdout
+            digest = subprocess.run(
+                ["fsverity", "digest", f"--out-merkle-tree={self.path('tree')}", f"--out-descriptor={self.path('d')}", source],
+                check=True, capture_output=True, text=True).stdout
             self.assertEqual(done.stdout.splitlines(keepends=True)[-1], digest)
             self.assertEqual(self.read("out", "list"), self.read("d") + self.read("tree"))
 

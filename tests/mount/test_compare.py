@@ -93,7 +93,8 @@ class Differences(Comparison):
         self.assertEqual(json.loads(run("diff", "--json", a, b).stdout)["equal_tensors"], len(sample_tensors()))
 
     def test_stat_measures_the_deviation(self):
-        a = self.model("a.safetensors", float32("w", 1, 2, 3, 4), float32("n", math.nan, 1), Tensor("d", "float64", (2,), struct.pack("<2d", 1, 2)))
+        a = self.model("a.safetensors", float32("w", 1, 2, 3, 4), float32("n", math.nan, 1),
+                       Tensor("d", "float64", (2, ), struct.pack("<2d", 1, 2)))
         b = self.model("b.safetensors", float32("w", 1, 2.5, 3, 3), float32("n", math.nan, 2), float32("d", 1, 2))
         lines = {line[1]: line for line in self.diff("--stat", a, b) if line[0] != "metadata"}
         self.assertEqual(lines["w"][:6], ["bytes", "w", "float32 [4]", "float32 [4]", "1", "0.375"])
@@ -118,7 +119,8 @@ class Differences(Comparison):
         for change, differing in ((0, "0"), (0.25, "1")):
             a = self.model("a.safetensors", float32("w", change - 8, *(0.5 * quant for quant in quants[1:])))
             line = [line for line in self.diff("--stat", a, b) if line[0] != "metadata"][0]
-            self.assertEqual(line[:6] + line[7:], ["type", "w", "float32 [32]", "q8_0 [32]", f"{change:g}", f"{change / 32:g}", differing])
+            self.assertEqual(line[:6] + line[7:],
+                             ["type", "w", "float32 [32]", "q8_0 [32]", f"{change:g}", f"{change / 32:g}", differing])
 
     def test_json_output_has_every_difference(self):
         a = self.model("a.safetensors", float32("w", 1, 2), float32("x", 3), float32("z", 0), metadata={"k": "v"})
@@ -166,7 +168,8 @@ class Differences(Comparison):
         os.mkdir(self.path("models"))
         self.sample("models/a.safetensors")
         self.sample("models/b.safetensors")
-        for argv in ((source,), (source, self.path("absent")), (source, self.write("text", b"no model")), (source, self.path("models"))):
+        for argv in ((source, ), (source, self.path("absent")), (source, self.write("text",
+                                                                                    b"no model")), (source, self.path("models"))):
             done = run("diff", *argv)
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), (argv, done))
         with open("/dev/full", "wb") as full:
@@ -215,18 +218,25 @@ class Differences(Comparison):
 class Contents(Comparison):
     # semantics 26.10
     def members(self, number):
-        return {"unet/a.safetensors": self.model_bytes(float32("w", 1, number), float32("same", 1)), "unet/b.safetensors": self.model_bytes(float32("w", 1)),
-                "same.safetensors": self.model_bytes(float32("w", 1)), "config.json": json.dumps({"n": number}).encode(), "same.json": b"{}"}
+        return {
+            "unet/a.safetensors": self.model_bytes(float32("w", 1, number), float32("same", 1)),
+            "unet/b.safetensors": self.model_bytes(float32("w", 1)), "same.safetensors": self.model_bytes(float32("w", 1)),
+            "config.json": json.dumps({"n": number}).encode(), "same.json": b"{}"
+        }
 
-    EXPECTED = [["bytes", "unet/a.safetensors/w", "float32 [2]", "float32 [2]"], ["file", "config.json", "file, 8 bytes", "file, 8 bytes"]]
+    EXPECTED = [["bytes", "unet/a.safetensors/w", "float32 [2]", "float32 [2]"],
+                ["file", "config.json", "file, 8 bytes", "file, 8 bytes"]]
 
     def test_nested_models_and_members_of_zips_are_compared(self):
         a, b = self.archive("a.zip", self.members(1)), self.archive("b.zip", self.members(2))
         self.assertEqual(self.diff(a, b), self.EXPECTED)
         self.assertEqual(self.diff(a, self.archive("c.zip", self.members(1), archives.DEFLATE), status=0), [])
         found = json.loads(run("diff", "--json", a, b).stdout)
-        self.assertEqual(([entry["name"] for entry in found["changed"]], found["files"], found["equal_tensors"], found["equal_files"], found["equal"]),
-                         (["unet/a.safetensors/w"], [{"name": "config.json", "a": {"type": "file", "size": 8}, "b": {"type": "file", "size": 8}}], 3, 1, False))
+        self.assertEqual(
+            ([entry["name"]
+              for entry in found["changed"]], found["files"], found["equal_tensors"], found["equal_files"], found["equal"]),
+            (["unet/a.safetensors/w"], [{"name": "config.json", "a": {"type": "file", "size": 8}, "b": {"type": "file", "size": 8}}
+                                        ], 3, 1, False))
 
     def test_models_and_files_of_directories_are_compared(self):
         a, b = self.directory("a", self.members(1)), self.directory("b", self.members(2))
@@ -239,8 +249,8 @@ class Contents(Comparison):
         tensors = [float32("x", 1), float32("y", 2, 3)]
         a = self.shards("a", *tensors, config_json=b"1", only_a=b"12")
         b = self.shards("b", *tensors, config_json=b"2", only_b=b"")
-        self.assertEqual(self.diff(a, b), [["file", "config.json", "file, 1 bytes", "file, 1 bytes"], ["missing", "only.a", "file, 2 bytes", ""],
-                                           ["added", "only.b", "", "file, 0 bytes"]])
+        self.assertEqual(self.diff(a, b), [["file", "config.json", "file, 1 bytes", "file, 1 bytes"],
+                                           ["missing", "only.a", "file, 2 bytes", ""], ["added", "only.b", "", "file, 0 bytes"]])
 
     def test_shards_of_other_sizes_are_no_different_files(self):
         tensors = [float32("x", 1), float32("y", 2, 3)]
@@ -255,7 +265,9 @@ class Contents(Comparison):
         model = self.model_bytes(float32("w", 1))
         a, b = self.archive("a.zip", {"a.safetensors": model}), self.archive("b.zip", {"b.safetensors": model})
         size = len(model)
-        self.assertEqual(self.diff(a, b), [["missing", "a.safetensors", f"model, {size} bytes", ""], ["added", "b.safetensors", "", f"model, {size} bytes"]])
+        self.assertEqual(
+            self.diff(a, b),
+            [["missing", "a.safetensors", f"model, {size} bytes", ""], ["added", "b.safetensors", "", f"model, {size} bytes"]])
 
     def test_weights_of_one_format_are_compared_by_tensors_only(self):
         a = self.archive("a.npz", {"w.npy": npy("<f4", 10)})
@@ -281,7 +293,8 @@ class Contents(Comparison):
         damaged = b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 1)
         a, b = self.archive("a.zip", {"m.gguf": damaged}), self.archive("b.zip", {"m.gguf": damaged})
         self.assertEqual(self.diff(a, b, status=0), [])
-        self.assertEqual(self.diff(a, self.archive("c.zip", {"m.gguf": damaged + b"x"})), [["file", "m.gguf", "model, 24 bytes", "model, 25 bytes"]])
+        self.assertEqual(self.diff(a, self.archive("c.zip", {"m.gguf": damaged + b"x"})),
+                         [["file", "m.gguf", "model, 24 bytes", "model, 25 bytes"]])
 
     def test_links_are_compared_by_their_targets(self):
         sources = []
@@ -353,7 +366,9 @@ class Figures(Comparison):
         self.assertEqual(self.stats(source, status=5, stderr=message)["bytes"]["error"], "refused: see warnings.txt")
 
     def test_nested_models_have_the_path_of_their_container(self):
-        source = self.archive("m.zip", {"unet/a.safetensors": self.model_bytes(float32("w", 1, 2)), "b.gguf": self.model_bytes(float32("w", 3), format="gguf")})
+        source = self.archive("m.zip", {
+            "unet/a.safetensors": self.model_bytes(float32("w", 1, 2)), "b.gguf": self.model_bytes(float32("w", 3), format="gguf")
+        })
         found = self.stats(source)
         self.assertEqual({name: entry["max"] for name, entry in found.items()}, {"b.gguf/w": 3.0, "unet/a.safetensors/w": 2.0})
         self.assertEqual(set(self.stats(source, "unet/*")), {"unet/a.safetensors/w"})
@@ -404,7 +419,8 @@ class DuplicateTensors(Comparison):
         self.assertEqual(rows, [[self.path("models", "a.safetensors"), "x"], [self.path("models", "b.gguf"), "y"]])
 
     def test_nested_models_are_searched(self):
-        source = self.archive("m.zip", {"a.safetensors": self.model_bytes(float32("x", 1)), "b.safetensors": self.model_bytes(float32("y", 1))})
+        source = self.archive(
+            "m.zip", {"a.safetensors": self.model_bytes(float32("x", 1)), "b.safetensors": self.model_bytes(float32("y", 1))})
         rows = [line.split("\t")[3:5] for line in run("info", "--duplicates", source).stdout.splitlines()]
         self.assertEqual(rows, [[source + "/a.safetensors", "x"], [source + "/b.safetensors", "y"]])
 
@@ -412,12 +428,13 @@ class DuplicateTensors(Comparison):
         source = self.sample("a.gguf", format="gguf")
         os.truncate(source, os.path.getsize(source) - 32)
         done = run("info", "--duplicates", source)
-        self.assertEqual((done.returncode, done.stdout, done.stderr),
-                         (5, "", f'weightfs: {source}: the file ends 5 bytes early: 1 of 5 tensors refused; interrupted download?\n'))
+        self.assertEqual(
+            (done.returncode, done.stdout, done.stderr),
+            (5, "", f'weightfs: {source}: the file ends 5 bytes early: 1 of 5 tensors refused; interrupted download?\n'))
 
     def test_terminal_shows_the_total(self):
         a = self.model("a.safetensors", *(float32(name, 1, 2) for name in "xyz"))
-        self.assertIn("1 groups of equal tensors cost 16 B\n", on_terminal("info", "--duplicates", a))
+        self.assertIn("1 groups of duplicate tensors waste 16 B\n", on_terminal("info", "--duplicates", a))
 
 
 if __name__ == "__main__":

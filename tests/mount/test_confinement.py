@@ -7,7 +7,8 @@ import stat
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from mounting import LIMIT_S, NOBODY, WEIGHTFS, Tensor, UsersTestCase, as_nobody, containers, os, run, shutil, subprocess, unittest, until
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, Tensor, UsersTestCase, as_nobody, containers, os, run, shutil, subprocess,
+                      unittest, until)
 from stores import Store, put_in_hub_cache
 
 SECRET = b"THESE-BYTES-LIE-OUTSIDE-OF-SOURCE"
@@ -224,7 +225,8 @@ class RootForOthers(ConfinementTestCase):
         os.symlink(WEIGHTFS, helper)
         self.mnt = self.path("mnt")
         self.addCleanup(self.force_unmount, self.mnt)
-        done = subprocess.run([helper, self.models, self.mnt, "-o", "rw,allow_other,all"], capture_output=True, text=True, timeout=LIMIT_S)
+        done = subprocess.run([helper, self.models, self.mnt, "-o", "rw,allow_other,all"], capture_output=True, text=True,
+                              timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertNotIn("x.bin", os.listdir(self.mnt))
         found = self.everything()
@@ -272,7 +274,8 @@ class RootAlone(ConfinementTestCase):
 
     def test_all_reading_commands_apply_follow_links(self):
         self.link(self.secret, "b.safetensors")
-        for argv in (["cat", self.models, "b.safetensors/tensors/w"], ["ls", self.models, "b.safetensors"], ["verify", self.models]):
+        for argv in (["cat", self.models, "b.safetensors/tensors/w"], ["ls", self.models, "b.safetensors"], ["verify",
+                                                                                                             self.models]):
             done = run(*argv)
             self.assertNotEqual(done.returncode, 0, argv)
             self.assertIn(NOT_FOLLOWED, done.stderr + done.stdout)
@@ -296,8 +299,9 @@ class RootAlone(ConfinementTestCase):
         thread.start()
         try:
             for _ in range(40):
-                done = subprocess.run([WEIGHTFS, "cat", self.models, "sub/secret.safetensors/tensors/w", "trap/secret.safetensors/tensors/w"],
-                                      capture_output=True, timeout=LIMIT_S)
+                done = subprocess.run(
+                    [WEIGHTFS, "cat", self.models, "sub/secret.safetensors/tensors/w", "trap/secret.safetensors/tensors/w"],
+                    capture_output=True, timeout=LIMIT_S)
                 self.assertNotIn(SECRET, done.stdout)
         finally:
             ended.set()
@@ -311,7 +315,10 @@ class Stores(ConfinementTestCase):
         super().setUp()
         self.store = Store(self.path("home", "store"))
         self.blob = self.store.put_blob(SECRET)
-        layer = {"mediaType": "application/vnd.ollama.image.license", "digest": f"sha256:{os.path.basename(self.blob)[7:]}", "size": len(SECRET)}
+        layer = {
+            "mediaType": "application/vnd.ollama.image.license", "digest": f"sha256:{os.path.basename(self.blob)[7:]}",
+            "size": len(SECRET)
+        }
         self.manifest = self.store.put_manifest("m/latest", json.dumps({"schemaVersion": 2, "layers": [layer]}).encode())
         self.change_owner()
 
@@ -357,7 +364,8 @@ class HubSnapshots(ConfinementTestCase):
 
     def setUp(self):
         super().setUp()
-        self.blob = put_in_hub_cache(self.path("home", "hub"), "org/m", "model.safetensors", self.read("home", "models", "a.safetensors"))
+        self.blob = put_in_hub_cache(self.path("home", "hub"), "org/m", "model.safetensors",
+                                     self.read("home", "models", "a.safetensors"))
         self.snapshot = self.path("home", "hub", "models--org--m", "snapshots", "0" * 40)
         self.model("home", "hub", "models--org--m", "snapshots", "0" * 40, "plain.safetensors", data=b"plain")
         self.change_owner()
@@ -444,7 +452,8 @@ class MountPoints(UsersTestCase):
 
     def mounting(self, *names):
         self.addCleanup(self.unmount_all)
-        process = subprocess.Popen([WEIGHTFS, "mount", self.gate.url, self.path(*names)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([WEIGHTFS, "mount", self.gate.url, self.path(*names)], stdin=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.assertTrue(self.gate.asked.wait(LIMIT_S))

@@ -20,8 +20,8 @@ THREADS = 8
 
 
 class Blocks(NamedTuple):
-    """A quantised type. `exponents` are the offsets in a block of the bytes with the exponents of float16 scales. `digest` begins the
-    SHA-256 of the values that the scalar dequantize_row function of ggml d99724f2 makes of blocks()."""
+    """A quantised type. `exponents` are the offsets in a block of the bytes with the exponents of float16 scales. `digest` begins
+    the SHA-256 of the values that the scalar dequantize_row function of ggml d99724f2 makes of blocks()."""
     elements: int
     size: int
     exponents: tuple[int, ...]
@@ -109,7 +109,7 @@ class QuantisedTypes(MountTestCase):
             self.assertEqual(self.read("mnt", "tensors", name), blocks(name), "tensors/ has the stored bytes")
 
     def test_any_range_by_eight_threads_has_the_same_bytes(self):
-        """Of mounts whose pages are not cached yet."""
+        """On mounts whose pages are not cached yet."""
         for name in TYPES:
             whole = self.read("mnt", "npy", name + ".npy")
             path = f"{self.mnt}/float32/{name}.npy"
@@ -153,13 +153,16 @@ class OtherTypes(MountTestCase):
                 found = numpy.load(path[:len(mnt)] + path[len(mnt):].replace("/npy", "/float32", 1))
                 self.assertEqual((found.dtype, found.shape), (expected.dtype, expected.shape), path)
                 self.assertTrue(numpy.array_equal(found, expected, equal_nan=True), path)
-                self.assertTrue(numpy.array_equal(numpy.signbit(found[~numpy.isnan(found)]), numpy.signbit(expected[~numpy.isnan(expected)])), path)
+                self.assertTrue(
+                    numpy.array_equal(numpy.signbit(found[~numpy.isnan(found)]), numpy.signbit(expected[~numpy.isnan(expected)])),
+                    path)
                 compared += 1
         return compared
 
     def test_every_numpy_type_is_converted_as_numpy_does(self):
         noise = random.Random(5)
-        dtypes = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64")
+        dtypes = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16",
+                  "float32", "float64")
         sizes = {"bool": 1, "bfloat16": 2}
         tensors = []
         for dtype in dtypes:
@@ -199,7 +202,8 @@ class Samples(MountTestCase):
                 whole = file.read()
             other = f"{mnt}/float32/{name}.npy"
             with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-                self.assertEqual(list(pool.map(lambda seed: wrong_ranges(other, whole, seed), range(THREADS))), [[]] * THREADS, name)
+                self.assertEqual(list(pool.map(lambda seed: wrong_ranges(other, whole, seed), range(THREADS))), [[]] * THREADS,
+                                 name)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """weightfs doctor on complete and incomplete machines, for root and for a user."""
 import json
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, allow_fuse_for_all, has_ended, on_terminal, os, processes_of,
-                      run, shutil, signal, subprocess, unittest, until)
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, allow_fuse_for_all, has_ended, on_terminal, os,
+                      processes_of, run, shutil, signal, subprocess, unittest, until)
 import partial_downloads
 
 ROOT_ONLY = unittest.skipUnless(os.getuid() == 0, "only root can become another user")
@@ -31,8 +31,8 @@ class Case(TestCase):
 class WorkingMachine(Case, MountTestCase):
     def test_machine_that_can_mount_has_no_failure(self):
         checks = self.examine()
-        for name in ("/dev/fuse", "fuse module", "fusermount3", "allow_other", "mount helper", "cache", "cache space", "partial downloads",
-                     "certificates", "open files", "mounts", "kernel"):
+        for name in ("/dev/fuse", "fuse module", "fusermount3", "allow_other", "mount helper", "cache", "cache space",
+                     "partial downloads", "certificates", "open files", "mounts", "kernel"):
             self.assertIn(name, checks)
         self.assertEqual(self.verdict(checks, "/dev/fuse"), "ok")
         self.assertEqual(checks["kernel"]["found"], f"Linux {os.uname().release}")
@@ -78,12 +78,14 @@ class WorkingMachine(Case, MountTestCase):
 
     # semantics 17.9
     def test_tiers_of_running_mounts_are_reported(self):
-        passing, off = self.mount(self.sample(), at="passing"), self.mount("--passthrough=off", self.sample("b.safetensors"), at="off")
+        passing, off = self.mount(self.sample(), at="passing"), self.mount("--passthrough=off", self.sample("b.safetensors"),
+                                                                           at="off")
         for point in (passing, off):
             with open(os.path.join(point, "tensors", "bias"), "rb") as file:
                 file.read()
         checks = self.examine()
-        self.assertRegex(checks[f"tiers of {off}"]["found"], r"^no file passes through: .+; opened so far: 0 by passthrough, [1-9]\d* by the server$")
+        self.assertRegex(checks[f"tiers of {off}"]["found"],
+                         r"^no file passes through: .+; opened so far: 0 by passthrough, [1-9]\d* by the server$")
         self.assertRegex(checks[f"tiers of {passing}"]["found"], r"; opened so far: \d+ by passthrough, [1-9]\d* by the server$")
         self.assertEqual(self.verdict(checks, f"tiers of {off}"), "ok")
 
@@ -118,7 +120,7 @@ class Cache(Case):
         self.assertIn("cannot be used", checks["cache"]["found"])
 
     def test_fs_verity_of_the_cache_is_reported(self):
-        # semantics 10.10
+        # docs/design/caching.md
         self.assertEqual(self.examine()["cache fs-verity"]["found"], "unknown before the cache is created")
         for name in ("blobs", "index", "making"):
             os.makedirs(self.path("cache", "v1", name))
@@ -168,8 +170,8 @@ class MissingRequirements(Case):
         return done.returncode, self.by_name(done.stdout)
 
     def as_nobody(self, env, status):
-        done = subprocess.run([self.binary, "doctor", "--json"], capture_output=True, text=True, timeout=LIMIT_S, user=NOBODY.pw_uid,
-                              group=NOBODY.pw_gid, extra_groups=[], cwd="/", env=env)
+        done = subprocess.run([self.binary, "doctor", "--json"], capture_output=True, text=True, timeout=LIMIT_S,
+                              user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[], cwd="/", env=env)
         self.assertEqual((done.returncode, done.stderr), (status, ""), done.stdout)
         return self.by_name(done.stdout)
 

@@ -50,9 +50,11 @@ class ExportTestCase(TestCase):
     def tensors_of(self, source):
         """{name: (dtype, shape, bytes)} by our reader in a fresh process."""
         index = json.loads(run("cat", source, "tensors.json").stdout)["tensors"]
-        return {t["name"]: (t["dtype"], t["shape"],
-                            subprocess.run([WEIGHTFS, "cat", source, "tensors/" + t["path"]], check=True, capture_output=True, timeout=LIMIT_S).stdout)
-                for t in index}
+        return {
+            t["name"]: (t["dtype"], t["shape"],
+                        subprocess.run([WEIGHTFS, "cat", source, "tensors/" + t["path"]], check=True, capture_output=True,
+                                       timeout=LIMIT_S).stdout) for t in index
+        }
 
 
 class Files(ExportTestCase):
@@ -72,7 +74,8 @@ class Files(ExportTestCase):
         source = self.sample("m.gguf", format="gguf")
         for name in ("model.safetensors", "model.gguf", "model.npz"):
             self.export(source, self.out(name))
-            view = subprocess.run([WEIGHTFS, "cat", source, "views/" + name], check=True, capture_output=True, timeout=LIMIT_S).stdout
+            view = subprocess.run([WEIGHTFS, "cat", source, "views/" + name], check=True, capture_output=True,
+                                  timeout=LIMIT_S).stdout
             self.assertEqual(self.read("out", name), view, name)
 
     def test_gguf_and_npz_have_the_same_tensors(self):
@@ -87,7 +90,8 @@ class Files(ExportTestCase):
         source = self.sample()
         self.export(source, self.out("m.npz"))
         self.export("--to", "npy", source, self.out("arrays/"))
-        self.assertEqual(self.listing("out/arrays"), ["bias.npy", "bytes.npy", "empty.npy", "encoder/weight.npy", "scalar.npy", "tensors.json"])
+        self.assertEqual(self.listing("out/arrays"),
+                         ["bias.npy", "bytes.npy", "empty.npy", "encoder/weight.npy", "scalar.npy", "tensors.json"])
         loaded = numpy.load(self.out("m.npz"))
         for tensor in sample_tensors():
             for array in (loaded[tensor.name], numpy.load(self.out("arrays", tensor.name + ".npy"))):
@@ -120,16 +124,19 @@ class Files(ExportTestCase):
         self.export("--tensors", "b*", "--tensors", "scalar", source, self.out("m.safetensors"))
         self.check_safetensors(self.out("m.safetensors"), [t for t in sample_tensors() if t.name in ("bias", "bytes", "scalar")])
         self.export("--to", "dir", "--tensors", "b*", source, self.out("dir"))
-        self.assertEqual(self.listing("out/dir"), ["metadata.json", "metadata.toml", "tensors.json", "tensors/bias", "tensors/bytes"])
+        self.assertEqual(self.listing("out/dir"),
+                         ["metadata.json", "metadata.toml", "tensors.json", "tensors/bias", "tensors/bytes"])
         self.assertEqual([t["name"] for t in json.loads(self.read("out", "dir", "tensors.json"))["tensors"]], ["bias", "bytes"])
-        self.export("--tensors", "absent", source, self.out("n.safetensors"), status=3, stderr='weightfs: no tensor matches "absent"\n')
+        self.export("--tensors", "absent", source, self.out("n.safetensors"), status=3,
+                    stderr='weightfs: no tensor matches "absent"\n')
         self.assertEqual(self.listing(), ["dir/" + name for name in self.listing("out/dir")] + ["m.safetensors"])
 
     def test_shards_are_one_model_again(self):
         tensors = [Tensor(f"t{i}", "float32", (1000,), numbers("f", 1000)) for i in range(5)]
         source = self.sample(tensors=tensors)
         self.export("--to", "safetensors", "--shard-size", "8K", source, self.out("sharded"))
-        self.assertEqual(self.listing("out/sharded"), [f"model-0000{i}-of-00003.safetensors" for i in (1, 2, 3)] + ["model.safetensors.index.json"])
+        self.assertEqual(self.listing("out/sharded"),
+                         [f"model-0000{i}-of-00003.safetensors" for i in (1, 2, 3)] + ["model.safetensors.index.json"])
         self.assertEqual(self.tensors_of(self.out("sharded")), self.tensors_of(source))
         self.export("--to", "safetensors", "--shard-size", "8G", source, self.out("whole"))
         self.assertEqual(self.listing("out/whole"), ["model.safetensors"])
@@ -151,35 +158,42 @@ class Files(ExportTestCase):
     def test_metadata_that_the_form_cannot_hold_is_one_line(self):
         keys = {"general.name": "Tiny", "n": 1, "flag": True, "list": [1, 2], "long": ["x"] * 2000, "evil\x1b": 2}
         source = self.sample("m.gguf", format="gguf", metadata=keys)
-        lines = {"safetensors": "weightfs: safetensors holds strings only: 5 of 6 keys are left out: n, flag, list, long, evil\\x1b\n",
-                 "npz": "weightfs: npz holds no metadata: 6 of 6 keys are left out: general.name, n, flag, list, long, evil\\x1b\n",
-                 "npy": "weightfs: npy holds no metadata: 6 of 6 keys are left out: general.name, n, flag, list, long, evil\\x1b\n",
-                 "gguf": "", "dir": "", "tar": ""}
+        lines = {
+            "safetensors": "weightfs: safetensors holds strings only: 5 of 6 keys are left out: n, flag, list, long, evil\\x1b\n",
+            "npz": "weightfs: npz holds no metadata: 6 of 6 keys are left out: general.name, n, flag, list, long, evil\\x1b\n",
+            "npy": "weightfs: npy holds no metadata: 6 of 6 keys are left out: general.name, n, flag, list, long, evil\\x1b\n",
+            "gguf": "", "dir": "", "tar": ""
+        }
         for form, line in lines.items():
             self.export("--to", form, source, self.out(form), stderr=line)
         self.assertEqual(len(json.loads(self.read("out", "dir", "metadata", "long.json"))), 2000)
         with tarfile.open(self.out("tar")) as tar:
             self.assertIn("metadata/long.json", tar.getnames())
         many = self.sample("n.gguf", format="gguf", metadata={f"k{i}": i for i in range(12)})
-        self.export(many, self.out("n.safetensors"),
-                    stderr="weightfs: safetensors holds strings only: 12 of 12 keys are left out: k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, …\n")
+        self.export(
+            many, self.out("n.safetensors"), stderr=
+            "weightfs: safetensors holds strings only: 12 of 12 keys are left out: k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, …\n")
         self.export(self.sample(metadata={"k": "v"}), self.out("again.safetensors"))
 
     def test_archive_without_tensors_of_its_own_is_refused(self):
         with archives.Zip(self.path("m.zip")) as file:
             file.write("m.safetensors", self.read(self.sample()))
         for form in ("safetensors", "gguf", "npz", "npy", "dir", "tar"):
-            self.export("--to", form, self.path("m.zip"), self.out(form), status=4,
-                        stderr=f'weightfs: {self.path("m.zip")}: has no tensors of its own; mount it, and export a model in nested/\n')
+            self.export(
+                "--to", form, self.path("m.zip"), self.out(form), status=4,
+                stderr=f'weightfs: {self.path("m.zip")}: has no tensors of its own; mount it, and export a model in nested/\n')
         self.assertEqual(self.listing(), [])
 
     def test_float32_gguf_has_no_keys_about_quantisation(self):
-        source = self.sample("m.gguf", [Tensor("q", "q8_0", (32,), bytes(34))], "gguf",
-                             {"general.file_type": 7, "general.name": "Tiny", "general.quantization_version": 2, "quantize.imatrix.file": "i.dat"})
+        source = self.sample(
+            "m.gguf", [Tensor("q", "q8_0", (32, ), bytes(34))], "gguf",
+            {"general.file_type": 7, "general.name": "Tiny", "general.quantization_version": 2, "quantize.imatrix.file": "i.dat"})
         self.export("--dtype", "float32", source, self.out("f.gguf"))
         found = json.loads(run("cat", self.out("f.gguf"), "metadata.json").stdout)
-        self.assertEqual({key: value for key, value in found["metadata"].items() if key != "gguf"}, {"general.name": "Tiny", "general.file_type": 0})
-        self.assertEqual([(t["name"], t["stored_dtype"]) for t in json.loads(run("cat", self.out("f.gguf"), "tensors.json").stdout)["tensors"]], [("q", "F32")])
+        self.assertEqual({key: value for key, value in found["metadata"].items() if key != "gguf"},
+                         {"general.name": "Tiny", "general.file_type": 0})
+        self.assertEqual([(t["name"], t["stored_dtype"])
+                          for t in json.loads(run("cat", self.out("f.gguf"), "tensors.json").stdout)["tensors"]], [("q", "F32")])
         self.export(source, self.out("q.gguf"))
         self.assertEqual(self.read("out", "q.gguf"), self.read("m.gguf"))
 
@@ -234,9 +248,10 @@ class Formats(ExportTestCase):
 
     # semantics 26.9
     def test_unknown_suffix_is_refused_with_the_formats(self):
-        self.export(self.sample(), self.out("m.bin"), status=2,
-                    stderr=f"weightfs: {self.out('m.bin')}: name the format of the output with --to: safetensors (.safetensors), gguf (.gguf), "
-                           "npz (.npz), npy (a directory), dir (a directory), tar (.tar) (see weightfs export --help)\n")
+        self.export(
+            self.sample(), self.out("m.bin"), status=2, stderr=
+            f"weightfs: {self.out('m.bin')}: name the format of the output with --to: safetensors (.safetensors), gguf (.gguf), "
+            "npz (.npz), npy (a directory), dir (a directory), tar (.tar) (see weightfs export --help)\n")
         self.assertEqual(self.listing(), [])
 
     def test_shard_size_implies_safetensors(self):
@@ -251,7 +266,8 @@ class Outputs(ExportTestCase):
     def test_existing_file_needs_force(self):
         source = self.sample()
         self.write("out/m.gguf", b"old")
-        self.export(source, self.out("m.gguf"), status=1, stderr=f"weightfs: {self.out('m.gguf')}: exists; use --force to replace it\n")
+        self.export(source, self.out("m.gguf"), status=1,
+                    stderr=f"weightfs: {self.out('m.gguf')}: exists; use --force to replace it\n")
         self.assertEqual(self.read("out", "m.gguf"), b"old")
         self.export("--force", source, self.out("m.gguf"))
         self.assertEqual(self.read("out", "m.gguf")[:4], b"GGUF")
@@ -293,7 +309,8 @@ class Outputs(ExportTestCase):
 
     def test_closed_pipe_ends_it_without_a_message(self):
         source = self.sample(tensors=[Tensor("big", "int8", (64 << 20,), Hole(64 << 20))])
-        command = subprocess.Popen([WEIGHTFS, "export", "--to", "safetensors", source, "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        command = subprocess.Popen([WEIGHTFS, "export", "--to", "safetensors", source, "-"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
         command.stdout.read(10)
         command.stdout.close()
         self.assertEqual(command.stderr.read(), b"")

@@ -126,7 +126,8 @@ class Fetch(LinkTestCase):
         server = Nginx(self, "limit_rate_after 512k; limit_rate 512k;", name="slow")
         carton = self.carton_of(server.publish("far", data), data=data)
         terminal, other = pty.openpty()
-        process = subprocess.Popen([WEIGHTFS, "fetch", ALLOWED, carton], stdout=subprocess.PIPE, stderr=other, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen([WEIGHTFS, "fetch", ALLOWED, carton], stdout=subprocess.PIPE, stderr=other,
+                                   stdin=subprocess.DEVNULL)
         os.close(other)
         drawn = b""
         try:
@@ -156,7 +157,8 @@ class Fetch(LinkTestCase):
 
     def test_each_of_many_files_is_downloaded_once(self):
         files = {f"model/{i}": noise(10_000, i) for i in range(60)}
-        carton = stores.linked_carton(self.path("m.carton"), {name: (data, [self.web.publish(name, data)]) for name, data in files.items()})
+        carton = stores.linked_carton(self.path("m.carton"),
+                                      {name: (data, [self.web.publish(name, data)]) for name, data in files.items()})
         done = run("fetch", ALLOWED, carton)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.web.count("GET"), len(files))
@@ -195,8 +197,11 @@ class OddFiles(LinkTestCase):
             with socket.socket(socket.AF_UNIX) as one:
                 one.bind("s")
             os.rename("s", path)
-        return {"fifo": os.mkfifo, "directory": directory, "full": full, "socket": bound, "link": lambda path: os.symlink("/etc/passwd", path),
-                "dead": lambda path: os.symlink("nowhere", path)}
+
+        return {
+            "fifo": os.mkfifo, "directory": directory, "full": full, "socket": bound,
+            "link": lambda path: os.symlink("/etc/passwd", path), "dead": lambda path: os.symlink("nowhere", path)
+        }
 
     def check(self, read, paths, expected):
         """`read` fills the cache; then `paths` has the files that are replaced."""
@@ -284,7 +289,8 @@ class CacheCommand(LinkTestCase):
         self.assertEqual(sorted(entry["digest"] for entry in entries), sorted(map(stores.digest, self.BLOBS)))
         self.assertEqual({(entry["size"], entry["pinned"], entry["state"]) for entry in entries}, {(100_000, False, "complete")})
         du = json.loads(self.verb("du", "--json").stdout)
-        self.assertEqual((du["blobs"], du["blob_bytes"]), (3, sum(os.stat(path).st_blocks * 512 for path in blobs_in(self.cache()))))
+        self.assertEqual((du["blobs"], du["blob_bytes"]),
+                         (3, sum(os.stat(path).st_blocks * 512 for path in blobs_in(self.cache()))))
         rows = [line.split("\t") for line in self.verb("ls").stdout.splitlines()]
         self.assertEqual({(digest, size, pinned, state, names) for digest, size, _, pinned, state, names in rows},
                          {(stores.sha256(data), "100000", "no", "complete", f"{self.source}, {self.web.url(str(i))}")
@@ -375,7 +381,8 @@ class CacheCommand(LinkTestCase):
     def test_blobs_are_listed_pinned_and_removed_by_model(self):
         self.fill()
         other = noise(100_000, 7)
-        self.assertEqual(run("fetch", ALLOWED, self.carton_of(self.web.publish("other", other), data=other, name="other.carton")).returncode, 0)
+        self.assertEqual(
+            run("fetch", ALLOWED, self.carton_of(self.web.publish("other", other), data=other, name="other.carton")).returncode, 0)
         listed = json.loads(self.verb("ls", "--json", self.source).stdout)
         self.assertEqual(sorted(entry["digest"] for entry in listed), sorted(map(stores.digest, self.BLOBS)))
         self.assertEqual([entry["names"] for entry in listed if entry["digest"] == stores.digest(self.BLOBS[1])],
@@ -401,13 +408,15 @@ class CacheCommand(LinkTestCase):
         source = self.path("m.zip")
         with archives.Zip(source) as out:
             out.write("weights.bin", bytes(200_000), method=archives.DEFLATE)
-        self.assertEqual(subprocess.run([WEIGHTFS, "cat", source, "files/weights.bin"], capture_output=True, check=True).stdout, bytes(200_000))
+        self.assertEqual(
+            subprocess.run([WEIGHTFS, "cat", source, "files/weights.bin"], capture_output=True, check=True).stdout, bytes(200_000))
         entry, = self.listed()
         self.assertEqual(entry["names"], [f'{source}: "weights.bin"', source])
         self.assertEqual(self.verb("verify").stdout, "1 of 1 decoded copy, 195.3 KiB, matches its digest\n")
 
     def test_records_are_listed_with_all(self):
-        url = self.web.publish("model.safetensors", stores.safetensors(self.path("."), [Tensor("a", "uint8", (100_000,), noise(100_000))]))
+        url = self.web.publish("model.safetensors",
+                               stores.safetensors(self.path("."), [Tensor("a", "uint8", (100_000, ), noise(100_000))]))
         self.assertEqual(run("fetch", url, "tensors/a").returncode, 0)
         self.assertEqual([entry["state"] for entry in self.listed()], ["ranges"])
         records = [entry for entry in json.loads(self.verb("ls", "--all", "--json").stdout) if entry["state"] == "complete"]

@@ -155,26 +155,33 @@ class Responses(HostileTestCase):
             "chunked-longer": Case(chunked(a[4], 2), data=a[4]),  # the rest is not received
             "chunked-shorter": Case(chunked(a[5][:1000], 1), data=a[5], error=errno.EIO, message="ends before"),
             "chunked-endless": Case(chunked(bytes(50_000)), data=a[6], error=errno.EIO, message="digest mismatch"),
-            "bad-chunks": Case(raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot a number\r\n"),
-                               data=a[7], error=(errno.EIO, *NOT_REACHED), gets=SOME),
+            "bad-chunks": Case(raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot a number\r\n"), data=a[7],
+                               error=(errno.EIO, *NOT_REACHED), gets=SOME),
             "garbage-gzip": Case(sends(a[8], Content_Encoding="gzip"), data=a[8], error=errno.EIO, message="encoding"),
-            "cut-gzip": Case(sends(gzip.compress(a[9])[:-100], Content_Encoding="gzip"), data=a[9], error=(errno.EIO, errno.EHOSTUNREACH), gets=SOME, kept=True),
+            "cut-gzip": Case(sends(gzip.compress(a[9])[:-100], Content_Encoding="gzip"), data=a[9],
+                             error=(errno.EIO, errno.EHOSTUNREACH), gets=SOME, kept=True),
             "unknown-encoding": Case(sends(a[10], Content_Encoding="rot13"), data=a[10], error=errno.EIO, gets=SOME),
             "huge-headers": Case(raw(huge + a[11]), data=a[11], error=errno.EIO, message="headers"),
-            "nul-in-a-header": Case(raw(b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 200000\r\n\r\n" + a[12]), data=a[12], error=errno.EIO),
+            "nul-in-a-header": Case(raw(b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 200000\r\n\r\n" + a[12]), data=a[12],
+                                    error=errno.EIO),
             # libcurl 8 reports it in two ways, depending on how much it has received.
             "http-0.9": Case(raw(a[13]), data=a[13], error=errno.EIO, lines=2),
-            "a-web-page": Case(sends(b"<html>please log in</html>", Content_Type="text/html"), data=a[14], error=errno.EIO, message="has 26 bytes"),
-            "unrequested-part": Case(raw(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/200000\r\n\r\n" + a[15][:100]),
-                                       data=a[15], error=errno.EIO, message="206"),
+            "a-web-page": Case(sends(b"<html>please log in</html>", Content_Type="text/html"), data=a[14], error=errno.EIO,
+                               message="has 26 bytes"),
+            "unrequested-part": Case(
+                raw(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/200000\r\n\r\n" +
+                    a[15][:100]), data=a[15], error=errno.EIO, message="206"),
             "no-content": Case(raw(b"HTTP/1.1 204 No Content\r\n\r\n"), data=a[16], error=errno.EIO, message="204"),
-            "not-modified": Case(raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"), data=a[17], error=(errno.EIO, errno.EHOSTUNREACH), message="304"),
+            "not-modified": Case(raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"), data=a[17], error=(errno.EIO, errno.EHOSTUNREACH),
+                                 message="304"),
             "gone-for-get": Case(responds(404), data=a[18], error=errno.EIO, message="404"),
             "forbidden": Case(responds(403), data=a[19], error=errno.EACCES, message="403"),
-            "to-a-file": Case(responds(302, Location="file:///etc/passwd"), data=a[20], error=(errno.EIO, errno.EHOSTUNREACH), message="http"),
-            "to-a-socket": Case(responds(302, Location="gopher://127.0.0.1:1/_x"), data=a[21], error=(errno.EIO, errno.EHOSTUNREACH), message="http"),
-            "negative-length": Case(raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n" + a[23][:10]),
-                                    data=a[23], error=(errno.EIO, errno.EHOSTUNREACH), gets=SOME),
+            "to-a-file": Case(responds(302, Location="file:///etc/passwd"), data=a[20], error=(errno.EIO, errno.EHOSTUNREACH),
+                              message="http"),
+            "to-a-socket": Case(responds(302, Location="gopher://127.0.0.1:1/_x"), data=a[21],
+                                error=(errno.EIO, errno.EHOSTUNREACH), message="http"),
+            "negative-length": Case(raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n" + a[23][:10]), data=a[23],
+                                    error=(errno.EIO, errno.EHOSTUNREACH), gets=SOME),
         }
         self.assert_cases(cases)
 
@@ -196,8 +203,9 @@ class Responses(HostileTestCase):
             "chunked": Case(chunked(a[10], 1), data=a[10]),
             "http-1.0": Case(raw(b"HTTP/1.0 200 OK\r\n\r\n" + a[11]), data=a[11]),
             "gzip": Case(sends(gzip.compress(a[12]), Content_Encoding="gzip"), data=a[12]),
-            "informed-before": Case(raw(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 50 + b"HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n" + a[13]),
-                                    data=a[13]),
+            "informed-before": Case(
+                raw(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 50 + b"HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n" +
+                    a[13]), data=a[13]),
             "moved": Case(responds(307, Location=self.web.serve("there", correct(a[14]))), data=a[14]),
             "stalls-once": Case(stalls(a[15], half), correct(a[15]), data=a[15], gets=2),
         }
@@ -213,34 +221,48 @@ class Responses(HostileTestCase):
         half = MEGABYTE // 2
         cases = {
             "stalls": Case(stalls(a[0], half), data=a[0], error=NOT_REACHED, gets=SOME, message="no data for 1 s", kept=True),
-            "stalls-at-once": Case(lambda request: request.hang(), data=a[1], error=NOT_REACHED, gets=SOME, message="no data for 1 s"),
+            "stalls-at-once": Case(lambda request: request.hang(), data=a[1], error=NOT_REACHED, gets=SOME,
+                                   message="no data for 1 s"),
             "always-cut": Case(cut(a[2], half), data=a[2], error=NOT_REACHED, gets=SOME, message="truncated|closed", kept=True),
-            "length-too-large": Case(sends(a[3][:half], MEGABYTE), data=a[3], error=NOT_REACHED, gets=SOME, message="truncated|closed", kept=True),
+            "length-too-large": Case(sends(a[3][:half], MEGABYTE), data=a[3], error=NOT_REACHED, gets=SOME,
+                                     message="truncated|closed", kept=True),
             "500": Case(responds(500), data=a[4], error=NOT_REACHED, gets=SOME, message="500"),
             "429-tomorrow": Case(responds(429, Retry_After="86400"), data=a[5], error=NOT_REACHED, message="429.*86400"),
-            "around": Case(responds(302, Location=self.web.url("around")), data=a[6], error=NOT_REACHED + (errno.EIO,), gets=range(2, 140), message="redirects"),
-            "416": Case(*[cut(a[7], half), responds(416, Content_Range="bytes */5")] * 5, data=a[7], error=errno.EIO, gets=SOME, message="byte 524288", kept=True),
-            "another-part": Case(*[cut(a[8], half), raw(b"HTTP/1.1 206 P\r\nContent-Length: 10\r\nContent-Range: bytes 0-9/1048576\r\n\r\n0123456789")] * 5,
-                                 data=a[8],
-                                 error=errno.EIO, gets=SOME, message="0-9", kept=True),
-            "another-size": Case(*[cut(a[9], half), raw(b"HTTP/1.1 206 P\r\nContent-Length: 10\r\nContent-Range: bytes 524288-524297/9999999\r\n\r\n0123456789")] * 5,
-                                 data=a[9],
-                                 error=errno.EIO, gets=SOME, message="9999999", kept=True),
-            "other-bytes-for-the-rest": Case(*[cut(a[10], half), correct(a[10][:half] + a[9][half:])] * 10,
-                                             data=a[10], error=errno.EIO, gets=SOME, message="SHA-256|digest", kept=True),
+            "around": Case(responds(302, Location=self.web.url("around")), data=a[6], error=NOT_REACHED + (errno.EIO, ),
+                           gets=range(2, 140), message="redirects"),
+            "416": Case(*[cut(a[7], half), responds(416, Content_Range="bytes */5")] * 5, data=a[7], error=errno.EIO, gets=SOME,
+                        message="byte 524288", kept=True),
+            "another-part": Case(
+                *[
+                    cut(a[8], half),
+                    raw(b"HTTP/1.1 206 P\r\nContent-Length: 10\r\nContent-Range: bytes 0-9/1048576\r\n\r\n0123456789")
+                ] * 5, data=a[8], error=errno.EIO, gets=SOME, message="0-9", kept=True),
+            "another-size": Case(
+                *[
+                    cut(a[9], half),
+                    raw(b"HTTP/1.1 206 P\r\nContent-Length: 10\r\nContent-Range: bytes 524288-524297/9999999\r\n\r\n0123456789")
+                ] * 5, data=a[9], error=errno.EIO, gets=SOME, message="9999999", kept=True),
+            "other-bytes-for-the-rest": Case(*[cut(a[10], half), correct(a[10][:half] + a[9][half:])] * 10, data=a[10],
+                                             error=errno.EIO, gets=SOME, message="SHA-256|digest", kept=True),
             "endless-headers": Case(endless_headers, data=a[11], error=errno.EIO, message="headers"),
             "endless-hints": Case(endless_hints, data=a[12], error=(errno.EIO, *NOT_REACHED), gets=SOME),
         }
         self.assert_cases(cases, "--timeout", "1")
 
     def test_next_url_is_used_after_each_failure(self):
-        bad = {"wrong": sends(bytes(200_000)), "longer": sends(bytes(200_001)), "absent": responds(404), "garbage": raw(noise(1000)),
-               "cut-and-other": None, "gzip": sends(bytes(1000), Content_Encoding="gzip"), "file": responds(302, Location="file:///etc/passwd")}
+        bad = {
+            "wrong": sends(bytes(200_000)), "longer": sends(bytes(200_001)), "absent": responds(404), "garbage": raw(noise(1000)),
+            "cut-and-other": None, "gzip": sends(bytes(1000),
+                                                 Content_Encoding="gzip"), "file": responds(302, Location="file:///etc/passwd")
+        }
         far, blobs = {}, []
         for i, (name, script) in enumerate(bad.items()):
             data = noise(200_000, i)
             scripts = [script] if script else [cut(data, 100_000), raw(b"HTTP/1.1 206 P\r\nContent-Range: bytes 0-0/1\r\n\r\n")]
-            far["model/" + name] = (data, [self.web.serve(name, *scripts, head=correct(data)), self.web.serve("good-" + name, correct(data))])
+            far["model/" + name] = (data, [
+                self.web.serve(name, *scripts, head=correct(data)),
+                self.web.serve("good-" + name, correct(data))
+            ])
             blobs.append(data)
         process, point = self.foreground(ALLOWED, self.carton_of(far))
         for name, (data, _) in far.items():
@@ -269,15 +291,17 @@ class Responses(HostileTestCase):
         data = noise(1000)
         other = Server(self)
         url = self.web.serve("far", responds(301, Location=other.serve("there", correct(data))))
-        self.assertEqual(self.try_to_read(self.far(self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])})))), (data, None))
+        self.assertEqual(self.try_to_read(self.far(self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])})))),
+                         (data, None))
         self.assertEqual(other.count("GET"), 1)
 
     def test_every_form_of_loopback_address_is_refused_by_default(self):
         data = b"secret of this machine"
         self.web.serve("far", correct(data))
-        hosts = ("127.0.0.1", "localhost", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "127.255.255.254", "0.0.0.0", "0", "[::1]", "[::]",
-                 "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "localhost.", "a.localhost", "127.0.0.1.", "１２７.0.0.1",
-                 "user@127.0.0.1", "10.0.0.1", "169.254.169.254", "192.168.0.1", "172.16.0.1", "100.64.0.1", "[fe80::1]", "[fd00::1]")
+        hosts = ("127.0.0.1", "localhost", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "127.255.255.254", "0.0.0.0", "0",
+                 "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "localhost.",
+                 "a.localhost", "127.0.0.1.", "１２７.0.0.1", "user@127.0.0.1", "10.0.0.1", "169.254.169.254", "192.168.0.1",
+                 "172.16.0.1", "100.64.0.1", "[fe80::1]", "[fd00::1]")
         far = {f"model/{i}": (data + b"%d" % i, [f"http://{host}:{self.web.port}/far"]) for i, host in enumerate(hosts)}
         process, point = self.foreground("--timeout", "1", self.carton_of(far))
         readers = [self.start_reader(self.far(point, f"model/{i}")) for i in range(len(hosts))]
@@ -313,7 +337,10 @@ class Bombs(HostileTestCase):
     def mount_bomb(self, script, *options, head=None):
         """A mount with model/far behind this script, and model/good behind a correct server."""
         self.good = noise(MEGABYTE, "good")
-        far = {"model/far": (noise(MEGABYTE), [self.web.serve("far", script, head=head)]), "model/good": (self.good, [self.web.serve("good", correct(self.good))])}
+        far = {
+            "model/far": (noise(MEGABYTE), [self.web.serve("far", script, head=head)]),
+            "model/good": (self.good, [self.web.serve("good", correct(self.good))])
+        }
         return self.foreground(ALLOWED, *options, self.carton_of(far))
 
     def assert_bounded(self, process, point, message, most_kept):
@@ -346,7 +373,8 @@ class Bombs(HostileTestCase):
         self.assertLessEqual(self.web.count("GET", "far"), 4)
 
     def test_endless_body_stops_at_the_quota(self):
-        process, point = self.mount_bomb(chunked(bytes(1 << 16)), "--cache-size", "32M", head=lambda request: request.head(200, Transfer_Encoding="chunked"))
+        process, point = self.mount_bomb(chunked(bytes(1 << 16)), "--cache-size", "32M",
+                                         head=lambda request: request.head(200, Transfer_Encoding="chunked"))
         self.assert_bounded(process, point, "cache's quota", 32 * MEGABYTE)
 
     def test_impossible_size_reserves_no_space(self):
@@ -354,7 +382,8 @@ class Bombs(HostileTestCase):
             with self.subTest(length=length):
                 data = noise(MEGABYTE)
                 url = self.web.serve("far", lambda request: request.head(200, Content_Length=length))
-                process, point = self.foreground(ALLOWED, "--timeout", "1", self.carton_of({"model/far": (data, [url])}), at=f"mnt{length}")
+                process, point = self.foreground(ALLOWED, "--timeout", "1", self.carton_of({"model/far": (data, [url])}),
+                                                 at=f"mnt{length}")
                 got, error = self.try_to_read(self.far(point))
                 self.assertEqual(got, b"")
                 self.assertIn(error, (errno.EIO, errno.EHOSTUNREACH))
@@ -431,7 +460,8 @@ class Certificates(HostileTestCase):
     def test_untrusted_certificate_fails(self):
         web = Server(self, tls=self_signed_certificate(self.tmp))
         data = noise(1000)
-        process, point = self.foreground(ALLOWED, "--timeout", "5", self.carton_of({"model/far": (data, [web.serve("far", correct(data))])}))
+        process, point = self.foreground(ALLOWED, "--timeout", "5",
+                                         self.carton_of({"model/far": (data, [web.serve("far", correct(data))])}))
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EHOSTUNREACH))
         self.assertEqual(web.count(), 0)
         self.assertLessEqual(web.connections, 20)
@@ -454,7 +484,8 @@ class Certificates(HostileTestCase):
         status, text = self.refused(url)
         self.assertEqual(status, 8, text)
         self.assertIn("; name a file with the certificate of its authority in SSL_CERT_FILE\n", text)
-        self.assertIn("; --insecure permits http://, but does not skip the check of certificates\n", self.refused("--insecure", url)[1])
+        self.assertIn("; --insecure permits http://, but does not skip the check of certificates\n",
+                      self.refused("--insecure", url)[1])
         os.mkdir(self.path("none"))
         os.environ["SSL_CERT_DIR"] = self.path("none")
         system = "/etc/ssl/certs/ca-certificates.crt"
@@ -462,7 +493,8 @@ class Certificates(HostileTestCase):
             os.environ["SSL_CERT_FILE"] = system
             self.assertIn(f"; its authority is not in SSL_CERT_FILE={system}\n", self.refused(url)[1])
         os.environ["SSL_CERT_FILE"] = self.path("absent.pem")
-        self.assertEqual(self.refused(url), (8, f"weightfs: {url}: SSL_CERT_FILE={self.path('absent.pem')}: no certificates can be read from it\n"))
+        self.assertEqual(self.refused(url),
+                         (8, f"weightfs: {url}: SSL_CERT_FILE={self.path('absent.pem')}: no certificates can be read from it\n"))
         os.environ["SSL_CERT_FILE"] = certificate
         self.assertIn("m.gguf: ", self.refused(url)[1])  # no model, but it was read
 
@@ -473,8 +505,8 @@ class Certificates(HostileTestCase):
         certificate, key = self_signed_certificate(self.tmp)
         os.mkdir(self.path("authorities"))
         os.rename(certificate, self.path("authorities", "ours.pem"))
-        done = subprocess.run(["openssl", "x509", "-hash", "-noout", "-in", self.path("authorities", "ours.pem")], capture_output=True,
-                              text=True, check=True)
+        done = subprocess.run(["openssl", "x509", "-hash", "-noout", "-in",
+                               self.path("authorities", "ours.pem")], capture_output=True, text=True, check=True)
         os.mkdir(self.path("certs"))
         os.symlink(self.path("authorities", "ours.pem"), self.path("certs", done.stdout.strip() + ".0"))
         os.environ["SSL_CERT_DIR"] = self.path("certs")
@@ -488,7 +520,8 @@ class Certificates(HostileTestCase):
         self.addCleanup(web.server_close)
         threading.Thread(target=web.serve_forever, daemon=True).start()
         self.addCleanup(web.shutdown)
-        self.assertIn("the server does not speak TLS at this port; use http://", self.refused(f"https://127.0.0.1:{web.server_port}/m.gguf")[1])
+        self.assertIn("the server does not speak TLS at this port; use http://",
+                      self.refused(f"https://127.0.0.1:{web.server_port}/m.gguf")[1])
 
 
 class WebPages(HostileTestCase):
@@ -507,7 +540,8 @@ class WebPages(HostileTestCase):
         self.assertEqual(self.message(page), "weightfs: URL: the server sent a web page (text/html), not a model\n")
         self.assertEqual(self.message(chunked(self.PAGE, 1, Content_Type="text/html; charset=utf-8")),
                          "weightfs: URL: the size of the file is not known: the server sent a web page (text/html)\n")
-        self.assertEqual(self.message(responds(204)), "weightfs: URL: the size of the file is not known: 204 No Content is not an answer with a file\n")
+        self.assertEqual(self.message(responds(204)),
+                         "weightfs: URL: the size of the file is not known: 204 No Content is not an answer with a file\n")
 
     def test_model_that_is_sent_as_a_web_page_is_read(self):
         data = stores.gguf(self.path("."), [Tensor("w", "int8", (4,), b"abcd")])
@@ -590,7 +624,8 @@ class Sizes(HostileTestCase):
                 url = self.web.serve(name, correct(data), head=responds(status))
                 point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}, name=f"{status}.carton"), at=name)
                 self.assertEqual(os.stat(self.far(point)).st_size, len(data))
-                self.assertEqual([(request.method, request.headers.get("range")) for request in self.web.requests(path=name)], [("HEAD", None), ("GET", "bytes=0-0")])
+                self.assertEqual([(request.method, request.headers.get("range")) for request in self.web.requests(path=name)],
+                                 [("HEAD", None), ("GET", "bytes=0-0")])
                 self.assert_correct(self.try_to_read(self.far(point)), data)
                 self.assertEqual(self.web.count("GET", name), 2)
 

@@ -23,7 +23,10 @@ class ConcurrentDownloads(HostileTestCase):
         data = noise(8 * MEGABYTE)
         gate = threading.Event()
         carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=correct(data))])})
-        processes = [subprocess.Popen([WEIGHTFS, "cat", ALLOWED, carton, "files/model/far"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(8)]
+        processes = [
+            subprocess.Popen([WEIGHTFS, "cat", ALLOWED, carton, "files/model/far"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for _ in range(8)
+        ]
         # All readers have requested the size, and one the data, before most of the data arrives.
         self.web.wait_for(lambda: self.web.count("HEAD") == 8 and self.web.count("GET") >= 1)
         gate.set()
@@ -187,7 +190,8 @@ class WaitingReaders(HostileTestCase):
         for i, number in enumerate((signal.SIGINT, signal.SIGKILL)):
             with self.subTest(number):
                 url = self.web.serve(f"far{i}", lambda request: request.hang())
-                self.assert_killed_reader_exits(number, {"model/far": (b"x", [url])}, lambda: self.web.wait_for(lambda: self.web.count(path=f"far{i}") >= 1))
+                self.assert_killed_reader_exits(number, {"model/far": (b"x", [url])},
+                                                lambda: self.web.wait_for(lambda: self.web.count(path=f"far{i}") >= 1))
 
     def test_stalled_size_request_does_not_block_the_directory(self):
         url = self.web.serve("far", lambda request: request.hang())
@@ -195,7 +199,8 @@ class WaitingReaders(HostileTestCase):
         waiting = self.start_reader(self.far(point))
         self.web.wait_for(lambda: self.web.count() >= 1)
         near = self.start_reader(self.far(point, "model/near"))
-        listing = subprocess.Popen(["ls", os.path.join(point, "files", "model")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        listing = subprocess.Popen(["ls", os.path.join(point, "files", "model")], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
         near.join(10)
         came, listed = near.result, None
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -307,7 +312,8 @@ class KilledDownloads(HostileTestCase):
 
     def test_killed_fetch_is_resumed(self):
         def begin(_):
-            process = subprocess.Popen([WEIGHTFS, "fetch", ALLOWED, self.source, "files/model/far"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen([WEIGHTFS, "fetch", ALLOWED, self.source, "files/model/far"], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
             self.addCleanup(process.wait)
             self.addCleanup(process.kill)
             return process, lambda: None
@@ -339,7 +345,8 @@ class CacheSpace(HostileTestCase):
     def blobs(self, *names, size=MEGABYTE):
         """Writes the carton with links to the blobs."""
         self.data = {name: noise(size, name) for name in names}
-        self.source = self.carton_of({"model/" + name: (data, [self.web.serve(name, correct(data))]) for name, data in self.data.items()})
+        self.source = self.carton_of(
+            {"model/" + name: (data, [self.web.serve(name, correct(data))]) for name, data in self.data.items()})
 
     def assert_readable(self, point, *names):
         for name in names:
@@ -495,7 +502,10 @@ class Shutdown(HostileTestCase):
             with self.subTest(verb):
                 data, begun = noise(100_000, verb), threading.Event()
                 url = self.web.serve(verb, stalls(data, 1000, begun), head=correct(data))
-                command = [WEIGHTFS, verb, ALLOWED, "--timeout", "600", self.carton_of({"model/far": (data, [url])}), "files/model/far"]
+                command = [
+                    WEIGHTFS, verb, ALLOWED, "--timeout", "600",
+                    self.carton_of({"model/far": (data, [url])}), "files/model/far"
+                ]
                 process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 self.addCleanup(process.wait)
                 self.addCleanup(process.kill)

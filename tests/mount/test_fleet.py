@@ -67,7 +67,8 @@ class FleetTestCase(FetchTestCase):
 
     def run_on(self, i, *argv, **more):
         with self.hosts[i]:
-            return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S, env=self.environment(i, **more))
+            return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S,
+                                  env=self.environment(i, **more))
 
     def on_all(self, function):
         """Calls the function with the number of each host, at the same time."""
@@ -241,7 +242,8 @@ class Mirrors(FleetTestCase):
             self.assert_fleet_reads(points)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             reading = pool.submit(mount_and_read)
-            until(lambda: all(partial_downloads.present_bytes(path) > 0 for path in parts) or reading.done(), "nothing was downloaded")
+            until(lambda: all(partial_downloads.present_bytes(path) > 0 for path in parts) or reading.done(),
+                  "nothing was downloaded")
             self.assertFalse(reading.done())
             mirror.stop()
             reading.result()

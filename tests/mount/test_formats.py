@@ -91,7 +91,8 @@ class EveryFormat(MountTestCase):
         self.assertGreater(flat, 5)
 
     def check_status(self, name, done):
-        self.assertEqual((done.returncode, "tensors cannot be read" in done.stderr), (5, True) if name in INCOMPLETE else (0, False), done.stderr)
+        self.assertEqual((done.returncode, "tensors cannot be read" in done.stderr), (5, True) if name in INCOMPLETE else
+                         (0, False), done.stderr)
 
     def test_verify_accepts_each_model(self):
         for name in self.models:

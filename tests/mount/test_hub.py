@@ -24,8 +24,8 @@ MIB = 1024 * KIB
 TOKEN = "hf_secretOfTheTest"
 NPM_CLIENT = "@huggingface/hub@2.17.5"
 
-VARIABLES = ("HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_OFFLINE",
-             "TRANSFORMERS_OFFLINE")
+VARIABLES = ("HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_DISABLE_IMPLICIT_TOKEN",
+             "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 def tensors(count, size, seed=0):
@@ -51,8 +51,11 @@ class HubTestCase(FetchTestCase):
         """A repository with a model in LFS, and with small files; returns it and its tensors."""
         data, written = self.model(count, size)
         self.config = b'{"hidden_size": 4}\n'
-        return self.hub.add(id, {"model.safetensors": data, "config.json": self.config, "README.md": b"---\nlicense: mit\n---\n",
-                                 "sub/vocab.txt": noise(200 * KIB, seed=77), **files}, license="mit", base_model="org/base"), written
+        return self.hub.add(
+            id, {
+                "model.safetensors": data, "config.json": self.config, "README.md": b"---\nlicense: mit\n---\n",
+                "sub/vocab.txt": noise(200 * KIB, seed=77), **files
+            }, license="mit", base_model="org/base"), written
 
     def publish_sharded(self, shards=6, size=5 * MIB):
         parts = [[tensor._replace(name=f"shard.{number}.{i}") for i, tensor in enumerate(tensors(2, size, seed=10 * number))]
@@ -108,7 +111,8 @@ class Trees(HubTestCase):
     # semantics 5.5
     def test_signature_is_described_without_reading_the_signed_files(self):
         data, _ = self.model()
-        signature = stores.model_signature({"model.safetensors": stores.sha256(data), "sub/vocab.txt": "0" * 64, "missing": "1" * 64})
+        signature = stores.model_signature(
+            {"model.safetensors": stores.sha256(data), "sub/vocab.txt": "0" * 64, "missing": "1" * 64})
         self.publish(**{"model.sig": signature})
         metadata = self.metadata(self.mount("hf://org/demo"))
         self.assertEqual(metadata["signature"], {"bundle": "application/vnd.dev.sigstore.bundle.v0.3+json",
@@ -227,9 +231,11 @@ class Commands(HubTestCase):
         self.assertEqual(run("cache", "pin", "hf://org/demo").stdout, f"{ranges['names'][1]}: pinned\n")
         self.assertEqual(run("cache", "gc", "--size", "0").returncode, 0)
         whole = run("fetch", "hf://org/demo", "files/model.safetensors")
-        self.assertRegex(whole.stdout.splitlines()[-1], r"^1 file, 16\.0 MiB: 4\.\d MiB cached before, 1[12]\.\d MiB downloaded, 16\.0 MiB verified$")
+        self.assertRegex(whole.stdout.splitlines()[-1],
+                         r"^1 file, 16\.0 MiB: 4\.\d MiB cached before, 1[12]\.\d MiB downloaded, 16\.0 MiB verified$")
         blob, = json.loads(run("cache", "ls", "--json", "hf://org/demo").stdout)
-        self.assertEqual((blob["digest"], blob["state"], blob["pinned"], blob["names"]), (f"sha256:{digest}", "complete", True, ranges["names"]))
+        self.assertEqual((blob["digest"], blob["state"], blob["pinned"], blob["names"]),
+                         (f"sha256:{digest}", "complete", True, ranges["names"]))
 
     def test_block_list_of_a_file(self):
         repository, _ = self.publish()
@@ -240,7 +246,7 @@ class Commands(HubTestCase):
         self.assertEqual(self.read("list"), self.read("expected"))
 
     def test_block_list_of_a_cached_file_is_copied(self):
-        # semantics 10.9
+        # docs/design/caching.md
         repository, _ = self.publish()
         content = repository.files()["model.safetensors"].content
         self.assertEqual(run("fetch", "hf://org/demo").returncode, 0)
@@ -252,7 +258,7 @@ class Commands(HubTestCase):
         self.assertEqual(saved, self.read("expected"))
 
     def test_damaged_block_list_is_computed_again(self):
-        # semantics 10.9
+        # docs/design/caching.md
         repository, _ = self.publish()
         content = repository.files()["model.safetensors"].content
         self.assertEqual(run("fetch", "hf://org/demo").returncode, 0)
@@ -397,7 +403,8 @@ class Offline(HubTestCase):
         self.assertGreater(max(saved), 16 * MIB)
         self.hub.forget()
         done = run("ls", "--offline", "hf://org/demo", "files/" + folder)
-        self.assertEqual((done.returncode, done.stdout.split()), (0, [os.path.basename(name) for name in names]), done.stderr[:1000])
+        self.assertEqual((done.returncode, done.stdout.split()), (0, [os.path.basename(name) for name in names]),
+                         done.stderr[:1000])
         self.assertEqual(self.hub.requests(), [])
 
     def test_unknown_revision_is_not_cached(self):
@@ -412,7 +419,7 @@ class Offline(HubTestCase):
 
 
 class LocalCache(HubTestCase):
-    """semantics 22.10: with --offline, a snapshot in the cache of huggingface_hub is mounted."""
+    """semantics 22.9: with --offline, a snapshot in the cache of huggingface_hub is mounted."""
 
     def setUp(self):
         super().setUp()
@@ -463,8 +470,9 @@ class LocalCache(HubTestCase):
         self.assertIn("not cached; retry without --offline", self.failure("ls", "--offline", f"hf://org/demo@{'0' * 40}", status=8))
 
     def test_place_of_the_cache_and_kinds(self):
-        for number, (variable, value, folder) in enumerate((("XDG_CACHE_HOME", "xdg", ("xdg", "huggingface", "hub")), ("HF_HOME", "hf", ("hf", "hub")),
-                                                            ("HF_HUB_CACHE", "other", ("other",)))):
+        for number, (variable, value, folder) in enumerate(
+            (("XDG_CACHE_HOME", "xdg", ("xdg", "huggingface", "hub")), ("HF_HOME", "hf", ("hf", "hub")), ("HF_HUB_CACHE", "other",
+                                                                                                          ("other", )))):
             with self.subTest(variable):
                 os.environ[variable] = self.path(value)  # restored by the patch of the base class
                 self.cached(folder=folder, id=f"org/in{number}", kind="datasets")
@@ -520,9 +528,11 @@ class LocalCache(HubTestCase):
         blobs = os.path.join(os.path.dirname(snapshot), "..", "blobs")
         secret = self.write("secret", b"secret")
         inside = os.path.basename(self.blob_of(snapshot, "config.json"))
-        links = {"absolute": secret, "up": "../../../../../../../secret", "absolute-blob": os.path.realpath(os.path.join(blobs, inside)),
-                 "other-depth": f"../../../x/../blobs/{inside}", "ref": "../../refs/main", "missing": "../../blobs/" + "a" * 40,
-                 "below": f"../../blobs/{inside}/..", "name": "../../blobs/plain", "directory": "sub"}
+        links = {
+            "absolute": secret, "up": "../../../../../../../secret", "absolute-blob": os.path.realpath(os.path.join(blobs, inside)),
+            "other-depth": f"../../../x/../blobs/{inside}", "ref": "../../refs/main", "missing": "../../blobs/" + "a" * 40,
+            "below": f"../../blobs/{inside}/..", "name": "../../blobs/plain", "directory": "sub"
+        }
         for name, target in links.items():
             os.symlink(target, os.path.join(snapshot, name))
         os.symlink(secret, os.path.join(blobs, "b" * 40))
@@ -531,7 +541,8 @@ class LocalCache(HubTestCase):
         os.symlink("../../blobs/" + "c" * 40, os.path.join(snapshot, "pipe"))
         self.write(os.path.join(snapshot, "copy"), b"copy")
         point = self.mounted()
-        self.assertEqual(sorted(os.listdir(os.path.join(point, "files"))), sorted({path.split("/")[0] for path in self.repository.files()}))
+        self.assertEqual(sorted(os.listdir(os.path.join(point, "files"))),
+                         sorted({path.split("/")[0] for path in self.repository.files()}))
         warnings = self.read_whole(point, "warnings.txt").decode()
         for name in (*links, "outward", "pipe", "copy"):
             self.assertEqual(warnings.count(f'"{name}"'), 1, warnings)
@@ -562,7 +573,8 @@ class Verification(HubTestCase):
         file = repository.files()["config.json"]
         file.sent = b'{"hidden_size": 5}\n'
         message = self.failure("cat", "hf://org/demo", "files/config.json", status=7)
-        self.assertIn(f"the server sends 19 bytes with the Git object id {git_id(file.sent)}, and lists 19 bytes with {file.oid}", message)
+        self.assertIn(f"the server sends 19 bytes with the Git object id {git_id(file.sent)}, and lists 19 bytes with {file.oid}",
+                      message)
 
     def test_wrong_small_lfs_file_is_not_served(self):
         repository, _ = self.publish(count=4, size=MIB)
@@ -672,13 +684,15 @@ class Errors(HubTestCase):
             with self.subTest(name):
                 self.assertEqual(self.failure("ls", f"hf://{name}", status=status), f"weightfs: {message}")
         commit = repository.revisions["main"]
-        self.assertEqual(self.failure("ls", "hf://org/demo/none", status=3), f"weightfs: hf://org/demo@{commit}/none: no such file or directory")
+        self.assertEqual(self.failure("ls", "hf://org/demo/none", status=3),
+                         f"weightfs: hf://org/demo@{commit}/none: no such file or directory")
         os.environ["HF_TOKEN"] = TOKEN
         self.assertEqual(self.failure("ls", "hf://org/gated", status=4),
                          f"weightfs: hf://org/gated@main: gated: request access at {self.hub.url}/org/gated")
         os.environ["HF_TOKEN"] = "hf_expired"
-        self.assertEqual(self.failure("ls", "hf://org/demo", status=4), "weightfs: hf://org/demo@main: access denied (with the token of "
-                         "$HF_TOKEN); run `hf auth login`: status 401, Invalid username or password.")
+        self.assertEqual(
+            self.failure("ls", "hf://org/demo", status=4), "weightfs: hf://org/demo@main: access denied (with the token of "
+            "$HF_TOKEN); run `hf auth login`: status 401, Invalid username or password.")
 
     def test_unmount_does_not_wait_for_a_file_that_does_not_arrive(self):
         self.publish()
@@ -721,21 +735,24 @@ class Errors(HubTestCase):
         self.hub.tokens = {TOKEN: ["org/demo"]}
         os.environ["HF_TOKEN"] = TOKEN
         self.assertEqual(run("ls", "hf://org/demo").returncode, 0)  # the list without digests is not saved
-        self.assertIn(f"gated: request access at {self.hub.url}/org/weights\n", self.failure("ls", "hf://org/weights", status=4) + "\n")
+        self.assertIn(f"gated: request access at {self.hub.url}/org/weights\n",
+                      self.failure("ls", "hf://org/weights", status=4) + "\n")
 
     # semantics 22.8
     def test_pending_request_is_in_the_message(self):
         self.publish()[0].gated = "manual"
         self.hub.tokens, self.hub.pending = {TOKEN: []}, {TOKEN: ["org/demo"]}
         os.environ["HF_TOKEN"] = TOKEN
-        self.assertEqual(self.failure("ls", "hf://org/demo", status=4), "weightfs: hf://org/demo@main: gated: Your request to access model "
-                         "org/demo is awaiting a review from the repo authors.")
+        self.assertEqual(
+            self.failure("ls", "hf://org/demo", status=4), "weightfs: hf://org/demo@main: gated: Your request to access model "
+            "org/demo is awaiting a review from the repo authors.")
 
     # semantics 22.8
     def test_missing_repository_with_a_token(self):
         self.hub.tokens = {TOKEN: []}
         os.environ["HF_TOKEN"] = TOKEN
-        self.assertEqual(self.failure("ls", "hf://org/none", status=3), "weightfs: hf://org/none@main: no such repository, or it is private "
+        self.assertEqual(self.failure("ls", "hf://org/none", status=3),
+                         "weightfs: hf://org/none@main: no such repository, or it is private "
                          "(with the token of $HF_TOKEN)")
 
     def test_rate_limit_is_waited_for_or_reported(self):
@@ -769,7 +786,9 @@ class HostileLists(HubTestCase):
 
     def test_names_stay_below_the_mount(self):
         repository, _ = self.publish()
-        names = ["../up", "a/../../up", "/etc/passwd", "a//b", ".", "line\nbreak", "es\x1bcape", "ok/file", "ok", "nul\0", "same", "same"]
+        names = [
+            "../up", "a/../../up", "/etc/passwd", "a//b", ".", "line\nbreak", "es\x1bcape", "ok/file", "ok", "nul\0", "same", "same"
+        ]
         repository.entries = repository.tree(repository.revisions["main"]) + [self.entry(name) for name in names]
         point = self.mount("--log-level", "error", "hf://org/demo")
         listed = os.listdir(os.path.join(point, "files"))
@@ -788,7 +807,7 @@ class HostileLists(HubTestCase):
         self.hub.next_link = lambda path: self.hub.url + (b if path == a else a)
         self.assertIn("the pages of the file list repeat", self.failure("ls", "hf://org/demo", status=5))
 
-    # semantics 22.9
+    # docs/design/limits.md
     def test_list_has_a_limited_number_of_pages(self):
         self.publish()
         self.hub.page_size = 0
@@ -820,7 +839,8 @@ class HostileLists(HubTestCase):
         self.assertEqual(sorted(os.listdir(point)), ["large.gguf", "large.safetensors"])
         with self.assertRaises(OSError):
             os.listdir(os.path.join(point, "large.safetensors"))
-        self.assertIn("a file of 1.0 TiB in Git; at most 64.0 MiB are supported", self.failure("ls", "hf://org/demo/large.gguf", status=4))
+        self.assertIn("a file of 1.0 TiB in Git; at most 64.0 MiB are supported",
+                      self.failure("ls", "hf://org/demo/large.gguf", status=4))
 
     def test_answers_that_are_not_of_the_hub_are_refused(self):
         repository, _ = self.publish()

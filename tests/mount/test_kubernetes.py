@@ -186,7 +186,8 @@ class InitContainer(KubernetesTestCase):
 
     def test_wrong_digest_copies_nothing(self):
         digest = stores.sha256(self.model)
-        with open(os.path.join(self.registry.content, "docker/registry/v2/blobs/sha256", digest[:2], digest, "data"), "r+b") as file:
+        with open(os.path.join(self.registry.content, "docker/registry/v2/blobs/sha256", digest[:2], digest, "data"),
+                  "r+b") as file:
             file.seek(-1, os.SEEK_END)
             file.write(bytes([self.model[-1] ^ 1]))
         done = self.copy()

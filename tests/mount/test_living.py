@@ -4,8 +4,8 @@ import os
 import threading
 import time
 
-from mounting import (LIMIT_S, MountTestCase, NOBODY, Tensor, UsersTestCase, WEIGHTFS, as_nobody, containers, is_sanitized, only_root_mounts,
-                      only_root_sees, requests_of, run, shutil, signal, subprocess, unittest, until)
+from mounting import (LIMIT_S, MountTestCase, NOBODY, Tensor, UsersTestCase, WEIGHTFS, as_nobody, containers, is_sanitized,
+                      only_root_mounts, only_root_sees, requests_of, run, shutil, signal, subprocess, unittest, until)
 import page_cache
 import protobuf
 import stores
@@ -458,7 +458,9 @@ class Layout(LivingTestCase):
         source = self.sample("m.safetensors", model(1))
         self.assertEqual(run("ls", "--layout", "npy,files", source).stdout, "files\nnpy\n")
         self.assertEqual(run("cat", "--layout", "files", source, "tensors/w0").returncode, 3)
-        self.assertEqual(len(subprocess.run([WEIGHTFS, "cat", "--layout", "tensors", source, "tensors/w0"], stdout=subprocess.PIPE).stdout), 4096)
+        self.assertEqual(
+            len(subprocess.run([WEIGHTFS, "cat", "--layout", "tensors", source, "tensors/w0"], stdout=subprocess.PIPE).stdout),
+            4096)
 
     def test_unknown_entry_is_refused(self):
         done = run("mount", "--layout", "files,tensor", self.sample(), self.path("mnt"))
@@ -525,7 +527,9 @@ class Changing(LivingTestCase):
                 if value % 5 == 0:
                     os.unlink(self.path("models", name))
                 time.sleep(0.01)
-        threads = [threading.Thread(target=walk) for _ in range(8)] + [threading.Thread(target=change, args=(part,)) for part in range(2)]
+
+        threads = [threading.Thread(target=walk)
+                   for _ in range(8)] + [threading.Thread(target=change, args=(part, )) for part in range(2)]
         for thread in threads:
             thread.start()
         time.sleep(self.DURATION_S)

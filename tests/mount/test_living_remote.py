@@ -40,7 +40,8 @@ class MovedBranch(RefreshMixin, HubTestCase):
         written = [Tensor(f"layer.{i}", "uint8", (MIB,), noise(MIB, seed=seed + i)) for i in range(count)]
         files = dict(repository.files())
         data = stores.safetensors(self.path("."), written)
-        return repository.commit({**{path: file.content for path, file in files.items()}, "model.safetensors": data}, revision), written
+        return repository.commit({**{path: file.content for path, file in files.items()}, "model.safetensors": data},
+                                 revision), written
 
     def test_moved_branch_is_shown_after_a_refresh(self):
         repository, before = self.publish()
@@ -117,7 +118,8 @@ class MovedBranch(RefreshMixin, HubTestCase):
 class MovedTag(RefreshMixin, FetchTestCase):
     def push(self, registry, name):
         artifact = modelpack()
-        artifact.add(WEIGHT, stores.gguf(self.tmp, sample_tensors(), {"general.architecture": "llama", "general.name": name}), "model.gguf")
+        artifact.add(WEIGHT, stores.gguf(self.tmp, sample_tensors(), {"general.architecture": "llama", "general.name": name}),
+                     "model.gguf")
         return artifact, artifact.push(registry, "ai/tiny", "latest")
 
     def name(self, mnt):
@@ -133,7 +135,8 @@ class MovedTag(RefreshMixin, FetchTestCase):
         self.assertEqual(self.name(mnt), "Two")
         self.assertEqual(status(mnt)["refresh"]["mounted"], artifacts.digest(artifact.manifest()).removeprefix("sha256:"))
         self.assertIn("nothing has changed", self.refreshed(mnt))
-        status_code, _, body = registry.send_request("DELETE", f"/v2/ai/tiny/manifests/{artifacts.digest(artifact.manifest())}", b"", registry.headers)
+        status_code, _, body = registry.send_request("DELETE", f"/v2/ai/tiny/manifests/{artifacts.digest(artifact.manifest())}",
+                                                     b"", registry.headers)
         self.assertEqual(status_code, 202, body)
         self.assertIn("ai/tiny", self.refreshed(mnt, code=3))
         self.assertEqual(self.name(mnt), "Two")

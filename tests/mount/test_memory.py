@@ -1,4 +1,5 @@
-"""The memory and the descriptors of a server. In a memory cgroup of 256 MB it drops the least recently used models, refuses requests beyond that, and is never killed by the kernel."""
+"""The memory and the descriptors of a server. In a memory cgroup of 256 MB it drops the least recently used models, refuses
+requests beyond that, and is never killed by the kernel."""
 import contextlib
 import errno
 import io
@@ -220,7 +221,8 @@ class MemoryCgroup(MountTestCase):
         self.assertLess(self.peak(), LIMIT // 2 + (32 << 20))
 
     def share_after_read(self, megabytes, path="tensors/big"):
-        """Mounts a model that is not in the page cache, and reads a file of its tensor; the share of its file that is cached then."""
+        """Mounts a model that is not in the page cache, and reads a file of its tensor; the share of its file that is cached
+        then."""
         block = os.urandom(1 << 20)
         source = self.write("models/big.safetensors", safetensors("big", megabytes << 20) + block * megabytes)
         point = self.serve(self.path("models"))

@@ -8,9 +8,9 @@ import random
 import select
 import threading
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, descriptors_of, only_root_sees,
-                      halt, has_ended, is_mounted, only_root_mounts, numbers, os, processes_of, run, sample_tensors, shutil,
-                      signal, subprocess, sys, unittest, until)
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, descriptors_of,
+                      only_root_sees, halt, has_ended, is_mounted, only_root_mounts, numbers, os, processes_of, run, sample_tensors,
+                      shutil, signal, subprocess, sys, unittest, until)
 
 
 class Lifecycle(MountTestCase):
@@ -149,11 +149,13 @@ class Lifecycle(MountTestCase):
         # Like mount(8) started by systemd: an automount point, for which processes of another group wait.
         point, (read_end, write_end) = self.path("mnt"), os.pipe()
         os.mkdir(point)
-        automount = subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        automount = subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL)
         self.addCleanup(automount.wait)
         self.addCleanup(automount.kill)
         options = f"fd={write_end},pgrp={automount.pid},minproto=5,maxproto=5,direct"
-        done = subprocess.run(["mount", "-i", "-t", "autofs", "-o", options, "none", point], pass_fds=[write_end], capture_output=True, text=True)
+        done = subprocess.run(["mount", "-i", "-t", "autofs", "-o", options, "none", point], pass_fds=[write_end],
+                              capture_output=True, text=True)
         os.close(write_end)
         self.addCleanup(os.close, read_end)
         if done.returncode != 0:
@@ -275,7 +277,8 @@ class InvalidArguments(MountTestCase):
 
     def test_wrong_format_is_refused(self):
         self.refused(5, "mount", "--format", "gguf", self.sample(), self.path("mnt"))
-        self.assertIn("known formats: gguf, rten", self.refused(2, "mount", "--format", "checkpoint", self.sample(), self.path("mnt")))
+        self.assertIn("known formats: gguf, rten",
+                      self.refused(2, "mount", "--format", "checkpoint", self.sample(), self.path("mnt")))
 
     def test_empty_names_are_refused(self):
         for argv in (["ls", ""], ["cat", "", "x"], ["info", ""], ["mount", "", self.path("mnt")], ["mount", self.sample(), ""],
@@ -284,7 +287,8 @@ class InvalidArguments(MountTestCase):
             self.assertEqual(len(run(*argv).stderr.splitlines()), 1, argv)
 
     def test_unknown_command_lists_known_ones(self):
-        self.assertIn('unknown command "frob"; known commands: mount, umount, mounts, refresh, ls, cat, info', self.refused(2, "frob"))
+        self.assertIn('unknown command "frob"; known commands: mount, umount, mounts, refresh, ls, cat, info',
+                      self.refused(2, "frob"))
         self.assertIn("missing SOURCE", self.refused(2, "mount"))
 
     def test_mistyped_command_gets_a_suggestion(self):
@@ -292,26 +296,37 @@ class InvalidArguments(MountTestCase):
         self.assertIn('unknown command "cache lss"; did you mean ls?', self.refused(2, "cache", "lss"))
 
     def test_mistyped_option_gets_a_suggestion(self):
-        for argv, message in ((["mount", "--cache-siez", "5G", self.sample(), self.path("mnt")], "--cache-siez: unknown option; did you mean --cache-size?"),
-                           (["mount", "--ofline=yes", self.sample(), self.path("mnt")], "--ofline: unknown option; did you mean --offline?"),
-                           (["cache", "ls", "--jsno"], "--jsno: unknown option; did you mean --json? (see weightfs cache ls --help)"),
-                           (["ls", "--nonsense", self.sample()], "--nonsense: unknown option (see weightfs ls --help)")):
+        for argv, message in ((["mount", "--cache-siez", "5G", self.sample(),
+                                self.path("mnt")], "--cache-siez: unknown option; did you mean --cache-size?"),
+                              (["mount", "--ofline=yes",
+                                self.sample(), self.path("mnt")], "--ofline: unknown option; did you mean --offline?"), ([
+                                    "cache", "ls", "--jsno"
+                                ], "--jsno: unknown option; did you mean --json? (see weightfs cache ls --help)"),
+                              (["ls", "--nonsense", self.sample()], "--nonsense: unknown option (see weightfs ls --help)")):
             self.assertIn(message, self.refused(2, *argv))
 
     def test_missing_and_extra_arguments_are_reported(self):
-        for argv, message in (([], "missing command: mount, umount, "), (["cache"], "cache: missing command: path, ls, "), (["-v"], "-v: an option of commands"),
-                           (["mount", "-x", "a", "b"], "-x: unknown option (see weightfs mount --help)"), (["info"], "info: missing SOURCE"),
-                           (["cache", "pin"], "cache pin: missing DIGEST"), (["mount", "--umask"], "--umask needs a value: MASK"),
-                           (["ls", "a", "b", "b c"], "too many arguments: b c (see weightfs ls --help)"), (["ls", "a", "b", "b" * 100000], "too many arguments: bbb"),
-                           (["cache", "rm", "--all", "abcdef"], "--all and DIGEST or NAME exclude each other (see weightfs cache rm --help)")):
+        for argv, message in (([], "missing command: mount, umount, "), (["cache"], "cache: missing command: path, ls, "), ([
+                "-v"
+        ], "-v: an option of commands"), (["mount", "-x", "a", "b"], "-x: unknown option (see weightfs mount --help)"), ([
+                "info"
+        ], "info: missing SOURCE"), (["cache", "pin"], "cache pin: missing DIGEST"), ([
+                "mount", "--umask"
+        ], "--umask needs a value: MASK"), (["ls", "a", "b", "b c"], "too many arguments: b c (see weightfs ls --help)"), ([
+                "ls", "a", "b", "b" * 100000
+        ], "too many arguments: bbb"), (["cache", "rm", "--all",
+                                         "abcdef"], "--all and DIGEST or NAME exclude each other (see weightfs cache rm --help)")):
             self.assertIn(f"weightfs: {message}", self.refused(2, *argv))
         with open("/dev/full", "w") as full:
-            self.assertEqual(subprocess.run([WEIGHTFS, "--help"], stdout=full, stderr=subprocess.DEVNULL, check=False).returncode, 1)
+            self.assertEqual(
+                subprocess.run([WEIGHTFS, "--help"], stdout=full, stderr=subprocess.DEVNULL, check=False).returncode, 1)
 
     def test_invalid_option_value_is_reported(self):
         self.refused(2, "mount", "--nonsense", self.sample(), self.path("mnt"))
-        self.assertIn('unknown mount option "nonsense"', self.refused(2, "mount", "-o", "nonsense", self.sample(), self.path("mnt")))
-        self.assertIn('unknown mount option "b"', self.refused(2, "mount", "-o", "all,b", "-o", "c", self.sample(), self.path("mnt")))
+        self.assertIn('unknown mount option "nonsense"', self.refused(2, "mount", "-o", "nonsense", self.sample(),
+                                                                      self.path("mnt")))
+        self.assertIn('unknown mount option "b"', self.refused(2, "mount", "-o", "all,b", "-o", "c", self.sample(),
+                                                               self.path("mnt")))
         for size in ("", "x", "5KBiB", "-1", "99999999999T", "1.5G"):
             self.refused(2, "mount", "--cache-size", size, self.sample(), self.path("mnt"))
             self.refused(2, "mount", "-o", f"cache_size={size}", self.sample(), self.path("mnt"))
@@ -518,7 +533,8 @@ class ChangedContainer(MountTestCase):
         script = ("import mmap, resource, sys; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); file = open(sys.argv[1], 'rb'); "
                   "mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); "
                   "[print(chr(mapped[int(offset)]), flush=True) for offset in sys.argv[2:]]")
-        done = subprocess.run([sys.executable, "-c", script, f"{self.mnt}/tensors/w", *map(str, offsets)], capture_output=True, text=True, timeout=LIMIT_S)
+        done = subprocess.run([sys.executable, "-c", script, f"{self.mnt}/tensors/w", *map(str, offsets)], capture_output=True,
+                              text=True, timeout=LIMIT_S)
         return done.returncode, done.stdout
 
     def test_mapping_of_a_cut_container_reads_cached_pages_and_gets_sigbus_for_others(self):
@@ -606,7 +622,7 @@ class ChangedContainer(MountTestCase):
 
 
 class MappedContainer(ChangedContainer):
-    """semantics 6.6: replies come from a mapping of a write-protected container, with the same results."""
+    """docs/design/reading.md: replies come from a mapping of a write-protected container, with the same results."""
 
     # Reads that are in progress while root writes may have the new bytes.
     test_readers_get_right_bytes_or_errors_while_the_container_is_rewritten = None

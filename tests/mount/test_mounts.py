@@ -53,14 +53,16 @@ class Case(MountTestCase):
         until(lambda: has_ended(server), "the server does not end")
 
     def bare_mount(self, name, kind, user=0):
-        """A FUSE mount served by this process, which never replies; returns its mount point, and the descriptor that keeps it alive."""
+        """A FUSE mount served by this process, which never replies; returns its mount point, and the descriptor that keeps it
+        alive."""
         if os.geteuid() != 0:
             self.skipTest("only root can mount other file systems")
         point = self.path(name)
         os.mkdir(point)
         device = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={device},rootmode=40000,user_id={user},group_id={user}"
-        self.assertEqual(LIBC.mount(b"some\\source", point.encode(), kind.encode(), 0, options.encode()), 0, os.strerror(ctypes.get_errno()))
+        self.assertEqual(LIBC.mount(b"some\\source", point.encode(), kind.encode(), 0, options.encode()), 0,
+                         os.strerror(ctypes.get_errno()))
         self.addCleanup(self.force_unmount, point)
         return point, device
 
@@ -81,8 +83,11 @@ class Listing(Case):
         point = self.mount(self.sample())
         line, = [line for line in run("mounts").stdout.splitlines() if line.startswith(point + "\t")]
         cells = line.split("\t")
-        self.assertEqual(cells[:2] + cells[3:5] + cells[7:],
-                         [point, self.path("model.safetensors"), str(self.server(point)), pwd.getpwuid(os.geteuid()).pw_name, "serving"])
+        self.assertEqual(
+            cells[:2] + cells[3:5] + cells[7:],
+            [point, self.path("model.safetensors"),
+             str(self.server(point)),
+             pwd.getpwuid(os.geteuid()).pw_name, "serving"])
         self.assertRegex(cells[2], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertTrue(cells[5].isdigit() and cells[6] == "0", cells)
 
@@ -151,14 +156,16 @@ class Listing(Case):
 
     def test_all_mounts_are_probed_with_few_descriptors(self):
         points = [self.mount(self.sample(), at=f"mnt{i}") for i in range(9)]
-        done = subprocess.run(["sh", "-c", 'ulimit -n 10 && exec "$0" mounts --json', WEIGHTFS], capture_output=True, text=True, timeout=LIMIT_S)
+        done = subprocess.run(["sh", "-c", 'ulimit -n 10 && exec "$0" mounts --json', WEIGHTFS], capture_output=True, text=True,
+                              timeout=LIMIT_S)
         listed = json.loads(done.stdout)
         self.assertEqual([self.of(point, listed)["state"] for point in points], ["serving"] * 9)
 
     def test_pid_of_another_namespace_is_not_shown(self):
         self.need_mount_namespace()
         point = self.path("mnt")
-        server = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", WEIGHTFS, "mount", "-f", self.sample(), point], stderr=subprocess.DEVNULL)
+        server = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", WEIGHTFS, "mount", "-f",
+                                   self.sample(), point], stderr=subprocess.DEVNULL)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
         self.addCleanup(self.force_unmount, point)
@@ -198,13 +205,15 @@ class UntrustedServers(Case):
         self.assertEqual((mount["state"], mount["pid"], mount["source"]), ("serving", None, "some\\source"))
 
     def test_invalid_status_fields_are_ignored(self):
-        for number, status in enumerate((b"", b"[", b"[" * 100000, b'{"pid": -1, "since": 5, "source": {}, "served_bytes": 1e9, "counters": []}',
-                                         b'{"since": "9999999-12-31T00:00:00Z", "served_bytes": -1, "counters": {"bytes_fetched": 99999999999999999999}}',
-                                         json.dumps({"source": "x" * 5000, "since": "2026-01-01T00:00:00.5"}).encode())):
+        for number, status in enumerate(
+            (b"", b"[", b"[" * 100000, b'{"pid": -1, "since": 5, "source": {}, "served_bytes": 1e9, "counters": []}',
+             b'{"since": "9999999-12-31T00:00:00Z", "served_bytes": -1, "counters": {"bytes_fetched": 99999999999999999999}}',
+             json.dumps({"source": "x" * 5000, "since": "2026-01-01T00:00:00.5"}).encode())):
             point = self.mount_with_false_status(b"nonsense", status)
             mount = self.of(point)
-            self.assertEqual((mount["state"], mount["pid"], mount["since"], mount["served_bytes"], mount["fetched_bytes"], mount["source"]),
-                             ("serving", None, None, None, None, "some\\source"), status[:80])
+            self.assertEqual(
+                (mount["state"], mount["pid"], mount["since"], mount["served_bytes"], mount["fetched_bytes"], mount["source"]),
+                ("serving", None, None, None, None, "some\\source"), status[:80])
             self.force_unmount(point)
             os.rmdir(point)
 
@@ -218,8 +227,9 @@ class Unmounting(Case):
 
     def hold(self, code, point):
         """A process that runs this code, and waits."""
-        process = subprocess.Popen([sys.executable, "-c", f"import mmap, os, sys; {code}; print(flush=True); sys.stdin.read()", point],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"import mmap, os, sys; {code}; print(flush=True); sys.stdin.read()", point],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
         def end():
             process.communicate()
@@ -260,14 +270,17 @@ class Unmounting(Case):
     def test_busy_mount_lists_its_users(self):
         point = self.mount(self.sample())
         others = "" if os.geteuid() == 0 else re.escape(" (processes of other users not shown)")
-        for code, what in (("os.chdir(sys.argv[1])", "working directory"),
-                           ("os.chdir(sys.argv[1] + '/tensors')", "working directory"),
-                           ("f = open(sys.argv[1] + '/tensors/bias')", "tensors/bias"),
-                           ("d = os.open(sys.argv[1], os.O_RDONLY)", "the mount's root"),
-                           ("d = os.open(sys.argv[1] + '/tensors/bias', 0); m = mmap.mmap(d, 0, prot=1); os.close(d)", "tensors/bias")):
+        for code, what in (("os.chdir(sys.argv[1])", "working directory"), ("os.chdir(sys.argv[1] + '/tensors')",
+                                                                            "working directory"),
+                           ("f = open(sys.argv[1] + '/tensors/bias')", "tensors/bias"), ("d = os.open(sys.argv[1], os.O_RDONLY)",
+                                                                                         "the mount's root"),
+                           ("d = os.open(sys.argv[1] + '/tensors/bias', 0); m = mmap.mmap(d, 0, prot=1); os.close(d)",
+                            "tensors/bias")):
             holder = self.hold(code, point)
             message = self.refused(point)
-            self.assertRegex(message, rf"{point}: busy: in use by python3[.\d]* \(pid {holder.pid}, {what}\){others}; `weightfs umount --lazy {point}`")
+            self.assertRegex(
+                message,
+                rf"{point}: busy: in use by python3[.\d]* \(pid {holder.pid}, {what}\){others}; `weightfs umount --lazy {point}`")
             self.assertTrue(is_mounted(point))
             holder.communicate()
         self.unmount(point)
@@ -276,7 +289,9 @@ class Unmounting(Case):
         point = self.mount(self.sample())
         each = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 20_000)
         for _ in range(240_000 // each):
-            self.hold(f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({each}, {each})); [os.dup(0) for _ in range({each - 100})]", "/")
+            self.hold(
+                f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({each}, {each})); [os.dup(0) for _ in range({each - 100})]",
+                "/")
         holder = self.hold("os.chdir(sys.argv[1])", point)
         self.assertIn(f"(pid {holder.pid}, working directory)", self.refused(point))
 
@@ -373,8 +388,11 @@ class Unmounting(Case):
         others = self.path("others", "mnt")
         subprocess.run(["mount", "-t", "tmpfs", "none", others], check=True)
         self.addCleanup(lambda: is_mounted(others) and subprocess.run(["umount", others], check=True))
-        umount = subprocess.Popen(["strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=umount2", "-e", "inject=umount2:delay_enter=3000000",
-                                   WEIGHTFS, "umount", self.path("his", "mnt")], env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
+        umount = subprocess.Popen([
+            "strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=umount2", "-e", "inject=umount2:delay_enter=3000000", WEIGHTFS,
+            "umount",
+            self.path("his", "mnt")
+        ], env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
 
         def is_about_to_unmount(pid):
             try:
@@ -448,12 +466,14 @@ class Unmounting(Case):
         os.mkdir(self.path("many"))
         self.sample("many/model.safetensors")
         self.sample("many/other.safetensors")
-        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, WEIGHTFS, self.sample(), self.tmp],
-                              capture_output=True, text=True, timeout=LIMIT_S)
+        done = subprocess.run(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, WEIGHTFS,
+             self.sample(), self.tmp], capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, f"status 6\n{self.path('m7')}\n{self.path('m7')}: unmounted\n")
         unmounted = [f"m{i}" for i in range(1, 21) if i != 7] + ["dead", "outer", "outer/model.safetensors"]
-        self.assertEqual(sorted(self.read("output").decode().splitlines()), sorted(f"{self.path(name)}: unmounted" for name in unmounted))
+        self.assertEqual(sorted(self.read("output").decode().splitlines()),
+                         sorted(f"{self.path(name)}: unmounted" for name in unmounted))
         hidden, line = done.stderr.splitlines()
         self.assertIn("outer/model.safetensors: directory not empty; the mount hides its content", hidden)
         self.assertRegex(line, rf"{self.path('m7')}: busy: in use by sh \(pid \d+, working directory\)")
@@ -484,8 +504,8 @@ class OtherUsers(UsersTestCase, Case):
         return os.path.join(home, "mnt")
 
     def run_as(self, user, *argv, **kwargs):
-        return subprocess.run([self.binary, *argv], capture_output=True, text=True, timeout=LIMIT_S, user=user.pw_uid, group=user.pw_gid,
-                              extra_groups=[], **kwargs)
+        return subprocess.run([self.binary, *argv], capture_output=True, text=True, timeout=LIMIT_S, user=user.pw_uid,
+                              group=user.pw_gid, extra_groups=[], **kwargs)
 
     def mount_as(self, user):
         point = self.home(user)
@@ -529,13 +549,15 @@ class OtherUsers(UsersTestCase, Case):
 
     def test_incomplete_list_of_users_is_reported(self):
         point = self.mount_as(NOBODY)
-        holder = subprocess.Popen(["sh", "-c", 'cd "$0" && exec sleep 1000', point], user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
+        holder = subprocess.Popen(["sh", "-c", 'cd "$0" && exec sleep 1000', point], user=NOBODY.pw_uid, group=NOBODY.pw_gid,
+                                  extra_groups=[])
         self.addCleanup(holder.wait)
         self.addCleanup(holder.kill)
         until(lambda: os.readlink(f"/proc/{holder.pid}/exe").endswith("/sleep"), "it does not start")
         done = self.run_as(NOBODY, "umount", point)
         self.assertEqual(done.returncode, 6)
-        self.assertIn(f"busy: in use by sleep (pid {holder.pid}, working directory) (processes of other users not shown)", done.stderr)
+        self.assertIn(f"busy: in use by sleep (pid {holder.pid}, working directory) (processes of other users not shown)",
+                      done.stderr)
         done = self.run_as(NOBODY, "umount", "-l", point)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(is_mounted(point))

@@ -11,11 +11,12 @@ import archives
 
 
 class Tensors(TestCase):
-    # semantics 8.11
+    # semantics 8.8
     def test_cat_takes_the_name_of_a_tensor(self):
         source = self.sample()
         for name in ("bias", "encoder/weight"):
-            expected = subprocess.run([WEIGHTFS, "cat", source, "tensors/" + name], check=True, capture_output=True, timeout=LIMIT_S).stdout
+            expected = subprocess.run([WEIGHTFS, "cat", source, "tensors/" + name], check=True, capture_output=True,
+                                      timeout=LIMIT_S).stdout
             done = subprocess.run([WEIGHTFS, "cat", source, name], capture_output=True, timeout=LIMIT_S)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, expected, b""))
 
@@ -56,7 +57,7 @@ class Tensors(TestCase):
 
 
 class MountPoints(MountTestCase):
-    # semantics 8.10
+    # semantics 8.7
     def mount_here(self, source, status=0, folder=None):
         point = os.path.join(folder or self.tmp, os.path.basename(source).split(".")[0])
         self.addCleanup(self.force_unmount, point)
@@ -108,7 +109,8 @@ class MountPoints(MountTestCase):
     def log_of(self, option):
         """The log of a mount in the foreground in which a tensor was read."""
         source, point = self.sample(), self.path("mnt")
-        process = subprocess.Popen([WEIGHTFS, "mount", "-f", option, source, point], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([WEIGHTFS, "mount", "-f", option, source, point], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True)
         self.addCleanup(process.kill)
         self.addCleanup(self.force_unmount, point)
         until(lambda: os.path.ismount(point), "it does not mount")
@@ -122,7 +124,7 @@ class MountPoints(MountTestCase):
 
 
 class Commands(TestCase):
-    # semantics 8.12
+    # semantics 8.9
     def test_version_has_three_spellings(self):
         for word in ("--version", "-V", "version"):
             done = run(word)
@@ -141,8 +143,9 @@ class Commands(TestCase):
                          (2, 'weightfs: unknown command "convert"; use weightfs export SOURCE OUT (see weightfs --help)\n'))
 
     def test_option_before_the_command_is_refused_with_its_place(self):
-        self.assertEqual(run("-v", "info", "m").stderr,
-                         "weightfs: -v: an option of commands; give it after the command; -V prints the version (see weightfs --help)\n")
+        self.assertEqual(
+            run("-v", "info", "m").stderr,
+            "weightfs: -v: an option of commands; give it after the command; -V prints the version (see weightfs --help)\n")
         self.assertEqual(run("--offline", "info", "m").stderr,
                          "weightfs: --offline: an option of commands; give it after the command (see weightfs --help)\n")
 
@@ -151,9 +154,9 @@ class Commands(TestCase):
 
 
 class Help(TestCase):
-    # semantics 8.12
-    COMMANDS = ("", "mount", "umount", "mounts", "ls", "cat", "info", "stats", "diff", "export", "verify", "fetch", "cache", "cache ls",
-                "service", "service show", "doctor", "completion")
+    # semantics 8.9
+    COMMANDS = ("", "mount", "umount", "mounts", "ls", "cat", "info", "stats", "diff", "export", "verify", "fetch", "cache",
+                "cache ls", "service", "service show", "doctor", "completion")
 
     def test_short_help_fits_24_lines_at_any_width(self):
         for command in self.COMMANDS:

@@ -22,8 +22,8 @@ import attacks_tflite as tflite  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SAMPLES = os.path.join(HERE, "..", "..", "..", "shared", "samples")
-SAMPLE_FOLDERS = ("pytorch", "onnx", "numpy", "hdf5", "tflite", "dduf", "llamafile", "coreml", "executorch", "nemo", "msgpack", "paddle",
-                  "ggml_legacy")
+SAMPLE_FOLDERS = ("pytorch", "onnx", "numpy", "hdf5", "tflite", "dduf", "llamafile", "coreml", "executorch", "nemo", "msgpack",
+                  "paddle", "ggml_legacy")
 SECRET = b"the secret outside"
 GOOD = b"good"
 
@@ -170,7 +170,8 @@ class HostileModels(TracedTestCase):
         weights = self.path("w.safetensors")
         containers.write_safetensors(weights, [Tensor("w", "uint8", (4,), GOOD)])
         index = {"_class_name": "Pipeline", "vae": ["../outside", "Evil"]}
-        self.put("m.dduf", zip_of({"model_index.json": json.dumps(index), "vae/config.json": "{}", "vae/m.safetensors": self.read(weights)}))
+        self.put("m.dduf",
+                 zip_of({"model_index.json": json.dumps(index), "vae/config.json": "{}", "vae/m.safetensors": self.read(weights)}))
         gguf = self.path("w.gguf")
         containers.write_gguf(gguf, [Tensor("w", "int8", (4,), GOOD)])
         program = f"MZqFpD='\n#!/bin/sh\ntouch {self.marker}\n".encode()

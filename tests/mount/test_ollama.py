@@ -52,7 +52,8 @@ class Stores(StoreTestCase):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         tree = self.tree(self.mount_store())
-        self.assertEqual(sorted(os.listdir(tree)), ["files", "float32", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json", "views"])
+        self.assertEqual(sorted(os.listdir(tree)),
+                         ["files", "float32", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json", "views"])
         self.assertEqual(sorted(os.listdir(os.path.join(tree, "files"))),
                          ["config.json", "license", "manifest.json", "model.gguf", "params.json", "template"])
         model, template, license, params = package.layers
@@ -174,7 +175,8 @@ class UnusualStores(StoreTestCase):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         other = stores.sha256(b"other")
-        for name in (f"sha256-{other}-partial", f"sha256-{other}-partial-0", f"sha256-{other}.tmp", "sha256-123456789", ".DS_Store"):
+        for name in (f"sha256-{other}-partial", f"sha256-{other}-partial-0", f"sha256-{other}.tmp", "sha256-123456789",
+                     ".DS_Store"):
             self.store.put(os.path.join(self.store.root, "blobs", name), b"left over")
         for name in (".DS_Store", f"{stores.DEFAULT_HOST}/.DS_Store", f"{stores.DEFAULT_HOST}/library/tiny/.hidden",
                      f"{stores.DEFAULT_HOST}/library/tiny/too/deep", f"{stores.DEFAULT_HOST}/shallow"):
@@ -224,10 +226,14 @@ class UnusualStores(StoreTestCase):
 
     # semantics 26.5
     def test_tensor_layers_are_one_gguf(self):
-        tensors = [Tensor("model.embed.weight", "float32", (3, 4), numbers("f", 12)), Tensor("model.norm.bias", "float16", (2,), b"abcd")]
+        tensors = [
+            Tensor("model.embed.weight", "float32", (3, 4), numbers("f", 12)),
+            Tensor("model.norm.bias", "float16", (2, ), b"abcd")
+        ]
         self.store.put_package("mlx/latest", stores.mlx(self.tmp, tensors, {"config.json": {"model_type": "tiny"}}))
         views = os.path.join(self.tree(self.mount_store(), name="library/mlx/latest"), "views")
-        done = subprocess.run([WEIGHTFS, "cat", os.path.join(views, "model.gguf"), "tensors.json"], capture_output=True, timeout=LIMIT_S)
+        done = subprocess.run([WEIGHTFS, "cat", os.path.join(views, "model.gguf"), "tensors.json"], capture_output=True,
+                              timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         self.assertEqual([(row["name"], row["dtype"], row["shape"]) for row in json.loads(done.stdout)["tensors"]],
                          [(tensor.name, tensor.dtype, list(tensor.shape)) for tensor in tensors])
@@ -244,8 +250,9 @@ class UnusualStores(StoreTestCase):
 
     def test_documented_manifest_layout_is_read(self):
         import numpy
-        manifest, blobs = stores.document([Tensor("n/a", "float32", (2, 3), numbers("f", 6)), Tensor("scalar", "int32", (), numbers("i", 1))],
-                                          {"tokenizer": b"{}", "license": stores.LICENSE})
+        manifest, blobs = stores.document(
+            [Tensor("n/a", "float32", (2, 3), numbers("f", 6)),
+             Tensor("scalar", "int32", (), numbers("i", 1))], {"tokenizer": b"{}", "license": stores.LICENSE})
         for data in blobs.values():
             self.store.put_blob(data)
         self.store.put_manifest("document/latest", manifest)
@@ -260,7 +267,9 @@ class UnusualStores(StoreTestCase):
 
     def test_hostile_layer_names_stay_in_the_mount(self):
         package = stores.Package({"model_format": "safetensors"})
-        names = ["../../up.json", "/etc/passwd", "a//b.json", "tokenizer.json", "tokenizer.json", "dir", "dir/below.json", "\n.json"]
+        names = [
+            "../../up.json", "/etc/passwd", "a//b.json", "tokenizer.json", "tokenizer.json", "dir", "dir/below.json", "\n.json"
+        ]
         for i, name in enumerate(names):
             package.add("json", b'{"n":%d}' % i, name=name)
         self.store.put_package("evil/latest", package)
@@ -443,7 +452,8 @@ class ExternalStores(StoreTestCase):
         self.assert_read_in_place()
 
     def test_blob_is_found_in_blob_dir(self):
-        for i, name in enumerate((stores.sha256(self.FAR), "sha256-" + stores.sha256(self.FAR), "blobs/sha256/" + stores.sha256(self.FAR))):
+        for i, name in enumerate(
+            (stores.sha256(self.FAR), "sha256-" + stores.sha256(self.FAR), "blobs/sha256/" + stores.sha256(self.FAR))):
             with self.subTest(name=name):
                 folder = self.path(f"blobs{i}")
                 self.store.put(os.path.join(folder, name), self.FAR)

@@ -68,8 +68,10 @@ class OneModelTestCase(HubTestCase):
 class Directories(OneModelTestCase):
     # semantics 1.2
     def test_repository_is_its_safetensors(self):
-        model = self.directory({"config.json": CONFIG, **self.shards(["a"], ["b"]), "pytorch_model.bin": b"x", "tiny.gguf": self.gguf_of("g"),
-                                "original/consolidated.safetensors": self.weights("o"), "original/params.json": b"{}"})
+        model = self.directory({
+            "config.json": CONFIG, **self.shards(["a"], ["b"]), "pytorch_model.bin": b"x", "tiny.gguf": self.gguf_of("g"),
+            "original/consolidated.safetensors": self.weights("o"), "original/params.json": b"{}"
+        })
         self.assertEqual(self.tensors_of(model), ["a", "b"])
         self.assertEqual(self.names(model, "nested"), ["original", "pytorch_model.bin", "tiny.gguf"])
         self.assertEqual(self.names(model, "files/original"), ["consolidated.safetensors", "params.json"])
@@ -97,30 +99,45 @@ class Directories(OneModelTestCase):
         self.assertIn("not a directory", self.failure("ls", "--file", "a", os.path.join(model, "model.safetensors"), status=4))
 
     def test_checkpoint_has_no_models_of_its_trainer(self):
-        model = self.directory({"config.json": CONFIG, "model.safetensors": self.weights("a"), "optimizer.pt": b"PK\3\4", "trainer_state.json": b"{}"})
+        model = self.directory(
+            {"config.json": CONFIG, "model.safetensors": self.weights("a"), "optimizer.pt": b"PK\3\4", "trainer_state.json": b"{}"})
         self.assertEqual((self.tensors_of(model), self.names(model, "nested")), (["a"], []))
-        several = self.directory({"a.safetensors": self.weights("a"), "b.safetensors": self.weights("b"), "optimizer.safetensors": self.weights("o")}, "several")
+        several = self.directory(
+            {"a.safetensors": self.weights("a"), "b.safetensors": self.weights("b"), "optimizer.safetensors": self.weights("o")},
+            "several")
         self.assertEqual(self.names(several), ["a.safetensors", "b.safetensors"])
 
     def test_adapter_is_one_model(self):
-        model = self.directory({"adapter_config.json": b"{}", "adapter_model.safetensors": self.weights("lora_A"), "optimizer.pt": b"PK\3\4"})
+        model = self.directory(
+            {"adapter_config.json": b"{}", "adapter_model.safetensors": self.weights("lora_A"), "optimizer.pt": b"PK\3\4"})
         self.assertEqual(self.tensors_of(model), ["lora_A"])
 
     def test_pipeline_has_the_tensors_of_its_components(self):
-        index = {"_class_name": "P", "unet": ["diffusers", "U"], "vae": ["diffusers", "A"], "scheduler": ["diffusers", "S"], "checker": [None, None]}
-        model = self.directory({"model_index.json": json.dumps(index).encode(), "unet/diffusion_pytorch_model.safetensors": self.weights("w"),
-                                "unet/diffusion_pytorch_model.fp16.safetensors": self.weights("w"), "scheduler/scheduler_config.json": b"{}",
-                                **{f"vae/{name}".replace("model", "diffusion_pytorch_model"): data.replace(b"model-", b"diffusion_pytorch_model-")
-                                   for name, data in self.shards(["v"], ["w"]).items()}})
+        index = {
+            "_class_name": "P", "unet": ["diffusers", "U"], "vae": ["diffusers", "A"], "scheduler": ["diffusers", "S"],
+            "checker": [None, None]
+        }
+        model = self.directory(
+            {
+                "model_index.json": json.dumps(index).encode(), "unet/diffusion_pytorch_model.safetensors": self.weights("w"),
+                "unet/diffusion_pytorch_model.fp16.safetensors": self.weights(
+                    "w"), "scheduler/scheduler_config.json": b"{}", **{
+                        f"vae/{name}".replace("model", "diffusion_pytorch_model"): data.replace(
+                            b"model-", b"diffusion_pytorch_model-") for name, data in self.shards(["v"], ["w"]).items()
+                    }
+            })
         self.assertEqual(self.tensors_of(model), ["unet/w", "vae/v", "vae/w"])
         metadata = json.loads(self.output("cat", model, "metadata.json"))
         self.assertEqual((metadata["format"], metadata["architecture"]), ("diffusers", "P"))
         self.assertEqual(self.names(model, "nested/unet"), ["diffusion_pytorch_model.fp16.safetensors"])
 
     def test_sentence_transformer_has_the_weights_of_its_modules(self):
-        modules = [{"idx": 0, "path": "", "type": "T"}, {"idx": 1, "path": "1_Pooling", "type": "P"}, {"idx": 2, "path": "2_Dense", "type": "D"}]
-        model = self.directory({"modules.json": json.dumps(modules).encode(), "config.json": CONFIG, "model.safetensors": self.weights("w"),
-                                "1_Pooling/config.json": b"{}", "2_Dense/model.safetensors": self.weights("linear")})
+        modules = [{"idx": 0, "path": "", "type": "T"}, {"idx": 1, "path": "1_Pooling", "type": "P"},
+                   {"idx": 2, "path": "2_Dense", "type": "D"}]
+        model = self.directory({
+            "modules.json": json.dumps(modules).encode(), "config.json": CONFIG, "model.safetensors": self.weights("w"),
+            "1_Pooling/config.json": b"{}", "2_Dense/model.safetensors": self.weights("linear")
+        })
         self.assertEqual(self.tensors_of(model), ["w", "2_Dense/linear"])
 
     def test_shards_without_index_are_one_model_with_a_warning(self):
@@ -138,7 +155,8 @@ class Directories(OneModelTestCase):
 
     def test_command_names_the_models_of_a_directory(self):
         several = self.directory({f"{name}.gguf": self.gguf_of(name) for name in "cab"}, "several")
-        self.assertIn("several has 3 models: a.gguf, b.gguf, c.gguf; name one of them", self.failure("export", several, self.path("x.npz"), status=4))
+        self.assertIn("several has 3 models: a.gguf, b.gguf, c.gguf; name one of them",
+                      self.failure("export", several, self.path("x.npz"), status=4))
         many = self.directory({f"{i:02}.gguf": self.gguf_of("w") for i in range(12)}, "many")
         self.assertIn("has 12 models: 00.gguf, 01.gguf,", self.failure("export", many, self.path("x.npz"), status=4))
         self.assertIn("09.gguf and 2 others; name", self.failure("export", many, self.path("x.npz"), status=4))
@@ -162,7 +180,7 @@ class Directories(OneModelTestCase):
 
 
 class SameEverywhere(OneModelTestCase):
-    """The same directory is the same model wherever it is."""
+    """A directory is the same model wherever it is."""
     def sources(self, files):
         yield "disk", self.directory(files)
         yield "cache", self.cache(files)
@@ -187,20 +205,25 @@ class SameEverywhere(OneModelTestCase):
             tensors = json.loads(self.output("cat", source, "tensors.json"))["tensors"]
             summary = json.loads(self.output("info", "--json", source))["summary"]
             summary = {key: value for key, value in summary.items() if key not in ("name", "repository", "commit")}
-            found = (tensors, self.output("ls", "-R", source, "files"), self.names(source, "nested"), self.names(source, "tensors"), summary)
+            found = (tensors, self.output("ls", "-R", source,
+                                          "files"), self.names(source, "nested"), self.names(source, "tensors"), summary)
             expected = expected or found
             self.assertEqual(found, expected, kind)
         self.assertEqual(len(expected[0]), 2)
         self.assertGreaterEqual(expected[-1].keys(), {"kind", "architecture", "parameters", "license", "weight_files", "blocks"})
 
     def test_formats_side_by_side(self):
-        self.assert_same({"config.json": CONFIG, **self.shards(["a"], ["b"]), "tiny.gguf": self.gguf_of("g"), "onnx/model.onnx": b"x",
-                          "original/consolidated.safetensors": self.weights("o"), "README.md": b"---\nlicense: mit\n---\n"})
+        self.assert_same({
+            "config.json": CONFIG, **self.shards(["a"], ["b"]), "tiny.gguf": self.gguf_of("g"), "onnx/model.onnx": b"x",
+            "original/consolidated.safetensors": self.weights("o"), "README.md": b"---\nlicense: mit\n---\n"
+        })
 
     def test_sentence_transformer(self):
         modules = [{"path": ""}, {"path": "2_Dense"}]
-        self.assert_same({"modules.json": json.dumps(modules).encode(), "config.json": CONFIG, "model.safetensors": self.weights("w"),
-                          "2_Dense/model.safetensors": self.weights("linear"), "optimizer.pt": b"PK\3\4", "README.md": b"---\nlicense: mit\n---\n"})
+        self.assert_same({
+            "modules.json": json.dumps(modules).encode(), "config.json": CONFIG, "model.safetensors": self.weights("w"),
+            "2_Dense/model.safetensors": self.weights("linear"), "optimizer.pt": b"PK\3\4", "README.md": b"---\nlicense: mit\n---\n"
+        })
 
     def test_directory_in_a_zip_is_its_model(self):
         model = self.directory({"config.json": CONFIG, "model.safetensors": self.weights("a"), "tiny.gguf": self.gguf_of("g")})

@@ -106,7 +106,8 @@ class Links(HostileTestCase):
 
     def test_header_without_an_end(self):
         endless = Server(self)
-        carton = self.carton_of({"model/far": (noise(SIZE), [endless.serve("far", raw(b"HTTP/1.1 200 OK\r\nX-Endless: " + b"x" * (4 << 20)))])})
+        carton = self.carton_of(
+            {"model/far": (noise(SIZE), [endless.serve("far", raw(b"HTTP/1.1 200 OK\r\nX-Endless: " + b"x" * (4 << 20)))])})
         process, point = self.foreground(ALLOWED, "--wait-for-network", "forever", carton)
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
         self.end(process)
@@ -137,8 +138,9 @@ class Outages(HostileTestCase):
         self.assert_correct(self.result_of(reader), data)
         self.assertEqual(self.status(point), {"waiting": 0})
         lines = self.end(process)
-        self.assertEqual([bool(re.search(what, line)) for what, line in zip(("requests wait since .*refused", "answered again after"), lines)],
-                         [True, True], lines)
+        self.assertEqual(
+            [bool(re.search(what, line)) for what, line in zip(("requests wait since .*refused", "answered again after"), lines)],
+            [True, True], lines)
         self.assertEqual(len(lines), 2, lines)
 
     def test_waiting_reader_can_be_interrupted(self):
@@ -183,4 +185,5 @@ class Outages(HostileTestCase):
     # The page of a terminal: see semantics 14.8.
     def test_terminal_shows_the_next_attempt(self):
         url = self.web.serve("m.gguf", responds(503, Retry_After="2"), correct(noise(1000)))
-        self.assertRegex(on_terminal("info", url, status=4, of="stderr", columns=200), r"retrying in 2 s: http://.*/m\.gguf: 503 Service Unavailable")
+        self.assertRegex(on_terminal("info", url, status=4, of="stderr", columns=200),
+                         r"retrying in 2 s: http://.*/m\.gguf: 503 Service Unavailable")

@@ -9,8 +9,8 @@ import socket
 import threading
 import time
 
-from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, UsersTestCase, as_nobody, containers, descriptors_of, halt, has_ended, is_sanitized, os, processes_of, run, signal, subprocess, sys,
-                      unittest, until)
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, UsersTestCase, as_nobody, containers, descriptors_of, halt, has_ended,
+                      is_sanitized, os, processes_of, run, signal, subprocess, sys, unittest, until)
 from tensors import one_tensor
 import archives
 import reading
@@ -486,7 +486,8 @@ class Processes(Case):
         self.assertEqual(self.capabilities(broker), ({cap_sys_admin, 0}, "1", "2"))
         self.assertEqual(self.capabilities(self.server(point)), ({0}, "1", "2"))
         targets = sorted(os.readlink(f"/proc/{broker}/fd/{fd}") for fd in os.listdir(f"/proc/{broker}/fd"))
-        self.assertEqual([target for target in targets if not target.startswith(("socket:", "/dev/null", "pipe:"))], [])  # the device only during a request
+        self.assertEqual([target for target in targets if not target.startswith(("socket:", "/dev/null", "pipe:"))],
+                         [])  # the device only during a request
 
     def test_broker_ends_with_its_server(self):
         for number in (signal.SIGKILL, signal.SIGTERM):
@@ -618,7 +619,8 @@ class Services(ServiceCase):
             self.assertTrue(mapping[:] == self.data)
         self.assertEqual(self.tier(point, "files/m.gguf"), ("passthrough", ""))
         self.assertEqual(self.status(point)["passthrough"]["opened"], {"passthrough": 1, "server": 0})
-        self.assertEqual(self.status(point)["served_bytes"], 0)  # a request is counted after its reply; the server would have several
+        self.assertEqual(self.status(point)["served_bytes"],
+                         0)  # a request is counted after its reply; the server would have several
         brokers.process(0)
         self.assertEqual(brokers.count(), 1)
 
@@ -727,7 +729,7 @@ class Services(ServiceCase):
         expected = [("passthrough", "")] * limit + [("server", f"the broker refuses: {limit} files pass through already")] * 2
 
         def tiers():
-            """Of files that are open at the same time."""
+            """The tiers of files that are open at the same time."""
             fds = [os.open(os.path.join(point, file), os.O_RDONLY) for file in files]
             try:
                 return [self.tier(point, file) for file in files]
@@ -749,8 +751,9 @@ class Services(ServiceCase):
             left, right = socket.socketpair()
             with left, right:
                 for given in (listener, left):
-                    done = subprocess.run(["bash", "-c", BrokerSocket.COMMAND, WEIGHTFS, str(given.fileno())], pass_fds=(given.fileno(),),
-                                          capture_output=True, text=True, timeout=LIMIT_S)
+                    done = subprocess.run(["bash", "-c", BrokerSocket.COMMAND, WEIGHTFS,
+                                           str(given.fileno())], pass_fds=(given.fileno(), ), capture_output=True, text=True,
+                                          timeout=LIMIT_S)
                     self.assertEqual(done.returncode, 2)
                     self.assertIn("no connection of the service manager", done.stderr)
 
@@ -814,9 +817,10 @@ class HostileServer(ServiceCase):
         self.addCleanup(os.close, writable)
         nameless = os.open(path, os.O_PATH)
         self.addCleanup(os.close, nameless)
-        for wrong, reason in (((), no_file), ((reader,), no_file), ((writable,), no_file), ((nameless,), no_file), ((device,), no_file),
-                              ((self.open(self.tmp),), no_file), ((self.open("/proc/self/status"),), "file system without storage"),
-                              ((self.open("/sys/kernel/notes"),), "file system without storage")):
+        for wrong, reason in (((), no_file), ((reader, ), no_file), ((writable, ), no_file), ((nameless, ), no_file),
+                              ((device, ), no_file), ((self.open(self.tmp), ), no_file), ((self.open("/proc/self/status"), ),
+                                                                                          "file system without storage"),
+                              ((self.open("/sys/kernel/notes"), ), "file system without storage")):
             self.assertEqual(self.ask(b"u", device), (0, ""))
             self.assertEqual(self.refused(b"o", *wrong), reason)
         self.assertEqual(self.refused(b"x"), "unknown request")

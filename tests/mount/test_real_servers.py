@@ -72,7 +72,8 @@ class LinksBehind:
         url = self.web.publish("far", FAR)
         with archives.Zip(self.path("m.carton")) as out:
             out.write("carton.toml", archives.NOOP.encode())
-            out.write("MANIFEST", archives.manifest({"carton.toml": archives.NOOP.encode()}, linked={"model/a": FAR, "model/b": FAR}))
+            out.write("MANIFEST", archives.manifest({"carton.toml": archives.NOOP.encode()},
+                                                    linked={"model/a": FAR, "model/b": FAR}))
             out.write("LINKS", f'version = 1\n[urls]\n{stores.sha256(FAR)} = ["{url}"]\n'.encode())
         point = self.mount(ALLOWED, self.path("m.carton"))
         for name in ("a", "b"):
@@ -123,7 +124,8 @@ class LinksBehind:
         import numpy
         data = numbers("f", 60_000)
         urls = [self.web.publish("t.bin", data)]
-        stores.linked_carton(self.path("m.carton"), {"tensor_data/t.bin": (data, urls)}, tensors=[("n/a", "float32", (3, 20_000), "t.bin")])
+        stores.linked_carton(self.path("m.carton"), {"tensor_data/t.bin": (data, urls)},
+                             tensors=[("n/a", "float32", (3, 20_000), "t.bin")])
         point = self.mount(ALLOWED, self.path("m.carton"))
         self.assertEqual(json.loads(self.read_whole(point, "tensors.json"))["tensors"][0]["shape"], [3, 20_000])
         path = os.path.join(point, "npy", "n", "a.npy")
@@ -137,7 +139,8 @@ class LinksBehind:
     def test_empty_and_one_byte_files_are_read(self):
         far = {"model/empty": (b"", [self.web.publish("empty", b"")]), "model/one": (b"1", [self.web.publish("one", b"1")])}
         point = self.mount(ALLOWED, stores.linked_carton(self.path("m.carton"), far))
-        self.assertEqual((self.read_whole(point, "files", "model", "empty"), self.read_whole(point, "files", "model", "one")), (b"", b"1"))
+        self.assertEqual((self.read_whole(point, "files", "model", "empty"), self.read_whole(point, "files", "model", "one")),
+                         (b"", b"1"))
 
 
 @needs("nginx")
@@ -160,7 +163,8 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
                 self.assertEqual(self.far(point), FAR)
                 self.assertEqual(os.stat(os.path.join(point, "files", "model", "far")).st_size, len(FAR))
                 self.assertEqual({requests.encoding for requests in server.requests()}, {encoding})
-                self.assertEqual([os.path.basename(path) for path in blobs_in(self.path("cache-" + encoding))], [stores.sha256(FAR)])
+                self.assertEqual([os.path.basename(path) for path in blobs_in(self.path("cache-" + encoding))],
+                                 [stores.sha256(FAR)])
 
     def test_precompressed_file_is_decompressed(self):
         url = self.web.publish("far", FAR)
@@ -259,7 +263,8 @@ class LinksBehindCaddy(LinksBehind, LinkTestCase):
                 self.web.publish("br.br", brotli(data))
             point = self.mount(ALLOWED, self.carton_of(url, data=data, name=f"{encoding}.carton"), at=encoding)
             self.assertEqual(self.far(point), data)
-            self.assertEqual([a.encoding for a in self.web.requests() if a.method == "GET" and a.path == f"/{encoding}"], [encoding])
+            self.assertEqual([a.encoding for a in self.web.requests() if a.method == "GET" and a.path == f"/{encoding}"],
+                             [encoding])
 
 
 @needs("caddy", "openssl")

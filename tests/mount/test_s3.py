@@ -1,5 +1,5 @@
-"""Models in object stores, mounted from a double of Amazon S3 that verifies signatures, and from s3rver: the bytes, the requests and
-the bytes that are transferred."""
+"""Models in object stores, mounted from a double of Amazon S3 that verifies signatures, and from s3rver: the bytes, the requests
+and the bytes that are transferred."""
 import datetime
 import errno
 import json
@@ -68,7 +68,8 @@ class S3TestCase(FetchTestCase):
 
     def transferred(self):
         """The bytes of objects that were sent."""
-        return sum(request.sent for request in self.store.requests() if request.status in (200, 206) and "list-type" not in request.query)
+        return sum(request.sent for request in self.store.requests()
+                   if request.status in (200, 206) and "list-type" not in request.query)
 
     def message(self, *argv):
         done = run("info", *argv)
@@ -243,7 +244,8 @@ class Versions(S3TestCase):
                 self.store.put("models", "tiny/model.safetensors", stores.safetensors(self.path("."), new))
                 self.assert_unreadable(point, "tensors", "layer.3")
                 self.assertGreaterEqual(self.count(status=412), 1)
-                self.assertEqual(self.read_whole(self.mount("--no-cache", source, at=name + "2"), "tensors", "layer.3"), new[3].data)
+                self.assertEqual(self.read_whole(self.mount("--no-cache", source, at=name + "2"), "tensors", "layer.3"),
+                                 new[3].data)
 
     def put_versions(self, *versions):
         """Puts versions of a model of one tensor; returns its URL and the tensors' data by version."""
@@ -253,7 +255,7 @@ class Versions(S3TestCase):
             url = self.store.put("models", "tiny/model.safetensors", stores.safetensors(self.path("."), written), version=version)
         return url, data
 
-    # semantics 23.8
+    # semantics 23.7
     def test_version_of_an_object_is_pinned(self):
         self.login()
         url, data = self.put_versions("v1/+=~", "v2")
@@ -266,29 +268,31 @@ class Versions(S3TestCase):
                 self.assertEqual(os.listdir(os.path.join(point, "files")), ["model.safetensors"])
         self.assertEqual({request.query.get("versionId") for request in self.store.requests()}, set(data))
         before = len(self.store.requests())
-        done = subprocess.run([WEIGHTFS, "cat", "--offline", f"{url}?versionId=v2", "tensors/layer.0"], capture_output=True, timeout=60)
+        done = subprocess.run([WEIGHTFS, "cat", "--offline", f"{url}?versionId=v2", "tensors/layer.0"], capture_output=True,
+                              timeout=60)
         self.assertEqual((done.stdout, done.stderr), (data["v2"], b""))
         self.assertEqual(len(self.store.requests()), before)
 
-    # semantics 23.8
+    # semantics 23.7
     def test_version_that_does_not_exist_or_is_not_one(self):
         self.login()
         url, _ = self.put_versions("v1")
         self.assertEqual(self.message(f"{url}?versionId=v2"), (3, f"weightfs: {url}?versionId=v2: no such version"))
         count = len(self.store.requests())
-        for name in (f"{url}?versionId=", f"{url}?versionId=a b", f"{url}?versionId=" + "v" * 1025, "s3://models/tiny/?versionId=v1",
-                     "s3://models/?versionId=v1"):
+        for name in (f"{url}?versionId=", f"{url}?versionId=a b", f"{url}?versionId=" + "v" * 1025,
+                     "s3://models/tiny/?versionId=v1", "s3://models/?versionId=v1"):
             with self.subTest(name):
                 status, text = self.message(name)
                 self.assertEqual(status, 4)
                 self.assertIn("not a valid version", text)
         self.assertEqual(len(self.store.requests()), count)
 
-    # semantics 23.8
+    # semantics 23.7
     def test_store_that_ignores_the_version_is_detected(self):
         self.login()
         url, _ = self.put_model()
-        self.assertEqual(self.message(f"{url}?versionId=v1"), (7, f"weightfs: {url}?versionId=v1: the server sends another version"))
+        self.assertEqual(self.message(f"{url}?versionId=v1"),
+                         (7, f"weightfs: {url}?versionId=v1: the server sends another version"))
         self.assertEqual(self.message(f"{url}?versionId=null")[0], 0)
 
     # semantics 23.4
@@ -346,7 +350,8 @@ class Versions(S3TestCase):
         self.put_model()
         self.assertEqual(run("ls", "s3://models/tiny/").returncode, 0)
         os.environ["AWS_ENDPOINT_URL_S3"] = self.store.url
-        self.store.before.append(lambda handler: (_ for _ in ()).throw(Refused(503, "SlowDown", "Please reduce your request rate.")))
+        self.store.before.append(lambda handler:
+                                 (_ for _ in ()).throw(Refused(503, "SlowDown", "Please reduce your request rate.")))
         status, text = self.message("s3://models/tiny/")
         self.assertEqual(status, 8)
         self.assertIn("use --offline for the saved listing", text)
@@ -363,7 +368,8 @@ class Versions(S3TestCase):
         self.assertTrue(text.startswith(f"weightfs: {url}: http://127.0.0.1:9/models/"), text)
         self.assertTrue(text.endswith("(AWS_ENDPOINT_URL_S3=http://127.0.0.1:9)"), text)
         os.environ["AWS_ENDPOINT_URL_S3"] = "nonsense"
-        self.assertEqual(self.message(url)[1], f"weightfs: {url}: AWS_ENDPOINT_URL_S3=nonsense: not a valid endpoint of an object store")
+        self.assertEqual(
+            self.message(url)[1], f"weightfs: {url}: AWS_ENDPOINT_URL_S3=nonsense: not a valid endpoint of an object store")
         os.environ["AWS_ENDPOINT_URL_S3"] = self.store.url
         os.environ["AWS_REGION"] = "a/b"
         self.assertEqual(self.message(url)[1], f'weightfs: {url}: not a valid AWS region: AWS_REGION="a/b"')
@@ -381,7 +387,8 @@ class Signatures(S3TestCase):
     # semantics 23.2
     def test_requests_without_keys_are_anonymous(self):
         url, written = self.put_model()
-        self.assertEqual(self.message(url), (4, f"weightfs: access denied to {url}: AccessDenied: Access Denied (tried anonymously)"))
+        self.assertEqual(self.message(url),
+                         (4, f"weightfs: access denied to {url}: AccessDenied: Access Denied (tried anonymously)"))
         self.store.public.add("models")
         self.assertEqual(self.read_whole(self.mount(url), "tensors", "layer.1"), written[1].data)
         self.assertTrue(all("authorization" not in request.headers for request in self.store.requests()))
@@ -477,7 +484,8 @@ class Signatures(S3TestCase):
         self.write("config", f"# comment\n[profile work]\nregion = {REGION}\nservices = local\n[services local]\ns3 =\n"
                              f"  endpoint_url = {self.store.url}\n".encode())
         del os.environ["AWS_ENDPOINT_URL_S3"]
-        os.environ.update(AWS_SHARED_CREDENTIALS_FILE=self.path("credentials"), AWS_CONFIG_FILE=self.path("config"), AWS_PROFILE="work")
+        os.environ.update(AWS_SHARED_CREDENTIALS_FILE=self.path("credentials"), AWS_CONFIG_FILE=self.path("config"),
+                          AWS_PROFILE="work")
         self.assertEqual(self.read_whole(self.mount(url), "tensors", "layer.1"), written[1].data)
         self.assertEqual({request.status for request in self.store.requests()}, {206})
         # The files are also found in the home directory; the process that reads containers cannot open them.
@@ -495,7 +503,8 @@ class Signatures(S3TestCase):
         self.write("home/.aws/config", f"[default]\ncredential_process = touch {self.path('was-run')}\n".encode())
         status, text = self.message(url)
         self.assertEqual(status, 4)
-        self.assertTrue(text.endswith('(tried anonymously; the profile "default" uses credential_process, which is not supported)'), text)
+        self.assertTrue(text.endswith('(tried anonymously; the profile "default" uses credential_process, which is not supported)'),
+                        text)
         self.assertFalse(os.path.exists(self.path("was-run")))
 
     # semantics 23.2
@@ -547,7 +556,8 @@ class Errors(S3TestCase):
     def test_errors_have_the_words_of_the_store(self):
         self.login()
         self.put_model()
-        self.assertEqual(self.message("s3://absent/x"), (3, "weightfs: s3://absent/x: NoSuchBucket: The specified bucket does not exist"))
+        self.assertEqual(self.message("s3://absent/x"),
+                         (3, "weightfs: s3://absent/x: NoSuchBucket: The specified bucket does not exist"))
         self.assertEqual(self.message("s3://models/x"), (3, "weightfs: s3://models/x: no such object, and no objects below it"))
         self.assertEqual(self.message("s3://models/x/"), (3, "weightfs: s3://models/x/: no objects below it"))
         self.store.clock = lambda: datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
@@ -590,7 +600,8 @@ class Errors(S3TestCase):
     def test_error_that_is_not_xml_is_a_status(self):
         self.login()
         url, _ = self.put_model()
-        for body in (b"", b"<html>", b"<Error><Code>" + b"<x>" * 100, b"\0\x1b[31m", b"<!DOCTYPE x [<!ENTITY a 'b'>]><Error><Code>&a;</Code></Error>"):
+        for body in (b"", b"<html>", b"<Error><Code>" + b"<x>" * 100, b"\0\x1b[31m",
+                     b"<!DOCTYPE x [<!ENTITY a 'b'>]><Error><Code>&a;</Code></Error>"):
             with self.subTest(body):
                 self.store.before[:] = [lambda handler, body=body: handler.send(418, body, {}) or True]
                 status, text = self.message(url)
@@ -610,9 +621,10 @@ class HostileListings(S3TestCase):
     def entry(self, key, size="5", etag="&quot;tag&quot;"):
         return in_xml("Contents", in_xml("Key", key) + in_xml("Size", size) + in_xml("ETag", etag))
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_keys_that_are_not_paths_are_left_out_with_a_warning(self):
-        keys = ("../up.txt", "a/../b.txt", "./c.txt", "a//d.txt", "%00.txt", "good.txt", "/root.txt", "%1B[31m.txt", "good.txt", "good.txt/below")
+        keys = ("../up.txt", "a/../b.txt", "./c.txt", "a//d.txt", "%00.txt", "good.txt", "/root.txt", "%1B[31m.txt", "good.txt",
+                "good.txt/below")
         self.store.listing = lambda query: self.page(*(self.entry("p/" + key) for key in keys))
         done = run("ls", "-R", "--all", "s3://models/p/")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -620,7 +632,7 @@ class HostileListings(S3TestCase):
         self.assertGreaterEqual(len(done.stderr.splitlines()), 6)
         self.assertNotIn("\x1b", done.stderr)
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_tokens_that_repeat_end_with_an_error(self):
         for tokens in (("same", "same"), ("a", "b", "a"), ("",), ("x" * 5000,)):
             with self.subTest(tokens):
@@ -629,7 +641,7 @@ class HostileListings(S3TestCase):
                 status, text = self.message("s3://models/p/")
                 self.assertEqual((status, text), (5, "weightfs: s3://models/p/: the server's listing does not end"))
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_listing_without_an_end_is_bounded(self):
         numbers = iter(range(10**9))
         self.store.listing = lambda query: self.page(*(self.entry(f"p/{next(numbers)}") for _ in range(5000)), truncated="true",
@@ -637,32 +649,34 @@ class HostileListings(S3TestCase):
         status, text = self.message("s3://models/p/")
         self.assertEqual((status, text), (4, "weightfs: s3://models/p/: more than 200000 objects; name a prefix of fewer"))
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_empty_pages_without_an_end_are_bounded(self):
         numbers = iter(range(10**9))
         self.store.listing = lambda query: self.page(truncated="true", token=f"t{next(numbers)}")
         self.assertEqual(self.message("s3://models/p/"), (5, "weightfs: s3://models/p/: the server's listing does not end"))
         self.assertLessEqual(len(self.store.requests()), 1000)
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_page_that_is_too_large_is_refused(self):
         self.store.listing = lambda query: self.page("<!--" + "x" * (9 << 20) + "-->")
         status, text = self.message("s3://models/p/")
         self.assertEqual(status, 5)
         self.assertIn("larger than 8.0 MiB", text)
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_invalid_entries_and_pages_are_refused(self):
-        for listing in ("", "<html></html>", "<ListBucketResult>", self.page(self.entry("p/x", size="-1")), self.page(self.entry("p/x", size="")),
-                        self.page(self.entry("p/x", size=str(1 << 63))), self.page(self.entry("")), self.page(self.entry("elsewhere/x")),
-                        self.page(self.entry("p/%zz")), "<!DOCTYPE a>" + self.page(), self.page("<a>" * 100), self.page("&unknown;")):
+        for listing in ("", "<html></html>", "<ListBucketResult>", self.page(self.entry("p/x", size="-1")),
+                        self.page(self.entry("p/x", size="")), self.page(self.entry("p/x",
+                                                                                    size=str(1 << 63))), self.page(self.entry("")),
+                        self.page(self.entry("elsewhere/x")), self.page(self.entry("p/%zz")), "<!DOCTYPE a>" + self.page(),
+                        self.page("<a>" * 100), self.page("&unknown;")):
             with self.subTest(listing[:200]):
                 self.store.listing = lambda query: listing
                 status, text = self.message("s3://models/p/")
                 self.assertEqual(status, 5, text)
                 self.assertEqual(len(text.splitlines()), 1)
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_tag_is_not_a_way_into_the_headers(self):
         data = b"12345"
         self.store.put("models", "p/x.txt", data)
@@ -670,9 +684,10 @@ class HostileListings(S3TestCase):
             with self.subTest(etag):
                 self.store.listing = lambda query: self.page(self.entry("p/x.txt", etag=etag))
                 self.assertEqual(run("cat", "--no-cache", "--all", "s3://models/p/", "x.txt").stdout, "12345")
-        self.assertTrue(all("if-match" not in request.headers and "x-evil" not in request.headers for request in self.store.requests()))
+        self.assertTrue(
+            all("if-match" not in request.headers and "x-evil" not in request.headers for request in self.store.requests()))
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_size_that_the_object_does_not_have_fails_the_read(self):
         self.store.put("models", "p/x.txt", b"12345")
         etag = self.store.buckets["models"]["p/x.txt"].etag.replace('"', "&quot;")
@@ -683,7 +698,7 @@ class HostileListings(S3TestCase):
                 self.assertNotEqual(done.returncode, 0)
                 self.assertNotIn("12345", done.stdout)
 
-    # semantics 23.7
+    # docs/design/limits.md
     def test_hundred_thousand_objects_are_listed(self):
         self.store.listing = None
         self.store.buckets["models"] = {f"big/{i:06}.bin": stored for i, stored in enumerate([self.store_one()] * 100_000)}
@@ -725,8 +740,8 @@ new S3rver({port: 0, address: '127.0.0.1', silent: true, directory, configureBuc
 
 
 class FromS3rver(S3TestCase):
-    """A store that other people wrote. It checks the form, the key and the time of a signature, and lists and sends objects in its own
-    way: without encoding-type, and without If-Match."""
+    """A store that other people wrote. It checks the form, the key and the time of a signature, and lists and sends objects in its
+    own way: without encoding-type, and without If-Match."""
     KEY = "with space/m+é & <b>.safetensors"
 
     def start_store(self, **kwargs):
@@ -735,8 +750,8 @@ class FromS3rver(S3TestCase):
             self.skipTest("s3rver is not installed")
         os.mkdir(self.path("store"))
         with open(self.path("s3rver.log"), "wb") as log:
-            self.process = subprocess.Popen(["node", "-e", START_S3RVER, self.path("store"), "models"], stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log, cwd=folder, preexec_fn=ended_with_parent(signal.SIGKILL))
+            self.process = subprocess.Popen(["node", "-e", START_S3RVER, self.path("store"), "models"], stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, cwd=folder, preexec_fn=ended_with_parent(signal.SIGKILL))
         self.addCleanup(self.end_store)
         until(lambda: listening_port(self.process.pid) or self.process.poll() is not None, "s3rver does not start")
         self.assertIsNone(self.process.poll(), self.read("s3rver.log"))
@@ -800,7 +815,8 @@ class FromS3rver(S3TestCase):
     def test_object_that_changes_is_detected_by_its_tag(self):
         self.upload_models()
         point = self.mount("--no-cache", "s3://models/zoo/a.safetensors")
-        self.upload("zoo/a.safetensors", stores.safetensors(self.path("."), [t._replace(data=noise(MIB, seed=50)) for t in tensors(3, MIB)]))
+        self.upload("zoo/a.safetensors",
+                    stores.safetensors(self.path("."), [t._replace(data=noise(MIB, seed=50)) for t in tensors(3, MIB)]))
         self.assert_unreadable(point, "tensors", "layer.2")
 
 

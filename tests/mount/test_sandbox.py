@@ -6,8 +6,8 @@ import socket
 import threading
 import time
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, UsersTestCase, has_ended, is_mounted, is_sanitized, os, processes_of, run, shutil, signal,
-                      subprocess, unittest, until)
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, UsersTestCase, has_ended, is_mounted, is_sanitized, os,
+                      processes_of, run, shutil, signal, subprocess, unittest, until)
 
 PERMITTED = "done"
 
@@ -28,7 +28,8 @@ def outcomes(text):
     return {action: result for action, _, result in lines}
 
 
-needs_hooks = unittest.skipUnless(has_hooks() and not is_sanitized(), "needs a build with WEIGHTFS_TEST_HOOKS and without sanitizers")
+needs_hooks = unittest.skipUnless(has_hooks() and not is_sanitized(),
+                                  "needs a build with WEIGHTFS_TEST_HOOKS and without sanitizers")
 is_confined = unittest.skipIf(is_sanitized(), "builds with sanitizers are not confined")
 
 
@@ -63,14 +64,18 @@ class ExploitedProcess(UsersTestCase):
 
     def run_as(self, user, *argv, actions):
         who = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-        return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, cwd="/", env=self.environment(user, *actions), **who)
+        return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, cwd="/", env=self.environment(user, *actions),
+                              **who)
 
     def actions(self):
         """Actions that must be refused for every user."""
-        return ["open:/etc/shadow", f"open:{self.path('secret')}", f"write:{self.path('secret')}", f"write:{self.path('open', 'new')}",
-                f"truncate:{self.path('secret')}", f"chmod:{self.path('secret')}", f"unlink:{self.path('secret')}", "write:/tmp/weightfs-compromised",
-                f"write:{self.path('models', 'new')}", "exec:/bin/true", "fork", "map", f"ptrace:{os.getpid()}", f"kill:{os.getpid()}",
-                f"mount:{self.path('open')}", f"stream:{self.path('service')}", self.connect(), *self.system_calls(), *self.reads_of_processes()]
+        return [
+            "open:/etc/shadow", f"open:{self.path('secret')}", f"write:{self.path('secret')}", f"write:{self.path('open', 'new')}",
+            f"truncate:{self.path('secret')}", f"chmod:{self.path('secret')}", f"unlink:{self.path('secret')}",
+            "write:/tmp/weightfs-compromised", f"write:{self.path('models', 'new')}", "exec:/bin/true", "fork", "map",
+            f"ptrace:{os.getpid()}", f"kill:{os.getpid()}", f"mount:{self.path('open')}", f"stream:{self.path('service')}",
+            self.connect(), *self.system_calls(), *self.reads_of_processes()
+        ]
 
     def reads_of_processes(self):
         """Secrets of another process: of the user or of root."""
@@ -78,11 +83,16 @@ class ExploitedProcess(UsersTestCase):
 
     def system_calls(self):
         """System calls that succeed, as one user or the other, without the sandbox."""
-        of_files = [f"{verb}:{self.source}" for verb in ("times", "times-of-open-file", "chown", "xattr", "name_to_handle", "open_by_handle")]
+        of_files = [
+            f"{verb}:{self.source}"
+            for verb in ("times", "times-of-open-file", "chown", "xattr", "name_to_handle", "open_by_handle")
+        ]
         of_processes = [f"{verb}:{os.getpid()}" for verb in ("memory", "pidfd")]
-        return [*of_files, *of_processes, f"mknod:{self.path('open', 'fifo')}", f"umount:{self.path('open')}", f"chroot:{self.path('open')}", "fsopen",
-                "exec-of-memory", "protect", "dumpable", "core", "personality", "namespace", "setuid", "capset", "listen", "raw", "packet", "netfilter",
-                "io_uring", "bpf", "keyctl", "userfaultfd", "perf", "shm"]
+        return [
+            *of_files, *of_processes, f"mknod:{self.path('open', 'fifo')}", f"umount:{self.path('open')}",
+            f"chroot:{self.path('open')}", "fsopen", "exec-of-memory", "protect", "dumpable", "core", "personality", "namespace",
+            "setuid", "capset", "listen", "raw", "packet", "netfilter", "io_uring", "bpf", "keyctl", "userfaultfd", "perf", "shm"
+        ]
 
     def connect(self):
         return f"connect:127.0.0.1:{self.listener.getsockname()[1]}"
@@ -154,7 +164,8 @@ class ExploitedProcess(UsersTestCase):
         self.assert_refused(self.actions(), process.communicate(timeout=LIMIT_S)[1])
 
     def test_required_operations_are_permitted(self):
-        for action, argv in ((f"open:{self.source}", ("--offline",)), (f"write:{self.path('cache', 'new')}", ("--offline",)), (self.connect(), ())):
+        for action, argv in ((f"open:{self.source}", ("--offline", )), (f"write:{self.path('cache', 'new')}", ("--offline", )),
+                             (self.connect(), ())):
             with self.subTest(action=action):
                 done = self.run_as(None, self.binary, "info", *argv, self.source, actions=[action])
                 self.assert_works(action, done.stderr)
@@ -164,9 +175,9 @@ class ExploitedProcess(UsersTestCase):
         others = subprocess.Popen(["sleep", "1000"])
         self.addCleanup(others.wait)
         self.addCleanup(others.kill)
-        for action in (f"open:{self.path('secret')}", f"write:{self.path('open', 'new')}", "fork", self.connect(), f"times:{self.source}",
-                       f"times-of-open-file:{self.source}", f"open:/proc/{others.pid}/environ", f"pidfd:{others.pid}", "dumpable", "listen", "protect",
-                       "setuid", "shm"):
+        for action in (f"open:{self.path('secret')}", f"write:{self.path('open', 'new')}", "fork", self.connect(),
+                       f"times:{self.source}", f"times-of-open-file:{self.source}", f"open:/proc/{others.pid}/environ",
+                       f"pidfd:{others.pid}", "dumpable", "listen", "protect", "setuid", "shm"):
             done = self.run_as(None, self.binary, "info", "--sandbox", "off", self.source, actions=[action])
             self.assert_works(action, done.stderr)
             self.assertIn("weightfs: the sandbox is off (--sandbox=off)\n", done.stderr)
@@ -275,9 +286,13 @@ class Confined(MountTestCase):
         data = self.read(self.sample("far.safetensors"))
         serve = functools.partial(http.server.SimpleHTTPRequestHandler, directory=self.tmp)
         serve.log_message = lambda *_: None
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Quiet", (http.server.SimpleHTTPRequestHandler,), {
-            "log_message": lambda *_: None, "__init__": lambda self, *a, directory=self.tmp: http.server.SimpleHTTPRequestHandler.__init__(
-                self, *a, directory=directory)}))
+        server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0),
+            type(
+                "Quiet", (http.server.SimpleHTTPRequestHandler, ), {
+                    "log_message": lambda *_: None, "__init__": lambda self, *a, directory=self.tmp: http.server.
+                    SimpleHTTPRequestHandler.__init__(self, *a, directory=directory)
+                }))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
@@ -287,9 +302,10 @@ class Confined(MountTestCase):
             links = f'version = 1\n\n[urls]\n{digest} = ["http://localhost:{server.server_address[1]}/far.safetensors"]\n'
             archive.writestr("carton.toml", toml)
             archive.writestr("LINKS", links)
-            archive.writestr("MANIFEST", f"carton.toml={hashlib.sha256(toml.encode()).hexdigest()}\nmodel/far.safetensors={digest}\n")
-        done = subprocess.run([WEIGHTFS, "cat", "--allow-private-urls", self.path("m.carton"), "files/model/far.safetensors"], capture_output=True,
-                              timeout=LIMIT_S)
+            archive.writestr("MANIFEST",
+                             f"carton.toml={hashlib.sha256(toml.encode()).hexdigest()}\nmodel/far.safetensors={digest}\n")
+        done = subprocess.run([WEIGHTFS, "cat", "--allow-private-urls",
+                               self.path("m.carton"), "files/model/far.safetensors"], capture_output=True, timeout=LIMIT_S)
         self.assertEqual((done.stdout, done.stderr), (data, b""))
 
 
@@ -314,7 +330,8 @@ class Broker(MountTestCase):
         broker, = self.brokers()
         targets = [os.readlink(f"/proc/{broker}/fd/{number}") for number in os.listdir(f"/proc/{broker}/fd")]
         # It removes the mount point, which it has made, from this directory.
-        self.assertEqual([target for target in targets if target != "/dev/null" and not target.startswith("socket:")], [os.path.dirname(point)])
+        self.assertEqual([target for target in targets if target != "/dev/null" and not target.startswith("socket:")],
+                         [os.path.dirname(point)])
         self.assertEqual(len(targets), 5)
         self.unmount(point)
 

@@ -12,8 +12,8 @@ import urllib.parse
 
 from fetching import FetchTestCase
 from hub_server import Hub
-from mounting import (LIMIT_S, NOBODY, UsersTestCase, WEIGHTFS, as_nobody, has_ended, only_root_mounts, processes_of, run, sample_tensors, unittest,
-                      until)
+from mounting import (LIMIT_S, NOBODY, UsersTestCase, WEIGHTFS, as_nobody, has_ended, only_root_mounts, processes_of, run,
+                      sample_tensors, unittest, until)
 from s3_server import KEY_ID, REGION, SECRET, TOKEN, S3Server
 import artifacts
 import stores
@@ -22,7 +22,8 @@ HEADER = ("X-Mirror-Key", "mirror-key-of-the-test")
 
 
 class RecordingServer:
-    """A web server on loopback that keeps the headers of every request. `answer` gets its path, and returns status, headers and body."""
+    """A web server on loopback that keeps the headers of every request. `answer` gets its path, and returns status, headers and
+    body."""
 
     def __init__(self, test, answer):
         self.seen = []
@@ -100,7 +101,8 @@ class SecretHeaders(SecretsTestCase):
     def read_through_mirror(self, mirror):
         registry = RecordingServer(self, lambda path: (404, {}, b""))
         hosts = f'[host."{mirror.url()}"]\ncapabilities = ["pull", "resolve"]\n[host."{mirror.url()}".header]\n{HEADER[0]} = "{HEADER[1]}"\n'
-        argv = self.with_hosts({registry.host.replace(":", "_") + "_": hosts}, "cat", f"oci://{registry.host}/ai/tiny:latest", "tensors/bias")
+        argv = self.with_hosts({registry.host.replace(":", "_") + "_": hosts}, "cat", f"oci://{registry.host}/ai/tiny:latest",
+                               "tensors/bias")
         done = subprocess.run(argv, capture_output=True, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr, done.stdout), (0, b"", sample_tensors()[1].data))
         return registry
@@ -119,7 +121,8 @@ class SecretHeaders(SecretsTestCase):
 
     def test_headers_are_sent_to_redirect_target_on_the_mirror(self):
         answer = served(self.artifact)
-        mirror = RecordingServer(self, lambda path: answer(path) if path.startswith("/moved") else (307, {"Location": f"/moved{path}"}, b""))
+        mirror = RecordingServer(
+            self, lambda path: answer(path) if path.startswith("/moved") else (307, {"Location": f"/moved{path}"}, b""))
         self.read_through_mirror(mirror)
         self.assertTrue(any(path.startswith("/moved") for path, _ in mirror.seen))
         self.assertEqual({headers.get(HEADER[0]) for _, headers in mirror.seen}, {HEADER[1]})
@@ -127,8 +130,9 @@ class SecretHeaders(SecretsTestCase):
     def test_headers_are_not_sent_to_token_server(self):
         tokens = RecordingServer(self, lambda path: (200, {"Content-Type": "application/json"}, b'{"token": "T"}'))
         answer = served(self.artifact)
-        mirror = RecordingServer(self, lambda path: (401, {"WWW-Authenticate": f'Bearer realm="{tokens.url("/token")}"'}, b"") if not any(
-            "Authorization" in headers for _, headers in mirror.seen[-1:]) else answer(path))
+        mirror = RecordingServer(
+            self, lambda path: (401, {"WWW-Authenticate": f'Bearer realm="{tokens.url("/token")}"'}, b"")
+            if not any("Authorization" in headers for _, headers in mirror.seen[-1:]) else answer(path))
         self.read_through_mirror(mirror)
         self.assertTrue(tokens.seen)
         self.assert_has_no_secret(tokens)
@@ -137,9 +141,15 @@ class SecretHeaders(SecretsTestCase):
 MODELS = {"model.gguf", "proxied.gguf"}
 
 # What the user sets in the environment, and what only files, arguments and servers have.
-OF_ENVIRONMENT = {"token for the Hub": "hf_tokenOfTheSession", "key of the store": SECRET, "token of the store": TOKEN, "password of the proxy": "proxyPassword"}
-OF_FILES = {"header of the mirror": HEADER[1], "password of the registry": "dockerPassword", "token of the registry": "bearerOfTheRegistry",
-            "signature of the URL": "signatureOfTheUrl", "password in a URL": "urlPassword", "token file": "hf_tokenOfTheFile", "netrc": "netrcPassword"}
+OF_ENVIRONMENT = {
+    "token for the Hub": "hf_tokenOfTheSession", "key of the store": SECRET, "token of the store": TOKEN,
+    "password of the proxy": "proxyPassword"
+}
+OF_FILES = {
+    "header of the mirror": HEADER[1], "password of the registry": "dockerPassword", "token of the registry": "bearerOfTheRegistry",
+    "signature of the URL": "signatureOfTheUrl", "password in a URL": "urlPassword", "token file": "hf_tokenOfTheFile",
+    "netrc": "netrcPassword"
+}
 LOGIN = base64.b64encode(f"me:{OF_FILES['password of the registry']}".encode()).decode()
 
 
@@ -161,7 +171,8 @@ def texts_in(folder):
 
 @only_root_mounts
 class Session(SecretsTestCase):
-    """One server with every kind of credential: the models of a hub, an object store, a registry with a mirror, a signed URL and a proxy."""
+    """One server with every kind of credential: the models of a hub, an object store, a registry with a mirror, a signed URL and a
+    proxy."""
 
     def setUp(self):
         super().setUp()
@@ -173,8 +184,9 @@ class Session(SecretsTestCase):
         self.hub.tokens = {secret: ["org/demo"] for secret in (OF_ENVIRONMENT["token for the Hub"], OF_FILES["token file"])}
         self.store = S3Server(token=TOKEN)
         self.addCleanup(self.store.stop)
-        os.environ.update(HF_ENDPOINT=self.hub.url, HF_TOKEN=OF_ENVIRONMENT["token for the Hub"], AWS_ENDPOINT_URL_S3=self.store.url,
-                          AWS_ACCESS_KEY_ID=KEY_ID, AWS_SECRET_ACCESS_KEY=SECRET, AWS_SESSION_TOKEN=TOKEN, AWS_REGION=REGION)
+        os.environ.update(HF_ENDPOINT=self.hub.url, HF_TOKEN=OF_ENVIRONMENT["token for the Hub"],
+                          AWS_ENDPOINT_URL_S3=self.store.url, AWS_ACCESS_KEY_ID=KEY_ID, AWS_SECRET_ACCESS_KEY=SECRET,
+                          AWS_SESSION_TOKEN=TOKEN, AWS_REGION=REGION)
         self.web = RecordingServer(self, self.answer)
         self.registry = RecordingServer(self, self.answer)
         self.mirror = RecordingServer(self, lambda path: (404, {}, b""))
@@ -182,14 +194,18 @@ class Session(SecretsTestCase):
         self.write("home/.docker/config.json", f'{{"auths": {{"{self.registry.host}": {{"auth": "{LOGIN}"}}}}}}'.encode())
         self.write("home/.netrc", f"default login me password {OF_FILES['netrc']}\n".encode())
         self.write("home/token", OF_FILES["token file"].encode())
-        self.sources = ["hf://org/demo", self.store.put("models", "stored.safetensors", model), f"oci://{self.registry.host}/ai/tiny:latest",
-                        self.web.url(f"/model.gguf?X-Amz-Signature={OF_FILES['signature of the URL']}"), "http://127.0.0.2:1/proxied.gguf"]
+        self.sources = [
+            "hf://org/demo",
+            self.store.put("models", "stored.safetensors", model), f"oci://{self.registry.host}/ai/tiny:latest",
+            self.web.url(f"/model.gguf?X-Amz-Signature={OF_FILES['signature of the URL']}"), "http://127.0.0.2:1/proxied.gguf"
+        ]
 
     def answer(self, path):
         """A web server, a proxy, and a registry with its token server."""
         url = urllib.parse.urlsplit(path)
         if os.path.basename(url.path) in MODELS:
-            return 200, {}, self.artifact.blobs[artifacts.digest(stores.gguf(self.tmp, sample_tensors(), {"general.architecture": "llama"}))]
+            return 200, {}, self.artifact.blobs[artifacts.digest(
+                stores.gguf(self.tmp, sample_tensors(), {"general.architecture": "llama"}))]
         authorization = self.registry.seen[-1][1].get("Authorization", "")
         if url.path == "/token" and authorization == f"Basic {LOGIN}":
             return 200, {}, json.dumps({"token": OF_FILES["token of the registry"]}).encode()
@@ -198,15 +214,19 @@ class Session(SecretsTestCase):
         return served(self.artifact)(path)
 
     def hosts(self):
-        return {self.registry.host.replace(":", "_") + "_": f'[host."{self.mirror.url()}"]\n[host."{self.mirror.url()}".header]\n{HEADER[0]} = "{HEADER[1]}"\n'}
+        return {
+            self.registry.host.replace(":", "_") + "_": f'[host."{self.mirror.url()}"]\n[host."{self.mirror.url()}".header]\n{HEADER[0]} = "{HEADER[1]}"\n'
+        }
 
     def start(self, *argv):
         """A server in a mount namespace; returns its process, and the path of the mount from here."""
         log = open(self.path("log"), "wb")
         self.addCleanup(log.close)
         os.mkdir(self.path("working"))
-        process = subprocess.Popen(self.with_hosts(self.hosts(), "mount", "-f", "--log-level", "debug", "--wait-for-network", "0", *argv, self.path("mnt")),
-                                   stderr=log, cwd=self.path("working"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2))
+        process = subprocess.Popen(
+            self.with_hosts(self.hosts(), "mount", "-f", "--log-level", "debug", "--wait-for-network", "0", *argv,
+                            self.path("mnt")), stderr=log, cwd=self.path("working"),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, ) * 2))
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         point = f"/proc/{process.pid}/root{self.path('mnt')}"
@@ -226,7 +246,8 @@ class Session(SecretsTestCase):
     def assert_no_secret(self, place, texts, **which):
         texts = list(texts)
         self.assertTrue(texts, place)
-        found = {(name, where) for name, secret in self.secrets(**which).items() for where, text in texts if secret.encode() in text}
+        found = {(name, where) for name, secret in self.secrets(**which).items() for where, text in texts
+                 if secret.encode() in text}
         self.assertEqual(found, set(), place)
 
     def processes(self, name):
@@ -235,7 +256,8 @@ class Session(SecretsTestCase):
                 yield pid, file.read()
 
     def test_session_leaves_no_secret(self):
-        process, point = self.start("--mirror", f"{self.registry.host}=http://me:{OF_FILES['password in a URL']}@127.0.0.1:1", *self.sources)
+        process, point = self.start("--mirror", f"{self.registry.host}=http://me:{OF_FILES['password in a URL']}@127.0.0.1:1",
+                                    *self.sources)
         seen = dict(texts_in(point))
         self.assertEqual(len([path for path in seen if path.endswith("/tensors/bias")]), len(self.sources), list(seen))
         self.assert_was_used()
@@ -245,7 +267,8 @@ class Session(SecretsTestCase):
         self.assert_no_secret("environment", self.processes("environ"), of_environment=False)
         self.assert_no_secret("mount table", self.processes("mountinfo"))
         self.assertGreaterEqual(len(list(self.processes("cmdline"))), 2)
-        listed = subprocess.run(["nsenter", f"--mount=/proc/{process.pid}/ns/mnt", WEIGHTFS, "mounts", "--json"], capture_output=True, timeout=LIMIT_S)
+        listed = subprocess.run(["nsenter", f"--mount=/proc/{process.pid}/ns/mnt", WEIGHTFS, "mounts", "--json"],
+                                capture_output=True, timeout=LIMIT_S)
         self.assertIn(self.path("mnt").encode(), listed.stdout)
         self.assert_no_secret("list of mounts", [("mounts", listed.stdout + listed.stderr)])
         process.send_signal(signal.SIGABRT)
@@ -259,9 +282,11 @@ class Session(SecretsTestCase):
         sent = {name: {value for _, headers in server.seen for value in headers.values()} for name, server in
                 {"web": self.web, "registry": self.registry, "mirror": self.mirror}.items()}
         proxy = "Basic " + base64.b64encode(f"me:{OF_ENVIRONMENT['password of the proxy']}".encode()).decode()
-        for secret, server in ((HEADER[1], "mirror"), (f"Basic {LOGIN}", "registry"), (f"Bearer {OF_FILES['token of the registry']}", "registry"), (proxy, "web")):
+        for secret, server in ((HEADER[1], "mirror"), (f"Basic {LOGIN}", "registry"),
+                               (f"Bearer {OF_FILES['token of the registry']}", "registry"), (proxy, "web")):
             self.assertEqual({name for name, values in sent.items() if secret in values}, {server}, secret)
-        self.assertEqual({each.authorization for each in self.hub.requests("hub")}, {f"Bearer {OF_ENVIRONMENT['token for the Hub']}"})
+        self.assertEqual({each.authorization for each in self.hub.requests("hub")},
+                         {f"Bearer {OF_ENVIRONMENT['token for the Hub']}"})
         self.assertEqual({each.authorization for each in self.hub.requests("cdn")}, {""})
         self.assertEqual({each.headers.get("x-amz-security-token") for each in self.store.requests()}, {TOKEN})
         everything = repr([server.seen for server in (self.web, self.registry, self.mirror)])
@@ -271,13 +296,17 @@ class Session(SecretsTestCase):
     def test_errors_name_no_secret(self):
         shown = []
         url, secret = self.web.url, OF_FILES["signature of the URL"]
-        for source, changes in (("hf://org/none", {}), ("hf://org/demo", {"HF_TOKEN": "", "HF_TOKEN_PATH": self.path("home/token"), "HF_ENDPOINT": url("")}),
-                                ("s3://models/none.gguf", {}), ("s3://models/stored.safetensors", {"AWS_SESSION_TOKEN": TOKEN + "x"}),
-                                (url(f"/none?X-Amz-Signature={secret}"), {}), (f"http://127.0.0.1:1/none?X-Amz-Signature={secret}", {}),
-                                (f"https://me:{OF_FILES['password in a URL']}@127.0.0.1:1/m.gguf", {}),
-                                (f"oci://{self.registry.host}/ai/tiny:latest", {"HOME": self.path("nowhere")}), (f"oci://{self.mirror.host}/ai/none:latest", {}),
-                                ("http://127.0.0.2:1/proxied.gguf", {"http_proxy": f"foo://me:{OF_ENVIRONMENT['password of the proxy']}@127.0.0.1:1"}),
-                                ("http://127.0.0.2:1/proxied.gguf", {"http_proxy": f"http://me:{OF_ENVIRONMENT['password of the proxy']}@127.0.0.1:1"})):
+        for source, changes in (("hf://org/none", {}), ("hf://org/demo", {
+                "HF_TOKEN": "", "HF_TOKEN_PATH": self.path("home/token"), "HF_ENDPOINT": url("")
+        }), ("s3://models/none.gguf", {}), ("s3://models/stored.safetensors", {
+                "AWS_SESSION_TOKEN": TOKEN + "x"
+        }), (url(f"/none?X-Amz-Signature={secret}"), {}), (f"http://127.0.0.1:1/none?X-Amz-Signature={secret}", {}),
+                                (f"https://me:{OF_FILES['password in a URL']}@127.0.0.1:1/m.gguf",
+                                 {}), (f"oci://{self.registry.host}/ai/tiny:latest", {"HOME": self.path("nowhere")}),
+                                (f"oci://{self.mirror.host}/ai/none:latest", {}), ("http://127.0.0.2:1/proxied.gguf", {
+                                    "http_proxy": f"foo://me:{OF_ENVIRONMENT['password of the proxy']}@127.0.0.1:1"
+                                }), ("http://127.0.0.2:1/proxied.gguf",
+                                     {"http_proxy": f"http://me:{OF_ENVIRONMENT['password of the proxy']}@127.0.0.1:1"})):
             with self.subTest(source=source):
                 done = run("info", "--verbose", "--retries", "0", source, env={**os.environ, **changes})
                 self.assertNotEqual(done.returncode, 0)
@@ -353,7 +382,10 @@ class Memory(UsersTestCase):
             self.assertIn("Permission denied", done.stderr)
 
     def test_user_lists_and_unmounts_own_mount(self):
-        server, = [mount["pid"] for mount in json.loads(as_nobody(self.binary, "mounts", "--json").stdout) if mount["mountpoint"] == self.point]
+        server, = [
+            mount["pid"] for mount in json.loads(as_nobody(self.binary, "mounts", "--json").stdout)
+            if mount["mountpoint"] == self.point
+        ]
         self.assertIn(server, processes_of(self.tmp))
         done = as_nobody(self.binary, "umount", self.point)
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -45,9 +45,9 @@ class Configs(TestCase):
                           "automount_idle": 0})
 
     def test_values_are_quoted_as_in_an_environment_file(self):
-        for written, value in ((r"/a b  ", "/a b"), (r'"/a b  "', "/a b  "), (r"'/a\b'", r"/a\b"), (r"/a\ ", "/a "), (r"/a\"b", '/a"b'),
-                               (r'"/a\"b\\c\n"', r'/a"b\c\n'), (r"/a'b c'd", "/ab cd"), ("/a\\\nb", "/ab"), ("/a#b;c", "/a#b;c"),
-                               ("\t/ü \r", "/ü"), ("/a=b", "/a=b")):
+        for written, value in ((r"/a b  ", "/a b"), (r'"/a b  "', "/a b  "), (r"'/a\b'", r"/a\b"), (r"/a\ ", "/a "),
+                               (r"/a\"b", '/a"b'), (r'"/a\"b\\c\n"', r'/a"b\c\n'), (r"/a'b c'd", "/ab cd"), ("/a\\\nb", "/ab"),
+                               ("/a#b;c", "/a#b;c"), ("\t/ü \r", "/ü"), ("/a=b", "/a=b")):
             shown = self.shown(f" SOURCE = {written}\nMOUNTPOINT=/w\n")
             self.assertEqual(shown["sources"], [value], written)
 
@@ -74,8 +74,9 @@ class Configs(TestCase):
         self.assertIn("did you mean cache_size", self.refused(start + "OPTIONS=cache_siz=1G\n"))
 
     def test_control_characters_in_errors_are_escaped(self):
-        for line in ("SOURCE=\x1b[31m", "MOUNTPOINT=\x1b[31m", "AUTOMOUNT=\x1b[31m", "AUTOMOUNT_IDLE=\x1b[31m", "\x1b[31m", "\x1b[31m=x", "OPTIONS=\x1b[31m",
-                     "OPTIONS=uid=\x1b[31m", "OPTIONS=cache_size=\x1b[31m", "OPTIONS=format=\x1b[31m"):
+        for line in ("SOURCE=\x1b[31m", "MOUNTPOINT=\x1b[31m", "AUTOMOUNT=\x1b[31m", "AUTOMOUNT_IDLE=\x1b[31m", "\x1b[31m",
+                     "\x1b[31m=x", "OPTIONS=\x1b[31m", "OPTIONS=uid=\x1b[31m", "OPTIONS=cache_size=\x1b[31m",
+                     "OPTIONS=format=\x1b[31m"):
             done = self.show(f"SOURCE=/m\n{line}\nMOUNTPOINT=/w\n")
             self.assertEqual(done.returncode, 2, line)
             self.assertTrue(done.stderr.rstrip("\n").isprintable(), done.stderr)
@@ -84,7 +85,8 @@ class Configs(TestCase):
     def test_system_directories_and_parents_of_the_source_are_refused(self):
         for point in ("/", "/proc", "/usr/", "/srv/./../etc", "/var"):
             self.assertIn("is not a permitted mount point", self.refused(f"SOURCE=/m\nMOUNTPOINT={point}\n"))
-        for source, point in (("/srv/models", "/srv/models"), ("/srv/models/a.gguf", "/srv/models/"), ("/srv/a/../models/b/c", "/srv/models")):
+        for source, point in (("/srv/models", "/srv/models"), ("/srv/models/a.gguf", "/srv/models/"), ("/srv/a/../models/b/c",
+                                                                                                       "/srv/models")):
             self.assertIn("would hide SOURCE=", self.refused(f"SOURCE=/m\nSOURCE={source}\nMOUNTPOINT={point}\n"))
         self.shown("SOURCE=/srv/models\nMOUNTPOINT=/srv/models-too\n")
         self.shown("SOURCE=/srv/models\nMOUNTPOINT=/srv/models/mounted\n")
@@ -163,7 +165,9 @@ class Notifications(ServiceTestCase):
         def without_the_mount():
             return [task for task in glob.glob(f"/proc/{process.pid}/task/*")
                     if not any(os.path.realpath(descriptor) == "/dev/fuse" for descriptor in glob.glob(f"{task}/fd/*"))]
-        until(lambda: len(without_the_mount()) == 1, lambda: f"threads without the mount: {without_the_mount()}")  # not one that ends
+
+        until(lambda: len(without_the_mount()) == 1,
+              lambda: f"threads without the mount: {without_the_mount()}")  # not one that ends
         # A request to the mount fails while the server is still alive.
         subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
         self.addCleanup(lambda: is_mounted(self.point) and subprocess.run(["umount", "-l", self.point], check=False))
@@ -254,8 +258,9 @@ class Notifications(ServiceTestCase):
             done = subprocess.run([binary, "service", "serve", config], user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[],
                                   env=self.environment(), capture_output=True, text=True, timeout=LIMIT_S)
             os.chmod(self.path(place), 0o755)
-            self.assertEqual((done.returncode, done.stderr),
-                             (2, f"weightfs: {self.path(place)}: user nobody cannot {what} it; grant access by mode, group or ACL\n"))
+            self.assertEqual(
+                (done.returncode, done.stderr),
+                (2, f"weightfs: {self.path(place)}: user nobody cannot {what} it; grant access by mode, group or ACL\n"))
         self.assertFalse(is_mounted(self.point))
 
 
@@ -288,7 +293,8 @@ class ServiceMountTestCase(ServiceTestCase):
     """One process mounts, another process serves."""
 
     def call(self, verb, config):
-        return subprocess.run([WEIGHTFS, "service", verb, config], env=self.environment(), capture_output=True, text=True, timeout=LIMIT_S)
+        return subprocess.run([WEIGHTFS, "service", verb, config], env=self.environment(), capture_output=True, text=True,
+                              timeout=LIMIT_S)
 
     def attach(self, config):
         done = self.call("attach", config)
@@ -305,7 +311,8 @@ class ServiceMountTestCase(ServiceTestCase):
     def serve_stored(self, config, **kwargs):
         device = self.manager.stored["fuse"]
         script = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
-        return self.started("bash", "-c", script, WEIGHTFS, config, str(device), env=self.environment(), pass_fds=(device,), **kwargs)
+        return self.started("bash", "-c", script, WEIGHTFS, config, str(device), env=self.environment(), pass_fds=(device, ),
+                            **kwargs)
 
     def serve_stored_as_nobody(self, config, groups=(), **more):
         os.chmod(self.tmp, 0o755)
@@ -431,7 +438,8 @@ class PassedMounts(ServiceMountTestCase):
         self.unmount(self.point)
 
     def refused(self, verb, config, *run_by):
-        done = subprocess.run([*run_by, WEIGHTFS, "service", verb, config], env=self.environment(), capture_output=True, text=True, timeout=LIMIT_S)
+        done = subprocess.run([*run_by, WEIGHTFS, "service", verb, config], env=self.environment(), capture_output=True, text=True,
+                              timeout=LIMIT_S)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (6, 1), done.stderr)
         self.assertTrue(is_mounted(self.point))
         return done.stderr
@@ -476,7 +484,8 @@ class PassedMounts(ServiceMountTestCase):
     def test_missing_service_manager_leaves_no_mount(self):
         environment = self.environment()
         del environment["NOTIFY_SOCKET"]
-        done = subprocess.run([WEIGHTFS, "service", "attach", self.config()], env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+        done = subprocess.run([WEIGHTFS, "service", "attach", self.config()], env=environment, capture_output=True, text=True,
+                              timeout=LIMIT_S)
         self.assertEqual(done.returncode, 6)
         self.assertIn("no service manager", done.stderr)
         self.assertFalse(is_mounted(self.point))
@@ -673,10 +682,14 @@ class Generator(TestCase):
     @unittest.skipUnless(shutil.which("systemd-escape"), "no systemd-escape here")
     def test_unit_names_match_systemd_escape(self):
         paths = ["/a", "/srv/models", "/a-b/c", "/.hidden/.b", "/a b", "/100%", "/ü/ß", "/a\\x2db", "/a:b_c.d", "/@", "/!\"'#$&()"]
-        self.generate(**{f"c{i}": f"SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT='{path}'\n" if "'" not in path else
-                         "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT=" + path.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'") + "\n"
-                         for i, path in enumerate(paths)})
-        names = subprocess.run(["systemd-escape", "--path", "--suffix=automount", *paths], capture_output=True, text=True, check=True)
+        self.generate(
+            **{
+                f"c{i}": f"SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT='{path}'\n" if "'" not in
+                path else "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT=" +
+                path.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'") + "\n" for i, path in enumerate(paths)
+            })
+        names = subprocess.run(["systemd-escape", "--path", "--suffix=automount", *paths], capture_output=True, text=True,
+                               check=True)
         self.assertEqual(sorted(os.listdir(self.path("units", "multi-user.target.wants"))), sorted(names.stdout.split()))
         self.assertIn("Where=/100%%\n", self.read("units", r"100\x25.mount").decode())
 

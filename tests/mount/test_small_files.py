@@ -40,7 +40,7 @@ class SmallFiles(MountTestCase):
         with open(path, "rb") as file:
             self.assertEqual(file.read(), data, path)
 
-    # semantics 7.11
+    # docs/design/reading.md
     def test_files_up_to_the_limit_need_no_read(self):
         tensors = self.tensors([1, 4095, 4096, 4097, LIMIT - 1, LIMIT] * (COUNT // 6))
         mnt = self.mount(self.sample(tensors=tensors))

@@ -3,8 +3,8 @@ import errno
 import re
 import resource
 
-from mounting import (LIMIT_S, MountTestCase, TestCase, UsersTestCase, as_nobody, has_ended, is_mounted, is_sanitized, os, processes_of, pwd, run,
-                      shutil, signal, subprocess, unittest, until, WEIGHTFS)
+from mounting import (LIMIT_S, MountTestCase, TestCase, UsersTestCase, as_nobody, has_ended, is_mounted, is_sanitized, os,
+                      processes_of, pwd, run, shutil, signal, subprocess, unittest, until, WEIGHTFS)
 
 
 def states_of(pid):
@@ -30,13 +30,16 @@ class Names(TestCase):
 
 class Help(TestCase):
     def test_help_command_equals_help_option(self):
-        for help_command, option in ((["help"], ["--help"]), (["help", "mount"], ["mount", "--help"]), (["help", "cache", "rm"], ["cache", "rm", "--help"])):
+        for help_command, option in ((["help"], ["--help"]), (["help", "mount"], ["mount",
+                                                                                  "--help"]), (["help", "cache",
+                                                                                                "rm"], ["cache", "rm", "--help"])):
             self.assertEqual(run(*help_command).stdout, run(*option).stdout)
 
     def test_mount_helper_prints_usage(self):
         helper = self.path("mount.weightfs")
         os.symlink(WEIGHTFS, helper)
-        for word, expected in (("--help", "Usage: mount.weightfs SOURCE DIR"), ("-h", "Usage: "), ("--version", run("--version").stdout), ("-V", "")):
+        for word, expected in (("--help", "Usage: mount.weightfs SOURCE DIR"), ("-h", "Usage: "),
+                               ("--version", run("--version").stdout), ("-V", "")):
             done = subprocess.run([helper, word], capture_output=True, text=True, timeout=LIMIT_S)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn(expected, done.stdout)
@@ -47,8 +50,8 @@ class Sources(MountTestCase):
         os.makedirs(self.path("shelf", "models"))
         self.sample("shelf/models/model.safetensors")
         os.symlink(self.path("shelf", "models"), self.path("link"))
-        for source, point in (("shelf/models", "shelf/models"), ("shelf/models/model.safetensors", "shelf"), ("link", "shelf/models"),
-                              ("shelf/models", "link")):
+        for source, point in (("shelf/models", "shelf/models"), ("shelf/models/model.safetensors", "shelf"),
+                              ("link", "shelf/models"), ("shelf/models", "link")):
             done = run("mount", self.path(source), self.path(point))
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
             self.assertIn("would hide its source", done.stderr)
@@ -58,7 +61,8 @@ class Sources(MountTestCase):
         self.write("mnt/notes.txt", b"")
         done = run("mount", self.sample(), self.path("mnt"))
         self.addCleanup(self.force_unmount, self.path("mnt"))
-        self.assertEqual((done.returncode, done.stderr), (0, f"weightfs: {self.path('mnt')}: directory not empty; the mount hides its content\n"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, f"weightfs: {self.path('mnt')}: directory not empty; the mount hides its content\n"))
         self.unmount(self.path("mnt"))
         self.assertEqual(os.listdir(self.path("mnt")), ["notes.txt"])
 
@@ -125,14 +129,15 @@ class Helper(MountTestCase):
         until(lambda: os.readlink(f"/proc/{other.pid}/exe").endswith("/sleep"), "it does not start")
         helper, point = self.path("mount.weightfs"), self.path("mnt")
         os.symlink(WEIGHTFS, helper)
-        done = subprocess.run([helper, self.sample(), point, "-N", f"/proc/{other.pid}/ns/mnt", "-o", "ro"], capture_output=True, text=True,
-                              timeout=LIMIT_S)
+        done = subprocess.run([helper, self.sample(), point, "-N", f"/proc/{other.pid}/ns/mnt", "-o", "ro"], capture_output=True,
+                              text=True, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(is_mounted(point))
         with open(f"/proc/{other.pid}/mountinfo") as file:
             self.assertIn(f" {point} ", file.read())
         subprocess.run(["nsenter", f"--mount=/proc/{other.pid}/ns/mnt", WEIGHTFS, "umount", point], check=True)
-        done = subprocess.run([helper, self.sample(), point, "-N", "/proc/none/ns/mnt"], capture_output=True, text=True, timeout=LIMIT_S)
+        done = subprocess.run([helper, self.sample(), point, "-N", "/proc/none/ns/mnt"], capture_output=True, text=True,
+                              timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (1, "weightfs: -N /proc/none/ns/mnt: No such file or directory\n"))
 
 
@@ -148,9 +153,10 @@ class Users(UsersTestCase):
         user = pwd.getpwnam("games")
         point = self.home(user)
         # The program, its broker, and fusermount3 or one more thread.
-        done = subprocess.run([self.binary, "mount", "-f", self.source, point], user=user.pw_uid, group=user.pw_gid, extra_groups=[], text=True,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (3, 3)), capture_output=True, timeout=LIMIT_S,
-                              env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0", WEIGHTFS_CACHE=self.path("home", "cache")))
+        done = subprocess.run([self.binary, "mount", "-f", self.source, point], user=user.pw_uid, group=user.pw_gid,
+                              extra_groups=[], text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (3, 3)),
+                              capture_output=True, timeout=LIMIT_S, env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0",
+                                                                             WEIGHTFS_CACHE=self.path("home", "cache")))
         self.assertEqual(done.returncode, 6, done.stderr)
         self.assertIn("cannot start a thread", done.stderr)
         self.assertFalse(is_mounted(point))
@@ -169,8 +175,8 @@ class Users(UsersTestCase):
         checked = as_nobody(self.binary, "verify", self.path("shelf"))
         self.assertNotEqual(checked.returncode, 0)
         self.assertIn("closed.safetensors: Permission denied", checked.stderr)
-        process = subprocess.Popen([self.binary, "mount", "-f", self.path("shelf"), point], user="nobody", group="nogroup", extra_groups=[],
-                                   stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([self.binary, "mount", "-f", self.path("shelf"), point], user="nobody", group="nogroup",
+                                   extra_groups=[], stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         until(lambda: is_mounted(point), "not mounted")

@@ -8,15 +8,16 @@ import socket
 import threading
 import time
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, descriptors_of, has_ended, is_sanitized, numbers, only_root_sees, os, run, shutil, signal, subprocess, unittest,
-                      until)
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, descriptors_of, has_ended, is_sanitized, numbers,
+                      only_root_sees, os, run, shutil, signal, subprocess, unittest, until)
 
 
 def can_overlay():
     """Whether a test can overlay files over /usr/sbin in a private mount namespace."""
     script = "d=$(mktemp -d) && mount -t tmpfs none $d && mkdir $d/u $d/w && mount -t overlay -o lowerdir=/usr/sbin,upperdir=$d/u,workdir=$d/w o /usr/sbin"
-    done = subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "sh", "-c", f"{script}; e=$?; umount -l $d; rmdir $d; exit $e"],
-                          capture_output=True)
+    done = subprocess.run(
+        ["unshare", "-m", "-p", "-f", "--kill-child", "sh", "-c", f"{script}; e=$?; umount -l $d; rmdir $d; exit $e"],
+        capture_output=True)
     return done.returncode == 0
 
 
@@ -49,8 +50,8 @@ class Mount8(MountTestCase):
             as_nobody() {{ setpriv --reuid=nobody --regid=nogroup --clear-groups -- "$@"; }}
             cd {self.tmp}; . ./script"""
         self.write("script", script.encode())
-        return subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "bash", "-c", prepare], capture_output=True,
-                              text=True, timeout=LIMIT_S, env=dict(os.environ, TMP=self.tmp, **variables))
+        return subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "bash", "-c", prepare],
+                              capture_output=True, text=True, timeout=LIMIT_S, env=dict(os.environ, TMP=self.tmp, **variables))
 
     def run_script(self, script, *args, **kwargs):
         done = self.script(script, *args, **kwargs)
@@ -61,7 +62,8 @@ class Mount8(MountTestCase):
         self.sample()
         os.mkdir(self.path("mnt"))
         shown = self.run_script("""mount -t weightfs model.safetensors mnt -o allow_other,cache_size=1G,rw,suid
-                            findmnt -n -o FSTYPE,SOURCE,OPTIONS mnt; cmp mnt/tensors/bias mnt/tensors/bias; umount mnt; ls -A mnt""")
+                            findmnt -n -o FSTYPE,SOURCE,OPTIONS mnt; cmp mnt/tensors/bias mnt/tensors/bias; umount mnt; ls -A mnt"""
+                                )
         kind, source, options = shown.split()
         self.assertEqual((kind, source), ("fuse.weightfs", self.path("model.safetensors")))
         for option in ("ro", "nosuid", "nodev", "allow_other"):
@@ -70,14 +72,18 @@ class Mount8(MountTestCase):
     def test_mount_type_fuse_weightfs_works(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        self.assertIn("fuse.weightfs", self.run_script("mount -t fuse.weightfs model.safetensors mnt; findmnt -n -o FSTYPE mnt; umount mnt"))
+        self.assertIn("fuse.weightfs",
+                      self.run_script("mount -t fuse.weightfs model.safetensors mnt; findmnt -n -o FSTYPE mnt; umount mnt"))
 
     @unittest.skipUnless(os.path.exists("/sbin/mount.fuse3"), "no mount.fuse3 here")
     def test_mount_fuse_helper_finds_weightfs_on_path(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        self.assertIn("fuse.weightfs", self.run_script(
-            "mount -t fuse.weightfs $TMP/model.safetensors mnt -o allow_other; findmnt -n -o FSTYPE mnt; umount mnt", helper=("weightfs",)))
+        self.assertIn(
+            "fuse.weightfs",
+            self.run_script(
+                "mount -t fuse.weightfs $TMP/model.safetensors mnt -o allow_other; findmnt -n -o FSTYPE mnt; umount mnt",
+                helper=("weightfs", )))
 
     def test_fstab_line_with_spaces_and_commas_works(self):
         os.mkdir(self.path("my models, all"))
@@ -122,9 +128,11 @@ class Mount8(MountTestCase):
     def test_allow_other_grants_access_to_all_users(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        shown = self.run_script("""mount -t weightfs model.safetensors mnt; as_nobody ls mnt 2>/dev/null || echo kept out; umount mnt
+        shown = self.run_script(
+            """mount -t weightfs model.safetensors mnt; as_nobody ls mnt 2>/dev/null || echo kept out; umount mnt
                             mount -t weightfs model.safetensors mnt -o allow_other; as_nobody cat mnt/tensors/bias | wc -c; umount mnt
-                            mount -t weightfs model.safetensors mnt -o allow_other,umask=007; as_nobody ls mnt 2>/dev/null || echo kept out""")
+                            mount -t weightfs model.safetensors mnt -o allow_other,umask=007; as_nobody ls mnt 2>/dev/null || echo kept out"""
+        )
         self.assertEqual(shown, "kept out\n16\nkept out\n")
 
     def test_ordinary_user_needs_fuse_conf_for_allow_other(self):
@@ -147,7 +155,8 @@ class Mount8(MountTestCase):
         self.sample()
         os.mkdir(self.path("mnt"))
         for options, message in (("cache_siez=1G", "did you mean cache_size?"), ("remount", "unmount it and mount it again"),
-                              ("cache_size=big", '"big" is not a size'), ("cache_size", "needs a value"), ("offline=1", "takes no value")):
+                                 ("cache_size=big", '"big" is not a size'), ("cache_size", "needs a value"), ("offline=1",
+                                                                                                              "takes no value")):
             done = self.script(f"mount -t weightfs model.safetensors mnt -o {options}")
             self.assertNotEqual(done.returncode, 0, options)
             self.assertIn(message, done.stderr)
@@ -157,7 +166,9 @@ class Mount8(MountTestCase):
         self.run_script("mount -s -t weightfs model.safetensors mnt -o frobnicate; umount mnt")
         for options in ("frobnicate,umask=nonsense", "remount"):
             self.assertNotEqual(self.script(f"mount.weightfs model.safetensors mnt -s -o {options}").returncode, 0, options)
-        self.assertEqual(self.run_script("mount -s -t weightfs model.safetensors mnt -o frobnicate,umask=0337; stat -c %a mnt; umount mnt"), "440\n")
+        self.assertEqual(
+            self.run_script("mount -s -t weightfs model.safetensors mnt -o frobnicate,umask=0337; stat -c %a mnt; umount mnt"),
+            "440\n")
         self.run_script("mount -f -t weightfs model.safetensors mnt; ! mountpoint -q mnt")
 
 
@@ -171,9 +182,12 @@ class Ownership(MountTestCase):
 
     def test_invalid_owner_options_are_refused(self):
         source = self.sample()
-        for argv, message in ((["--uid", "nosuchuser"], '"nosuchuser" is not a user'), (["--gid=-1"], "is not a group"), (["--uid", "4294967295"], "is not a user"), (["--gid", "4294967295"], "is not a group"), (["--umask", "9"], "is not an octal mask"),
-                           (["--umask", "1777"], "is not an octal mask"), (["--idle-timeout", "soon"], "is not a number of seconds"),
-                           (["--log-level", "loud"], "is not a log level"), (["-o", "uid"], "needs a value: uid=USER")):
+        for argv, message in ((["--uid", "nosuchuser"], '"nosuchuser" is not a user'), (["--gid=-1"], "is not a group"), ([
+                "--uid", "4294967295"
+        ], "is not a user"), (["--gid", "4294967295"], "is not a group"), (["--umask", "9"], "is not an octal mask"), ([
+                "--umask", "1777"
+        ], "is not an octal mask"), (["--idle-timeout", "soon"], "is not a number of seconds"),
+                              (["--log-level", "loud"], "is not a log level"), (["-o", "uid"], "needs a value: uid=USER")):
             done = run("mount", *argv, source, self.path("mnt"))
             self.assertEqual(done.returncode, 2, argv)
             self.assertIn(message, done.stderr)
@@ -193,7 +207,8 @@ class MountOptionWords(MountTestCase):
     def test_quotes_and_backslashes_protect_commas(self):
         os.makedirs(self.path("a,b"))
         source = self.sample()
-        for written in (f'blob_dir="{self.path("a,b")}",all', f'blob_dir={self.path("a")}\\,b', f'all,blob-dir="{self.path("a,b")}"'):
+        for written in (f'blob_dir="{self.path("a,b")}",all', f'blob_dir={self.path("a")}\\,b',
+                        f'all,blob-dir="{self.path("a,b")}"'):
             self.unmount(self.mount("-o", written, source))
         self.assertEqual(run("mount", "-o", f"blob_dir={self.path('a,b')}", source, self.path("mnt")).returncode, 2)
 
@@ -249,7 +264,8 @@ class StatusFiles(MountTestCase):
 
     def counted(self, mnt, enough):
         """Waits until this much has been counted: a request is counted shortly after its reply."""
-        until(lambda: enough(json.loads(self.own(mnt, "stats.json"))["operations"]), lambda: f"counters: {self.own(mnt, 'stats.json')}")
+        until(lambda: enough(json.loads(self.own(mnt, "stats.json"))["operations"]),
+              lambda: f"counters: {self.own(mnt, 'stats.json')}")
 
     def test_status_directory_is_not_listed(self):
         mnt = self.mount(self.sample())
@@ -385,12 +401,14 @@ class SystemLog(MountTestCase):
                  truncate -s 100 model.safetensors
                  for i in 1 2 3; do cat mnt/tensors/bias 2>/dev/null && exit 1; done
                  "$WEIGHTFS" umount mnt"""
-        done = subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "bash", "-c", script], capture_output=True, text=True,
-                              timeout=LIMIT_S, env=dict(os.environ, TMP=self.tmp, WEIGHTFS=WEIGHTFS))
+        done = subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "bash", "-c", script],
+                              capture_output=True, text=True, timeout=LIMIT_S, env=dict(os.environ, TMP=self.tmp,
+                                                                                        WEIGHTFS=WEIGHTFS))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         lines = [log.recv(4096).decode() for _ in range(3)]
         # Facility daemon (3 << 3), with the priorities info, warning, info.
-        for line, start in zip(lines, ("<30>.* weightfs\\[\\d+\\]: mounted ", "<28>.* weightfs\\[.*model.safetensors", "<30>.*: unmounted ")):
+        for line, start in zip(
+                lines, ("<30>.* weightfs\\[\\d+\\]: mounted ", "<28>.* weightfs\\[.*model.safetensors", "<30>.*: unmounted ")):
             self.assertRegex(line, start)
         log.setblocking(False)
         with self.assertRaises(BlockingIOError, msg="one line for all three reads"):
@@ -468,7 +486,9 @@ class ManyMounts(MountTestCase):
         points = [self.path(f"mnt{i}") for i in range(self.COUNT)]
         for point in points:
             self.addCleanup(self.force_unmount, point)
-        halves = [threading.Thread(target=lambda mine: [run("mount", source, p) for p in mine], args=(points[i::2],)) for i in range(2)]
+        halves = [
+            threading.Thread(target=lambda mine: [run("mount", source, p) for p in mine], args=(points[i::2], )) for i in range(2)
+        ]
         for half in halves:
             half.start()
         for half in halves:

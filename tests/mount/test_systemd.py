@@ -93,7 +93,8 @@ def write_container_files(root):
     write(f"{units}/emergency.service", EMERGENCY)
     # The leak check of the sanitizer traces the process, which the sandbox forbids.
     for kind in ("system", "user"):
-        write(f"{root}/etc/systemd/{kind}/weightfs@.service.d/test.conf", "[Service]\nEnvironment=ASAN_OPTIONS=detect_leaks=0\nRestartSec=200ms\n")
+        write(f"{root}/etc/systemd/{kind}/weightfs@.service.d/test.conf",
+              "[Service]\nEnvironment=ASAN_OPTIONS=detect_leaks=0\nRestartSec=200ms\n")
     write(f"{root}/etc/fstab",
           f"{booted.MODELS}/model.safetensors /srv/fstab weightfs x-systemd.automount,noauto,nofail,allow_other 0 0\n"
           "fstab_can_refer_to_a_service /srv/by-service weightfs service=fstab_can_refer_to_a_service,noauto 0 0\n")
@@ -124,8 +125,11 @@ class Systemd(TestCase):
             root = os.path.join(tmp, "files")
             os.makedirs(os.path.join(tmp, "overlay"))
             write_container_files(root)
-            done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh", os.path.join(tmp, "overlay"),
-                                   BUILD, root, f"weightfs-test-{os.getpid()}", str(LIMIT_S)], capture_output=True, text=True, check=False)
+            done = subprocess.run([
+                "unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh",
+                os.path.join(tmp, "overlay"), BUILD, root, f"weightfs-test-{os.getpid()}",
+                str(LIMIT_S)
+            ], capture_output=True, text=True, check=False)
             if done.returncode == 3:
                 raise AssertionError(f"cannot be installed: {done.stderr}")
             cls.results = dict(map(json.loads, read(f"{root}/checks.log").splitlines()))

@@ -5,7 +5,8 @@ import mmap
 import random
 import stat
 
-from mounting import Hole, MountTestCase, Tensor, containers, descriptors_of, numbers, os, requests_of, run, sample_tensors, shutil, subprocess, until
+from mounting import (Hole, MountTestCase, Tensor, containers, descriptors_of, numbers, os, requests_of, run, sample_tensors,
+                      shutil, subprocess, until)
 import reading
 import stores
 
@@ -217,7 +218,7 @@ class FileSystemBehavior(MountTestCase):
                 self.assertLessEqual(again["open"], opens + own)
                 self.assertLessEqual(sum(again.values()), 2 * opens + own, again)
 
-    # semantics 7.12
+    # docs/design/listing.md
     def test_names_are_listed_without_inodes(self):
         directories, count = 20, 50
         tensors = [Tensor(f"d{i}/t{j}", "int8", (1,), b"x") for i in range(directories) for j in range(count)]
@@ -247,7 +248,8 @@ class FileSystemBehavior(MountTestCase):
         tensors = [Tensor(f"layer{i % 10}/t{i}", "int8", (1,), b"x") for i in range(2000)]
         mnt = self.mount(self.sample(tensors=tensors))
         server = self.server(mnt)
-        walk = lambda: subprocess.run(["find", f"{mnt}/tensors", "-size", "1c"], capture_output=True, check=True).stdout  # noqa: E731
+        walk = lambda: subprocess.run(["find", f"{mnt}/tensors", "-size", "1c"], capture_output=True, check=True
+                                      ).stdout  # noqa: E731
         first = walk()
         self.assertEqual(len(first.splitlines()), 2000)
         before = requests_of(server)

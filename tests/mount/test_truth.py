@@ -1,5 +1,5 @@
-"""Success means complete: the defects that broke this promise, each as it was found. See docs/semantics.md, Completeness, and the table
-of all commands, damages and sources in tests/truth."""
+"""Success means complete: the defects that broke this promise, each as it was found. See docs/semantics.md, Completeness, and the
+table of all commands, damages and sources in tests/truth."""
 import hashlib
 import json
 import os
@@ -148,8 +148,10 @@ class WrongBytes(FetchTestCase):
         self.proxy.break_with(damage.Damage("flip", "model", at), hashlib.sha256(self.data).hexdigest())
 
     def test_nothing_wrong_is_delivered_with_success_or_kept(self):
-        for argv in (["cat", "hf://org/demo", "files/model.safetensors"], ["export", "--force", "hf://org/demo", self.path("out.npz")],
-                     ["verify", "hf://org/demo"], ["stats", "hf://org/demo"], ["fetch", "hf://org/demo"]):
+        for argv in (["cat", "hf://org/demo",
+                      "files/model.safetensors"], ["export", "--force", "hf://org/demo",
+                                                   self.path("out.npz")], ["verify", "hf://org/demo"], ["stats", "hf://org/demo"],
+                     ["fetch", "hf://org/demo"]):
             with self.subTest(argv[0]):
                 self.flip(len(self.data) - 1000)
                 self.assertEqual(subprocess.run([WEIGHTFS, *argv], capture_output=True).returncode, 7)

@@ -11,7 +11,8 @@ from mounting import run
 from test_urls import KIB, tensors
 import stores
 
-NORMALISED = {"%2e%2E": (8, 14), "%2e": (8, 14), "a%2fb.safetensors": (8, 23)}  # the versions of libcurl that were seen to change them
+NORMALISED = {"%2e%2E": (8, 14), "%2e": (8, 14),
+              "a%2fb.safetensors": (8, 23)}  # the versions of libcurl that were seen to change them
 
 
 def curl_version():
@@ -34,7 +35,8 @@ class UrlNamesTestCase(FetchTestCase):
 
 
 class Names(UrlNamesTestCase):
-    # The name in the URL, the path of the request, and the file in the tree, where control characters and invalid UTF-8 are encoded.
+    # The name in the URL, the path of the request, and the file in the tree, where control characters and invalid UTF-8 are
+    # encoded.
     NAMES = (
         ("a b.safetensors", "/a%20b.safetensors", "a b.safetensors"),
         ("a%20b.safetensors", "/a%20b.safetensors", "a b.safetensors"),

@@ -110,7 +110,9 @@ class Mounted(RangeTestCase):
     def assert_cases(self, cases):
         expected, urls = self.publish(cases)
         process, point = self.foreground(*urls)
-        readers = {name: self.start_reader(os.path.join(point, f"{name}.safetensors", "tensors", f"layer.{TARGET}")) for name in cases}
+        readers = {
+            name: self.start_reader(os.path.join(point, f"{name}.safetensors", "tensors", f"layer.{TARGET}")) for name in cases
+        }
         for name, case in cases.items():
             got, error = self.result_of(readers[name], name)
             with self.subTest(name):
@@ -139,7 +141,8 @@ class Mounted(RangeTestCase):
             "multipart": Case(multipart, **other),
             "not-a-range": Case(part(Content_Range="bytes 5-4/3"), **other),
             "other-unit": Case(part(Content_Range="items 0-1/2"), **other),
-            "sends-nothing": Case(part(Content_Length=0, stop=0), **(other | {"message": "sends other bytes than its content-range"})),
+            "sends-nothing": Case(part(Content_Length=0, stop=0),
+                                  **(other | {"message": "content-length contradicts content-range"})),
             "403": Case(always(responds(403)), error=errno.EACCES, message="403 Forbidden", requests=once),
         })
 
@@ -171,7 +174,8 @@ class Mounted(RangeTestCase):
             "after-a-short-range": Case(part(count=100_000), of_another_version, **changed),
             "after-a-cut": Case(part(stop=100_000), of_another_version, **changed),
             "weak-tag": Case(part(count=100_000), part(ETag='W/"weak"'), **changed),
-            "date-instead-of-tag": Case(part(count=100_000), part(ETag="", Last_Modified="Thu, 01 Jan 1970 00:00:00 GMT"), **changed),
+            "date-instead-of-tag": Case(part(count=100_000), part(ETag="", Last_Modified="Thu, 01 Jan 1970 00:00:00 GMT"),
+                                        **changed),
         })
 
 
@@ -201,8 +205,10 @@ class Retries(RangeTestCase):
         }
         _, urls = self.publish(cases)
         command = [WEIGHTFS, "cat", "--timeout", "1"]
-        readers = [subprocess.Popen([*command, url, f"tensors/layer.{TARGET}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                   for url in urls]
+        readers = [
+            subprocess.Popen([*command, url, f"tensors/layer.{TARGET}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for url in urls
+        ]
         for (name, case), url, reader in zip(cases.items(), urls, readers):
             out, problem = reader.communicate(timeout=LIMIT_S)
             with self.subTest(name):
@@ -216,7 +222,7 @@ PRIVATE = ("10.0.0.1", "169.254.169.254", "192.168.1.1")
 
 
 class Redirects(RangeTestCase):
-    """Of a request for a range, after the head came from a public address."""
+    """A redirect of a request for a range, after the head came from a public address."""
 
     def cat(self, url):
         return run("cat", "--insecure", "--timeout", "5", url, f"tensors/layer.{TARGET}", errors="replace")
@@ -289,7 +295,8 @@ class WrongServers(RangeTestCase):
         def whole(status):
             def script(data):
                 def answer(request):
-                    request.head(status, Content_Length=len(data), Content_Range=f"bytes {request.first}-{min(request.last, len(data) - 1)}/{len(data)}",
+                    request.head(status, Content_Length=len(data),
+                                 Content_Range=f"bytes {request.first}-{min(request.last, len(data) - 1)}/{len(data)}",
                                  ETag=tag_of(data))
                     request.body(data)  # all bytes
                 return answer
@@ -306,7 +313,8 @@ class WrongServers(RangeTestCase):
             with self.subTest(status):
                 def answer(request):
                     first, last = request.first, min(request.last, len(data) - 1)
-                    request.head(status, Content_Length=last - first + 1, Content_Range=f"bytes {first}-{last}/{len(data)}", ETag=tag_of(data))
+                    request.head(status, Content_Length=last - first + 1, Content_Range=f"bytes {first}-{last}/{len(data)}",
+                                 ETag=tag_of(data))
                     request.body(data[first:last + 1])
                 done = run("ls", self.web.serve(f"{status}.safetensors", answer), "tensors")
                 self.assertNotEqual(done.returncode, 0, done.stdout)
@@ -315,7 +323,8 @@ class WrongServers(RangeTestCase):
         def drips(data):
             def answer(request):
                 first, last = request.first, min(request.last, len(data) - 1)
-                request.head(206, Content_Length=last - first + 1, Content_Range=f"bytes {first}-{last}/{len(data)}", ETag=tag_of(data))
+                request.head(206, Content_Length=last - first + 1, Content_Range=f"bytes {first}-{last}/{len(data)}",
+                             ETag=tag_of(data))
                 for at in range(first, last + 1, 10):
                     request.body(data[at:at + 10])
                     time.sleep(0.1)
@@ -331,7 +340,8 @@ class WrongServers(RangeTestCase):
         def weak(data, tag, count=10**9):
             def answer(request):
                 last = min(request.last, len(data) - 1, request.first + count - 1)
-                request.head(206, Content_Length=last - request.first + 1, Content_Range=f"bytes {request.first}-{last}/{len(data)}", ETag=tag)
+                request.head(206, Content_Length=last - request.first + 1,
+                             Content_Range=f"bytes {request.first}-{last}/{len(data)}", ETag=tag)
                 request.body(data[request.first:last + 1])
             return answer
         url = self.web.serve("m.safetensors", weak(data, 'W/"1"'), weak(data, 'W/"1"', 100_000), weak(other, 'W/"2"'))

@@ -354,7 +354,8 @@ class ServersWithoutRanges(UrlTestCase):
     def test_ranges_of_a_server_that_compresses_are_not_compressed(self):
         self.web = Nginx(self, COMPRESSED, name="compressing")
         url, written = self.publish_safetensors()
-        status, headers, _ = self.web.send_request("GET", "/model.safetensors", headers={"Accept-Encoding": "gzip", "Range": "bytes=0-9"})
+        status, headers, _ = self.web.send_request("GET", "/model.safetensors",
+                                                   headers={"Accept-Encoding": "gzip", "Range": "bytes=0-9"})
         self.assertEqual((status, headers["Content-Encoding"], headers["ETag"][:2]), (200, "gzip", "W/"))
         before = self.transferred()
         self.assertEqual(self.read_whole(self.mount(url), "tensors", "layer.2"), written[2].data)
@@ -376,8 +377,9 @@ location /static/ {{ alias CONTENT/; gzip_static always; }}
                 self.assertEqual(headers["Content-Encoding"], "gzip")
                 done = run("info", url)
                 self.assertEqual((done.returncode, done.stdout), (4, ""))
-                self.assertEqual(done.stderr, f"weightfs: {url}: the size of the file is not known: the server sends the file with the encoding "
-                                 "\"gzip\", without its size\n")
+                self.assertEqual(
+                    done.stderr, f"weightfs: {url}: the size of the file is not known: the server sends the file with the encoding "
+                    "\"gzip\", without its size\n")
 
     def test_file_without_a_tag_is_of_one_date(self):
         self.web = Nginx(self, "etag off;", name="without-tags")
@@ -420,7 +422,7 @@ location /signed/ {{
         return self.publish_safetensors(size=200 * KIB)  # a tensor is requested whole
 
     def statuses(self):
-        """Of the URL, and of the target of the redirect."""
+        """The statuses of requests for the URL, and for the target of the redirect."""
         requests = self.web.requests()
         return [[request.status for request in requests if request.path == path] for path in ("/model.safetensors", self.TARGET)]
 
@@ -437,7 +439,7 @@ location /signed/ {{
                 self.assertEqual(self.statuses(), [[302, 302], [206, 206, status, 206, 206]])
 
 
-# semantics 7.9
+# semantics 7.7
 @needs("nginx")
 class PageCache(UrlTestCase):
     def bytes_of_second_read(self):
@@ -506,7 +508,8 @@ class Commands(UrlTestCase):
         self.assertGreaterEqual(remote["present"], MIB // (16 * KIB))
         self.assertLess(remote["present"], blocks / 2)
         self.assertNotIn("verified_blocks", remote)
-        self.assertEqual(self.metrics(point), {"files": 1, "blocks": blocks, "present_blocks": remote["present"], "verified_blocks": 0})
+        self.assertEqual(self.metrics(point),
+                         {"files": 1, "blocks": blocks, "present_blocks": remote["present"], "verified_blocks": 0})
         self.read_whole(point, "files", "model.safetensors")
         remote, = json.loads(self.read_whole(point, ".weightfs", "status.json"))["remotes"]
         self.assertEqual(remote["present"], blocks)
@@ -556,7 +559,8 @@ class Commands(UrlTestCase):
         self.assertEqual(run("cache", "pin", url).stdout, f"{url}: pinned\n")
         self.assertEqual(run("cache", "pin", url).stdout, f"{url}: already pinned\n")
         self.assertEqual(run("cache", "gc", "--size", "0").returncode, 0)
-        self.assertEqual([(entry["names"], entry["pinned"]) for entry in json.loads(run("cache", "ls", "--json").stdout)], [([url], True)])
+        self.assertEqual([(entry["names"], entry["pinned"]) for entry in json.loads(run("cache", "ls", "--json").stdout)],
+                         [([url], True)])
         kept = run("cache", "rm", url)
         self.assertEqual(kept.returncode, 1)
         self.assertIn(f"weightfs: {url}: is pinned; not removed\n", kept.stderr)
@@ -587,7 +591,8 @@ class Commands(UrlTestCase):
                          (7, f"weightfs: {url}: 1 of 65 cached blocks do not match their checksums; dropped\n"))
         self.assertIn("64 of 65 blocks of 1 partial file, 1.0 MiB, match their checksums", done.stdout)
         before = self.web.count("GET")
-        self.assertEqual(subprocess.run([WEIGHTFS, "cat", url, "tensors/layer.0"], capture_output=True, check=True).stdout, written[0].data)
+        self.assertEqual(
+            subprocess.run([WEIGHTFS, "cat", url, "tensors/layer.0"], capture_output=True, check=True).stdout, written[0].data)
         self.assertGreater(self.web.count("GET"), before)
         self.assertEqual(run("cache", "verify").returncode, 0)
 

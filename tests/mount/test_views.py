@@ -86,9 +86,10 @@ class Safetensors(ViewsTestCase):
     def test_shards_have_an_index_and_their_own_sizes(self):
         tensors = [Tensor(f"t{i}", "float32", (1 << 17,), numbers("f", 4) * (1 << 15)) for i in range(5)]
         views = self.views_of(self.sample(tensors=tensors), "--shard-size", "1M")
-        self.assertEqual(sorted(os.listdir(os.path.join(views, "sharded"))),
-                         ["model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors",
-                          "model.safetensors.index.json"])
+        self.assertEqual(sorted(os.listdir(os.path.join(views, "sharded"))), [
+            "model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors",
+            "model.safetensors.index.json"
+        ])
         with open(os.path.join(views, "sharded", "model.safetensors.index.json")) as file:
             index = json.load(file)
         self.assertEqual(index["metadata"]["total_size"], 5 << 19)
@@ -168,7 +169,9 @@ class Reads(ViewsTestCase):
         """The tensors are in a hole of 8 TiB, of which the headers are made."""
         tensors = [Tensor(f"t{i}", "float32", (1 << 38,), Hole(1 << 40)) for i in range(8)]
         views = self.views_of(self.sample(tensors=tensors))
-        sizes = {name: os.stat(os.path.join(views, name)).st_size for name in sorted(os.listdir(views)) if name.startswith("model.")}
+        sizes = {
+            name: os.stat(os.path.join(views, name)).st_size for name in sorted(os.listdir(views)) if name.startswith("model.")
+        }
         self.assertEqual(sorted(sizes), ["model.gguf", "model.npz", "model.safetensors"])
         self.assertTrue(all(8 << 40 < size < (8 << 40) + 10_000 for size in sizes.values()), sizes)
 
@@ -222,7 +225,9 @@ class Npz(ViewsTestCase):
         """The tensor is a hole of 4 TiB: its checksum takes many minutes, and a killed reader must not wait for it."""
         tensors = [Tensor("w", "uint8", (1 << 42,), Hole(1 << 42))]
         views = self.views_of(self.sample(tensors=tensors))
-        command = ["dd", "if=" + os.path.join(views, "model.npz"), "of=/dev/null", "bs=4096", "count=1", "iflag=direct", "status=none"]
+        command = [
+            "dd", "if=" + os.path.join(views, "model.npz"), "of=/dev/null", "bs=4096", "count=1", "iflag=direct", "status=none"
+        ]
         reader = subprocess.Popen(command)
         self.addCleanup(reader.wait, LIMIT_S)
         self.addCleanup(reader.kill)

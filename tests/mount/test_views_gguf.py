@@ -34,7 +34,8 @@ await llama.dispose();
 def vocabulary():
     """(tokens, scores, types) of a small SentencePiece vocabulary: three special tokens, the bytes, and letters."""
     special = [("<unk>", 2), ("<s>", 3), ("</s>", 3)]
-    tokens = special + [(f"<0x{byte:02X}>", 6) for byte in range(256)] + [(letter, 1) for letter in "\u2581abcdefghijklmnopqrstuvwxyz"]
+    tokens = special + [(f"<0x{byte:02X}>", 6) for byte in range(256)] + [(letter, 1)
+                                                                          for letter in "\u2581abcdefghijklmnopqrstuvwxyz"]
     return [text for text, _ in tokens], [float(-i) for i in range(len(tokens))], [containers.Typed(5, kind) for _, kind in tokens]
 
 
@@ -61,12 +62,23 @@ def llama(seed):
         tensors.append(matrix(f"{at}ffn_down.weight", EMBEDDING, FEED_FORWARD))
     tensors += [ones("output_norm.weight"), matrix("output.weight", len(tokens), EMBEDDING)]
     metadata = {
-        "general.architecture": "llama", "general.name": "random", "llama.context_length": CONTEXT, "llama.embedding_length": EMBEDDING,
-        "llama.block_count": BLOCKS, "llama.feed_forward_length": FEED_FORWARD, "llama.attention.head_count": HEADS,
-        "llama.attention.head_count_kv": HEADS, "llama.rope.dimension_count": EMBEDDING // HEADS,
-        "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.vocab_size": len(tokens),
-        "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.scores": scores,
-        "tokenizer.ggml.token_type": types, "tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.eos_token_id": 2,
+        "general.architecture": "llama",
+        "general.name": "random",
+        "llama.context_length": CONTEXT,
+        "llama.embedding_length": EMBEDDING,
+        "llama.block_count": BLOCKS,
+        "llama.feed_forward_length": FEED_FORWARD,
+        "llama.attention.head_count": HEADS,
+        "llama.attention.head_count_kv": HEADS,
+        "llama.rope.dimension_count": EMBEDDING // HEADS,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        "llama.vocab_size": len(tokens),
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.scores": scores,
+        "tokenizer.ggml.token_type": types,
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
         "tokenizer.ggml.unknown_token_id": 0,
     }
     return tensors, metadata
@@ -110,8 +122,9 @@ class Llama(MountTestCase):
         containers.write_gguf(self.path("whole.gguf"), tensors, metadata)
         half = len(tensors) // 2
         containers.write_gguf_shards(self.path("m"), [tensors[:half], tensors[half:]], metadata)
-        done = subprocess.run([WEIGHTFS, "export", self.path("m-00001-of-00002.gguf"), self.path("exported.gguf")], capture_output=True,
-                              text=True, timeout=LLAMA_LIMIT_S)
+        done = subprocess.run(
+            [WEIGHTFS, "export", self.path("m-00001-of-00002.gguf"),
+             self.path("exported.gguf")], capture_output=True, text=True, timeout=LLAMA_LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.generate(self.path("exported.gguf")), self.generate(self.path("whole.gguf")))
 

@@ -26,7 +26,7 @@ TEST(SourceKind, RequireDigestNeedsADigestOrACommit) {
   options.require_digest = true;
   const auto refused = [&](const std::string& source) {
     const auto found = find_source(source, options);
-    return !found && found.error().message.find("names no digest") != std::string::npos;
+    return !found && found.error().message.find("no digest in the name") != std::string::npos;
   };
   const std::string digest = "sha256:" + std::string(64, 'a');
   EXPECT_TRUE(refused("oci://localhost/a:tag"));

@@ -1,5 +1,6 @@
-"""Names that hash tables put into one bucket. The hash of std::string in libstdc++ is a MurmurHash64A with a known seed: each of its
-steps has an inverse, so the second eight bytes of a pair can undo what the first did. The hash of libzip 1.7 multiplies by 33."""
+"""Names that hash tables put into one bucket. The hash of std::string in libstdc++ is a MurmurHash64A with a known seed: each of
+its steps has an inverse, so the second eight bytes of a pair can undo what the first did. The hash of libzip 1.7 multiplies by
+33."""
 import itertools
 import random
 

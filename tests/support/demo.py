@@ -126,13 +126,13 @@ def write_perceptron(path):
 
 
 def write_onnx(path):
-    """The same perceptron as one operator; the weights are in a file beside the model, as exporters store large ones."""
+    """The perceptron as one operator; the weights are in a file beside the model, as exporters store large ones."""
     hidden, bias = float32("hidden.weight", 16, 32), float32("hidden.bias", 32)
     with open(path + "_data", "wb") as file:
         file.write(hidden.data)
-    initializers = (protobuf.onnx_external("hidden.weight", protobuf.ONNX_FLOAT, (16, 32), location=os.path.basename(path) + "_data",
-                                           offset=0, length=len(hidden.data)),
-                    protobuf.onnx_tensor("hidden.bias", protobuf.ONNX_FLOAT, (32,), protobuf.data(9, bias.data)))
+    initializers = (protobuf.onnx_external("hidden.weight", protobuf.ONNX_FLOAT, (16, 32),
+                                           location=os.path.basename(path) + "_data", offset=0, length=len(hidden.data)),
+                    protobuf.onnx_tensor("hidden.bias", protobuf.ONNX_FLOAT, (32, ), protobuf.data(9, bias.data)))
     nodes = (protobuf.onnx_node("Gemm", ("pixels", "hidden.weight", "hidden.bias"), ("digits",), name="hidden/Gemm"),)
     graph = protobuf.onnx_graph(initializers, nodes, (protobuf.onnx_value("pixels", protobuf.ONNX_FLOAT, ("batch", 16)),),
                                 (protobuf.onnx_value("digits", protobuf.ONNX_FLOAT, ("batch", 32)),))

@@ -1,5 +1,5 @@
-"""A double of the Hugging Face Hub on 127.0.0.1, for tests: its API, and a second server in the role of its CDN, to which files in LFS
-are redirected with a signed URL that expires. Both count requests and bytes. Standard library only.
+"""A double of the Hugging Face Hub on 127.0.0.1, for tests: its API, and a second server in the role of its CDN, to which files in
+LFS are redirected with a signed URL that expires. Both count requests and bytes. Standard library only.
 """
 import hashlib
 import hmac
@@ -14,7 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
 MASK = "*" * 64
-PUBLIC_NAMES = (".gitattributes", "README.md", "LICENSE", "USE_POLICY")  # beginnings of names of files that a gated repository shows everyone
+PUBLIC_NAMES = (".gitattributes", "README.md", "LICENSE", "USE_POLICY"
+                )  # beginnings of names of files that a gated repository shows everyone
 LFS_NAMES = (".safetensors", ".gguf", ".bin", ".onnx")
 SECRET = secrets.token_bytes(16)
 
@@ -107,7 +108,7 @@ class Hub:
         self.public_host = None      # in Link headers, instead of the own one
         self.next_link = None        # function of the request's path that returns a Link target, for hostile lists
         self.pending = {}            # token: ids of the gated repositories to which it has requested access
-        self.lists_gated = True      # the files of gated repositories are listed without access, with masked digests, as the Hub does
+        self.lists_gated = True  # the files of gated repositories are listed without access, with masked digests, as the Hub does
         self.too_many = 0            # so many requests are answered with 429
         self.wait = 1                # seconds, in the RateLimit header of these
         self.cdn_refusals = 0        # so many requests to the CDN are answered with 403
@@ -273,7 +274,8 @@ class _HubHandler(_Handler):
         allowed = self.hub.tokens.get(token, ())
         found = self.hub.repositories.get((kind, id))
         if found is None or (found.private and id not in allowed):
-            raise Refusal(404 if token else 401, "RepoNotFound", "Repository not found" if token else "Invalid username or password.")
+            raise Refusal(404 if token else 401, "RepoNotFound",
+                          "Repository not found" if token else "Invalid username or password.")
         if found.is_disabled:
             raise Refusal(403, message="Access to this resource is disabled.")
         if need_access and found.gated and id not in allowed:
@@ -283,10 +285,12 @@ class _HubHandler(_Handler):
     def gated(self, id, token):
         begin = f"Access to model {id} is"
         if not token:
-            return Refusal(401, "GatedRepo", f"{begin} restricted. You must have access to it and be authenticated to access it. Please log in.")
+            return Refusal(401, "GatedRepo",
+                           f"{begin} restricted. You must have access to it and be authenticated to access it. Please log in.")
         if id in self.hub.pending.get(token, ()):
             return Refusal(403, "GatedRepo", f"Your request to access model {id} is awaiting a review from the repo authors.")
-        return Refusal(403, "GatedRepo", f"{begin} restricted and you are not in the authorized list. Visit {self.hub.url}/{id} to ask for access.")
+        return Refusal(403, "GatedRepo",
+                       f"{begin} restricted and you are not in the authorized list. Visit {self.hub.url}/{id} to ask for access.")
 
     def commit(self, repository, revision):
         commit = repository.revisions.get(revision, revision)

@@ -35,7 +35,10 @@ class Cgroup:
                 words = line.split()
                 kind = words[words.index("-") + 1]
                 if kind == "cgroup2" or (kind == "cgroup" and "memory" in words[-1].split(",")):
-                    own = next((path for names, path in groups.items() if names == "" and kind == "cgroup2" or "memory" in names.split(",")), "/")
+                    own = next(
+                        (path
+                         for names, path in groups.items() if names == "" and kind == "cgroup2" or "memory" in names.split(",")),
+                        "/")
                     yield words[4] + own.rstrip("/"), kind == "cgroup2"
                     yield words[4], kind == "cgroup2"
 

@@ -35,8 +35,10 @@ def folder_with(*packages):
         return None
     made = tempfile.mkdtemp(prefix="weightfs-test-")
     try:
-        run_bounded(["npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--prefix", made,
-                     *packages], LIMIT_S, cwd=made).check_returncode()
+        run_bounded([
+            "npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--prefix", made,
+            *packages
+        ], LIMIT_S, cwd=made).check_returncode()
         with open(os.path.join(made, "complete"), "w"):
             pass
         os.rename(made, folder)

@@ -140,6 +140,11 @@ def write_pytorch(path, tensors, metadata=None):
 
 def legacy(opcodes, storages):
     """The form before torch 1.6; `storages`: (key, number of elements, bytes)."""
-    parts = [pickle(MAGIC), pickle(integer(1001)), pickle(value({"protocol_version": 1001, "little_endian": True})), pickle(opcodes),
-             pickle(value([key for key, _, _ in storages]))]
+    parts = [
+        pickle(MAGIC),
+        pickle(integer(1001)),
+        pickle(value({"protocol_version": 1001, "little_endian": True})),
+        pickle(opcodes),
+        pickle(value([key for key, _, _ in storages]))
+    ]
     return b"".join(parts) + b"".join(struct.pack("<q", count) + data for _, count, data in storages)

@@ -56,8 +56,11 @@ def signature(secret, method, target, headers, signed, date, region, service="s3
     """The signature of a request, as documented by AWS: canonical request, string to sign, derived key."""
     path, _, query = target.partition("?")
     pairs = sorted((canonical(name), canonical(value)) for name, value in urllib.parse.parse_qsl(query, keep_blank_values=True))
-    text = "\n".join([method, canonical(urllib.parse.unquote(path), "/"), "&".join(f"{name}={value}" for name, value in pairs),
-                      "".join(f"{name}:{headers[name].strip()}\n" for name in signed), ";".join(signed), headers["x-amz-content-sha256"]])
+    text = "\n".join([
+        method,
+        canonical(urllib.parse.unquote(path), "/"), "&".join(f"{name}={value}" for name, value in pairs),
+        "".join(f"{name}:{headers[name].strip()}\n" for name in signed), ";".join(signed), headers["x-amz-content-sha256"]
+    ])
     scope = f"{date[:8]}/{region}/{service}/aws4_request"
     to_sign = f"AWS4-HMAC-SHA256\n{date}\n{scope}\n{hashlib.sha256(text.encode()).hexdigest()}"
     key = ("AWS4" + secret).encode()
@@ -163,8 +166,9 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
     def send(self, status, body, headers):
         sent = 0 if self.command == "HEAD" else len(body)
         with self.store.lock:
-            self.store.log.append(LoggedRequest(self.command, self.decoded, self.query, {k.lower(): v for k, v in self.headers.items()},
-                                                status, sent))
+            self.store.log.append(
+                LoggedRequest(self.command, self.decoded, self.query, {k.lower(): v for k, v in self.headers.items()}, status,
+                              sent))
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
@@ -192,19 +196,22 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             place = {"x-amz-bucket-region": self.store.region}
             if self.store.wrong_region_status == 301:
                 raise Refused(301, "PermanentRedirect", "The bucket must be addressed using the specified endpoint", headers=place)
-            raise Refused(400, "AuthorizationHeaderMalformed", f"The region '{escaped(region)}' is wrong", in_xml("Region", self.store.region))
+            raise Refused(400, "AuthorizationHeaderMalformed", f"The region '{escaped(region)}' is wrong",
+                          in_xml("Region", self.store.region))
         headers = {name.lower(): value for name, value in self.headers.items()}
         date = headers.get("x-amz-date", "")
         names = signed.split(";")
         if names != sorted(names) or not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names):
             raise Refused(403, "AccessDenied", "There were headers present in the request which were not signed")
-        if self.store.token is not None and (headers.get("x-amz-security-token") != self.store.token or "x-amz-security-token" not in names):
+        if self.store.token is not None and (headers.get("x-amz-security-token") != self.store.token or
+                                             "x-amz-security-token" not in names):
             raise Refused(400, "InvalidToken", "The provided token is malformed or otherwise invalid.")
         when = datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
         if day != date[:8] or abs((self.store.clock() - when).total_seconds()) > 15 * 60:
             raise Refused(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large.")
         if not hmac.compare_digest(mac, signature(SECRET, self.command, self.path, headers, names, date, region)):
-            raise Refused(403, "SignatureDoesNotMatch", "The request signature we calculated does not match the signature you provided.")
+            raise Refused(403, "SignatureDoesNotMatch",
+                          "The request signature we calculated does not match the signature you provided.")
 
     def list(self, bucket):
         if self.store.listing is not None:
@@ -253,7 +260,8 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             return self.send(200, data, headers)
         first, last = int(found[1]), min(int(found[2] or len(data)), len(data) - 1)
         if first >= len(data):
-            raise Refused(416, "InvalidRange", "The requested range is not satisfiable", headers={"Content-Range": f"bytes */{len(data)}"})
+            raise Refused(416, "InvalidRange", "The requested range is not satisfiable",
+                          headers={"Content-Range": f"bytes */{len(data)}"})
         headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
         return self.send(206, data[first:last + 1], headers)
 

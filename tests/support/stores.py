@@ -58,7 +58,8 @@ class Package:
     def __init__(self, config=None):
         self.blobs = {}
         self.layers = []
-        config = {"model_format": "gguf", "model_family": "llama", "model_type": "1.2M", "file_type": "F32"} if config is None else config
+        config = {"model_format": "gguf", "model_family": "llama", "model_type": "1.2M", "file_type": "F32"
+                  } if config is None else config
         self.config = self.descriptor(CONFIG, as_go(config)) if config else None
 
     def descriptor(self, media_type, data, **fields):
@@ -190,7 +191,9 @@ def model_signature(digests):
                  "predicate": {"serialization": {"method": "files", "hash_type": "sha256"}, "resources": resources}}
     envelope = {"payload": base64.b64encode(json.dumps(statement).encode()).decode(), "payloadType": "application/vnd.in-toto+json",
                 "signatures": [{"sig": "", "keyid": ""}]}
-    return json.dumps({"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json", "verificationMaterial": {}, "dsseEnvelope": envelope}).encode()
+    return json.dumps(
+        {"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json", "verificationMaterial": {},
+         "dsseEnvelope": envelope}).encode()
 
 
 def put_in_carton_cache(folder, data, url):

@@ -12,7 +12,7 @@ REFUSED, MISSING, FORBIDDEN, MISMATCH, UNAVAILABLE, SYSTEM = 5, 3, 4, 7, 8, 1
 
 
 class Damage(NamedTuple):
-    """Of the part of this name: a file, a layer, a URL."""
+    """Damage of the part of this name: a file, a layer, a URL."""
     kind: str             # "cut", "flip", "missing", or one of a server: "403", "stall", …
     part: str
     at: int = 0           # the byte
@@ -30,7 +30,10 @@ def cuts(part, size, count, has_digest=False):
 
 
 def flips(part, size, count=4):
-    return [Damage("flip", part, at, (MISMATCH, REFUSED, FORBIDDEN)) for at in sorted({size * i // count for i in range(count)} | {size - 1})]
+    return [
+        Damage("flip", part, at, (MISMATCH, REFUSED, FORBIDDEN))
+        for at in sorted({size * i // count for i in range(count)} | {size - 1})
+    ]
 
 
 def missing(part):

@@ -1,5 +1,5 @@
-"""The undamaged model of the table, and readers of what weightfs writes. They share no code with weightfs or with the writers of the
-other tests, and decide what is complete. NumPy and the standard library only."""
+"""The undamaged model of the table, and readers of what weightfs writes. They share no code with weightfs or with the writers of
+the other tests, and decide what is complete. NumPy and the standard library only."""
 import io
 import json
 import os

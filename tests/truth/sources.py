@@ -1,5 +1,5 @@
-"""The undamaged model as each kind of SOURCE, and how its parts are damaged. Servers are the doubles of the other tests, behind a proxy
-that does the damage."""
+"""The undamaged model as each kind of SOURCE, and how its parts are damaged. Servers are the doubles of the other tests, behind a
+proxy that does the damage."""
 import hashlib
 import json
 import os
@@ -298,17 +298,22 @@ def all_sources():
         Local("gguf", small, {"model.gguf": model.gguf(small)}, "model.gguf"),
         Local("directory", small, sharded(small)),
         Local("split gguf", small, model.gguf_shards(small), "model-00001-of-00002.gguf"),
-        Local("zip", small, {"model.npz": model.npz(small)}, "model.npz", digested=("model.npz",)),
+        Local("zip", small, {"model.npz": model.npz(small)}, "model.npz", digested=("model.npz", )),
         Local("tar.gz", small, {"model.tar.gz": artifacts.tar({"model.gguf": model.gguf(small)}, compress=True)}, "model.tar.gz",
               prefix="nested/model.gguf/", is_one_model=False),
         OllamaStore(small),
-        *([Url("https", small, {part: data for part, data in sharded(small).items() if part != "config.json"}, "model.safetensors.index.json"),
-           Url("https gguf", large, {"model.gguf": model.gguf(large)}, "model.gguf"),
-           Url("https split", small, model.gguf_shards(small), "model-00001-of-00002.gguf")] if path_of("nginx") else []),
+        *([
+            Url("https", small, {part: data for part, data in sharded(small).items()
+                                 if part != "config.json"}, "model.safetensors.index.json"),
+            Url("https gguf", large, {"model.gguf": model.gguf(large)}, "model.gguf"),
+            Url("https split", small, model.gguf_shards(small), "model-00001-of-00002.gguf")
+        ] if path_of("nginx") else []),
         HuggingFace("hf", small, sharded(small)),
         HuggingFace("hf large shards", two_large, sharded(two_large)),
         HuggingFace("hf large", large, {"model.safetensors": model.safetensors(large), "config.json": b"{}"}),
-        *([Oci(arrays, packing, size) for packing in ("raw", "tar", "tar+gzip") for arrays, size in ((small, ""), (large, " large"))]
-          if path_of("docker-registry") else []),
+        *([
+            Oci(arrays, packing, size) for packing in ("raw", "tar", "tar+gzip")
+            for arrays, size in ((small, ""), (large, " large"))
+        ] if path_of("docker-registry") else []),
         S3(small, sharded(small)),
     ]

@@ -3,10 +3,10 @@
 
   table.py WEIGHTFS [--all] [--only TEXT] [--sources TEXT] [--jobs N]
 
-A command that ends with status 0 has delivered everything, and it is equal to the undamaged bytes. Otherwise it says on standard error
-what is missing and why, with the status of the damage; it keeps nothing wrong; and once the source is repaired, the next run completes.
-model.py decides what is complete; it shares no code with weightfs. Without --all a fixed tenth of the cells is tried. TEXT:
-only cells that contain it. The last line is `N passed, N failed, N skipped`.
+A command that ends with status 0 has delivered everything, and it is equal to the undamaged bytes. Otherwise it says on standard
+error what is missing and why, with the status of the damage; it keeps nothing wrong; and once the source is repaired, the next run
+completes. model.py decides what is complete; it shares no code with weightfs. Without --all a fixed tenth of the cells is tried.
+TEXT: only cells that contain it. The last line is `N passed, N failed, N skipped`.
 """
 import argparse
 import concurrent.futures
@@ -55,7 +55,7 @@ class Cell:
         self.forget()
 
     def copy(self):
-        """The same source and cache, with other outputs."""
+        """A run with this source and cache, and other outputs."""
         return Cell(self.weightfs, self.source, self.folder, "out2")
 
     def use_folder(self, folder):
@@ -79,7 +79,7 @@ class Cell:
         return os.path.join(self.place, self.outputs, name)
 
     def duration(self, command):
-        """Of a run that nothing disturbs, with an empty cache."""
+        """The result of a run that nothing disturbs, with an empty cache."""
         if command not in self.durations:
             during, self.during = self.during, None
             self.forget()
@@ -160,7 +160,8 @@ class Cell:
     def do_diff(self):
         result = self.run("diff", self.good, self.source.argument)
         # 1: the metadata and other files may differ, because the sources do.
-        return result._replace(is_complete=all(line.startswith(("metadata\t", "file\t", "added\tconfig.json\t")) for line in result.output.decode().splitlines()))
+        return result._replace(is_complete=all(
+            line.startswith(("metadata\t", "file\t", "added\tconfig.json\t")) for line in result.output.decode().splitlines()))
 
     def export(self, form):
         out = self.out("model." + form)
@@ -216,7 +217,7 @@ class Cell:
         return self.judged(result, is_complete)
 
     def is_found_wrong(self, path):
-        """Whether reads fail after the comparison: a large file with a digest is read before it (semantics 21.4)."""
+        """Whether reads fail after the comparison: a large file with a digest is read before it (semantics 21.6)."""
         end = time.monotonic() + LIMIT_S
         while time.monotonic() < end:
             try:
@@ -262,7 +263,9 @@ ONE_MODEL = ["stats", "diff", *EXPORTS]
 
 def commands_of(source):
     mount = ["mount"] if os.path.exists("/dev/fuse") else []
-    return ["info", "ls", "cat", "verify", *mount, *(ONE_MODEL if source.is_one_model else []), *(["fetch"] if source.is_remote else [])]
+    return [
+        "info", "ls", "cat", "verify", *mount, *(ONE_MODEL if source.is_one_model else []), *(["fetch"] if source.is_remote else [])
+    ]
 
 
 def problem_with(cell, source, damage, command):
@@ -278,7 +281,7 @@ def problem_with(cell, source, damage, command):
         return result.errors or f"signal {-result.status}"
     if result.status == 0 and not result.is_complete:
         return "status 0, and not complete"
-    # Of bytes with a digest, a read of all of them must see the difference; a header has none of its own.
+    # A read of all bytes with a digest must see the difference; a header has none of its own.
     sees_all = command in ("verify", "fetch") or (command not in ("info", "ls", "mount") and damage.kind != "flip")
     if result.status == 0 and command == "verify":
         return "status 0 of a damaged model"
@@ -367,7 +370,8 @@ def main():
     skipped = [] if os.path.exists("/dev/fuse") else ["mounts need /dev/fuse"]
     skipped += [] if sources.path_of("docker-registry") else ["registries need docker-registry"]
     skipped += [] if sources.path_of("nginx") else ["URLs need nginx"]
-    print("".join(f"skipped: {reason}\n" for reason in skipped) + f"{total - failed} passed, {failed} failed, {len(skipped)} skipped")
+    print("".join(f"skipped: {reason}\n"
+                  for reason in skipped) + f"{total - failed} passed, {failed} failed, {len(skipped)} skipped")
     return 1 if failed else 0
 
 

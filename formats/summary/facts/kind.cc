@@ -13,7 +13,7 @@ struct TypeKind {
   std::string_view model_type, kind;
 };
 
-// Of model_type, sorted. Families with a `text_config` are found by it.
+// Kinds by model_type, sorted. Families with a `text_config` are found by it.
 constexpr std::array kTypeKinds = {
     TypeKind{"albert", "encoder"},
     TypeKind{"bart", "encoder-decoder"},

@@ -61,7 +61,7 @@ uint64_t locks_of_read(const Source& source) {
 
 TEST_F(DirectBlobTest, BlobThatIsNotLocalHasNone) { EXPECT_EQ(downloadable_blob()->direct(), nullptr); }
 
-// semantics 7.10
+// docs/design/reading.md
 TEST_F(DirectBlobTest, WarmReadsTakeNoLock) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer has its own locks";

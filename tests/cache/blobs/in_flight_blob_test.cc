@@ -131,7 +131,7 @@ TEST_P(InFlightBlobTest, NestedBlobsDoNotBlockTheirSources) {
   EXPECT_LE(load.most, 4);
 }
 
-// The same with one decoding of each depth at a time, of blobs whose streams are all counted.
+// As above with one decoding of each depth at a time, and blobs whose streams are all counted.
 TEST_P(InFlightBlobTest, NestedBlobsAreReadWithOneDecodingOfEachDepth) {
   constexpr int kDepths = 3;
   constexpr uint32_t kReaders = 12;

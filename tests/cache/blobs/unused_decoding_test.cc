@@ -85,7 +85,7 @@ TEST_P(UnusedDecoding, EndsWhenReaderWithoutOpenFileStops) {
   EXPECT_LT(given, kHuge);
 }
 
-// The same stream continues after the other reader has gone.
+// A stream continues after the other reader has gone.
 TEST_P(UnusedDecoding, ContinuesForOtherReader) {
   member = test_producer(some_bytes(3'000'000));
   Gate gate;

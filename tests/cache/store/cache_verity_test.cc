@@ -92,7 +92,7 @@ class CacheVerityTest : public StoreDirectory {
   std::condition_variable changed;
 };
 
-// semantics 10.10
+// docs/design/caching.md
 TEST_F(CacheVerityTest, IsEnabledForDownloadedBlobWithoutWriters) {
   for (const uint64_t size : {3 * kMiB, 9 * kMiB}) {  // the second is read by ranges
     sizes.clear();

@@ -418,7 +418,7 @@ TEST_F(DownloadQuotaTest, DownloadOfAnotherProcessIsNotEvicted) {
   EXPECT_EQ(reserve_new(kBlobSize, 150'000), "");
   EXPECT_TRUE(has_partial(fetched));
   EXPECT_FALSE(has_blob(blob));
-  EXPECT_EQ(reserve_new(kBlobSize * 2, 150'000), "cache full: active writes use all of it");
+  EXPECT_EQ(reserve_new(kBlobSize * 2, 150'000), "cache full: writes in progress use all of it");
   ::sem_post(&shared->second);
   EXPECT_EQ(fetching.wait(), 0);
   EXPECT_EQ(reserve_new(kBlobSize * 2, 150'000), "");
@@ -435,7 +435,7 @@ TEST_F(DownloadQuotaTest, PinnedBlobsAreNeverEvicted) {
   EXPECT_EQ(reserve_new(kBlobSize * 2, 150'000), "cache full: pinned blobs leave no space");
   EXPECT_TRUE(has_blob(pinned));
   const SharedDescriptor active = open_locked(write("making/key-2.0123456789abcdef", some_bytes(kBlobSize)));
-  EXPECT_EQ(reserve_new(kBlobSize, 150'000), "cache full: pinned blobs and active writes leave no space");
+  EXPECT_EQ(reserve_new(kBlobSize, 150'000), "cache full: pinned blobs and writes in progress leave no space");
   EXPECT_TRUE(has_blob(pinned));
 }
 

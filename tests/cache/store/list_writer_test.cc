@@ -123,7 +123,7 @@ class BlockListsTest : public StoreDirectory {
   HttpServer server{[this](const SeenRequest& request, Wire& wire) { serve_file(request, wire, served); }};
 };
 
-// semantics 10.9
+// docs/design/caching.md
 TEST_F(BlockListsTest, DownloadedBlobHasItsList) {
   for (const uint64_t size : {kMiB + 1, 3 * kMiB + 5, 9 * kMiB}) {  // the last one is read by ranges
     served = bytes = some_bytes(size);

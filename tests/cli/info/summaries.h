@@ -72,7 +72,7 @@ inline Summarised llama_gguf_summary(size_t readable = 291) {
   return out;
 }
 
-/// The same file after an interrupted download.
+/// That file after an interrupted download.
 inline Summarised cut_gguf_summary() {
   Summarised out = llama_gguf_summary(158);
   constexpr uint64_t kMissing = 2'264'924'160;

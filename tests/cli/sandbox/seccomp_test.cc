@@ -38,7 +38,7 @@ int in_filter(const std::function<int()>& work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// semantics 10.10
+// docs/design/caching.md
 TEST(Seccomp, FsVerityIsEnabledButNotOtherwiseControlled) {
   if (!sandbox::has_seccomp()) GTEST_SKIP() << "the kernel has no seccomp filters";
   const TemporaryDirectory directory;

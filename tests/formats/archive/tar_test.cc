@@ -524,7 +524,7 @@ TEST(Tar, EveryFlippedByteIsRefusedOrRead) {
     }
 }
 
-// The same behind a checksum that is right, so that more than the checksum is tried.
+// Bytes behind a checksum that is right, so that more than the checksum is tried.
 TEST(Tar, EveryFlippedHeaderByteWithFixedChecksumIsRefusedOrRead) {
   const std::string whole = everything();
   for (size_t block = 0; block < whole.size(); block += 512)

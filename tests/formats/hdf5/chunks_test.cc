@@ -16,7 +16,7 @@ std::string bytes_of(B& b, const B::Dimensions& dimensions, Hdf5Message layout, 
   return only_tensor(one_dataset(b, b.dataset(Hdf5Type::integer(1), dimensions, std::move(layout), std::move(more))));
 }
 
-// The same with a maximum extent.
+// A dataset with a maximum extent.
 std::string bytes_of_resizable(B& b, const B::Dimensions& dimensions, const B::Dimensions& most, Hdf5Message layout) {
   return only_tensor(
       one_dataset(b, b.object({B::dataspace(dimensions, most), B::datatype(Hdf5Type::integer(1)), std::move(layout)})));

@@ -727,7 +727,7 @@ TEST(OllamaRegistry, RequestsSizeMissingFromManifest) {
   EXPECT_EQ(text_of_part(model, "system"), "s");
 }
 
-// semantics 18.3: the layers of a ModelPack, a KitOps and an ORAS package are files, even where they hold a model.
+// semantics 24.2: the layers of a ModelPack, a KitOps and an ORAS package are files, even where they hold a model.
 TEST(OllamaRegistry, ShowsOtherPackagesAsFiles) {
   struct Package {
     const char* config;

@@ -34,7 +34,7 @@ std::string checkpoint(const PickleBuilder& object, std::string_view data = "012
   return b.members_of(object.pickle()).build();
 }
 
-// The same with a dict of one tensor "w", which these opcodes make.
+// A checkpoint with a dict of one tensor "w", which these opcodes make.
 std::string checkpoint_of(const PickleBuilder& tensor, std::string_view data = "0123456789abcdef") {
   return checkpoint(PickleBuilder().raw("}").text("w").add(tensor).raw("s"), data);
 }

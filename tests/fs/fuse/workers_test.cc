@@ -61,7 +61,7 @@ size_t threads_of_process() {
   return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
-// Of those that this process may use.
+// Whether this process may use one processor only.
 bool has_one_processor() {
   cpu_set_t usable;
   return ::sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) == 1;

@@ -149,7 +149,7 @@ class PrefetchTest : public testing::Test {
   void read(const std::vector<size_t>& order) {
     for (const size_t i : order) read(i);
   }
-  // Of everything, after the thread has ended.
+  // All requests, after the thread has ended.
   std::vector<Requests::Range> all_requests() {
     prefetch = nullptr;
     return requests.ranges();

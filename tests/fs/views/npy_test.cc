@@ -75,7 +75,7 @@ class StringNpy : public testing::Test {
     return bytes.substr(header);
   }
 
-  // Of characters below U+0080.
+  // Strings of characters below U+0080.
   static std::string utf32(std::string_view ascii) {
     std::string out;
     for (const char c : ascii) out += {c, '\0', '\0', '\0'};
