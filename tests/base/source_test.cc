@@ -18,6 +18,7 @@
 
 #include "base/cancel.h"
 #include "base/os/descriptor.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::source_test {
@@ -196,13 +197,8 @@ TEST_F(ChangedFile, ReplacementOfItsDirectoryFailsReads) {
   std::filesystem::rename(folder, directory.path("before"));
   std::filesystem::create_directory(folder);
   std::ofstream(folder + "/file") << "9876543210";
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  std::string last = text(*moved);
-  while (last == "0123456789" && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    last = text(*moved);
-  }
-  EXPECT_THAT(last, HasSubstr("changed or replaced"));
+  EXPECT_TRUE(test::eventually([&] { return text(*moved) != "0123456789"; }));
+  EXPECT_THAT(text(*moved), HasSubstr("changed or replaced"));
 }
 TEST_F(ChangedFile, FailsEvenAfterTimesAreRestored) {
   std::fstream(path, std::ios::in | std::ios::out) << "9876543210";
@@ -401,8 +397,8 @@ SourcePtr verified(VerifiedBy verification) { return std::make_shared<VerifiedBy
 TEST(Verification, IsThatOfTheSourceThatHasTheBytes) {
   EXPECT_EQ(in_memory("bytes")->verification(), VerifiedBy::unknown);
   EXPECT_EQ(Slice().verification(), VerifiedBy::unknown);
-  for (const auto verification : {VerifiedBy::mismatch, VerifiedBy::unpinned, VerifiedBy::transport,
-                                  VerifiedBy::blocks, VerifiedBy::whole}) {
+  for (const auto verification :
+       {VerifiedBy::mismatch, VerifiedBy::unpinned, VerifiedBy::transport, VerifiedBy::blocks, VerifiedBy::whole}) {
     EXPECT_EQ(slice(verified(verification), 2, 5)->verification(), verification);
     const Later<SourcePtr> later([=]() -> Result<SourcePtr> { return verified(verification); });
     const SourcePtr lazily = lazy(10, later);
