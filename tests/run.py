@@ -23,6 +23,7 @@ import glob
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -123,11 +124,11 @@ def run_to_end(argv, environment=None):
     leaves behind would keep a pipe open."""
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment)
-        limit = time.monotonic() + TIME_LIMIT
-        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None and time.monotonic() < limit:
-            time.sleep(0.05)
         late, spent = "", 0
-        if time.monotonic() < limit:
+        ending = os.pidfd_open(process.pid)
+        has_ended, _, _ = select.select([ending], [], [], TIME_LIMIT)
+        os.close(ending)
+        if has_ended:
             spent = processor_seconds(process.pid)
             process.wait()
         else:
