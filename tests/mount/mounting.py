@@ -253,6 +253,27 @@ class MountTestCase(TestCase):
         return process, point
 
 
+class OneMountTestCase(MountTestCase):
+    """Tests that only read a model, which the class mounts once: `mnt`. `owner` has its source; a test has its own directory, too."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.owner = MountTestCase()
+        cls.owner.setUp()
+        cls.addClassCleanup(cls.remove)
+        cls.mnt = cls.owner.mount(cls.source_of(cls.owner))
+
+    @classmethod
+    def source_of(cls, owner):
+        """Writes the model."""
+        return owner.sample()
+
+    @classmethod
+    def remove(cls):
+        if not cls.owner.doCleanups():
+            raise AssertionError(f"{cls.mnt} cannot be removed")
+
+
 @unittest.skipUnless(os.getuid() == 0, "only root can become another user")
 @unittest.skipUnless(shutil.which("fusermount3"), "no fusermount3 here")
 @unittest.skipUnless(os.path.exists("/etc/mtab"), "fusermount3 needs /etc/mtab, which a booted Debian has")
