@@ -37,6 +37,23 @@ struct FetchSettings {
   std::chrono::seconds wait_for_ranges{0};
 };
 
+/// How long a store waits. Tests shorten these times.
+struct StoreTimes {
+  /// Decoding that no reader waits for, and that no open file needs, is cancelled after this time: it uses a processor.
+  std::chrono::milliseconds unused_decoding{1000};
+  /// It is cancelled after this time if another blob waits for its slot.
+  std::chrono::milliseconds idle_decoding{200};
+  /// A download that no reader waits for is cancelled after this time.
+  std::chrono::milliseconds unused_download{10'000};
+  /// A transfer without data for this long is abandoned if others deliver.
+  std::chrono::milliseconds stalled_transfer{3000};
+  /// A reader that waits for blocks checks at this interval whether it was cancelled, and whether another process has
+  /// written them.
+  std::chrono::milliseconds block_check{20};
+  /// After a failed verification of complete ranges, the next one starts at the first read after this time.
+  std::chrono::milliseconds next_verification{5000};
+};
+
 struct StoreOptions {
   /// Created with mode 0700 when the first blob is cached. Not used when another user than this one and root owns it,
   /// or when others may write to it. Empty: unlinked temporary files of this process are used instead.
@@ -52,6 +69,7 @@ struct StoreOptions {
   /// The source that the process reads, for `weightfs cache ls`: what it caches or uses gets this name. Empty if it
   /// reads several: none would be right.
   std::string model = {};
+  StoreTimes times = {};
 };
 
 /// Counters since the store was opened, and the state of the blobs that were requested by digest.

@@ -13,12 +13,12 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 import containers  # noqa: E402
 from tensors import Tensor  # noqa: E402
+from waiting import eventually  # noqa: E402
 
 BUILD = os.environ.get("WEIGHTFS_BUILD") or os.path.dirname(os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs")))
 LIMIT_S = 300
@@ -450,10 +450,8 @@ class Installed(TestCase):
         return self.do("cat", "/media/mnt/tensors/bias")
 
     def wait_for_the_server_to_end(self):
-        ends = time.monotonic() + LIMIT_S
-        while self.machine.run("sh", "-c", "grep -qsx weightfs /proc/[0-9]*/comm").returncode == 0:
-            self.assertLess(time.monotonic(), ends)
-            time.sleep(0.01)
+        self.assertTrue(
+            eventually(lambda: self.machine.run("sh", "-c", "grep -qsx weightfs /proc/[0-9]*/comm").returncode != 0, LIMIT_S))
 
     def left(self):
         """Files of the package that remain, without those of the system."""

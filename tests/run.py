@@ -7,22 +7,25 @@
 GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both builds; so do the mount tests that are not in
 NOT_SANITIZED, and the fuzzers for a short time. If `../shared/conform.py` exists, it checks the plain build against its samples.
 
-Each file of Python tests, and each shard of a GoogleTest binary, is a job in a separate process. Jobs run in parallel, except
-those of EXCLUSIVE; those of ALONE run without the others. A job that takes longer than TIME_LIMIT is ended with all its
-processes, and fails. The processor time of a job is that of the processes that it waits for, so not of the servers of mounts.
+Each file of Python tests, and each shard of a GoogleTest binary, is a job in a separate process. Jobs run in parallel. Those of
+EXCLUSIVE run one after the other, beside plain GoogleTest binaries, which mount nothing; those of ALONE run without the others. A
+job that takes longer than TIME_LIMIT is ended with all its processes, and fails. The processor time of a job is that of the
+processes that it waits for, so not of the servers of mounts.
 
 A job whose tests fail is run once more at the end, when no other runs, which shows whether they always fail. They fail the run
 also if they pass then, except the tests of UNSTEADY. A crash, a leak or a finding of a sanitizer fails at once.
 
-The end of the output lists the slowest tests and the reasons of skipped tests.
+The end of the output lists the slowest tests, the reasons of skipped tests, and what is not run with sanitizers.
 """
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import glob
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -51,59 +54,44 @@ TIME_LIMIT = 15 * 60  # of a job, in seconds; the longest takes 3 minutes
 WHOLE_TIME_LIMIT = 60 * 60  # jobs that would begin later fail
 FUZZING = 20  # seconds
 
-# Jobs that run one at a time: they unmount or count what other tests mount.
-EXCLUSIVE = ("test_mounts", "test_system", "package_test", "conform")
+# Jobs that run one at a time, beside those that mount nothing: they unmount or count what other tests mount.
+EXCLUSIVE = ("test_mounts", "test_system", "package_test")
 # Jobs that measure CPU time and memory. They run last, as many as there are processors.
 ALONE = ("test_attacks", "test_changes", "test_living_attacks", "test_memory")
 
-# Mount tests that are not repeated with sanitizers: each start of a sanitized program takes half a second. The others run
-# the session, the tree, the views, nested archives, and downloads during reads.
-NOT_SANITIZED = (
-    # Processes, units, limits and the sandbox, which sanitizers change: no address limit, no seccomp.
-    "test_confinement",
-    "test_doctor",
-    "test_fleet",
-    "test_kubernetes",
-    "test_memory",
-    "test_mounts",
-    "test_sandbox",
-    "test_service",
-    "test_starting",
-    "test_system",
-    "test_systemd",
-    # System calls: nothing is run.
-    "test_nothing_runs",
-    "test_pickles",
-    # The code of these verbs is tested in cli_test, that of the values in formats_test, that of the views in fs_test.
-    "test_compare",
-    "test_dequantised",
-    "test_export",
-    "test_views_gguf",
-    # Names, lists, credentials, retries and crashes of the cache are tested in cache_test and sources_test; test_urls,
-    # test_url_ranges
-    # and test_fetch_and_cache download through the mount.
-    "test_fetching",
-    "test_fetching_crashes",
-    "test_hub",
-    "test_oci",
-    "test_ollama",
-    "test_real_servers",
-    "test_registry",
-    "test_s3",
-    "test_url_names")
-# Unit tests that are not repeated with sanitizers: they repeat a few operations a hundred thousand times or more.
-TOO_LONG = ":".join(("All/HostileValues.StayWithinBudget/cache_*", "All/HostileValues.StayWithinBudget/mlf_*",
-                     "ArchiveBudget.HostileArchivesStayWithinTheBudget", "Deviation.OfLargeTensorsDoesNotDependOnTheThreads",
-                     "HuggingfaceFiles.TooManyValuesAreRefused", "PytorchZip.SharedValuesExhaustTheBudget",
-                     "SafetensorsIndex.ShardsShareOneBudget", "Statistics.OfLargeTensorsDoNotDependOnTheThreads",
-                     "TvmParams.BoundsMemoryOfNamesAndHeaders", "Zip.ListsHundredThousandMembers*"))
+SANDBOX = "a sanitized process has no sandbox and no limit of its address space"
+UNITS = "units and processes, not code that reads models"
+TRACED = "counts system calls, which sanitizers add"
+IN_UNIT_TESTS = "its code runs sanitized in cli_test, formats_test and fs_test"
+DOWNLOADS = "its code runs sanitized in cache_test and sources_test, and in test_urls, test_url_ranges and test_fetch_and_cache"
+# Mount tests that are not repeated with sanitizers, each with the reason: a start of a sanitized program takes half a second.
+NOT_SANITIZED = {
+    "test_confinement": SANDBOX, "test_sandbox": SANDBOX, "test_memory": SANDBOX, "test_doctor": UNITS, "test_fleet": UNITS,
+    "test_kubernetes": UNITS, "test_mounts": UNITS, "test_service": UNITS, "test_starting": UNITS, "test_system": UNITS,
+    "test_systemd": UNITS, "test_nothing_runs": TRACED, "test_pickles": TRACED, "test_dequantised": IN_UNIT_TESTS,
+    "test_export": IN_UNIT_TESTS, "test_views_gguf": IN_UNIT_TESTS, "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS,
+    "test_hub": DOWNLOADS, "test_oci": DOWNLOADS, "test_ollama": DOWNLOADS, "test_real_servers": DOWNLOADS,
+    "test_registry": DOWNLOADS, "test_s3": DOWNLOADS, "test_url_names": DOWNLOADS
+}
+BUDGET = "reads until a budget is used up, and shorter ones read the same code"
+THREADS = "compares the results of many threads for a tensor of many megabytes"
+MANY = "lists a hundred thousand values"
+# Unit tests that are not repeated with sanitizers, each with the reason.
+TOO_LONG = {
+    "All/HostileValues.StayWithinBudget/cache_*": BUDGET, "All/HostileValues.StayWithinBudget/mlf_*": BUDGET,
+    "ArchiveBudget.HostileArchivesStayWithinTheBudget": BUDGET, "PytorchZip.SharedValuesExhaustTheBudget": BUDGET,
+    "SafetensorsIndex.ShardsShareOneBudget": BUDGET,
+    "Deviation.OfLargeTensorsDoesNotDependOnTheThreads": THREADS, "Statistics.OfLargeTensorsDoNotDependOnTheThreads": THREADS,
+    "HuggingfaceFiles.TooManyValuesAreRefused": MANY, "TvmParams.BoundsMemoryOfNamesAndHeaders": MANY,
+    "Zip.ListsHundredThousandMembers*": MANY}
 
 # Tests that may pass only when they are run once more, each with the reason. A name is one of those that a job prints.
 UNSTEADY = {}
 
 # `failures`: the names of the failed tests, if the job may be run once more: not after a crash or a finding of a sanitizer.
 Result = collections.namedtuple("Result", "passed failed skipped output times failures spent", defaults=("", {}, frozenset(), 0))
-Job = collections.namedtuple("Job", "title run")
+# `mounts`: whether it may mount.
+Job = collections.namedtuple("Job", "title run mounts", defaults=(True,))
 
 
 def children_of(pid):
@@ -144,11 +132,11 @@ def run_to_end(argv, environment=None):
     leaves behind would keep a pipe open."""
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment)
-        limit = time.monotonic() + TIME_LIMIT
-        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None and time.monotonic() < limit:
-            time.sleep(0.05)
         late, spent = "", 0
-        if time.monotonic() < limit:
+        ending = os.pidfd_open(process.pid)
+        has_ended, _, _ = select.select([ending], [], [], TIME_LIMIT)
+        os.close(ending)
+        if has_ended:
             spent = processor_seconds(process.pid)
             process.wait()
         else:
@@ -183,7 +171,7 @@ def run_googletest(binary, kind, shard, shards):
         environment = dict(os.environ, ASAN_OPTIONS="detect_stack_use_after_return=1:allocator_may_return_null=0",
                            UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
                            GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard),
-                           GTEST_FILTER=f"-{TOO_LONG}" if kind == "sanitized" else "*")
+                           GTEST_FILTER=f"-{':'.join(TOO_LONG)}" if kind == "sanitized" else "*")
         status, output, spent = run_to_end([binary, "--gtest_brief=1", f"--gtest_output=json:{report}"], environment)
         if not os.path.exists(report):
             return Result(0, 1, 0, f"{output}{binary} ended with status {status} and no report\n")
@@ -324,7 +312,7 @@ def jobs_of(kind, build, weightfs):
         for shard in range(shards):
             part = f" {shard + 1}/{shards}" if shards > 1 else ""
             yield Job(f"{name}{part}, {kind}",
-                      lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, kind, shard, shards))
+                      lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, kind, shard, shards), mounts=False)
 
 
 def plain_jobs(build, weightfs):
@@ -442,9 +430,13 @@ def main():
             return Result(0, 1, 0, f"{job.title} was not run: the run has taken {minutes(WHOLE_TIME_LIMIT)} minutes\n"), 0
         return job.run(), time.monotonic() - begun
 
-    def run_group(group, workers):
-        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-            running = {pool.submit(timed, job): job for job in group if args.only in job.title}
+    def run_groups(*groups):
+        """Runs groups of jobs side by side, each with a number of workers."""
+        with contextlib.ExitStack() as pools:
+            running = {}
+            for group, workers in groups:
+                pool = pools.enter_context(concurrent.futures.ThreadPoolExecutor(workers))
+                running.update({pool.submit(timed, job): job for job in group if args.only in job.title})
             for done in concurrent.futures.as_completed(running):
                 job, (result, seconds) = running[done], done.result()
                 if result.failures and not report.is_late():
@@ -471,14 +463,17 @@ def main():
     build = Build(args.sanitized) if args.build else None
     jobs = jobs_in(args.plain, plain_jobs)
     exclusive, alone = ([job for job in jobs if job.title.startswith(titles)] for titles in (EXCLUSIVE, ALONE))
-    run_group([job for job in jobs if job not in exclusive + alone], WORKERS)
-    run_group(exclusive, 1)
+    unmounted = [job for job in jobs if not job.mounts]
+    run_groups(([job for job in jobs if job not in exclusive + alone + unmounted], WORKERS))
+    run_groups((exclusive, 1), (unmounted, WORKERS - 1))
     if build:
         build.wait()
-    run_group(jobs_in(args.sanitized, sanitized_jobs), WORKERS)
-    run_group(alone, CORES)
+    run_groups((jobs_in(args.sanitized, sanitized_jobs), WORKERS))
+    run_groups((alone, CORES))
     repeat_failed()
-    print("not run with sanitizers:", ", ".join(NOT_SANITIZED), "and", TOO_LONG)
+    print("== not run with sanitizers")
+    for name, reason in {**NOT_SANITIZED, **TOO_LONG}.items():
+        print(f"{name}: {reason}")
     return report.close()
 
 

@@ -148,7 +148,7 @@ class Dependencies(ScriptTestCase):
         self.assertLessEqual({*self.all, "linux-libc-dev", "libc6-dev", "g++-12", "gcc-12"}, set(install))
 
 
-class Repeated(unittest.TestCase):
+class Repeated(ScriptTestCase):
     JOB = run.Job("x_test, plain", None)
 
     def test_tests_that_pass_only_then_fail_the_run(self):
@@ -165,6 +165,31 @@ class Repeated(unittest.TestCase):
     def test_tests_that_fail_again_are_counted_once(self):
         result, lines = run.judged(self.JOB, {"A.B"}, run.Result(9, 1, 0))
         self.assertEqual((result.passed, result.failed, lines), (9, 1, []))
+
+    # A test that fails once.
+    TEST = """
+    report=${2#--gtest_output=json:}
+    [ -e "$LOG" ] || failures=',"failures":[{}]'
+    touch "$LOG"
+    echo '{"testsuites":[{"name":"A","testsuite":[{"name":"B","status":"RUN","result":"COMPLETED","time":"0s"'"$failures"'}]}]}' >"$report"
+    [ -z "$failures" ]"""
+
+    def test_whole_run_fails(self):
+        for name in ("plain/tests", "sanitized/tests"):
+            os.makedirs(self.path(name))
+        for name in ("plain", "sanitized"):
+            self.program("exit 0", name, "weightfs")
+        self.program(self.TEST, "plain", "tests", "x_test")
+        argv = [
+            sys.executable, run.__file__, "--plain",
+            self.path("plain"), "--sanitized",
+            self.path("sanitized"), "--only", "x_test"
+        ]
+        done = self.run_script(*argv)
+        self.assertIn("passed only when run once more: A.B (x_test, plain): this fails the run\n", done.stdout)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "0 passed, 1 failed, 0 skipped"), done.stderr)
+        again = self.run_script(*argv)
+        self.assertEqual((again.returncode, again.stdout.splitlines()[-1]), (0, "1 passed, 0 failed, 0 skipped"), again.stderr)
 
 
 if __name__ == "__main__":

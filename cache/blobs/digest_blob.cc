@@ -26,9 +26,6 @@ namespace {
 using StoreCorePtr = std::shared_ptr<StoreCore>;
 using Clock = std::chrono::steady_clock;
 
-// Complete ranges that could not be published are verified again after this time.
-constexpr std::chrono::seconds kVerifyAgainAfter{5};
-
 bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
 }
@@ -278,7 +275,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       const auto verified = exceptions_to_errors([&] { return verify(ranges); });
       const std::scoped_lock ending(mutex_);
       if (verified) verified_ = generation;
-      next_verification_ = Clock::now() + kVerifyAgainAfter;
+      next_verification_ = Clock::now() + store_->times().next_verification;
     });
     next_verification_ = Clock::time_point::max();
     return {};

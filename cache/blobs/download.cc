@@ -14,9 +14,6 @@
 namespace weightfs::blobs {
 namespace {
 
-// A download without readers ends after this time.
-constexpr std::chrono::seconds kUnusedDownloadAfter{10};
-
 // A waiting reader polls at this interval whether it was killed.
 constexpr std::chrono::milliseconds kKilledCheck{100};
 
@@ -126,7 +123,7 @@ StoreStatus::Blob Download::status() const {
 
 bool Download::is_unused() const {
   const std::scoped_lock lock(mutex_);
-  return waiting_ == 0 && Clock::now() - last_wanted_ > kUnusedDownloadAfter;
+  return waiting_ == 0 && Clock::now() - last_wanted_ > store_->times().unused_download;
 }
 
 void Download::run(const std::stop_token& stop) noexcept {

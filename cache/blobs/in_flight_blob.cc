@@ -25,7 +25,7 @@ InFlightBlob::WaitScope::~WaitScope() {
 
 InFlightBlob::State InFlightBlob::run() noexcept {
   decoded = this;
-  const CancelScope scope([this] { return stop_.stop_requested() || cancel_if_unused(kUnusedAfter); });
+  const CancelScope scope([this] { return stop_.stop_requested() || cancel_if_unused(unused_after_); });
   HeldSources sources;  // of the blob, open until it is decoded
   const HeldSources::Scope holding(&sources);
   auto produced = exceptions_to_errors([&]() -> Result<State> { return run_to_end(); });

@@ -45,8 +45,14 @@ class InFlightBlob {
     store::BlobHandle handle = {};       ///< the cached blob, if it finished
   };
 
-  InFlightBlob(BlobProducer producer, store::BlobName name, store::BlobBackendPtr backend, Serve serve)
-      : producer_(std::move(producer)), name_(std::move(name)), backend_(std::move(backend)), serve_(serve) {}
+  /// It cancels itself if it is unused for the time `unused_after`.
+  InFlightBlob(BlobProducer producer, store::BlobName name, store::BlobBackendPtr backend, Serve serve,
+               std::chrono::milliseconds unused_after)
+      : producer_(std::move(producer)),
+        name_(std::move(name)),
+        backend_(std::move(backend)),
+        serve_(serve),
+        unused_after_(unused_after) {}
 
   /// Produces the blob, or follows another process that produces it.
   State run() noexcept;
@@ -102,15 +108,13 @@ class InFlightBlob {
   template <class Ready>
   Result<void> wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
 
-  // Unused decoding is cancelled after this time: it uses a processor.
-  static constexpr std::chrono::milliseconds kUnusedAfter{1000};
-
   static inline std::atomic<int> publishing_ = 0;  // verified blobs that are being published, of all stores
 
   BlobProducer producer_;
   const store::BlobName name_;
   store::BlobBackendPtr backend_;
   const Serve serve_;
+  const std::chrono::milliseconds unused_after_;
   std::stop_source stop_;
   std::chrono::milliseconds poll_interval_{1};  // for the progress of another process
   std::chrono::milliseconds stalled_for_{0};    // time without progress of another process

@@ -105,7 +105,7 @@ std::optional<InFlightBlob::State> InFlightBlob::follow(store::FileRangePtr othe
   changed_.notify_all();
   changed_.wait_for(lock, poll_interval_, [&] { return stop_.stop_requested(); });
   while (!stop_.stop_requested() && waiting_ == 0) {
-    if (is_unused(kUnusedAfter)) return State{Phase::cancelled, cancelled_error()};
+    if (is_unused(unused_after_)) return State{Phase::cancelled, cancelled_error()};
     changed_.wait_for(lock, kUnusedCheck);
   }
   return std::nullopt;

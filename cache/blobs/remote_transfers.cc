@@ -17,13 +17,6 @@ using namespace store;
 constexpr uint64_t kRequest = uint64_t{8} << 20;  // bytes per request: the largest window is eight requests in parallel
 constexpr uint64_t kRequestBlocks = kRequest / BlockFile::kBlock;
 
-// A waiting reader checks at this interval whether it was cancelled, and whether another process has written its
-// blocks.
-constexpr std::chrono::milliseconds kWaitInterval{20};
-
-// A transfer without data for this long is abandoned if others deliver.
-constexpr std::chrono::seconds kStalledAfter{3};
-
 constexpr uint64_t kWritten = 256 << 10;  // bytes at a time, if so many have arrived
 
 // Combines received bytes to whole blocks, and writes many blocks at a time: libcurl passes 16 KiB.
@@ -145,7 +138,7 @@ Result<bool> RemoteSource::wait(const TransferPtr& transfer, uint64_t wanted_end
     return false;
   };
   if (transfer != nullptr) ++transfer->readers;
-  changed_.wait_for(lock, kWaitInterval, can_continue);
+  changed_.wait_for(lock, store_->times().block_check, can_continue);
   if (transfer != nullptr) --transfer->readers;
   if (transfer != nullptr && !has_ended()) abandon_if_stalled(*transfer);
   if (!has_ended()) return false;
@@ -156,8 +149,8 @@ Result<bool> RemoteSource::wait(const TransferPtr& transfer, uint64_t wanted_end
 
 // A connection may hang while others of the same server deliver.
 void RemoteSource::abandon_if_stalled(Transfer& transfer) const {
-  const bool is_stalled = Clock::now() - transfer.last_data > kStalledAfter && last_data_ > transfer.last_data;
-  if (is_stalled) abandon(transfer);
+  const bool is_stalled = Clock::now() - transfer.last_data > store_->times().stalled_transfer;
+  if (is_stalled && last_data_ > transfer.last_data) abandon(transfer);
 }
 
 void RemoteSource::abandon(Transfer& transfer) {
@@ -243,7 +236,8 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
   max_ahead_ = std::min(ReadAhead::kMaxWindow, max_ahead_ + BlockFile::kBlock);
   // The server may limit connections: try again over one, unless the others receive nothing either.
   const auto is_receiving = [&](const TransferPtr& other) {
-    return other.get() != &transfer && !other->result && Clock::now() - other->last_data < kStalledAfter;
+    return other.get() != &transfer && !other->result &&
+           Clock::now() - other->last_data < store_->times().stalled_transfer;
   };
   if (!result && max_transfers_ > 1 && std::any_of(transfers_.begin(), transfers_.end(), is_receiving)) {
     if (!transfer.is_abandoned) max_transfers_ = 1;

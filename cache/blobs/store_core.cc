@@ -29,9 +29,6 @@ constexpr size_t kMaxForgotten = 1000;  // downloads that have ended, before the
 // times the limit may be started.
 constexpr size_t kMaxStarted = 8;
 
-// A blob that was read within this time is not cancelled for the slot of another one.
-constexpr std::chrono::milliseconds kIdleAfter{200};
-
 // A thread that waits for a slot checks at this interval for idle and waiting jobs.
 constexpr std::chrono::milliseconds kSlotCheckInterval{20};
 
@@ -39,6 +36,7 @@ constexpr std::chrono::milliseconds kSlotCheckInterval{20};
 
 StoreCore::StoreCore(store::BlobBackendPtr backend, StoreOptions options)
     : fetching_(with_mirror_reports(std::move(options.fetching))),
+      times_(options.times),
       external_stores_(std::move(options.blob_directories)),
       backend_(std::move(backend)),
       log_(std::move(options.log)),
@@ -190,15 +188,15 @@ bool StoreCore::free_slot(int depth) {
   const auto counts = [&](const Job& r) { return r.depth == depth && !r.in_flight->has_ended(); };
   const auto is_decoding = [&](const Job& r) { return counts(r) && !r.in_flight->is_waiting(); };
   if (count_jobs(is_decoding) < max_decodings_ && count_jobs(counts) < kMaxStarted * max_decodings_) return true;
-  return std::ranges::any_of(jobs_,
-                             [&](const Job& r) { return counts(r) && r.in_flight->cancel_if_unused(kIdleAfter); });
+  return std::ranges::any_of(
+      jobs_, [&](const Job& r) { return counts(r) && r.in_flight->cancel_if_unused(times_.idle_decoding); });
 }
 
 StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const store::BlobName& name) {
   const bool shared_by_digest = name.digest && name.key.empty();
   const auto serve = shared_by_digest || failures_.contains(name.text) ? InFlightBlob::Serve::after_verification
                                                                        : InFlightBlob::Serve::before_verification;
-  auto in_flight = std::make_shared<InFlightBlob>(producer, name, backend_, serve);
+  auto in_flight = std::make_shared<InFlightBlob>(producer, name, backend_, serve, times_.unused_decoding);
   if (const auto held = holders_.find(name.text); held != holders_.end()) in_flight->set_holders(held->second);
   Job& slot = jobs_.emplace_back(Job{in_flight, producer.depth, {}});
   try {

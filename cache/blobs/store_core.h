@@ -38,6 +38,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
 
   store::BlobBackend& backend() { return *backend_; }
   const FetchSettings& fetching() const { return fetching_; }
+  const StoreTimes& times() const { return times_; }
   const ExternalStores& external_stores() const { return external_stores_; }
   std::stop_token stop_token() const { return stop_.get_token(); }
   CacheStats& stats() { return stats_; }
@@ -141,6 +142,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   static constexpr int kMaxTransfers = 64;
 
   const FetchSettings fetching_;
+  const StoreTimes times_;
   const ExternalStores external_stores_;
   CacheStats stats_;
   store::BlobBackendPtr backend_;

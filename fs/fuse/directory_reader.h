@@ -67,9 +67,10 @@ class Entries {
 class DirectoryReader {
  public:
   using EntryOf = std::function<fuse_entry_param(Ino ino, const Attributes& attributes)>;
-  static constexpr std::chrono::seconds kRecent{1};  ///< so long a use of attributes is remembered
 
-  DirectoryReader(Forest& forest, EntryOf entry_of) : forest_(forest), entry_of_(std::move(entry_of)) {}
+  /// A use of attributes is remembered for the time `recent`.
+  DirectoryReader(Forest& forest, EntryOf entry_of, std::chrono::milliseconds recent = std::chrono::seconds(1))
+      : forest_(forest), entry_of_(std::move(entry_of)), recent_(recent) {}
 
   /// The entries of a part. Fails as Forest::list().
   Result<Entries> read(const DirectoryPart& part);
@@ -83,12 +84,13 @@ class DirectoryReader {
  private:
   using Clock = std::chrono::steady_clock;
 
-  bool are_attributes_used() const { return Clock::now() - attributes_used_.load() < kRecent; }
+  bool are_attributes_used() const { return Clock::now() - attributes_used_.load() < recent_; }
   Result<Entries> make(const DirectoryPart& part);
   std::optional<fuse_entry_param> attributes_of(Ino ino) const;
 
   Forest& forest_;
   const EntryOf entry_of_;
+  const std::chrono::milliseconds recent_;
   std::atomic<Clock::time_point> attributes_used_ = Clock::time_point();  // by a reader, as far as it is known
   std::atomic<EntryForm> later_form_ = EntryForm::names;  // of the last part that was not the first of its directory
   std::atomic<Ino> without_attributes_ = 0;               // the last directory whose files were listed without them

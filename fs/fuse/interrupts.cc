@@ -41,8 +41,6 @@ bool has_fatal_signal(pid_t thread) {
   return (status_of(thread).pending & kEnds) != 0;
 }
 
-constexpr std::chrono::milliseconds kPollInterval{200};
-
 }  // namespace
 
 // A thread that /proc has shown and does not show any more has ended. If /proc hides the thread of another user,
@@ -50,7 +48,7 @@ constexpr std::chrono::milliseconds kPollInterval{200};
 bool KilledReader::operator()() {
   const auto now = std::chrono::steady_clock::now();
   if (killed_ || thread_ <= 0 || now < next_) return killed_;
-  next_ = now + kPollInterval;
+  next_ = now + interval_;
   const ThreadStatus status = status_of(thread_);
   killed_ = status.is_known ? status.has_ended || (status.pending & bit(SIGKILL)) != 0
                             : was_seen_ || (::kill(thread_, 0) != 0 && errno == ESRCH);

@@ -21,12 +21,16 @@ namespace weightfs::fuse {
 /// the kernel sends no INTERRUPT, and no RELEASE before the reply. False if this process has never seen the thread.
 class KilledReader {
  public:
-  explicit KilledReader(pid_t thread) : thread_(thread) {}
+  /// Looks at the thread after the time `first`, and then at this interval.
+  explicit KilledReader(pid_t thread, std::chrono::milliseconds first = std::chrono::milliseconds(500),
+                        std::chrono::milliseconds interval = std::chrono::milliseconds(200))
+      : thread_(thread), interval_(interval), next_(std::chrono::steady_clock::now() + first) {}
   bool operator()();
 
  private:
   pid_t thread_;
-  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  std::chrono::milliseconds interval_;
+  std::chrono::steady_clock::time_point next_;
   bool was_seen_ = false;
   bool killed_ = false;
 };

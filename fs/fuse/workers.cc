@@ -1,6 +1,5 @@
 #include "fs/fuse/workers.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -134,7 +133,7 @@ class Workers {
     pollfd device{.fd = fuse_session_fd(session_), .events = POLLIN, .revents = 0};
     const auto end = Clock::now() + limits_.polled;
     int found = 0;
-    while (found == 0 && Clock::now() < end && fuse_session_exited(session_) == 0) found = ::poll(&device, 1, 0);
+    while (found == 0 && Clock::now() < end && fuse_session_exited(session_) == 0) found = limits_.poll(&device, 1, 0);
     return found != 0;
   }
 

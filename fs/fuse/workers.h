@@ -2,6 +2,8 @@
 // kernel wakes them in turn, so that each one finds a processor cache of others.
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstddef>
 
@@ -10,13 +12,14 @@ struct fuse_session;
 namespace weightfs::fuse {
 
 struct WorkerLimits {
-  size_t threads;                           ///< the maximum number
-  size_t prompt = 4;                        ///< up to so many threads, another one begins at once when none waits
-  std::chrono::milliseconds stuck{2};       ///< threads that serve the same requests for so long are not waited for
-  std::chrono::milliseconds unused{2'000};  ///< a thread that is not needed for so long ends
-  std::chrono::milliseconds grace{1'000};   ///< requests that take longer after the end of the session are cancelled
-  std::chrono::microseconds soon{200};      ///< the next request is polled for if the last two followed so soon
-  std::chrono::microseconds polled{50};     ///< the duration of a poll
+  size_t threads;                              ///< the maximum number
+  size_t prompt = 4;                           ///< up to so many threads, another one begins at once when none waits
+  std::chrono::milliseconds stuck{2};          ///< threads that serve the same requests for so long are not waited for
+  std::chrono::milliseconds unused{2'000};     ///< a thread that is not needed for so long ends
+  std::chrono::milliseconds grace{1'000};      ///< requests that take longer after the end of the session are cancelled
+  std::chrono::microseconds soon{200};         ///< the next request is polled for if the last two followed so soon
+  std::chrono::microseconds polled{50};        ///< the duration of a poll
+  int (*poll)(pollfd*, nfds_t, int) = ::poll;  ///< tests replace it
 };
 
 /// The signal that interrupts a thread that waits for a request. Its handler must do nothing.

@@ -18,6 +18,7 @@ import limits
 import serve
 import walk
 from processes import is_mounted, processes_of  # attack.py put it on the path
+from waiting import eventually
 
 COMMANDS = {"info": ("info",), "ls": ("ls", "-l", "-R"), "verify": ("verify",)}
 HONEST_NAME = "honest"  # a directory: a file would be the one model of SOURCE, beside some attacks
@@ -129,7 +130,7 @@ class Runner:
             process = self.start(argv, stderr, walk.MAX_REQUESTS)
             found = error = served = None
             try:
-                if self.until(lambda: os.path.ismount(point) or self.has_ended(process)):
+                if eventually(lambda: os.path.ismount(point) or self.has_ended(process), limits.GUARD_WALL_S):
                     found, error = forked(lambda: walk.walk_at_once(point, self.attack.readers), limits.GUARD_WALL_S)
                     served, problem = forked(lambda: walk.read_honest(os.path.join(point, HONEST_NAME)), limits.GUARD_WALL_S)
                     error = error or problem
@@ -146,18 +147,9 @@ class Runner:
         with open(f"/proc/{process.pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
 
-    @staticmethod
-    def until(condition, seconds=limits.GUARD_WALL_S):
-        end = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.003)
-        return True
-
     def left_behind(self):
         """Everything that the commands left behind except complete blobs: temporary files, partial downloads, mounts, processes."""
-        self.until(lambda: not processes_of(self.tmp), 5)
+        eventually(lambda: not processes_of(self.tmp), 5)
         found = [f"process {pid}: {argv}" for pid, argv in processes_of(self.tmp).items()]
         for base, _, names in os.walk(self.tmp):
             below = os.path.relpath(base, self.tmp)

@@ -3,14 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cache/blob_store.h"
 #include "tests/cache/test_producer.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::test {
@@ -29,10 +28,9 @@ class StoreDirectory : public testing::Test {
   std::vector<std::string> files() const { return files_in(directory); }
   std::vector<std::string> blobs() const { return files_in(directory + "/v1/blobs"); }
   std::vector<std::string> making_files() const { return files_in(directory + "/v1/making"); }
-  /// As making_files(), after at most half a minute: a store makes a file to test for fs-verity.
+  /// Files that remain after a while: a store makes a file to test for fs-verity, perhaps after the last read.
   std::vector<std::string> remaining_making_files() const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!making_files().empty() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    eventually([&] { return making_files().empty(); });
     return making_files();
   }
 

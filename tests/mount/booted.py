@@ -51,7 +51,7 @@ def wait_until(condition, what):
     while not condition():
         if time.monotonic() > end:
             raise AssertionError(f"never came true: {what}")
-        time.sleep(0.02)
+        time.sleep(0.02)  # it polls; this file runs in a container, without the other files of tests
 
 
 class Booted(unittest.TestCase):

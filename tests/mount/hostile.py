@@ -55,6 +55,10 @@ class Request:
         self.sock.settimeout(LIMIT_S)
         return event.is_set()
 
+    def pause(self, seconds):
+        """Waits, or until the server ends."""
+        self.server.over.wait(seconds)
+
     def hang(self):
         """Sends nothing more; returns when the client disconnects."""
         self.wait(threading.Event())
@@ -157,7 +161,7 @@ def trickles(data, pieces, pause):
         step = -(-len(data) // pieces)
         for at in range(0, len(data), step):
             request.body(data[at:at + step])
-            time.sleep(pause)
+            request.pause(pause)
     return answer
 
 

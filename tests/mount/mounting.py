@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import containers  # noqa: E402
 from processes import is_mounted, processes_of  # noqa: E402
 from tensors import Hole, Tensor  # noqa: E402
+from waiting import eventually  # noqa: E402
 
 os.environ["LC_ALL"] = "C.UTF-8"  # `info` writes ASCII otherwise
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
@@ -50,11 +51,8 @@ def run(*argv, **kwargs):
 
 def until(condition, what):
     """Waits for a condition; `what` (a text, or a function that returns one) describes the failure after a timeout."""
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(what() if callable(what) else what)
-        time.sleep(0.01)
+    if not eventually(condition, LIMIT_S):
+        raise AssertionError(what() if callable(what) else what)
 
 
 def halt(pid):
@@ -68,11 +66,8 @@ def halt(pid):
 
     def stop():
         os.kill(pid, signal.SIGSTOP)
-        end = time.monotonic() + 1
-        while time.monotonic() < end:
-            if all(map(is_stopped, os.listdir(f"/proc/{pid}/task"))):
-                return True
-            time.sleep(0.01)
+        if eventually(lambda: all(map(is_stopped, os.listdir(f"/proc/{pid}/task"))), 1):
+            return True
         # A thread that waits for its own mount stops only after a stopped thread has answered.
         os.kill(pid, signal.SIGCONT)
         return False
@@ -261,6 +256,27 @@ class MountTestCase(TestCase):
         self.assertIsNone(process.poll(), "the server ended before it was mounted")
         os.stat(point)
         return process, point
+
+
+class OneMountTestCase(MountTestCase):
+    """Tests that only read a model, which the class mounts once: `mnt`. `owner` has its source; a test has its own directory, too."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.owner = MountTestCase()
+        cls.owner.setUp()
+        cls.addClassCleanup(cls.remove)
+        cls.mnt = cls.owner.mount(cls.source_of(cls.owner))
+
+    @classmethod
+    def source_of(cls, owner):
+        """Writes the model."""
+        return owner.sample()
+
+    @classmethod
+    def remove(cls):
+        if not cls.owner.doCleanups():
+            raise AssertionError(f"{cls.mnt} cannot be removed")
 
 
 @unittest.skipUnless(os.getuid() == 0, "only root can become another user")

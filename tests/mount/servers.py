@@ -16,9 +16,10 @@ import signal
 import socket
 import ssl
 import subprocess
-import time
 import unittest
 from typing import NamedTuple
+
+from mounting import eventually
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 LIMIT_S = 30
@@ -129,11 +130,10 @@ class Server:
                                             cwd=self.folder, env={**own, **environment})
 
     def await_port(self):
-        end = time.monotonic() + LIMIT_S
-        while (port := listening_port(self.process.pid)) is None:
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise AssertionError(f"{self.program} does not serve: {self.log_tail()}")
-            time.sleep(0.01)
+        eventually(lambda: self.process.poll() is not None or listening_port(self.process.pid) is not None, LIMIT_S)
+        port = listening_port(self.process.pid)
+        if port is None:
+            raise AssertionError(f"{self.program} does not serve: {self.log_tail()}")
         return port
 
     def log_tail(self):
@@ -171,12 +171,9 @@ class Server:
         """All requests so far. A server logs a request after its response, so a final request of the test is logged last."""
         before = self.logged().count(SENTINEL)
         self.send_request("GET", SENTINEL)
-        end = time.monotonic() + LIMIT_S
-        while (text := self.logged()).count(SENTINEL) == before:
-            if time.monotonic() > end:
-                raise AssertionError(f"{self.program} writes no log: {self.log_tail()}")
-            time.sleep(0.01)
-        requests = [self.line(line) for line in text.splitlines()]
+        if not eventually(lambda: self.logged().count(SENTINEL) > before, LIMIT_S):
+            raise AssertionError(f"{self.program} writes no log: {self.log_tail()}")
+        requests = [self.line(line) for line in self.logged().splitlines()]
         return [request for request in requests if request and request.path != SENTINEL]
 
     def count(self, method=None, path=None):

@@ -10,11 +10,10 @@ import signal
 import subprocess
 import tarfile
 import threading
-import time
 import unittest
 import zipfile
 
-from mounting import WEIGHTFS, MountTestCase, TestCase, has_ended, is_mounted, run, sample_tensors  # noqa: F401
+from mounting import WEIGHTFS, MountTestCase, TestCase, eventually, has_ended, is_mounted, run, sample_tensors  # noqa: F401
 import archives  # noqa: E402
 import containers  # noqa: E402
 
@@ -43,10 +42,8 @@ def temporary_files_in(cache):
 
 def temporary_files_left_in(cache):
     """What stays there: the file that asks for fs-verity lives for a moment, a read that the kernel repeats a little longer."""
-    end = time.monotonic() + 30
-    while (left := temporary_files_in(cache)) and time.monotonic() < end:
-        time.sleep(0.01)
-    return left
+    eventually(lambda: not temporary_files_in(cache))
+    return temporary_files_in(cache)
 
 
 class ArchiveTestCase(MountTestCase):
@@ -60,10 +57,7 @@ class ArchiveTestCase(MountTestCase):
     def published(self, count=1):
         """The complete blobs, as soon as there are `count` and none is in progress: a blob gets its name after its last byte
         was read."""
-        for _ in range(3000):
-            if len(blobs_in(self.cache())) >= count and not temporary_files_in(self.cache()):
-                break
-            time.sleep(0.01)
+        eventually(lambda: len(blobs_in(self.cache())) >= count and not temporary_files_in(self.cache()))
         return blobs_in(self.cache())
 
     def read_whole(self, point, *names):

@@ -8,7 +8,7 @@ import random
 import unittest
 from typing import NamedTuple
 
-from mounting import MountTestCase, Tensor, containers
+from mounting import MountTestCase, OneMountTestCase, Tensor, containers
 
 try:
     import numpy
@@ -94,25 +94,25 @@ def wrong_ranges(path, expected, seed, count=25):
     return wrong
 
 
-class QuantisedTypes(MountTestCase):
-    def setUp(self):
-        super().setUp()
+class QuantisedTypes(OneMountTestCase):
+    @classmethod
+    def source_of(cls, owner):
         tensors = [Tensor(name, name, (COUNT, its.elements), blocks(name)) for name, its in TYPES.items()]
-        containers.write_gguf(self.path("m.gguf"), tensors)
-        self.mnt = self.mount(self.path("m.gguf"))
+        return owner.sample("m.gguf", tensors, "gguf")
 
     def test_values_have_the_bits_of_ggml(self):
         for name, its in TYPES.items():
             for view in ("npy", "float32"):
                 digest = hashlib.sha256(values_of(f"{self.mnt}/{view}/{name}.npy")).hexdigest()
                 self.assertEqual(digest[:16], its.digest, f"{view}/{name}")
-            self.assertEqual(self.read("mnt", "tensors", name), blocks(name), "tensors/ has the stored bytes")
+            self.assertEqual(self.owner.read("mnt", "tensors", name), blocks(name), "tensors/ has the stored bytes")
 
     def test_any_range_by_eight_threads_has_the_same_bytes(self):
-        """On mounts whose pages are not cached yet."""
+        """Reads a mount whose pages are not cached yet."""
+        mnt = self.mount(self.owner.path("m.gguf"))
         for name in TYPES:
             whole = self.read("mnt", "npy", name + ".npy")
-            path = f"{self.mnt}/float32/{name}.npy"
+            path = f"{mnt}/float32/{name}.npy"
             with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
                 wrong = list(pool.map(lambda seed: wrong_ranges(path, whole, seed), range(THREADS)))
             self.assertEqual(wrong, [[]] * THREADS, name)
@@ -126,7 +126,7 @@ class QuantisedTypes(MountTestCase):
             self.assertEqual((array.dtype, array.shape), (numpy.dtype("<f4"), (COUNT, its.elements)), name)
 
     def test_xattr_and_index_have_the_stored_type(self):
-        index = json.loads(self.read("mnt", "tensors.json"))["tensors"]
+        index = json.loads(self.owner.read("mnt", "tensors.json"))["tensors"]
         self.assertEqual([tensor["dtype"] for tensor in index], list(TYPES))
         for view in ("npy", "float32"):
             self.assertEqual(os.getxattr(f"{self.mnt}/{view}/q4_k.npy", "user.weightfs.dtype"), b"q4_k")

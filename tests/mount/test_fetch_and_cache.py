@@ -10,11 +10,10 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 import unittest
 
 from fetching import ALLOWED, FAR, MEGABYTE, LinkTestCase, blobs_in
-from mounting import LIMIT_S, WEIGHTFS, containers, is_mounted, on_terminal, run
+from mounting import LIMIT_S, WEIGHTFS, containers, eventually, is_mounted, on_terminal, run
 from servers import Nginx, needs
 from tensors import Tensor
 from test_archives import noise
@@ -86,12 +85,13 @@ class Status(LinkTestCase):
         reader = threading.Thread(target=self.far, args=(point,))
         reader.start()
         seen = []
-        while reader.is_alive():
+
+        def has_ended():
             blobs = self.status(point)["blobs"]
             if blobs and not blobs[0]["verified"] and 0 < blobs[0]["fetched"] < len(data):
                 seen.append(blobs[0]["fetched"])
-            time.sleep(0.02)
-        reader.join()
+            return not reader.is_alive()
+        self.assertTrue(eventually(has_ended))
         self.assertTrue(seen)
         self.assertEqual(seen, sorted(seen))
         self.assertTrue(self.status(point)["blobs"][0]["verified"])
@@ -170,9 +170,7 @@ class Fetch(LinkTestCase):
         carton = self.carton_of(server.publish("far", data), data=data)
         process = subprocess.Popen([WEIGHTFS, "fetch", ALLOWED, carton], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         part = partial_downloads.path_of(self.cache(), data)
-        end = time.monotonic() + 60
-        while not partial_downloads.present_bytes(part) >= MEGABYTE and time.monotonic() < end:
-            time.sleep(0.01)
+        eventually(lambda: partial_downloads.present_bytes(part) >= MEGABYTE)
         process.send_signal(signal.SIGINT)
         self.assertNotEqual(process.wait(30), 0)
         self.assertGreaterEqual(partial_downloads.present_bytes(part), MEGABYTE)

@@ -7,13 +7,12 @@ import os
 import re
 import subprocess
 import threading
-import time
 import unittest
 
 from fetching import FetchTestCase, blobs_in, temporary_files_left_in
 from hostile import Server, chunked, cut, gated, packed_zeroes, raw, responds, sends, stalls, tag_of, trickles, correct
 import partial_downloads
-from mounting import numbers, run
+from mounting import eventually, numbers, run
 from servers import needs, self_signed_certificate
 from test_archives import noise
 import stores
@@ -85,18 +84,12 @@ class HostileTestCase(FetchTestCase):
 
     def wait_for_parts(self, count):
         """Partial downloads. A read that the kernel repeats may be downloading again: its file goes when it ends."""
-        end = time.monotonic() + LIMIT_S
-        while True:
-            left = partial_downloads.in_cache(self.cache())
-            if len(left) == count or time.monotonic() > end:
-                return left
-            time.sleep(0.05)
+        eventually(lambda: len(partial_downloads.in_cache(self.cache())) == count)
+        return partial_downloads.in_cache(self.cache())
 
     def wait_for_cached(self, count):
         """Blobs get their names after the last byte was read, and eviction happens after that."""
-        end = time.monotonic() + LIMIT_S
-        while len(blobs_in(self.cache())) != count and time.monotonic() < end:
-            time.sleep(0.01)
+        eventually(lambda: len(blobs_in(self.cache())) == count)
         return blobs_in(self.cache())
 
 
@@ -408,7 +401,7 @@ class PartialContent(HostileTestCase):
                 step = self.SIZE if helped() else 4096
                 request.body(self.data[at:at + step])
                 at += step
-                time.sleep(0.02)
+                request.pause(0.02)
         return answer
 
     def assert_correct_despite(self, first_parts, *, number=1):

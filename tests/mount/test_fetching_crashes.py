@@ -11,7 +11,7 @@ import unittest
 
 from fetching import blobs_in, temporary_files_left_in
 from hostile import Server, gated, stalls, correct
-from mounting import WEIGHTFS, is_mounted, run, signal
+from mounting import WEIGHTFS, eventually, is_mounted, run, signal
 from test_archives import noise
 import partial_downloads
 import stores
@@ -266,11 +266,8 @@ class KilledDownloads(HostileTestCase):
         return partial_downloads.present_bytes(self.part)
 
     def wait_until(self, ready, process):
-        end = time.monotonic() + LIMIT_S
-        while not ready() and time.monotonic() < end:
-            self.assertIsNone(process.poll())
-            time.sleep(0.001)
-        self.assertTrue(ready(), f"{self.received_bytes()} bytes received")
+        eventually(lambda: process.poll() is not None or ready())
+        self.assertTrue(ready(), f"{self.received_bytes()} bytes received; status {process.poll()}")
 
     def one_round(self, number, begin):
         """Kills a process early, or during the transfer, or after the last byte of the round."""
@@ -282,7 +279,7 @@ class KilledDownloads(HostileTestCase):
         enough = len(had) * partial_downloads.BLOCK + least
         process, end = begin(number)
         if number % 3 == 0:
-            time.sleep(self.random.random() * 0.1)  # at any offset
+            time.sleep(self.random.random() * 0.1)  # killed at any offset
         else:
             self.wait_until(lambda: self.received_bytes() >= enough, process)
         process.kill()

@@ -1,59 +1,9 @@
-"""Names as people type them: tensors without their directory, mounts without a mount point, other names of commands."""
-import json
+"""Mounts without a mount point, and the help of commands."""
 import os
-import re
 import subprocess
 import unittest
 
-from mounting import LIMIT_S, WEIGHTFS, MountTestCase, Tensor, TestCase, on_terminal, run, sample_tensors, until
-
-import archives
-
-
-class Tensors(TestCase):
-    # semantics 8.8
-    def test_cat_takes_the_name_of_a_tensor(self):
-        source = self.sample()
-        for name in ("bias", "encoder/weight"):
-            expected = subprocess.run([WEIGHTFS, "cat", source, "tensors/" + name], check=True, capture_output=True,
-                                      timeout=LIMIT_S).stdout
-            done = subprocess.run([WEIGHTFS, "cat", source, name], capture_output=True, timeout=LIMIT_S)
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, expected, b""))
-
-    def test_ls_takes_the_name_of_a_tensor_and_of_a_module(self):
-        source = self.sample()
-        self.assertEqual(run("ls", source, "bias").stdout, "bias\n")
-        self.assertEqual(run("ls", source, "encoder").stdout, "weight\n")
-
-    def test_name_that_needs_escapes_is_found(self):
-        source = self.sample(tensors=[Tensor("a%b", "int8", (1,), b"x")])
-        self.assertEqual(run("cat", source, "a%b").stdout, "x")
-
-    def test_file_of_the_model_comes_before_a_tensor(self):
-        source = self.sample(tensors=[Tensor("metadata.json", "int8", (1,), b"x")])
-        self.assertEqual(json.loads(run("cat", source, "metadata.json").stdout)["format"], "safetensors")
-
-    def test_unknown_name_is_not_found(self):
-        done = run("cat", self.sample(), "absent")
-        self.assertEqual((done.returncode, done.stdout), (3, ""))
-        self.assertRegex(done.stderr, r"^weightfs: absent: .*\n$")
-
-    def test_tensor_of_one_nested_model_is_found(self):
-        with archives.Zip(self.path("m.zip")) as file:
-            file.write("inner.safetensors", self.read(self.sample(tensors=[Tensor("w", "int8", (1,), b"x")])))
-        self.assertEqual(run("cat", self.path("m.zip"), "w").stdout, "x")
-
-    def test_tensor_of_several_models_is_refused_with_the_commands(self):
-        os.mkdir(self.path("models"))
-        for name in ("a", "b c"):
-            self.sample(f"models/{name}.gguf", format="gguf")
-        source, bias = self.path("models"), next(t for t in sample_tensors() if t.name == "bias")
-        done = run("cat", source, "bias")
-        self.assertEqual((done.returncode, done.stdout), (3, ""))
-        commands = re.fullmatch(r"weightfs: bias: a tensor of 2 models; use (weightfs .*), or (weightfs .*)\n", done.stderr)
-        for command in commands.groups():
-            shown = subprocess.run(command.replace("weightfs", WEIGHTFS, 1), shell=True, capture_output=True, timeout=LIMIT_S)
-            self.assertEqual((shown.returncode, shown.stdout), (0, bytes(bias.data)), command)
+from mounting import LIMIT_S, WEIGHTFS, MountTestCase, TestCase, on_terminal, run, until
 
 
 class MountPoints(MountTestCase):
@@ -130,24 +80,6 @@ class Commands(TestCase):
             done = run(word)
             self.assertRegex(done.stdout, r"^weightfs \d+\.\d+\.\d+\n$")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-
-    def test_other_names_call_the_command(self):
-        source = self.sample()
-        self.assertEqual(run("list", source, "tensors").stdout, run("ls", source, "tensors").stdout)
-        self.assertEqual(run("show", "--json", source).stdout, run("info", "--json", source).stdout)
-        self.assertEqual(run("unmount").stderr, run("umount").stderr)
-
-    def test_convert_is_refused_with_the_command(self):
-        done = run("convert", "a", "b")
-        self.assertEqual((done.returncode, done.stderr),
-                         (2, 'weightfs: unknown command "convert"; use weightfs export SOURCE OUT (see weightfs --help)\n'))
-
-    def test_option_before_the_command_is_refused_with_its_place(self):
-        self.assertEqual(
-            run("-v", "info", "m").stderr,
-            "weightfs: -v: an option of commands; give it after the command; -V prints the version (see weightfs --help)\n")
-        self.assertEqual(run("--offline", "info", "m").stderr,
-                         "weightfs: --offline: an option of commands; give it after the command (see weightfs --help)\n")
 
     def test_exit_statuses_are_a_topic_of_help(self):
         self.assertIn("  7  data does not match its digest\n", run("help", "exit-status").stdout)

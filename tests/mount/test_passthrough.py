@@ -9,8 +9,8 @@ import socket
 import threading
 import time
 
-from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, UsersTestCase, as_nobody, containers, descriptors_of, halt, has_ended,
-                      is_sanitized, os, processes_of, run, signal, subprocess, sys, unittest, until)
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, UsersTestCase, as_nobody, containers, descriptors_of, eventually, halt,
+                      has_ended, is_sanitized, os, processes_of, run, signal, subprocess, sys, unittest, until)
 from tensors import one_tensor
 import archives
 import reading
@@ -81,12 +81,14 @@ class Case(MountTestCase):
         """How many reads were answered, but for those of the metrics. A request is counted after its answer was sent, so this
         looks until no other is under way."""
         label = f'mountpoint="{point}"'
-        while True:
-            earlier = self.looks
-            metrics = self.metrics(point)
-            if metrics[f"weightfs_requests_in_flight{{{label}}}"] == 1:
-                return metrics[f'weightfs_request_duration_seconds_count{{{label},operation="read"}}'] - earlier
-            time.sleep(0.001)
+        reads = []
+
+        def is_alone():
+            earlier, metrics = self.looks, self.metrics(point)
+            reads.append(metrics[f'weightfs_request_duration_seconds_count{{{label},operation="read"}}'] - earlier)
+            return metrics[f"weightfs_requests_in_flight{{{label}}}"] == 1
+        self.assertTrue(eventually(is_alone))
+        return reads[-1]
 
     def mount_or_skip(self, *argv, **kwargs):
         """A mount where files can pass through."""

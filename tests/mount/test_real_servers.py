@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import threading
-import time
 import unittest
 import zlib
 
 from fetching import ALLOWED, FAR, MEGABYTE, LinkTestCase, blobs_in, closed_port
-from mounting import WEIGHTFS, numbers, run
+from mounting import WEIGHTFS, eventually, numbers, run
 from servers import Caddy, Nginx, brotli, needs, self_signed_certificate
 from test_archives import noise
 import archives
@@ -195,9 +194,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         reader = threading.Thread(target=self.assert_unreadable, args=(point, range(1, 200)))
         reader.start()
         part = partial_downloads.path_of(self.cache(), data)
-        end = time.monotonic() + 60
-        while not partial_downloads.present_bytes(part) >= MEGABYTE and time.monotonic() < end:
-            time.sleep(0.01)
+        eventually(lambda: partial_downloads.present_bytes(part) >= MEGABYTE)
         process.kill()
         process.wait()
         had = partial_downloads.present_bytes(part)
@@ -243,8 +240,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         reader = threading.Thread(target=self.assert_unreadable, args=(point, range(1, 200)))
         reader.start()
         part = partial_downloads.path_of(self.cache(), data)
-        while not os.path.exists(part) and reader.is_alive():
-            time.sleep(0.01)
+        eventually(lambda: os.path.exists(part) or not reader.is_alive())
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(30), 0)
         reader.join()

@@ -8,8 +8,8 @@ import socket
 import threading
 import time
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, descriptors_of, has_ended, is_sanitized, numbers,
-                      only_root_sees, os, run, shutil, signal, subprocess, unittest, until)
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, descriptors_of, eventually, has_ended,
+                      is_sanitized, numbers, only_root_sees, os, run, shutil, signal, subprocess, unittest, until)
 
 
 def can_overlay():
@@ -239,20 +239,20 @@ class IdleTimeout(MountTestCase):
 
     def test_reading_the_status_does_not_count_as_use(self):
         process, mnt = self.foreground("--idle-timeout", "1", self.sample())
-        end = time.monotonic() + LIMIT_S
         names = (f"absent{i}" for i in itertools.count())  # the kernel looks up each name once
-        while process.poll() is None and time.monotonic() < end:
+
+        def has_ended():
             with contextlib.suppress(OSError):  # at its end
                 os.stat(f"{mnt}/.weightfs/stats.json")
                 os.listdir(f"{mnt}/.weightfs")
                 os.stat(f"{mnt}/.weightfs/{next(names)}")
-            time.sleep(0.05)
+            return process.poll() is not None
+        self.assertTrue(eventually(has_ended))
         self.assertEqual(process.poll(), 0)
 
     def test_idle_mount_stays_without_the_option(self):
         process, _ = self.foreground("-o", "idle_timeout=0", self.sample())
-        time.sleep(1)
-        self.assertIsNone(process.poll())
+        self.assertFalse(eventually(lambda: process.poll() is not None, 1))
 
 
 class StatusFiles(MountTestCase):

@@ -5,8 +5,8 @@ import mmap
 import random
 import stat
 
-from mounting import (Hole, MountTestCase, Tensor, containers, descriptors_of, numbers, os, requests_of, run, sample_tensors,
-                      shutil, subprocess, until)
+from mounting import (Hole, MountTestCase, OneMountTestCase, Tensor, containers, descriptors_of, numbers, os, requests_of, run,
+                      sample_tensors, shutil, subprocess, until)
 import reading
 import stores
 
@@ -107,13 +107,17 @@ class Numpy(MountTestCase):
         self.assertEqual(numpy.load(f"{mnt}/npy/empty.npy").shape, (0, 2))
 
 
-class FileSystemBehavior(MountTestCase):
+class FileSystemBehavior(OneMountTestCase):
     """Behaviour as a file system."""
 
-    def test_stat_values_are_correct(self):
-        source = self.sample()
+    @classmethod
+    def source_of(cls, owner):
+        source = owner.sample()
         os.utime(source, ns=(1_500_000_000_123_456_789,) * 2)
-        mnt = self.mount(source)
+        return source
+
+    def test_stat_values_are_correct(self):
+        mnt = self.mnt
         tensor = os.stat(f"{mnt}/tensors/encoder/weight")
         self.assertEqual(stat.filemode(tensor.st_mode), "-r--r--r--")
         self.assertEqual((tensor.st_size, tensor.st_blocks, tensor.st_nlink), (240, 1, 1))
@@ -121,13 +125,14 @@ class FileSystemBehavior(MountTestCase):
         self.assertEqual(tensor.st_mtime_ns, 1_500_000_000_123_456_789)
         self.assertEqual(stat.filemode(os.stat(mnt).st_mode), "dr-xr-xr-x")
         self.assertEqual([os.stat(f"{mnt}/{name}").st_nlink for name in ("tensors", "files")], [1, 2])
-        self.assertEqual(os.path.getsize(f"{mnt}/metadata.json"), len(self.read("mnt", "metadata.json")))
+        self.assertEqual(os.path.getsize(f"{mnt}/metadata.json"), len(self.owner.read("mnt", "metadata.json")))
         room = os.statvfs(mnt)
-        self.assertEqual((room.f_blocks, room.f_bfree), (-(-os.path.getsize(source) // room.f_frsize), 0))
+        self.assertEqual((room.f_blocks, room.f_bfree),
+                         (-(-os.path.getsize(self.owner.path("model.safetensors")) // room.f_frsize), 0))
         self.assertEqual(room.f_namemax, 255)
 
     def test_writes_are_refused(self):
-        mnt = self.mount(self.sample())
+        mnt = self.mnt
         for attempt in (lambda: open(f"{mnt}/tensors/bias", "r+b"), lambda: open(f"{mnt}/new", "wb"), lambda: os.mkdir(f"{mnt}/d"),
                         lambda: os.unlink(f"{mnt}/tensors/bias"), lambda: os.rename(f"{mnt}/npy", f"{mnt}/x"),
                         lambda: os.chmod(f"{mnt}/tensors/bias", 0o777), lambda: os.truncate(f"{mnt}/tensors/bias", 0)):
@@ -136,12 +141,12 @@ class FileSystemBehavior(MountTestCase):
             self.assertEqual(raised.exception.strerror, "Read-only file system")
 
     def test_tensors_can_be_mapped(self):
-        mnt = self.mount(self.sample())
+        mnt = self.mnt
         with open(f"{mnt}/tensors/encoder/weight", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             self.assertEqual(mapped[:], numbers("f", 60))
 
     def test_xattrs_describe_a_tensor(self):
-        mnt = self.mount(self.sample())
+        mnt = self.mnt
         tensor = f"{mnt}/tensors/encoder/weight"
         self.assertEqual({name: os.getxattr(tensor, name) for name in os.listxattr(tensor)}, {
             "user.weightfs.name": b"encoder/weight", "user.weightfs.dtype": b"float32", "user.weightfs.shape": b"[3,20]",
@@ -237,7 +242,7 @@ class FileSystemBehavior(MountTestCase):
             self.assertLessEqual(requests["lookup"] + requests["getattr"], 2 * count + own, f"{walk}: of the first directory")
 
     def test_common_tools_work(self):
-        mnt = self.mount(self.sample())
+        mnt = self.mnt
         subprocess.run(["cp", "-r", mnt, self.path("copy")], check=True)
         self.assertEqual(subprocess.run(["diff", "-r", mnt, self.path("copy")]).returncode, 0)
         found = subprocess.run(["find", mnt, "-type", "f"], capture_output=True, text=True, check=True).stdout.split()
@@ -282,12 +287,12 @@ class FileSystemBehavior(MountTestCase):
                 self.unmount(mnt)
 
     def test_many_opens_leak_no_descriptor(self):
-        mnt = self.mount(self.sample())
+        mnt = self.mnt
         server = self.server(mnt)
-        self.read("mnt", "npy", "bias.npy")
+        self.owner.read("mnt", "npy", "bias.npy")
         before = descriptors_of(server)
         for _ in range(200):
-            self.read("mnt", "npy", "bias.npy")
+            self.owner.read("mnt", "npy", "bias.npy")
         until(lambda: descriptors_of(server) < before + 10, lambda: f"{before} descriptors became {descriptors_of(server)}")
 
     def test_hostile_tensor_names_stay_in_the_mount(self):

@@ -4,7 +4,6 @@ import errno
 import os
 import re
 import subprocess
-import time
 import unittest
 
 from hostile import Server, correct, responds, tag_of
@@ -327,7 +326,7 @@ class WrongServers(RangeTestCase):
                              ETag=tag_of(data))
                 for at in range(first, last + 1, 10):
                     request.body(data[at:at + 10])
-                    time.sleep(0.1)
+                    request.pause(0.1)
             return answer
         _, (url,) = self.publish({"m": Case(drips)})
         done = run("cat", "--timeout", "1", url, f"tensors/layer.{TARGET}")

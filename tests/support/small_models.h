@@ -31,6 +31,7 @@
 #include "tests/builders/tensor_cache_builder.h"
 #include "tests/builders/tflite_builder.h"
 #include "tests/builders/zip_builder.h"
+#include "tests/support/expected_tree.h"
 #include "tests/support/memory_folder.h"
 
 namespace weightfs::test {
@@ -42,6 +43,7 @@ struct SmallModel {
   bool detected;            ///< whether the format is detected by the content alone
   std::string file_name;
   std::string bytes;
+  Names tree;  ///< what a mount shows, as find(1) lists it
   Files beside = {};
 };
 
@@ -191,81 +193,208 @@ inline std::string small_tensor_cache() {
                      R"({"ParamSize": 2})");
 }
 
+/// The trees of several rows.
+inline Names gguf_tree() { return tree({"m.gguf"}, {}, {"q.npy", "scalar.npy", "w.npy"}, {"q", "scalar", "w"}); }
+
+inline Names bintensors_tree() { return tree({"m.bt"}, {}, {"empty.npy", "s.npy", "w.npy"}, {"empty", "s", "w"}); }
+
+inline Names artifact_tree() { return tree({"m.safetensors", "src/", "src/a.py"}, {}, {"t.npy"}, {"t"}); }
+
+/// One file is behind a link, which adds a warning.
+inline Names carton_tree() {
+  return with_warnings(tree({"LINKS", "MANIFEST", "carton.toml", "model/", "model/m.safetensors", "tensor_data/",
+                             "tensor_data/0.bin", "tensor_data/1.toml", "tensor_data/far !", "tensor_data/index.toml"},
+                            {}, {"outer/", "outer/n.npy", "s.npy"}, {"outer/", "outer/n", "s"},
+                            nested("model/", "m.safetensors", "t"), {"s.npy"}));
+}
+
+inline Names tar_tree() {
+  return tree({"d/", "d/a", "inner.safetensors", "link -> d/a", "same"}, {}, {}, {},
+              nested("", "inner.safetensors", "t"));
+}
+
+inline Names mlf_tree() {
+  return tree({"codegen/", "codegen/host/", "codegen/host/src/", "codegen/host/src/lib0.c", "metadata.json",
+               "parameters/", "parameters/mlp.params", "src/", "src/relay.txt"},
+              {}, {"p0.npy"}, {"p0"}, nested("parameters/", "mlp.params", "p0"));
+}
+
+inline Names export_tree() {
+  return tree({"metadata.json", "tensors/", "tensors/a/", "tensors/a/w", "tensors/s", "tensors.json"}, {},
+              {"a/", "a/w.npy", "s.npy"}, {"a/", "a/w", "s"});
+}
+
 /// One per format, and per layout and byte order where it has several.
 inline std::vector<SmallModel> small_models() {
   return {
-      {"Gguf", "gguf", true, "m.gguf", small_gguf()},
-      {"GgufVersion1", "gguf", true, "m.gguf", small_gguf(1)},
-      {"GgufVersion2", "gguf", true, "m.gguf", small_gguf(2)},
-      {"GgufBigEndian", "gguf", true, "m.gguf", small_gguf(3, std::endian::big)},
+      {"Gguf", "gguf", true, "m.gguf", small_gguf(), gguf_tree()},
+      {"GgufVersion1", "gguf", true, "m.gguf", small_gguf(1), gguf_tree()},
+      {"GgufVersion2", "gguf", true, "m.gguf", small_gguf(2), gguf_tree()},
+      {"GgufBigEndian", "gguf", true, "m.gguf", small_gguf(3, std::endian::big), gguf_tree()},
       {"GgufShards",
        "gguf",
        true,
        "m-00001-of-00002.gguf",
        small_gguf_shard(0),
+       tree({"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"}, {}, {"first.npy", "second.npy"}, {"first", "second"}),
        {{"m-00002-of-00002.gguf", small_gguf_shard(1)}}},
-      {"RtenVersion1", "rten", true, "m.rten", rten::version1(rten::small_model())},
-      {"RtenVersion2", "rten", true, "m.rten", rten::small_rten()},
-      {"ExecutorchData", "executorch", true, "m.ptd", executorch::small_ptd()},
-      {"ExecutorchProgram", "executorch", true, "m.pte", executorch::small_pte()},
-      {"Tflite", "tflite", true, "m.tflite", tflite::small_tflite(), {{"weights.bin", "0123"}}},
-      {"Hdf5", "hdf5", true, "m.h5", small_hdf5()},
-      {"Keras", "keras", true, "m.keras", small_keras()},
-      {"KerasDirectory", "keras", true, "config.json", kKerasConfig, {{"model.weights.h5", small_new_hdf5()}}},
+      // Without a section for the tensor of the branch, which is refused.
+      {"RtenVersion1", "rten", true, "m.rten", rten::version1(rten::small_model()),
+       with_warnings(tree({"m.rten"}, {"graph.json"}, {"w.npy"}, {"2.then_branch/", "2.then_branch/w", "w"}))},
+      {"RtenVersion2", "rten", true, "m.rten", rten::small_rten(),
+       tree({"m.rten"}, {"graph.json"}, {"2.then_branch/", "2.then_branch/w.npy", "w.npy"},
+            {"2.then_branch/", "2.then_branch/w", "w"})},
+      {"ExecutorchData", "executorch", true, "m.ptd", executorch::small_ptd(),
+       tree({"m.ptd", "named_data/", "named_data/blob"}, {}, {"a/", "a/t.npy", "w.npy"}, {"a/", "a/t", "w"})},
+      {"ExecutorchProgram", "executorch", true, "m.pte", executorch::small_pte(),
+       tree({"delegates/", "delegates/0.Xnnpack", "m.pte"}, {"graph.json"},
+            {"constant_1.npy", "extra.npy", "state.npy"}, {"constant_1", "extra", "state"})},
+      {"Tflite",
+       "tflite",
+       true,
+       "m.tflite",
+       tflite::small_tflite(),
+       with_warnings(tree(
+           {"inner.safetensors", "labels.txt", "m.tflite", "metadata/", "metadata/min_runtime_version", "weights.bin"},
+           {"graph.json"},
+           {"ext.npy", "q.npy", "s.npy", "subgraphs/", "subgraphs/body/", "subgraphs/body/w.npy", "w.npy"},
+           {"ext", "q", "s", "sparse", "subgraphs/", "subgraphs/body/", "subgraphs/body/w", "w"},
+           nested("", "inner.safetensors", "t"), {"s.npy"})),
+       {{"weights.bin", "0123"}}},
+      {"Hdf5", "hdf5", true, "m.h5", small_hdf5(),
+       tree({"m.h5"}, {}, {"deflated.npy", "dense/", "dense/bias:0.npy", "dense/kernel:0.npy", "text.npy"},
+            {"deflated", "dense/", "dense/bias:0", "dense/kernel:0", "text"}, {}, {"text.npy"})},
+      {"Keras", "keras", true, "m.keras", small_keras(),
+       with_warnings(tree({"config.json", "metadata.json", "model.weights.h5"}, {},
+                          {"alias.npy", "vars/", "vars/0.npy", "vars/1.npy"}, {"alias", "vars/", "vars/0", "vars/1"}))},
+      {"KerasDirectory",
+       "keras",
+       true,
+       "config.json",
+       kKerasConfig,
+       with_warnings(tree({"config.json", "model.weights.h5"}, {}, {"alias.npy", "vars/", "vars/0.npy", "vars/1.npy"},
+                          {"alias", "vars/", "vars/0", "vars/1"})),
+       {{"model.weights.h5", small_new_hdf5()}}},
       {"KerasSharded",
        "keras-sharded",
        true,
        "m.weights.json",
        R"({"weight_map":{"/layers/dense/vars":"m_00000.weights.h5"}})",
+       tree({"m.weights.json", "m_00000.weights.h5"}, {}, {"alias.npy", "vars/", "vars/0.npy", "vars/1.npy"},
+            {"alias", "vars/", "vars/0", "vars/1"}),
        {{"m_00000.weights.h5", small_new_hdf5()}}},
-      {"Hdf5New", "hdf5", true, "m.h5", small_new_hdf5()},
-      {"Safetensors", "safetensors", true, "m.safetensors", small_safetensors()},
+      {"Hdf5New", "hdf5", true, "m.h5", small_new_hdf5(),
+       tree({"m.h5"}, {}, {"alias.npy", "vars/", "vars/0.npy", "vars/1.npy"}, {"alias", "vars/", "vars/0", "vars/1"})},
+      {"Safetensors", "safetensors", true, "m.safetensors", small_safetensors(),
+       tree({"m.safetensors"}, {}, {"empty.npy", "f4.npy", "s.npy", "w.npy"}, {"empty", "f4", "s", "w"})},
       {"SafetensorsIndex",
        "safetensors-index",
        true,
        "m.safetensors.index.json",
        small_safetensors_index(),
+       tree({"a.safetensors", "m.safetensors.index.json"}, {}, {"empty.npy", "f4.npy", "s.npy", "w.npy"},
+            {"empty", "f4", "s", "w"}),
        {{"a.safetensors", small_safetensors()}}},
-      {"BintensorsRelease", "bintensors", true, "m.bt", small_bintensors().release()},
-      {"BintensorsLegacy", "bintensors", true, "m.bt", small_bintensors().legacy()},
-      {"BintensorsForcedRelease", "bintensors-release", false, "m.bt", small_bintensors().release()},
-      {"BintensorsForcedLegacy", "bintensors-legacy", false, "m.bt", small_bintensors().legacy()},
-      {"TvmParams", "tvm-params", true, "m.params", small_params()},
-      {"Ggml", "ggml", true, "m.bin", small_ggml()},
-      {"Flax", "flax", true, "m.msgpack", small_flax()},
-      {"Npy", "npy", true, "m.npy", small_npy()},
-      {"Npz", "npz", true, "m.npz", small_npz()},
-      {"Pytorch", "pytorch", true, "m.pt", small_checkpoint().zip()},
-      {"PytorchLegacy", "pytorch-legacy", true, "m.pt", small_checkpoint().legacy({4, 1, 2})},
-      {"Nemo", "nemo", true, "m.nemo", small_nemo()},
-      {"Oci", "oci", true, "manifest", small_artifact().manifest(), blobs_beside(small_artifact())},
-      {"OciLayout", "oci-layout", true, "m.tar", artifacts::tar_of(artifacts::layout_files({small_artifact()}))},
-      {"OciDirectory", "oci-layout", true, "index.json", small_layout_files()["index.json"],
+      {"BintensorsRelease", "bintensors", true, "m.bt", small_bintensors().release(), bintensors_tree()},
+      {"BintensorsLegacy", "bintensors", true, "m.bt", small_bintensors().legacy(), bintensors_tree()},
+      {"BintensorsForcedRelease", "bintensors-release", false, "m.bt", small_bintensors().release(), bintensors_tree()},
+      {"BintensorsForcedLegacy", "bintensors-legacy", false, "m.bt", small_bintensors().legacy(), bintensors_tree()},
+      {"TvmParams", "tvm-params", true, "m.params", small_params(),
+       tree({"m.params"}, {}, {"a/", "a/b.npy", "empty.npy", "mask.npy", "w.npy"},
+            {"a/", "a/b", "empty", "mask", "w"})},
+      {"Ggml", "ggml", true, "m.bin", small_ggml(),
+       tree({"m.bin"}, {}, {"decoder.q.npy", "encoder.w.npy"}, {"decoder.q", "encoder.w"})},
+      {"Flax", "flax", true, "m.msgpack", small_flax(),
+       with_warnings(tree({"m.msgpack"}, {}, {"params/", "params/c.npy", "params/w.npy", "s.npy"},
+                          {"params/", "params/c", "params/w", "s"}))},
+      {"Npy", "npy", true, "m.npy", small_npy(), tree({"m.npy"}, {}, {"m.npy"}, {"m"})},
+      {"Npz", "npz", true, "m.npz", small_npz(),
+       tree({"f.npy", "layer/", "layer/s.npy", "w.npy"}, {}, {"f.npy", "layer/", "layer/s.npy", "w.npy"},
+            {"f", "layer/", "layer/s", "w"}, {}, {"layer/", "layer/s.npy"})},
+      {"Pytorch", "pytorch", true, "m.pt", small_checkpoint().zip(),
+       tree({"archive/", "archive/data/", "archive/data/0", "archive/data/1", "archive/data/2", "archive/data.pkl",
+             "archive/version"},
+            {}, {"half.npy", "inner.tied.npy", "t.npy", "w.npy"}, {"half", "inner.tied", "t", "w"})},
+      {"PytorchLegacy", "pytorch-legacy", true, "m.pt", small_checkpoint().legacy({4, 1, 2}),
+       tree({"m.pt"}, {}, {"half.npy", "inner.tied.npy", "t.npy", "w.npy"}, {"half", "inner.tied", "t", "w"})},
+      {"Nemo", "nemo", true, "m.nemo", small_nemo(),
+       tree({"model_config.yaml", "model_weights.ckpt"}, {}, {"w.npy"}, {"w"},
+            joined({{"nested/", "nested/model_weights.ckpt/"},
+                    in("nested/model_weights.ckpt/",
+                       tree({"archive/", "archive/data/", "archive/data/0", "archive/data.pkl", "archive/version"}, {},
+                            {"w.npy"}, {"w"}))}))},
+      {"Oci", "oci", true, "manifest", small_artifact().manifest(), artifact_tree(), blobs_beside(small_artifact())},
+      {"OciLayout", "oci-layout", true, "m.tar", artifacts::tar_of(artifacts::layout_files({small_artifact()})),
+       artifact_tree()},
+      {"OciDirectory", "oci-layout", true, "index.json", small_layout_files()["index.json"], artifact_tree(),
        without(small_layout_files(), "index.json")},
-      {"Dduf", "dduf", true, "m.dduf", dduf(dduf_files())},
-      {"Llamafile", "llamafile", true, "m.llamafile", llamafile({{".args", "-m"}, {"m.gguf", tiny_gguf()}})},
-      {"Zip", "zip", true, "m.zip", small_zip()},
-      {"Carton", "carton", true, "m.carton", small_carton()},
-      {"CartonDirectory", "carton", true, "carton.toml", small_carton_files()["carton.toml"],
+      {"Dduf", "dduf", true, "m.dduf", dduf(dduf_files()),
+       tree({"model_index.json", "vae/", "vae/config.json", "vae/m.safetensors"}, {}, {"vae/", "vae/t.npy"},
+            {"vae/", "vae/t"}, nested("vae/", "m.safetensors", "t"))},
+      {"Llamafile", "llamafile", true, "m.llamafile", llamafile({{".args", "-m"}, {"m.gguf", tiny_gguf()}}),
+       tree({".args", "m.gguf"}, {}, {"t.npy"}, {"t"}, nested("", "m.gguf", "t"))},
+      {"Zip", "zip", true, "m.zip", small_zip(),
+       tree({"d/", "d/deflated.txt", "d/zstandard.txt", "inner.safetensors", "link -> d/deflated.txt", "plain.txt"}, {},
+            {}, {}, nested("", "inner.safetensors", "t"))},
+      {"Carton", "carton", true, "m.carton", small_carton(), carton_tree()},
+      {"CartonDirectory", "carton", true, "carton.toml", small_carton_files()["carton.toml"], carton_tree(),
        without(small_carton_files(), "carton.toml")},
-      {"Tar", "tar", true, "m.tar", tiny_tar()},
-      {"TarGzip", "tar", true, "m.tar.gz", tars::gzip_stored(tiny_tar())},
-      {"Mlf", "tvm-mlf", true, "m.tar", small_mlf()},
-      {"MlfDirectory", "tvm-mlf", true, "metadata.json", mlf_metadata(7), without(mlf_files(7), "metadata.json")},
-      {"Export", "weightfs-export", true, "m.tar", tar_of(small_export_files())},
-      {"ExportDirectory", "weightfs-export", true, "tensors.json", small_export_files()["tensors.json"],
+      {"Tar", "tar", true, "m.tar", tiny_tar(), tar_tree()},
+      {"TarGzip", "tar", true, "m.tar.gz", tars::gzip_stored(tiny_tar()), tar_tree()},
+      {"Mlf", "tvm-mlf", true, "m.tar", small_mlf(), mlf_tree()},
+      {"MlfDirectory", "tvm-mlf", true, "metadata.json", mlf_metadata(7), mlf_tree(),
+       without(mlf_files(7), "metadata.json")},
+      {"Export", "weightfs-export", true, "m.tar", tar_of(small_export_files()), export_tree()},
+      {"ExportDirectory", "weightfs-export", true, "tensors.json", small_export_files()["tensors.json"], export_tree(),
        without(small_export_files(), "tensors.json")},
-      {"TensorCache", "tensor-cache", true, "tensor-cache.json", small_tensor_cache(), {{"0.bin", "wwwwwwwwbbbb"}}},
-      {"Onnx", "onnx", true, "m.onnx", onnx::small_onnx(), {{"m.data", onnx::small_onnx_data()}}},
-      {"CoreMlPackage", "coreml", true, "Manifest.json", coreml::kManifest, coreml::small_package()},
+      {"TensorCache",
+       "tensor-cache",
+       true,
+       "tensor-cache.json",
+       small_tensor_cache(),
+       tree({"0.bin", "tensor-cache.json"}, {}, {"b.npy", "w.npy"}, {"b", "w"}),
+       {{"0.bin", "wwwwwwwwbbbb"}}},
+      {"Onnx",
+       "onnx",
+       true,
+       "m.onnx",
+       onnx::small_onnx(),
+       with_warnings(
+           tree({"m.data", "m.onnx"}, {"graph.json"},
+                {"far.npy", "four.npy", "functions/", "functions/d.F/", "functions/d.F/k.npy", "i64.npy", "if/",
+                 "if/then_branch/", "if/then_branch/w.npy", "ints.npy", "one.npy", "sparse.indices.npy", "sparse.npy",
+                 "text.npy", "typed.npy", "w.npy"},
+                {"far", "four", "functions/", "functions/d.F/", "functions/d.F/k", "i64", "if/", "if/then_branch/",
+                 "if/then_branch/w", "ints", "one", "short", "sparse", "sparse.indices", "text", "typed", "w"},
+                {}, {"text.npy"})),
+       {{"m.data", onnx::small_onnx_data()}}},
+      {"CoreMlPackage", "coreml", true, "Manifest.json", coreml::kManifest,
+       with_warnings(
+           tree({"Data/", "Data/com.apple.CoreML/", "Data/com.apple.CoreML/model.mlmodel",
+                 "Data/com.apple.CoreML/weights/", "Data/com.apple.CoreML/weights/weight.bin", "Manifest.json"},
+                {}, {"here.npy", "p.lut.npy", "tied.npy", "w.npy"}, {"bad", "here", "p.lut", "tied", "w"})),
+       coreml::small_package()},
       {"CoreMlModel",
        "coreml",
        true,
        "m.mlmodel",
        coreml::small_coreml(),
+       with_warnings(tree({"m.mlmodel", "weights/", "weights/weight.bin"}, {},
+                          {"here.npy", "p.lut.npy", "tied.npy", "w.npy"}, {"bad", "here", "p.lut", "tied", "w"})),
        {{"weights/weight.bin", coreml::small_weights()}}},
-      {"Paddle", "paddle", true, "m.pdiparams", paddle::small_paddle(), {{"m.pdmodel", paddle::small_program()}}},
-      {"Ollama", "ollama", true, "latest", small_ollama().manifest(), small_ollama().blobs()},
+      {"Paddle",
+       "paddle",
+       true,
+       "m.pdiparams",
+       paddle::small_paddle(),
+       tree({"m.pdiparams", "m.pdmodel"}, {}, {"b.npy", "e/", "e/f.npy", "w.npy"}, {"b", "e/", "e/f", "w"}),
+       {{"m.pdmodel", paddle::small_program()}}},
+      {"Ollama", "ollama", true, "latest", small_ollama().manifest(),
+       tree({"config.json", "license", "manifest.json", "model.gguf", "params.json", "projector.gguf", "template",
+             "tensors/", "tensors/d", "tensors/t.safetensors"},
+            {}, {"d.npy", "q.npy", "scalar.npy", "t.npy", "w.npy"}, {"d", "q", "scalar", "t", "w"},
+            nested("", "projector.gguf", "p")),
+       small_ollama().blobs()},
   };
 }
 

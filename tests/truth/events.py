@@ -51,7 +51,7 @@ class SmallDisk:
 def at_moment(event, duration, action):
     """Starts a thread that acts at that moment of a command that takes `duration`."""
     def act():
-        time.sleep(duration * (event.at + 0.5) / MOMENTS)
+        time.sleep(duration * (event.at + 0.5) / MOMENTS)  # the moment is what the table varies
         action()
     thread = threading.Thread(target=act)
     thread.start()

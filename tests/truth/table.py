@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import events  # noqa: E402
 import model  # noqa: E402
 import sources  # noqa: E402
+from waiting import eventually  # noqa: E402
 
 LIMIT_S = 60
 FORMS = {"safetensors": model.read_safetensors, "gguf": model.read_gguf, "npz": model.read_npz}
@@ -218,15 +219,14 @@ class Cell:
 
     def is_found_wrong(self, path):
         """Whether reads fail after the comparison: a large file with a digest is read before it (semantics 21.6)."""
-        end = time.monotonic() + LIMIT_S
-        while time.monotonic() < end:
+        def fails():
             try:
                 with open(path, "rb") as file:
                     file.read()
             except OSError:
                 return True
-            time.sleep(0.05)
-        return False
+            return False
+        return eventually(fails, LIMIT_S)
 
     def do_mount(self):
         point = self.out("mnt")

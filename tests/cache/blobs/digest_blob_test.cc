@@ -98,6 +98,10 @@ class DigestBlobTest : public test::StoreDirectory {
   }
 };
 
+void wait_for_downloads(const BlobStorePtr& store) {
+  EXPECT_TRUE(test::eventually([&] { return store->in_progress_status().blobs.empty(); }));
+}
+
 // Reads the whole blob from the store.
 std::string read_blob(const BlobStorePtr& store, const BlobRef& ref) {
   const auto found = store->resolve(ref);
@@ -138,9 +142,9 @@ TEST_F(DigestBlobTest, LaterResponseDoesNotConfirmAnUnverifiedRead) {
   const auto store = fetching_store();
   const auto blob = store->resolve(blob_ref({server.url("/blob")})).value();
   EXPECT_EQ(read(*blob.unverified, 0, 1000), describe(std::string(1000, 'e')));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  wait_for_downloads(store);
   read(*blob.unverified, 100'000, 1000);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  wait_for_downloads(store);
   EXPECT_THAT(read(*blob.verified), HasSubstr("error"));
   EXPECT_THAT(read(*blob.verified), HasSubstr("error"));
 }
@@ -151,13 +155,13 @@ TEST_F(DigestBlobTest, KilledReaderStartsNoDownload) {
   const auto store = fetching_store();
   const auto blob = store->resolve(blob_ref({server.url("/blob")})).value();
   read(*blob.unverified, 0, 100);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  wait_for_downloads(store);
   const size_t before = server.requests().size();
   {
     const CancelScope killed([] { return true; });
     EXPECT_THAT(read(*blob.verified, 0, 100), HasSubstr("cancelled"));
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_THAT(store->in_progress_status().blobs, IsEmpty());
   EXPECT_EQ(server.requests().size(), before);
 }
 

@@ -86,12 +86,12 @@ TEST_F(DirectBlobTest, DecodedMemberHasOneOnceItIsCached) {
   const SourcePtr blob = cache->blob(test::producer_of(member, "zip 1"));
   EXPECT_EQ(blob->direct(), nullptr);
   SourcePtr direct;
-  for (int i = 0; i < 1000 && direct == nullptr; ++i) {  // it is published after the last read
+  const auto has_direct = [&] {
     read(*blob);
     direct = blob->direct();
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  ASSERT_NE(direct, nullptr);
+    return direct != nullptr;
+  };
+  ASSERT_TRUE(test::eventually(has_direct)) << "it is published after the last read";
   EXPECT_EQ(read(*direct), describe(member->bytes));
 }
 

@@ -70,8 +70,8 @@ std::map<uint64_t, uint64_t> ranges_of(const HttpServer& server) {
 // The blob as a reader gets it: downloaded from these URLs, and verified.
 class ParallelTransfers : public testing::Test {
  protected:
-  std::string downloaded(const std::vector<std::string>& urls, http::Options http = {}) const {
-    StoreOptions options{.directory = temporary.path("cache"), .quota = 1 << 30};
+  std::string downloaded(const std::vector<std::string>& urls, http::Options http = {}, StoreTimes times = {}) const {
+    StoreOptions options{.directory = temporary.path("cache"), .quota = 1 << 30, .times = times};
     options.fetching.http = std::make_shared<http::Client>(http);
     options.fetching.options = quick_retries();
     options.fetching.verify_whole = true;
@@ -150,7 +150,8 @@ TEST_F(ParallelTransfers, StalledPartIsRequestedOverAnotherConnection) {
   });
   http::Options patient;
   patient.stall_timeout = std::chrono::hours(1);
-  EXPECT_EQ(downloaded({server.url("/m")}, patient), describe(body()));
+  EXPECT_EQ(downloaded({server.url("/m")}, patient, {.stalled_transfer = std::chrono::milliseconds(300)}),
+            describe(body()));
   EXPECT_TRUE(stalled);
 }
 

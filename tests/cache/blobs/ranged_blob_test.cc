@@ -14,6 +14,7 @@
 #include "cache/blob_store.h"
 #include "cache/maintenance.h"
 #include "tests/cache/fetch_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::test::ranged_blob_test {
@@ -23,6 +24,7 @@ using fetch_fixture::quick_retries;
 using testing::HasSubstr;
 
 constexpr uint64_t kMiB = 1024 * 1024;
+constexpr std::chrono::milliseconds kNextVerification{20};
 
 class RangedBlobTest : public testing::Test {
  protected:
@@ -39,6 +41,7 @@ class RangedBlobTest : public testing::Test {
     options.fetching.http = std::make_shared<http::Client>(http::Options());
     options.fetching.verify_whole = verify_whole;
     options.fetching.wait_for_ranges = wait_for_ranges;
+    options.times.next_verification = kNextVerification;
     return blob_store(std::move(options));
   }
   ResolvedBlob resolved(const BlobStorePtr& in, http::Trust trust = http::Trust::user) const {
@@ -54,9 +57,7 @@ class RangedBlobTest : public testing::Test {
     return fmt::format("{}/v1/blobs/{}/{}", directory, digest.hex().substr(0, 2), digest.hex());
   }
   bool is_published() const {
-    for (int i = 0; i < 200 && !std::filesystem::exists(blob_path()); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    return std::filesystem::exists(blob_path());
+    return eventually([&] { return std::filesystem::exists(blob_path()); });
   }
   // By all reads of this process.
   static uint64_t bytes_read() {
@@ -143,12 +144,8 @@ TEST_F(RangedBlobTest, CompleteRangesThatDoNotMatchAreDroppedAndReadsFail) {
   const auto cache = store();
   const ResolvedBlob blob = resolved(cache);
   read(*blob.verified, 0, all.size());
-  std::string last;
-  for (int i = 0; i < 200 && !last.starts_with("error"); ++i) {
-    last = read(*blob.verified, 0, 100);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  EXPECT_THAT(last, HasSubstr("do not match: digest mismatch"));
+  EXPECT_TRUE(eventually([&] { return read(*blob.verified, 0, 100).starts_with("error"); }));
+  EXPECT_THAT(read(*blob.verified, 0, 100), HasSubstr("do not match: digest mismatch"));
   EXPECT_FALSE(std::filesystem::exists(blob_path()));
   EXPECT_LE(ranges_on_disk(), 64u * 1024) << "a read that had begun may have opened the file again";
   const uint64_t before = sent;
@@ -157,27 +154,28 @@ TEST_F(RangedBlobTest, CompleteRangesThatDoNotMatchAreDroppedAndReadsFail) {
   EXPECT_EQ(sent, before) << "nothing is downloaded again";
 }
 
-// A process that evicts the file has this lock.
+// A file in the place of the blob's directory has the publication fail.
 TEST_F(RangedBlobTest, CompleteRangesAreVerifiedAgainAfterAFailure) {
   const auto cache = store();
   const ResolvedBlob blob = resolved(cache);
+  const std::filesystem::path obstacle = std::filesystem::path(blob_path()).parent_path();
   read(*blob.verified, 0, 100);
-  std::string blocks;
-  for (const auto& file : std::filesystem::directory_iterator(directory + "/v1/blocks")) blocks = file.path();
-  Descriptor other(::open(blocks.c_str(), O_RDWR | O_CLOEXEC));
-  struct flock first {};
-  first.l_type = F_WRLCK;
-  first.l_len = 1;
-  ASSERT_EQ(::fcntl(other.number(), F_OFD_SETLK, &first), 0);
+  std::filesystem::remove_all(obstacle);
+  std::filesystem::create_directories(obstacle.parent_path());
+  std::ofstream(obstacle).flush();
+  const uint64_t before = bytes_read();
   EXPECT_EQ(describe(read(*blob.verified, 0, all.size())), describe(all));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  EXPECT_FALSE(std::filesystem::exists(blob_path()));
-  other = Descriptor();
-  for (int i = 0; i < 200 && !std::filesystem::exists(blob_path()); ++i) {
+  const auto is_read_twice = [&] {
     EXPECT_EQ(describe(read(*blob.verified, 0, 100)), describe(all.substr(0, 100)));
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  EXPECT_TRUE(std::filesystem::exists(blob_path()));
+    return bytes_read() - before > 2 * all.size();
+  };
+  EXPECT_TRUE(eventually(is_read_twice)) << "by the reader, and by a verification";
+  EXPECT_TRUE(std::filesystem::remove(obstacle));
+  const auto is_published = [&] {
+    EXPECT_EQ(describe(read(*blob.verified, 0, 100)), describe(all.substr(0, 100)));
+    return std::filesystem::exists(blob_path());
+  };
+  EXPECT_TRUE(eventually(is_published));
 }
 
 // The next read may have its range soon; the whole blob may take hours.
@@ -308,15 +306,13 @@ TEST_F(RangedBlobTest, VerifiedRangesAreNotHashedAgain) {
   const auto cache = store();
   const ResolvedBlob blob = resolved(cache);
   read(*blob.verified, 0, all.size());
-  for (int i = 0; i < 200 && blob.verified->verification() != VerifiedBy::whole; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(blob.verified->verification(), VerifiedBy::whole);
+  EXPECT_TRUE(eventually([&] { return blob.verified->verification() == VerifiedBy::whole; }));
   const uint64_t before = bytes_read();
-  for (int i = 0; i < 60; ++i) {
+  const auto is_hashed_again = [&] {
     read(*blob.verified, 0, 100);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  EXPECT_LT(bytes_read() - before, all.size() / 2);
+    return bytes_read() - before > all.size() / 2;
+  };
+  EXPECT_FALSE(eventually(is_hashed_again, 20 * kNextVerification));
 }
 
 TEST_F(RangedBlobTest, FetchOfAPartDownloadsThePart) {
@@ -408,8 +404,7 @@ TEST_F(RangedBlobTest, StopEndsTheWaitForRanges) {
   const auto cache = store(false, std::chrono::hours(1));
   const ResolvedBlob blob = resolved(cache);
   std::jthread reader([&] { EXPECT_THAT(read(*blob.verified, 5 * kMiB, 1000), HasSubstr("error")); });
-  for (int i = 0; i < 6000 && requests < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_GE(requests, 2);
+  EXPECT_TRUE(eventually([&] { return requests >= 2; }));
   cache->stop();
 }
 

@@ -19,6 +19,7 @@
 #include "cache/maintenance.h"
 #include "cache/store/block_file.h"
 #include "tests/cache/fetch_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::test::remote_source_test {
@@ -43,10 +44,11 @@ class RemoteSourceTest : public testing::Test {
     serve_file(request, wire, all, etag);
   }
 
-  BlobStorePtr store(bool offline = false, std::optional<uint64_t> quota = 1 << 30) const {
+  BlobStorePtr store(bool offline = false, std::optional<uint64_t> quota = 1 << 30, StoreTimes times = {}) const {
     StoreOptions options;
     options.directory = directory;
     options.quota = quota;
+    options.times = times;
     options.fetching.options = quick_retries();
     if (!offline) options.fetching.http = std::make_shared<http::Client>(http::Options());
     return blob_store(std::move(options));
@@ -127,9 +129,7 @@ TEST_F(RemoteSourceTest, StatusCountsCachedBlocks) {
   read(*source, 5 * kMiB, 1);
   EXPECT_EQ(present(again), 3u);
   read_ahead(*source, {0, all.size()});
-  for (int i = 0; i < 1000 && present(again) != 513; ++i)  // blocks can be read just before they are counted
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_EQ(present(again), 513u);
+  EXPECT_TRUE(eventually([&] { return present(again) == 513; })) << "blocks can be read just before they are counted";
   read(*source, 0, 1);
   ASSERT_EQ(CacheMaintenance(directory).collect(0).value().remotes, 1u);
   read(*source, kMiB, 1);
@@ -428,8 +428,10 @@ TEST_F(RemoteSourceTest, BlockDroppedByVerifyIsDownloadedAgain) {
   const auto before = ranges();
   // The transfer holds its lock a little longer than the read waits, and locked blocks are skipped.
   VerifyResult checked;
-  for (int i = 0; i < 1000 && checked.mismatched.empty(); ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+  EXPECT_TRUE(eventually([&] {
     checked = CacheMaintenance(directory).verify({}).value();
+    return !checked.mismatched.empty();
+  }));
   EXPECT_EQ(checked.mismatched.size(), 1u);
   EXPECT_EQ(checked.blocks.valid, 2u);
   EXPECT_EQ(source->cached({0, 3 * 16 * kKiB})->now, 2 * 16 * kKiB);
@@ -562,15 +564,15 @@ TEST_F(RemoteSourceTest, EmptyFileMayHaveABodyWithItsError) {
   EXPECT_EQ(server->requests().size(), 1u);
 }
 
-// A request may fail just when its reader looks for new blocks.
+// A request may fail just when its reader looks for new blocks, which it does all the time here.
 TEST_F(RemoteSourceTest, EachFailedReadSendsOneRequest) {
   std::atomic<int> count = 0;
   handler = [&](const SeenRequest& request, Wire& wire) {
     if (request.range()->first == 0) return serve(request, wire);
-    std::this_thread::sleep_for(std::chrono::microseconds(19'000 + ++count * 37 % 2'000));
+    ++count;
     wire.send(answer("403 Forbidden", ""));
   };
-  const auto cache = store();
+  const auto cache = store(false, 1 << 30, {.block_check = std::chrono::milliseconds(0)});
   {
     std::vector<std::jthread> readers;
     for (int i = 0; i < 8; ++i)

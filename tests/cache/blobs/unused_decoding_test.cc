@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <thread>
 
 #include "base/cancel.h"
@@ -18,9 +19,13 @@ class UnusedDecoding : public StoreDirectory, public testing::WithParamInterface
  protected:
   static constexpr size_t kHuge = 40'000'000;
 
-  BlobsPtr any_store() { return GetParam() == "Directory" ? store() : blob_store({"", 100 << 20}); }
+  BlobsPtr any_store() const {
+    StoreOptions options{GetParam() == "Directory" ? directory : "", 100 << 20};
+    options.times.unused_decoding = std::chrono::milliseconds(50);
+    return blob_store(std::move(options));
+  }
 
-  // A producer whose stream gives one half at once, then one byte per millisecond.
+  // A producer whose stream gives one half at once, and then nothing until it is cancelled.
   BlobProducer endless(const std::string& key) {
     BlobProducer producer;
     producer.name = "member";
@@ -39,7 +44,7 @@ class UnusedDecoding : public StoreDirectory, public testing::WithParamInterface
     Result<size_t> next(std::span<std::byte> out) override {
       const size_t count = std::min<size_t>(out.size(), 100'000);
       if (test_->given >= kHuge / 2) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        eventually([] { return is_cancelled(); });
         return size_t{1};
       }
       test_->given += count;
@@ -51,8 +56,14 @@ class UnusedDecoding : public StoreDirectory, public testing::WithParamInterface
   };
 
   void wait_until_no_stream() const {
-    while (streams > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(eventually([this] { return streams == 0; }));
   }
+  // As long as unused decoding lasts: until another one has ended.
+  void wait_for_end_of_unused_decoding(const BlobsPtr& in) {
+    byte_at(*in->blob(endless("unused")), 40'000);
+    wait_until_no_stream();
+  }
+  static std::string byte_at(const Source& source, uint64_t offset) { return read(source, offset, 1); }
 
   std::atomic<int> streams = 0;
   std::atomic<size_t> given = 0;  // by all streams
@@ -60,8 +71,6 @@ class UnusedDecoding : public StoreDirectory, public testing::WithParamInterface
 
 INSTANTIATE_TEST_SUITE_P(Stores, UnusedDecoding, testing::Values("Directory", "Temporary"),
                          [](const auto& instance) { return instance.param; });
-
-std::string byte_at(const Source& source, uint64_t offset) { return read(source, offset, 1); }
 
 // semantics 9.8
 TEST_P(UnusedDecoding, EndsWithoutFilesWhenLastFileIsClosed) {
@@ -73,7 +82,7 @@ TEST_P(UnusedDecoding, EndsWithoutFilesWhenLastFileIsClosed) {
   open = nullptr;
   wait_until_no_stream();
   EXPECT_LT(given, kHuge);
-  while (!making_files().empty()) std::this_thread::yield();
+  EXPECT_THAT(remaining_making_files(), IsEmpty());
   EXPECT_THAT(this->blobs(), IsEmpty());
 }
 
@@ -99,7 +108,7 @@ TEST_P(UnusedDecoding, ContinuesForOtherReader) {
   const auto second = other->hold();
   EXPECT_EQ(read(*one, 0, 40'000), describe(member->bytes.substr(0, 40'000)));
   first = nullptr;
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // longer than unused decoding lasts
+  wait_for_end_of_unused_decoding(blobs);
   gate.open();
   EXPECT_EQ(read(*other), describe(member->bytes));
   EXPECT_EQ(member->starts, 1);
@@ -115,7 +124,7 @@ TEST_P(UnusedDecoding, SlowReaderKeepsItsDecoding) {
   const auto blob = blobs->blob(producer_of(member, "zip"));
   const auto open = blob->hold();
   EXPECT_EQ(read(*blob, 0, 40'000), describe(member->bytes.substr(0, 40'000)));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  wait_for_end_of_unused_decoding(blobs);
   gate.open();
   EXPECT_EQ(read(*blob), describe(member->bytes));
   EXPECT_EQ(member->starts, 1);
@@ -152,7 +161,7 @@ TEST_P(UnusedDecoding, EndsTogetherWithItsSource) {
   open = nullptr;
   wait_until_no_stream();
   EXPECT_LT(given, kHuge);
-  while (!making_files().empty()) std::this_thread::yield();
+  EXPECT_THAT(remaining_making_files(), IsEmpty());
 }
 
 // While the outer one is decoded, the inner one is not restarted, even if it is read rarely.
@@ -161,6 +170,7 @@ TEST_P(UnusedDecoding, NestedBlobHoldsItsSource) {
   const BlobsPtr blobs = any_store();
   const auto inner = blobs->blob(producer_of(member, "inner"));
   Gate gate;
+  std::promise<void> is_paused;
   member->before = [&](size_t at) {
     if (at >= 2'000'000) gate.wait();
   };
@@ -171,25 +181,31 @@ TEST_P(UnusedDecoding, NestedBlobHoldsItsSource) {
   producer.depth = 1;
   class Seldom final : public Stream {
    public:
-    Seldom(SourcePtr from, Gate& gate) : copied_(std::move(from)), gate_(gate) {}
+    Seldom(SourcePtr from, std::promise<void>& is_paused, Gate& gate)
+        : copied_(std::move(from)), is_paused_(is_paused), gate_(gate) {}
     Result<size_t> next(std::span<std::byte> out) override {
       const size_t got = TRY(copied_.next(out));
       if ((at_ += got) == 50'000) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-        gate_.open();
+        is_paused_.set_value();
+        gate_.wait();
       }
       return got;
     }
 
    private:
     Copied copied_;
+    std::promise<void>& is_paused_;
     Gate& gate_;
     size_t at_ = 0;
   };
-  producer.start = [inner, &gate]() -> Result<StreamPtr> { return std::make_unique<Seldom>(inner, gate); };
+  producer.start = [&, inner]() -> Result<StreamPtr> { return std::make_unique<Seldom>(inner, is_paused, gate); };
   const auto outer = blobs->blob(std::move(producer));
   const auto open = outer->hold();
-  EXPECT_EQ(read(*outer), describe(member->bytes));
+  std::jthread reader([&] { EXPECT_EQ(read(*outer), describe(member->bytes)); });
+  is_paused.get_future().wait();
+  wait_for_end_of_unused_decoding(blobs);
+  gate.open();
+  reader.join();
   EXPECT_EQ(member->starts, 1);
 }
 
@@ -227,10 +243,8 @@ TEST_P(UnusedDecoding, KilledReaderReturnsAndStreamEnds) {
   while (asked == 0) std::this_thread::yield();
   killed = true;
   reader.join();
-  while (producer.start != nullptr && input.use_count() > 1) {  // held by the stream
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  while (!making_files().empty()) std::this_thread::yield();
+  EXPECT_TRUE(eventually([&] { return input.use_count() == 1; })) << "held by the stream";
+  EXPECT_THAT(remaining_making_files(), IsEmpty());
   EXPECT_THAT(this->blobs(), IsEmpty());
 }
 

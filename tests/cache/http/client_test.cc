@@ -89,7 +89,7 @@ TEST(HttpClient, SlowHandlerIsNotStall) {
   std::string body;
   const ResponseHandler slow{[](const Response&) -> Result<void> { return {}; },
                              [&](std::span<const std::byte> bytes) -> Result<void> {
-                               std::this_thread::sleep_for(2 * quick().stall_timeout);
+                               std::this_thread::sleep_for(2 * quick().stall_timeout);  // the handler is slow
                                body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
                                return {};
                              }};

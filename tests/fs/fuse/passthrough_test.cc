@@ -22,6 +22,7 @@
 #include "base/os/tmpfile.h"
 #include "fs/fuse/attached_device.h"
 #include "fs/fuse/operations.h"
+#include "tests/support/eventually.h"
 
 namespace weightfs::passthrough_test {
 namespace {
@@ -312,8 +313,7 @@ TEST(Passthrough, OtherOpensOfAnInodeWaitForTheFirst) {
   begun.get_future().wait();
   std::thread second([&] { is_second_open = passthrough.open(1, source).has_value(); });
   EXPECT_TRUE(passthrough.open(2, source).has_value()) << "another inode does not wait";
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_FALSE(is_second_open);
+  EXPECT_FALSE(test::eventually([&] { return is_second_open.load(); }, std::chrono::milliseconds(50)));
   finished.set_value();
   first.join();
   second.join();

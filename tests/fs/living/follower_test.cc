@@ -4,14 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <thread>
 
+#include "tests/support/eventually.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::follower_test {
 namespace {
 
 using std::chrono::milliseconds;
+using test::eventually;
 using testing::Contains;
 
 // A safetensors file with one tensor.
@@ -37,11 +38,6 @@ class FollowerTest : public testing::Test {
     });
   }
 
-  template <class Condition>
-  static bool until(Condition condition) {
-    for (int i = 0; i < 2'000 && !condition(); ++i) std::this_thread::sleep_for(milliseconds(10));
-    return condition();
-  }
   bool shows(const std::string& path) const { return forest->resolve(path).has_value(); }
 
   TemporaryDirectory directory;
@@ -54,11 +50,11 @@ class FollowerTest : public testing::Test {
 
 TEST_F(FollowerTest, ListsAndNotifiesAfterAChange) {
   follow({});
-  EXPECT_TRUE(until([&] { return follower->status().watched == 1; }));
+  EXPECT_TRUE(eventually([&] { return follower->status().watched == 1; }));
   EXPECT_EQ(follower->status().compared, 0u);
   directory.write("models/c.safetensors", model(3));
-  EXPECT_TRUE(until([&] { return shows("c.safetensors/tensors/w"); }));
-  EXPECT_TRUE(until([&] {
+  EXPECT_TRUE(eventually([&] { return shows("c.safetensors/tensors/w"); }));
+  EXPECT_TRUE(eventually([&] {
     const std::scoped_lock lock(mutex);
     return std::ranges::count(notified, "c.safetensors") > 0;
   }));
@@ -67,12 +63,12 @@ TEST_F(FollowerTest, ListsAndNotifiesAfterAChange) {
 
 TEST_F(FollowerTest, DirectoriesWithoutAWatchAreCompared) {
   follow({.max_watches = 0, .compares = milliseconds(50)});
-  EXPECT_TRUE(until([&] { return follower->status().compared == 1; }));
+  EXPECT_TRUE(eventually([&] { return follower->status().compared == 1; }));
   EXPECT_EQ(follower->status().watched, 0u);
   directory.write("models/c.safetensors", model(3));
-  EXPECT_TRUE(until([&] { return shows("c.safetensors"); }));
+  EXPECT_TRUE(eventually([&] { return shows("c.safetensors"); }));
   std::filesystem::remove(directory.path("models/b.safetensors"));
-  EXPECT_TRUE(until([&] { return !shows("b.safetensors"); }));
+  EXPECT_TRUE(eventually([&] { return !shows("b.safetensors"); }));
 }
 
 TEST_F(FollowerTest, FailedReadOfAComparedFileHasItListedAgain) {
@@ -80,17 +76,16 @@ TEST_F(FollowerTest, FailedReadOfAComparedFileHasItListedAgain) {
   const Ino old = forest->resolve("a.safetensors").value();
   ASSERT_TRUE(forest->list(old));
   directory.write("models/a.safetensors", model(7) + "longer");  // in place: the directory has no new time
-  std::this_thread::sleep_for(milliseconds(200));
-  EXPECT_EQ(forest->resolve("a.safetensors").value(), old);
+  EXPECT_FALSE(eventually([&] { return forest->resolve("a.safetensors").value() != old; }, milliseconds(200)));
   follower->check(old, {Code::corrupt, ""});
-  EXPECT_TRUE(until([&] { return forest->resolve("a.safetensors").value_or(old) != old; }));
+  EXPECT_TRUE(eventually([&] { return forest->resolve("a.safetensors").value_or(old) != old; }));
 }
 
 TEST_F(FollowerTest, RefreshListsWithoutAnEvent) {
   follow({.max_watches = 0, .compares = std::chrono::hours(1)});
   directory.write("models/c.safetensors", model(3));
   follower->refresh();
-  EXPECT_TRUE(until([&] { return follower->status().refreshes == 1; }));
+  EXPECT_TRUE(eventually([&] { return follower->status().refreshes == 1; }));
   EXPECT_TRUE(shows("c.safetensors"));
   EXPECT_EQ(follower->status().changed, 1u);
   EXPECT_FALSE(follower->status().error);
@@ -100,9 +95,11 @@ TEST_F(FollowerTest, NothingIsNotifiedAfterStop) {
   follow({});
   follower->stop();
   directory.write("models/c.safetensors", model(3));
-  std::this_thread::sleep_for(milliseconds(300));
-  const std::scoped_lock lock(mutex);
-  EXPECT_TRUE(notified.empty());
+  const auto is_notified = [&] {
+    const std::scoped_lock lock(mutex);
+    return !notified.empty();
+  };
+  EXPECT_FALSE(eventually(is_notified, milliseconds(100)));
 }
 
 TEST_F(FollowerTest, RemovedDirectoryIsNotFollowedAnyMore) {
@@ -110,10 +107,10 @@ TEST_F(FollowerTest, RemovedDirectoryIsNotFollowedAnyMore) {
   directory.write("models/sub/b.safetensors", model(2));
   follow({});
   ASSERT_TRUE(shows("sub/a.safetensors"));
-  EXPECT_TRUE(until([&] { return follower->status().watched == 2; }));
+  EXPECT_TRUE(eventually([&] { return follower->status().watched == 2; }));
   std::filesystem::remove_all(directory.path("models/sub"));
-  EXPECT_TRUE(until([&] { return !shows("sub"); }));
-  EXPECT_TRUE(until([&] { return follower->status().watched == 1; }));
+  EXPECT_TRUE(eventually([&] { return !shows("sub"); }));
+  EXPECT_TRUE(eventually([&] { return follower->status().watched == 1; }));
 }
 
 }  // namespace

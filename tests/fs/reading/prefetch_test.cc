@@ -16,6 +16,7 @@
 #include "base/download_scope.h"
 #include "fs/layout.h"
 #include "tests/support/counted_source.h"
+#include "tests/support/eventually.h"
 #include "tests/support/models.h"
 
 namespace weightfs::test::prefetch_test {
@@ -288,10 +289,8 @@ TEST_F(PrefetchTest, LocalTensorLargerThanTheWindowIsSkippedOnce) {
 TEST_F(PrefetchTest, ManyLocalTensorsAreSkippedAFewAtATime) {
   mount(std::vector<uint64_t>(200, 1000), Fetch::succeeds, {}, below(190));
   size_t last = 0;
-  for (; requests.bytes() == 0 && last < 190; ++last) {
-    read(last);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  const auto is_requested = [&] { return requests.bytes() > 0; };
+  for (; last < 190 && !test::eventually(is_requested, std::chrono::milliseconds(1)); ++last) read(last);
   EXPECT_GT(last, Prefetch::kMinRun);
   EXPECT_THAT(all_requests(), ElementsAre(Pair(190'000, 200'000)));
 }
