@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "base/values/value.h"
+#include "cli/console/map_of.h"
 #include "cli/console/table.h"
 #include "cli/doctor/checks.h"
 #include "cli/process/isolated.h"
@@ -16,13 +17,11 @@ namespace {
 constexpr std::array kVerdicts = {"ok", "warning", "failure"};
 constexpr std::array kColors = {CellColor::green, CellColor::yellow, CellColor::red};
 
-Value as_value(const doctor::Check& check) {
-  Map out;
-  out.append("check", check.name);
-  out.append("verdict", kVerdicts.at(static_cast<size_t>(check.verdict)));
-  out.append("found", check.found);
-  out.append("advice", check.advice.empty() ? Value() : Value(check.advice));
-  return out;
+Map as_value(const doctor::Check& check) {
+  return map_of({{"check", check.name},
+                 {"verdict", kVerdicts.at(static_cast<size_t>(check.verdict))},
+                 {"found", check.found},
+                 {"advice", check.advice.empty() ? Value() : Value(check.advice)}});
 }
 
 doctor::Check check_in(const Map& map) {
