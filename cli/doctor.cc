@@ -65,8 +65,7 @@ doctor::Checks run_checks() {
   const auto results = run_isolated(tasks, kTimeout);
   doctor::Checks checks;
   for (size_t i = 0; i < results.size(); ++i) {
-    const Value* found = results[i] ? results[i]->find("checks") : nullptr;
-    const List* list = found == nullptr ? nullptr : std::get_if<List>(found);
+    const List* const list = results[i] ? results[i]->find_as<List>("checks") : nullptr;
     if (list == nullptr) {
       checks.push_back(unchecked(kGroups.at(i).name, results[i] ? IsolationError::failed : results[i].error()));
       continue;

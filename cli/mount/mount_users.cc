@@ -144,8 +144,7 @@ Map scan_processes(const Mount& mount) {
 
 MountUsers find_mount_users(const Mount& mount) {
   const auto result = run_isolated({[&] { return scan_processes(mount); }}).front();
-  const Value* found = result ? result->find("found") : nullptr;
-  const List* list = found == nullptr ? nullptr : std::get_if<List>(found);
+  const List* const list = result ? result->find_as<List>("found") : nullptr;
   if (list == nullptr) return {};
   std::vector<MountUser> users;
   for (const Value& each : *list) {

@@ -2,7 +2,7 @@
 import json
 import re
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, allow_fuse_for_all, has_ended, on_terminal, os, processes_of,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, allow_fuse_for_all, has_ended, on_terminal, os,
                       run, shutil, signal, subprocess, unittest, until)
 import partial_downloads
 
@@ -80,15 +80,6 @@ class WorkingMachine(Case, MountTestCase):
         self.assertRegex(checks[f"tiers of {off}"]["found"], r"^no file passes through: .+; opened so far: 0 by passthrough, [1-9]\d* by the server$")
         self.assertRegex(checks[f"tiers of {passing}"]["found"], r"; opened so far: \d+ by passthrough, [1-9]\d* by the server$")
         self.assertEqual(self.verdict(checks, f"tiers of {off}"), "ok")
-
-    def test_hung_fusermount3_is_killed(self):
-        program = self.write("bin/fusermount3", b"#!/bin/sh\nexec sleep 1000\n")
-        os.chmod(program, 0o755)
-        # Other users than root need one that is setuid root.
-        is_needed = os.geteuid() != 0
-        checks = self.examine(status=int(is_needed), env=dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}"))
-        self.assertEqual(checks["fusermount3"]["found"], f"{program}, version unknown" + ", not setuid root" * is_needed)
-        until(lambda: not processes_of(self.tmp), "child processes are still running")
 
     def test_cache_in_a_mount_is_a_failure(self):
         point = self.mount(self.sample())
@@ -188,7 +179,7 @@ class MissingRequirements(Case):
         self.allow_all_users()
         checks = self.as_nobody({"PATH": os.environ["PATH"], "WEIGHTFS_CACHE": "/tmp/absent"}, 0)
         self.assertEqual((self.verdict(checks, "/dev/fuse"), self.verdict(checks, "fusermount3")), ("ok", "ok"))
-        self.assertRegex(checks["fusermount3"]["found"], r"/fusermount3, version 3\.\d+\.\d+$")
+        self.assertRegex(checks["fusermount3"]["found"], "/fusermount3$")
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
     def test_missing_fusermount3_is_a_failure_for_a_user(self):
@@ -196,10 +187,10 @@ class MissingRequirements(Case):
         os.mkdir(self.path("bin"))
         checks = self.as_nobody({"PATH": self.path("bin")}, 1)
         self.assertEqual((self.verdict(checks, "fusermount3"), checks["fusermount3"]["advice"]), ("failure", "install fuse3"))
-        self.write("bin/fusermount3", b"#!/bin/sh\necho fusermount3 version: 9.9.9\n")
+        self.write("bin/fusermount3", b"#!/bin/sh\n")
         os.chmod(self.path("bin", "fusermount3"), 0o755)
         checks = self.as_nobody({"PATH": self.path("bin")}, 1)
-        self.assertIn("version 9.9.9, not setuid root", checks["fusermount3"]["found"])
+        self.assertEqual(checks["fusermount3"]["found"], self.path("bin", "fusermount3") + ", not setuid root")
 
     @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
     def test_missing_home_is_a_warning_for_a_user(self):
