@@ -11,10 +11,12 @@
 #include "cache/blob_store.h"
 #include "cache/cache_directory.h"
 #include "cache/maintenance.h"
+#include "cli/console/map_of.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/console/table.h"
 #include "cli/console/time.h"
+#include "cli/console/words.h"
 #include "cli/options/store_options.h"
 #include "cli/verbs.h"
 
@@ -41,19 +43,6 @@ Exit with_cache(const std::function<Result<Exit>(const CacheMaintenance&)>& work
   return done ? *done : report_error(done.error());
 }
 
-std::string counted(uint64_t count, const std::string& one, const std::string& many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
-// Joins the non-empty texts: "a, b and c".
-std::string enumerated(std::vector<std::string> things) {
-  std::erase(things, "");
-  std::string out;
-  for (size_t i = 0; i < things.size(); ++i)
-    out += fmt::format("{}{}", i == 0 ? "" : i + 1 == things.size() ? " and " : ", ", things[i]);
-  return out;
-}
-
 std::string state_of(const store::Item& item) {
   switch (item.kind) {
     case ItemKind::blob:
@@ -78,14 +67,13 @@ std::vector<std::string> names_of(const store::Item& item) {
 }
 
 Value as_value(const store::Item& item) {
-  Map out;
-  out.append("digest", "sha256:" + item.digest.hex());
-  out.append("size", item.size);
-  out.append("on_disk", item.on_disk);
-  out.append("reserved", item.reserved);
-  out.append("used", item.kind == ItemKind::absent ? Value() : Value(utc_time(item.last_used)));
-  out.append("pinned", item.pinned);
-  out.append("state", state_of(item));
+  Map out = map_of({{"digest", "sha256:" + item.digest.hex()},
+                    {"size", item.size},
+                    {"on_disk", item.on_disk},
+                    {"reserved", item.reserved},
+                    {"used", item.kind == ItemKind::absent ? Value() : Value(utc_time(item.last_used))},
+                    {"pinned", item.pinned},
+                    {"state", state_of(item)}});
   List names;
   for (const std::string& name : names_of(item)) names.emplace_back(name);
   out.append("names", std::move(names));
@@ -96,10 +84,8 @@ Value as_value(const store::Item& item) {
 Cell names_cell(const store::Item& item) {
   const std::vector<std::string> names = names_of(item);
   if (names.empty()) return {"-", ""};
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
   const std::string more = names.size() > 1 ? fmt::format(" (+{})", names.size() - 1) : "";
-  return {names.front() + more, all};
+  return {names.front() + more, enumerated(names)};
 }
 
 enum class Digits { few, all };
@@ -151,7 +137,7 @@ Result<std::vector<store::Item>> listed(const store::Inventory& contents, const 
   return items;
 }
 
-Result<Exit> list(const CacheMaintenance& cache, const CacheArguments& arguments) {
+Result<Exit> list_cache(const CacheMaintenance& cache, const CacheArguments& arguments) {
   const store::Inventory contents = TRY(cache.inventory());
   const std::vector<store::Item> items = TRY(listed(contents, arguments));
   if (arguments.json) {
@@ -170,21 +156,19 @@ Result<Exit> list(const CacheMaintenance& cache, const CacheArguments& arguments
   return Exit::ok;
 }
 
-Value as_value(const Usage& usage) {
-  Map out;
-  out.append("blobs", usage.blobs);
-  out.append("blob_bytes", usage.blob_bytes);
-  out.append("records", usage.records);
-  out.append("record_bytes", usage.record_bytes);
-  out.append("pinned", usage.pinned);
-  out.append("pinned_bytes", usage.pinned_bytes);
-  out.append("partial", usage.partial);
-  out.append("partial_bytes", usage.partial_bytes);
-  out.append("ranges", usage.remotes);
-  out.append("ranges_bytes", usage.remote_bytes);
-  out.append("reserved_bytes", usage.reserved_bytes);
-  out.append("all_bytes", usage.all_bytes);
-  return out;
+Map as_value(const Usage& usage) {
+  return map_of({{"blobs", usage.blobs},
+                 {"blob_bytes", usage.blob_bytes},
+                 {"records", usage.records},
+                 {"record_bytes", usage.record_bytes},
+                 {"pinned", usage.pinned},
+                 {"pinned_bytes", usage.pinned_bytes},
+                 {"partial", usage.partial},
+                 {"partial_bytes", usage.partial_bytes},
+                 {"ranges", usage.remotes},
+                 {"ranges_bytes", usage.remote_bytes},
+                 {"reserved_bytes", usage.reserved_bytes},
+                 {"all_bytes", usage.all_bytes}});
 }
 
 Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& arguments) {
@@ -245,7 +229,8 @@ void print_removed(const GcResult& removed) {
   const std::string what = enumerated({part(removed.blobs, "blob", "blobs"), part(removed.records, "record", "records"),
                                        part(removed.partial, "partial download", "partial downloads"),
                                        part(removed.remotes, "file read by ranges", "files read by ranges"),
-                                       part(removed.leftovers, "stale file", "stale files")});
+                                       part(removed.leftovers, "stale file", "stale files")},
+                                      " and ");
   if (what.empty()) {
     std::printf("nothing to remove\n");
   } else {
@@ -262,10 +247,9 @@ Result<Exit> collect(const CacheMaintenance& cache, const CacheArguments& argume
 
 // Fails if a named blob was not removed. With --all, pinned blobs are kept without an error.
 Result<Exit> remove(const CacheMaintenance& cache, const CacheArguments& arguments) {
-  if (!arguments.all && arguments.names.empty()) {
-    report_error({Code::io, "cache rm: missing DIGEST, NAME or --all (see weightfs cache rm --help)"});
-    return Exit::usage;
-  }
+  if (!arguments.all && arguments.names.empty())
+    return report_error({Code::io, "cache rm: missing DIGEST, NAME or --all (see weightfs cache rm --help)"},
+                        Exit::usage);
   const PinnedBlobs pinned = arguments.force ? PinnedBlobs::remove : PinnedBlobs::keep;
   const store::Inventory contents = TRY(cache.inventory());
   const std::vector<Digest> digests = TRY(digests_of(contents, arguments.names));
@@ -321,21 +305,8 @@ Command command(const char* name, const char* help, const std::shared_ptr<CacheA
 }
 
 Argument names_argument(CacheArguments& given, Argument::Count count) {
-  const auto take = [&given](const std::string& text) -> Result<void> {
-    given.names.push_back(text);
-    return {};
-  };
-  return {"DIGEST|NAME", "digest of a blob, or its first 6 or more hex digits; a model or URL that uses it", count,
-          take};
-}
-
-Option size_option(CacheArguments& given) {
-  const auto take = [&given](const std::string& text) -> Result<void> {
-    given.size = parse_size(text);
-    if (given.size) return {};
-    return failure(Code::unsupported, fmt::format("{} is not a size; use a number such as 20G", quoted(text)));
-  };
-  return {"size", "SIZE", "also evict least recently used blobs until the cache has this size, such as 20G", take};
+  return arguments("DIGEST|NAME", "digest of a blob, or its first 6 or more hex digits; a model or URL that uses it",
+                   given.names, count);
 }
 
 std::vector<Command> cache_commands() {
@@ -343,7 +314,7 @@ std::vector<Command> cache_commands() {
   Command path{"path", "print the cache's directory"};
   path.run = print_path;
 
-  Command ls = command("ls", "list blobs, partial downloads, and ranges of files on servers", given, list);
+  Command ls = command("ls", "list blobs, partial downloads, and ranges of files on servers", given, list_cache);
   ls.arguments = {names_argument(*given, Argument::Count::any)};
   ls.groups = {{"Options",
                 {flag("all", "also list records of weightfs, such as listings of servers", given->all),
@@ -359,7 +330,9 @@ std::vector<Command> cache_commands() {
                            [](const CacheMaintenance& each, const CacheArguments&) { return verify_cache(each); });
 
   Command gc = command("gc", "remove abandoned partial downloads and other stale files", given, collect);
-  gc.groups = {{"Options", {size_option(*given)}}};
+  gc.groups = {
+      {"Options",
+       {size("size", "also evict least recently used blobs until the cache has this size, such as 20G", given->size)}}};
 
   Command rm = command("rm", "remove blobs and ranges; reads in progress continue", given, remove);
   rm.arguments = {names_argument(*given, Argument::Count::any)};
@@ -368,8 +341,8 @@ std::vector<Command> cache_commands() {
                  flag("force", "also remove what is pinned", given->force)}}};
   rm.run = [given, run = rm.run] {
     if (!given->all || given->names.empty()) return run();
-    log_to_stderr("--all and DIGEST or NAME exclude each other (see weightfs cache rm --help)");
-    return Exit::usage;
+    return report_error({Code::io, "--all and DIGEST or NAME exclude each other (see weightfs cache rm --help)"},
+                        Exit::usage);
   };
 
   Command pin_command = command("pin", "protect these blobs and ranges from eviction and removal", given, pin);

@@ -51,7 +51,7 @@ bool are_complete(const ContentsComparison& found, const DiffArguments& argument
 }
 
 Result<Exit> compare_sources(const Contents& a, const Contents& b, const DiffArguments& arguments) {
-  SharedProgressBar bar;
+  ProgressBar bar;
   const auto report = [&](const char* what, uint64_t done, uint64_t total) { bar.show(done, total, what); };
   const compare::CompareOptions options{
       .deviation = arguments.stat, .threads = processors(kMaxDiffThreads), .report = report};

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "base/values/value.h"
+#include "cli/console/map_of.h"
 #include "cli/console/table.h"
 #include "cli/doctor/checks.h"
 #include "cli/process/isolated.h"
@@ -16,13 +17,11 @@ namespace {
 constexpr std::array kVerdicts = {"ok", "warning", "failure"};
 constexpr std::array kColors = {CellColor::green, CellColor::yellow, CellColor::red};
 
-Value as_value(const doctor::Check& check) {
-  Map out;
-  out.append("check", check.name);
-  out.append("verdict", kVerdicts.at(static_cast<size_t>(check.verdict)));
-  out.append("found", check.found);
-  out.append("advice", check.advice.empty() ? Value() : Value(check.advice));
-  return out;
+Map as_value(const doctor::Check& check) {
+  return map_of({{"check", check.name},
+                 {"verdict", kVerdicts.at(static_cast<size_t>(check.verdict))},
+                 {"found", check.found},
+                 {"advice", check.advice.empty() ? Value() : Value(check.advice)}});
 }
 
 doctor::Check check_in(const Map& map) {
@@ -66,8 +65,7 @@ doctor::Checks run_checks() {
   const auto results = run_isolated(tasks, kTimeout);
   doctor::Checks checks;
   for (size_t i = 0; i < results.size(); ++i) {
-    const Value* found = results[i] ? results[i]->find("checks") : nullptr;
-    const List* list = found == nullptr ? nullptr : std::get_if<List>(found);
+    const List* const list = results[i] ? results[i]->find_as<List>("checks") : nullptr;
     if (list == nullptr) {
       checks.push_back(unchecked(kGroups.at(i).name, results[i] ? IsolationError::failed : results[i].error()));
       continue;

@@ -198,10 +198,7 @@ Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
 }
 
 Exit run_export(ExportArguments& arguments) {
-  if (const auto checked = check(arguments); !checked) {
-    report_error(checked.error());
-    return Exit::usage;
-  }
+  if (const auto checked = check(arguments); !checked) return report_error(checked.error(), Exit::usage);
   auto to = open_destination(arguments);
   if (!to) return report_error(to.error());
   const auto written = export_model(arguments, *to);
@@ -221,27 +218,17 @@ Options export_options(ExportArguments& arguments) {
     arguments.float32 = true;
     return {};
   };
-  const auto take_size = [&arguments](const std::string& text) -> Result<void> {
-    const auto size = parse_size(text);
-    if (!size || *size == 0) return failure(Code::unsupported, fmt::format("{} is not a size", quoted(text)));
-    arguments.shard_size = *size;
-    return {};
-  };
   return {
       {"to", "FORMAT",
        "format of the output: safetensors, gguf, npz, tar (a file), npy, dir (a directory) (default: by the suffix of "
        "OUT)",
-       take_form},
-      {"tensors", "PATTERN", "write the tensors of this name or pattern; may be repeated (default: all)",
-       [&arguments](const std::string& pattern) -> Result<void> {
-         arguments.patterns.push_back(pattern);
-         return {};
-       }},
-      {"dtype", "float32", "write every number as float32 (default: as stored)", take_dtype},
-      {"shard-size", "SIZE",
-       "write a directory of safetensors files of at most SIZE, such as 5G, with their index (default: one "
-       "file)",
-       take_size},
+       take_form, 0, exporting::form_names()},
+      list("tensors", "PATTERN", "write the tensors of this name or pattern; may be repeated (default: all)",
+           arguments.patterns),
+      {"dtype", "float32", "write every number as float32 (default: as stored)", take_dtype, 0, {"float32"}},
+      size("shard-size",
+           "write a directory of safetensors files of at most SIZE, such as 5G, with their index (default: one file)",
+           arguments.shard_size, {"is not a size", [](uint64_t bytes) { return bytes > 0; }}),
       flag("skip-unsupported", "leave out tensors that this format cannot hold (default: write nothing)",
            arguments.skip_unsupported),
       flag("force", "replace OUT if it is a file that exists", arguments.force)};

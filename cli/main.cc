@@ -48,6 +48,7 @@ int flushed(Exit status, Exit write_failed = Exit::io) {
 }
 
 int run(const std::vector<std::string>& words) {
+  if (!words.empty() && words[0] == "complete") return flushed(print_completions({words.begin() + 1, words.end()}));
   const Command weightfs = program();
   const auto invocation = parse(weightfs, words);
   if (!invocation) {

@@ -1,6 +1,4 @@
 // weightfs mount: serves in the foreground, or in a background process.
-#include "cli/mount/mount.h"
-
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
@@ -19,6 +17,8 @@
 #include "base/text.h"
 #include "cli/mount/mount_name.h"
 #include "cli/mount/unmount.h"
+#include "cli/serve/serve.h"
+#include "cli/serve/mount_at.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -96,22 +96,15 @@ Result<std::string> implied_mount_point(const std::string& source) {
 }
 
 Exit mount(MountArguments& arguments) {
-  if (arguments.paths.empty()) {
-    report_error({Code::io, "mount: missing SOURCE (see weightfs mount --help)"});
-    return Exit::usage;
-  }
+  if (arguments.paths.empty())
+    return report_error({Code::io, "mount: missing SOURCE (see weightfs mount --help)"}, Exit::usage);
   for (const std::string& words : arguments.words)
-    if (const auto taken = parse_mount_options(arguments.options, words, OptionOrigin::command_line); !taken) {
-      report_error(taken.error());
-      return Exit::usage;
-    }
+    if (const auto taken = parse_mount_options(arguments.options, words, OptionOrigin::command_line); !taken)
+      return report_error(taken.error(), Exit::usage);
   const auto mode = arguments.foreground ? RunMode::foreground : RunMode::background;
   if (arguments.paths.size() == 1) {
     const auto point = implied_mount_point(arguments.paths.front());
-    if (!point) {
-      report_error(point.error());
-      return Exit::mount;
-    }
+    if (!point) return report_error(point.error(), Exit::mount);
     return mount_at({arguments.paths, arguments.options}, *point, mode, Announce::on_stdout);
   }
   const std::string mountpoint = arguments.paths.back();
@@ -125,10 +118,7 @@ Exit mount_at(ServeParams params, const std::string& mountpoint, RunMode mode, A
   // Descriptors of the caller (locks, pipes) must not stay open in the server.
   if (mode == RunMode::background) ::close_range(STDERR_FILENO + 1, ~0U, 0);
   auto point = MountPoint::at(mountpoint);
-  if (!point) {
-    report_error(point.error());
-    return Exit::mount;
-  }
+  if (!point) return report_error(point.error(), Exit::mount);
   const auto print_point = [&] {
     if (announce == Announce::on_stdout)
       std::printf("mounted at %s; weightfs umount %s unmounts it\n", mountpoint.c_str(), mountpoint.c_str());
@@ -148,14 +138,11 @@ Exit mount_at(ServeParams params, const std::string& mountpoint, RunMode mode, A
 
 Command mount_command() {
   const auto given = std::make_shared<MountArguments>();
-  const auto add_words = [given](const std::string& words) -> Result<void> {
-    given->words.push_back(words);
-    return {};
-  };
-  const Option words{
+  Option words = list(
       "", "OPTIONS",
       "options below in the syntax of fstab, separated by commas: " + option_names(all_mount_options(given->options)),
-      add_words, 'o'};
+      given->words);
+  words.letter = 'o';
   Option verbose =
       flag('v', "verbose",
            "also log debug messages; print the formats that were tried, and why each refused it, if a file is not a "
@@ -173,7 +160,7 @@ Command mount_command() {
   };
   auto groups = source_options(given->options.open_options, given->options.store_flags,
                                {flag('f', "foreground", "run in the foreground; Ctrl-C unmounts", given->foreground),
-                                std::move(verbose), std::move(quiet), words});
+                                std::move(verbose), std::move(quiet), std::move(words)});
   groups.insert(groups.begin() + 1, {"Mounting", own_mount_options(given->options)});
   return {"mount",
           "mount models as a read-only directory",

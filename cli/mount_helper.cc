@@ -12,7 +12,7 @@
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cli/mount/mount.h"
+#include "cli/serve/mount_at.h"
 #include "cli/service/start_service.h"
 #include "cli/verbs.h"
 
@@ -87,8 +87,7 @@ Result<void> enter_mount_namespace(const std::string& name) {
 Exit start(const Arguments& arguments) {
   const auto started = service::start_service(arguments.service, arguments.paths[1]);
   if (started) return Exit::ok;
-  report_error(started.error());
-  return Exit::mount;
+  return report_error(started.error(), Exit::mount);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "base/values/value.h"
+#include "cli/console/map_of.h"
 #include "cli/console/table.h"
 #include "cli/console/time.h"
 #include "cli/mount/mount_report.h"
@@ -41,17 +42,15 @@ Value or_null(const std::optional<T>& value) {
   return value ? Value(*value) : Value();
 }
 
-Value as_value(const MountReport& each) {
-  Map out;
-  out.append("mountpoint", each.mount.point);
-  out.append("source", each.source);
-  out.append("since", each.since ? Value(utc_time(*each.since)) : Value());
-  out.append("pid", or_null(each.server));
-  out.append("user", user_of(each.mount));
-  out.append("served_bytes", or_null(each.served_bytes));
-  out.append("fetched_bytes", or_null(each.fetched_bytes));
-  out.append("state", name_of(each.state));
-  return out;
+Map as_value(const MountReport& each) {
+  return map_of({{"mountpoint", each.mount.point},
+                 {"source", each.source},
+                 {"since", each.since ? Value(utc_time(*each.since)) : Value()},
+                 {"pid", or_null(each.server)},
+                 {"user", user_of(each.mount)},
+                 {"served_bytes", or_null(each.served_bytes)},
+                 {"fetched_bytes", or_null(each.fetched_bytes)},
+                 {"state", name_of(each.state)}});
 }
 
 Exit list_as_json(const std::vector<MountReport>& all) {

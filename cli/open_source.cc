@@ -13,14 +13,14 @@
 namespace weightfs {
 namespace {
 
-struct Confined {
+struct StoreAndBroker {
   BlobStorePtr store;
   std::unique_ptr<sandbox::Broker> broker;
 };
 
-Result<Confined> confine(const std::vector<std::string>& sources, SourceInput& input, sandbox::Output* output) {
+Result<StoreAndBroker> confine(const std::vector<std::string>& sources, SourceInput& input, sandbox::Output* output) {
   if (is_offline_by_environment(sources)) input.store_flags.offline = true;
-  Confined confined;
+  StoreAndBroker confined;
   confined.store = TRY(use_store(sources, input.open_options, input.store_flags, log_to_stderr));
   TRY_VOID(read_credentials(sources, input.open_options));
   confined.broker =
@@ -32,7 +32,7 @@ Result<Confined> confine(const std::vector<std::string>& sources, SourceInput& i
 
 Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from,
                                  sandbox::Output* output) {
-  Confined confined = TRY(confine({input.source}, input, output));
+  StoreAndBroker confined = TRY(confine({input.source}, input, output));
   if (blobs_from) input.open_options.blobs = blobs_from(confined.store);
   OpenedSource opened{std::move(confined.store), std::move(confined.broker), nullptr};
   opened.forest = std::make_unique<Forest>(TRY(open_sources({input.source}, input.open_options, {.layout = input.layout})));
@@ -41,7 +41,7 @@ Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPt
 
 Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input,
                                        const std::function<void(size_t source, const Error& error)>& failed) {
-  Confined confined = TRY(confine(sources, input, nullptr));
+  StoreAndBroker confined = TRY(confine(sources, input, nullptr));
   OpenedSources opened{std::move(confined.store), std::move(confined.broker), {}};
   for (size_t i = 0; i < sources.size(); ++i) {
     auto forest = open_sources({sources[i]}, input.open_options);

@@ -9,6 +9,7 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cli/console/words.h"
 #include "cli/mount/mount_report.h"
 #include "cli/mount/unmount.h"
 #include "cli/service/config.h"
@@ -40,7 +41,7 @@ Result<MountReport> report_of(const Mount& mount, const std::string& name) {
 std::string outcome_of(const MountReport::Refresh& before, const MountReport::Refresh& after) {
   if (after.mounted != before.mounted) return fmt::format("was {}, is {}", before.mounted, after.mounted);
   if (after.changed == 0) return "nothing has changed";
-  return fmt::format("{} {} changed", after.changed, after.changed == 1 ? "entry" : "entries");
+  return counted(after.changed, "entry", "entries") + " changed";
 }
 
 // The exit status that the server reports; any other number is not trusted.
@@ -83,10 +84,7 @@ Exit refresh_one(const std::string& path, std::chrono::seconds timeout) {
   const auto point = mount_point_of(path);
   if (!point) return report_error(point.error());
   const auto mount = weightfs_at(*point);
-  if (!mount) {
-    report_error(mount.error());
-    return Exit::mount;
-  }
+  if (!mount) return report_error(mount.error(), Exit::mount);
   const auto refreshed = refresh_mount(path, *mount, timeout);
   return refreshed ? *refreshed : report_error(refreshed.error());
 }
@@ -100,24 +98,17 @@ Exit refresh(const RefreshArguments& arguments) {
   return status;
 }
 
-Result<void> take_timeout(std::chrono::seconds& timeout, const std::string& value) {
-  const auto seconds = parse_number<uint32_t>(value);
-  if (!seconds || *seconds == 0) return failure(Code::unsupported, fmt::format("{} is not a number of seconds", quoted(value)));
-  timeout = std::chrono::seconds(*seconds);
-  return {};
-}
-
 }  // namespace
 
 Command refresh_command() {
   const auto given = std::make_shared<RefreshArguments>();
   return {"refresh",
           "show the models that are there now: list directories and resolve names again",
-          {arguments("MOUNTPOINT", "mount point of a weightfs mount, or the configuration file of a service", given->paths,
-                     Argument::Count::some)},
+          {arguments("MOUNTPOINT", "mount point of a weightfs mount, or the configuration file of a service",
+                     given->paths, Argument::Count::some)},
           {{"Options",
-            {{"wait", "SECONDS", "give up waiting after this long (default: 120)",
-              [given](const std::string& value) { return take_timeout(given->timeout, value); }}}}},
+            {seconds("wait", "give up waiting after this long (default: 120)",
+                     {1, std::numeric_limits<unsigned>::max(), "is not a number of seconds"}, given->timeout)}}},
           {},
           [given] { return refresh(*given); }};
 }

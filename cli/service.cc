@@ -13,8 +13,10 @@
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "base/values/value.h"
+#include "cli/console/words.h"
 #include "cli/mount/backing_broker.h"
-#include "cli/mount/serve.h"
+#include "cli/serve/serve.h"
+#include "cli/serve/status.h"
 #include "cli/service/attach.h"
 #include "cli/service/config.h"
 #include "cli/service/fd_passing.h"
@@ -80,9 +82,7 @@ std::string settings_needing_restart(const service::Config& before, const servic
   if (before.sources != after.sources) changed.emplace_back("SOURCE");
   if (before.mountpoint != after.mountpoint) changed.emplace_back("MOUNTPOINT");
   for (const std::string& option : changed_options(before, after)) changed.push_back(option);
-  std::string names;
-  for (const std::string& name : changed) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
-  return names;
+  return enumerated(changed);
 }
 
 // systemd drops a notification that is longer than a page or that is not valid UTF-8.
@@ -241,16 +241,14 @@ Exit set_service_readahead(const std::string& path) {
 Exit serve_backing_files() {
   const auto connection = service::accepted_connection();
   if (connection) BackingBroker::serve(*connection);
-  report_error({Code::io, "no connection of the service manager; this command is for weightfs-passthrough@.service"});
-  return Exit::usage;
+  return report_error(
+      {Code::io, "no connection of the service manager; this command is for weightfs-passthrough@.service"},
+      Exit::usage);
 }
 
 Exit show_service(const std::string& path) {
   const auto service = read_service(path);
-  if (!service) {
-    report_error(service.error());
-    return Exit::usage;
-  }
+  if (!service) return report_error(service.error(), Exit::usage);
   const service::Config& config = service->config;
   Map out;
   out.append("service", fmt::format("weightfs@{}.service", config.name));

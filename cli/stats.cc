@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/compare/statistics.h"
+#include "cli/console/map_of.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/console/table.h"
@@ -92,9 +93,7 @@ void print_statistics(const std::vector<TensorStatistics>& all) {
 
 Value statistics_value(const TensorStatistics& one) {
   const auto& [name, tensor, refused, result] = one;
-  Map out;
-  out.append("name", name);
-  out.append("dtype", dtype_text(tensor));
+  Map out = map_of({{"name", name}, {"dtype", dtype_text(tensor)}});
   List shape;
   for (const uint64_t size : tensor.shape) shape.emplace_back(size);
   out.append("shape", std::move(shape));
@@ -142,7 +141,7 @@ std::vector<TensorStatistics> compute_statistics(const std::vector<compare::Foun
     numbers.push_back(Numbers::of(models[place.model].model->tensors[place.index]));
     if (numbers.back()) total += 2 * numbers.back()->bytes();
   }
-  SharedProgressBar bar;
+  ProgressBar bar;
   std::atomic<uint64_t> done = 0;
   for (size_t i = 0; i < selected.size(); ++i) {
     const compare::FoundModel& found = models[selected[i].model];

@@ -30,4 +30,9 @@ Command service_command();
 Command doctor_command();
 Command completion_command();
 
+/// Prints what completes the last of the words of a command line; nothing if that fails. `words` are SHELL, `--` and
+/// the words after the program's name, or for bash the line and $COMP_WORDBREAKS. The scripts of `weightfs completion`
+/// call it, as `weightfs complete`; the help does not list it.
+Exit print_completions(const std::vector<std::string>& words);
+
 }  // namespace weightfs

@@ -2,7 +2,6 @@
 #include "formats/verify.h"
 
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -15,15 +14,12 @@
 #include "base/verity/block_list.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
+#include "cli/console/words.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
 namespace {
-
-std::string counted(uint64_t count, const char* one, const char* several) {
-  return fmt::format("{} {}", count, count == 1 ? one : several);
-}
 
 // What was compared, and what could not be, of a model without errors.
 std::string summarize(const Model& model, const Verification& found) {
@@ -37,7 +33,7 @@ std::string summarize(const Model& model, const Verification& found) {
   if (compared.empty()) return fmt::format("{} has no checksums; structure valid, {}", model.format, tensors);
   const bool is_every_file = found.unchecked == 0 || !found.packed.empty();
   if (!is_every_file) compared.push_back(fmt::format("{} have none", found.unchecked));
-  return fmt::format("{}", fmt::join(compared, ", "));
+  return enumerated(compared);
 }
 
 Outcome verify_model(const Model& model, const std::string& name) {
@@ -175,16 +171,14 @@ Exit verify_source(VerifyArguments& arguments) {
   std::unique_ptr<sandbox::OutputFile> output;
   if (!arguments.tree.empty()) {
     std::error_code absent;
-    if (is_path(input.source) && std::filesystem::equivalent(input.source, arguments.tree, absent)) {
-      log_to_stderr(fmt::format("--tree {}: is SOURCE itself", arguments.tree));
-      return Exit::usage;
-    }
+    if (is_path(input.source) && std::filesystem::equivalent(input.source, arguments.tree, absent))
+      return report_error({Code::io, fmt::format("--tree {}: is SOURCE itself", arguments.tree)}, Exit::usage);
     auto created = sandbox::OutputFile::create(arguments.tree,
                                                arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept);
     if (!created) return report_error(created.error());
     output = std::move(*created);
   }
-  input.store_flags.recheck = Recheck::full;
+  input.store_flags.store.recheck = Recheck::full;
   const auto opened = open_source(
       input, [](const BlobStorePtr& store) { return std::make_shared<UncachedBlobs>(store); }, output.get());
   if (!opened) return report_error(opened.error());

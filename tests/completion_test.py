@@ -1,5 +1,6 @@
-"""Completions of bash and zsh, with the scripts printed by the program."""
+"""Completions of bash, zsh and fish, with the scripts printed by the program."""
 import contextlib
+import json
 import os
 import pty
 import re
@@ -13,24 +14,18 @@ import unittest
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 30
 
-# Calls the function like readline: with the line, and its words as split by bash.
-CALL = """
-source "$1"; shift
-COMP_LINE=$1 COMP_POINT=${#1}; shift
-COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-_weightfs
-printf '%s\\0' "${COMPREPLY[@]}"
-"""
-
-# A program named weightfs for typed lines: it lists a cache, and prints its arguments.
+# A program named weightfs for typed lines: it completes, and otherwise prints its arguments.
 PRINTER = """#!/bin/sh
-if [ "$1 $2" = "cache ls" ]; then
-  printf '%s\\n' 'digest size state' '0123456789ab 1 B' 'fedcba987654 1 B'
-  exit
-fi
+[ "$1" != complete ] || exec "$WEIGHTFS" "$@"
 printf '<%s>' "$@"
 echo
 """
+
+
+def safetensors(names):
+    """A file with empty tensors of these names."""
+    header = json.dumps({name: {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for name in names}).encode()
+    return len(header).to_bytes(8, "little") + header
 
 
 def script(shell):
@@ -84,6 +79,15 @@ class TestCase(unittest.TestCase):
             file.write(text)
         return path
 
+    def write_model(self, name, tensors):
+        with open(os.path.join(self.tmp, name), "wb") as file:
+            file.write(safetensors(tensors))
+
+    def printer(self):
+        path = self.write("bin/weightfs", PRINTER)
+        os.chmod(path, 0o755)
+        return path
+
     def mount(self, name):
         """A model, mounted in the temporary directory."""
         model = self.write("model.safetensors", "\2" + 7 * "\0" + "{}")
@@ -94,10 +98,8 @@ class TestCase(unittest.TestCase):
 
     def typed(self, line, folder, *setup):
         """The arguments that weightfs gets when this line is typed into a shell after the setup lines."""
-        printer = self.write("bin/weightfs", PRINTER)
-        os.chmod(printer, 0o755)
-        environment = dict(os.environ, PATH=f"{os.path.dirname(printer)}:{os.environ['PATH']}", PS1="ready> ", TERM="dumb",
-                           HOME=self.tmp, ZDOTDIR=self.tmp, INPUTRC="/dev/null", HISTFILE="")
+        environment = dict(os.environ, PATH=f"{os.path.dirname(self.printer())}:{os.environ['PATH']}", WEIGHTFS=WEIGHTFS,
+                           PS1="ready> ", TERM="dumb", HOME=self.tmp, ZDOTDIR=self.tmp, INPUTRC="/dev/null", HISTFILE="")
         shell = Shell(self.argv, folder, environment)
         with contextlib.closing(shell):
             for each in setup:
@@ -109,123 +111,140 @@ class TestCase(unittest.TestCase):
         return re.findall(r"<([^<>]*)>", answer)
 
 
+class Program(TestCase):
+    """What the program prints for the scripts."""
+    shell = "sh"
+
+    def setUp(self):
+        self.tmp = tempfile.mkdtemp(prefix="weightfs-test-")
+        self.addCleanup(shutil.rmtree, self.tmp)
+        self.environment = {"PATH": os.environ["PATH"], "HOME": self.tmp, "WEIGHTFS_CACHE": os.path.join(self.tmp, "cache")}
+
+    def offers(self, *words):
+        done = subprocess.run([WEIGHTFS, "complete", "fish", "--", *words], capture_output=True, text=True, timeout=LIMIT_S,
+                              cwd=self.tmp, env=self.environment)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return [line.partition("\t")[0] for line in done.stdout.splitlines()]
+
+    def model(self, name="model.safetensors", tensors=("layer.0.weight", "layer.1.weight", "head")):
+        self.write_model(name, tensors)
+
+    def test_paths_in_a_model_are_offered(self):
+        self.model()
+        self.assertLessEqual({"metadata.json", "tensors/", "npy/"}, set(self.offers("ls", "model.safetensors", "")))
+        self.assertEqual(self.offers("cat", "model.safetensors", "metadata.json", "tensors/la"),
+                         ["tensors/layer.0.weight", "tensors/layer.1.weight"])
+        self.assertEqual(self.offers("cat", "model.safetensors", "tensors/absent/"), [])
+
+    def test_tensors_are_offered(self):
+        self.model()
+        self.assertEqual(self.offers("stats", "model.safetensors", "la"), ["layer.0.weight", "layer.1.weight"])
+        self.assertEqual(self.offers("cat", "~/model.safetensors", "la"), ["layer.0.weight", "layer.1.weight"])
+        self.assertEqual(self.offers("export", "model.safetensors", "out.npz", "--tensors", "he"), ["head"])
+        self.assertEqual(self.offers("fetch", "model.safetensors", "la"), [])
+
+    def test_options_before_the_cursor_are_used(self):
+        self.model("name-without-suffix")
+        self.assertEqual(self.offers("stats", "--format", "gguf", "name-without-suffix", "la"), [])
+        self.assertEqual(self.offers("stats", "--format", "safetensors", "name-without-suffix", "he"), ["head"])
+
+    def test_file_that_is_not_a_model_has_no_candidates_and_no_message(self):
+        self.write("broken.safetensors", "x" * 100)
+        for source in ("broken.safetensors", "absent.gguf", "https://192.0.2.1/model.gguf", "hf://org/repo", "ollama:absent"):
+            with self.subTest(source):
+                begin = time.monotonic()
+                self.assertEqual(self.offers("cat", source, "t"), [])
+                self.assertLess(time.monotonic() - begin, 3, "it waited for the network")
+
+    def test_control_characters_in_names_are_not_printed(self):
+        self.model("odd.safetensors", ["la\x1b[31m", "la\nrm", "last"])
+        self.assertEqual(self.offers("stats", "odd.safetensors", "la"), ["last"])
+
+    def test_models_of_ollama_are_offered(self):
+        for name in ("registry.ollama.ai/library/llama3.2/latest", "registry.ollama.ai/library/llama3.2/1b",
+                     "registry.ollama.ai/someone/tuned/q4", "example.com/team/other/latest"):
+            self.write(f".ollama/models/manifests/{name}")
+        self.assertEqual(self.offers("ls", "ollama:"),
+                         ["ollama:example.com/team/other", "ollama:llama3.2", "ollama:llama3.2:1b", "ollama:someone/tuned:q4"])
+        self.assertEqual(self.offers("ls", "olla"), ["ollama:"])
+
+    def test_repositories_in_the_cache_of_the_hub_are_offered(self):
+        for name in ("models--org--repo-1", "models--gpt2", "datasets--org--data"):
+            os.makedirs(os.path.join(self.tmp, ".cache/huggingface/hub", name))
+        self.assertEqual(self.offers("info", "hf:"), ["hf://gpt2", "hf://org/repo-1"])
+        self.assertEqual(self.offers("info", "hf://org/r"), ["hf://org/repo-1"])
+
+    def test_file_that_begins_like_a_scheme_is_left_to_the_shell(self):
+        self.write("hf-model.gguf")
+        self.assertEqual(self.offers("ls", "hf"), [":file"])
+
+    def test_cached_digests_are_offered(self):
+        digest = "0123456789abcdef" * 4
+        self.write(f"cache/v1/blobs/01/{digest}", "x")
+        for name in ("index", "making"):
+            os.makedirs(os.path.join(self.tmp, "cache/v1", name))
+        for directory, _, _ in os.walk(os.path.join(self.tmp, "cache")):
+            os.chmod(directory, 0o700)
+        self.assertEqual(self.offers("cache", "pin", "0123"), [digest[:12]])
+        self.assertEqual(self.offers("cache", "rm", digest[:13]), [digest])
+
+    def test_invalid_calls_print_nothing(self):
+        for words in ((), ("bash",), ("bash", "--")):
+            done = subprocess.run([WEIGHTFS, "complete", *words], capture_output=True, timeout=LIMIT_S)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, b"", b""))
+
+
 class Bash(TestCase):
     shell = "bash"
     argv = ["bash", "--norc", "--noprofile", "-i"]
 
-    def offers(self, *words, line=None, folder="/", path=None, lines=None):
-        """The completions of the last of these words."""
-        environment = dict(os.environ, PATH=path or os.environ["PATH"])
-        done = subprocess.run(["bash", "--norc", "-c", CALL, "bash", self.script, line or " ".join(words), *words], cwd=folder,
-                              capture_output=True, text=True, timeout=LIMIT_S, env=environment)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return [each for each in done.stdout.split("\0") if each]
-
-    def test_commands_are_offered(self):
-        self.assertLessEqual({"mount", "umount", "ls", "cat", "info", "cache"}, set(self.offers("weightfs", "")))
-        self.assertEqual(self.offers("weightfs", "inf"), ["info"])
-
-    def test_subcommands_are_offered(self):
-        self.assertLessEqual({"ls", "du", "rm", "pin"}, set(self.offers("weightfs", "cache", "")))
-        self.assertEqual(self.offers("weightfs", "cache", "un"), ["unpin"])
-
-    def test_options_of_the_command_are_offered(self):
-        self.assertEqual(self.offers("weightfs", "cache", "rm", "--a"), ["--all"])
-        self.assertIn("--cache-size", self.offers("weightfs", "mount", "--"))
-        self.assertIn("-f", self.offers("weightfs", "mount", "-"))
-        self.assertNotIn("--foreground", self.offers("weightfs", "ls", "-"))
-
-    def test_no_options_after_double_dash(self):
-        self.assertEqual(self.offers("weightfs", "ls", "--", "-"), [])
-
-    def test_formats_are_offered(self):
-        self.assertEqual(self.offers("weightfs", "ls", "--format", "gg"), ["gguf", "ggml"])
-
-    def test_formats_are_offered_after_an_equals_sign(self):
-        self.assertEqual(self.offers("weightfs", "ls", "--format", "=", "gg", line="weightfs ls --format=gg"), ["gguf", "ggml"])
-        self.assertIn("rten", self.offers("weightfs", "ls", "--format", "=", line="weightfs ls --format="))
-
-    def test_mount_options_are_offered_in_a_comma_list(self):
-        self.assertIn("offline", self.offers("weightfs", "mount", "-o", ""))
-        self.assertEqual(self.offers("weightfs", "mount", "-o", "all,offl"), ["all,offline"])
-        self.assertEqual(self.offers("weightfs", "mount", "-o", "cache"), ["cache_size="])
-
-    def test_mount_option_is_offered_once(self):
-        self.assertEqual(self.offers("weightfs", "mount", "-o", "offline,offl"), [])
-
-    def test_values_of_mount_options_are_offered(self):
-        line = "weightfs mount -o all,format=gg"
-        self.assertEqual(self.offers("weightfs", "mount", "-o", "all,format", "=", "gg", line=line), ["gguf", "ggml"])
-
-    def test_values_of_other_options_are_offered(self):
-        self.assertEqual(self.offers("weightfs", "mount", "--log-level", "w"), ["warning"])
-        self.assertEqual(self.offers("weightfs", "mount", "-o", "uid", "=", "nobod", line="weightfs mount -o uid=nobod"),
-                         ["nobody"])
-        self.assertEqual(self.offers("weightfs", "mount", "--timeout", "3"), [])
-
-    def test_colon_in_a_name_is_supported(self):
-        line = "weightfs mount ollama:llama3.2 --off"
-        self.assertEqual(self.offers("weightfs", "mount", "ollama", ":", "llama3.2", "--off", line=line), ["--offline"])
-
-    def test_shells_are_offered(self):
-        self.assertEqual(self.offers("weightfs", "completion", ""), ["bash", "zsh"])
-
-    def test_cached_digests_are_offered(self):
-        digests = ["0123456789ab", "0123ffffffff", "fedcba987654"]
-        listing = "\n".join(["digest  size  state", *(f"{digest}  1 B  complete" for digest in digests)])
-        program = self.write("bin/weightfs", f"#!/bin/sh\n[ \"$*\" = 'cache ls' ] && echo '{listing}'\n")
-        os.chmod(program, 0o755)
-        path = f"{os.path.dirname(program)}:{os.environ['PATH']}"
-        self.assertEqual(self.offers("weightfs", "cache", "pin", "0123", path=path), digests[:2])
-        self.assertEqual(self.offers("weightfs", "cache", "rm", digests[0], "fe", path=path), digests[2:])
+    def typed(self, line, folder, *setup):
+        return super().typed(line, folder, f". '{self.script}'", *setup)
 
     def test_script_needs_no_external_tools(self):
         with open(self.script) as file:
             self.assertEqual(re.findall(r"_get_comp_words_by_ref|_init_completion|_filedir|__ltrim", file.read()), [])
 
-    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
-    def test_mount_points_are_offered_quoted(self):
-        point = self.mount("my $models:1")
-        typed = point[:point.index("my")]
-        self.assertEqual(self.offers("weightfs", "umount", typed), [typed + r"my\ \$models:1"])
-        self.assertEqual(self.offers("weightfs", "umount", "m", folder=self.tmp), [r"my\ \$models:1"])
-        self.assertEqual(self.offers("weightfs", "umount", r"my\ \$models", ":", folder=self.tmp,
-                                     line=r"weightfs umount my\ \$models:"), ["1"])
-        self.assertEqual(self.offers("weightfs", "umount", '"my', folder=self.tmp), [r"my \$models:1"])
+    def test_colon_and_equals_sign_in_a_word_are_supported(self):
+        self.write(".ollama/models/manifests/registry.ollama.ai/library/llama3.2/1b")
+        self.assertEqual(self.typed("weightfs ls ollama:ll\t --form\tgg\tu\t", self.tmp),
+                         ["ls", "ollama:llama3.2:1b", "--format", "gguf"])
+        self.assertEqual(self.typed("weightfs ls --format=ggu\tx", self.tmp), ["ls", "--format=gguf", "x"])
+        self.assertEqual(self.typed("weightfs mount -o all,format=ggu\t", self.tmp), ["mount", "-o", "all,format=gguf"])
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
-    def test_mount_point_name_is_never_executed(self):
-        load = f". '{self.script}'"
+    def test_mount_points_are_completed(self):
+        point = self.mount("my $models:1")
+        for begin in (point[:-10], "m", r"my\ \$models:", '"my', "'my"):
+            with self.subTest(begin):
+                self.assertIn(self.typed(f"weightfs umount {begin}\t", self.tmp)[1], (point, "my $models:1"))
+
+    def test_name_of_a_tensor_is_never_executed(self):
         for number, name in enumerate(("$(echo run)", "`echo run`", '";echo run;echo "', "';echo run;echo '", "\\")):
-            self.mount(f"{number}{name}.")
+            self.write_model(f"{number}.safetensors", [f"t{name}."])
             for quote in ("", '"', "'"):
                 with self.subTest(name=name, quote=quote):
-                    self.assertEqual(self.typed(f"weightfs umount {quote}{number}\t", self.tmp, load),
-                                     ["umount", f"{number}{name}."])
-        self.mount("m!!")
-        self.assertEqual(self.offers("weightfs", "umount", '"m', folder=self.tmp), [])
-        self.assertEqual(self.offers("weightfs", "umount", "'m", folder=self.tmp), ["m!!"])
+                    self.assertEqual(self.typed(f"weightfs stats {number}.safetensors {quote}t\t", self.tmp),
+                                     ["stats", f"{number}.safetensors", f"t{name}."])
 
     def test_files_are_quoted_by_the_shell(self):
         for name in ("[a] b's.gguf", " leading space.rten", 'say "x".bt', "plain.carton"):
             self.write(f"files/{name}")
-        folder, load = os.path.join(self.tmp, "files"), f". '{self.script}'"
+        folder = os.path.join(self.tmp, "files")
         for begin, name in ((r"\[a", "[a] b's.gguf"), (r"\ le", " leading space.rten"), ("say", 'say "x".bt'),
                             ("'say", 'say "x".bt'), ("pl", "plain.carton")):
             with self.subTest(begin):
-                self.assertEqual(self.typed(f"weightfs info {begin}\t", folder, load), ["info", name])
+                self.assertEqual(self.typed(f"weightfs info {begin}\t", folder), ["info", name])
 
     def test_directories_are_offered_for_directory_arguments(self):
         self.write("here/there-dir/file")
         self.write("here/there-file")
-        folder, load = os.path.join(self.tmp, "here"), f". '{self.script}'"
-        self.assertEqual(self.typed("weightfs mount --blob-dir=there\t", folder, load), ["mount", "--blob-dir=there-dir/"])
-        self.assertEqual(self.typed("weightfs mount -o all,blob_dir=there\t", folder, load),
-                         ["mount", "-o", "all,blob_dir=there-dir/"])
+        folder = os.path.join(self.tmp, "here")
+        self.assertEqual(self.typed("weightfs mount --blob-dir=there\t", folder), ["mount", "--blob-dir=there-dir/"])
+        self.assertEqual(self.typed("weightfs mount -o all,blob_dir=there\t", folder), ["mount", "-o", "all,blob_dir=there-dir/"])
 
     def test_typed_line_is_completed(self):
-        load = f". '{self.script}'"
-        self.assertEqual(self.typed("weightfs mount --cache-s\t1G --form\tgguf -o offl\t\t", self.tmp, load),
+        self.assertEqual(self.typed("weightfs mount --cache-s\t1G --form\tgguf -o offl\t", self.tmp),
                          ["mount", "--cache-size", "1G", "--format", "gguf", "-o", "offline"])
 
 
@@ -243,18 +262,29 @@ class Zsh(TestCase):
             self.assertEqual(file.readline(), "#compdef weightfs\n")
 
     def test_typed_line_is_completed(self):
-        self.assertEqual(self.typed("weightfs mount --cache-s\t1G --form\tggu\t -o offl\t ", self.tmp),
-                         ["mount", "--cache-size=1G", "--format=gguf", "-o", "offline"])
+        self.assertEqual(self.typed("weightfs mount --cache-s\t1G --form\tggu\t-o offl\t ", self.tmp),
+                         ["mount", "--cache-size", "1G", "--format", "gguf", "-o", "offline"])
 
     def test_subcommands_are_completed(self):
         self.assertEqual(self.typed("weightfs cach\tunp\t0123456789ab", self.tmp), ["cache", "unpin", "0123456789ab"])
+
+    def test_names_in_a_model_are_quoted(self):
+        self.write_model("a model.safetensors", ["the $(run) one"])
+        self.assertEqual(self.typed(r"weightfs ls a\ model.safetensors tensors/th" + "\t", self.tmp),
+                         ["ls", "a model.safetensors", "tensors/the $(run) one"])
+
+    def test_names_with_colons_are_completed(self):
+        self.write(".ollama/models/manifests/registry.ollama.ai/library/llama3.2/1b")
+        self.assertEqual(self.typed("weightfs ls oll\tll\tx", self.tmp), ["ls", "ollama:llama3.2:1b", "x"])
 
     def test_files_are_quoted(self):
         self.write("files/[a] b's.gguf")
         self.assertEqual(self.typed(r"weightfs info \[a" + "\t", os.path.join(self.tmp, "files")), ["info", "[a] b's.gguf"])
 
-    def test_cached_digests_are_completed(self):
-        self.assertEqual(self.typed("weightfs cache pin 01\t fe\t ", self.tmp), ["cache", "pin", "0123456789ab", "fedcba987654"])
+    def test_directories_are_completed_behind_an_equals_sign(self):
+        self.write("here/there-dir/file")
+        self.assertEqual(self.typed("weightfs mount --blob-dir=there\tx", os.path.join(self.tmp, "here")),
+                         ["mount", "--blob-dir=there-dir/x"])
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
     def test_mount_points_are_completed(self):
@@ -271,6 +301,39 @@ class Zsh(TestCase):
         line = "weightfs veri\tx"
         self.assertEqual(TestCase.typed(self, line, self.tmp, f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D"),
                          ["verify", "x"])
+
+
+class Fish(TestCase):
+    """`complete -C LINE` prints what fish would offer."""
+    shell = "fish"
+
+    def offers(self, line):
+        environment = dict(os.environ, HOME=self.tmp, XDG_CONFIG_HOME=self.tmp, WEIGHTFS=WEIGHTFS,
+                           PATH=f"{os.path.dirname(self.printer())}:{os.environ['PATH']}")
+        done = subprocess.run(["fish", "--no-config", "-c", 'source $argv[1]; complete -C $argv[2]', self.script, line],
+                              cwd=self.tmp, capture_output=True, text=True, timeout=LIMIT_S, env=environment)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return [each.partition("\t")[0] for each in done.stdout.splitlines()]
+
+    def test_commands_and_options_are_offered(self):
+        self.assertEqual(self.offers("weightfs inf"), ["info"])
+        self.assertEqual(self.offers("weightfs cache un"), ["unpin"])
+        self.assertEqual(self.offers("weightfs cache rm --al"), ["--all"])
+        self.assertEqual(set(self.offers("weightfs ls --format=gg")), {"--format=gguf", "--format=ggml"})
+
+    def test_help_is_shown(self):
+        done = subprocess.run([WEIGHTFS, "complete", "fish", "--", "inf"], capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual(done.stdout, "info\tshow what a model is: size, quantisation, memory, blocks\n")
+
+    def test_names_in_a_model_are_offered(self):
+        self.write_model("a model.safetensors", ["head"])
+        self.assertEqual(self.offers(r"weightfs stats a\ model.safetensors he"), ["head"])
+
+    def test_files_and_directories_are_offered(self):
+        self.write("there-dir/file")
+        self.write("there-file")
+        self.assertEqual(set(self.offers("weightfs info there")), {"there-dir/", "there-file"})
+        self.assertEqual(self.offers("weightfs mount --blob-dir=there"), ["--blob-dir=there-dir/"])
 
 
 if __name__ == "__main__":

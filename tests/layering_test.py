@@ -32,7 +32,7 @@ ROOMS = {
     "cache/registry": {"cache/blobs", "cache/download", "cache/http"},
     "cache/s3": {"cache/blobs", "cache/download", "cache/http", "cache/registry"},
 }
-APART = [("cli/mount", "cli/service")]
+APART = [("cli/mount", "cli/serve"), ("cli/mount", "cli/service"), ("cli/serve", "cli/service")]
 
 # The headers of formats/ that other folders may include.
 WAIST = {

@@ -152,6 +152,7 @@ class Content(TestCase):
         files = set(self.files())
         needed = {"usr/bin/weightfs", "usr/sbin/mount.weightfs", "usr/sbin/mount.fuse.weightfs",
                   "usr/share/bash-completion/completions/weightfs", "usr/share/zsh/vendor-completions/_weightfs",
+                  "usr/share/fish/vendor_completions.d/weightfs.fish",
                   "usr/share/doc/weightfs/copyright", "usr/share/doc/weightfs/changelog.gz",
                   "usr/share/doc/weightfs/changelog.Debian.gz", "usr/share/doc/weightfs/README.md",
                   "usr/share/doc/weightfs/semantics.md", "usr/share/mime/packages/weightfs.xml",
@@ -162,7 +163,7 @@ class Content(TestCase):
             }
         self.assertEqual(needed - files, set())
         allowed = re.compile(
-            r"(usr/(bin|sbin|libexec/weightfs|share/(man|doc/weightfs|lintian|zsh|bash-completion|mime/packages|applications))|usr/lib/(systemd|sysusers\.d|tmpfiles\.d))/"
+            r"(usr/(bin|sbin|libexec/weightfs|share/(man|doc/weightfs|lintian|zsh|fish|bash-completion|mime/packages|applications))|usr/lib/(systemd|sysusers\.d|tmpfiles\.d))/"
             r"|(etc/weightfs)/")
         self.assertEqual([file for file in files if not allowed.match(file)], [])
 

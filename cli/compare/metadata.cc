@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/compare/bytes.h"
+#include "cli/console/map_of.h"
 
 namespace weightfs::compare {
 namespace {
@@ -40,9 +41,7 @@ std::vector<Field> fields_of(const Model& model, const Map& own) {
 
 // The fields that are not the model's common ones.
 Map own_fields(const Model& model) {
-  Map out;
-  out.append("format", model.format);
-  out.append("version", model.version);
+  Map out = map_of({{"format", model.format}, {"version", model.version}});
   if (Map metadata = metadata_with_facts(model); !metadata.empty()) out.append("metadata", std::move(metadata));
   return out;
 }

@@ -25,12 +25,6 @@ bool is_journal(int descriptor) {
 
 }  // namespace
 
-std::optional<Level> parse_level(std::string_view name) {
-  const auto found = std::find(kLevelNames.begin(), kLevelNames.end(), name);
-  if (found == kLevelNames.end()) return std::nullopt;
-  return static_cast<Level>(found - kLevelNames.begin());
-}
-
 int syslog_priority(Level level) {
   constexpr std::array kPriorities = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
   return kPriorities[static_cast<size_t>(level)];

@@ -17,9 +17,6 @@ enum class Level { error, warning, info, debug };
 
 inline constexpr std::array<const char*, 4> kLevelNames = {"error", "warning", "info", "debug"};
 
-/// The level of that name, if any.
-std::optional<Level> parse_level(std::string_view name);
-
 /// The priority of syslog(3) and the journal (LOG_ERR to LOG_DEBUG).
 int syslog_priority(Level level);
 

@@ -26,24 +26,10 @@ std::string duration(uint64_t seconds) {
   return text.data();
 }
 
-constexpr std::chrono::milliseconds kInterval{100};
+constexpr std::chrono::milliseconds kRedrawInterval{100};
 constexpr std::chrono::seconds kCounterDelay{1};
 
-// Replaces the line. Cuts at a character boundary.
-void draw(const std::string& line) {
-  size_t end = std::min(line.size(), columns_of(STDERR_FILENO).value_or(80) - 1);
-  while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
-  std::fprintf(stderr, "\r\033[K%s", line.substr(0, end).c_str());
-}
-
-void erase(bool& drawn) {
-  if (drawn) std::fputs("\r\033[K", stderr);
-  drawn = false;
-}
-
 }  // namespace
-
-ProgressBar::ProgressBar() : shown_(::isatty(STDERR_FILENO) == 1) {}
 
 double RecentRate::add(uint64_t done, Clock::time_point now) {
   samples_.push_back({now, done});
@@ -53,47 +39,49 @@ double RecentRate::add(uint64_t done, Clock::time_point now) {
   return seconds > 0 ? static_cast<double>(done - std::min(first.done, done)) / seconds : 0;
 }
 
-void ProgressBar::show(uint64_t done, uint64_t total, std::string_view what) {
-  const auto now = Clock::now();
-  if (!shown_ || total == 0 || now - last_ < kInterval) return;
+ProgressLine::ProgressLine() : shown_(::isatty(STDERR_FILENO) == 1) {}
+
+void ProgressLine::clear() {
+  const std::scoped_lock lock(mutex_);
+  if (drawn_) std::fputs("\r\033[K", stderr);
+  drawn_ = false;
+}
+
+void ProgressLine::end() {
+  clear();
+  shown_ = false;
+}
+
+bool ProgressLine::is_due(Clock::time_point now) const { return now - last_ >= kRedrawInterval; }
+
+// Cuts at a character boundary.
+void ProgressLine::draw(const std::string& line, Clock::time_point now) {
+  size_t end = std::min(line.size(), columns_of(STDERR_FILENO).value_or(80) - 1);
+  while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
+  std::fprintf(stderr, "\r\033[K%s", line.substr(0, end).c_str());
   last_ = now;
-  constexpr size_t kWidth = 24;
-  done = std::min(done, total);
-  const double rate = rate_.add(done, now);
-  const auto full = static_cast<size_t>(static_cast<double>(done) / static_cast<double>(total) * kWidth);
-  std::string line = fmt::format("[{}{}] {} of {}, {}/s", std::string(full, '#'), std::string(kWidth - full, '.'),
-                                 human_size(done), human_size(total), human_size(static_cast<uint64_t>(rate)));
-  if (rate >= 1)
-    line += fmt::format(", {} left", duration(static_cast<uint64_t>(static_cast<double>(total - done) / rate)));
-  line += fmt::format("  {}", what);
-  draw(line);
   drawn_ = true;
 }
 
-void ProgressBar::clear() { erase(drawn_); }
-
-FileCounter::FileCounter() : shown_(::isatty(STDERR_FILENO) == 1) {}
+void ProgressBar::show(uint64_t done, uint64_t total, std::string_view what) {
+  if (total == 0) return;
+  update({}, [&](Clock::time_point now) {
+    constexpr size_t kWidth = 24;
+    const uint64_t shown = std::min(done, total);
+    const double rate = rate_.add(shown, now);
+    const auto full = static_cast<size_t>(static_cast<double>(shown) / static_cast<double>(total) * kWidth);
+    std::string line = fmt::format("[{}{}] {} of {}, {}/s", std::string(full, '#'), std::string(kWidth - full, '.'),
+                                   human_size(shown), human_size(total), human_size(static_cast<uint64_t>(rate)));
+    if (rate >= 1)
+      line += fmt::format(", {} left", duration(static_cast<uint64_t>(static_cast<double>(total - shown) / rate)));
+    return fmt::format("{}  {}", line, what);
+  });
+}
 
 void FileCounter::show(uint64_t done, uint64_t total) {
-  const std::scoped_lock lock(mutex_);
-  const auto now = Clock::now();
-  if (done == 0) begin_ = now;
-  if (done == total) return erase(drawn_);
-  if (!shown_ || now - begin_ < kCounterDelay || now - last_ < kInterval) return;
-  last_ = now;
-  draw(fmt::format("opening {} of {} files", done, total));
-  drawn_ = true;
-}
-
-void FileCounter::clear() {
-  const std::scoped_lock lock(mutex_);
-  erase(drawn_);
-}
-
-void FileCounter::end() {
-  const std::scoped_lock lock(mutex_);
-  erase(drawn_);
-  shown_ = false;
+  if (done == 0) begin_ = Clock::now();
+  if (done == total) return clear();
+  update(begin_.load() + kCounterDelay, [&](auto) { return fmt::format("opening {} of {} files", done, total); });
 }
 
 }  // namespace weightfs

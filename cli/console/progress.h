@@ -1,10 +1,12 @@
 // A progress bar for long operations.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <string>
 #include <string_view>
 
 namespace weightfs {
@@ -26,63 +28,14 @@ class RecentRate {
   std::deque<Sample> samples_;  // the last before the window, and those in it
 };
 
-/// A line on standard error that is updated in place, if that is a terminal, and erased at the end. For one thread at a
-/// time.
-class ProgressBar {
+/// A line on standard error that is updated in place, if that is a terminal, at most ten times a second. Thread-safe:
+/// an update by one thread is left out while another draws.
+class ProgressLine {
  public:
-  ProgressBar();
-  ~ProgressBar() { clear(); }
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-
-  /// Shows the bytes done and in total, the recent rate, the remaining time and `what` is processed; at most ten times
-  /// a second.
-  void show(uint64_t done, uint64_t total, std::string_view what);
-
-  /// Erases the line, so that other output can be printed.
-  void clear();
-
-  /// Whether standard error is a terminal.
-  bool is_shown() const { return shown_; }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  bool shown_;
-  bool drawn_ = false;
-  Clock::time_point last_ = Clock::now();
-  RecentRate rate_;
-};
-
-/// A progress bar for several threads: a call returns at once while another thread draws.
-class SharedProgressBar {
- public:
-  void show(uint64_t done, uint64_t total, std::string_view what) {
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock) bar_.show(done, total, what);
-  }
-
-  void clear() {
-    const std::scoped_lock lock(mutex_);
-    bar_.clear();
-  }
-
- private:
-  std::mutex mutex_;  // guards the bar
-  ProgressBar bar_;
-};
-
-/// A ProgressBar for a number of files, "opening 12 of 400 files": shown when they take more than a second.
-/// Thread-safe.
-class FileCounter {
- public:
-  FileCounter();
-  ~FileCounter() { end(); }
-  FileCounter(const FileCounter&) = delete;
-  FileCounter& operator=(const FileCounter&) = delete;
-
-  /// Erases the line when all are done.
-  void show(uint64_t done, uint64_t total);
+  ProgressLine();
+  ~ProgressLine() { clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
 
   /// Erases the line, so that other output can be printed.
   void clear();
@@ -90,14 +43,48 @@ class FileCounter {
   /// Erases the line, and shows nothing from now on.
   void end();
 
- private:
+  /// Whether standard error is a terminal.
+  bool is_shown() const { return shown_; }
+
+ protected:
   using Clock = std::chrono::steady_clock;
 
-  std::mutex mutex_;  // guards the rest
-  bool shown_;
+  /// Draws the line that `text` returns, if it is due at this time, and `after` has passed.
+  template <class Text>
+  void update(Clock::time_point after, const Text& text) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    const auto now = Clock::now();
+    if (lock && shown_ && is_due(now) && now >= after) draw(text(now), now);
+  }
+
+ private:
+  bool is_due(Clock::time_point now) const;
+  void draw(const std::string& line, Clock::time_point now);
+
+  std::mutex mutex_;  // guards the rest, and what the functions of update() use
+  std::atomic<bool> shown_;
   bool drawn_ = false;
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point last_{};
+  Clock::time_point last_ = Clock::now();
+};
+
+/// A progress bar.
+class ProgressBar : public ProgressLine {
+ public:
+  /// Shows the bytes done and in total, the recent rate, the remaining time and `what` is processed.
+  void show(uint64_t done, uint64_t total, std::string_view what);
+
+ private:
+  RecentRate rate_;
+};
+
+/// A number of files, "opening 12 of 400 files": shown when they take more than a second.
+class FileCounter : public ProgressLine {
+ public:
+  /// Erases the line when all are done.
+  void show(uint64_t done, uint64_t total);
+
+ private:
+  std::atomic<Clock::time_point> begin_ = Clock::now();
 };
 
 }  // namespace weightfs

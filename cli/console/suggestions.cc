@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
+#include "cli/console/words.h"
+
 namespace weightfs {
 namespace {
 
@@ -55,11 +58,8 @@ std::vector<std::string> suggestions(std::string_view word, const std::vector<st
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
-  std::string out;
-  const std::vector<std::string> near = suggestions(word, candidates);
-  for (size_t i = 0; i < near.size(); ++i)
-    out += (i == 0 ? "; did you mean " : i + 1 == near.size() ? " or " : ", ") + near[i];
-  return out.empty() ? out : out + "?";
+  const std::string near = enumerated(suggestions(word, candidates), " or ");
+  return near.empty() ? near : "; did you mean " + near + "?";
 }
 
 }  // namespace weightfs

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "cli/console/map_of.h"
 #include "cli/console/table.h"
 #include "cli/select_tensors.h"
 #include "fs/listing.h"
@@ -148,9 +149,7 @@ void print_summary(const ContentsComparison& found) {
 }
 
 Map type_value(const TensorView& tensor) {
-  Map out;
-  out.append("dtype", dtype_text(tensor));
-  out.append("stored_dtype", tensor.stored_dtype);
+  Map out = map_of({{"dtype", dtype_text(tensor)}, {"stored_dtype", tensor.stored_dtype}});
   List shape;
   for (const uint64_t size : tensor.shape) shape.emplace_back(size);
   out.append("shape", std::move(shape));
@@ -167,23 +166,20 @@ Map named_type_value(const ModelComparison& models, const TensorView& tensor) {
 Value optional_value(std::optional<double> number) { return number ? Value(*number) : Value(nullptr); }
 
 Map deviation_value(const Deviation& deviation) {
-  Map out;
-  out.append("count", deviation.count());
-  out.append("differing", deviation.differing());
-  out.append("nan", deviation.nan());
-  out.append("max", deviation.mean() ? Value(deviation.max()) : Value(nullptr));
-  out.append("mean", optional_value(deviation.mean()));
-  out.append("cosine", optional_value(deviation.cosine()));
-  return out;
+  return map_of({{"count", deviation.count()},
+                 {"differing", deviation.differing()},
+                 {"nan", deviation.nan()},
+                 {"max", deviation.mean() ? Value(deviation.max()) : Value(nullptr)},
+                 {"mean", optional_value(deviation.mean())},
+                 {"cosine", optional_value(deviation.cosine())}});
 }
 
 Map changed_value(const ModelComparison& models, const ChangedTensor& changed) {
   const TensorView a = models.a->tensors[changed.pair.a];
-  Map out;
-  out.append("name", name_in(models, a));
-  out.append("change", changed.has_other_type ? "type" : "bytes");
-  out.append("a", type_value(a));
-  out.append("b", type_value(models.b->tensors[changed.pair.b]));
+  Map out = map_of({{"name", name_in(models, a)},
+                    {"change", changed.has_other_type ? "type" : "bytes"},
+                    {"a", type_value(a)},
+                    {"b", type_value(models.b->tensors[changed.pair.b])}});
   if (changed.deviation) out.append("stat", deviation_value(*changed.deviation));
   if (!changed.no_deviation.empty()) out.append("no_stat", changed.no_deviation);
   return out;

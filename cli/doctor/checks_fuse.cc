@@ -1,23 +1,16 @@
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <poll.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
-#include "base/os/descriptor.h"
-#include "base/os/stderr_capture.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/doctor/checks.h"
-#include "cli/process/isolated.h"
 
 namespace weightfs::doctor {
 namespace {
@@ -67,31 +60,6 @@ std::string find_on_path(const std::string& program) {
   return {};
 }
 
-// PR_SET_PDEATHSIG does not apply to a set-uid program, so it is killed here when it times out.
-bool wait_for_success(pid_t child) {
-  const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  pollfd end{process.number(), POLLIN, 0};
-  const bool ended = ::poll(&end, 1, static_cast<int>(kIsolatedTimeout.count())) == 1;
-  if (!ended) ::kill(child, SIGKILL);
-  int status = 0;
-  return ::waitpid(child, &status, ended ? 0 : WNOHANG) == child && status == 0;
-}
-
-// The last word of its output, "fusermount3 version: 3.14.0".
-std::string version_of(const std::string& program) {
-  const StderrCapture kept;
-  const pid_t child = ::fork();  // not posix_spawn(3), which waits for an unresponsive file system
-  if (child == 0) {
-    die_with_parent();
-    ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    ::execl(program.c_str(), program.c_str(), "--version", nullptr);
-    std::_Exit(127);
-  }
-  if (child < 0 || !wait_for_success(child)) return {};
-  const std::string output = kept.last_line();
-  return output.substr(output.rfind(' ') + 1);
-}
-
 Check check_fusermount() {
   const std::string program = find_on_path("fusermount3");
   const bool root = ::geteuid() == 0;
@@ -100,12 +68,10 @@ Check check_fusermount() {
     if (root) return {"fusermount3", Verdict::ok, "not found; root needs it for -o auto_unmount only", advice};
     return {"fusermount3", Verdict::failure, "not found on PATH; only root can mount without it", advice};
   }
-  const std::string version = version_of(program);
-  const std::string found = fmt::format("{}, version {}", program, version.empty() ? "unknown" : version);
   struct stat file {};
   const bool privileged = ::stat(program.c_str(), &file) == 0 && file.st_uid == 0 && (file.st_mode & S_ISUID) != 0;
-  if (root || privileged) return {"fusermount3", Verdict::ok, found};
-  return {"fusermount3", Verdict::failure, found + ", not setuid root",
+  if (root || privileged) return {"fusermount3", Verdict::ok, program};
+  return {"fusermount3", Verdict::failure, program + ", not setuid root",
           fmt::format("as root: `chown root {} && chmod u+s {}`", program, program)};
 }
 

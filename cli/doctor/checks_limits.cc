@@ -8,6 +8,7 @@
 
 #include "base/os/mounts.h"
 #include "base/text.h"
+#include "cli/console/words.h"
 #include "cli/doctor/checks.h"
 #include "cli/mount/mount_report.h"
 
@@ -49,10 +50,10 @@ Check check_watches() {
 }
 
 std::string mountpoints_with(const std::vector<MountReport>& reports, MountCondition state) {
-  std::string out;
+  std::vector<std::string> points;
   for (const MountReport& each : reports)
-    if (each.state == state) out += fmt::format("{}{}", out.empty() ? "" : ", ", printable(each.mount.point));
-  return out;
+    if (each.state == state) points.push_back(printable(each.mount.point));
+  return enumerated(points);
 }
 
 // How the files of a mount are read. Always ok: a slower tier is not a problem of the machine.

@@ -168,6 +168,12 @@ std::string list_of_forms() {
   return list;
 }
 
+std::vector<std::string> form_names() {
+  std::vector<std::string> names;
+  for (const NamedForm& form : kForms) names.emplace_back(form.name);
+  return names;
+}
+
 std::optional<Form> form_named(std::string_view name) {
   for (const NamedForm& form : kForms)
     if (form.name == name) return form.form;

@@ -25,6 +25,8 @@ std::string_view name_of(Form form);
 /// All of them, for messages: "safetensors (.safetensors), …, npy (a directory), …".
 std::string list_of_forms();
 
+std::vector<std::string> form_names();
+
 /// Nothing for an unknown name.
 std::optional<Form> form_named(std::string_view name);
 

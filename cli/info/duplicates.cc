@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/compare/duplicates.h"
+#include "cli/console/map_of.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/console/report_error.h"
@@ -76,19 +77,14 @@ Value duplicates_value(const NamedModels& named, const compare::Duplicates& foun
     List tensors;
     for (const compare::TensorPlace& place : group.tensors) {
       const TensorView tensor = named.models[place.model]->tensors[place.index];
-      Map entry;
-      entry.append("source", named.names[place.model]);
-      entry.append("name", full_name(tensor));
-      entry.append("dtype", dtype_text(tensor));
+      Map entry =
+          map_of({{"source", named.names[place.model]}, {"name", full_name(tensor)}, {"dtype", dtype_text(tensor)}});
       List shape;
       for (const uint64_t size : tensor.shape) shape.emplace_back(size);
       entry.append("shape", std::move(shape));
       tensors.emplace_back(std::move(entry));
     }
-    Map out;
-    out.append("digest", digest_text(group.digest));
-    out.append("nbytes", group.nbytes);
-    out.append("cost", group.cost());
+    Map out = map_of({{"digest", digest_text(group.digest)}, {"nbytes", group.nbytes}, {"cost", group.cost()}});
     out.append("tensors", std::move(tensors));
     list.emplace_back(std::move(out));
   }
@@ -102,7 +98,7 @@ Exit print_duplicates(const std::vector<std::string>& sources, const std::vector
   NamedModels named;
   Outcome outcome;
   for (size_t i = 0; i < sources.size(); ++i) add_models(named, *forests[i], sources[i], outcome);
-  SharedProgressBar bar;
+  ProgressBar bar;
   const auto found =
       compare::find_duplicates(named.models, processors(kMaxHashers),
                                [&](const char* what, uint64_t done, uint64_t total) { bar.show(done, total, what); });

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/console/words.h"
 #include "cli/info/file_facts.h"
 
 namespace weightfs::info {
@@ -59,13 +60,6 @@ std::string weights_phrase(const summary::Summary& summary, const Style& style) 
   return text;
 }
 
-std::string joined(const Lines& items) {
-  std::string out;
-  for (const std::string& item : items)
-    if (!item.empty()) out += (out.empty() ? "" : ", ") + item;
-  return out;
-}
-
 // "2.47 of 4.58 GiB" of a damaged model.
 std::string size_phrase(const Subject& subject) {
   const uint64_t bytes = model_bytes(subject.model);
@@ -80,11 +74,11 @@ std::string size_phrase(const Subject& subject) {
 Lines narrow_sentence(const Subject& subject, const Style& style) {
   const summary::Summary& summary = subject.summary;
   Lines out;
-  append(out, wrapped(joined({sentence_kind(subject, style), clean(format_text(subject.model), style)}), style.width,
-                      style));
+  append(out, wrapped(enumerated({sentence_kind(subject, style), clean(format_text(subject.model), style)}),
+                      style.width, style));
   const std::string weights = summary.adapter ? "" : weights_phrase(summary, style);
   const std::string files = weight_files_text(subject);
-  Lines items{joined({parameters_phrase(summary), active_phrase(summary)})};
+  Lines items{enumerated({parameters_phrase(summary), active_phrase(summary)})};
   if (summary.quantisation)
     append(items, {size_phrase(subject), weights, files});
   else
@@ -101,8 +95,8 @@ Lines narrow_sentence(const Subject& subject, const Style& style) {
 
 Lines sentence(const Subject& subject, const Style& style) {
   if (style.is_narrow()) return narrow_sentence(subject, style);
-  return wrapped(joined({sentence_kind(subject, style), parameters_phrase(subject.summary),
-                         active_phrase(subject.summary), weights_phrase(subject.summary, style)}),
+  return wrapped(enumerated({sentence_kind(subject, style), parameters_phrase(subject.summary),
+                             active_phrase(subject.summary), weights_phrase(subject.summary, style)}),
                  style.width, style);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/console/error_json.h"
+#include "cli/console/map_of.h"
 #include "cli/console/table.h"
 #include "cli/info/subject.h"
 #include "cli/open_source.h"
@@ -85,9 +86,7 @@ List to_list(const std::vector<DirectoryItem>& items) {
     } else if (found.error) {
       out.emplace_back(failed_source(found.name, *found.error));
     } else {
-      Map entry;
-      entry.append("source", found.name);
-      entry.append("type", found.type);
+      Map entry = map_of({{"source", found.name}, {"type", found.type}});
       out.emplace_back(std::move(entry));
     }
   }

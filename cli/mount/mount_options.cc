@@ -17,12 +17,6 @@
 namespace weightfs {
 namespace {
 
-constexpr unsigned kMaxSeconds = 365 * 24 * 60 * 60;
-
-Result<void> invalid(const std::string& value, const char* what) {
-  return failure(Code::unsupported, fmt::format("{} {}", quoted(value), what));
-}
-
 // A name or a number. The largest number is not a valid id (chown(2)).
 template <class Id>
 std::optional<Id> id_of(const std::string& text) {
@@ -30,63 +24,23 @@ std::optional<Id> id_of(const std::string& text) {
   return number == std::numeric_limits<Id>::max() ? std::nullopt : number;
 }
 
-Result<void> take_user(uid_t& user, const std::string& value) {
-  const passwd* entry = ::getpwnam(value.c_str());
-  const auto number = id_of<uid_t>(value);
-  if (entry == nullptr && !number) return invalid(value, "is not a user");
-  user = entry != nullptr ? entry->pw_uid : *number;
-  return {};
+std::optional<uid_t> parse_user(const std::string& text) {
+  const passwd* const entry = ::getpwnam(text.c_str());
+  return entry != nullptr ? entry->pw_uid : id_of<uid_t>(text);
 }
 
-Result<void> take_group(gid_t& group, const std::string& value) {
-  const struct group* entry = ::getgrnam(value.c_str());
-  const auto number = id_of<gid_t>(value);
-  if (entry == nullptr && !number) return invalid(value, "is not a group");
-  group = entry != nullptr ? entry->gr_gid : *number;
-  return {};
+std::optional<gid_t> parse_group(const std::string& text) {
+  const struct group* const entry = ::getgrnam(text.c_str());
+  return entry != nullptr ? entry->gr_gid : id_of<gid_t>(text);
 }
 
-Result<void> take_mask(mode_t& mask, const std::string& value) {
-  const auto number = parse_number<mode_t>(value, 8);
-  if (!number || *number > 0777) return invalid(value, "is not an octal mask such as 027");
-  mask = *number;
-  return {};
+std::optional<mode_t> parse_mask(const std::string& text) {
+  const auto number = parse_number<mode_t>(text, 8);
+  return number && *number <= 0777 ? number : std::nullopt;
 }
 
-Result<void> take_level(Level& level, const std::string& value) {
-  const auto named = parse_level(value);
-  if (!named) return invalid(value, "is not a log level; use error, warning, info or debug");
-  level = *named;
-  return {};
-}
-
-Result<void> take_passthrough(bool& passthrough, const std::string& value) {
-  if (value != "auto" && value != "off") return invalid(value, "is not valid; use auto or off");
-  passthrough = value == "auto";
-  return {};
-}
-
-Result<void> take_prefetch(PrefetchMode& mode, const std::string& value) {
-  if (value != "off" && value != "auto" && value != "all") return invalid(value, "is not valid; use off, auto or all");
-  mode = value == "off" ? PrefetchMode::off : value == "auto" ? PrefetchMode::in_order : PrefetchMode::all;
-  return {};
-}
-
-Result<void> take_seconds(std::chrono::seconds& time, const std::string& value) {
-  const auto seconds = parse_number<unsigned>(value);
-  if (!seconds || *seconds > kMaxSeconds) return invalid(value, "is not a number of seconds; 0 means never");
-  time = std::chrono::seconds(*seconds);
-  return {};
-}
-
-Result<void> take_shard_size(uint64_t& size, const std::string& value) {
-  constexpr uint64_t kMinShardSize = uint64_t{1} << 20;
-  const auto bytes = parse_size(value);
-  if (!bytes || (*bytes > 0 && *bytes < kMinShardSize))
-    return invalid(value, "is not a size; use a number from 1M on, such as 2G, or 0 for no shards");
-  size = *bytes;
-  return {};
-}
+constexpr SizeRule kShardSize{"is not a size; use a number from 1M on, such as 2G, or 0 for no shards",
+                              [](uint64_t bytes) { return bytes == 0 || bytes >= uint64_t{1} << 20; }};
 
 // For the kernel and fusermount3.
 Option kernel_flag(std::vector<std::string>& kernel, const std::string& name, std::string help) {
@@ -145,29 +99,32 @@ Options own_mount_options(MountOptions& options) {
       kernel_flag(options.kernel, "allow-other",
                   "allow access by other users; ordinary users need user_allow_other in /etc/fuse.conf"),
       kernel_flag(options.kernel, "allow-root", "allow access by root"),
-      {"uid", "USER", "owner of the files (default: the mounting user)",
-       [&](const std::string& value) { return take_user(ownership.user, value); }},
-      {"gid", "GROUP", "group of the files (default: the mounting user's group)",
-       [&](const std::string& value) { return take_group(ownership.group, value); }},
-      {"umask", "MASK", "permission bits to remove, in octal; 027 removes access by others (default: 000)",
-       [&](const std::string& value) { return take_mask(ownership.mask, value); }},
-      {"idle-timeout", "SECONDS", "unmount after this long without use; 0 means never (default: 0)",
-       [&](const std::string& value) { return take_seconds(options.idle_timeout, value); }},
-      {"log-level", "LEVEL", "minimum severity to log: error, warning, info, debug (default: info)",
-       [&](const std::string& value) { return take_level(options.log_level, value); }},
-      {"prefetch", "off|auto|all",
-       "what to download before it is read: nothing, the tensors after those read in order, everything (default: auto)",
-       [&](const std::string& value) { return take_prefetch(options.prefetch, value); }},
-      {"passthrough", "auto|off",
-       "let the kernel read whole local files itself, where root or a service mounts (default: auto)",
-       [&](const std::string& value) { return take_passthrough(options.passthrough, value); }},
+      parsed("uid", "USER", "owner of the files (default: the mounting user)", "is not a user", ownership.user,
+             parse_user),
+      parsed("gid", "GROUP", "group of the files (default: the mounting user's group)", "is not a group",
+             ownership.group, parse_group),
+      parsed("umask", "MASK", "permission bits to remove, in octal; 027 removes access by others (default: 000)",
+             "is not an octal mask such as 027", ownership.mask, parse_mask),
+      seconds("idle-timeout", "unmount after this long without use; 0 means never (default: 0)", kZeroIsNever,
+              options.idle_timeout),
+      choice("log-level", "LEVEL", "minimum severity to log: error, warning, info, debug (default: info)",
+             "a log level",
+             {{"error", Level::error}, {"warning", Level::warning}, {"info", Level::info}, {"debug", Level::debug}},
+             options.log_level),
+      choice("prefetch", "off|auto|all",
+             "what to download before it is read: nothing, the tensors after those read in order, everything (default: "
+             "auto)",
+             "valid", {{"off", PrefetchMode::off}, {"auto", PrefetchMode::in_order}, {"all", PrefetchMode::all}},
+             options.prefetch),
+      choice("passthrough", "auto|off",
+             "let the kernel read whole local files itself, where root or a service mounts (default: auto)", "valid",
+             {{"auto", true}, {"off", false}}, options.passthrough),
       flag("require-complete", "fail if a part of the model is missing or cannot be read", options.require_complete),
-      {"shard-size", "SIZE", "size of a file in views/sharded/, such as 2G; 0 means no such files (default: 5 GB)",
-       [&](const std::string& value) { return take_shard_size(options.model_files.shard_size, value); }},
+      size("shard-size", "size of a file in views/sharded/, such as 2G; 0 means no such files (default: 5 GB)",
+           options.model_files.shard_size, kShardSize),
       layout_option(options.model_files.layout),
-      {"follow", "SECONDS",
-       "resolve names again, and list directories again, at this interval; 0 means never (default: 0)",
-       [&](const std::string& value) { return take_seconds(options.follow, value); }},
+      seconds("follow", "resolve names again, and list directories again, at this interval; 0 means never (default: 0)",
+              kZeroIsNever, options.follow),
       kernel_flag(options.kernel, "auto-unmount", "unmount when the server process dies"),
       kernel_flag(options.kernel, "noexec", "do not permit execution of files in the mount"),
       kernel_flag(options.kernel, "noatime", "accepted for compatibility; access times are never written"),

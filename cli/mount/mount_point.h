@@ -9,9 +9,6 @@
 
 namespace weightfs {
 
-/// Extended attribute of the root of a mount: the pid of its server, in decimal.
-inline constexpr const char* kPidXattr = "user.weightfs.pid";
-
 /// A directory to mount on. It is created if missing, and then removed after the unmount. It is looked up once and held
 /// open: while the sources are read, its path may be replaced by a link to another directory.
 class MountPoint {

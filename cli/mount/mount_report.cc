@@ -7,6 +7,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -20,15 +21,12 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "cli/console/time.h"
-#include "cli/mount/mount_point.h"
-#include "cli/mount/status.h"
 #include "cli/process/isolated.h"
 
 namespace weightfs {
 namespace {
 
-constexpr size_t kMaxStatusBytes = 1 << 20;
-constexpr uint64_t kMaxStatusValues = 100'000;
+constexpr size_t kMaxSummaryBytes = 1 << 16;
 constexpr std::array kConditions = {"serving", "dead", "not responding", "private", "covered", "unknown"};
 
 Map condition_only(MountCondition state) {
@@ -50,66 +48,18 @@ MountCondition condition_from_errno(int error) {
   return error == EACCES || error == EPERM ? MountCondition::inaccessible : MountCondition::unknown;
 }
 
-std::string read_status_head() {
-  std::string text;
-  const int file = ::open((std::string(kStatusDirectory) + "/status.json").c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return text;
-  std::array<char, 1 << 16> chunk{};
-  ssize_t count = 0;
-  while (text.size() < kMaxStatusBytes && (count = ::read(file, chunk.data(), chunk.size())) > 0)
-    text.append(chunk.data(), static_cast<size_t>(count));
+// The content of summary.json; empty if it cannot be read. The server is not trusted: its values may be any.
+Map read_summary() {
+  const int file = ::open((std::string(kStatusDirectory) + "/summary.json").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  std::string text(kMaxSummaryBytes, '\0');
+  size_t size = 0;
+  for (ssize_t count = 1; count > 0 && size < text.size(); size += static_cast<size_t>(std::max<ssize_t>(count, 0)))
+    count = ::read(file, text.data() + size, text.size() - size);
   ::close(file);
-  return text;
-}
-
-// Parses status.json up to its list of blobs, which comes last and may be long.
-class StatusHead final : public JsonEvents {
- public:
-  bool scalar(Value value) override { return value_.scalar(std::move(value)); }
-  bool unsigned_integer(uint64_t n) override { return value_.unsigned_integer(n); }
-  bool string(std::string& text) override { return value_.string(text); }
-  bool key(std::string& text) override {
-    cut_ = depth_ == 1 && text == "blobs";
-    return !cut_ && value_.key(text);
-  }
-  bool begin_object() override { return ++depth_ > 0 && value_.begin_object(); }
-  bool end_object() override { return --depth_ >= 0 && value_.end_object(); }
-  bool begin_array() override { return ++depth_ > 0 && value_.begin_array(); }
-  bool end_array() override { return --depth_ >= 0 && value_.end_array(); }
-
-  /// The parsed fields, given the result of reading.
-  std::optional<Map> take(const Result<void>& read) {
-    if (!read && !(cut_ && value_.end_object())) return {};
-    const Value whole = value_.take();
-    const Map* map = std::get_if<Map>(&whole);
-    return map == nullptr ? std::nullopt : std::optional<Map>(*map);
-  }
-
- private:
-  ValueBuilder value_{kMaxStatusValues};
-  int depth_ = 0;
-  bool cut_ = false;
-};
-
-// Copies the fields that are shown. The server is not trusted, so they may have any value.
-void copy_status(Map& result) {
-  const std::string text = read_status_head();
-  StatusHead head;
-  const auto status = head.take(read_json(*in_memory(text), 0, text.size(), head));
-  if (!status) return;
-  for (const char* key : {"pid", "source", "since", "served_bytes"})
-    if (const Value* found = status->find(key)) result.set(key, *found);
-  const Value* counters = status->find("counters");
-  const Map* counts = counters == nullptr ? nullptr : std::get_if<Map>(counters);
-  if (const Value* fetched = counts == nullptr ? nullptr : counts->find("bytes_fetched"))
-    result.set("bytes_fetched", *fetched);
-  if (const Map* const refresh = status->find_as<Map>("refresh")) result.set("refresh", *refresh);
-  const Map* const passthrough = status->find_as<Map>("passthrough");
-  if (passthrough == nullptr) return;
-  Map tiers;  // without its list of files
-  for (const char* key : {"opened", "reason"})
-    if (const Value* found = passthrough->find(key)) tiers.append(key, *found);
-  result.set("passthrough", std::move(tiers));
+  const auto value = parse_json(*in_memory(text), 0, size);
+  const Map* const map = value ? std::get_if<Map>(&*value) : nullptr;
+  return map == nullptr ? Map() : *map;
 }
 
 // Whether this user may not see the open files of a process, as those of a server (cli/process/secrets.h), and its name
@@ -151,11 +101,12 @@ Map probe(const Mount& mount) {
   std::array<char, 32> pid{};
   const ssize_t length = ::getxattr(".", kPidXattr, pid.data(), pid.size());
   if (length < 0 && errno != ENODATA && errno != ERANGE) return condition_only(condition_from_errno(errno));
-  Map result = condition_only(MountCondition::serving);
+  Map result = read_summary();
+  result.set("state", name_of(MountCondition::serving));
   uint64_t number = 0;
-  if (length > 0 && std::from_chars(pid.data(), pid.data() + length, number).ec == std::errc())
+  if (length > 0 && std::from_chars(pid.data(), pid.data() + length, number).ec == std::errc() &&
+      !find_number(result, "pid"))
     result.set("pid", number);
-  copy_status(result);
   if (const auto process = find_number(result, "pid"); process && !may_serve(*process, mount))
     result.set("pid", Value());
   return result;

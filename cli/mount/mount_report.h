@@ -11,6 +11,12 @@
 
 namespace weightfs {
 
+/// Extended attribute of the root of a mount: the pid of its server, in decimal.
+inline constexpr const char* kPidXattr = "user.weightfs.pid";
+
+/// A hidden directory in the root of a mount; its summary.json is what a MountReport says.
+inline constexpr const char* kStatusDirectory = ".weightfs";
+
 enum class MountCondition {
   serving,
   dead,          ///< its server process died

@@ -1,6 +1,7 @@
 #include "cli/mount/mount_users.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <sstream>
 
 #include "base/text.h"
+#include "cli/console/map_of.h"
 #include "cli/process/isolated.h"
 
 namespace weightfs {
@@ -86,20 +88,13 @@ class ProcessScan {
 
   // A line (proc(5)): address permissions offset major:minor inode path.
   std::optional<std::string> mapped_file() const {
-    std::ostringstream device;
-    device << std::hex;
-    for (const unsigned number : {major(mount_.device), minor(mount_.device)}) {
-      device << (device.tellp() > 0 ? ":" : "");
-      device.width(2);
-      device.fill('0');
-      device << number;
-    }
+    const std::string device = fmt::format("{:02x}:{:02x}", major(mount_.device), minor(mount_.device));
     std::ifstream maps(path("maps"));
     for (std::string line; Clock::now() < limit_ && std::getline(maps, line);) {
       std::istringstream fields(line);
       std::string address, permissions, offset, where, inode, file;
       fields >> address >> permissions >> offset >> where >> inode >> std::ws;
-      if (where == device.str() && std::getline(fields, file)) return path_in_mount(file);
+      if (where == device && std::getline(fields, file)) return path_in_mount(file);
     }
     return {};
   }
@@ -126,10 +121,8 @@ Map scan_processes(const Mount& mount) {
   List found;
   std::vector<std::string> others;  // whose files are not scanned yet
   const auto add = [&](const std::string& process, const std::string& use) {
-    Map user;
-    user.append("process", static_cast<uint64_t>(std::stoul(process)));
-    user.append("name", program_of(process));
-    user.append("use", use);
+    Map user =
+        map_of({{"process", static_cast<uint64_t>(std::stoul(process))}, {"name", program_of(process)}, {"use", use}});
     found.emplace_back(std::move(user));
   };
   for (const std::string& process : names_in("/proc")) {
@@ -151,8 +144,7 @@ Map scan_processes(const Mount& mount) {
 
 MountUsers find_mount_users(const Mount& mount) {
   const auto result = run_isolated({[&] { return scan_processes(mount); }}).front();
-  const Value* found = result ? result->find("found") : nullptr;
-  const List* list = found == nullptr ? nullptr : std::get_if<List>(found);
+  const List* const list = result ? result->find_as<List>("found") : nullptr;
   if (list == nullptr) return {};
   std::vector<MountUser> users;
   for (const Value& each : *list) {

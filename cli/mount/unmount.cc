@@ -15,6 +15,7 @@
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cli/console/map_of.h"
 #include "cli/process/child_process.h"
 
 namespace weightfs {
@@ -107,10 +108,7 @@ UnmountResult unmount_here(const Mount& mount, Detach detach) {
 UnmountResult unmount(const Mount& mount, Detach detach, std::chrono::milliseconds timeout) {
   const auto unmount = [&] {
     const UnmountResult unmounted = unmount_here(mount, detach);
-    Map out;
-    out.append("end", static_cast<uint64_t>(unmounted.status));
-    out.append("why", unmounted.why);
-    return out;
+    return map_of({{"end", static_cast<uint64_t>(unmounted.status)}, {"why", unmounted.why}});
   };
   const auto result = run_isolated_or_here(unmount, timeout);
   if (!result) return {UnmountResult::unresponsive, kUnresponsive};

@@ -22,6 +22,7 @@ struct Argument {
   Count count;
   /// Sets the value from its text. Fails with unsupported and the reason.
   std::function<Result<void>(const std::string& value)> take;
+  std::vector<std::string> choices = {};  ///< the possible values, if they are few
 
   bool repeats() const { return count == Count::some || count == Count::any; }
 };
@@ -69,6 +70,9 @@ struct Invocation {
 /// the program has `-V`, `--version` and `version`; `help COMMAND` is `COMMAND --help`, and `help exit-status` prints
 /// the exit statuses. Fails with unsupported and a message of one line that ends in a reference to the help.
 Result<Invocation> parse(const Command& program, const std::vector<std::string>& words);
+
+/// The command of a group that `word` names, also by an alias; null if there is none.
+const Command* find_command(const Command& group, const std::string& word);
 
 /// The help texts of the options of every command, and of the program.
 inline constexpr const char* kShortHelpOption = "print the options that are used most";

@@ -6,19 +6,21 @@
 #include <iterator>
 
 #include "base/text.h"
+#include "cli/console/words.h"
 
 namespace weightfs {
 
 Options opening_options(OpenOptions& open_options) {
-  std::string names;
-  for (const Format& format : formats()) names += fmt::format("{}{}", names.empty() ? "" : ", ", format.name);
+  std::vector<std::string> choices;
+  for (const Format& format : formats()) choices.emplace_back(format.name);
+  const std::string names = enumerated(choices);
   const auto take_format = [&open_options, names](const std::string& name) -> Result<void> {
     open_options.forced = format_named(name);
     if (open_options.forced == nullptr)
       return failure(Code::unsupported, fmt::format("unknown format {}; known formats: {}", quoted(name), names));
     return {};
   };
-  return {{"format", "NAME", "format of every source: " + names + " (default: detected)", take_format},
+  return {{"format", "NAME", "format of every source: " + names + " (default: detected)", take_format, 0, choices},
           flag('v', "verbose", "print the formats that were tried, and why each refused it, if a file is not a model",
                open_options.lists_tried),
           flag("all", "in a directory, also show files that are not models", open_options.all_files),
@@ -47,19 +49,24 @@ Option require_digest_option(OpenOptions& open_options) {
 Option layout_option(LayoutParts& layout) {
   std::string names;
   for (const std::string_view name : kLayoutParts) names += fmt::format("{}{}", names.empty() ? "" : ",", name);
-  return {"layout", "LIST", "entries in the directory of a model, of " + names + " (default: all)",
+  return {"layout",
+          "LIST",
+          "entries in the directory of a model, of " + names + " (default: all)",
           [&layout, names](const std::string& value) -> Result<void> {
             layout.clear();
             for (std::string_view rest = value;;) {
               const std::string_view name = rest.substr(0, rest.find(','));
               const auto* const found = std::ranges::find(kLayoutParts, name);
               if (found == kLayoutParts.end())
-                return failure(Code::unsupported, fmt::format("unknown entry {}; known entries: {}", quoted(name), names));
+                return failure(Code::unsupported,
+                               fmt::format("unknown entry {}; known entries: {}", quoted(name), names));
               layout.add(static_cast<LayoutPart>(found - kLayoutParts.begin()));
               if (name.size() == rest.size()) return {};
               rest.remove_prefix(name.size() + 1);
             }
-          }};
+          },
+          0,
+          {kLayoutParts.begin(), kLayoutParts.end()}};
 }
 
 Argument source_argument(SourceInput& input) {

@@ -3,8 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 
 #include "base/text.h"
+#include "cli/console/words.h"
 
 namespace weightfs {
 namespace {
@@ -18,16 +21,42 @@ std::string with(std::string text, char from, char to) {
 
 std::string Option::word() const { return with(name, '-', '_'); }
 
-Option flag(std::string name, std::string help, bool& value) {
-  return flag(0, std::move(name), std::move(help), value);
+Option flag(std::string name, std::string help, bool& field) {
+  return flag(0, std::move(name), std::move(help), field);
 }
 
-Option flag(char letter, std::string name, std::string help, bool& value) {
-  const auto take = [&value](const std::string&) -> Result<void> {
-    value = true;
+Option flag(char letter, std::string name, std::string help, bool& field) {
+  const auto take = [&field](const std::string&) -> Result<void> {
+    field = true;
     return {};
   };
   return {std::move(name), "", std::move(help), take, letter};
+}
+
+Option text(std::string name, std::string value, std::string help, std::string& field) {
+  return parsed(std::move(name), std::move(value), std::move(help), "", field,
+                [](const std::string& given) { return std::optional(given); });
+}
+
+Option list(std::string name, std::string value, std::string help, std::vector<std::string>& field) {
+  return {std::move(name), std::move(value), std::move(help), [&field](const std::string& text) -> Result<void> {
+            field.push_back(text);
+            return {};
+          }};
+}
+
+std::optional<uint64_t> parse_size(std::string_view text) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return std::nullopt;
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  if (unit.empty() || unit == "B") return number;
+  const std::string_view behind = unit.substr(1);
+  const size_t power =
+      std::string_view("KMGT").find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
+  if (power == std::string_view::npos || !(behind.empty() || behind == "B" || behind == "iB")) return std::nullopt;
+  uint64_t size = 0;
+  return __builtin_mul_overflow(number, uint64_t{1024} << (10 * power), &size) ? std::nullopt : std::optional(size);
 }
 
 std::vector<std::string> split_words(std::string_view text) {
@@ -68,11 +97,10 @@ Result<bool> take_word(const Options& options, const std::string& word) {
 }
 
 std::string option_names(const Options& options) {
-  std::string words;
+  std::vector<std::string> words;
   for (const Option& option : options)
-    words += fmt::format("{}{}{}{}", words.empty() ? "" : ", ", option.word(), option.value.empty() ? "" : "=",
-                         option.value);
-  return words;
+    words.push_back(option.word() + (option.value.empty() ? "" : "=" + option.value));
+  return enumerated(words);
 }
 
 }  // namespace weightfs

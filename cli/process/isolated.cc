@@ -165,16 +165,13 @@ IsolatedResult run_isolated_or_here(const IsolatedTask& task, std::chrono::milli
 }
 
 std::optional<std::string> find_text(const Map& map, std::string_view key) {
-  const Value* value = map.find(key);
-  const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  const auto* const text = map.find_as<std::string>(key);
   return text == nullptr ? std::nullopt : std::optional<std::string>(*text);
 }
 
 std::optional<uint64_t> find_number(const Map& map, std::string_view key) {
-  const Value* value = map.find(key);
-  if (value == nullptr) return {};
-  if (const auto* number = std::get_if<uint64_t>(value)) return *number;
-  const auto* number = std::get_if<int64_t>(value);
+  if (const auto* const number = map.find_as<uint64_t>(key)) return *number;
+  const auto* const number = map.find_as<int64_t>(key);
   return number == nullptr || *number < 0 ? std::nullopt : std::optional<uint64_t>(static_cast<uint64_t>(*number));
 }
 

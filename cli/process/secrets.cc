@@ -30,8 +30,6 @@ void hide_memory() {
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-void show_memory() { ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); }
-
 std::vector<std::string> take_arguments(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   for (int i = 1; i < argc; ++i) hide_secrets_of_url(argv[i]);

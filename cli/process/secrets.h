@@ -10,9 +10,6 @@ namespace weightfs {
 /// their memory and environment. Ends for a child that executes a program, except that its core dumps stay empty.
 void hide_memory();
 
-/// Undoes this for a child without secrets that has to write to its files in /proc, which belong to root otherwise.
-void show_memory();
-
 /// Copies the arguments of the program without its name, and overwrites in place what other users must not see in
 /// /proc/PID/cmdline (ps(1)): user and password of each URL, and its query, which may be a signature.
 std::vector<std::string> take_arguments(int argc, char** argv);

@@ -225,7 +225,7 @@ SandboxAccess access_for(const std::vector<std::string>& sources, const Access& 
   for (const std::string& source : sources) found.add(source);
   Paths& read = granted.files.read;
   read = std::move(found).paths();
-  add_existing(read, store_flags.blob_directories);
+  add_existing(read, store_flags.store.blob_directories);
   std::error_code no_file;
   add_existing(read, {std::filesystem::canonical(store_flags.tree, no_file)});
   add_existing(read, well_known_stores());

@@ -18,7 +18,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/process/child_process.h"
-#include "cli/process/unix_address.h"
+#include "cli/process/unix_socket.h"
 
 namespace weightfs::sandbox {
 namespace {
@@ -29,66 +29,6 @@ constexpr size_t kMaxMessageBytes = 4096;
 constexpr timeval kTimeout{30, 0};
 
 Error error_of(const char* what) { return io_error(fmt::format("the broker process: {}", what)); }
-
-// A message with an optional descriptor.
-struct Message {
-  std::string bytes;
-  Descriptor descriptor;
-};
-
-// unix(7): a header with space for one descriptor.
-struct MessageHeader {
-  explicit MessageHeader(iovec& bytes) {
-    header.msg_iov = &bytes;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-  }
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr header{};
-};
-
-// Without a descriptor if `descriptor` is negative.
-bool send_message(int socket, std::string bytes, int descriptor) {
-  bytes.resize(std::min(bytes.size(), kMaxMessageBytes));
-  iovec part{bytes.data(), bytes.size()};
-  MessageHeader message_header(part);
-  if (descriptor >= 0) {
-    cmsghdr* control = CMSG_FIRSTHDR(&message_header.header);
-    control->cmsg_level = SOL_SOCKET;
-    control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
-  } else {
-    message_header.header.msg_control = nullptr;
-    message_header.header.msg_controllen = 0;
-  }
-  ssize_t sent = 0;
-  do sent = ::sendmsg(socket, &message_header.header, MSG_NOSIGNAL);
-  while (sent < 0 && errno == EINTR);
-  return sent >= 0;
-}
-
-// Empty at the end of the connection.
-Message receive_message(int socket) {
-  Message message;
-  message.bytes.resize(kMaxMessageBytes);
-  iovec part{message.bytes.data(), message.bytes.size()};
-  MessageHeader message_header(part);
-  // The padding has space for a second descriptor, which the kernel would fill.
-  message_header.header.msg_controllen = CMSG_LEN(sizeof(int));
-  ssize_t got = 0;
-  do got = ::recvmsg(socket, &message_header.header, MSG_CMSG_CLOEXEC);
-  while (got < 0 && errno == EINTR);
-  message.bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  const cmsghdr* control = got > 0 ? CMSG_FIRSTHDR(&message_header.header) : nullptr;
-  if (control != nullptr && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS) {
-    int number = -1;
-    std::memcpy(&number, CMSG_DATA(control), sizeof number);
-    message.descriptor = Descriptor(number);
-  }
-  return message;
-}
 
 // A terminal sends these signals to the whole process group; they are intended for the confined process.
 void ignore_signals() {
@@ -105,7 +45,7 @@ void Broker::serve(int socket, const Handler& handler, const std::function<void(
   (void)!::chdir("/");
   prepare();
   for (;;) {
-    Message request = receive_message(socket);
+    SocketMessage request = receive_message(socket, kMaxMessageBytes);
     if (request.bytes.empty()) break;
     BrokerReply reply;
     try {
@@ -115,7 +55,8 @@ void Broker::serve(int socket, const Handler& handler, const std::function<void(
     }
     std::string bytes(sizeof reply.status, '\0');
     std::memcpy(bytes.data(), &reply.status, sizeof reply.status);
-    if (!send_message(socket, bytes + reply.text, reply.descriptor.number())) break;
+    bytes += reply.text.substr(0, kMaxMessageBytes - bytes.size());
+    if (!send_message(socket, bytes, reply.descriptor.number())) break;
   }
   try {
     handler({kEnd});
@@ -163,8 +104,9 @@ Result<BrokerReply> Broker::ask(char request, int descriptor) const { return exc
 
 Result<BrokerReply> Broker::exchange(const std::string& request, int descriptor) const {
   const std::scoped_lock lock(mutex_);
-  if (!send_message(socket_.number(), request, descriptor)) return tl::unexpected(error_of("exited"));
-  Message reply = receive_message(socket_.number());
+  if (!send_message(socket_.number(), request.substr(0, kMaxMessageBytes), descriptor))
+    return tl::unexpected(error_of("exited"));
+  SocketMessage reply = receive_message(socket_.number(), kMaxMessageBytes);
   BrokerReply read;
   if (reply.bytes.size() < sizeof read.status) {
     // A late reply must not be taken for the reply to the next request.

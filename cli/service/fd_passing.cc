@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -20,7 +19,7 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cli/process/unix_address.h"
+#include "cli/process/unix_socket.h"
 
 namespace weightfs::service {
 namespace {
@@ -61,46 +60,9 @@ Result<Descriptor> lock(const std::string& path) {
   }
 }
 
-// A byte with a descriptor attached.
-struct Message {
-  char byte = 'd';
-  iovec part{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr header{};
-
-  Message() {
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-  }
-};
-
-bool send_message(const Descriptor& socket, int descriptor) {
-  Message message;
-  cmsghdr* with = CMSG_FIRSTHDR(&message.header);
-  with->cmsg_level = SOL_SOCKET;
-  with->cmsg_type = SCM_RIGHTS;
-  with->cmsg_len = CMSG_LEN(sizeof descriptor);
-  std::memcpy(CMSG_DATA(with), &descriptor, sizeof descriptor);
-  return ::sendmsg(socket.number(), &message.header, MSG_NOSIGNAL) == 1;
-}
-
-Descriptor receive(const Descriptor& socket) {
-  Message message;
-  int descriptor = -1;
-  if (!can_be_read(socket) || ::recvmsg(socket.number(), &message.header, MSG_CMSG_CLOEXEC) != 1) return Descriptor();
-  const cmsghdr* with = CMSG_FIRSTHDR(&message.header);
-  if (with != nullptr && with->cmsg_type == SCM_RIGHTS && with->cmsg_len == CMSG_LEN(sizeof descriptor))
-    std::memcpy(&descriptor, CMSG_DATA(with), sizeof descriptor);
-  return Descriptor(descriptor);
-}
-
-void acknowledge(const Descriptor& socket) { ::send(socket.number(), "t", 1, MSG_NOSIGNAL); }
-
-bool is_acknowledged(const Descriptor& socket) {
-  char byte = 0;
-  return can_be_read(socket) && ::recv(socket.number(), &byte, 1, 0) == 1;
+// A message of one byte, which may have a descriptor; empty after a timeout.
+SocketMessage receive(const Descriptor& socket) {
+  return can_be_read(socket) ? receive_message(socket.number(), 1) : SocketMessage{};
 }
 
 Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
@@ -155,7 +117,7 @@ Result<void> FdSender::send(const std::function<Result<Descriptor>()>& make, con
   if (!receiver) return failure(io_error("the service disconnected"));
   const Descriptor descriptor = TRY(make());
   // A receiver that dies before it reads the message loses the descriptor, hence the acknowledgement.
-  if (send_message(receiver, descriptor.number()) && is_acknowledged(receiver)) return {};
+  if (send_message(receiver.number(), "d", descriptor.number()) && !receive(receiver).bytes.empty()) return {};
   return failure(Code::io, "the service did not accept the mount");
 }
 
@@ -163,9 +125,9 @@ Result<std::optional<Descriptor>> receive_fd(const std::string& name, ReceiveWai
   const auto end = std::chrono::steady_clock::now() + (when == ReceiveWait::none ? milliseconds(0) : kMessageTimeout);
   for (;;) {
     if (const auto socket = TRY(connect_to_sender(path_of(name)))) {
-      Descriptor descriptor = receive(*socket);
+      Descriptor descriptor = receive(*socket).descriptor;
       if (!descriptor) return failure(Code::io, "no mount received");
-      acknowledge(*socket);
+      send_message(socket->number(), "t");
       return std::optional(std::move(descriptor));
     }
     if (std::chrono::steady_clock::now() >= end) return std::nullopt;

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "base/os/kernel.h"
-#include "cli/mount/mount_point.h"
+#include "cli/mount/mount_report.h"
 #include "cli/service/notify.h"
 
 namespace weightfs::service {

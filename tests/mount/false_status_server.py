@@ -1,4 +1,4 @@
-"""A FUSE server with false status: a root with an extended attribute, and .weightfs/status.json."""
+"""A FUSE server with false status: a root with an extended attribute, and .weightfs/summary.json."""
 import itertools
 import os
 import stat
@@ -41,7 +41,7 @@ class FalseStatusServer:
         if operation == GETATTR:
             return struct.pack("=QII", 0, 0, 0) + self._attributes(node)
         if operation == LOOKUP:
-            found = {(ROOT, b".weightfs\0"): DIRECTORY, (DIRECTORY, b"status.json\0"): STATUS}.get((node, body))
+            found = {(ROOT, b".weightfs\0"): DIRECTORY, (DIRECTORY, b"summary.json\0"): STATUS}.get((node, body))
             return ENOENT if found is None else struct.pack("=QQQQII", found, 0, 0, 0, 0, 0) + self._attributes(found)
         if operation == GETXATTR:
             return self.pid if body[8:] == b"user.weightfs.pid\0" else ENODATA

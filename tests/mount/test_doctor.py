@@ -1,8 +1,9 @@
 """weightfs doctor on complete and incomplete machines, for root and for a user."""
 import json
+import re
 
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, allow_fuse_for_all, has_ended, on_terminal, os,
-                      processes_of, run, shutil, signal, subprocess, unittest, until)
+                      run, shutil, signal, subprocess, unittest, until)
 import partial_downloads
 
 ROOT_ONLY = unittest.skipUnless(os.getuid() == 0, "only root can become another user")
@@ -37,17 +38,10 @@ class WorkingMachine(Case, MountTestCase):
         self.assertEqual(self.verdict(checks, "/dev/fuse"), "ok")
         self.assertEqual(checks["kernel"]["found"], f"Linux {os.uname().release}")
 
-    @ROOT_ONLY
-    def test_kernel_features_are_read_from_the_kernel(self):
-        with open("/proc/self/mountinfo") as file:
-            before = sum(" - fuse " in line for line in file)
-        checks = self.examine()
-        self.assertRegex(checks["fuse protocol"]["found"], r"^7\.\d+$")
-        self.assertRegex(checks["read-ahead"]["found"], r"^\d+\.\d [KM]iB; ")
-        self.assertRegex(checks["max request size"]["found"], r"^\d+\.\d [KM]iB$")
-        self.assertRegex(checks["passthrough"]["found"], "available")
-        with open("/proc/self/mountinfo") as file:
-            self.assertEqual(sum(" - fuse " in line for line in file), before, "nothing stays mounted")
+    def test_passthrough_needs_linux_6_9(self):
+        release = tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
+        expected = "available in mounts by root" if release >= (6, 9) else "not available; needs Linux 6.9"
+        self.assertRegex(self.examine()["passthrough"]["found"], "^" + expected)
 
     def test_output_is_a_table_on_a_terminal_and_lines_in_a_pipe(self):
         shown = on_terminal("doctor").splitlines()
@@ -88,15 +82,6 @@ class WorkingMachine(Case, MountTestCase):
                          r"^no file passes through: .+; opened so far: 0 by passthrough, [1-9]\d* by the server$")
         self.assertRegex(checks[f"tiers of {passing}"]["found"], r"; opened so far: \d+ by passthrough, [1-9]\d* by the server$")
         self.assertEqual(self.verdict(checks, f"tiers of {off}"), "ok")
-
-    def test_hung_fusermount3_is_killed(self):
-        program = self.write("bin/fusermount3", b"#!/bin/sh\nexec sleep 1000\n")
-        os.chmod(program, 0o755)
-        # Other users than root need one that is setuid root.
-        is_needed = os.geteuid() != 0
-        checks = self.examine(status=int(is_needed), env=dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}"))
-        self.assertEqual(checks["fusermount3"]["found"], f"{program}, version unknown" + ", not setuid root" * is_needed)
-        until(lambda: not processes_of(self.tmp), "child processes are still running")
 
     def test_cache_in_a_mount_is_a_failure(self):
         point = self.mount(self.sample())
@@ -182,8 +167,6 @@ class MissingRequirements(Case):
         status, checks = self.in_namespace('mount -t tmpfs none /dev && exec "$0" doctor --json')
         self.assertEqual((status, self.verdict(checks, "/dev/fuse")), (1, "failure"))
         self.assertIn("No such file", checks["/dev/fuse"]["found"])
-        self.assertIn("could not be queried (/dev/fuse: No such file", checks["kernel features"]["found"])
-        self.assertEqual(self.verdict(checks, "kernel features"), "ok")
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
     def test_unreadable_dev_fuse_is_a_failure_for_a_user(self):
@@ -198,9 +181,7 @@ class MissingRequirements(Case):
         self.allow_all_users()
         checks = self.as_nobody({"PATH": os.environ["PATH"], "WEIGHTFS_CACHE": "/tmp/absent"}, 0)
         self.assertEqual((self.verdict(checks, "/dev/fuse"), self.verdict(checks, "fusermount3")), ("ok", "ok"))
-        self.assertRegex(checks["fusermount3"]["found"], r"/fusermount3, version 3\.\d+\.\d+$")
-        check = "kernel features" if "kernel features" in checks else "fuse protocol"
-        self.assertRegex(checks[check]["found"], r"^(7\.\d+$|could not be queried)")
+        self.assertRegex(checks["fusermount3"]["found"], "/fusermount3$")
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
     def test_missing_fusermount3_is_a_failure_for_a_user(self):
@@ -208,10 +189,10 @@ class MissingRequirements(Case):
         os.mkdir(self.path("bin"))
         checks = self.as_nobody({"PATH": self.path("bin")}, 1)
         self.assertEqual((self.verdict(checks, "fusermount3"), checks["fusermount3"]["advice"]), ("failure", "install fuse3"))
-        self.write("bin/fusermount3", b"#!/bin/sh\necho fusermount3 version: 9.9.9\n")
+        self.write("bin/fusermount3", b"#!/bin/sh\n")
         os.chmod(self.path("bin", "fusermount3"), 0o755)
         checks = self.as_nobody({"PATH": self.path("bin")}, 1)
-        self.assertIn("version 9.9.9, not setuid root", checks["fusermount3"]["found"])
+        self.assertEqual(checks["fusermount3"]["found"], self.path("bin", "fusermount3") + ", not setuid root")
 
     @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
     def test_missing_home_is_a_warning_for_a_user(self):

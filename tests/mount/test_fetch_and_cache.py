@@ -35,7 +35,8 @@ class Status(LinkTestCase):
         point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
         self.assertNotIn(".weightfs", os.listdir(point))
         self.assertFalse([base for base, _, _ in os.walk(point) if ".weightfs" in base])
-        self.assertEqual(os.listdir(os.path.join(point, ".weightfs")), ["log", "metrics", "stats.json", "status.json"])
+        self.assertEqual(os.listdir(os.path.join(point, ".weightfs")),
+                         ["log", "metrics", "stats.json", "status.json", "summary.json"])
         self.assertLessEqual({"counters", "blobs", "source", "mountpoint", "since", "version", "pid", "served_bytes", "open_files"},
                              set(self.status(point)))
         with self.assertRaises(OSError) as caught:

@@ -270,7 +270,7 @@ class StatusFiles(MountTestCase):
     def test_status_directory_is_not_listed(self):
         mnt = self.mount(self.sample())
         self.assertNotIn(".weightfs", os.listdir(mnt))
-        self.assertEqual(sorted(os.listdir(f"{mnt}/.weightfs")), ["log", "metrics", "stats.json", "status.json"])
+        self.assertEqual(sorted(os.listdir(f"{mnt}/.weightfs")), ["log", "metrics", "stats.json", "status.json", "summary.json"])
 
     def test_status_describes_the_mount(self):
         source = self.sample()

@@ -1,4 +1,4 @@
-#include "cli/mount/metrics.h"
+#include "cli/serve/metrics.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,6 @@
 #include <cstdio>
 
 #include "base/text.h"
-#include "cli/mount/status.h"
 
 namespace weightfs {
 namespace {

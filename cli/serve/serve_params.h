@@ -1,5 +1,4 @@
-// Serves sources at a mount point until it is unmounted: the common part of `weightfs mount` in the foreground, in the
-// background, and as a service.
+// What a mount serves, and how.
 #pragma once
 
 #include <chrono>
@@ -8,11 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/console/log.h"
-#include "cli/exit.h"
 #include "cli/mount/mount_options.h"
-#include "cli/mount/mount_point.h"
-#include "cli/mount/status.h"
+#include "cli/serve/mount_state.h"
 
 namespace weightfs {
 
@@ -35,9 +31,5 @@ struct ServeParams {
   std::string broker_path = {};    ///< the socket of the broker of backing files, if there is a device
   MountObserver observer = {};
 };
-
-/// Opens the sources and serves them at `point`. A failure before the mount is usable is logged as an error, and
-/// returned as the exit status. SIGUSR1 writes the statistics to the log.
-Exit serve_sources(ServeParams params, MountPoint& point, Log& log);
 
 }  // namespace weightfs

@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace weightfs {
+#include "cli/serve/mount_state.h"
 
-struct MountState;
+namespace weightfs {
 
 /// Every series has the mount point as a label, so that the files of several mounts can be concatenated.
 std::string metrics_of(const MountState& state);

@@ -1,4 +1,4 @@
-#include "cli/mount/status.h"
+#include "cli/serve/status.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -9,8 +9,9 @@
 
 #include "base/text.h"
 #include "base/values/value.h"
+#include "cli/console/map_of.h"
 #include "cli/exit.h"
-#include "cli/mount/metrics.h"
+#include "cli/serve/metrics.h"
 
 namespace weightfs {
 namespace {
@@ -18,24 +19,21 @@ namespace {
 constexpr std::array kPercentiles = {std::pair{"p50", 0.5}, std::pair{"p90", 0.9}, std::pair{"p99", 0.99}};
 
 Map as_value(const StoreStatus::Blob& blob) {
-  Map out;
-  out.append("name", blob.name);
-  out.append("digest", "sha256:" + blob.digest.hex());
-  out.append("size", blob.size ? Value(*blob.size) : Value());
-  out.append("fetched", blob.fetched);
-  out.append("verified", blob.verified);
+  Map out = map_of({{"name", blob.name},
+                    {"digest", "sha256:" + blob.digest.hex()},
+                    {"size", blob.size ? Value(*blob.size) : Value()},
+                    {"fetched", blob.fetched},
+                    {"verified", blob.verified}});
   if (!blob.from.empty()) out.append("from", blob.from);
   if (!blob.error.empty()) out.append("error", blob.error);
   return out;
 }
 
 Map counters_of(const StoreStatus& status) {
-  Map counters;
-  counters.append("hits", status.hits);
-  counters.append("misses", status.misses);
-  counters.append("bytes_fetched", status.bytes_fetched);
-  counters.append("errors", status.errors);
-  return counters;
+  return map_of({{"hits", status.hits},
+                 {"misses", status.misses},
+                 {"bytes_fetched", status.bytes_fetched},
+                 {"errors", status.errors}});
 }
 
 // The upper end of the histogram step, limited to the maximum.
@@ -50,50 +48,44 @@ uint64_t seconds_since(const timespec& time) {
 }
 
 Map passthrough_of(const MountState& state) {
-  constexpr size_t kMaxListed = 1000;
   const fuse::Passthrough& passthrough = state.passthrough;
   const std::string reason = passthrough.unavailable();
   uint64_t server_opens = 0;
   for (const auto& [why, count] : passthrough.server_opens()) server_opens += count;
-  Map opened;
-  opened.append("passthrough", passthrough.passthrough_opens());
-  opened.append("server", server_opens);
-  List files;
-  for (const auto& [ino, tier] : passthrough.open_files(kMaxListed)) {
-    Map file;
-    file.append("path", to_utf8(state.path_of(ino)));
-    file.append("tier", tier.name());
-    if (!tier.reason.empty()) file.append("reason", to_utf8(tier.reason));
-    files.emplace_back(std::move(file));
-  }
+  Map opened = map_of({{"passthrough", passthrough.passthrough_opens()}, {"server", server_opens}});
   Map out;
   out.append("available", reason.empty());
   if (!reason.empty()) out.append("reason", to_utf8(reason));
   out.append("opened", std::move(opened));
-  out.append("files", std::move(files));
   return out;
 }
 
+List open_files(const MountState& state) {
+  constexpr size_t kMaxListed = 1000;
+  List files;
+  for (const auto& [ino, tier] : state.passthrough.open_files(kMaxListed)) {
+    Map file = map_of({{"path", to_utf8(state.path_of(ino))}, {"tier", tier.name()}});
+    if (!tier.reason.empty()) file.append("reason", to_utf8(tier.reason));
+    files.emplace_back(std::move(file));
+  }
+  return files;
+}
+
 Map as_value(const StoreStatus::Remote& remote) {
-  Map out;
-  out.append("url", to_utf8(remote.url));
-  out.append("size", remote.size);
-  out.append("requests", remote.requests);
-  out.append("bytes_fetched", remote.bytes_fetched);
-  out.append("bytes_read", remote.bytes_read);
-  out.append("verified", remote.verified);
-  out.append("blocks", remote.blocks);
-  out.append("present", remote.present);
+  Map out = map_of({{"url", to_utf8(remote.url)},
+                    {"size", remote.size},
+                    {"requests", remote.requests},
+                    {"bytes_fetched", remote.bytes_fetched},
+                    {"bytes_read", remote.bytes_read},
+                    {"verified", remote.verified},
+                    {"blocks", remote.blocks},
+                    {"present", remote.present}});
   if (remote.verified_blocks) out.append("verified_blocks", *remote.verified_blocks);
   return out;
 }
 
 Map as_value(const views::Checksums::Progress& running) {
-  Map out;
-  out.append("name", to_utf8(running.name));
-  out.append("size", running.size);
-  out.append("done", running.done);
-  return out;
+  return map_of({{"name", to_utf8(running.name)}, {"size", running.size}, {"done", running.done}});
 }
 
 Map as_value(const http::Waiting& waiting) {
@@ -108,17 +100,15 @@ Map as_value(const http::Waiting& waiting) {
 Value time_or_null(std::time_t time) { return time == 0 ? Value() : Value(utc_time({time, 0})); }
 
 void add_follow_status(Map& out, const FollowStatus& status) {
-  Map directories;
-  directories.append("listings", status.listings);
-  directories.append("listed", time_or_null(status.listed));
-  directories.append("watched", status.watched);
-  directories.append("compared", status.compared);
+  Map directories = map_of({{"listings", status.listings},
+                            {"listed", time_or_null(status.listed)},
+                            {"watched", status.watched},
+                            {"compared", status.compared}});
   out.append("directories", std::move(directories));
-  Map refresh;
-  refresh.append("count", status.refreshes);
-  refresh.append("at", time_or_null(status.refreshed));
-  refresh.append("running", status.is_refreshing);
-  refresh.append("changed", status.changed);
+  Map refresh = map_of({{"count", status.refreshes},
+                        {"at", time_or_null(status.refreshed)},
+                        {"running", status.is_refreshing},
+                        {"changed", status.changed}});
   if (!status.mounted.empty()) refresh.append("mounted", to_utf8(status.mounted));
   if (!status.available.empty()) refresh.append("available", to_utf8(status.available));
   if (status.error) {
@@ -134,10 +124,7 @@ std::string status_text(const MountState& state) {
   for (const std::string& source : state.sources) sources.emplace_back(to_utf8(source));
   List blobs;
   for (const StoreStatus::Blob& blob : status.blobs) blobs.emplace_back(as_value(blob));
-  Map out;
-  out.append("version", WEIGHTFS_VERSION);
-  out.append("pid", ::getpid());
-  out.append("source", to_utf8(state.source));
+  Map out = map_of({{"version", WEIGHTFS_VERSION}, {"pid", ::getpid()}, {"source", to_utf8(state.source)}});
   out.append("sources", std::move(sources));
   out.append("mountpoint", to_utf8(state.mountpoint));
   out.append("since", utc_time(state.since));
@@ -146,8 +133,10 @@ std::string status_text(const MountState& state) {
   out.append("sandbox", sandbox::as_value(state.sandbox));
   out.append("served_bytes", state.statistics.bytes());
   out.append("open_files", state.statistics.open_files());
-  out.append("passthrough", passthrough_of(state));
-  if (state.follow_status) add_follow_status(out, state.follow_status());
+  Map passthrough = passthrough_of(state);
+  passthrough.append("files", open_files(state));
+  out.append("passthrough", std::move(passthrough));
+  add_follow_status(out, state.follow_status());
   out.append("counters", counters_of(status));
   out.append("blobs", std::move(blobs));
   List checksums;
@@ -163,13 +152,23 @@ std::string status_text(const MountState& state) {
   return to_json(std::move(out));
 }
 
+// What `weightfs mounts`, `doctor` and `refresh` read: a few fields of status.json, whose lists may be long.
+std::string summary_text(const MountState& state) {
+  Map out = map_of({{"pid", ::getpid()},
+                    {"source", to_utf8(state.source)},
+                    {"since", utc_time(state.since)},
+                    {"served_bytes", state.statistics.bytes()},
+                    {"bytes_fetched", state.store->in_progress_status().bytes_fetched},
+                    {"passthrough", passthrough_of(state)}});
+  add_follow_status(out, state.follow_status());
+  return to_json(std::move(out));
+}
+
 Map as_value(const fuse::Statistics::OperationStats& answered) {
   Map latency;
   for (const auto& [name, share] : kPercentiles) latency.append(name, microseconds(percentile(answered, share)));
   latency.append("max", microseconds(answered.longest));
-  Map out;
-  out.append("requests", answered.took.count());
-  out.append("errors", answered.errors);
+  Map out = map_of({{"requests", answered.took.count()}, {"errors", answered.errors}});
   out.append("latency_us", std::move(latency));
   return out;
 }
@@ -178,11 +177,10 @@ std::string stats_text(const MountState& state) {
   Map operations;
   for (size_t i = 0; i < fuse::kOperationNames.size(); ++i)
     operations.append(fuse::kOperationNames[i], as_value(state.statistics.stats(static_cast<fuse::Operation>(i))));
-  Map out;
-  out.append("since", utc_time(state.since));
-  out.append("uptime_seconds", seconds_since(state.since));
-  out.append("served_bytes", state.statistics.bytes());
-  out.append("open_files", state.statistics.open_files());
+  Map out = map_of({{"since", utc_time(state.since)},
+                    {"uptime_seconds", seconds_since(state.since)},
+                    {"served_bytes", state.statistics.bytes()},
+                    {"open_files", state.statistics.open_files()}});
   out.append("operations", std::move(operations));
   out.append("cache", counters_of(state.store->in_progress_status()));
   return to_json(std::move(out));
@@ -219,7 +217,6 @@ std::string in_flight(const StoreStatus& status) {
 // "; the source is 9f8e7d… now, mounted is 1a2b3c…", if the last refresh could not show what its name stands for.
 std::string moved_source(const MountState& state) {
   constexpr size_t kShown = 12;  // digits of a commit
-  if (!state.follow_status) return {};
   const FollowStatus status = state.follow_status();
   if (status.available == status.mounted) return {};
   return fmt::format("; the source is {} now, mounted is {}", printable(status.available.substr(0, kShown)),
@@ -234,6 +231,7 @@ TreePtr status_tree(const MountState& state) {
   };
   TreeBuilder builder(nullptr);
   builder.add_dynamic_file("status.json", dynamic_file(status_text));
+  builder.add_dynamic_file("summary.json", dynamic_file(summary_text));
   builder.add_dynamic_file("stats.json", dynamic_file(stats_text));
   builder.add_dynamic_file("metrics", dynamic_file(metrics_of));
   builder.add_dynamic_file("log", dynamic_file([](const MountState& of) { return of.log.last_lines(); }));

@@ -1,4 +1,4 @@
-// .weightfs/ in the root of a mount, hidden from listings: the status, statistics, metrics and log of the mount.
+// The state of a mount that this process serves, for .weightfs/ and the log.
 #pragma once
 
 #include <ctime>
@@ -14,12 +14,9 @@
 #include "fs/fuse/passthrough.h"
 #include "fs/fuse/statistics.h"
 #include "fs/living/follower.h"
-#include "fs/tree.h"
 #include "fs/views/checksums.h"
 
 namespace weightfs {
-
-inline constexpr const char* kStatusDirectory = ".weightfs";
 
 /// A text that one thread replaces while others read it.
 class SharedText {
@@ -39,7 +36,6 @@ class SharedText {
   std::string text_;
 };
 
-/// The state of a mount that is served by this process.
 struct MountState {
   std::string source;                ///< as in /proc/mounts
   std::vector<std::string> sources;  ///< absolute paths, or model names
@@ -55,15 +51,5 @@ struct MountState {
   std::function<std::string(Ino)> path_of = {};  ///< the path of an inode in the mount
   timespec since = now();
 };
-
-/// The directory with status.json, stats.json, metrics (in the text format of Prometheus) and log. `state` must outlive
-/// the tree.
-TreePtr status_tree(const MountState& state);
-
-/// A one-line summary: "1.2 GiB read, 2 files open, 20.0 MiB fetched; fetching model.gguf, 40 %".
-std::string summary_of(const MountState& state);
-
-/// The content of stats.json, as lines for a log.
-std::vector<std::string> statistics_of(const MountState& state);
 
 }  // namespace weightfs

@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "cli/mount/serve.h"
+#include "cli/exit.h"
+#include "cli/serve/serve_params.h"
 
 namespace weightfs {
 

@@ -1,0 +1,23 @@
+#include "cli/console/words.h"
+
+#include <fmt/core.h>
+
+namespace weightfs {
+
+std::string counted(uint64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::string enumerated(const std::vector<std::string>& texts, std::string_view last) {
+  std::string out;
+  std::string_view pending;
+  for (const std::string& text : texts) {
+    if (text.empty()) continue;
+    if (!pending.empty()) (out += out.empty() ? "" : ", ") += pending;
+    pending = text;
+  }
+  if (!out.empty()) out += last;
+  return out.append(pending);
+}
+
+}  // namespace weightfs

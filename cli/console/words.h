@@ -1,0 +1,17 @@
+// Texts for messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weightfs {
+
+/// "1 file", "2 files".
+std::string counted(uint64_t count, std::string_view one, std::string_view many);
+
+/// The texts that are not empty, with commas in between; before the last one stands `last`: "a, b or c".
+std::string enumerated(const std::vector<std::string>& texts, std::string_view last = ", ");
+
+}  // namespace weightfs
