@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "base/files/no_passthrough.h"
 #include "base/os/memory.h"
 #include "base/text.h"
 #include "cache/cache_directory.h"
@@ -34,9 +35,9 @@ PrefetchOptions prefetch_options(const Plan& plan) {
 void start_backing_files(Privileged& privileged) {
   const ServeParams& params = privileged.plan.params;
   if (!params.options.passthrough) {
-    privileged.no_passthrough = "--passthrough=off";
+    privileged.no_passthrough = to_text(NoPassthrough::off);
   } else if (!params.device && ::geteuid() != 0) {
-    privileged.no_passthrough = "needs root";
+    privileged.no_passthrough = to_text(NoPassthrough::needs_root);
   } else if (auto broker = params.device ? BackingBroker::connect(params.broker_path) : BackingBroker::start()) {
     privileged.backing_files = std::move(*broker);
   } else {
