@@ -10,26 +10,33 @@
 
 namespace weightfs {
 
+namespace {
+
+// The sequences of more than one byte (RFC 3629, section 4): the range of their first byte, and that of their second,
+// which excludes overlong forms, surrogates and numbers beyond U+10FFFF. Each further byte is from 80 to BF.
+struct Sequence {
+  uint8_t first, last, low, high, length;
+};
+
+constexpr std::array kSequences = {
+    Sequence{0xC2, 0xDF, 0x80, 0xBF, 2}, Sequence{0xE0, 0xE0, 0xA0, 0xBF, 3}, Sequence{0xE1, 0xEC, 0x80, 0xBF, 3},
+    Sequence{0xED, 0xED, 0x80, 0x9F, 3}, Sequence{0xEE, 0xEF, 0x80, 0xBF, 3}, Sequence{0xF0, 0xF0, 0x90, 0xBF, 4},
+    Sequence{0xF1, 0xF3, 0x80, 0xBF, 4}, Sequence{0xF4, 0xF4, 0x80, 0x8F, 4},
+};
+
+}  // namespace
+
 size_t utf8_sequence(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0}; };
-  const auto tail = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   if (text.empty()) return 0;
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return tail(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (!tail(1) || !tail(2)) return 0;
-    if (first == 0xE0 && byte(1) < 0xA0) return 0;   // overlong
-    if (first == 0xED && byte(1) >= 0xA0) return 0;  // surrogate
-    return 3;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (!tail(1) || !tail(2) || !tail(3)) return 0;
-    if (first == 0xF0 && byte(1) < 0x90) return 0;   // overlong
-    if (first == 0xF4 && byte(1) >= 0x90) return 0;  // beyond U+10FFFF
-    return 4;
-  }
-  return 0;
+  if (byte(0) < 0x80) return 1;
+  const auto row =
+      std::find_if(kSequences.begin(), kSequences.end(), [&](const Sequence& each) { return byte(0) <= each.last; });
+  if (row == kSequences.end() || byte(0) < row->first || text.size() < row->length) return 0;
+  if (byte(1) < row->low || byte(1) > row->high) return 0;
+  for (size_t i = 2; i < row->length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  return row->length;
 }
 
 bool is_control(std::string_view text) {
