@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace weightfs {
 
@@ -158,13 +159,29 @@ bool is_visible_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
+bool is_file_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos && name.find('\0') == name.npos;
+}
+
 bool is_plain_path(std::string_view path) {
-  for (;;) {
-    const std::string_view component = path.substr(0, path.find('/'));
-    if (component.empty() || component == "." || component == "..") return false;
-    if (component.size() == path.size()) return true;
-    path.remove_prefix(component.size() + 1);
-  }
+  bool is_plain = true;
+  for_each_component(path, [&](std::string_view component) { is_plain = is_plain && is_file_name(component); });
+  return is_plain;
+}
+
+std::optional<std::string> normalize(std::string_view path, Dots dots) {
+  std::string clean;
+  bool is_valid = true;
+  for_each_component(path, [&](std::string_view component) {
+    if (component.empty() || component == ".") return;
+    if (component != ".." || dots == Dots::kept) {
+      clean.append(clean.empty() ? "" : "/").append(component);
+      return;
+    }
+    is_valid = is_valid && dots == Dots::resolved && !clean.empty();
+    clean.erase(clean.find('/') == clean.npos ? 0 : clean.rfind('/'));
+  });
+  return is_valid ? std::optional(std::move(clean)) : std::nullopt;
 }
 
 std::string environment(const char* name) {

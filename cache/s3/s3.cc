@@ -180,7 +180,7 @@ Bucket::Bucket(std::string name, Settings settings, BlobStorePtr store, http::Cl
 
 Result<BucketPtr> Bucket::open(std::string name, Settings settings, BlobStorePtr store, http::ClientPtr http) {
   constexpr size_t kMaxName = 255;
-  if (name.empty() || name.size() > kMaxName || !consists_of(name, "._-", true) || name == "." || name == "..")
+  if (!is_file_name(name) || name.size() > kMaxName || !consists_of(name, "._-", true))
     return failure(Code::unsupported, fmt::format("not a valid bucket name: {}", quoted(name)));
   if (!settings.region.empty() && !is_region(settings.region))
     return failure(Code::unsupported, fmt::format("not a valid AWS region: {}{}{}", settings.region_from,
