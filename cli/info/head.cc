@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/info/file_facts.h"
+#include "formats/completeness.h"
 
 namespace weightfs::info {
 namespace {

@@ -17,6 +17,7 @@
 #include "cli/mount/mount_broker.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/sandbox/temporary_files.h"
+#include "formats/completeness.h"
 #include "fs/forest.h"
 #include "fs/fuse/session.h"
 #include "fs/living/follower.h"
