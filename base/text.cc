@@ -7,41 +7,37 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace weightfs {
 
 namespace {
 
-// The valid sequences of more than one byte (The Unicode Standard 15.0, table 3-7): the range of the first byte, the
-// number of bytes, and the range of the second one. All later bytes are from 80 to BF.
-struct Utf8Row {
-  uint8_t first, last;
-  size_t length;
-  uint8_t second_first, second_last;
+// The sequences of more than one byte (RFC 3629, section 4): the range of their first byte, and that of their second,
+// which excludes overlong forms, surrogates and numbers beyond U+10FFFF. Each further byte is from 80 to BF.
+struct Sequence {
+  uint8_t first, last, low, high, length;
 };
-constexpr std::array<Utf8Row, 8> kUtf8Rows = {{{0xC2, 0xDF, 2, 0x80, 0xBF},
-                                               {0xE0, 0xE0, 3, 0xA0, 0xBF},
-                                               {0xE1, 0xEC, 3, 0x80, 0xBF},
-                                               {0xED, 0xED, 3, 0x80, 0x9F},
-                                               {0xEE, 0xEF, 3, 0x80, 0xBF},
-                                               {0xF0, 0xF0, 4, 0x90, 0xBF},
-                                               {0xF1, 0xF3, 4, 0x80, 0xBF},
-                                               {0xF4, 0xF4, 4, 0x80, 0x8F}}};
+
+constexpr std::array kSequences = {
+    Sequence{0xC2, 0xDF, 0x80, 0xBF, 2}, Sequence{0xE0, 0xE0, 0xA0, 0xBF, 3}, Sequence{0xE1, 0xEC, 0x80, 0xBF, 3},
+    Sequence{0xED, 0xED, 0x80, 0x9F, 3}, Sequence{0xEE, 0xEF, 0x80, 0xBF, 3}, Sequence{0xF0, 0xF0, 0x90, 0xBF, 4},
+    Sequence{0xF1, 0xF3, 0x80, 0xBF, 4}, Sequence{0xF4, 0xF4, 0x80, 0x8F, 4},
+};
 
 }  // namespace
 
 size_t utf8_sequence(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0}; };
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   if (text.empty()) return 0;
   if (byte(0) < 0x80) return 1;
-  for (const Utf8Row& row : kUtf8Rows) {
-    if (byte(0) < row.first || byte(0) > row.last) continue;
-    if (byte(1) < row.second_first || byte(1) > row.second_last) return 0;
-    for (size_t i = 2; i < row.length; ++i)
-      if ((byte(i) & 0xC0) != 0x80) return 0;
-    return row.length;
-  }
-  return 0;
+  const auto row =
+      std::find_if(kSequences.begin(), kSequences.end(), [&](const Sequence& each) { return byte(0) <= each.last; });
+  if (row == kSequences.end() || byte(0) < row->first || text.size() < row->length) return 0;
+  if (byte(1) < row->low || byte(1) > row->high) return 0;
+  for (size_t i = 2; i < row->length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  return row->length;
 }
 
 bool is_control(std::string_view text) {
@@ -163,13 +159,29 @@ bool is_visible_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
+bool is_file_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos && name.find('\0') == name.npos;
+}
+
 bool is_plain_path(std::string_view path) {
-  for (;;) {
-    const std::string_view component = path.substr(0, path.find('/'));
-    if (component.empty() || component == "." || component == "..") return false;
-    if (component.size() == path.size()) return true;
-    path.remove_prefix(component.size() + 1);
-  }
+  bool is_plain = true;
+  for_each_component(path, [&](std::string_view component) { is_plain = is_plain && is_file_name(component); });
+  return is_plain;
+}
+
+std::optional<std::string> normalize(std::string_view path, Dots dots) {
+  std::string clean;
+  bool is_valid = true;
+  for_each_component(path, [&](std::string_view component) {
+    if (component.empty() || component == ".") return;
+    if (component != ".." || dots == Dots::kept) {
+      clean.append(clean.empty() ? "" : "/").append(component);
+      return;
+    }
+    is_valid = is_valid && dots == Dots::resolved && !clean.empty();
+    clean.erase(clean.find('/') == clean.npos ? 0 : clean.rfind('/'));
+  });
+  return is_valid ? std::optional(std::move(clean)) : std::nullopt;
 }
 
 std::string environment(const char* name) {

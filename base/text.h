@@ -1,6 +1,7 @@
 // Makes text safe to print, because text of containers may hold any bytes; parses text; reads the environment.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <initializer_list>
@@ -50,8 +51,32 @@ std::string_view trimmed(std::string_view text);
 /// Whether `text` has only visible characters of ASCII: no white space, no control characters. True for the empty text.
 bool is_visible_ascii(std::string_view text);
 
-/// Whether `path` has only components that are names: none is empty, `.` or `..`. False for the empty path.
+/// Whether `name` can be the name of one file: not empty, `.` or `..`, without `/` and NUL bytes.
+bool is_file_name(std::string_view name);
+
+/// Calls `take` with each component of a path, including empty ones: one more than the path has `/`.
+template <class Take>
+void for_each_component(std::string_view path, const Take& take) {
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    take(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+/// Whether all components of `path` are file names. False for the empty path.
 bool is_plain_path(std::string_view path);
+
+/// What normalize() does with the components `..` of a path.
+enum class Dots {
+  kept,      ///< as names
+  resolved,  ///< each removes the component before it
+  refused,
+};
+
+/// `path` without empty components and `.`; empty if nothing remains. Nothing if a `..` is refused, or has no component
+/// before it to remove.
+std::optional<std::string> normalize(std::string_view path, Dots dots);
 
 /// Parses the whole of `text`; nothing if it is not a number, or out of range. `base` may be that of an integer.
 template <class Number, class... Base>

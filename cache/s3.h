@@ -100,6 +100,7 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   Result<Answer> request(const std::string& key, const std::string& query, std::vector<std::string> headers,
                          size_t max_size);
   Error error_of(const Answer& answer, std::string_view key) const;
+  Result<void> check_head(const Answer& answer, const ObjectName& name, uint64_t size) const;
   Error unreachable(const Error& error, std::string_view key) const;
   Result<std::optional<OpenObject>> find_online(const ObjectName& name);
   Result<std::optional<OpenObject>> find_saved(const ObjectName& name);

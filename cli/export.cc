@@ -19,6 +19,7 @@
 #include "cli/open_source.h"
 #include "cli/select_tensors.h"
 #include "cli/verbs.h"
+#include "formats/completeness.h"
 #include "formats/float32.h"
 
 namespace weightfs {

@@ -15,6 +15,7 @@
 #include "cli/console/progress.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
+#include "formats/completeness.h"
 #include "fs/file_walk.h"
 
 namespace weightfs {

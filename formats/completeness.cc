@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 #include "formats/common/grouped.h"
@@ -25,18 +26,6 @@ uint64_t refused_tensors(const TensorList& tensors) {
 }
 
 }  // namespace
-
-void Lacks::add(const Lacks& others, std::string_view subject) {
-  for (size_t code = 0; code < by_code.size(); ++code) {
-    Group& own = by_code[code];
-    const Group& other = others.by_code[code];
-    if (own.count == 0 && other.count > 0) own.first = fmt::format("{}{}", subject, other.first);
-    own.count += other.count;
-  }
-  files += others.files;
-  missing_tensors += others.missing_tensors;
-  short_by += others.short_by;
-}
 
 Completeness completeness_of(const Model& model) {
   const Lacks& lacks = *model.lacks;

@@ -2,34 +2,15 @@
 // says it in the same sentence, and ends with the same status (docs/semantics.md, Completeness).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
 
 namespace weightfs {
 
 struct Model;
-
-/// What the reader of a container found missing.
-struct Lacks {
-  /// The things that are missing or refused for one reason.
-  struct Group {
-    uint64_t count = 0;
-    std::string first;  ///< the warning about the first of them
-  };
-
-  std::array<Group, kCodes> by_code;  ///< by the Code of the reason
-  uint64_t files = 0;            ///< of the things, those that are files of the model: shards, external data, layers
-  uint64_t missing_tensors = 0;  ///< that the container lists, and that are not in the list of tensors
-  uint64_t short_by = 0;         ///< bytes by which files end before the tensors that their headers list
-
-  /// Adds those of one of several files; `subject` comes before each text.
-  void add(const Lacks& others, std::string_view subject);
-};
 
 /// What a model lacks.
 struct Completeness {

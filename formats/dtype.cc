@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "formats/model.h"
-
 namespace weightfs {
 namespace {
 
@@ -113,8 +111,6 @@ constexpr std::array kPacked = {
     DType{"uint6", 4, 3, "|u1", false, 6}, DType{"float4_e2m1fn", 2, 1, "|V1", false, 4},
 };
 
-bool multiply(uint64_t& product, uint64_t factor) { return !__builtin_mul_overflow(product, factor, &product); }
-
 // The row of `table` with this name; null if there is none.
 template <size_t size>
 const DType* row_named(const std::array<DType, size>& table, std::string_view name) {
@@ -137,26 +133,5 @@ const DType* big_endian(const DType* dtype) {
 const DType* mxfp4_of_pairs() { return &kMxfp4OfPairs; }
 
 const DType* packed_dtype_named(std::string_view name) { return row_named(kPacked, name); }
-
-std::optional<uint64_t> size_in_bytes(const DType& dtype, ShapeView shape) {
-  if (dtype.block_bytes == 0) return std::nullopt;
-  uint64_t elements = 1;
-  for (const uint64_t dimension : shape)
-    if (!multiply(elements, dimension)) return std::nullopt;
-  if (dtype.packed_bits > 0) {
-    if (!multiply(elements, dtype.packed_bits)) return std::nullopt;
-    return elements / 8 + (elements % 8 == 0 ? 0 : 1);
-  }
-  const uint64_t row = dtype.npy_packed || shape.empty() ? elements : shape.back();
-  if (row % dtype.block != 0) return std::nullopt;
-  uint64_t size = elements / dtype.block;
-  if (!multiply(size, dtype.block_bytes)) return std::nullopt;
-  return size;
-}
-
-uint64_t listed_bytes(const TensorList& tensors, size_t i) {
-  if (!tensors.is_refused(i)) return tensors.nbytes(i);
-  return size_in_bytes(*tensors.dtype(i), tensors.shape(i)).value_or(0);
-}
 
 }  // namespace weightfs

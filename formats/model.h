@@ -18,8 +18,8 @@
 #include "base/source.h"
 #include "base/values/value.h"
 #include "formats/chosen_files.h"
-#include "formats/completeness.h"
 #include "formats/dtype.h"
+#include "formats/lacks.h"
 #include "formats/rare.h"
 #include "formats/tensor_list.h"
 

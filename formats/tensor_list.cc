@@ -154,4 +154,30 @@ uint32_t TensorList::source_of(const SourcePtr& source) {
                                      [&] { return source; });
 }
 
+std::optional<uint64_t> elements_of(ShapeView shape, uint64_t factor) {
+  uint64_t out = 1;
+  for (const uint64_t dimension : shape)
+    if (__builtin_mul_overflow(out, dimension, &out)) return std::nullopt;
+  return __builtin_mul_overflow(out, factor, &out) ? std::nullopt : std::optional(out);
+}
+
+std::optional<uint64_t> size_in_bytes(const DType& dtype, ShapeView shape) {
+  if (dtype.block_bytes == 0) return std::nullopt;
+  if (dtype.packed_bits > 0) {
+    const auto bits = elements_of(shape, dtype.packed_bits);
+    return bits ? std::optional(*bits / 8 + (*bits % 8 == 0 ? 0 : 1)) : std::nullopt;
+  }
+  const auto elements = elements_of(shape);
+  if (!elements) return std::nullopt;
+  const uint64_t row = dtype.npy_packed || shape.empty() ? *elements : shape.back();
+  if (row % dtype.block != 0) return std::nullopt;
+  uint64_t size = 0;
+  return __builtin_mul_overflow(*elements / dtype.block, dtype.block_bytes, &size) ? std::nullopt : std::optional(size);
+}
+
+uint64_t listed_bytes(const TensorList& tensors, size_t i) {
+  if (!tensors.is_refused(i)) return tensors.nbytes(i);
+  return size_in_bytes(*tensors.dtype(i), tensors.shape(i)).value_or(0);
+}
+
 }  // namespace weightfs

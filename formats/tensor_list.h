@@ -185,6 +185,10 @@ class TensorList::Iterator {
 inline TensorList::Iterator TensorList::begin() const { return {*this, 0}; }
 inline TensorList::Iterator TensorList::end() const { return {*this, size()}; }
 
+/// The number of elements of a tensor of this shape, times `factor`; nothing on overflow, even if a later
+/// dimension is 0.
+std::optional<uint64_t> elements_of(ShapeView shape, uint64_t factor = 1);
+
 /// The size in bytes of a tensor of this type and shape. Nothing on overflow, for an unknown type, and if the elements
 /// (for a block type: of the innermost dimension; for a sub-byte type: all) do not fill whole blocks; the size of a
 /// packed type is rounded up instead.

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "base/values/rendering.h"
+#include "formats/completeness.h"
 #include "formats/summary/blocks.h"
 #include "formats/summary/summary.h"
 

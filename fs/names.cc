@@ -58,7 +58,7 @@ std::string fit(std::string_view text, std::string_view raw, std::string_view su
 }
 
 bool needs_no_change(std::string_view name) {
-  if (name.empty() || name.size() > kMaxComponentLength || name == "." || name == "..") return false;
+  if (name.size() > kMaxComponentLength || !is_file_name(name)) return false;
   // No early exit from the loop, so that the compiler can vectorise it.
   bool all_plain = true;
   for (const char c : name) all_plain &= is_plain(c);

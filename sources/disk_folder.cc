@@ -197,7 +197,7 @@ Result<std::vector<std::string>> DiskFolder::forbidden() const {
 Result<std::vector<Part>> DiskFolder::parts() const { return PartLister(directory_).list(); }
 
 Result<SourcePtr> DiskFolder::open(std::string_view name) const {
-  if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos)
+  if (!is_file_name(name))
     return failure(Code::corrupt, fmt::format("{} is not the name of a file beside the container", quoted(name)));
   return (directory_ / name).open();
 }

@@ -29,14 +29,9 @@ std::optional<StorePath> store_path(const stdfs::path& path) {
     const long below = std::distance(part, path.end()) - 1;
     if (*part == kManifests && below >= 1 && below <= kManifestDepth) {
       stdfs::path name;
-      bool is_plain = true;
-      for (auto each = part; each != path.end(); ++each) {
-        is_plain = is_plain && !each->empty() && *each != "." && *each != "..";
-        name /= *each;
-      }
+      for (auto each = part; each != path.end(); ++each) name /= *each;
       std::error_code error;
-      const bool is_in_store = is_plain && stdfs::is_directory(store / "blobs", error);
-      if (is_in_store) return StorePath{store, name};
+      if (is_plain_path(name.native()) && stdfs::is_directory(store / "blobs", error)) return StorePath{store, name};
     }
     store /= *part;
   }
@@ -115,7 +110,7 @@ Result<std::string> absolute_path(const std::string& path) {
   stdfs::path given(path);
   while (given.has_relative_path() && !given.has_filename()) given = given.parent_path();
   const stdfs::path name = given.filename();
-  const bool is_name = !name.empty() && name != "." && name != "..";
+  const bool is_name = is_file_name(name.native());
   std::error_code error;
   stdfs::path directory = is_name ? given.parent_path() : given;
   if (directory.empty() && is_name) directory = ".";

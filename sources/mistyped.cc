@@ -105,7 +105,7 @@ bool exists(std::string_view path) {
 std::string probable_name(const std::string& path) {
   std::string_view rest = path;
   const std::string_view first = cut_component(rest);
-  if (first.empty() || first == "." || first == ".." || rest.empty() || exists(first)) return {};
+  if (!is_file_name(first) || rest.empty() || exists(first)) return {};
   if (is_hub_host(first)) return hub_name_of(rest);
   if (is_host(first)) {
     const std::string_view last = rest.substr(rest.rfind('/') + 1);

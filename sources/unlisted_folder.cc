@@ -10,8 +10,7 @@
 namespace weightfs {
 
 Result<SourcePtr> UnlistedFolder::open(std::string_view name) const {
-  if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos)
-    return failure(Code::unsupported, fmt::format("{}: not a file name", quoted(name)));
+  if (!is_file_name(name)) return failure(Code::unsupported, fmt::format("{}: not a file name", quoted(name)));
   return open_(name);
 }
 

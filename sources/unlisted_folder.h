@@ -13,7 +13,7 @@ namespace weightfs {
 
 class UnlistedFolder final : public Folder {
  public:
-  /// Opens the file at a path below the folder, whose components are not empty, `.` or `..`.
+  /// Opens the file at a path below the folder, whose components are file names.
   using Open = std::function<Result<SourcePtr>(std::string_view path)>;
 
   /// `on_opened` is that of OpenOptions.

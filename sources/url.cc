@@ -28,7 +28,7 @@ std::string file_name_of(const std::string& url) {
   const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
   std::string text = http::url_decoded(name);
   if (text.find('\0') != text.npos) text = name;
-  return text.empty() || text.find('/') != text.npos || text == "." || text == ".." ? "model" : text;
+  return is_file_name(text) ? text : "model";
 }
 
 // The directory of a URL.

@@ -14,24 +14,7 @@ constexpr uint64_t kStep = 64 * 1024;
 
 // The escape of a character in a JSON string; empty for one that needs none.
 std::string_view escape(char c, std::string& unicode) {
-  switch (c) {
-    case '"':
-      return "\\\"";
-    case '\\':
-      return "\\\\";
-    case '\b':
-      return "\\b";
-    case '\f':
-      return "\\f";
-    case '\n':
-      return "\\n";
-    case '\r':
-      return "\\r";
-    case '\t':
-      return "\\t";
-    default:
-      break;
-  }
+  if (const std::string_view known = short_escape(c); !known.empty()) return known;
   if (static_cast<uint8_t>(c) >= 0x20) return {};
   constexpr char kHex[] = "0123456789abcdef";
   unicode = {'\\', 'u', '0', '0', kHex[c >> 4], kHex[c & 15]};
@@ -155,6 +138,27 @@ auto page_of(const Value& value) {
 }
 
 }  // namespace
+
+std::string_view short_escape(char c) {
+  switch (c) {
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      return {};
+  }
+}
 
 TextSink::~TextSink() {
   if (budget_ == nullptr) return;

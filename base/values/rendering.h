@@ -16,6 +16,9 @@ namespace weightfs {
 /// Whether a byte is written as it is into a string of JSON and of TOML.
 inline bool is_plain(char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; }
 
+/// The short escape that JSON and TOML share: `\"`, `\\`, `\b`, `\f`, `\n`, `\r` or `\t`; empty for another character.
+std::string_view short_escape(char c);
+
 class TextSink {
  public:
   /// Builds the text; `size` bytes are reserved.

@@ -98,26 +98,9 @@ std::string escape(std::string_view c) {
   if (c == "\u2028") return "\\u2028";
   if (c == "\u2029") return "\\u2029";
   if (c.size() != 1) return {};
-  switch (c[0]) {
-    case '"':
-      return "\\\"";
-    case '\\':
-      return "\\\\";
-    case '\b':
-      return "\\b";
-    case '\f':
-      return "\\f";
-    case '\n':
-      return "\\n";
-    case '\r':
-      return "\\r";
-    case '\t':
-      return {};
-    case '\x7F':
-      return "\\u007F";
-    default:
-      break;
-  }
+  if (c == "\t") return {};
+  if (c == "\x7F") return "\\u007F";
+  if (const std::string_view known = short_escape(c[0]); !known.empty()) return std::string(known);
   if (static_cast<uint8_t>(c[0]) >= 0x20) return {};
   constexpr char kHex[] = "0123456789ABCDEF";
   return {'\\', 'u', '0', '0', kHex[c[0] >> 4], kHex[c[0] & 15]};

@@ -24,9 +24,9 @@ bool is_alphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <
 
 // A part of an id: not the whole of a path component like `..`.
 bool is_id_part(std::string_view part) {
-  return !part.empty() && part != "." && part != ".." && std::all_of(part.begin(), part.end(), [](char c) {
-    return is_alphanumeric(c) || c == '-' || c == '_' || c == '.';
-  });
+  return is_file_name(part) && std::all_of(part.begin(), part.end(), [](char c) {
+           return is_alphanumeric(c) || c == '-' || c == '_' || c == '.';
+         });
 }
 
 // Removes and returns the text before the next `/`, and removes that.

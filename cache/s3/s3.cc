@@ -85,13 +85,6 @@ std::string query_of(const ObjectName& name) {
   return name.version.empty() ? "" : "?versionId=" + http::url_encoded(name.version);
 }
 
-// Whether the response is of the named version. A store without versions ignores the parameter.
-bool has_version(const http::Response& response, const ObjectName& name) {
-  if (name.version.empty()) return true;
-  const std::string_view version = response.header("x-amz-version-id");
-  return (version.empty() ? "null" : version) == name.version;
-}
-
 // ": status 503, SlowDown: Please reduce your request rate".
 std::string text_of(const registry::Response& page) {
   const std::string text = error_text(page.body);
@@ -185,7 +178,7 @@ Bucket::Bucket(std::string name, Settings settings, BlobStorePtr store, http::Cl
 
 Result<BucketPtr> Bucket::open(std::string name, Settings settings, BlobStorePtr store, http::ClientPtr http) {
   constexpr size_t kMaxName = 255;
-  if (name.empty() || name.size() > kMaxName || !consists_of(name, "._-", true) || name == "." || name == "..")
+  if (!is_file_name(name) || name.size() > kMaxName || !consists_of(name, "._-", true))
     return failure(Code::unsupported, fmt::format("not a valid bucket name: {}", quoted(name)));
   if (!settings.region.empty() && !is_region(settings.region))
     return failure(Code::unsupported, fmt::format("not a valid AWS region: {}{}{}", settings.region_from,
@@ -263,6 +256,16 @@ Result<std::optional<OpenObject>> Bucket::find(const ObjectName& name) {
   return object;
 }
 
+// Compares the first bytes of an object of `size` bytes with what was asked for. A store without versions ignores them.
+Result<void> Bucket::check_head(const Answer& answer, const ObjectName& name, uint64_t size) const {
+  const std::string_view version = answer.page.head.header("x-amz-version-id");
+  if (!name.version.empty() && (version.empty() ? "null" : version) != name.version)
+    return failure(Code::mismatch, fmt::format("{}: the server sends another version", shown(name.text())));
+  if (answer.page.body.size() != std::min(kHead, size))
+    return failure(Code::corrupt, fmt::format("{}: content-length contradicts content-range", shown(name.text())));
+  return {};
+}
+
 Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
   const std::string key = name.text();
   std::vector<std::string> headers = {fmt::format("Range: bytes=0-{}", kHead - 1)};
@@ -282,11 +285,8 @@ Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
   if (!found) return tl::unexpected(error_of(answer, key));
   const download::FileVersion& version = found->version;
   const bool has_head = head.status == 206 || head.status == 200;
-  if (has_head && !has_version(head, name))
-    return failure(Code::mismatch, fmt::format("{}: the server sends another version", shown(key)));
+  if (has_head) TRY_VOID(check_head(answer, name, version.size));
   std::string first = has_head ? std::move(answer.page.body) : "";
-  if (has_head && first.size() != std::min(kHead, version.size))
-    return failure(Code::corrupt, fmt::format("{}: content-length contradicts content-range", shown(key)));
   if (version.is_pinned() && known != version)
     store_->save_text(saved_as("version", key),
                       fmt::format("{}\n{}", answer.place->region, download::version_text(version)));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/blobs.h"
+#include "formats/completeness.h"
 
 namespace weightfs::compare {
 namespace {

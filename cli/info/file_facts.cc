@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "formats/completeness.h"
 #include "fs/listing.h"
 
 namespace weightfs::info {

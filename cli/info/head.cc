@@ -8,6 +8,7 @@
 
 #include "cli/console/words.h"
 #include "cli/info/file_facts.h"
+#include "formats/completeness.h"
 
 namespace weightfs::info {
 namespace {

@@ -8,6 +8,7 @@
 #include "cli/info/head.h"
 #include "cli/info/models.h"
 #include "cli/info/subject.h"
+#include "formats/completeness.h"
 #include "formats/one_model.h"
 
 namespace weightfs::info {

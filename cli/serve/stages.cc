@@ -13,6 +13,7 @@
 #include "cli/mount/backing_broker.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/sandbox/temporary_files.h"
+#include "formats/completeness.h"
 
 namespace weightfs {
 namespace {

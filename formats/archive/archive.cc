@@ -9,7 +9,6 @@
 
 #include "base/parallel.h"
 #include "base/text.h"
-#include "formats/archive/nested.h"
 #include "formats/archive/symlink.h"
 
 namespace weightfs::archive {
@@ -55,14 +54,9 @@ Result<void> Builder::charge_member(std::string_view name) {
 }
 
 std::string Builder::clean(std::string_view name) {
-  std::string path;
-  bool up = false;
-  for_each_component(name, [&](std::string_view component) {
-    if (component.empty() || component == ".") return;
-    up = up || component == "..";
-    path.append(path.empty() ? "" : "/").append(component);
-  });
-  if (up) warnings().add("member {}: a name with `..`; the dots are written %2E", quoted(name));
+  std::string path = *normalize(name, Dots::kept);
+  if (!normalize(name, Dots::refused))
+    warnings().add("member {}: a name with `..`; the dots are written %2E", quoted(name));
   if (name.starts_with('/')) warnings().add("member {}: an absolute name; taken as relative", quoted(name));
   return path;
 }
@@ -214,25 +208,6 @@ Result<Archive> members_at(const Container& container, const std::vector<std::st
     builder.add_file(paths[i], files[i]);
   }
   return std::move(builder).finish();
-}
-
-void add_members(Model& model, Archive archive, const Container& container) {
-  model.parts = std::move(archive.parts);
-  model.has_members = true;
-  model.directories.edit() = std::move(archive.directories);
-  std::move(archive.warnings).move_to(model);
-  if (container.depth < kMaxNestingDepth)
-    model.nested = [blobs = container.blobs, budget = container.budget, charge = archive.charge,
-                    depth = container.depth + 1](const ModelPtr& itself) {
-      return find_nested(itself, {blobs, budget, charge, depth});
-    };
-}
-
-Model model_of(Archive archive, const Container& container, std::string format) {
-  Model model;
-  model.format = std::move(format);
-  add_members(model, std::move(archive), container);
-  return model;
 }
 
 }  // namespace weightfs::archive

@@ -98,10 +98,4 @@ Result<Archive> folder_members(const Container& container);
 /// several at a time. Fails with unsupported for more than 2,000 paths, and as opening a file does.
 Result<Archive> members_at(const Container& container, const std::vector<std::string>& paths);
 
-/// Moves the archive's members into the model, as files/ and nested/, and its warnings.
-void add_members(Model& model, Archive archive, const Container& container);
-
-/// The model of an archive of plain files: its members in files/, the containers among them in nested/.
-Model model_of(Archive archive, const Container& container, std::string format);
-
 }  // namespace weightfs::archive

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/archive/archive.h"
+#include "formats/archive/nested.h"
 
 namespace weightfs::archive {
 

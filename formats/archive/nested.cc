@@ -123,6 +123,14 @@ class HeadSource final : public Source {
   uint64_t size_;
 };
 
+// The context of the containers that are nested in another one.
+struct NestingContext {
+  BlobsPtr blobs;
+  BudgetPtr budget;
+  codec::DecodeChargePtr charge;  // of the outer container if it is compressed as a whole; or null
+  int depth;                      // of the nested containers
+};
+
 class NestedFinder {
  public:
   NestedFinder(ModelPtr model, NestingContext context)
@@ -254,10 +262,32 @@ class NestedFinder {
   size_t first_unchecked_ = 0;                                                      // the part that was next then
 };
 
-}  // namespace
-
+// Finds the parts of `model` that are containers, by their first bytes. These are read once for each stored range,
+// however many members share it, and charged to the budget. When the budget is exhausted, the remaining members are
+// not checked; the first of them is in the result, and entering it fails with the name of the limit. Fails with io.
 Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingContext& context) {
   return NestedFinder(model, context).find();
+}
+
+}  // namespace
+
+void add_members(Model& model, Archive archive, const Container& container) {
+  model.parts = std::move(archive.parts);
+  model.has_members = true;
+  model.directories.edit() = std::move(archive.directories);
+  std::move(archive.warnings).move_to(model);
+  if (container.depth < kMaxNestingDepth)
+    model.nested = [blobs = container.blobs, budget = container.budget, charge = archive.charge,
+                    depth = container.depth + 1](const ModelPtr& itself) {
+      return find_nested(itself, {blobs, budget, charge, depth});
+    };
+}
+
+Model model_of(Archive archive, const Container& container, std::string format) {
+  Model model;
+  model.format = std::move(format);
+  add_members(model, std::move(archive), container);
+  return model;
 }
 
 FoldersOf folders_of(const ModelPtr& model, const codec::DecodeChargePtr& charge) {

@@ -1,28 +1,20 @@
-// Finds the containers among the members of an archive.
+// Models of archives: their members, and the containers among these.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
-#include <vector>
 
-#include "formats/codec/codec_meter.h"
-#include "formats/format.h"
+#include "formats/archive/archive.h"
 
 namespace weightfs::archive {
 
-/// The context of the containers that are nested in another one.
-struct NestingContext {
-  BlobsPtr blobs;
-  BudgetPtr budget;
-  codec::DecodeChargePtr charge;  ///< of the outer container if it is compressed as a whole; or null
-  int depth;                      ///< of the nested containers
-};
+/// Moves the archive's members into the model, as files/ and nested/, and its warnings.
+void add_members(Model& model, Archive archive, const Container& container);
 
-/// Finds the parts of `model` that are containers, by their first bytes. These are read once for each stored range,
-/// however many members share it, and charged to the budget. When the budget is exhausted, the remaining members are
-/// not checked; the first of them is in the result, and entering it fails with the name of the limit. Fails with io.
-Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingContext& context);
+/// The model of an archive of plain files: its members in files/, the containers among them in nested/.
+Model model_of(Archive archive, const Container& container, std::string format);
 
 /// Makes folders of the files of a model in one of its directories; "" is the top.
 using FoldersOf = std::function<std::shared_ptr<const Folder>(std::string_view directory)>;

@@ -1,7 +1,6 @@
 // Symbolic links in a container: their targets, and whether they can leave the root.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -25,16 +24,6 @@ const Part* resolve_link(const Part* part, const Find& find) {
   for (int links = 0; part != nullptr && !part->link_target.empty(); ++links)
     part = links == kMaxLinks ? nullptr : find(target_of(part->path, part->link_target));
   return part;
-}
-
-/// Calls `take` with each component of a path, including empty ones.
-template <class Take>
-void for_each_component(std::string_view path, const Take& take) {
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find('/', begin), path.size());
-    take(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
 }
 
 }  // namespace weightfs::archive

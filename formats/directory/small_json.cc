@@ -83,9 +83,6 @@ const std::string* class_in(const Value& value) {
   return &std::get<std::string>((*pair)[1]);
 }
 
-// A component of a path: nothing outside of the directory is named.
-bool is_one_name(std::string_view name) { return is_plain_path(name) && name.find('/') == name.npos; }
-
 }  // namespace
 
 Result<std::optional<Value>> read_small_json(const Folder& folder, std::string_view path, Budget& budget) {
@@ -130,7 +127,7 @@ std::optional<std::vector<NamedComponent>> components_in(const Value& model_inde
   std::vector<NamedComponent> components;
   for (const auto& [key, value] : *fields) {
     const std::string* const class_name = class_in(value);
-    if (class_name == nullptr || !is_one_name(key) || components.size() == kMaxComponents) continue;
+    if (class_name == nullptr || !is_file_name(key) || components.size() == kMaxComponents) continue;
     components.push_back({key, *class_name});
   }
   return components;

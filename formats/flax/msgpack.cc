@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <array>
+#include <bit>
+
 #include "base/values/value.h"
 
 namespace weightfs::flax {
@@ -9,11 +12,64 @@ namespace {
 
 using Kind = Token::Kind;
 
-// A length or count of `width` bytes.
-Result<uint64_t> read_length(Cursor& in, int width) {
+// What follows a first byte from C0 to DF: the number or length that is the token, or precedes its bytes.
+struct Mark {
+  Kind kind;
+  uint8_t width = 0;  // of the number in bytes; 0 for none
+};
+
+constexpr uint8_t kFirstMark = 0xC0, kUnused = 0xC1, kTrue = 0xC3, kFixExt1 = 0xD4, kFixExt16 = 0xD8;
+constexpr auto kMarks = std::to_array<Mark>({
+    {Kind::nil},
+    {Kind::nil},
+    {Kind::boolean},
+    {Kind::boolean},
+    {Kind::binary, 1},
+    {Kind::binary, 2},
+    {Kind::binary, 4},
+    {Kind::extension, 1},
+    {Kind::extension, 2},
+    {Kind::extension, 4},
+    {Kind::real, 4},
+    {Kind::real, 8},
+    {Kind::unsigned_integer, 1},
+    {Kind::unsigned_integer, 2},
+    {Kind::unsigned_integer, 4},
+    {Kind::unsigned_integer, 8},
+    {Kind::integer, 1},
+    {Kind::integer, 2},
+    {Kind::integer, 4},
+    {Kind::integer, 8},
+    {Kind::extension},
+    {Kind::extension},
+    {Kind::extension},
+    {Kind::extension},
+    {Kind::extension},
+    {Kind::text, 1},
+    {Kind::text, 2},
+    {Kind::text, 4},
+    {Kind::array, 2},
+    {Kind::array, 4},
+    {Kind::map, 2},
+    {Kind::map, 4},
+});
+
+Result<uint64_t> read_number(Cursor& in, int width) {
+  if (width == 0) return 0;
   if (width == 1) return TRY(in.number<uint8_t>());
   if (width == 2) return TRY(in.number<uint16_t>());
-  return TRY(in.number<uint32_t>());
+  if (width == 4) return TRY(in.number<uint32_t>());
+  return in.number<uint64_t>();
+}
+
+int64_t with_sign(uint64_t number, int width) {
+  const int unused = 64 - 8 * width;
+  return static_cast<int64_t>(number << unused) >> unused;
+}
+
+double real_of(uint64_t bits, int width) {
+  if (width == sizeof(double)) return std::bit_cast<double>(bits);
+  return shortest_decimal(std::bit_cast<float>(static_cast<uint32_t>(bits)));
 }
 
 // A token with this length. Each entry takes a byte at least, and of a map two.
@@ -32,73 +88,28 @@ Result<Token> extension(Cursor& in, uint64_t length) {
   return token;
 }
 
-template <class T>
-Result<Token> signed_number(Cursor& in) {
-  return Token{.kind = Kind::integer, .integer = TRY(in.number<T>())};
-}
-
-template <class T>
-Result<Token> unsigned_number(Cursor& in) {
-  return Token{.kind = Kind::unsigned_integer, .number = TRY(in.number<T>())};
-}
-
-// The tokens with a first byte of their own, C0 to DF.
 Result<Token> read_marked(Cursor& in, uint8_t mark) {
-  constexpr uint8_t kBin8 = 0xC4, kExt8 = 0xC7, kFixExt1 = 0xD4, kStr8 = 0xD9, kArray16 = 0xDC, kMap16 = 0xDE;
-  const auto width = [&](uint8_t first) { return 1 << (mark - first); };
-  switch (mark) {
-    case 0xC0:
+  if (mark == kUnused)
+    return failure(Code::corrupt,
+                   fmt::format("byte {} of the file is {:02X}, which begins nothing", in.position() - 1, mark));
+  if (mark >= kFixExt1 && mark <= kFixExt16) return extension(in, uint64_t{1} << (mark - kFixExt1));
+  const auto [kind, width] = kMarks.at(mark - kFirstMark);
+  const uint64_t number = TRY(read_number(in, width));
+  switch (kind) {
+    case Kind::nil:
       return Token{};
-    case 0xC2:
-    case 0xC3:
-      return Token{.kind = Kind::boolean, .integer = mark == 0xC3};
-    case 0xC4:
-    case 0xC5:
-    case 0xC6:
-      return sized(in, Kind::binary, TRY(read_length(in, width(kBin8))));
-    case 0xC7:
-    case 0xC8:
-    case 0xC9:
-      return extension(in, TRY(read_length(in, width(kExt8))));
-    case 0xCA:
-      return Token{.kind = Kind::real, .real = shortest_decimal(TRY(in.number<float>()))};
-    case 0xCB:
-      return Token{.kind = Kind::real, .real = TRY(in.number<double>())};
-    case 0xCC:
-      return unsigned_number<uint8_t>(in);
-    case 0xCD:
-      return unsigned_number<uint16_t>(in);
-    case 0xCE:
-      return unsigned_number<uint32_t>(in);
-    case 0xCF:
-      return unsigned_number<uint64_t>(in);
-    case 0xD0:
-      return signed_number<int8_t>(in);
-    case 0xD1:
-      return signed_number<int16_t>(in);
-    case 0xD2:
-      return signed_number<int32_t>(in);
-    case 0xD3:
-      return signed_number<int64_t>(in);
-    case 0xD4:
-    case 0xD5:
-    case 0xD6:
-    case 0xD7:
-    case 0xD8:
-      return extension(in, uint64_t{1} << (mark - kFixExt1));
-    case 0xD9:
-    case 0xDA:
-    case 0xDB:
-      return sized(in, Kind::text, TRY(read_length(in, width(kStr8))));
-    case 0xDC:
-    case 0xDD:
-      return sized(in, Kind::array, TRY(read_length(in, 2 << (mark - kArray16))));
-    case 0xDE:
-    case 0xDF:
-      return sized(in, Kind::map, TRY(read_length(in, 2 << (mark - kMap16))));
+    case Kind::boolean:
+      return Token{.kind = kind, .integer = mark == kTrue};
+    case Kind::integer:
+      return Token{.kind = kind, .integer = with_sign(number, width)};
+    case Kind::unsigned_integer:
+      return Token{.kind = kind, .number = number};
+    case Kind::real:
+      return Token{.kind = kind, .real = real_of(number, width)};
+    case Kind::extension:
+      return extension(in, number);
     default:
-      return failure(Code::corrupt,
-                     fmt::format("byte {} of the file is {:02X}, which begins nothing", in.position() - 1, mark));
+      return sized(in, kind, number);
   }
 }
 

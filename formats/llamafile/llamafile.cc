@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "base/text.h"
-#include "formats/archive/archive.h"
+#include "formats/archive/nested.h"
 #include "formats/archive/zip.h"
 #include "formats/format.h"
 

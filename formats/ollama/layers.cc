@@ -92,45 +92,44 @@ FileName named_other(const Layer& layer) {
   return {percent_escaped(type.substr(kPrefix.size()))};
 }
 
+struct FixedName {
+  LayerKind kind;
+  std::string_view stem;
+  std::optional<std::string_view> extension = std::nullopt;  // nothing: by the content
+};
+
+constexpr auto kFixedNames = std::to_array<FixedName>({
+    {LayerKind::config, "config", ".json"},
+    {LayerKind::model, "model"},
+    {LayerKind::projector, "projector"},
+    {LayerKind::adapter, "adapter"},
+    {LayerKind::draft, "draft"},
+    {LayerKind::system, "system", ""},
+    {LayerKind::license, "license", ""},
+    {LayerKind::params, "params", ".json"},
+    {LayerKind::messages, "messages", ".json"},
+    {LayerKind::embed, "embed", ""},
+    {LayerKind::tokenizer, "tokenizer", ".json"},
+    {LayerKind::tokenizer_config, "tokenizer_config", ".json"},
+});
+
 FileName named(const Layer& layer) {
+  const auto fixed = std::ranges::find(kFixedNames, layer.kind, &FixedName::kind);
+  if (fixed != kFixedNames.end())
+    return {std::string(fixed->stem), fixed->extension ? *fixed->extension : extension_of(layer)};
   const std::string own = percent_escaped(layer.name);
   switch (layer.kind) {
-    case LayerKind::config:
-      return {"config", ".json"};
-    case LayerKind::model:
-      return {"model", extension_of(layer)};
-    case LayerKind::projector:
-      return {"projector", extension_of(layer)};
-    case LayerKind::adapter:
-      return {"adapter", extension_of(layer)};
-    case LayerKind::draft:
-      return {"draft", extension_of(layer)};
     case LayerKind::chat_template:
       return {own.empty() ? "template" : "template-" + own};
-    case LayerKind::system:
-      return {"system"};
-    case LayerKind::license:
-      return {"license"};
-    case LayerKind::params:
-      return {"params", ".json"};
-    case LayerKind::messages:
-      return {"messages", ".json"};
-    case LayerKind::embed:
-      return {"embed"};
     case LayerKind::tensor:
       return {"tensors/" + (layer.name.empty() ? blob_name(layer) : layer.name), layer.dtype ? "" : ".safetensors"};
     case LayerKind::json:
       return named_json(layer);
-    case LayerKind::tokenizer:
-      return {"tokenizer", ".json"};
-    case LayerKind::tokenizer_config:
-      return {"tokenizer_config", ".json"};
     case LayerKind::manifest:
       return {"manifest-" + (own.empty() ? blob_name(layer) : own), ".json"};
-    case LayerKind::other:
-      break;
+    default:
+      return named_other(layer);
   }
-  return named_other(layer);
 }
 
 // Assigns unique paths.

@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 
 #include "base/values/rendering.h"
-#include "formats/archive/archive.h"
+#include "formats/archive/nested.h"
 #include "formats/archive/zip_end.h"
 #include "formats/tflite/graph.h"
 #include "formats/tflite/metadata.h"

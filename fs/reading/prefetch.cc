@@ -14,6 +14,7 @@
 #include "base/cancel.h"
 #include "base/download_scope.h"
 #include "base/os/kernel.h"
+#include "formats/completeness.h"
 #include "fs/file_walk.h"
 
 namespace weightfs {

@@ -64,10 +64,30 @@ TEST(Text, VisibleAsciiHasNoWhiteSpaceAndControlCharacters) {
   EXPECT_FALSE(is_visible_ascii(std::string_view("a\0b", 3)));
 }
 
-TEST(Text, PlainPathHasOnlyNames) {
+TEST(Text, FileNameIsOneComponent) {
+  for (const char* name : {"a", "...", ".a", "a b\n"}) EXPECT_TRUE(is_file_name(name)) << name;
+  for (const char* name : {"", ".", "..", "/", "a/", "a/b"}) EXPECT_FALSE(is_file_name(name)) << name;
+  EXPECT_FALSE(is_file_name(std::string_view("a\0b", 3)));
+}
+
+TEST(Text, NormalizedPathHasNoEmptyComponentsAndDots) {
+  for (const Dots dots : {Dots::kept, Dots::resolved, Dots::refused}) {
+    EXPECT_EQ(normalize("/a//./b/", dots), "a/b");
+    EXPECT_EQ(normalize("./", dots), "");
+  }
+  EXPECT_EQ(normalize("../a/../b", Dots::kept), "../a/../b");
+  EXPECT_EQ(normalize("a/b/../../c/", Dots::resolved), "c");
+  EXPECT_EQ(normalize("a/..", Dots::resolved), "");
+  EXPECT_EQ(normalize("a/../..", Dots::resolved), std::nullopt);
+  EXPECT_EQ(normalize("../a", Dots::resolved), std::nullopt);
+  EXPECT_EQ(normalize("a/..", Dots::refused), std::nullopt);
+}
+
+TEST(Text, PlainPathHasOnlyFileNames) {
   for (const char* path : {"a", "a/b", "...", ".a/b.", "a b/\n"}) EXPECT_TRUE(is_plain_path(path)) << path;
   for (const char* path : {"", "/", "/a", "a/", "a//b", ".", "..", "./a", "a/../b", "a/."})
     EXPECT_FALSE(is_plain_path(path)) << path;
+  EXPECT_FALSE(is_plain_path(std::string_view("a/b\0", 4)));
 }
 
 TEST(Text, WhiteSpaceAtBothEndsIsTrimmed) {

@@ -91,6 +91,15 @@ TEST(DType, HasNoSizeBeyond64Bits) {
   EXPECT_EQ(size_in_bytes(kUnknownDType, Shape{1}), std::nullopt);
 }
 
+TEST(Shape, ElementsAreCountedUpTo64Bits) {
+  EXPECT_EQ(elements_of(Shape{}), 1U) << "a scalar";
+  EXPECT_EQ(elements_of(Shape{2, 0, 3}), 0U);
+  EXPECT_EQ(elements_of(Shape{2, 3}, 4), 24U);
+  EXPECT_EQ(elements_of(Shape{UINT64_MAX}), UINT64_MAX);
+  EXPECT_EQ(elements_of(Shape{uint64_t{1} << 32, uint64_t{1} << 32}), std::nullopt);
+  EXPECT_EQ(elements_of(Shape{uint64_t{1} << 63}, 2), std::nullopt);
+}
+
 TEST(DType, BigEndianDiffersOnlyInNumpyView) {
   for (const char* name : {"int16", "int32", "int64", "float16", "float32", "float64"}) {
     const DType* little = dtype_named(name);

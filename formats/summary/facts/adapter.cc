@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "formats/summary/facts/card.h"
 #include "formats/summary/fields.h"
-#include "formats/summary/tensors/roles.h"
+#include "formats/summary/tensors/tensor_name.h"
 
 namespace weightfs::summary {
 namespace {

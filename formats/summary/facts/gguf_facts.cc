@@ -11,6 +11,7 @@
 #include "formats/gguf/types.h"
 #include "formats/summary/facts/cache.h"
 #include "formats/summary/facts/card.h"
+#include "formats/summary/tensors/tensor_name.h"
 
 namespace weightfs::summary {
 namespace {
@@ -158,18 +159,37 @@ std::vector<bool> attention_layers(const Fields& own, const TensorList& tensors,
   return out;
 }
 
+// The keys that give the size of a layer's cache.
+class CacheKeys {
+ public:
+  CacheKeys(const Fields& own, Number head_dim)
+      : key_(own.has("attention.key_length") ? own.number({"attention.key_length"}) : head_dim),
+        value_(own.has("attention.value_length") ? own.number({"attention.value_length"}) : head_dim),
+        sliding_key_(own.number({"attention.key_length_swa"})),
+        sliding_value_(own.number({"attention.value_length_swa"})) {
+    const Number rank = sum(own.number({"attention.kv_lora_rank"}), own.number({"rope.dimension_count"}).value_or(0));
+    if (own.has("attention.key_length_mla") && own.has("attention.value_length_mla")) rank_ = rank;
+  }
+
+  /// The bytes that a token takes in a layer with so many heads, and with a sliding window or without one.
+  Number bytes(uint64_t heads, bool has_window) const {
+    if (rank_) return product(2, rank_);
+    return bytes_per_token(heads, has_window && sliding_key_ ? sliding_key_ : key_,
+                           has_window && sliding_value_ ? sliding_value_ : value_);
+  }
+
+ private:
+  Number key_, value_, sliding_key_, sliding_value_;
+  Number rank_;  // of a compressed cache
+};
+
 std::optional<KvCache> cache_of_keys(const Fields& own, const TensorList& tensors, const Summary& known) {
   const uint64_t layers = known.layers.value_or(0);
   if (layers == 0 || layers > kMaxLayers) return std::nullopt;
   const auto stated_heads = own.per_layer("attention.head_count_kv", layers);
   const auto heads = stated_heads.empty() ? own.per_layer("attention.head_count", layers) : stated_heads;
   if (heads.empty()) return std::nullopt;
-  const Number key = own.has("attention.key_length") ? own.number({"attention.key_length"}) : known.head_dim;
-  const Number value = own.has("attention.value_length") ? own.number({"attention.value_length"}) : known.head_dim;
-  const Number sliding_key = own.number({"attention.key_length_swa"});
-  const Number sliding_value = own.number({"attention.value_length_swa"});
-  const bool is_compressed = own.has("attention.key_length_mla") && own.has("attention.value_length_mla");
-  const Number rank = sum(own.number({"attention.kv_lora_rank"}), own.number({"rope.dimension_count"}).value_or(0));
+  const CacheKeys keys(own, known.head_dim);
   const auto slides = sliding_layers(own, known.architecture, layers);
   const auto attends = attention_layers(own, tensors, layers);
   const uint64_t shared = own.number({"attention.shared_kv_layers"}).value_or(0);
@@ -179,11 +199,8 @@ std::optional<KvCache> cache_of_keys(const Fields& own, const TensorList& tensor
     const bool has_window = known.sliding_window && slides[i];
     const bool has_own = attends[i] && heads[i] > 0 && i + shared < layers;
     recurrent += !attends[i] || heads[i] == 0 ? 1u : 0u;
-    const Number bytes = is_compressed && rank
-                             ? product(2, rank)
-                             : bytes_per_token(heads[i], has_window && sliding_key ? sliding_key : key,
-                                               has_window && sliding_value ? sliding_value : value);
-    caches.push_back({has_own ? bytes : Number(0), has_window ? known.sliding_window : Number()});
+    caches.push_back(
+        {has_own ? keys.bytes(heads[i], has_window) : Number(0), has_window ? known.sliding_window : Number()});
   }
   return cache_of(caches, known.context_length, state_of(own, recurrent));
 }

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "formats/summary/facts/graph.h"
-#include "formats/summary/tensors/roles.h"
+#include "formats/summary/tensors/tensor_name.h"
 
 namespace weightfs::summary {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "formats/summary/tensors/roles.h"
+#include "formats/summary/tensors/tensor_name.h"
 
 namespace weightfs::summary {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "formats/summary/tensors/modules.h"
+#include "formats/summary/tensors/tensor_name.h"
 
 namespace weightfs::summary {
 namespace {
@@ -243,6 +244,12 @@ void count_packed(const TensorList& tensors, const Fields& config, const Fields&
   const auto most = std::ranges::max_element(methods, {}, [](const auto& one) { return one.second.first; });
   if (most != methods.end()) roles.packing = most->second.second;
   roles.packing.is_complete = is_complete;
+}
+
+Number bits_of(const DType& dtype) {
+  if (dtype.packed_bits > 0) return dtype.packed_bits;
+  if (dtype.block != 1 || dtype.block_bytes == 0) return std::nullopt;
+  return uint64_t{8} * dtype.block_bytes;
 }
 
 }  // namespace weightfs::summary

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "formats/summary/tensors/packing.h"
+#include "formats/summary/tensors/tensor_name.h"
 
 namespace weightfs::summary {
 namespace {
@@ -103,39 +103,6 @@ void find_shared_storage(const Model& model, std::vector<Counted>& roles) {
 }
 
 }  // namespace
-
-std::string_view last_component(std::string_view name) {
-  size_t begin = name.size();
-  while (begin > 0 && name[begin - 1] != '.' && name[begin - 1] != '/') --begin;
-  return name.substr(begin);
-}
-
-bool has_component(std::string_view name, std::string_view component) {
-  for (size_t at = name.find(component); at != name.npos; at = name.find(component, at + 1)) {
-    const size_t end = at + component.size();
-    const auto is_border = [&](size_t i) { return name[i] == '.' || name[i] == '/'; };
-    if ((at == 0 || is_border(at - 1)) && (end == name.size() || is_border(end))) return true;
-  }
-  return false;
-}
-
-bool ends_with_components(std::string_view name, std::string_view suffix) {
-  if (!name.ends_with(suffix)) return false;
-  const size_t at = name.size() - suffix.size();
-  return at == 0 || name[at - 1] == '.' || name[at - 1] == '/';
-}
-
-Number bits_of(const DType& dtype) {
-  if (dtype.packed_bits > 0) return dtype.packed_bits;
-  if (dtype.block != 1 || dtype.block_bytes == 0) return std::nullopt;
-  return uint64_t{8} * dtype.block_bytes;
-}
-
-Number elements_of(ShapeView shape) {
-  Number out = 1;
-  for (const uint64_t size : shape) out = product(out, size);
-  return out;
-}
 
 Roles find_roles(const Model& model, const Fields& config, const Fields& quantisation) {
   Roles roles;

@@ -100,4 +100,25 @@ TensorName parse_tensor_name(std::string_view name) {
   return out;
 }
 
+std::string_view last_component(std::string_view name) {
+  size_t begin = name.size();
+  while (begin > 0 && name[begin - 1] != '.' && name[begin - 1] != '/') --begin;
+  return name.substr(begin);
+}
+
+bool has_component(std::string_view name, std::string_view component) {
+  for (size_t at = name.find(component); at != name.npos; at = name.find(component, at + 1)) {
+    const size_t end = at + component.size();
+    const auto is_border = [&](size_t i) { return name[i] == '.' || name[i] == '/'; };
+    if ((at == 0 || is_border(at - 1)) && (end == name.size() || is_border(end))) return true;
+  }
+  return false;
+}
+
+bool ends_with_components(std::string_view name, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return false;
+  const size_t at = name.size() - suffix.size();
+  return at == 0 || name[at - 1] == '.' || name[at - 1] == '/';
+}
+
 }  // namespace weightfs::summary

@@ -23,4 +23,13 @@ struct TensorName {
 
 TensorName parse_tensor_name(std::string_view name);
 
+/// The last component of a tensor's name, after its last `.` or `/`.
+std::string_view last_component(std::string_view name);
+
+/// Whether `component` is one of the components of the name, which `.` and `/` separate.
+bool has_component(std::string_view name, std::string_view component);
+
+/// Whether `name` ends with `suffix`, at the begin of a component.
+bool ends_with_components(std::string_view name, std::string_view suffix);
+
 }  // namespace weightfs::summary

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/text.h"
 
@@ -18,9 +19,30 @@ bool is_routed(const TensorName& name, ShapeView shape, Number experts) {
   return name.is_stacked && experts && !shape.empty() && shape[0] == *experts;
 }
 
-bool predicts_tokens(const TensorName& name, Number layers) {
-  const bool is_beyond = layers && name.layer != TensorName::kNone && name.layer >= *layers && name.is_text();
-  return name.is_predictor || is_beyond;
+// Whether a tensor predicts further tokens.
+bool is_of_predictor(const TensorName& name, const Summary& known) {
+  if (known.kind != "causal-lm" && known.kind != "vision-language") return false;
+  const bool has_layer = known.layers && name.layer != TensorName::kNone;
+  return name.is_predictor || (has_layer && name.layer >= *known.layers && name.is_text());
+}
+
+// Adds a parameter to those of its parts of the model.
+void add_to_parts(const TensorName& name, ShapeView shape, uint64_t elements, Summary& out) {
+  if (name.is_vision && out.kind != "vision") add(out.parameters_vision, elements);
+  if (name.is_audio) add(out.parameters_audio, elements);
+  if (is_embedding(name, shape)) add(out.parameters_embedding, elements);
+  if (name.is_head) add(out.parameters_head, elements);
+}
+
+// The input embedding: the last that several modules share, else the first; and whether they share it.
+std::pair<std::optional<size_t>, bool> find_embedding(const TensorList& tensors, const TensorNames& names) {
+  std::optional<size_t> first, shared;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!is_embedding(names[i], tensors.shape(i))) continue;
+    if (!first) first = i;
+    if (ends_with_components(tensors.name(i), "shared.weight")) shared = i;
+  }
+  return {shared ? shared : first, shared.has_value()};
 }
 
 // Parameters of experts, by the number of experts that a token uses in their layer.
@@ -72,41 +94,32 @@ Shapes shapes_of(const TensorList& tensors, const TensorNames& names, const std:
 
 void find_tied(const TensorList& tensors, const TensorNames& names, std::optional<bool> tied,
                std::vector<Counted>& counted, Summary& out) {
-  size_t embedding = tensors.size();
-  size_t shared = tensors.size();
-  bool has_own_head = false;
-  const auto is_same = [&](size_t i, size_t j) {
-    return tensors.shape(i) == tensors.shape(j) && tensors.dtype(i) == tensors.dtype(j);
+  const auto [found, is_shared] = find_embedding(tensors, names);
+  if (!found) return;
+  const size_t embedding = *found;
+  const auto is_same = [&](size_t i) {
+    return tensors.shape(i) == tensors.shape(embedding) && tensors.dtype(i) == tensors.dtype(embedding);
   };
+  bool has_own_head = false;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!is_embedding(names[i], tensors.shape(i))) continue;
-    if (embedding == tensors.size()) embedding = i;
-    if (ends_with_components(tensors.name(i), "shared.weight")) shared = i;
-  }
-  const bool is_shared = shared != tensors.size();
-  if (is_shared) embedding = shared;
-  for (size_t i = 0; i < tensors.size() && embedding != tensors.size(); ++i) {
     if (!names[i].is_head && !names[i].is_embedding) continue;
-    const bool is_copy = is_shared && i != shared && names[i].is_embedding && is_same(i, shared);
-    const bool is_tied_head = names[i].is_head && is_same(i, embedding) && tied.value_or(is_shared);
+    const bool is_copy = is_shared && i != embedding && names[i].is_embedding && is_same(i);
+    const bool is_tied_head = names[i].is_head && is_same(i) && tied.value_or(is_shared);
     if (is_copy || is_tied_head) counted[i] = {Role::duplicate, 0};
     if (names[i].is_head && counted[i].role != Role::duplicate) has_own_head = true;
   }
   static constexpr std::array<std::string_view, 4> kGenerative = {"causal-lm", "encoder-decoder", "speech",
                                                                   "vision-language"};
-  const bool is_generative = std::ranges::find(kGenerative, out.kind) != kGenerative.end();
-  if (embedding != tensors.size() && is_generative) out.tied_embeddings = !has_own_head;
+  if (std::ranges::find(kGenerative, out.kind) != kGenerative.end()) out.tied_embeddings = !has_own_head;
 }
 
 void add_up(const TensorList& tensors, const TensorNames& names, const Roles& roles,
             const std::vector<uint64_t>& experts_by_layer, Summary& out) {
-  const bool may_predict = out.kind == "causal-lm" || out.kind == "vision-language";
   Number parameters = 0;
   Routed routed;
   std::map<const DType*, uint64_t> elements_by_type;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto [role, elements] = roles.tensors[i];
-    const TensorName& name = names[i];
     if (role == Role::buffer) add(out.buffer_elements, elements);
     if (role == Role::parameter || role == Role::companion)
       out.weight_bytes = sum(out.weight_bytes, listed_bytes(tensors, i)).value_or(out.weight_bytes);
@@ -114,16 +127,13 @@ void add_up(const TensorList& tensors, const TensorNames& names, const Roles& ro
     parameters = sum(parameters, elements);
     uint64_t& of_type = elements_by_type[tensors.dtype(i)];
     of_type = sum(of_type, elements).value_or(of_type);
-    if (name.is_vision && out.kind != "vision") add(out.parameters_vision, elements);
-    if (name.is_audio) add(out.parameters_audio, elements);
-    if (is_embedding(name, tensors.shape(i))) add(out.parameters_embedding, elements);
-    if (name.is_head) add(out.parameters_head, elements);
-    if (may_predict && predicts_tokens(name, out.layers)) {
+    add_to_parts(names[i], tensors.shape(i), elements, out);
+    if (is_of_predictor(names[i], out)) {
       add(out.parameters_mtp, elements);
-    } else if (out.experts && is_routed(name, tensors.shape(i), out.experts)) {
-      const bool has_own = name.layer < experts_by_layer.size();
-      Number& of_layer =
-          routed.try_emplace(has_own ? experts_by_layer[name.layer] : out.experts_used.value_or(0), 0).first->second;
+    } else if (out.experts && is_routed(names[i], tensors.shape(i), out.experts)) {
+      const bool has_own = names[i].layer < experts_by_layer.size();
+      const uint64_t used = has_own ? experts_by_layer[names[i].layer] : out.experts_used.value_or(0);
+      Number& of_layer = routed.try_emplace(used, 0).first->second;
       of_layer = sum(of_layer, elements);
     }
   }

@@ -1,10 +1,9 @@
 // What zips, tars and directories have in common: names, links, duplicates, containers inside.
-#include "formats/archive/archive.h"
-
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/archive/nested.h"
 #include "formats/archive/symlink.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/small_models.h"

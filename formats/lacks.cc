@@ -1,0 +1,19 @@
+#include "formats/lacks.h"
+
+#include <fmt/core.h>
+
+namespace weightfs {
+
+void Lacks::add(const Lacks& others, std::string_view subject) {
+  for (size_t code = 0; code < by_code.size(); ++code) {
+    Group& own = by_code[code];
+    const Group& other = others.by_code[code];
+    if (own.count == 0 && other.count > 0) own.first = fmt::format("{}{}", subject, other.first);
+    own.count += other.count;
+  }
+  files += others.files;
+  missing_tensors += others.missing_tensors;
+  short_by += others.short_by;
+}
+
+}  // namespace weightfs
