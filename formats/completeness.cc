@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/text.h"
-#include "formats/common/grouped.h"
+#include "formats/grouped.h"
 #include "formats/model.h"
 
 namespace weightfs {
