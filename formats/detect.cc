@@ -25,39 +25,39 @@ Result<Model> read_archive_row(const Container& container) {
 template <size_t... rows>
 constexpr auto archive_rows(std::index_sequence<rows...>) {
   return std::array{Format{archive::kArchiveFormats[rows].name, "", archive::kArchiveFormats[rows].unpacked.matches,
-                           read_archive_row<rows>}...};
+                           read_archive_row<rows>, ""}...};
 }
 
 // Formats with a magic number come first: the others accept almost any bytes.
 constexpr std::array kFirst = {
-    Format{"gguf", ".gguf", matches_gguf, read_gguf},
-    Format{"rten", ".rten", matches_rten, read_rten},
+    Format{"gguf", ".gguf", matches_gguf, read_gguf, ""},
+    Format{"rten", ".rten", matches_rten, read_rten, ""},
     Format{"tvm-params", ".params", matches_tvm_params, read_tvm_params},
     Format{"tflite", ".tflite", matches_tflite, read_tflite},
     Format{"executorch", ".pte .ptd", matches_executorch, read_executorch},
     Format{"ggml", ".ggml", matches_ggml, read_ggml},
     Format{"npy", ".npy", matches_npy, read_npy},
-    Format{"pytorch-legacy", ".pt .pth .ckpt", matches_pytorch_legacy, read_pytorch_legacy},
+    Format{"pytorch-legacy", ".pt .pth .ckpt", matches_pytorch_legacy, read_pytorch_legacy, ""},
     Format{"llamafile", ".llamafile", matches_llamafile, read_llamafile},
     Format{"hdf5", ".h5 .hdf5 .h5ad", matches_hdf5, read_hdf5},
-    Format{"zip", ".zip .carton .keras .npz .dduf", matches_zip, read_zip},
-    Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2 .nemo", matches_tar, read_tar,
+    Format{"zip", ".zip .carton .keras .npz .dduf", matches_zip, read_zip, ""},
+    Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2 .nemo", matches_tar, read_tar, "",
            DetectBy::name},
     Format{"tensor-cache", "", matches_tensor_cache, read_tensor_cache},
 };
 constexpr std::array kLast = {
-    Format{"oci", "", matches_oci, read_oci},
+    Format{"oci", "", matches_oci, read_oci, ""},
     Format{"ollama", "", matches_ollama, read_ollama},
     Format{"safetensors", ".safetensors", matches_safetensors, read_safetensors},
-    Format{"keras-sharded", "", matches_keras_sharded, read_keras_sharded},
-    Format{"safetensors-index", ".json", matches_safetensors_index, read_safetensors_index},
+    Format{"keras-sharded", "", matches_keras_sharded, read_keras_sharded, "keras"},
+    Format{"safetensors-index", ".json", matches_safetensors_index, read_safetensors_index, "safetensors index"},
     Format{"onnx", ".onnx", matches_onnx, read_onnx},
     Format{"coreml", ".mlmodel", matches_coreml, read_coreml},
     Format{"paddle", ".pdiparams", matches_paddle, read_paddle},
     Format{"flax", ".msgpack", matches_flax, read_flax},
     Format{"bintensors", ".bt .bintensors", matches_bintensors, read_bintensors},
-    Format{"bintensors-release", "", never, read_bintensors_release},
-    Format{"bintensors-legacy", "", never, read_bintensors_legacy},
+    Format{"bintensors-release", "", never, read_bintensors_release, "bintensors"},
+    Format{"bintensors-legacy", "", never, read_bintensors_legacy, "bintensors"},
 };
 
 template <size_t... sizes>
@@ -122,7 +122,8 @@ bool is_named_as(const Format& format, std::string_view name) {
 // An error with the container's name in front, once.
 Error about(const Container& container, const Error& error) {
   const std::string name = printable(container.name);
-  return error.message.starts_with(name + ": ") ? error : with_message(error, fmt::format("{}: {}", name, error.message));
+  return error.message.starts_with(name + ": ") ? error
+                                                : with_message(error, fmt::format("{}: {}", name, error.message));
 }
 
 }  // namespace
@@ -132,6 +133,16 @@ std::span<const Format> formats() { return kFormats; }
 const Format* format_named(std::string_view name) {
   const auto row = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& f) { return f.name == name; });
   return row == kFormats.end() ? nullptr : row;
+}
+
+Result<Model> read_as(const Format& format, const Container& container) {
+  return format.read(container).map_error([&](const Error& error) {
+    return format.subject.empty() ? error : with_message(error, fmt::format("{}: {}", format.subject, error.message));
+  });
+}
+
+Result<Model> read_as(std::string_view format, const Container& container) {
+  return read_as(*format_named(format), container);
 }
 
 Result<SourcePtr> open_beside(const Container& container, std::string_view name) {
@@ -176,11 +187,13 @@ Result<Model> read_any(const Container& container, const Format* forced) {
     if (auto paid = container.budget->charge(Cost::step, kNestedSteps); !paid) return named(paid.error());
     if (auto paid = container.budget->charge(Cost::kept, kNestedBytes); !paid) return named(paid.error());
   }
-  if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });
+  const auto read_known = [&](const Format& format) {
+    return read_as(format, container).map_error([&](const Error& error) { return about(container, error); });
+  };
+  if (forced != nullptr) return read_known(*forced);
   const auto probe = ContainerProbe::at_both_ends(container);
   if (!probe) return named(probe.error());
-  if (const Format* sure = is_refused_by_name(container.name) ? nullptr : probe->find_sure())
-    return sure->read(container).map_error([&](const Error& e) { return about(container, e); });
+  if (const Format* sure = is_refused_by_name(container.name) ? nullptr : probe->find_sure()) return read_known(*sure);
   if (const auto may_be = check_may_be_model(container); !may_be) return named(may_be.error());
   std::string tried;
   std::optional<Error> of_named_format;
@@ -188,7 +201,7 @@ Result<Model> read_any(const Container& container, const Format* forced) {
     const Match match = probe->match(format);
     // Formats that are detected by a directory's file names are not tried on other files.
     if (match == Match::no && format.suffixes.empty()) continue;
-    auto model = match == Match::no ? failure(Code::unsupported, "") : format.read(container);
+    auto model = match == Match::no ? failure(Code::unsupported, "") : read_as(format, container);
     if (model) return model;
     // Only bytes that break the rules of this format may be another one. A disk, a server, a missing part or a refusal
     // fails in every format.

@@ -70,7 +70,7 @@ struct Container {
   BlobsPtr blobs = uncached_blobs();          ///< keeps decoded and fetched data
   int depth = 0;                              ///< the number of containers around it
   BudgetPtr budget = budget_of(bytes);  ///< of the outermost container; shared by everything that is read below it
-  std::string file = {};  ///< in an archive or artifact that is a directory: the path of the file that is its model
+  std::string file = {};     ///< in an archive or artifact that is a directory: the path of the file that is its model
   bool lists_tried = false;  ///< the error of a file that no format accepts lists the formats that were tried, and why
 };
 
@@ -118,6 +118,7 @@ struct Format {
   std::string_view suffixes;  ///< usual suffixes of its files' names, separated by spaces
   Match (*matches)(const Probe& probe);
   Result<Model> (*read)(const Container& container);
+  std::string_view subject = name;  ///< in front of the messages of its errors; empty if they begin with one
   DetectBy detect_by = DetectBy::content;
 };
 
@@ -127,6 +128,12 @@ std::span<const Format> formats();
 
 /// The format with this name; null if there is none.
 const Format* format_named(std::string_view name);
+
+/// Reads a container of a known format. Fails as Format::read does; the message begins with Format::subject.
+Result<Model> read_as(const Format& format, const Container& container);
+
+/// Reads a container of the format with this name, which must exist.
+Result<Model> read_as(std::string_view format, const Container& container);
 
 /// Detects the format of `container` and reads it. Fails with the error of the format that it surely is or is named as,
 /// or with what else the file is (other_files.h). `forced` skips detection.

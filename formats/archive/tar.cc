@@ -18,7 +18,7 @@
 #include "formats/archive/archive.h"
 #include "formats/archive/tar_sparse.h"
 #include "formats/codec/codec_meter.h"
-#include "formats/common/grouped.h"
+#include "formats/grouped.h"
 
 namespace weightfs::archive {
 namespace {

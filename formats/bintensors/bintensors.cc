@@ -65,12 +65,9 @@ Model model_of(LayoutAttempt reading, uint64_t length, const Container& containe
 }
 
 Result<Model> read(const Container& container, std::optional<Layout> layout) {
-  const auto model = [&]() -> Result<Model> {
-    const uint64_t length = TRY(flat::read_length(*container.bytes));
-    auto reading = layout ? read_as(*layout, container, length) : read_as_either(container, length);
-    return model_of(TRY(std::move(reading)), length, container);
-  };
-  return model().map_error([](const Error& e) { return Error{e.code, "bintensors: " + e.message}; });
+  const uint64_t length = TRY(flat::read_length(*container.bytes));
+  auto reading = layout ? read_as(*layout, container, length) : read_as_either(container, length);
+  return model_of(TRY(std::move(reading)), length, container);
 }
 
 }  // namespace

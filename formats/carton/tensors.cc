@@ -2,10 +2,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/text.h"
 #include "formats/carton/carton.h"
+#include "formats/string_pool.h"
 
 namespace weightfs::carton {
 namespace {
@@ -59,13 +59,7 @@ Result<Entry> entry_of(const Value& value) {
 
 // A path in or below the directory of index.toml: `..` and absolute names leave tensor_data.
 bool is_inside(std::string_view file) {
-  if (file.empty() || file.starts_with('/') || file.find('\0') != file.npos) return false;
-  while (!file.empty()) {
-    const size_t slash = std::min(file.find('/'), file.size());
-    if (file.substr(0, slash) == "..") return false;
-    file.remove_prefix(std::min(slash + 1, file.size()));
-  }
-  return true;
+  return !file.empty() && !file.starts_with('/') && file.find('\0') == file.npos && normalize(file, Dots::refused);
 }
 
 // The texts of a string tensor: data = ["a", "b"].
@@ -89,11 +83,10 @@ Result<Strings> read_strings(const SourcePtr& file, Budget& budget) {
 }
 
 Result<Strings> with_shape(Strings strings, const Shape& shape) {
-  uint64_t elements = 1;
-  for (const uint64_t dimension : shape)
-    if (__builtin_mul_overflow(elements, dimension, &elements)) return failure(Code::corrupt, "a shape beyond 64 bits");
-  if (strings->size() != elements)
-    return failure(Code::corrupt, fmt::format("{} elements, {} by the shape", strings->size(), elements));
+  const auto elements = elements_of(shape);
+  if (!elements) return failure(Code::corrupt, "a shape beyond 64 bits");
+  if (strings->size() != *elements)
+    return failure(Code::corrupt, fmt::format("{} elements, {} by the shape", strings->size(), *elements));
   return strings;
 }
 
@@ -160,13 +153,14 @@ class TensorAdder {
     Tensor tensor;
     tensor.name = entry.name;
     tensor.shape = entry.shape;
-    tensor.stored_dtype = spelling(entry.dtype);
+    tensor.stored_dtype = spellings_.add(entry.dtype);
     tensor.dtype = dtype_named(entry.dtype);
     if (tensor.dtype == nullptr) {
       warnings_.add("tensor {}: {} is not a dtype of the specification", quoted(entry.name), quoted(entry.dtype));
       tensor.dtype = &kUnknownDType;
     }
-    if (const auto outer = outer_.find(entry.name); outer != outer_.end()) tensor.scope = spelling(*outer->second);
+    if (const auto outer = outer_.find(entry.name); outer != outer_.end())
+      tensor.scope = spellings_.add(*outer->second);
     auto source = source_of(entry, tensor);
     // A tensor without a file cannot be shown.
     if (!source)
@@ -215,13 +209,6 @@ class TensorAdder {
     return slice(*there, 0, size);
   }
 
-  std::string_view spelling(const std::string& text) {
-    const auto found = spellings_.find(text);
-    if (found != spellings_.end()) return *found;
-    model_.string_pool.push_back(text);
-    return *spellings_.insert(model_.string_pool.back()).first;
-  }
-
   Model& model_;
   const archive::Archive& archive_;
   const Manifest& manifest_;
@@ -231,7 +218,7 @@ class TensorAdder {
   std::map<std::string, size_t, std::less<>> by_name_;
   std::map<std::string_view, const std::string*> outer_;  // inner tensor → nested tensor, both in entries_
   std::map<const Part*, Later<Strings>> strings_;         // of files of strings, which several tensors may share
-  std::set<std::string_view> spellings_;                  // those in the model
+  StringPool spellings_{model_.string_pool};
 };
 
 }  // namespace

@@ -11,7 +11,8 @@
 
 #include "base/text.h"
 #include "base/values/little_endian.h"
-#include "formats/common/grouped.h"
+#include "formats/common/limits.h"
+#include "formats/grouped.h"
 #include "formats/output.h"
 
 namespace weightfs::flat {

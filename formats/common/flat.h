@@ -30,10 +30,6 @@ struct StoredDType {
 /// The dtype of that name; null if it is unknown.
 const StoredDType* find_dtype(std::string_view stored);
 
-/// The maximum length of a tensor's name, in bytes: the limit of extended attributes and of GGUF. The references have
-/// none.
-inline constexpr size_t kMaxNameLength = 65'535;
-
 /// The length in the first eight bytes of `head`; 0 if there are fewer.
 uint64_t length_in(std::string_view head);
 

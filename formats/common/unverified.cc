@@ -31,7 +31,7 @@ Result<Model> read_from_unverified(const Container& unverified, const SourcePtr&
     return read_model(container);
   }
   container.folder = nullptr;  // a file, not one of several
-  Model model = TRY(content == BlobContent::gguf ? read_gguf(container) : read_safetensors(container));
+  Model model = TRY(content == BlobContent::gguf ? read_gguf(container) : read_as("safetensors", container));
   TRY_VOID(model.tensors.move_to(verified));
   if (model.gguf_keys != nullptr) model.gguf_keys = TRY(moved(*model.gguf_keys, verified));
   for (Part& part : model.parts) part.source = Later<SourcePtr>::of(verified);

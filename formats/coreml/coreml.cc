@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/common/json_outline.h"
+#include "formats/common/limits.h"
 #include "formats/common/relative_path.h"
 #include "formats/coreml/fields.h"
 #include "formats/coreml/program.h"
@@ -20,7 +21,6 @@ namespace {
 
 using protobuf::Field;
 using protobuf::Fields;
-using protobuf::kMaxName;
 using protobuf::Message;
 using protobuf::Scanner;
 
@@ -280,10 +280,6 @@ Match matches_coreml(const Probe& probe) {
   return has_version && probe.head.size() < probe.size ? Match::maybe : Match::no;
 }
 
-Result<Model> read_coreml(const Container& container) {
-  return coreml::read(container).map_error([](const Error& error) {
-    return Error{error.code, "coreml: " + error.message};
-  });
-}
+Result<Model> read_coreml(const Container& container) { return coreml::read(container); }
 
 }  // namespace weightfs

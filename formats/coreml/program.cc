@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/common/limits.h"
 #include "formats/coreml/fields.h"
 #include "formats/coreml/types.h"
 
@@ -11,7 +12,6 @@ namespace {
 
 using protobuf::Field;
 using protobuf::Fields;
-using protobuf::kMaxName;
 using protobuf::Message;
 using protobuf::NumbersField;
 using protobuf::Scanner;
@@ -99,7 +99,7 @@ Result<void> ProgramReader::program(const Message& program, const std::string& s
 
 // The function `main` is the model. Others, and a function for a further opset, are scopes.
 Result<void> ProgramReader::function(const Message& entry, const std::string& scope) {
-  const std::string name = TRY(scanner_.text_at(entry, entry::kKey, kMaxName));
+  const std::string name = TRY(scanner_.text_at(entry, entry::kKey, kMaxNameLength));
   const Message body = TRY(scanner_.message_at(entry, entry::kValue));
   std::string inner = name == "main" ? scope : fmt::format("{}{}{}", scope, scope.empty() ? "" : "/", name);
   bool is_first = true;
@@ -107,12 +107,12 @@ Result<void> ProgramReader::function(const Message& entry, const std::string& sc
   while (const auto field = TRY(fields.next())) {
     if (field->tag != program::kSpecialization) continue;
     const Message specialization = TRY(scanner_.child(body, *field));
-    const std::string opset = TRY(scanner_.text_at(specialization, entry::kKey, kMaxName));
+    const std::string opset = TRY(scanner_.text_at(specialization, entry::kKey, kMaxNameLength));
     const Message code = TRY(scanner_.message_at(specialization, entry::kValue));
     if (!std::exchange(is_first, false)) inner = fmt::format("{}{}{}", scope, scope.empty() ? "" : "/", opset);
     TRY_VOID(container_.budget->charge(Cost::input, inner.size()));
     // Once for all its tensors: a comparison of long names takes time.
-    const std::string_view scope_of_tensors = TRY(pooled(inner));
+    const std::string_view scope_of_tensors = TRY(spellings_.add(inner, *container_.budget));
     TRY_VOID(block(code, scope_of_tensors));
   }
   return {};
@@ -129,9 +129,9 @@ Result<void> ProgramReader::block(const Message& block, std::string_view scope) 
 }
 
 Result<void> ProgramReader::operation(const Message& operation, std::string_view scope) {
-  const std::string type = TRY(scanner_.text_at(operation, operation::kType, kMaxName));
+  const std::string type = TRY(scanner_.text_at(operation, operation::kType, kMaxNameLength));
   const Message output = TRY(scanner_.message_at(operation, operation::kOutput));
-  const std::string owner = TRY(scanner_.text_at(output, operation::kOutputName, kMaxName));
+  const std::string owner = TRY(scanner_.text_at(output, operation::kOutputName, kMaxNameLength));
   const bool is_known = operations_.contains(type) || operations_.size() < kMaxOperations;
   if (!operations_.contains(type)) TRY_VOID(container_.budget->charge(Cost::kept, 256 + type.size()));
   ++operations_[is_known ? type : "others"];
@@ -150,7 +150,7 @@ Result<void> ProgramReader::operation(const Message& operation, std::string_view
 // The value of a constant has the name of the constant; others are parts of a compressed weight.
 Result<void> ProgramReader::attribute(const Message& entry, const std::string& owner, bool is_constant,
                                       std::string_view scope) {
-  const std::string key = TRY(scanner_.text_at(entry, entry::kKey, kMaxName));
+  const std::string key = TRY(scanner_.text_at(entry, entry::kKey, kMaxNameLength));
   if (key == "name") return {};
   const Message message = TRY(scanner_.message_at(entry, entry::kValue));
   return value(message, is_constant && key == "val" ? owner : fmt::format("{}.{}", owner, key), scope);
@@ -162,24 +162,24 @@ Result<void> ProgramReader::input(const Message& entry, const std::string& owner
   const Message binding = TRY(scanner_.message_at(argument, operation::kBinding));
   const Message message = TRY(scanner_.message_at(binding, operation::kBindingValue));
   if (message.absent()) return {};
-  const std::string key = TRY(scanner_.text_at(entry, entry::kKey, kMaxName));
+  const std::string key = TRY(scanner_.text_at(entry, entry::kKey, kMaxNameLength));
   return value(message, fmt::format("{}.{}", owner, key), scope);
 }
 
 // Texts, and values that are not tensors, are no weights.
 Result<void> ProgramReader::value(const Message& message, std::string name, std::string_view scope) {
   const StoredValue stored = TRY(read_value(scanner_, message));
-  const ElementType* const type = find_type(stored.data_type);
+  const ElementType* const type = kElementTypes.find(stored.data_type);
   if (!stored.is_tensor || (type == nullptr && stored.file.empty())) return {};
   TRY_VOID(container_.budget->charge(Cost::tensor));
   TRY_VOID(container_.budget->charge(Cost::kept, name.size() + sizeof(uint64_t) * stored.shape.size()));
   Tensor tensor{.name = std::move(name),
-                .dtype = type == nullptr ? &kUnknownDType : dtype_of(*type),
+                .dtype = dtype_of(type),
                 .stored_dtype = {},
                 .scope = scope,
                 .shape = stored.shape,
                 .source = {}};
-  tensor.stored_dtype = TRY(pooled(type_name(stored.data_type)));
+  tensor.stored_dtype = TRY(spellings_.add(kElementTypes.name(stored.data_type), *container_.budget));
   TRY_VOID(container_.budget->charge(Cost::input, scope.size()));  // it is read with each tensor
   const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
   auto found = stored.problem ? failure(Code::corrupt, *stored.problem)
@@ -199,7 +199,7 @@ Result<Slice> ProgramReader::bytes(const StoredValue& value, uint32_t blob_type,
 }
 
 Result<Slice> ProgramReader::immediate(const StoredValue& value, uint64_t size) {
-  const DType& dtype = *dtype_of(*find_type(value.data_type));
+  const DType& dtype = *dtype_of(kElementTypes.find(value.data_type));
   if (size == 0) return slice(file_, 0, 0);
   const Message raw = TRY(scanner_.message_at(value.immediate, value::kBytes));
   if (!raw.absent()) {
@@ -221,15 +221,6 @@ Result<Slice> ProgramReader::immediate(const StoredValue& value, uint64_t size) 
     return protobuf::numbers_as_bytes(file_, field, layout, size, dtype.block_bytes, scanner_, countable_);
   }
   return failure(Code::corrupt, fmt::format("no values, {} bytes needed", size));
-}
-
-Result<std::string_view> ProgramReader::pooled(const std::string& text) {
-  if (text.empty()) return std::string_view();
-  const auto known = spellings_.find(text);
-  if (known != spellings_.end()) return *known;
-  TRY_VOID(container_.budget->charge(Cost::value));
-  TRY_VOID(container_.budget->charge(Cost::kept, text.size()));
-  return *spellings_.insert(out_.string_pool.emplace_back(text)).first;
 }
 
 void ProgramReader::finish(Warnings& warnings) {

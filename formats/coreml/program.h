@@ -2,11 +2,11 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 
 #include "formats/coreml/blobs.h"
 #include "formats/protobuf/numbers.h"
+#include "formats/string_pool.h"
 
 namespace weightfs::coreml {
 
@@ -49,7 +49,6 @@ class ProgramReader {
   Result<void> value(const protobuf::Message& message, std::string name, std::string_view scope);
   Result<Slice> bytes(const StoredValue& value, uint32_t blob_type, uint64_t size);
   Result<Slice> immediate(const StoredValue& value, uint64_t size);
-  Result<std::string_view> pooled(const std::string& text);
 
   const Container& container_;
   const SourcePtr& file_;
@@ -59,7 +58,7 @@ class ProgramReader {
   Warnings warnings_;
   uint64_t countable_ = protobuf::kMaxCounted;
   std::map<std::string, uint64_t> operations_;
-  std::set<std::string_view> spellings_;  // the strings in out_.string_pool
+  StringPool spellings_{out_.string_pool};
 };
 
 }  // namespace weightfs::coreml

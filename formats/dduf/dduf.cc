@@ -90,11 +90,11 @@ Result<void> add_tensors(Model& model, Warnings& warnings, const Part& part, con
   const codec::DecodeCharge::Active active(charge);
   const SourcePtr bytes = TRY(part.source.get());
   const SourcePtr parsed = TRY(archive::bytes_to_parse(bytes, charge));
-  Model inner = TRY(read_safetensors({.name = std::string(name_of(part.path)),
-                                      .bytes = parsed,
-                                      .blobs = container.blobs,
-                                      .depth = container.depth + 1,
-                                      .budget = container.budget}));
+  Model inner = TRY(read_as("safetensors", {.name = std::string(name_of(part.path)),
+                                            .bytes = parsed,
+                                            .blobs = container.blobs,
+                                            .depth = container.depth + 1,
+                                            .budget = container.budget}));
   const std::string prefix(part.path.substr(0, part.path.size() - name_of(part.path).size()));
   TRY_VOID(container.budget->charge(Cost::kept, prefix.size() * inner.tensors.size()));
   TRY_VOID(inner.tensors.move_to(bytes));

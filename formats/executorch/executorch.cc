@@ -73,8 +73,8 @@ Result<Model> read_executorch(const Container& container) {
   const std::string head = TRY(read_text(
       *container.bytes, 0, std::min<uint64_t>(container.bytes->size(), kIdentifierOffset + kDataIdentifier.size())));
   for (const std::string_view identifier : {kDataIdentifier, kProgramIdentifier})
-    if (has_identifier(head, identifier)) return read(container, identifier).map_error(named);
-  return failure(Code::unsupported, "executorch: no file identifier FT01 or ET12");
+    if (has_identifier(head, identifier)) return read(container, identifier);
+  return failure(Code::unsupported, "no file identifier FT01 or ET12");
 }
 
 }  // namespace weightfs

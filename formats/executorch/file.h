@@ -11,9 +11,6 @@
 
 namespace weightfs::executorch {
 
-/// The maximum length of a name in bytes: the limit of extended attributes.
-inline constexpr uint64_t kMaxNameLength = 65'535;
-
 /// The identifiers at byte 4.
 inline constexpr std::string_view kDataIdentifier = "FT01";     ///< of .ptd
 inline constexpr std::string_view kProgramIdentifier = "ET12";  ///< of .pte

@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
-#include "base/values/rendering.h"
 #include "base/values/value.h"
+#include "formats/common/limits.h"
 #include "formats/executorch/method.h"
 #include "formats/executorch/types.h"
 #include "formats/flatbuffer/json.h"
@@ -11,6 +11,8 @@
 namespace weightfs::executorch {
 namespace {
 
+using flatbuffer::append_integers;
+using flatbuffer::append_list;
 using flatbuffer::Table;
 
 constexpr flatbuffer::Slot kMethods = 1;  // of the program
@@ -145,22 +147,20 @@ class MethodCheck {
   uint64_t left_;
 };
 
-// Writes line after line, so that memory holds the text and one line.
-class GraphWriter {
+class MethodWriter {
  public:
-  GraphWriter(const File& file, Budget& budget, TextSink& out) : file_(file), budget_(budget), out_(out) {}
+  MethodWriter(const File& file, Budget& budget, GraphWriter& out) : file_(file), budget_(budget), out_(out) {}
 
   Result<void> run() {
     const auto methods = TRY(file_.root.tables(kMethods));
-    out_.append("{\"methods\":[");
+    out_.begin('{');
+    out_.begin("methods", '[');
     for (uint64_t i = 0; i < methods.size(); ++i) {
-      out_.append(i == 0 ? "\n" : ",\n");
       const Table plan = TRY(methods.table(i));
       const Method read = TRY(read_method(plan));
       TRY_VOID(method(read));
     }
-    out_.append("]}\n");
-    return {};
+    return out_.end("]}");
   }
 
  private:
@@ -168,51 +168,49 @@ class GraphWriter {
     Charges charges(budget_);  // released with the names
     const auto operators = TRY(names_of(method.operators, charges, operator_name));
     const auto delegates = TRY(names_of(method.delegates, charges, delegate_name));
-    out_.append("{\"name\":");
-    append_json_string(out_, method.name);
-    TRY_VOID(integers<int32_t>("inputs", method.inputs));
-    TRY_VOID(integers<int32_t>("outputs", method.outputs));
-    TRY_VOID(integers<int64_t>("non_const_buffer_sizes", method.buffer_sizes));
-    out_.append(",\"values\":[");
+    out_.begin_node();
+    TRY_VOID(out_.text_attribute("name", method.name));
+    TRY_VOID(append_integers<int32_t>(out_, "inputs", method.inputs));
+    TRY_VOID(append_integers<int32_t>(out_, "outputs", method.outputs));
+    TRY_VOID(append_integers<int64_t>(out_, "non_const_buffer_sizes", method.buffer_sizes));
+    out_.begin("values", '[');
     for (uint64_t i = 0; i < method.values.size(); ++i) {
       const Member read = TRY(read_member(method.values, i));
-      begin_line(i, "kind", value_kind_name(read.number), read.number);
+      TRY_VOID(begin_node(i, "kind", value_kind_name(read.number), read.number));
       TRY_VOID(value(read));
-      out_.append(1, '}');
-      TRY_VOID(flatbuffer::check_size(out_));
+      TRY_VOID(out_.end("}"));
     }
-    out_.append("],\"chains\":[");
+    TRY_VOID(out_.end("]"));
+    out_.begin("chains", '[');
     for (uint64_t i = 0; i < method.chains.size(); ++i) {
-      if (i > 0) out_.append(1, ',');
       const Chain read = TRY(read_chain(method.chains, i));
       TRY_VOID(chain(read, operators, delegates));
     }
-    out_.append("]}");
-    return flatbuffer::check_size(out_);
+    return out_.end("]}");
   }
 
   Result<void> value(const Member& value) {
     switch (value.number) {
       case kInt:
-        return member("value", std::to_string(TRY(value.table.number<int64_t>(0))));
+        return out_.attribute("value", std::to_string(TRY(value.table.number<int64_t>(0))));
       case kBool:
-        return member("value", boolean(TRY(value.table.number<uint8_t>(0))));
+        return out_.attribute("value", boolean(TRY(value.table.number<uint8_t>(0))));
       case kDouble:
-        return member("value", to_json_line(TRY(value.table.number<double>(0))));
+        return out_.attribute("value", to_json_line(TRY(value.table.number<double>(0))));
       case kTensor:
         return tensor(TRY(read_value_tensor(value.table)));
       case kText:
         return string(value.table);
       case kIntList:
-        return integers<int64_t>("items", TRY(value.table.list(0, sizeof(int64_t))));
+        return append_integers<int64_t>(out_, "items", TRY(value.table.list(0, sizeof(int64_t))));
       case kDoubleList:
-        return list<double>("items", TRY(value.table.list(0, sizeof(double))),
-                            [](double number) { return to_json_line(number); });
+        return append_list<double>(out_, "items", TRY(value.table.list(0, sizeof(double))),
+                                   [](double number) { return to_json_line(number); });
       case kBoolList:
-        return list<uint8_t>("items", TRY(value.table.list(0, sizeof(uint8_t))), boolean);
+        return append_list<uint8_t>(out_, "items", TRY(value.table.list(0, sizeof(uint8_t))), boolean);
       case kTensorList:
       case kOptionalTensorList:
-        return integers<int32_t>("items", TRY(value.table.list(0, sizeof(int32_t))));
+        return append_integers<int32_t>(out_, "items", TRY(value.table.list(0, sizeof(int32_t))));
       default:
         return {};
     }
@@ -221,45 +219,41 @@ class GraphWriter {
   // A long text is shown by its place in the file.
   Result<void> string(const Table& table) {
     const auto bytes = TRY(table.list(0, 1));
-    if (bytes.size() <= kMaxNameLength) return text("value", TRY(table.text(0, kMaxNameLength)));
-    return member("value", fmt::format("{{\"offset\":{},\"nbytes\":{}}}", bytes.position(), bytes.size()));
+    if (bytes.size() <= kMaxNameLength) return out_.text_attribute("value", TRY(table.text(0, kMaxNameLength)));
+    return out_.attribute("value", fmt::format("{{\"offset\":{},\"nbytes\":{}}}", bytes.position(), bytes.size()));
   }
 
   Result<void> tensor(const ValueTensor& tensor) {
-    if (const std::string name = tensor.shown_name(); !name.empty()) TRY_VOID(text("name", name));
-    const ScalarType type = scalar_type(tensor.scalar_type);
-    TRY_VOID(text("dtype", type.dtype->name));
-    const std::string stored =
-        type.name.empty() ? std::to_string(tensor.scalar_type) : fmt::format("\"{}\"", type.name);
-    TRY_VOID(member("stored_dtype", stored));
-    TRY_VOID(integers<int32_t>("shape", tensor.sizes));
-    TRY_VOID(integers<uint8_t>("dim_order", tensor.dim_order));
-    if (tensor.is_external) out_.append(",\"external\":true");
+    if (const std::string name = tensor.shown_name(); !name.empty()) TRY_VOID(out_.text_attribute("name", name));
+    const TypeCode* const type = kScalarTypes.find(tensor.scalar_type);
+    TRY_VOID(out_.text_attribute("dtype", dtype_of(type)->name));
+    const std::string stored = type == nullptr ? std::to_string(tensor.scalar_type) : fmt::format("\"{}\"", type->name);
+    TRY_VOID(out_.attribute("stored_dtype", stored));
+    TRY_VOID(append_integers<int32_t>(out_, "shape", tensor.sizes));
+    TRY_VOID(append_integers<uint8_t>(out_, "dim_order", tensor.dim_order));
+    if (tensor.is_external) TRY_VOID(out_.attribute("external", "true"));
     if (tensor.has_data()) {
-      out_.append(tensor.is_mutable() ? ",\"mutable\":true" : ",\"constant\":true");
-      TRY_VOID(member("data_buffer_idx", std::to_string(tensor.buffer)));
+      TRY_VOID(out_.attribute(tensor.is_mutable() ? "mutable" : "constant", "true"));
+      TRY_VOID(out_.attribute("data_buffer_idx", std::to_string(tensor.buffer)));
     }
-    if (tensor.allocation)
-      out_.append(fmt::format(",\"allocation\":{{\"memory_id\":{},\"offset\":{}}}", tensor.allocation->memory,
-                              tensor.allocation->offset));
-    return {};
+    if (!tensor.allocation) return {};
+    return out_.attribute("allocation", fmt::format("{{\"memory_id\":{},\"offset\":{}}}", tensor.allocation->memory,
+                                                    tensor.allocation->offset));
   }
 
   Result<void> chain(const Chain& chain, const std::vector<std::string>& operators,
                      const std::vector<std::string>& delegates) {
-    out_.append("{\"inputs\":");
-    TRY_VOID(flatbuffer::append_integers<int32_t>(out_, chain.inputs));
-    TRY_VOID(integers<int32_t>("outputs", chain.outputs));
-    out_.append(",\"instructions\":[");
+    out_.begin('{');
+    TRY_VOID(append_integers<int32_t>(out_, "inputs", chain.inputs));
+    TRY_VOID(append_integers<int32_t>(out_, "outputs", chain.outputs));
+    out_.begin("instructions", '[');
     for (uint64_t i = 0; i < chain.instructions.size(); ++i) {
       const Member read = TRY(read_member(chain.instructions, i));
-      begin_line(i, "call", instruction_kind_name(read.number), read.number);
+      TRY_VOID(begin_node(i, "call", instruction_kind_name(read.number), read.number));
       TRY_VOID(instruction(read, operators, delegates));
-      out_.append(1, '}');
-      TRY_VOID(flatbuffer::check_size(out_));
+      TRY_VOID(out_.end("}"));
     }
-    out_.append("]}");
-    return {};
+    return out_.end("]}");
   }
 
   Result<void> instruction(const Member& instruction, const std::vector<std::string>& operators,
@@ -267,10 +261,10 @@ class GraphWriter {
     switch (instruction.number) {
       case kKernelCall:
         TRY_VOID(callee("op", "op_index", operators, instruction.table));
-        return integers<int32_t>("args", TRY(instruction.table.list(1, sizeof(int32_t))));
+        return append_integers<int32_t>(out_, "args", TRY(instruction.table.list(1, sizeof(int32_t))));
       case kDelegateCall:
         TRY_VOID(callee("delegate", "delegate_index", delegates, instruction.table));
-        return integers<int32_t>("args", TRY(instruction.table.list(1, sizeof(int32_t))));
+        return append_integers<int32_t>(out_, "args", TRY(instruction.table.list(1, sizeof(int32_t))));
       case kMoveCall:
         TRY_VOID(number("move_from", instruction.table, 0));
         return number("move_to", instruction.table, 1);
@@ -289,48 +283,25 @@ class GraphWriter {
                       const Table& table) {
     const auto index = TRY(table.number<int32_t>(0));
     if (index >= 0 && static_cast<uint64_t>(index) < names.size())
-      TRY_VOID(text(key, names[static_cast<size_t>(index)]));
-    return member(index_key, std::to_string(index));
+      TRY_VOID(out_.text_attribute(key, names[static_cast<size_t>(index)]));
+    return out_.attribute(index_key, std::to_string(index));
   }
 
-  void begin_line(uint64_t index, std::string_view key, std::string_view kind, uint8_t number) {
-    out_.append(fmt::format("{}{{\"id\":{},\"{}\":", index == 0 ? "\n" : ",\n", index, key));
-    out_.append(kind.empty() ? std::to_string(number) : fmt::format("\"{}\"", kind));
+  Result<void> begin_node(uint64_t index, std::string_view key, std::string_view kind, uint8_t number) {
+    out_.begin_node();
+    TRY_VOID(out_.attribute("id", std::to_string(index)));
+    return out_.attribute(key, kind.empty() ? std::to_string(number) : fmt::format("\"{}\"", kind));
   }
 
   static std::string boolean(uint8_t number) { return number != 0 ? "true" : "false"; }
 
-  // `json`: the JSON of the value.
-  Result<void> member(std::string_view key, std::string_view json) {
-    out_.append(fmt::format(",\"{}\":{}", key, json));
-    return {};
-  }
-
-  Result<void> text(std::string_view key, std::string_view text) {
-    out_.append(fmt::format(",\"{}\":", key));
-    append_json_string(out_, text);
-    return {};
-  }
-
   Result<void> number(std::string_view key, const Table& table, flatbuffer::Slot slot) {
-    return member(key, std::to_string(TRY(table.number<int32_t>(slot))));
-  }
-
-  template <class Number, class Text>
-  Result<void> list(std::string_view key, const flatbuffer::List& numbers, const Text& text) {
-    out_.append(fmt::format(",\"{}\":", key));
-    return flatbuffer::append_list<Number>(out_, numbers, text);
-  }
-
-  template <class Number>
-  Result<void> integers(std::string_view key, const flatbuffer::List& numbers) {
-    out_.append(fmt::format(",\"{}\":", key));
-    return flatbuffer::append_integers<Number>(out_, numbers);
+    return out_.attribute(key, std::to_string(TRY(table.number<int32_t>(slot))));
   }
 
   const File& file_;
   Budget& budget_;
-  TextSink& out_;
+  GraphWriter& out_;
 };
 
 }  // namespace
@@ -338,7 +309,7 @@ class GraphWriter {
 Result<void> check_methods(const File& file) { return MethodCheck(file).run(); }
 
 Result<std::string> graph_json(const File& file, Budget& budget) {
-  return rendered(budget, [&](TextSink& out) { return GraphWriter(file, budget, out).run(); });
+  return graph_document(budget, [&](GraphWriter& out) { return MethodWriter(file, budget, out).run(); });
 }
 
 }  // namespace weightfs::executorch

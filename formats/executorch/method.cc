@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "formats/common/limits.h"
+
 namespace weightfs::executorch {
 namespace {
 

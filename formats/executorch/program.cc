@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "formats/common/limits.h"
 #include "formats/executorch/graph.h"
 #include "formats/executorch/method.h"
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/common/limits.h"
 #include "formats/common/strided.h"
 #include "formats/executorch/types.h"
 
@@ -43,13 +44,14 @@ Result<Layout> read_layout(const flatbuffer::Table& table, flatbuffer::Slot scal
 Result<void> TensorAdder::tensor(std::string name, const Layout& layout, const Result<Slice>& bytes) {
   TRY_VOID(budget_.charge(Cost::tensor));
   TRY_VOID(budget_.charge(Cost::kept, name.size() + sizeof(uint64_t) * layout.sizes.size()));
-  const ScalarType type = scalar_type(layout.scalar_type);
-  Tensor tensor{.name = std::move(name),
-                .dtype = type.dtype,
-                .stored_dtype = type.name.empty() ? pooled(fmt::format("type {}", layout.scalar_type)) : type.name,
-                .scope = {},
-                .shape = {},
-                .source = {}};
+  const TypeCode* const type = kScalarTypes.find(layout.scalar_type);
+  Tensor tensor{
+      .name = std::move(name),
+      .dtype = dtype_of(type),
+      .stored_dtype = type == nullptr ? spellings_.add(fmt::format("type {}", layout.scalar_type)) : type->name,
+      .scope = {},
+      .shape = {},
+      .source = {}};
   if (const auto placed = place(tensor, layout, bytes); !placed) {
     if (!is_permanent(placed.error())) return tl::unexpected(placed.error());
     warnings_.refuse(placed.error().code, "tensor {}: {}", quoted(tensor.name), placed.error().message);
@@ -58,22 +60,9 @@ Result<void> TensorAdder::tensor(std::string name, const Layout& layout, const R
   return {};
 }
 
-Result<Shape> TensorAdder::shape_of(const Layout& layout) {
-  if (layout.sizes.size() > kMaxDimensions)
-    return failure(Code::unsupported,
-                   fmt::format("has {} dimensions, more than {}", layout.sizes.size(), kMaxDimensions));
-  const auto sizes = TRY(layout.sizes.numbers<int32_t>(kMaxDimensions));
-  Shape shape;
-  for (const int32_t size : sizes) {
-    if (size < 0) return failure(Code::corrupt, fmt::format("has a dimension of {}", size));
-    shape.push_back(static_cast<uint64_t>(size));
-  }
-  return shape;
-}
-
 // Sets the shape and the bytes of a tensor.
 Result<void> TensorAdder::place(Tensor& tensor, const Layout& layout, const Result<Slice>& bytes) {
-  tensor.shape = TRY(shape_of(layout));
+  tensor.shape = TRY(layout.sizes.shape());
   const Slice& storage = TRY(bytes);
   if (tensor.dtype->block_bytes == 0) {
     tensor.source = storage;
@@ -120,10 +109,4 @@ Result<void> TensorAdder::blob(const std::string& path, const Result<Slice>& byt
 }
 
 // A text that the model owns, once.
-std::string_view TensorAdder::pooled(const std::string& text) {
-  const auto known = spellings_.find(text);
-  if (known != spellings_.end()) return *known;
-  return *spellings_.insert(model_.string_pool.emplace_back(text)).first;
-}
-
 }  // namespace weightfs::executorch

@@ -1,12 +1,12 @@
 // Adds tensors and named blobs of ExecuTorch files to a Model.
 #pragma once
 
-#include <set>
 #include <string>
 #include <string_view>
 
 #include "formats/common/warnings.h"
 #include "formats/executorch/file.h"
+#include "formats/string_pool.h"
 
 namespace weightfs::executorch {
 
@@ -39,14 +39,12 @@ class TensorAdder {
 
  private:
   Result<void> place(Tensor& tensor, const Layout& layout, const Result<Slice>& bytes);
-  Result<Shape> shape_of(const Layout& layout);
-  std::string_view pooled(const std::string& text);
 
   Model& model_;
   const File& file_;
   Budget& budget_;
   Warnings warnings_;
-  std::set<std::string_view> spellings_;  // the strings in model_.string_pool
+  StringPool spellings_{model_.string_pool};
 };
 
 }  // namespace weightfs::executorch

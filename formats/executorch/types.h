@@ -1,18 +1,11 @@
 // The types of values in ExecuTorch files, numbered as torch's ScalarType.
 #pragma once
 
-#include <cstdint>
-#include <string_view>
-
-#include "formats/dtype.h"
+#include "formats/common/type_codes.h"
 
 namespace weightfs::executorch {
 
-struct ScalarType {
-  std::string_view name;  ///< in the schema's spelling: "FLOAT"; empty for an unknown number
-  const DType* dtype;     ///< &kUnknownDType for packed and unknown ones
-};
-
-ScalarType scalar_type(int8_t number);
+/// The dtype of a quantised type is that of the stored numbers.
+extern const TypeCodes<> kScalarTypes;
 
 }  // namespace weightfs::executorch

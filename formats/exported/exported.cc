@@ -3,14 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/archive/archive_formats.h"
 #include "formats/common/flat.h"
+#include "formats/common/limits.h"
 #include "formats/numpy/array.h"
+#include "formats/string_pool.h"
 
 namespace weightfs::exported {
 namespace {
@@ -53,9 +54,8 @@ Result<Entry> entry_of(const Value& value) {
     return failure(Code::corrupt, "an object with name, shape and nbytes expected");
   Entry entry{text_in(*map, "name"), text_in(*map, "path"), text_in(*map, "dtype"), text_in(*map, "stored_dtype"), {},
               TRY(size(*nbytes))};
-  if (entry.name.size() > flat::kMaxNameLength)
-    return failure(Code::corrupt,
-                   fmt::format("a name of {} bytes, at most {}", entry.name.size(), flat::kMaxNameLength));
+  if (entry.name.size() > kMaxNameLength)
+    return failure(Code::corrupt, fmt::format("a name of {} bytes, at most {}", entry.name.size(), kMaxNameLength));
   if (shape->size() > kMaxDimensions)
     return failure(Code::corrupt, fmt::format("{} dimensions, at most {}", shape->size(), kMaxDimensions));
   for (const Value& each : *shape) entry.shape.push_back(TRY(size(each)));
@@ -158,21 +158,16 @@ class Reader {
     Tensor tensor;
     tensor.name = entry.name;
     tensor.dtype = is_big_endian_ && dtype_of(entry) != &kUnknownDType ? big_endian(dtype_of(entry)) : dtype_of(entry);
-    tensor.stored_dtype = TRY(pooled(tensor.dtype == &kUnknownDType ? entry.dtype : entry.stored_dtype));
+    tensor.stored_dtype =
+        TRY(spellings_.add(tensor.dtype == &kUnknownDType ? entry.dtype : entry.stored_dtype, budget()));
     // The path of a tensor with a scope has that before the name.
     const size_t scope = entry.path.size() - std::min(entry.path.size(), entry.name.size() + 1);
     if (scope > 0 && entry.path[scope] == '/' && entry.path.ends_with(entry.name))
-      tensor.scope = TRY(pooled(entry.path.substr(0, scope)));
+      tensor.scope = TRY(spellings_.add(entry.path.substr(0, scope), budget()));
     tensor.shape = entry.shape;
     tensor.source = source;
     model_.tensors.push_back(tensor);
     return {};
-  }
-
-  Result<std::string_view> pooled(std::string_view text) {
-    if (const auto known = texts_.find(text); known != texts_.end()) return *known;
-    TRY_VOID(budget().charge(Cost::kept, text.size()));
-    return *texts_.insert(model_.string_pool.emplace_back(text)).first;
   }
 
   // The common fields and the metadata of the exported model. An export as .npy files has none.
@@ -203,8 +198,8 @@ class Reader {
   const Container& container_;
   Model model_;
   numpy::ArrayAdder arrays_;
-  bool is_big_endian_ = false;        // the bytes in tensors/, as a GGUF has them
-  std::set<std::string_view> texts_;  // in the model's string_pool
+  bool is_big_endian_ = false;  // the bytes in tensors/, as a GGUF has them
+  StringPool spellings_{model_.string_pool};
 };
 
 }  // namespace

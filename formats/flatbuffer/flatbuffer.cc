@@ -121,6 +121,17 @@ Result<void> List::check_size(uint64_t most) const {
                                                 elements_ - sizeof(uint32_t), size_, most));
 }
 
+Result<Shape> List::shape() const {
+  if (size_ > kMaxDimensions)
+    return failure(Code::unsupported, fmt::format("has {} dimensions, more than {}", size_, kMaxDimensions));
+  Shape shape;
+  for (const int32_t dimension : TRY(numbers<int32_t>(kMaxDimensions))) {
+    if (dimension < 0) return failure(Code::corrupt, fmt::format("has a dimension of {}", dimension));
+    shape.push_back(static_cast<uint64_t>(dimension));
+  }
+  return shape;
+}
+
 Result<void> List::charge() const {
   return size_ == 0 ? Result<void>() : buffer_->charge(Cost::input, kElementCost * size_);
 }

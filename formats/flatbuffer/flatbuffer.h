@@ -13,6 +13,7 @@
 
 #include "base/budget.h"
 #include "base/source.h"
+#include "formats/tensor_list.h"
 
 namespace weightfs::flatbuffer {
 
@@ -141,6 +142,10 @@ class List {
     if (size_ > 0) TRY_VOID(buffer_->copy(elements_, std::as_writable_bytes(std::span(out))));
     return out;
   }
+
+  /// The numbers, which are int32, as a shape. Fails with corrupt if one is negative, and with unsupported if there are
+  /// more than kMaxDimensions.
+  Result<Shape> shape() const;
 
   /// Charges for reading all elements one by one.
   Result<void> charge() const;

@@ -1,39 +1,25 @@
-// Writes lists of a FlatBuffer as JSON, straight from the buffer: as Values, numbers would take ten times their size.
+// Writes lists of a FlatBuffer as JSON, straight from the buffer.
 #pragma once
 
 #include <string>
 
-#include "base/values/rendering.h"
 #include "formats/flatbuffer/flatbuffer.h"
+#include "formats/graph_writer.h"
 
 namespace weightfs::flatbuffer {
 
-/// Fails with unsupported if the text is beyond its budget, so that its writer ends.
-inline Result<void> check_size(const TextSink& out) {
-  if (!out.stopped()) return {};
-  return failure(Code::unsupported, "a document beyond the budget");
-}
-
-/// Appends the numbers of a list as a JSON list. `text` returns the JSON of a number. Fails as check_size() and as the
-/// budget of the buffer does.
+/// Appends a key and the numbers of a list as a JSON list. `text` returns the JSON of a number. Fails as
+/// GraphWriter::list() and as the budget of the buffer do.
 template <class Number, class Text>
-Result<void> append_list(TextSink& out, const List& numbers, const Text& text) {
+Result<void> append_list(GraphWriter& out, std::string_view name, const List& numbers, const Text& text) {
   TRY_VOID(numbers.charge());
-  out.append(1, '[');
-  for (uint64_t i = 0; i < numbers.size(); ++i) {
-    if (i > 0) out.append(1, ',');
-    const auto number = TRY(numbers.template number<Number>(i));
-    out.append(text(number));
-    TRY_VOID(check_size(out));
-  }
-  out.append(1, ']');
-  return {};
+  return out.list(name, numbers.size(), [&](size_t i) { return numbers.template number<Number>(i).map(text); });
 }
 
-/// Appends a list of integers.
+/// Appends a key and integers. Fails as append_list() does.
 template <class Number>
-Result<void> append_integers(TextSink& out, const List& numbers) {
-  return append_list<Number>(out, numbers, [](Number number) { return std::to_string(number); });
+Result<void> append_integers(GraphWriter& out, std::string_view name, const List& numbers) {
+  return append_list<Number>(out, name, numbers, [](Number number) { return std::to_string(number); });
 }
 
 }  // namespace weightfs::flatbuffer

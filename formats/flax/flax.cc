@@ -8,9 +8,11 @@
 
 #include "base/text.h"
 #include "formats/common/flat.h"
+#include "formats/common/limits.h"
 #include "formats/common/warnings.h"
 #include "formats/flax/msgpack.h"
 #include "formats/format.h"
+#include "formats/string_pool.h"
 
 namespace weightfs {
 namespace flax {
@@ -75,8 +77,8 @@ class FlaxReader {
     const Token token = TRY(next());
     if (token.kind != Kind::text && token.kind != Kind::binary)
       return failure(Code::corrupt, fmt::format("a key before byte {} is not a text", in_.position()));
-    if (token.number > flat::kMaxNameLength)
-      return failure(Code::corrupt, fmt::format("a key of {} bytes, at most {}", token.number, flat::kMaxNameLength));
+    if (token.number > kMaxNameLength)
+      return failure(Code::corrupt, fmt::format("a key of {} bytes, at most {}", token.number, kMaxNameLength));
     return in_.text(token.number);
   }
 
@@ -87,9 +89,8 @@ class FlaxReader {
       const std::string key = TRY(read_key());
       if (i == 0 && key == kChunked) return read_chunked(path, entries, depth);
       std::string below = path.empty() ? key : fmt::format("{}/{}", path, key);
-      if (below.size() > flat::kMaxNameLength)
-        return failure(Code::corrupt,
-                       fmt::format("a path of {} bytes, at most {}", below.size(), flat::kMaxNameLength));
+      if (below.size() > kMaxNameLength)
+        return failure(Code::corrupt, fmt::format("a path of {} bytes, at most {}", below.size(), kMaxNameLength));
       TRY_VOID(budget_.charge(Cost::input, below.size()));
       const Token value = TRY(next());
       TRY_VOID(read_value(below, value, depth));
@@ -278,7 +279,7 @@ class FlaxReader {
   Result<void> add(const std::string& path, const Shape& shape, const std::string& dtype, Slice bytes) {
     Tensor tensor = TRY(new_tensor(path));
     tensor.shape = shape;
-    tensor.stored_dtype = TRY(pooled(dtype));
+    tensor.stored_dtype = TRY(spellings_.add(dtype, budget_));
     place(tensor, dtype, std::move(bytes));
     model_.tensors.push_back(tensor);
     return {};
@@ -303,13 +304,6 @@ class FlaxReader {
                        size ? fmt::format("need {}", *size) : "overflow 64 bits");
   }
 
-  Result<std::string_view> pooled(const std::string& dtype) {
-    const auto known = dtypes_.find(dtype);
-    if (known != dtypes_.end()) return *known;
-    TRY_VOID(budget_.charge(Cost::kept, 100 + dtype.size()));
-    return *dtypes_.insert(model_.string_pool.emplace_back(dtype)).first;
-  }
-
   SourcePtr file_;
   Budget& budget_;
   Cursor in_;
@@ -317,7 +311,7 @@ class FlaxReader {
   Map facts_;
   uint64_t facts_omitted_ = 0;
   Warnings warnings_;
-  std::set<std::string_view> dtypes_;  // in the model's string_pool
+  StringPool spellings_{model_.string_pool};
 };
 
 }  // namespace
@@ -333,10 +327,6 @@ Match matches_flax(const Probe& probe) {
   return (mark & 0xE0) == 0xA0 || (mark >= 0xD9 && mark <= 0xDB) ? Match::maybe : Match::no;
 }
 
-Result<Model> read_flax(const Container& container) {
-  return flax::FlaxReader(container).read(container).map_error([](const Error& e) {
-    return Error{e.code, "flax: " + e.message};
-  });
-}
+Result<Model> read_flax(const Container& container) { return flax::FlaxReader(container).read(container); }
 
 }  // namespace weightfs

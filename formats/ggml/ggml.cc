@@ -189,14 +189,13 @@ Match matches_ggml(const Probe& probe) {
 }
 
 Result<Model> read_ggml(const Container& container) {
-  const auto about = [](const Error& e) { return Error{e.code, "ggml: " + e.message}; };
-  const std::string magic = TRY(read_text(*container.bytes, 0, ggml::kMagic.size()).map_error(about));
+  const std::string magic = TRY(read_text(*container.bytes, 0, ggml::kMagic.size()));
   if (const auto* const other = ggml::other_magic(magic))
-    return failure(Code::unsupported, fmt::format("ggml: {}, a format of llama.cpp before GGUF, is not supported; "
+    return failure(Code::unsupported, fmt::format("{}, a format of llama.cpp before GGUF, is not supported; "
                                                   "convert the model to GGUF",
                                                   other->name));
-  if (magic != ggml::kMagic) return failure(Code::corrupt, "ggml: no magic number");
-  return ggml::GgmlReader(container).read(container).map_error(about);
+  if (magic != ggml::kMagic) return failure(Code::corrupt, "no magic number");
+  return ggml::GgmlReader(container).read(container);
 }
 
 }  // namespace weightfs

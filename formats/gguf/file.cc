@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "formats/common/cursor.h"
+#include "formats/common/limits.h"
 #include "formats/gguf/types.h"
 
 namespace weightfs::gguf {

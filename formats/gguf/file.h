@@ -15,12 +15,11 @@
 namespace weightfs::gguf {
 
 // Limits for hostile files. Real models have a thousand tensors, forty keys, and ten MB of tokens.
-inline constexpr uint64_t kMaxHeaderSize = 256ull << 20;  ///< bytes up to the end of the list of tensors
-inline constexpr uint64_t kMaxKeys = 65'536;              ///< entries of metadata
-inline constexpr uint64_t kMaxTensors = 2'097'152;        ///< tensors of a model, all its files together
-inline constexpr uint64_t kMaxNameLength = 65'535;        ///< bytes of a key (the specification's limit) or tensor name
-inline constexpr uint64_t kMaxAlignment = 1ull << 30;     ///< general.alignment
-inline constexpr uint64_t kMaxInlineBytes = 1ull << 20;   ///< memory for the values in Model.metadata
+inline constexpr uint64_t kMaxHeaderSize = 256ull << 20;    ///< bytes up to the end of the list of tensors
+inline constexpr uint64_t kMaxKeys = 65'536;                ///< entries of metadata
+inline constexpr uint64_t kMaxTensors = 2'097'152;          ///< tensors of a model, all its files together
+inline constexpr uint64_t kMaxAlignment = 1ull << 30;       ///< general.alignment
+inline constexpr uint64_t kMaxInlineBytes = 1ull << 20;     ///< memory for the values in Model.metadata
 inline constexpr uint64_t kMaxDocumentBytes = 32ull << 20;  ///< bytes of values that become Documents
 
 /// The default of general.alignment (gguf.h).

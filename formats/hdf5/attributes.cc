@@ -40,12 +40,10 @@ Result<Attribute> read_attribute(Metadata& metadata, std::string_view message, u
       TRY(resolve_shared(metadata, embedded(MessageType::dataspace, (flags & kSharedSpace) != 0, space)));
   Fields in_space(own.data, metadata.sizes());
   attribute.space = TRY(read_dataspace(in_space));
-  const auto elements = attribute.space.is_null ? 0 : elements_of(attribute.space.dimensions);
-  uint64_t size = 0;
-  if (!elements || __builtin_mul_overflow(*elements, attribute.type.size, &size))
-    return failure(Code::corrupt, "an attribute of more than 2^64 bytes");
+  const auto size = attribute.space.is_null ? 0 : elements_of(attribute.space.dimensions, attribute.type.size);
+  if (!size) return failure(Code::corrupt, "an attribute of more than 2^64 bytes");
   attribute.address = address == 0 ? 0 : address + fields.position();
-  attribute.data = TRY(fields.text(size));
+  attribute.data = TRY(fields.text(*size));
   return attribute;
 }
 

@@ -160,10 +160,7 @@ Shape grid_of(const Shape& dimensions, const Shape& chunk) {
 }
 
 std::optional<uint64_t> chunk_bytes(const Dataset& dataset) {
-  const auto elements = elements_of(dataset.layout.chunk);
-  uint64_t bytes = 0;
-  if (!elements || __builtin_mul_overflow(*elements, dataset.type.size, &bytes)) return std::nullopt;
-  return bytes;
+  return elements_of(dataset.layout.chunk, dataset.type.size);
 }
 
 uint64_t row_of_chunks(const Dataset& dataset) {

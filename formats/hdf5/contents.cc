@@ -73,14 +73,14 @@ Result<void> check_chunks(const Origin& origin, const Dataset& dataset) {
   if (dataset.layout.chunk.size() != dataset.space.dimensions.size())
     return failure(Code::corrupt, fmt::format("chunks of rank {}", dataset.layout.chunk.size()));
   const auto bytes = chunk_bytes(dataset);
-  const auto chunks = elements_of(grid_of(dataset.space.dimensions, dataset.layout.chunk));
-  uint64_t all = 0;
-  if (!bytes || !chunks || __builtin_mul_overflow(*chunks, *bytes, &all))
-    return failure(Code::corrupt, "chunks of more than 2^64 bytes");
+  const Shape grid = grid_of(dataset.space.dimensions, dataset.layout.chunk);
+  const auto chunks = elements_of(grid);
+  const auto all = bytes ? elements_of(grid, *bytes) : std::nullopt;
+  if (!chunks || !all) return failure(Code::corrupt, "chunks of more than 2^64 bytes");
   if (*chunks > kMaxFreeChunks + file.bytes->size())
     return failure(Code::unsupported,
                    fmt::format("{} chunks, at most {} in this file", *chunks, kMaxFreeChunks + file.bytes->size()));
-  TRY_VOID(check_expansion(file, all));
+  TRY_VOID(check_expansion(file, *all));
   return check_memory(origin, dataset, *bytes);
 }
 

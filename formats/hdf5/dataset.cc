@@ -150,13 +150,6 @@ Result<void> read_storage(Metadata& metadata, const Object& object, Dataset& dat
 
 }  // namespace
 
-std::optional<uint64_t> elements_of(const Shape& dimensions) {
-  uint64_t elements = 1;
-  for (const uint64_t dimension : dimensions)
-    if (__builtin_mul_overflow(elements, dimension, &elements)) return std::nullopt;
-  return elements;
-}
-
 Result<Dataspace> read_dataspace(Fields& fields) {
   constexpr uint64_t kHasMax = 1, kNull = 2;
   const uint64_t version = TRY(fields.number(1));

@@ -61,9 +61,6 @@ struct Dataset {
   bool is_external = false;     ///< the bytes are in other files
 };
 
-/// The product of the dimensions; nothing on overflow.
-std::optional<uint64_t> elements_of(const Shape& dimensions);
-
 Result<Dataspace> read_dataspace(Fields& fields);
 
 /// The messages of a dataset. Fails with corrupt or unsupported if they are invalid.

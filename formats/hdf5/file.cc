@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "formats/common/grouped.h"
+#include "formats/grouped.h"
 
 namespace weightfs::hdf5 {
 namespace {

@@ -9,11 +9,13 @@
 #include "base/values/json.h"
 #include "formats/common/flat.h"
 #include "formats/common/lambda_layers.h"
+#include "formats/common/limits.h"
 #include "formats/common/strided.h"
 #include "formats/common/warnings.h"
 #include "formats/format.h"
 #include "formats/hdf5/attributes.h"
 #include "formats/hdf5/contents.h"
+#include "formats/string_pool.h"
 
 namespace weightfs::hdf5 {
 namespace {
@@ -80,8 +82,8 @@ class ModelReader {
     }
     const Link& link = group.links[group.next++];
     const size_t parent = path_.size();
-    if (parent + link.name.size() >= flat::kMaxNameLength)
-      return failure(Code::unsupported, fmt::format("a path of more than {} bytes", flat::kMaxNameLength));
+    if (parent + link.name.size() >= kMaxNameLength)
+      return failure(Code::unsupported, fmt::format("a path of more than {} bytes", kMaxNameLength));
     path_ += (parent == 0 ? "" : "/") + link.name;
     const size_t depth = groups_.size();
     TRY_VOID(follow(link));
@@ -183,7 +185,7 @@ class ModelReader {
 
   Result<void> describe(Tensor& tensor, const Dataset& dataset) {
     tensor.dtype = dataset.type.dtype;
-    tensor.stored_dtype = pooled(dataset.type.name);
+    tensor.stored_dtype = spellings_.add(dataset.type.name);
     tensor.shape = dataset.space.is_null ? Shape{0} : dataset.space.dimensions;
     tensor.shape.insert(tensor.shape.end(), dataset.type.dimensions.begin(), dataset.type.dimensions.end());
     const bool is_chunked = dataset.layout.storage == Storage::chunked;
@@ -194,10 +196,9 @@ class ModelReader {
     if (dataset.space.is_null) return slice(container_.bytes, 0, 0);
     if (dataset.type.points_elsewhere && !dataset.type.is_text)
       return failure(Code::unsupported, fmt::format("elements of type {} are not read", dataset.type.name));
-    const auto elements = elements_of(dataset.space.dimensions);
-    uint64_t size = 0;
-    if (!elements || __builtin_mul_overflow(*elements, dataset.type.size, &size))
-      return failure(Code::corrupt, "more than 2^64 bytes");
+    const auto all = elements_of(dataset.space.dimensions, dataset.type.size);
+    if (!all) return failure(Code::corrupt, "more than 2^64 bytes");
+    const uint64_t size = *all;
     if (tensor.dtype->block_bytes > 0 && size_in_bytes(*tensor.dtype, tensor.shape) != size)
       return failure(Code::corrupt, fmt::format("{} bytes do not fit its type and shape", size));
     if (dataset.layout.storage == Storage::chunked && dataset.layout.address != kUndefined &&
@@ -311,13 +312,6 @@ class ModelReader {
     model_.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
   }
 
-  // A text that the model owns, once.
-  std::string_view pooled(const std::string& text) {
-    const auto known = spellings_.find(text);
-    if (known != spellings_.end()) return *known;
-    return *spellings_.insert(model_.string_pool.emplace_back(text)).first;
-  }
-
   const Container& container_;
   Origin origin_;
   Metadata metadata_;
@@ -333,7 +327,7 @@ class ModelReader {
   Map attributes_, links_;
   List lambda_layers_;
   std::vector<std::pair<std::string, std::string>> soft_links_;
-  std::set<std::string_view> spellings_;  // the strings in the model's string_pool
+  StringPool spellings_{model_.string_pool};
 };
 
 Result<Model> read(const Container& container) {
@@ -355,10 +349,6 @@ Match matches_hdf5(const Probe& probe) {
   return Match::no;
 }
 
-Result<Model> read_hdf5(const Container& container) {
-  return hdf5::read(container).map_error([](const Error& error) {
-    return Error{error.code, "hdf5: " + error.message};
-  });
-}
+Result<Model> read_hdf5(const Container& container) { return hdf5::read(container); }
 
 }  // namespace weightfs

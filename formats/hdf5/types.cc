@@ -180,9 +180,7 @@ Result<Type> read_array(Fields& fields, const TypeHead& head, int depth) {
   for (uint64_t i = 0; i < rank; ++i) dimensions.push_back(TRY(fields.number(4)));
   if (head.version < 3) TRY_VOID(fields.skip(4 * rank));
   Type type = TRY(read(fields, depth));
-  uint64_t size = type.size;
-  for (const uint64_t dimension : dimensions)
-    if (__builtin_mul_overflow(size, dimension, &size)) size = 0;
+  const uint64_t size = elements_of(dimensions, type.size).value_or(0);
   if (size != head.size) return failure(Code::corrupt, fmt::format("an array of {} bytes, not {}", head.size, size));
   type.dimensions.insert(type.dimensions.begin(), dimensions.begin(), dimensions.end());
   type.name = fmt::format("H5T_ARRAY of {}", type.name);

@@ -102,12 +102,12 @@ class KerasReader {
     const SourcePtr member = TRY(part.source.get());
     const SourcePtr bytes = TRY(archive::bytes_to_parse(member, charge));
     const codec::DecodeCharge::Active active(charge);
-    return read_hdf5(Container{.name = std::string(kWeights),
-                               .bytes = bytes,
-                               .folder = nullptr,
-                               .blobs = container_.blobs,
-                               .depth = container_.depth + 1,
-                               .budget = container_.budget});
+    return read_as("hdf5", Container{.name = std::string(kWeights),
+                                     .bytes = bytes,
+                                     .folder = nullptr,
+                                     .blobs = container_.blobs,
+                                     .depth = container_.depth + 1,
+                                     .budget = container_.budget});
   }
 
   // The tensors of the weights are the model's. Other members, such as assets, may be containers.

@@ -50,12 +50,12 @@ Result<void> add_shard(Model& model, const Container& container, const std::stri
   }
   TRY_VOID(container.budget->charge(Cost::member));
   model.parts.push_back({name, Later<SourcePtr>::of(*bytes)});
-  auto shard = read_hdf5(Container{.name = name,
-                                   .bytes = *bytes,
-                                   .folder = nullptr,
-                                   .blobs = container.blobs,
-                                   .depth = container.depth,
-                                   .budget = container.budget});
+  auto shard = read_as("hdf5", Container{.name = name,
+                                         .bytes = *bytes,
+                                         .folder = nullptr,
+                                         .blobs = container.blobs,
+                                         .depth = container.depth,
+                                         .budget = container.budget});
   if (!shard && is_fatal(container, shard.error())) return tl::unexpected(shard.error());
   if (!shard) {
     warnings.miss_file(shard.error().code, "{}: {}; its tensors are missing", quoted(name), shard.error().message);
@@ -110,10 +110,6 @@ Match matches_keras_sharded(const Probe& probe) {
   return could_be && (probe.head_contains("weight_map") || probe.size > probe.head.size()) ? Match::maybe : Match::no;
 }
 
-Result<Model> read_keras_sharded(const Container& container) {
-  return keras::read_sharded(container).map_error([](const Error& error) {
-    return Error{error.code, "keras: " + error.message};
-  });
-}
+Result<Model> read_keras_sharded(const Container& container) { return keras::read_sharded(container); }
 
 }  // namespace weightfs

@@ -91,8 +91,6 @@ Match matches_llamafile(const Probe& probe) {
   return begins_with_any(probe.head, kNative) && matches_zip(probe) == Match::maybe ? Match::maybe : Match::no;
 }
 
-Result<Model> read_llamafile(const Container& container) {
-  return llamafile::read(container).map_error([](const Error& e) { return Error{e.code, "llamafile: " + e.message}; });
-}
+Result<Model> read_llamafile(const Container& container) { return llamafile::read(container); }
 
 }  // namespace weightfs

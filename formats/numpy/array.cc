@@ -172,9 +172,7 @@ Result<void> ArrayAdder::add(std::string_view name, const Header& header, const 
   constexpr size_t kNpyFile = 100;  // an entry of Model::npy_files
   Tensor tensor = TRY(new_tensor(name, kNpyFile + header.type.text.size() + 8 * header.shape.size()));
   tensor.dtype = header.type.dtype;
-  const auto known = texts_.find(header.type.text);
-  tensor.stored_dtype =
-      known != texts_.end() ? *known : *texts_.insert(model_.string_pool.emplace_back(header.type.text)).first;
+  tensor.stored_dtype = spellings_.add(header.type.text);
   tensor.shape = header.shape;
   auto elements = elements_of(header, file);
   if (elements && header.fortran_order) {

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <functional>
-#include <set>
 #include <string>
 #include <string_view>
 
 #include "formats/common/warnings.h"
 #include "formats/model.h"
 #include "formats/numpy/descr.h"
+#include "formats/string_pool.h"
 
 namespace weightfs::numpy {
 
@@ -64,7 +64,7 @@ class ArrayAdder {
   Model& model_;
   Warnings& warnings_;
   Budget& budget_;
-  std::set<std::string_view> texts_;  // the stored types in the model's string_pool
+  StringPool spellings_{model_.string_pool};
 };
 
 }  // namespace weightfs::numpy

@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 
 #include "formats/common/flat.h"
-#include "formats/common/grouped.h"
 #include "formats/format.h"
+#include "formats/grouped.h"
 #include "formats/numpy/array.h"
 
 namespace weightfs {
@@ -49,8 +49,6 @@ Result<Model> read(const Container& container) {
 
 Match matches_npy(const Probe& probe) { return probe.head.starts_with(numpy::kMagic) ? Match::yes : Match::no; }
 
-Result<Model> read_npy(const Container& container) {
-  return numpy::read(container).map_error([](const Error& e) { return Error{e.code, "npy: " + e.message}; });
-}
+Result<Model> read_npy(const Container& container) { return numpy::read(container); }
 
 }  // namespace weightfs

@@ -202,8 +202,6 @@ Match matches_ollama(const Probe& probe) {
   return std::any_of(kTypes.begin(), kTypes.end(), shows) && shows("\"mediaType\"") ? Match::yes : Match::no;
 }
 
-Result<Model> read_ollama(const Container& container) {
-  return ollama::read(container).map_error([](const Error& e) { return Error{e.code, "ollama: " + e.message}; });
-}
+Result<Model> read_ollama(const Container& container) { return ollama::read(container); }
 
 }  // namespace weightfs

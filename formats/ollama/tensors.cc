@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "formats/common/flat.h"
+#include "formats/common/limits.h"
 #include "formats/gguf/file.h"
 
 namespace weightfs::ollama {
@@ -141,13 +142,6 @@ Container container_of(const Item& item, const SourcePtr& bytes, const BudgetPtr
 
 }  // namespace
 
-std::string_view Tensors::pooled(std::string_view text) {
-  const auto known = pooled_.find(text);
-  if (known != pooled_.end()) return known->second;
-  const std::string_view kept = model_.string_pool.emplace_back(text);
-  return pooled_.emplace(text, kept).first->second;
-}
-
 // Whether a failure is about a blob's bytes; then it was added as a warning. Other failures are returned.
 template <class T>
 Result<bool> Tensors::reported(const Item& item, const Result<T>& failed) {
@@ -160,10 +154,8 @@ Result<bool> Tensors::reported(const Item& item, const Result<T>& failed) {
 void Tensors::take_tensors(const Item& item, Model read, std::string_view scope) {
   const std::string subject = quoted(item.layer.path) + ": ";
   warnings_.append(read, subject);
-  std::map<std::string_view, std::string_view> pool;
-  for (const std::string& spelling : read.string_pool) pool[spelling] = pooled(spelling);
+  model_.string_pool.splice(model_.string_pool.end(), read.string_pool);
   for (TensorView tensor : read.tensors) {
-    if (const auto kept = pool.find(tensor.stored_dtype); kept != pool.end()) tensor.stored_dtype = kept->second;
     tensor.scope = scope;
     model_.tensors.push_back(tensor);
   }
@@ -201,7 +193,7 @@ Result<void> Tensors::add_model(const Item& item) {
     for (Document& document : read->documents) model_.documents.push_back(std::move(document));
   }
   const std::string& path = item.layer.path;
-  take_tensors(item, std::move(*read), first ? std::string_view() : pooled(path.substr(0, path.rfind('.'))));
+  take_tensors(item, std::move(*read), first ? std::string_view() : spellings_.add(path.substr(0, path.rfind('.'))));
   return {};
 }
 
@@ -215,14 +207,14 @@ Result<void> Tensors::add_bare(const Item& item) {
   const auto bytes = item.blob->bytes.get();
   if (TRY(reported(item, bytes))) return {};
   const Layer& layer = item.layer;
-  if (layer.name.size() > flat::kMaxNameLength) {
+  if (layer.name.size() > kMaxNameLength) {
     warnings_.miss_tensors(1, Code::unsupported, "tensor {}: a name of {} bytes, at most {}{}", quoted(layer.name),
-                           layer.name.size(), flat::kMaxNameLength, kWithout);
+                           layer.name.size(), kMaxNameLength, kWithout);
     return {};
   }
   Tensor tensor;
   tensor.name = layer.name;
-  tensor.stored_dtype = pooled(*layer.dtype);
+  tensor.stored_dtype = spellings_.add(*layer.dtype);
   tensor.dtype = &kUnknownDType;
   tensor.source = TRY(slice(*bytes, 0, (*bytes)->size()));
   const DType* const dtype = dtype_spelled(*layer.dtype);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "formats/ollama/ollama.h"
+#include "formats/string_pool.h"
 
 namespace weightfs::ollama {
 
@@ -36,7 +37,6 @@ class Tensors {
   bool has_room_for_header(const Item& item, uint64_t length);
   Result<void> add_copies(const Item& item);
   void take_tensors(const Item& item, Model read, std::string_view scope);
-  std::string_view pooled(std::string_view text);
   template <class T>
   Result<bool> reported(const Item& item, const Result<T>& failed);
 
@@ -57,7 +57,7 @@ class Tensors {
   std::map<Digest, Error> failures_;  // errors of tensor blobs, which are not retried
   uint64_t headers_ = 0;              // bytes of all safetensors headers so far
   Map quantization_;
-  std::map<std::string, std::string_view, std::less<>> pooled_;  // strings that are in the model's string_pool
+  StringPool spellings_{model_.string_pool};
 };
 
 }  // namespace weightfs::ollama

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/common/limits.h"
 #include "formats/onnx/fields.h"
 
 namespace weightfs::onnx {
@@ -41,8 +42,8 @@ Result<void> GraphReader::nodes_and_tensors(const Message& graph, const std::str
 }
 
 Result<void> GraphReader::function(const Message& function) {
-  const std::string name = TRY(scanner_.text_at(function, function::kName, protobuf::kMaxName));
-  const std::string domain = TRY(scanner_.text_at(function, function::kDomain, protobuf::kMaxName));
+  const std::string name = TRY(scanner_.text_at(function, function::kName, kMaxNameLength));
+  const std::string domain = TRY(scanner_.text_at(function, function::kDomain, kMaxNameLength));
   const std::string scope = fmt::format("functions/{}{}{}", domain, domain.empty() ? "" : ".", name);
   const NodeNames itself{name, "", "", domain};
   TRY_VOID(container_.budget->charge(Cost::input, scope.size()));
@@ -88,7 +89,7 @@ Result<void> GraphReader::count_operator(const NodeNames& node) {
 }
 
 Result<void> GraphReader::attribute(const Message& attribute, const NodeNames& node, const std::string& scope) {
-  std::string name = TRY(scanner_.text_at(attribute, attribute::kName, protobuf::kMaxName));
+  std::string name = TRY(scanner_.text_at(attribute, attribute::kName, kMaxNameLength));
   const AttributeContext context{node, scope, std::move(name)};
   if (node.is_constant()) TRY_VOID(constant_value(attribute, context));
   Message tensor_message;
@@ -169,7 +170,7 @@ Result<void> GraphReader::constant_numbers(const Message& attribute, const Attri
                 .shape = is_list ? Shape{count} : Shape{},
                 .source = {}};
   const uint32_t width = is_float ? 4 : 8;
-  tensor.scope = TRY(pooled(context.scope));
+  tensor.scope = TRY(spellings_.add(context.scope, *container_.budget));
   tensor.source = TRY(slice(protobuf::number_bytes(container_.bytes, field, count, width), 0, count * width));
   return add(std::move(tensor));
 }
@@ -226,15 +227,14 @@ Result<void> GraphReader::initializer(Message message, const std::string& scope)
 }
 
 Result<void> GraphReader::tensor(StoredTensor stored, const std::string& scope) {
-  const ElementType* const type = find_type(stored.data_type);
   Tensor tensor{.name = stored.name,
-                .dtype = type == nullptr ? &kUnknownDType : dtype_of(*type),
+                .dtype = dtype_of(kElementTypes.find(stored.data_type)),
                 .stored_dtype = {},
                 .scope = {},
                 .shape = stored.shape,
                 .source = {}};
-  tensor.stored_dtype = TRY(pooled(type_name(stored.data_type)));
-  tensor.scope = TRY(pooled(scope));
+  tensor.stored_dtype = TRY(spellings_.add(kElementTypes.name(stored.data_type), *container_.budget));
+  tensor.scope = TRY(spellings_.add(scope, *container_.budget));
   TRY_VOID(values(stored, tensor));
   return add(std::move(tensor));
 }
@@ -277,15 +277,6 @@ Result<void> GraphReader::add(Tensor tensor) {
 void GraphReader::refuse(const Tensor& tensor, const std::string& problem) {
   warnings_.refuse(Code::corrupt, "tensor {}{}: {}: refused", quoted(tensor.name),
                    tensor.scope.empty() ? "" : fmt::format(" in {}", quoted(tensor.scope)), problem);
-}
-
-Result<std::string_view> GraphReader::pooled(const std::string& text) {
-  if (text.empty()) return std::string_view();
-  const auto known = spellings_.find(text);
-  if (known != spellings_.end()) return *known;
-  TRY_VOID(container_.budget->charge(Cost::value));
-  TRY_VOID(container_.budget->charge(Cost::kept, text.size()));
-  return *spellings_.insert(out_.string_pool.emplace_back(text)).first;
 }
 
 void GraphReader::finish() {

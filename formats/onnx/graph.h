@@ -3,12 +3,12 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 
 #include "formats/onnx/external.h"
 #include "formats/onnx/node.h"
 #include "formats/onnx/tensor.h"
+#include "formats/string_pool.h"
 
 namespace weightfs::onnx {
 
@@ -57,7 +57,6 @@ class GraphReader {
   Result<void> values(const StoredTensor& stored, Tensor& tensor);
   Result<void> add(Tensor tensor);
   void refuse(const Tensor& tensor, const std::string& problem);
-  Result<std::string_view> pooled(const std::string& text);
 
   const Container& container_;
   protobuf::Scanner& scanner_;
@@ -68,8 +67,8 @@ class GraphReader {
   uint64_t graphs_ = 0;
   uint64_t nodes_ = 0;
   std::map<std::string, uint64_t> operators_;
-  List sparse_;                           // dimensions of the sparse tensors
-  std::set<std::string_view> spellings_;  // the strings in out_.string_pool
+  List sparse_;  // dimensions of the sparse tensors
+  StringPool spellings_{out_.string_pool};
 };
 
 }  // namespace weightfs::onnx

@@ -3,8 +3,9 @@
 #include <fmt/core.h>
 
 #include <bit>
+#include <utility>
 
-#include "base/values/rendering.h"
+#include "formats/graph_writer.h"
 #include "formats/onnx/fields.h"
 #include "formats/onnx/node.h"
 #include "formats/onnx/tensor.h"
@@ -22,74 +23,63 @@ using protobuf::WireType;
 // A doc string, an equation, the text of a custom operator.
 constexpr uint64_t kMaxText = 16 << 20;
 
-// Writes field after field, so that memory holds the text and one field. A list is a pass over its message.
+// A list is a pass over its message.
 class Writer {
  public:
-  Writer(Scanner& scanner, Budget& budget, TextSink& out) : scanner_(scanner), budget_(budget), out_(out) {}
+  Writer(Scanner& scanner, Budget& budget, GraphWriter& out) : scanner_(scanner), budget_(budget), out_(out) {}
 
-  Result<void> graph(const Message& graph, size_t indent) {
-    out_.append("{\"name\":");
-    TRY_VOID(last_text(graph, graph::kName));
-    out_.append(",\"inputs\":");
-    TRY_VOID(values(graph, graph::kInput, indent));
-    out_.append(",\"outputs\":");
-    TRY_VOID(values(graph, graph::kOutput, indent));
-    TRY_VOID(annotations(graph, indent));
-    out_.append(",\"nodes\":");
-    TRY_VOID(nodes(graph, graph::kNode, indent));
-    out_.append(1, '}');
-    return check_size();
-  }
-
-  Result<void> functions(const Message& model) {
-    bool any = false;
-    Fields fields(scanner_, model);
-    while (const auto field = TRY(fields.next())) {
-      if (field->tag != model::kFunctions) continue;
-      out_.append(any ? ",\n  " : ",\n\"functions\":[\n  ");
-      any = true;
-      const Message child = TRY(scanner_.child(model, *field));
-      TRY_VOID(function(child));
-    }
-    if (any) out_.append(1, ']');
-    return check_size();
+  Result<void> document(const Message& model, const Message& main) {
+    out_.begin('{');
+    out_.key("graph");
+    TRY_VOID(graph(main, 1));
+    TRY_VOID(functions(model));
+    return out_.end("}");
   }
 
  private:
-  // A text beyond the budget is not written to its end.
-  Result<void> check_size() const {
-    if (!out_.stopped()) return {};
-    return failure(Code::unsupported, "onnx: a graph.json beyond the budget");
+  Result<void> graph(const Message& graph, size_t indent) {
+    out_.begin('{');
+    TRY_VOID(text_attribute("name", graph, graph::kName));
+    TRY_VOID(values("inputs", graph, graph::kInput, indent));
+    TRY_VOID(values("outputs", graph, graph::kOutput, indent));
+    TRY_VOID(annotations(graph, indent));
+    TRY_VOID(nodes(graph, graph::kNode, indent));
+    return out_.end("}");
   }
 
-  void new_line(bool is_first, size_t indent) {
-    out_.append(is_first ? "\n" : ",\n");
-    out_.append(2 * indent, ' ');
+  Result<void> functions(const Message& model) {
+    if (!TRY(has_field(model, model::kFunctions))) return {};
+    out_.line();
+    out_.key("functions");
+    return list(model, model::kFunctions, 1, [&](const Field& field) -> Result<void> {
+      const Message child = TRY(scanner_.child(model, field));
+      return function(child);
+    });
+  }
+
+  Result<bool> has_field(const Message& message, uint32_t tag) {
+    Fields fields(scanner_, message);
+    while (const auto field = TRY(fields.next()))
+      if (field->tag == tag) return true;
+    return false;
   }
 
   // Calls `write` with each field of this tag, as the elements of a list, each on its line if there is an indent.
   template <class Write>
   Result<void> list(const Message& message, uint32_t tag, size_t indent, const Write& write) {
-    out_.append(1, '[');
-    bool is_first = true;
+    out_.begin('[');
     Fields fields(scanner_, message);
     while (const auto field = TRY(fields.next())) {
       if (field->tag != tag) continue;
-      if (indent > 0)
-        new_line(is_first, indent);
-      else if (!is_first)
-        out_.append(1, ',');
-      is_first = false;
+      if (indent > 0) out_.line(indent);
       TRY_VOID(write(*field));
-      TRY_VOID(check_size());
+      TRY_VOID(out_.check_size());
     }
-    out_.append(1, ']');
-    return check_size();
+    return out_.end("]");
   }
 
   Result<void> text(const Field& field) {
-    const std::string found = TRY(scanner_.text(field.bytes, kMaxText));
-    append_json_string(out_, found);
+    out_.text(TRY(scanner_.text(field.bytes, kMaxText)));
     return {};
   }
 
@@ -97,28 +87,25 @@ class Writer {
     return list(message, tag, 0, [&](const Field& field) { return text(field); });
   }
 
-  Result<void> last_text(const Message& message, uint32_t tag) {
-    const std::string found = TRY(scanner_.text_at(message, tag, kMaxText));
-    append_json_string(out_, found);
-    return {};
+  // The last text counts.
+  Result<void> text_attribute(std::string_view name, const Message& message, uint32_t tag) {
+    return out_.text_attribute(name, TRY(scanner_.text_at(message, tag, kMaxText)));
   }
 
-  Result<void> values(const Message& graph, uint32_t tag, size_t indent) {
+  Result<void> values(std::string_view name, const Message& graph, uint32_t tag, size_t indent) {
+    out_.key(name);
     return list(graph, tag, indent, [&](const Field& field) -> Result<void> {
       Charges charges(budget_);  // released with the value
       const Message child = TRY(scanner_.child(graph, field));
       const Map value = TRY(describe_value(scanner_, child, charges));
-      out_.append(to_json_line(value));
+      out_.json(to_json_line(value));
       return {};
     });
   }
 
   Result<void> annotations(const Message& graph, size_t indent) {
-    bool any = false;
-    Fields fields(scanner_, graph);
-    while (const auto field = TRY(fields.next())) any = any || field->tag == graph::kQuantizationAnnotation;
-    if (!any) return {};
-    out_.append(",\"quantization_annotation\":");
+    if (!TRY(has_field(graph, graph::kQuantizationAnnotation))) return {};
+    out_.key("quantization_annotation");
     return list(graph, graph::kQuantizationAnnotation, indent, [&](const Field& field) -> Result<void> {
       const Message child = TRY(scanner_.child(graph, field));
       return annotation(child);
@@ -126,29 +113,27 @@ class Writer {
   }
 
   Result<void> annotation(const Message& annotation) {
-    out_.append("{\"tensor_name\":");
-    TRY_VOID(last_text(annotation, quantization::kTensorName));
-    out_.append(",\"parameters\":");
+    out_.begin('{');
+    TRY_VOID(text_attribute("tensor_name", annotation, quantization::kTensorName));
+    out_.key("parameters");
     const auto write = [&](const Field& field) -> Result<void> {
       const Message child = TRY(scanner_.child(annotation, field));
       return entry(child);
     };
     TRY_VOID(list(annotation, quantization::kParameterTensorNames, 0, write));
-    out_.append(1, '}');
-    return {};
+    return out_.end("}");
   }
 
   // As a list: keys may be repeated.
   Result<void> entry(const Message& entry) {
-    out_.append(1, '[');
-    TRY_VOID(last_text(entry, entry::kKey));
-    out_.append(1, ',');
-    TRY_VOID(last_text(entry, entry::kValue));
-    out_.append(1, ']');
-    return {};
+    out_.begin('[');
+    out_.text(TRY(scanner_.text_at(entry, entry::kKey, kMaxText)));
+    out_.text(TRY(scanner_.text_at(entry, entry::kValue, kMaxText)));
+    return out_.end("]");
   }
 
   Result<void> nodes(const Message& parent, uint32_t tag, size_t indent) {
+    out_.key("nodes");
     return list(parent, tag, indent, [&](const Field& field) -> Result<void> {
       const Message child = TRY(scanner_.child(parent, field));
       return node(child, indent);
@@ -157,21 +142,20 @@ class Writer {
 
   Result<void> node(const Message& node, size_t indent) {
     const NodeNames names = TRY(read_node(scanner_, node));
-    out_.append("{\"op_type\":");
-    append_json_string(out_, names.op_type);
-    out_.append(",\"name\":");
-    append_json_string(out_, names.name);
-    if (!names.domain.empty()) {
-      out_.append(",\"domain\":");
-      append_json_string(out_, names.domain);
-    }
-    out_.append(",\"inputs\":");
-    TRY_VOID(texts(node, node::kInput));
-    out_.append(",\"outputs\":");
-    TRY_VOID(texts(node, node::kOutput));
+    out_.begin('{');
+    TRY_VOID(out_.text_attribute("op_type", names.op_type));
+    TRY_VOID(out_.text_attribute("name", names.name));
+    if (!names.domain.empty()) TRY_VOID(out_.text_attribute("domain", names.domain));
+    TRY_VOID(arguments(node, node::kInput, node::kOutput));
     TRY_VOID(attributes(node, node::kAttribute, indent));
-    out_.append(1, '}');
-    return check_size();
+    return out_.end("}");
+  }
+
+  Result<void> arguments(const Message& message, uint32_t inputs, uint32_t outputs) {
+    out_.key("inputs");
+    TRY_VOID(texts(message, inputs));
+    out_.key("outputs");
+    return texts(message, outputs);
   }
 
   Result<void> attributes(const Message& parent, uint32_t tag, size_t indent) {
@@ -179,15 +163,12 @@ class Writer {
     Fields fields(scanner_, parent);
     while (const auto field = TRY(fields.next())) {
       if (field->tag != tag) continue;
-      out_.append(any ? "," : ",\"attributes\":{");
-      any = true;
+      if (!std::exchange(any, true)) out_.begin("attributes", '{');
       const Message attribute = TRY(scanner_.child(parent, *field));
-      TRY_VOID(last_text(attribute, attribute::kName));
-      out_.append(1, ':');
+      out_.key(TRY(scanner_.text_at(attribute, attribute::kName, kMaxText)));
       TRY_VOID(value(attribute, indent));
     }
-    if (any) out_.append(1, '}');
-    return check_size();
+    return any ? out_.end("}") : Result<void>();
   }
 
   // The value of an attribute is the first field that it has of these. Of a number that occurs twice, the last counts.
@@ -200,13 +181,10 @@ class Writer {
       else if (const bool is_done = !number && TRY(written(attribute, *field, indent)); is_done)
         return {};
     }
-    if (!number)
-      out_.append("[]");  // an empty list has no field
-    else if (number->tag == attribute::kInt)
-      out_.append(std::to_string(static_cast<int64_t>(number->value)));
-    else
-      append_float(static_cast<uint32_t>(number->value));
-    return check_size();
+    out_.json(!number                          ? "[]"  // an empty list has no field
+              : number->tag == attribute::kInt ? std::to_string(static_cast<int64_t>(number->value))
+                                               : float_text(static_cast<uint32_t>(number->value)));
+    return out_.check_size();
   }
 
   // Whether this field decides the kind of the attribute; then the value is written.
@@ -229,7 +207,7 @@ class Writer {
       }
       case attribute::kSparseTensor:
       case attribute::kSparseTensors:
-        out_.append("\"sparse tensor\"");
+        out_.text("sparse tensor");
         return true;
       case fixed32(attribute::kFloats):
       case bytes(attribute::kFloats):
@@ -247,10 +225,10 @@ class Writer {
   Result<void> text_value(const Message& attribute, const Field& field) {
     if (field.tag == attribute::kStrings) return texts(attribute, attribute::kStrings);
     if (field.tag == attribute::kString) return text(field);
-    out_.append("{\"attribute\":");  // of the function that the node is in
+    out_.begin('{');
+    out_.key("attribute");  // of the function that the node is in
     TRY_VOID(text(field));
-    out_.append(1, '}');
-    return {};
+    return out_.end("}");
   }
 
   Result<void> message_value(const Message& attribute, const Field& field, size_t indent) {
@@ -260,16 +238,11 @@ class Writer {
   }
 
   Result<void> numbers(const Message& attribute, uint32_t number, WireType type) {
-    out_.append(1, '[');
-    bool is_first = true;
-    const auto write = [&](uint64_t value) -> Result<void> {
-      if (!is_first) out_.append(1, ',');
-      is_first = false;
-      if (type == WireType::varint)
-        out_.append(std::to_string(static_cast<int64_t>(value)));
-      else
-        append_float(static_cast<uint32_t>(value));
-      return check_size();
+    out_.begin('[');
+    const auto write = [&](uint64_t value) {
+      out_.json(type == WireType::varint ? std::to_string(static_cast<int64_t>(value))
+                                         : float_text(static_cast<uint32_t>(value)));
+      return out_.check_size();
     };
     Fields fields(scanner_, attribute);
     while (const auto field = TRY(fields.next())) {
@@ -280,59 +253,46 @@ class Writer {
         TRY_VOID(write(each));
       }
     }
-    out_.append(1, ']');
-    return {};
+    return out_.end("]");
   }
 
-  void append_float(uint32_t bits) { out_.append(to_json_line(shortest_decimal(std::bit_cast<float>(bits)))); }
+  static std::string float_text(uint32_t bits) { return to_json_line(shortest_decimal(std::bit_cast<float>(bits))); }
 
   Result<void> tensor(Message message) {
     const StoredTensor tensor = TRY(read_tensor(scanner_, std::move(message)));
-    const ElementType* const type = find_type(tensor.data_type);
-    out_.append("{\"tensor\":");
-    append_json_string(out_, tensor.name);
-    out_.append(fmt::format(",\"dtype\":\"{}\",\"shape\":[",
-                            type == nullptr ? type_name(tensor.data_type) : std::string(type->dtype)));
-    for (size_t i = 0; i < tensor.shape.size(); ++i)
-      out_.append(fmt::format("{}{}", i == 0 ? "" : ",", tensor.shape[i]));
-    out_.append("]}");
-    return check_size();
+    const ElementType* const type = kElementTypes.find(tensor.data_type);
+    out_.begin('{');
+    TRY_VOID(out_.text_attribute("tensor", tensor.name));
+    TRY_VOID(out_.text_attribute("dtype",
+                                 type == nullptr ? kElementTypes.name(tensor.data_type) : std::string(type->dtype)));
+    TRY_VOID(out_.list("shape", tensor.shape.size(),
+                       [&](size_t i) -> Result<std::string> { return std::to_string(tensor.shape[i]); }));
+    return out_.end("}");
   }
 
   Result<void> function(const Message& function) {
-    out_.append("{\"name\":");
-    TRY_VOID(last_text(function, function::kName));
-    out_.append(",\"domain\":");
-    TRY_VOID(last_text(function, function::kDomain));
-    out_.append(",\"inputs\":");
-    TRY_VOID(texts(function, function::kInput));
-    out_.append(",\"outputs\":");
-    TRY_VOID(texts(function, function::kOutput));
+    out_.begin('{');
+    TRY_VOID(text_attribute("name", function, function::kName));
+    TRY_VOID(text_attribute("domain", function, function::kDomain));
+    TRY_VOID(arguments(function, function::kInput, function::kOutput));
     TRY_VOID(attributes(function, function::kAttributeProto, 1));
-    out_.append(",\"nodes\":");
     TRY_VOID(nodes(function, function::kNode, 2));
-    out_.append(1, '}');
-    return check_size();
+    return out_.end("}");
   }
 
   Scanner& scanner_;
   Budget& budget_;
-  TextSink& out_;
+  GraphWriter& out_;
 };
 
 }  // namespace
 
 Result<std::string> graph_json(const Source& file, const Message& model, const Message& graph, Budget& budget) {
-  return rendered(budget, [&](TextSink& out) -> Result<void> {
+  return graph_document(budget, [&](GraphWriter& out) {
     // Each rendering may take as much time as reading the model.
     Budget scanning(file.occupied());
     Scanner scanner(file, &scanning);
-    Writer writer(scanner, scanning, out);
-    out.append("{\"graph\":");
-    TRY_VOID(writer.graph(graph, 1));
-    TRY_VOID(writer.functions(model));
-    out.append("}\n");
-    return {};
+    return Writer(scanner, scanning, out).document(model, graph);
   });
 }
 

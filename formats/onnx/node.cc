@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "formats/common/limits.h"
 #include "formats/onnx/fields.h"
 
 namespace weightfs::onnx {
@@ -22,7 +23,7 @@ Result<NodeNames> read_node(Scanner& scanner, const Message& node) {
     if (field->tag == node::kOpType) text = &names.op_type;
     if (field->tag == node::kDomain) text = &names.domain;
     if (field->tag == node::kOutput && !std::exchange(has_output, true)) text = &names.first_output;
-    if (text != nullptr) *text = TRY(scanner.text(field->bytes, protobuf::kMaxName));
+    if (text != nullptr) *text = TRY(scanner.text(field->bytes, kMaxNameLength));
   }
   return names;
 }

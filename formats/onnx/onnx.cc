@@ -249,10 +249,6 @@ Match matches_onnx(const Probe& probe) {
   return probe.head.size() < probe.size ? Match::maybe : Match::no;
 }
 
-Result<Model> read_onnx(const Container& container) {
-  return onnx::ModelReader(container).read().map_error([](const Error& error) {
-    return Error{error.code, "onnx: " + error.message};
-  });
-}
+Result<Model> read_onnx(const Container& container) { return onnx::ModelReader(container).read(); }
 
 }  // namespace weightfs

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "formats/common/limits.h"
 #include "formats/onnx/fields.h"
 
 namespace weightfs::onnx {
@@ -29,7 +30,7 @@ void add_numbers(StoredTensor& tensor, const Field& field) {
 Result<void> add_field(Scanner& scanner, const Field& field, StoredTensor& tensor) {
   switch (field.tag) {
     case tensor::kName:
-      tensor.name = TRY(scanner.text(field.bytes, protobuf::kMaxName));
+      tensor.name = TRY(scanner.text(field.bytes, kMaxNameLength));
       return {};
     case tensor::kDataType:
       tensor.data_type = field.int32();
@@ -70,11 +71,10 @@ void add_dimension(uint64_t number, Shape& shape, std::optional<std::string>& pr
 }
 
 Result<Slice> strings_as_lines(const StoredTensor& tensor, const SourcePtr& file) {
-  uint64_t elements = 1;
-  for (const uint64_t dimension : tensor.shape)
-    if (__builtin_mul_overflow(elements, dimension, &elements)) return failure(Code::corrupt, "its shape overflows");
-  if (tensor.strings.count != elements)
-    return failure(Code::corrupt, fmt::format("{} strings, {} needed", tensor.strings.count, elements));
+  const auto elements = elements_of(tensor.shape);
+  if (!elements) return failure(Code::corrupt, "its shape overflows");
+  if (tensor.strings.count != *elements)
+    return failure(Code::corrupt, fmt::format("{} strings, {} needed", tensor.strings.count, *elements));
   return slice(string_lines(file, tensor.message, tensor.strings), 0, tensor.strings.bytes + tensor.strings.count);
 }
 
@@ -102,13 +102,13 @@ Result<void> read_dimensions(Scanner& scanner, const Field& field, Shape& shape,
 }
 
 Result<Slice> inline_bytes(const StoredTensor& tensor, const SourcePtr& file, Scanner& scanner, uint64_t& countable) {
-  const ElementType* const type = find_type(tensor.data_type);
+  const ElementType* const type = kElementTypes.find(tensor.data_type);
   if (type == nullptr) {
     if (!tensor.raw) return failure(Code::corrupt, "no data of a known type");
     return slice(file, tensor.raw->begin, tensor.raw->size());
   }
-  if (type->id == kStringType) return strings_as_lines(tensor, file);
-  const auto size = size_in_bytes(*dtype_of(*type), tensor.shape);
+  if (type->code == kStringType) return strings_as_lines(tensor, file);
+  const auto size = size_in_bytes(*dtype_of(type), tensor.shape);
   if (!size) return failure(Code::corrupt, "the size of its shape overflows 64 bits");
   if (!tensor.raw) {
     const NumbersField field{tensor.message, type->field, type->wire};

@@ -1,8 +1,5 @@
 #include "formats/onnx/types.h"
 
-#include <fmt/core.h>
-
-#include <algorithm>
 #include <array>
 
 #include "formats/onnx/fields.h"
@@ -17,48 +14,36 @@ constexpr auto kD = WireType::fixed64;
 constexpr auto kV = WireType::varint;
 
 constexpr std::array kTypes = {
-    ElementType{1, "FLOAT", "float32", false, tensor::kFloatData, kF, 4},
-    ElementType{2, "UINT8", "uint8", false, tensor::kInt32Data, kV, 1},
-    ElementType{3, "INT8", "int8", false, tensor::kInt32Data, kV, 1},
-    ElementType{4, "UINT16", "uint16", false, tensor::kInt32Data, kV, 2},
-    ElementType{5, "INT16", "int16", false, tensor::kInt32Data, kV, 2},
-    ElementType{6, "INT32", "int32", false, tensor::kInt32Data, kV, 4},
-    ElementType{7, "INT64", "int64", false, tensor::kInt64Data, kV, 8},
-    ElementType{kStringType, "STRING", "string", false, 0, kV, 0},
-    ElementType{9, "BOOL", "bool", false, tensor::kInt32Data, kV, 1},
-    ElementType{10, "FLOAT16", "float16", false, tensor::kInt32Data, kV, 2},
-    ElementType{11, "DOUBLE", "float64", false, tensor::kDoubleData, kD, 8},
-    ElementType{12, "UINT32", "uint32", false, tensor::kUint64Data, kV, 4},
-    ElementType{13, "UINT64", "uint64", false, tensor::kUint64Data, kV, 8},
-    ElementType{14, "COMPLEX64", "complex64", false, tensor::kFloatData, kF, 4},
-    ElementType{15, "COMPLEX128", "complex128", false, tensor::kDoubleData, kD, 8},
-    ElementType{16, "BFLOAT16", "bfloat16", false, tensor::kInt32Data, kV, 2},
-    ElementType{17, "FLOAT8E4M3FN", "float8_e4m3fn", false, tensor::kInt32Data, kV, 1},
-    ElementType{18, "FLOAT8E4M3FNUZ", "float8_e4m3fnuz", false, tensor::kInt32Data, kV, 1},
-    ElementType{19, "FLOAT8E5M2", "float8_e5m2", false, tensor::kInt32Data, kV, 1},
-    ElementType{20, "FLOAT8E5M2FNUZ", "float8_e5m2fnuz", false, tensor::kInt32Data, kV, 1},
-    ElementType{21, "UINT4", "uint4", true, tensor::kInt32Data, kV, 1},
-    ElementType{22, "INT4", "int4", true, tensor::kInt32Data, kV, 1},
-    ElementType{23, "FLOAT4E2M1", "float4_e2m1fn", true, tensor::kInt32Data, kV, 1},
-    ElementType{24, "FLOAT8E8M0", "float8_e8m0fnu", false, tensor::kInt32Data, kV, 1},
-    ElementType{25, "UINT2", "uint2", true, tensor::kInt32Data, kV, 1},
-    ElementType{26, "INT2", "int2", true, tensor::kInt32Data, kV, 1},
+    ElementType{{1, "FLOAT", "float32"}, tensor::kFloatData, kF, 4},
+    ElementType{{2, "UINT8", "uint8"}, tensor::kInt32Data, kV, 1},
+    ElementType{{3, "INT8", "int8"}, tensor::kInt32Data, kV, 1},
+    ElementType{{4, "UINT16", "uint16"}, tensor::kInt32Data, kV, 2},
+    ElementType{{5, "INT16", "int16"}, tensor::kInt32Data, kV, 2},
+    ElementType{{6, "INT32", "int32"}, tensor::kInt32Data, kV, 4},
+    ElementType{{7, "INT64", "int64"}, tensor::kInt64Data, kV, 8},
+    ElementType{{kStringType, "STRING", "string"}, 0, kV, 0},
+    ElementType{{9, "BOOL", "bool"}, tensor::kInt32Data, kV, 1},
+    ElementType{{10, "FLOAT16", "float16"}, tensor::kInt32Data, kV, 2},
+    ElementType{{11, "DOUBLE", "float64"}, tensor::kDoubleData, kD, 8},
+    ElementType{{12, "UINT32", "uint32"}, tensor::kUint64Data, kV, 4},
+    ElementType{{13, "UINT64", "uint64"}, tensor::kUint64Data, kV, 8},
+    ElementType{{14, "COMPLEX64", "complex64"}, tensor::kFloatData, kF, 4},
+    ElementType{{15, "COMPLEX128", "complex128"}, tensor::kDoubleData, kD, 8},
+    ElementType{{16, "BFLOAT16", "bfloat16"}, tensor::kInt32Data, kV, 2},
+    ElementType{{17, "FLOAT8E4M3FN", "float8_e4m3fn"}, tensor::kInt32Data, kV, 1},
+    ElementType{{18, "FLOAT8E4M3FNUZ", "float8_e4m3fnuz"}, tensor::kInt32Data, kV, 1},
+    ElementType{{19, "FLOAT8E5M2", "float8_e5m2"}, tensor::kInt32Data, kV, 1},
+    ElementType{{20, "FLOAT8E5M2FNUZ", "float8_e5m2fnuz"}, tensor::kInt32Data, kV, 1},
+    ElementType{{21, "UINT4", "uint4", true}, tensor::kInt32Data, kV, 1},
+    ElementType{{22, "INT4", "int4", true}, tensor::kInt32Data, kV, 1},
+    ElementType{{23, "FLOAT4E2M1", "float4_e2m1fn", true}, tensor::kInt32Data, kV, 1},
+    ElementType{{24, "FLOAT8E8M0", "float8_e8m0fnu"}, tensor::kInt32Data, kV, 1},
+    ElementType{{25, "UINT2", "uint2", true}, tensor::kInt32Data, kV, 1},
+    ElementType{{26, "INT2", "int2", true}, tensor::kInt32Data, kV, 1},
 };
 
 }  // namespace
 
-const ElementType* find_type(int32_t id) {
-  const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const ElementType& type) { return type.id == id; });
-  return row == kTypes.end() ? nullptr : row;
-}
-
-const DType* dtype_of(const ElementType& type) {
-  return type.packed ? packed_dtype_named(type.dtype) : dtype_named(type.dtype);
-}
-
-std::string type_name(int32_t id) {
-  const ElementType* const type = find_type(id);
-  return type == nullptr ? fmt::format("unknown({})", id) : std::string(type->name);
-}
+constinit const TypeCodes<ElementType> kElementTypes(kTypes);
 
 }  // namespace weightfs::onnx

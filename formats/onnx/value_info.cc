@@ -1,5 +1,6 @@
 #include "formats/onnx/value_info.h"
 
+#include "formats/common/limits.h"
 #include "formats/model.h"
 #include "formats/onnx/fields.h"
 #include "formats/onnx/tensor.h"
@@ -17,7 +18,7 @@ Result<Value> dimension(Scanner& scanner, const Message& message) {
   Fields fields(scanner, message);
   while (const auto field = TRY(fields.next())) {
     if (field->tag == type::kDimValue) out = static_cast<int64_t>(field->value);
-    if (field->tag == type::kDimParam) out = TRY(scanner.text(field->bytes, protobuf::kMaxName));
+    if (field->tag == type::kDimParam) out = TRY(scanner.text(field->bytes, kMaxNameLength));
   }
   return out;
 }
@@ -44,8 +45,8 @@ Result<void> describe_tensor(Scanner& scanner, const Message& message, Charges& 
     if (field->tag == type::kElementType) element = field->int32();
     if (field->tag == type::kShape) TRY_VOID(scanner.merge(dims, message, *field));
   }
-  const ElementType* const known = find_type(element);
-  out.set("dtype", known == nullptr ? type_name(element) : std::string(known->dtype));
+  const ElementType* const known = kElementTypes.find(element);
+  out.set("dtype", known == nullptr ? kElementTypes.name(element) : std::string(known->dtype));
   if (dims.absent()) return {};
   List sizes = TRY(shape(scanner, dims, charges));
   out.set("shape", std::move(sizes));
@@ -76,7 +77,7 @@ Result<Map> describe_value(Scanner& scanner, const Message& value, Charges& char
   out.append("name", "");
   Fields fields(scanner, value);
   while (const auto field = TRY(fields.next())) {
-    if (field->tag == value_info::kName) name = TRY(scanner.text(field->bytes, protobuf::kMaxName));
+    if (field->tag == value_info::kName) name = TRY(scanner.text(field->bytes, kMaxNameLength));
     if (field->tag != value_info::kType) continue;
     const Message type = TRY(scanner.child(value, *field));
     TRY_VOID(describe_type(scanner, type, charges, out));

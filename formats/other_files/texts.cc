@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
-#include "formats/common/grouped.h"
+#include "formats/grouped.h"
 
 namespace weightfs::other_files {
 namespace {

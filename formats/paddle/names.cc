@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "formats/common/limits.h"
 #include "formats/protobuf/scanner.h"
 
 namespace weightfs::paddle {
@@ -53,7 +54,7 @@ Result<void> add_variable(Scanner& scanner, const Message& variable, Charges& ch
   uint64_t type = 0;
   Fields fields(scanner, variable);
   while (const auto field = TRY(fields.next())) {
-    if (field->tag == kName) name = TRY(scanner.text(field->bytes, protobuf::kMaxName));
+    if (field->tag == kName) name = TRY(scanner.text(field->bytes, kMaxNameLength));
     if (field->tag == kPersistable) is_persistable = field->value != 0;
     if (field->tag != kType) continue;
     const Message described = TRY(scanner.child(variable, *field));

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/common/type_codes.h"
 #include "formats/format.h"
 #include "formats/paddle/names.h"
 #include "formats/protobuf/scanner.h"
@@ -28,30 +29,17 @@ constexpr uint32_t kDim = protobuf::varint(2);
 constexpr uint32_t kPackedDims = protobuf::bytes(2);
 
 // VarType.Type of framework.proto.
-struct ElementType {
-  uint64_t id;
-  std::string_view name;
-  std::string_view dtype;
-};
-
 constexpr std::array kTypes = {
-    ElementType{0, "BOOL", "bool"},
-    ElementType{1, "INT16", "int16"},
-    ElementType{2, "INT32", "int32"},
-    ElementType{3, "INT64", "int64"},
-    ElementType{4, "FP16", "float16"},
-    ElementType{5, "FP32", "float32"},
-    ElementType{6, "FP64", "float64"},
-    ElementType{20, "UINT8", "uint8"},
-    ElementType{21, "INT8", "int8"},
-    ElementType{22, "BF16", "bfloat16"},
-    ElementType{23, "COMPLEX64", "complex64"},
-    ElementType{24, "COMPLEX128", "complex128"},
+    TypeCode{0, "BOOL", "bool"},      TypeCode{1, "INT16", "int16"},          TypeCode{2, "INT32", "int32"},
+    TypeCode{3, "INT64", "int64"},    TypeCode{4, "FP16", "float16"},         TypeCode{5, "FP32", "float32"},
+    TypeCode{6, "FP64", "float64"},   TypeCode{20, "UINT8", "uint8"},         TypeCode{21, "INT8", "int8"},
+    TypeCode{22, "BF16", "bfloat16"}, TypeCode{23, "COMPLEX64", "complex64"}, TypeCode{24, "COMPLEX128", "complex128"},
 };
+constexpr TypeCodes<> kElementTypes(kTypes);
 
 // A tensor of the file: its description, and the offset of its data.
 struct Record {
-  const ElementType* type = nullptr;
+  const TypeCode* type = nullptr;
   Shape shape;
   uint64_t data = 0;
 };
@@ -87,10 +75,10 @@ Result<void> add_dimension(uint64_t size, Shape& shape) {
 
 Result<void> describe(Scanner& scanner, const Range& range, Record& record) {
   const Message description{{range}, 0};
-  uint64_t type = UINT64_MAX;
+  int64_t type = -1;
   Fields fields(scanner, description);
   while (const auto field = TRY(fields.next())) {
-    if (field->tag == kDataType) type = field->value;
+    if (field->tag == kDataType) type = static_cast<int64_t>(field->value);
     if (field->tag == kDim) TRY_VOID(add_dimension(field->value, record.shape));
     if (field->tag != kPackedDims) continue;
     for (uint64_t at = field->bytes.begin; at < field->bytes.end;) {
@@ -98,10 +86,8 @@ Result<void> describe(Scanner& scanner, const Range& range, Record& record) {
       TRY_VOID(add_dimension(size, record.shape));
     }
   }
-  const auto known =
-      std::find_if(kTypes.begin(), kTypes.end(), [&](const ElementType& each) { return each.id == type; });
-  if (known == kTypes.end()) return failure(Code::unsupported, fmt::format("type {}", static_cast<int64_t>(type)));
-  record.type = &*known;
+  record.type = kElementTypes.find(type);
+  if (record.type == nullptr) return failure(Code::unsupported, fmt::format("type {}", type));
   return {};
 }
 
@@ -142,7 +128,7 @@ class Reader {
         return Error{error.code, fmt::format("tensor {}: {}", i, error.message)};
       };
       const Record record = TRY(read_record(scanner, at, end).map_error(about));
-      const DType* const dtype = dtype_named(record.type->dtype);
+      const DType* const dtype = dtype_of(record.type);
       const auto size = size_in_bytes(*dtype, record.shape);
       if (!size) return tl::unexpected(about({Code::corrupt, "the size of its shape overflows 64 bits"}));
       TRY_VOID(container_.budget->charge(Cost::tensor));
@@ -202,10 +188,6 @@ Match matches_paddle(const Probe& probe) {
   return is_short && probe.head[kBeforeDescription] == '\x08' ? Match::maybe : Match::no;
 }
 
-Result<Model> read_paddle(const Container& container) {
-  return paddle::Reader(container).read().map_error([](const Error& error) {
-    return Error{error.code, "paddle: " + error.message};
-  });
-}
+Result<Model> read_paddle(const Container& container) { return paddle::Reader(container).read(); }
 
 }  // namespace weightfs

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/values/little_endian.h"
-#include "formats/common/grouped.h"
+#include "formats/grouped.h"
 
 namespace weightfs::protobuf {
 namespace {

@@ -18,9 +18,6 @@ enum class WireType : uint8_t { varint = 0, fixed64 = 1, bytes = 2, group_begin 
 /// The maximum nesting depth of messages and groups below the outermost message: the limit of Google's own readers.
 inline constexpr int kMaxNesting = 100;
 
-/// The maximum length of a name, in bytes: the limit of extended attributes and of GGUF. The formats have none.
-inline constexpr uint64_t kMaxName = 65'535;
-
 /// The tag of a field: its number and its encoding. A field of a known number with another encoding is an unknown
 /// field, as in Google's readers.
 constexpr uint32_t tag(uint32_t number, WireType type) { return number << 3 | static_cast<uint32_t>(type); }

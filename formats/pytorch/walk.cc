@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "formats/common/flat.h"
+#include "formats/common/limits.h"
 
 namespace weightfs::pytorch {
 namespace {
@@ -26,6 +27,9 @@ bool is_dict_type(std::string_view name) {
   return name == "collections.OrderedDict" || name == "collections.Counter" || name == "builtins.dict" ||
          name == "__builtin__.dict";
 }
+
+// Created from the function that makes its values: nothing of it is shown.
+constexpr std::string_view kDefaultDict = "collections.defaultdict";
 
 // Types that are created from one list.
 bool is_list_type(std::string_view name) {
@@ -53,7 +57,8 @@ class Walker {
   Result<Kept> visit_object(Index value, int depth);
   Result<Kept> visit_persistent(Index value, int depth);
   Result<Kept> visit_call(const Call& call, int depth);
-  Result<void> visit_arguments(const Call& call, int depth, Map& out);
+  Result<void> visit_arguments(const Call& call, const std::vector<Index>& arguments, int depth, Map& out);
+  Result<void> visit_unknown_arguments(const Call& call, int depth, Map& out);
   Result<void> visit_state(Index state, int depth, Map& out);
   Result<void> add_items(Index dict, int depth, bool is_state, Map& out);
   Result<void> add_pairs(Index list, int depth, Map& out);
@@ -182,8 +187,8 @@ Result<Walker::Kept> Walker::visit_list(Index value, int depth) {
 // Appends a component to the path.
 Result<void> Walker::enter(std::string_view component) {
   TRY_VOID(out_.charges.charge(Cost::input, component.size()));
-  if (component.size() > flat::kMaxNameLength - std::min(path_.size(), flat::kMaxNameLength))
-    return failure(Code::unsupported, fmt::format("pickle: a name of more than {} bytes", flat::kMaxNameLength));
+  if (component.size() > kMaxNameLength - std::min(path_.size(), kMaxNameLength))
+    return failure(Code::unsupported, fmt::format("pickle: a name of more than {} bytes", kMaxNameLength));
   if (!path_.empty()) path_ += '.';
   path_ += component;
   return {};
@@ -235,12 +240,7 @@ Result<Walker::Kept> Walker::visit_call(const Call& call, int depth) {
   const std::vector<Index> arguments = pickle_.items(call.arguments, 2);
   if (is_list_type(type) && arguments.size() == 1) return visit(arguments[0], depth + 1);
   Map map;
-  if (is_dict_type(type) && arguments.size() == 1 && pickle_.kind(arguments[0]) == Kind::dict)
-    TRY_VOID(add_items(arguments[0], depth, false, map));
-  else if (is_dict_type(type) && arguments.size() == 1)
-    TRY_VOID(add_pairs(arguments[0], depth, map));
-  else if (!arguments.empty() && type != "collections.defaultdict")
-    TRY_VOID(visit_arguments(call, depth, map));
+  TRY_VOID(visit_arguments(call, arguments, depth, map));
   if (call.dict != kNoValue) TRY_VOID(add_items(call.dict, depth, false, map));
   if (call.list != kNoValue) {
     auto list = TRY(visit(call.list, depth));
@@ -249,7 +249,7 @@ Result<Walker::Kept> Walker::visit_call(const Call& call, int depth) {
   }
   if (call.state != kNoValue) TRY_VOID(visit_state(call.state, depth, map));
   const bool has_nothing = call.dict == kNoValue && call.list == kNoValue && call.state == kNoValue;
-  if (map.empty() && has_nothing && arguments.empty() && !is_dict_type(type) && type != "collections.defaultdict") {
+  if (map.empty() && has_nothing && arguments.empty() && !is_dict_type(type) && type != kDefaultDict) {
     std::string text = callable_text(call.callable);
     const size_t size = text.size();
     return kept(std::move(text), size);
@@ -257,8 +257,17 @@ Result<Walker::Kept> Walker::visit_call(const Call& call, int depth) {
   return kept(std::move(map), has_nothing);
 }
 
+// `arguments`: the first two. Those of a dict are its items.
+Result<void> Walker::visit_arguments(const Call& call, const std::vector<Index>& arguments, int depth, Map& out) {
+  const std::string_view type = pickle_.global(call.callable);
+  if (arguments.empty() || type == kDefaultDict) return {};
+  if (!is_dict_type(type) || arguments.size() != 1) return visit_unknown_arguments(call, depth, out);
+  if (pickle_.kind(arguments[0]) == Kind::dict) return add_items(arguments[0], depth, false, out);
+  return add_pairs(arguments[0], depth, out);
+}
+
 // The arguments of a call that is not understood: {"posix.system": ["…"]}. Tensors among them are named by their place.
-Result<void> Walker::visit_arguments(const Call& call, int depth, Map& out) {
+Result<void> Walker::visit_unknown_arguments(const Call& call, int depth, Map& out) {
   if (pickle_.kind(call.callable) == Kind::call) TRY_VOID(add_item("callable", call.callable, depth, false, out));
   auto found = TRY(visit(call.arguments, depth + 1));
   if (!found) return {};

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "base/values/rendering.h"
+#include "formats/graph_writer.h"
 #include "formats/rten/node.h"
 #include "formats/rten/schema.h"
 
@@ -67,125 +67,94 @@ Map fields(const TableType& type, const Table& table) {
   return out;
 }
 
-// Writes node after node, so that memory holds the text and one node.
 class Writer {
  public:
-  Writer(const StructureImage& image, const Sections& sections, TextSink& out)
+  Writer(const StructureImage& image, const Sections& sections, GraphWriter& out)
       : image_(image), sections_(sections), out_(out) {}
 
   Result<void> graph(const Graph& graph, size_t depth) {
-    out_.append(1, '{');
+    out_.begin('{');
     TRY_VOID(ids("inputs", graph.inputs()));
-    out_.append(1, ',');
     TRY_VOID(ids("outputs", graph.outputs()));
-    out_.append(1, ',');
     TRY_VOID(ids("captures", graph.captures()));
-    out_.append(",\"nodes\":[");
+    out_.begin("nodes", '[');
     const auto nodes = nodes_of(graph);
-    for (size_t id = 0; id < nodes.size(); ++id) {
-      out_.append(id == 0 ? "\n" : ",\n");
-      out_.append(depth * 2, ' ');
-      TRY_VOID(node(*nodes[id], id, nodes.size(), depth));
-    }
-    out_.append("]}");
-    return {};
+    for (size_t id = 0; id < nodes.size(); ++id) TRY_VOID(node(*nodes[id], id, nodes.size(), depth));
+    return out_.end("]}");
   }
 
  private:
-  // A text beyond the budget is not written to its end.
-  Result<void> check_size() const {
-    if (!out_.stopped()) return {};
-    return failure(Code::unsupported, "rten: a graph.json beyond the budget");
-  }
-
   Result<void> node(const Node& node, uint64_t id, uint64_t count, size_t depth) {
     std::string line = to_json_line(describe(node, id, image_, sections_));
     line.pop_back();
-    out_.append(line);
-    TRY_VOID(check_size());
+    out_.line(depth);
+    out_.json(line);
+    TRY_VOID(out_.check_size());
     const auto* op = node.data_as_OperatorNode();
     if (op != nullptr) {
-      out_.append(1, ',');
       TRY_VOID(ids("inputs", op->inputs()));
-      out_.append(1, ',');
       TRY_VOID(ids("outputs", op->outputs()));
     }
-    if (const auto problem = problem_of(node, id, count))
-      out_.append(fmt::format(",\"problem\":{}", to_json_line(*problem)));
+    if (const auto problem = problem_of(node, id, count)) TRY_VOID(out_.attribute("problem", to_json_line(*problem)));
     if (op != nullptr) TRY_VOID(attributes(*op, depth));
-    out_.append(1, '}');
-    return check_size();
+    return out_.end("}");
   }
 
   template <class Id>
-  Result<void> ids(std::string_view key, const flatbuffers::Vector<Id>* ids) {
-    out_.append(fmt::format("\"{}\":", key));
-    return list(ids, [&](size_t i) { return std::to_string(ids->Get(static_cast<flatbuffers::uoffset_t>(i))); });
+  Result<void> ids(std::string_view name, const flatbuffers::Vector<Id>* ids) {
+    return list(name, ids, [&](auto i) { return std::to_string(ids->Get(i)); });
   }
 
-  // Straight into the text: as Values, the numbers would take ten times their size.
   template <class Numbers, class Text>
-  Result<void> list(const Numbers* numbers, const Text& text) {
-    if (numbers == nullptr) {
-      out_.append("null");
-      return {};
-    }
-    out_.append(1, '[');
-    for (size_t i = 0; i < numbers->size(); ++i) {
-      if (i > 0) out_.append(1, ',');
-      out_.append(text(i));
-    }
-    out_.append(1, ']');
-    return check_size();
+  Result<void> list(std::string_view name, const Numbers* numbers, const Text& text) {
+    if (numbers == nullptr) return out_.attribute(name, "null");
+    return out_.list(name, numbers->size(),
+                     [&](size_t i) -> Result<std::string> { return text(static_cast<flatbuffers::uoffset_t>(i)); });
   }
 
   Result<void> attributes(const OperatorNode& op, size_t depth) {
     const auto tag = static_cast<uint8_t>(op.attrs_type());
     const auto* table = static_cast<const Table*>(op.attrs());
     if (tag == 0 || table == nullptr) return {};
-    out_.append(",\"attrs\":{");
+    out_.begin("attrs", '{');
     if (const Named* known = attributes_.find(tag))
       TRY_VOID(attributes(*known->table, *table, depth));
     else
-      out_.append(fmt::format("\"unknown_attrs\":{}", int{tag}));
-    out_.append(1, '}');
-    return {};
+      TRY_VOID(out_.attribute("unknown_attrs", std::to_string(tag)));
+    return out_.end("}");
   }
 
   Result<void> attributes(const TableType& type, const Table& table, size_t depth) {
-    for (const Field& field : type.fields) {
-      out_.append(fmt::format("{}{}\":", &field == type.fields.data() ? "\"" : ",\"", field.name));
-      TRY_VOID(attribute(field, table, depth));
-    }
+    for (const Field& field : type.fields) TRY_VOID(attribute(field, table, depth));
     return {};
   }
 
   // The only tables among attributes are graphs, and the only lists are of numbers.
   Result<void> attribute(const Field& field, const Table& table, size_t depth) {
     const auto* subgraph = field.table == nullptr ? nullptr : table.GetPointer<const Graph*>(field.slot);
-    if (subgraph != nullptr) return graph(*subgraph, depth + 1);
-    if (field.is_list) {
-      const auto* numbers = table.GetPointer<const flatbuffers::VectorOfAny*>(field.slot);
-      return list(numbers, [&](size_t i) { return to_json_line(number(field, numbers->Data() + i * field.width)); });
+    if (subgraph != nullptr) {
+      out_.key(field.name);
+      return graph(*subgraph, depth + 1);
     }
-    out_.append(field.table != nullptr ? "null" : to_json_line(value(field, table)));
-    return check_size();
+    if (!field.is_list)
+      return out_.attribute(field.name, field.table != nullptr ? "null" : to_json_line(value(field, table)));
+    const auto* numbers = table.GetPointer<const flatbuffers::VectorOfAny*>(field.slot);
+    return list(field.name, numbers,
+                [&](auto i) { return to_json_line(number(field, numbers->Data() + i * field.width)); });
   }
 
   const StructureImage& image_;
   const Sections& sections_;
-  TextSink& out_;
+  GraphWriter& out_;
   const Names& attributes_ = union_type("OperatorAttrs");
 };
 
 }  // namespace
 
 Result<std::string> graph_json(const StructureImage& image, const Sections& sections, Budget& budget) {
-  return rendered(budget, [&](TextSink& out) -> Result<void> {
-    Writer writer(image, sections, out);
-    if (const Graph* graph = image.model().graph()) TRY_VOID(writer.graph(*graph, 1));
-    out.append(1, '\n');
-    return {};
+  return graph_document(budget, [&](GraphWriter& out) {
+    const Graph* const graph = image.model().graph();
+    return graph == nullptr ? Result<void>() : Writer(image, sections, out).graph(*graph, 1);
   });
 }
 

@@ -2,7 +2,6 @@
 #include <rten_generated.h>
 
 #include <map>
-#include <set>
 
 #include "base/text.h"
 #include "formats/common/warnings.h"
@@ -11,6 +10,7 @@
 #include "formats/rten/header.h"
 #include "formats/rten/image.h"
 #include "formats/rten/node.h"
+#include "formats/string_pool.h"
 
 namespace weightfs {
 namespace rten {
@@ -72,8 +72,8 @@ class ModelReader {
     Constant constant = read_constant(node, image_, sections_);
     Tensor tensor{.name = std::string(name),
                   .dtype = constant.dtype,
-                  .stored_dtype = pooled(constant.stored_dtype),
-                  .scope = pooled(scope),
+                  .stored_dtype = spellings_.add(constant.stored_dtype),
+                  .scope = spellings_.add(scope),
                   .shape = std::move(constant.shape),
                   .source = {}};
     auto bytes =
@@ -113,13 +113,6 @@ class ModelReader {
     warnings_.add("{}{}: {}", what, scope.empty() ? "" : fmt::format(" (graph {})", scope), problem);
   }
 
-  // A text that the model owns, once.
-  std::string_view pooled(const std::string& text) {
-    const auto known = spellings_.find(text);
-    if (known != spellings_.end()) return *known;
-    return *spellings_.insert(out_.string_pool.emplace_back(text)).first;
-  }
-
   const Container& container_;
   const StructureImage& image_;
   const Sections& sections_;
@@ -128,7 +121,7 @@ class ModelReader {
   std::map<std::string, uint64_t> kinds_;
   std::map<std::string, uint64_t> operators_;
   Warnings warnings_;
-  std::set<std::string_view> spellings_;  // the strings in out_.string_pool
+  StringPool spellings_{out_.string_pool};
 };
 
 // The nodes that the main graph starts from or ends in.

@@ -211,12 +211,9 @@ class Merger {
   Result<void> add(Shard& shard, Model read) {
     const std::string_view name = model_.string_pool.emplace_back(shard.name);
     TRY_VOID(budget_.charge(Cost::input, name.size() * read.tensors.size()));  // it may be the scope of each tensor
-    std::map<std::string_view, std::string_view> pooled;
-    for (const std::string& spelling : read.string_pool) pooled[spelling] = model_.string_pool.emplace_back(spelling);
+    model_.string_pool.splice(model_.string_pool.end(), read.string_pool);
     warnings_.append(read, fmt::format("shard {}: ", quoted(name)));
     for (TensorView tensor : read.tensors) {
-      const auto own = pooled.find(tensor.stored_dtype);
-      if (own != pooled.end()) tensor.stored_dtype = own->second;
       if (!is_at_home(tensor, shard)) tensor.scope = name;
       model_.tensors.push_back(tensor);
     }
@@ -359,7 +356,8 @@ Result<const Format*> format_of(const Shard& shard, const Source& bytes) {
 Result<Model> read_shard(const Shard& shard, const Container& container) {
   const SourcePtr bytes = TRY(shard.bytes);
   const Format* const format = TRY(format_of(shard, *bytes));
-  return format->read({std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget});
+  return read_as(*format,
+                 {std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget});
 }
 
 Result<Model> read_shards(const Container& container) {
@@ -407,10 +405,6 @@ Match matches_safetensors_index(const Probe& probe) {
                                                                                                : Match::no;
 }
 
-Result<Model> read_safetensors_index(const Container& container) {
-  return safetensors::read_shards(container).map_error([](const Error& e) {
-    return Error{e.code, "safetensors index: " + e.message};
-  });
-}
+Result<Model> read_safetensors_index(const Container& container) { return safetensors::read_shards(container); }
 
 }  // namespace weightfs

@@ -59,10 +59,6 @@ Match matches_safetensors(const Probe& probe) {
   return header.size() < length ? Match::maybe : Match::no;
 }
 
-Result<Model> read_safetensors(const Container& container) {
-  return safetensors::read_file(container).map_error([](const Error& e) {
-    return Error{e.code, "safetensors: " + e.message};
-  });
-}
+Result<Model> read_safetensors(const Container& container) { return safetensors::read_file(container); }
 
 }  // namespace weightfs

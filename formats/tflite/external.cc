@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/common/limits.h"
 
 namespace weightfs::tflite {
 

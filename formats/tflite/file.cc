@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/common/limits.h"
 #include "formats/tflite/types.h"
 
 namespace weightfs::tflite {

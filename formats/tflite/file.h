@@ -12,9 +12,6 @@
 
 namespace weightfs::tflite {
 
-/// The maximum length of a name in bytes: the limit of extended attributes.
-inline constexpr uint64_t kMaxNameLength = 65'535;
-
 /// An opened file. Not thread-safe.
 struct File {
   SourcePtr source;

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "base/values/rendering.h"
 #include "base/values/value.h"
 #include "formats/flatbuffer/json.h"
 #include "formats/tflite/options.h"
@@ -12,112 +11,101 @@
 namespace weightfs::tflite {
 namespace {
 
-// Writes line after line, so that memory holds the text and one line.
+using flatbuffer::append_integers;
+
 class Writer {
  public:
-  Writer(const File& file, TextSink& out) : file_(file), out_(out) {}
+  Writer(const File& file, GraphWriter& out) : file_(file), out_(out) {}
 
   Result<void> graphs(const std::vector<std::string>& operators) {
-    out_.append("{\"subgraphs\":[");
+    out_.begin('{');
+    out_.begin("subgraphs", '[');
     for (uint64_t i = 0; i < file_.subgraphs.size(); ++i) {
-      out_.append(i == 0 ? "\n" : ",\n");
       const Graph read = TRY(read_graph(file_, i));
       TRY_VOID(graph(read, operators));
     }
-    out_.append("]}\n");
-    return {};
+    return out_.end("]}");
   }
 
   Result<void> quantization() {
-    out_.append("[");
-    bool is_first = true;
+    out_.begin('[');
     const auto line = [&](uint64_t graph, uint64_t id, const Entry& entry) -> Result<void> {
-      begin_line(std::exchange(is_first, false), id, entry.name);
-      out_.append(fmt::format(",\"subgraph\":{}", graph));
+      TRY_VOID(begin_node(id, entry.name));
+      TRY_VOID(out_.attribute("subgraph", std::to_string(graph)));
       TRY_VOID(parameters(entry.quantization));
-      out_.append(1, '}');
-      return flatbuffer::check_size(out_);
+      return out_.end("}");
     };
     TRY_VOID(for_each_quantized_constant(file_, line));
-    out_.append("]\n");
-    return {};
+    return out_.end("]");
   }
 
  private:
   Result<void> graph(const Graph& graph, const std::vector<std::string>& operators) {
-    out_.append("{\"name\":");
-    append_json_string(out_, graph.name);
-    TRY_VOID(ids("inputs", graph.inputs));
-    TRY_VOID(ids("outputs", graph.outputs));
-    out_.append(",\"tensors\":[");
+    out_.begin_node();
+    TRY_VOID(out_.text_attribute("name", graph.name));
+    TRY_VOID(append_integers<int32_t>(out_, "inputs", graph.inputs));
+    TRY_VOID(append_integers<int32_t>(out_, "outputs", graph.outputs));
+    out_.begin("tensors", '[');
     for (uint64_t id = 0; id < graph.tensors.size(); ++id) {
       const Entry entry = TRY(read_entry(graph.tensors, id));
       TRY_VOID(tensor(id, entry));
     }
-    out_.append("],\"operators\":[");
+    TRY_VOID(out_.end("]"));
+    out_.begin("operators", '[');
     for (uint64_t i = 0; i < graph.operators.size(); ++i) {
       const Call read = TRY(read_call(graph.operators, i));
-      TRY_VOID(call(i, read, operators));
+      TRY_VOID(call(read, operators));
     }
-    out_.append("]}");
-    return flatbuffer::check_size(out_);
+    return out_.end("]}");
   }
 
   Result<void> tensor(uint64_t id, const Entry& entry) {
-    begin_line(id == 0, id, entry.name);
-    out_.append(",\"dtype\":");
-    append_json_string(out_, tensor_type(entry.type).dtype->name);
-    TRY_VOID(ids("shape", entry.shape));
-    if (entry.signature.size() > 0) TRY_VOID(ids("shape_signature", entry.signature));
-    out_.append(fmt::format(",\"buffer\":{}", entry.buffer));
-    if (entry.external != 0) out_.append(fmt::format(",\"external_buffer\":{}", entry.external));
-    if (entry.is_sparse) out_.append(",\"sparse\":true");
-    if (entry.is_variable) out_.append(",\"variable\":true");
-    place(entry);
+    TRY_VOID(begin_node(id, entry.name));
+    TRY_VOID(out_.text_attribute("dtype", dtype_of(kTensorTypes.find(entry.type))->name));
+    TRY_VOID(append_integers<int32_t>(out_, "shape", entry.shape));
+    if (entry.signature.size() > 0) TRY_VOID(append_integers<int32_t>(out_, "shape_signature", entry.signature));
+    TRY_VOID(out_.attribute("buffer", std::to_string(entry.buffer)));
+    if (entry.external != 0) TRY_VOID(out_.attribute("external_buffer", std::to_string(entry.external)));
+    if (entry.is_sparse) TRY_VOID(out_.attribute("sparse", "true"));
+    if (entry.is_variable) TRY_VOID(out_.attribute("variable", "true"));
+    TRY_VOID(place(entry));
     if (entry.quantization.scale.size() > 0) TRY_VOID(parameters(entry.quantization));
-    out_.append(1, '}');
-    return flatbuffer::check_size(out_);
+    return out_.end("}");
   }
 
-  void place(const Entry& entry) {
+  Result<void> place(const Entry& entry) {
     const auto bytes = bytes_of_buffer(file_, entry.buffer);
-    if (!bytes) return out_.append(fmt::format(",\"problem\":{}", to_json_line(bytes.error().message)));
-    if (*bytes) out_.append(fmt::format(",\"offset\":{},\"nbytes\":{}", (*bytes)->offset(), (*bytes)->size()));
+    if (!bytes) return out_.attribute("problem", to_json_line(bytes.error().message));
+    if (!*bytes) return {};
+    TRY_VOID(out_.attribute("offset", std::to_string((*bytes)->offset())));
+    return out_.attribute("nbytes", std::to_string((*bytes)->size()));
   }
 
-  Result<void> call(uint64_t index, const Call& call, const std::vector<std::string>& operators) {
-    out_.append(index == 0 ? "\n{\"op\":" : ",\n{\"op\":");
+  Result<void> call(const Call& call, const std::vector<std::string>& operators) {
+    out_.begin_node();
     const bool is_known = call.code < operators.size();
-    append_json_string(out_, is_known ? operators[call.code] : fmt::format("operator code {}", call.code));
-    TRY_VOID(ids("inputs", call.inputs));
-    TRY_VOID(ids("outputs", call.outputs));
+    TRY_VOID(out_.text_attribute("op", is_known ? operators[call.code] : fmt::format("operator code {}", call.code)));
+    TRY_VOID(append_integers<int32_t>(out_, "inputs", call.inputs));
+    TRY_VOID(append_integers<int32_t>(out_, "outputs", call.outputs));
     TRY_VOID(append_options(out_, file_, call));
-    out_.append(1, '}');
-    return flatbuffer::check_size(out_);
+    return out_.end("}");
   }
 
-  void begin_line(bool is_first, uint64_t id, const std::string& name) {
-    out_.append(fmt::format("{}{{\"id\":{},\"name\":", is_first ? "\n" : ",\n", id));
-    append_json_string(out_, name);
+  Result<void> begin_node(uint64_t id, const std::string& name) {
+    out_.begin_node();
+    TRY_VOID(out_.attribute("id", std::to_string(id)));
+    return out_.text_attribute("name", name);
   }
 
   Result<void> parameters(const Quantization& found) {
-    out_.append(",\"scale\":");
-    TRY_VOID(flatbuffer::append_list<float>(out_, found.scale,
-                                            [](float number) { return to_json_line(shortest_decimal(number)); }));
-    out_.append(",\"zero_point\":");
-    TRY_VOID(flatbuffer::append_integers<int64_t>(out_, found.zero_point));
-    out_.append(fmt::format(",\"quantized_dimension\":{}", found.dimension));
-    return {};
-  }
-
-  Result<void> ids(std::string_view key, const flatbuffer::List& numbers) {
-    out_.append(fmt::format(",\"{}\":", key));
-    return flatbuffer::append_integers<int32_t>(out_, numbers);
+    const auto decimal = [](float number) { return to_json_line(shortest_decimal(number)); };
+    TRY_VOID(flatbuffer::append_list<float>(out_, "scale", found.scale, decimal));
+    TRY_VOID(append_integers<int64_t>(out_, "zero_point", found.zero_point));
+    return out_.attribute("quantized_dimension", std::to_string(found.dimension));
   }
 
   const File& file_;
-  TextSink& out_;
+  GraphWriter& out_;
 };
 
 }  // namespace
@@ -125,11 +113,11 @@ class Writer {
 Result<std::string> graph_json(const File& file, Budget& budget) {
   Charges charges(budget);  // released with the texts
   const auto operators = TRY(operator_code_names(file, charges));
-  return rendered(budget, [&](TextSink& out) { return Writer(file, out).graphs(operators); });
+  return graph_document(budget, [&](GraphWriter& out) { return Writer(file, out).graphs(operators); });
 }
 
 Result<std::string> quantization_json(const File& file, Budget& budget) {
-  return rendered(budget, [&](TextSink& out) { return Writer(file, out).quantization(); });
+  return graph_document(budget, [&](GraphWriter& out) { return Writer(file, out).quantization(); });
 }
 
 }  // namespace weightfs::tflite

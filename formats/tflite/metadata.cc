@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "formats/common/limits.h"
 #include "formats/tflite/types.h"
 
 namespace weightfs::tflite {
@@ -100,7 +101,7 @@ class MetadataReader {
       const auto dimensions = TRY(entry.shape.numbers<int32_t>(kMaxDimensions));
       Map end;
       end.append("name", entry.name);
-      end.append("dtype", tensor_type(entry.type).dtype->name);
+      end.append("dtype", dtype_of(kTensorTypes.find(entry.type))->name);
       end.append("shape", List(dimensions.begin(), dimensions.end()));
       out.push_back(std::move(end));
     }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/values/value.h"
+#include "formats/common/limits.h"
 #include "formats/flatbuffer/json.h"
 #include "formats/tflite/option_tables.h"
 #include "formats/tflite/types.h"
@@ -10,6 +11,8 @@
 namespace weightfs::tflite {
 namespace {
 
+using flatbuffer::append_integers;
+using flatbuffer::append_list;
 using flatbuffer::Slot;
 using flatbuffer::Table;
 
@@ -51,8 +54,8 @@ std::string value_text(const OptionField& field, int64_t number) {
 }
 
 std::string type_text(int8_t number) {
-  const std::string_view name = tensor_type(number).name;
-  return name.empty() ? std::to_string(number) : fmt::format("\"{}\"", name);
+  const TypeCode* const type = kTensorTypes.find(number);
+  return type == nullptr ? std::to_string(number) : fmt::format("\"{}\"", type->name);
 }
 
 std::string boolean_text(uint8_t number) { return number != 0 ? "true" : "false"; }
@@ -88,65 +91,55 @@ Result<std::string> number_text(const Table& table, Slot slot, const OptionField
   }
 }
 
-Result<void> append_elements(TextSink& out, const Table& table, Slot slot, const OptionField& field) {
+Result<void> append_elements(GraphWriter& out, const Table& table, Slot slot, const OptionField& field) {
   const flatbuffer::List list = TRY(table.list(slot, width_of(field.kind)));
   switch (field.kind) {
     case OptionKind::text:
-      if (list.size() <= kMaxNameLength) {
-        append_json_string(out, TRY(table.text(slot, kMaxNameLength)));
-        return {};
-      }
+      if (list.size() <= kMaxNameLength) return out.text_attribute(field.name, TRY(table.text(slot, kMaxNameLength)));
       [[fallthrough]];
     case OptionKind::bytes:
-      out.append(place_text(list.position(), list.size()));
-      return {};
+      return out.attribute(field.name, place_text(list.position(), list.size()));
     case OptionKind::boolean_list:
-      return flatbuffer::append_list<uint8_t>(out, list, boolean_text);
+      return append_list<uint8_t>(out, field.name, list, boolean_text);
     case OptionKind::uint32_list:
-      return flatbuffer::append_list<uint32_t>(out, list, [&](uint32_t number) { return value_text(field, number); });
+      return append_list<uint32_t>(out, field.name, list, [&](uint32_t number) { return value_text(field, number); });
     case OptionKind::int64_list:
-      return flatbuffer::append_integers<int64_t>(out, list);
+      return append_integers<int64_t>(out, field.name, list);
     case OptionKind::float32_list:
-      return flatbuffer::append_list<float>(out, list, decimal_text);
+      return append_list<float>(out, field.name, list, decimal_text);
     default:
-      return flatbuffer::append_integers<int32_t>(out, list);
+      return append_integers<int32_t>(out, field.name, list);
   }
 }
 
-Result<void> append_table(TextSink& out, std::string_view key, const Options& options, const OptionTable* known) {
+Result<void> append_number(GraphWriter& out, const Table& table, Slot slot, const OptionField& field) {
+  return out.attribute(field.name, TRY(number_text(table, slot, field)));
+}
+
+Result<void> append_table(GraphWriter& out, std::string_view key, const Options& options, const OptionTable* known) {
   if (options.number == 0) return {};
   const std::string type = known == nullptr ? std::to_string(options.number) : fmt::format("\"{}\"", known->name);
-  out.append(fmt::format(",\"{}_type\":{}", key, type));
+  TRY_VOID(out.attribute(fmt::format("{}_type", key), type));
   if (known == nullptr || known->fields.empty() || !options.table.exists()) return {};
-  out.append(fmt::format(",\"{}\":{{", key));
-  bool is_first = true;
+  out.begin(key, '{');
   for (Slot slot = 0; slot < known->fields.size(); ++slot) {
     const OptionField& field = known->fields[slot];
     if (field.kind == OptionKind::deprecated) continue;
-    out.append(fmt::format("{}\"{}\":", std::exchange(is_first, false) ? "" : ",", field.name));
-    if (is_list(field.kind))
-      TRY_VOID(append_elements(out, options.table, slot, field));
-    else
-      out.append(TRY(number_text(options.table, slot, field)));
-    TRY_VOID(flatbuffer::check_size(out));
+    TRY_VOID(is_list(field.kind) ? append_elements(out, options.table, slot, field)
+                                 : append_number(out, options.table, slot, field));
   }
-  out.append(1, '}');
-  return {};
+  return out.end("}");
 }
 
 // The bytes of the options of a custom operator, which only its code understands.
-void append_custom_options(TextSink& out, const File& file, const Call& call) {
-  if (call.large_custom_offset <= 1) {
-    if (call.custom_options.size() > 0)
-      out.append(",\"custom_options\":" + place_text(call.custom_options.position(), call.custom_options.size()));
-    return;
-  }
+Result<void> append_custom_options(GraphWriter& out, const File& file, const Call& call) {
+  constexpr std::string_view kName = "custom_options";
+  const flatbuffer::List& near = call.custom_options;
+  if (call.large_custom_offset <= 1 && near.size() == 0) return {};
+  if (call.large_custom_offset <= 1) return out.attribute(kName, place_text(near.position(), near.size()));
   const auto bytes = slice(file.source, call.large_custom_offset, call.large_custom_size);
-  out.append(",\"custom_options\":");
-  if (bytes)
-    out.append(place_text(bytes->offset(), bytes->size()));
-  else
-    out.append(fmt::format("{{\"problem\":{}}}", to_json_line(bytes.error().message)));
+  if (bytes) return out.attribute(kName, place_text(bytes->offset(), bytes->size()));
+  return out.attribute(kName, fmt::format("{{\"problem\":{}}}", to_json_line(bytes.error().message)));
 }
 
 Result<uint64_t> table_size(const Options& options, const OptionTable* known) {
@@ -171,11 +164,10 @@ Result<uint64_t> options_size(const Call& call) {
   return first + second;
 }
 
-Result<void> append_options(TextSink& out, const File& file, const Call& call) {
+Result<void> append_options(GraphWriter& out, const File& file, const Call& call) {
   TRY_VOID(append_table(out, "builtin_options", call.options, builtin_options(call.options.number)));
   TRY_VOID(append_table(out, "builtin_options_2", call.options_2, builtin_options_2(call.options_2.number)));
-  append_custom_options(out, file, call);
-  return {};
+  return append_custom_options(out, file, call);
 }
 
 }  // namespace weightfs::tflite

@@ -1,7 +1,7 @@
 // The options of an operator: those of a builtin operator by name, those of a custom one by their place in the file.
 #pragma once
 
-#include "base/values/rendering.h"
+#include "formats/graph_writer.h"
 #include "formats/tflite/file.h"
 
 namespace weightfs::tflite {
@@ -10,8 +10,8 @@ namespace weightfs::tflite {
 /// the file.
 Result<uint64_t> options_size(const Call& call);
 
-/// Appends the options as members of a JSON object, each after a comma. A table or a value that is not known is shown
-/// as its number. Fails as reading the file, and as flatbuffer::check_size().
-Result<void> append_options(TextSink& out, const File& file, const Call& call);
+/// Appends the options as attributes of a node. A table or a value that is not known is shown
+/// as its number. Fails as reading the file, and as GraphWriter::check_size().
+Result<void> append_options(GraphWriter& out, const File& file, const Call& call);
 
 }  // namespace weightfs::tflite

@@ -12,13 +12,6 @@ namespace {
 constexpr uint64_t kStringSize = sizeof(std::string);
 constexpr uint64_t kUtf8Growth = 3;
 
-std::optional<uint64_t> elements_of(const Shape& shape) {
-  uint64_t elements = 1;
-  for (const uint64_t dimension : shape)
-    if (__builtin_mul_overflow(elements, dimension, &elements)) return std::nullopt;
-  return elements;
-}
-
 Result<uint64_t> read_count(Cursor& cursor, const Shape& shape) {
   const auto count = TRY(cursor.number<int32_t>());
   if (count < 0 || elements_of(shape) != static_cast<uint64_t>(count))

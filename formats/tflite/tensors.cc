@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "formats/string_pool.h"
 #include "formats/tflite/external.h"
 #include "formats/tflite/strings.h"
 #include "formats/tflite/types.h"
@@ -25,7 +26,7 @@ class TensorAdder {
       const Graph graph = TRY(read_graph(file_, i));
       if (graph.tensors.size() == 0) continue;
       TRY_VOID(container_.budget->charge(Cost::value));
-      const std::string_view scope = pooled(scope_of(i, graph.name));
+      const std::string_view scope = spellings_.add(scope_of(i, graph.name));
       for (uint64_t id = 0; id < graph.tensors.size(); ++id) {
         Entry entry = TRY(read_entry(graph.tensors, id));
         TRY_VOID(add(std::move(entry), scope));
@@ -46,14 +47,14 @@ class TensorAdder {
   Result<void> add(Entry entry, std::string_view scope) {
     auto bytes = entry.external != 0 ? optional(external_.bytes(entry.external)) : bytes_of_buffer(file_, entry.buffer);
     // A failed disk or a lack of memory would be a failure again.
-    if (!bytes && !is_about_the_tensor(bytes.error())) return tl::unexpected(bytes.error());
+    if (!bytes && !is_permanent(bytes.error())) return tl::unexpected(bytes.error());
     if (bytes && !*bytes) return {};
     TRY_VOID(container_.budget->charge(Cost::tensor));
     TRY_VOID(container_.budget->charge(Cost::kept, entry.name.size() + sizeof(uint64_t) * entry.shape.size()));
-    const TensorType type = tensor_type(entry.type);
+    const TypeCode* const type = kTensorTypes.find(entry.type);
     Tensor tensor{.name = std::move(entry.name),
-                  .dtype = type.dtype,
-                  .stored_dtype = type.name.empty() ? pooled(fmt::format("type {}", entry.type)) : type.name,
+                  .dtype = dtype_of(type),
+                  .stored_dtype = type == nullptr ? spellings_.add(fmt::format("type {}", entry.type)) : type->name,
                   .scope = scope,
                   .shape = {},
                   .source = {}};
@@ -69,11 +70,9 @@ class TensorAdder {
     return std::move(bytes).map([](Slice slice) { return std::optional(std::move(slice)); });
   }
 
-  static bool is_about_the_tensor(const Error& error) { return is_permanent(error); }
-
   // Sets the shape and the bytes of a tensor.
   Result<void> place(Tensor& tensor, const Entry& entry, const Result<Slice>& found) {
-    tensor.shape = TRY(shape_of(entry));
+    tensor.shape = TRY(entry.shape.shape());
     const Slice& bytes = TRY(found);
     if (entry.is_sparse) {
       tensor.dtype = &kUnknownDType;
@@ -93,36 +92,16 @@ class TensorAdder {
     return failure(Code::corrupt, fmt::format("has {} bytes, and its shape needs {}", found, *size));
   }
 
-  // A text that the model owns, once.
-  std::string_view pooled(const std::string& text) {
-    const auto known = spellings_.find(text);
-    if (known != spellings_.end()) return *known;
-    return *spellings_.insert(model_.string_pool.emplace_back(text)).first;
-  }
-
   Model& model_;
   const File& file_;
   const Container& container_;
   Warnings& warnings_;
   ExternalBuffers external_;
-  std::set<std::string> scopes_;          // names of subgraphs that are in use
-  std::set<std::string_view> spellings_;  // the strings in model_.string_pool
+  std::set<std::string> scopes_;  // names of subgraphs that are in use
+  StringPool spellings_{model_.string_pool};
 };
 
 }  // namespace
-
-Result<Shape> shape_of(const Entry& entry) {
-  if (entry.shape.size() > kMaxDimensions)
-    return failure(Code::unsupported,
-                   fmt::format("has {} dimensions, more than {}", entry.shape.size(), kMaxDimensions));
-  const auto dimensions = TRY(entry.shape.numbers<int32_t>(kMaxDimensions));
-  Shape shape;
-  for (const int32_t dimension : dimensions) {
-    if (dimension < 0) return failure(Code::corrupt, fmt::format("has a dimension of {}", dimension));
-    shape.push_back(static_cast<uint64_t>(dimension));
-  }
-  return shape;
-}
 
 Result<void> add_tensors(Model& model, const File& file, const Container& container, Warnings& warnings) {
   return TensorAdder(model, file, container, warnings).add_all();

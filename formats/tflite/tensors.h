@@ -7,9 +7,6 @@
 
 namespace weightfs::tflite {
 
-/// The shape of a tensor. Fails if a dimension is negative or there are more than kMaxDimensions.
-Result<Shape> shape_of(const Entry& entry);
-
 /// Adds a tensor for each entry with bytes, in the order of subgraphs. Entries that break a rule become refused
 /// tensors, with a warning. Fails as reading the tables and the budget do.
 Result<void> add_tensors(Model& model, const File& file, const Container& container, Warnings& warnings);

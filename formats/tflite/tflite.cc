@@ -111,9 +111,8 @@ Match matches_tflite(const Probe& probe) {
 Result<Model> read_tflite(const Container& container) {
   const auto identifier = read_text(*container.bytes, tflite::kIdentifierOffset, tflite::kIdentifier.size());
   if (!identifier && identifier.error().code != Code::corrupt) return tl::unexpected(identifier.error());
-  if (!identifier || *identifier != tflite::kIdentifier)
-    return failure(Code::unsupported, "tflite: no file identifier TFL3");
-  return tflite::read(container).map_error(tflite::named);
+  if (!identifier || *identifier != tflite::kIdentifier) return failure(Code::unsupported, "no file identifier TFL3");
+  return tflite::read(container);
 }
 
 }  // namespace weightfs

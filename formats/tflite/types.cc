@@ -5,37 +5,30 @@
 namespace weightfs::tflite {
 namespace {
 
-struct TypeRow {
-  std::string_view name;
-  std::string_view dtype;  // "" for none
-  bool is_packed = false;  // several elements per byte
-};
-
-// In the order of TensorType, from 0.
 constexpr std::array kTypes = {
-    TypeRow{"FLOAT32", "float32"},
-    TypeRow{"FLOAT16", "float16"},
-    TypeRow{"INT32", "int32"},
-    TypeRow{"UINT8", "uint8"},
-    TypeRow{"INT64", "int64"},
-    TypeRow{"STRING", "string"},
-    TypeRow{"BOOL", "bool"},
-    TypeRow{"INT16", "int16"},
-    TypeRow{"COMPLEX64", "complex64"},
-    TypeRow{"INT8", "int8"},
-    TypeRow{"FLOAT64", "float64"},
-    TypeRow{"COMPLEX128", "complex128"},
-    TypeRow{"UINT64", "uint64"},
-    TypeRow{"RESOURCE", ""},
-    TypeRow{"VARIANT", ""},
-    TypeRow{"UINT32", "uint32"},
-    TypeRow{"UINT16", "uint16"},
-    TypeRow{"INT4", "int4", true},
-    TypeRow{"BFLOAT16", "bfloat16"},
-    TypeRow{"INT2", "int2", true},
-    TypeRow{"UINT4", "uint4", true},
-    TypeRow{"FLOAT8_E4M3FN", "float8_e4m3fn"},
-    TypeRow{"FLOAT8_E5M2", "float8_e5m2"},
+    TypeCode{0, "FLOAT32", "float32"},
+    TypeCode{1, "FLOAT16", "float16"},
+    TypeCode{2, "INT32", "int32"},
+    TypeCode{3, "UINT8", "uint8"},
+    TypeCode{4, "INT64", "int64"},
+    TypeCode{5, "STRING", "string"},
+    TypeCode{6, "BOOL", "bool"},
+    TypeCode{7, "INT16", "int16"},
+    TypeCode{8, "COMPLEX64", "complex64"},
+    TypeCode{9, "INT8", "int8"},
+    TypeCode{10, "FLOAT64", "float64"},
+    TypeCode{11, "COMPLEX128", "complex128"},
+    TypeCode{12, "UINT64", "uint64"},
+    TypeCode{13, "RESOURCE", ""},
+    TypeCode{14, "VARIANT", ""},
+    TypeCode{15, "UINT32", "uint32"},
+    TypeCode{16, "UINT16", "uint16"},
+    TypeCode{17, "INT4", "int4", true},
+    TypeCode{18, "BFLOAT16", "bfloat16"},
+    TypeCode{19, "INT2", "int2", true},
+    TypeCode{20, "UINT4", "uint4", true},
+    TypeCode{21, "FLOAT8_E4M3FN", "float8_e4m3fn"},
+    TypeCode{22, "FLOAT8_E5M2", "float8_e5m2"},
 };
 
 // In the order of BuiltinOperator, from 0.
@@ -254,12 +247,7 @@ constexpr auto kOperators = std::to_array<std::string_view>({
 
 }  // namespace
 
-TensorType tensor_type(int8_t number) {
-  if (number < 0 || static_cast<size_t>(number) >= kTypes.size()) return {"", &kUnknownDType};
-  const TypeRow& row = kTypes.at(static_cast<size_t>(number));
-  const DType* const dtype = row.is_packed ? packed_dtype_named(row.dtype) : dtype_named(row.dtype);
-  return {row.name, dtype == nullptr ? &kUnknownDType : dtype};
-}
+constinit const TypeCodes<> kTensorTypes(kTypes);
 
 std::string_view operator_name(int32_t number) {
   if (number < 0 || static_cast<size_t>(number) >= kOperators.size()) return "";

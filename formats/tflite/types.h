@@ -4,17 +4,12 @@
 #include <cstdint>
 #include <string_view>
 
-#include "formats/dtype.h"
+#include "formats/common/type_codes.h"
 
 namespace weightfs::tflite {
 
-/// A TensorType of the schema.
-struct TensorType {
-  std::string_view name;  ///< in the schema's spelling: "FLOAT32"; empty for a number of a newer schema
-  const DType* dtype;     ///< &kUnknownDType for types that are not numbers or texts
-};
-
-TensorType tensor_type(int8_t number);
+/// The TensorType of the schema.
+extern const TypeCodes<> kTensorTypes;
 
 /// The name of a BuiltinOperator: "CONV_2D"; empty for a number of a newer schema.
 std::string_view operator_name(int32_t number);

@@ -152,11 +152,8 @@ class ParametersReader {
     const std::string_view scope =
         all_.files.size() > 1 ? all_.string_pool.emplace_back(file.name) : std::string_view();
     TRY_VOID(budget_.charge(Cost::input, scope.size() * params.tensors.size()));  // it is read with each tensor
-    // Moving a short std::string moves its bytes: references to them must be updated.
-    std::map<std::string_view, std::string_view> pooled;
-    for (const std::string& spelling : params.string_pool) pooled[spelling] = all_.string_pool.emplace_back(spelling);
+    all_.string_pool.splice(all_.string_pool.end(), params.string_pool);
     for (TensorView tensor : params.tensors) {
-      tensor.stored_dtype = pooled[tensor.stored_dtype];
       tensor.scope = scope;
       all_.tensors.push_back(tensor);
     }

@@ -11,6 +11,7 @@
 #include "formats/common/cursor.h"
 #include "formats/common/flat.h"
 #include "formats/common/json_outline.h"
+#include "formats/common/limits.h"
 
 namespace weightfs {
 namespace tvm {
@@ -78,14 +79,6 @@ std::pair<std::string, const DType*> element(TypeKey type) {
   return {fmt::format("code{}_{}", int{type.code}, int{type.bits}), nullptr};
 }
 
-// The size that TVM computes for a shape: it ignores the lanes, and rounds each element up to whole bytes.
-std::optional<uint64_t> written_size(TypeKey type, const Shape& shape) {
-  uint64_t size = (uint64_t{type.bits} + 7) / 8;
-  for (const uint64_t dimension : shape)
-    if (__builtin_mul_overflow(size, dimension, &size)) return std::nullopt;
-  return size;
-}
-
 class ParamsReader {
  public:
   ParamsReader(const SourcePtr& file, Budget& budget) : file_(file), budget_(budget), in_(*file, 0, file->size()) {}
@@ -137,8 +130,8 @@ class ParamsReader {
 
   Result<void> skip_name(uint64_t place) {
     const auto size = TRY(in_.number<uint64_t>());
-    if (size > flat::kMaxNameLength)
-      return failure(Code::corrupt, fmt::format("name {}: {} bytes, at most {}", place, size, flat::kMaxNameLength));
+    if (size > kMaxNameLength)
+      return failure(Code::corrupt, fmt::format("name {}: {} bytes, at most {}", place, size, kMaxNameLength));
     TRY_VOID(spend(kMinNameSize + size));
     return in_.skip(size);
   }
@@ -194,7 +187,8 @@ class ParamsReader {
     if (!is_known)
       params_.warnings.add("tensor {}: type {} is unknown; shown as bytes", quoted(tensor.name), type.stored);
     if (is_known && key.code >= kFirstAmbiguous && key.code <= kLastAmbiguous) ++ambiguous_;
-    const auto written = written_size(key, tensor.shape);
+    // As TVM computes it: it ignores the lanes, and rounds each element up to whole bytes.
+    const auto written = elements_of(tensor.shape, (uint64_t{key.bits} + 7) / 8);
     if (written == bytes) return;
     tensor.dtype = &kUnknownDType;
     params_.warnings.add("tensor {}: {} bytes, but its shape and dtype {} {}; shown as bytes", quoted(tensor.name),
@@ -270,13 +264,12 @@ Result<Params> read_params(const SourcePtr& file, Budget& budget) { return Param
 Match matches_tvm_params(const Probe& probe) { return tvm::is_params(probe.head) ? Match::yes : Match::no; }
 
 Result<Model> read_tvm_params(const Container& container) {
-  auto params = tvm::read_params(container.bytes, *container.budget);
-  if (!params) return failure(params.error().code, "tvm-params: " + params.error().message);
+  tvm::Params params = TRY(tvm::read_params(container.bytes, *container.budget));
   Model model;
   model.format = "tvm-params";
-  model.tensors = std::move(params->tensors);
-  model.string_pool = std::move(params->string_pool);
-  std::move(params->warnings).move_to(model);
+  model.tensors = std::move(params.tensors);
+  model.string_pool = std::move(params.string_pool);
+  std::move(params.warnings).move_to(model);
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
   if (auto graph = tvm::graph_beside(container)) {
     Map facts;

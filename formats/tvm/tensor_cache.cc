@@ -12,7 +12,9 @@
 #include "base/values/json.h"
 #include "formats/common/flat.h"
 #include "formats/common/json_outline.h"
+#include "formats/common/limits.h"
 #include "formats/common/missing_shards.h"
+#include "formats/string_pool.h"
 
 namespace weightfs::tvm {
 namespace {
@@ -184,10 +186,9 @@ class ModelAssembly {
     order_.push_back(&shard);
     TRY_VOID(container_.budget->charge(Cost::member, 2));
     TRY_VOID(container_.budget->charge(Cost::kept, 3 * name.size()));
-    const bool is_plain = !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
-                          name.find('\0') == name.npos && name != container_.name;
-    auto bytes = is_plain ? container_.folder->open(name)
-                          : failure(Code::corrupt, "not the name of another file beside the index");
+    auto bytes = is_file_name(name) && name != container_.name
+                     ? container_.folder->open(name)
+                     : failure(Code::corrupt, "not the name of another file beside the index");
     if (bytes) {
       shard.bytes = std::move(*bytes);
       container_.budget->add_file(*shard.bytes);
@@ -209,9 +210,9 @@ class ModelAssembly {
     const Map& record = *TRY(as_record(value));
     Tensor tensor;
     tensor.name = TRY(text(record, "name"));
-    if (tensor.name.size() > flat::kMaxNameLength)
+    if (tensor.name.size() > kMaxNameLength)
       return failure(Code::corrupt,
-                     fmt::format("a name of {} bytes, more than {}", tensor.name.size(), flat::kMaxNameLength));
+                     fmt::format("a name of {} bytes, more than {}", tensor.name.size(), kMaxNameLength));
     tensor.shape = TRY(shape(record));
     const std::string dtype = TRY(text(record, "dtype"));
     const std::string format = TRY(text(record, "format"));
@@ -229,7 +230,7 @@ class ModelAssembly {
   void set_type(Tensor& tensor, const std::string& dtype, const std::string& format, uint64_t bytes) {
     const bool is_bf16 = format == "f32-to-bf16" && dtype == "float32";
     const DType* const known = is_bf16 ? dtype_named("bfloat16") : dtype_spelled(dtype);
-    tensor.stored_dtype = pooled(is_bf16 ? dtype + " (f32-to-bf16)" : dtype);
+    tensor.stored_dtype = spellings_.add(is_bf16 ? dtype + " (f32-to-bf16)" : dtype);
     tensor.dtype = &kUnknownDType;
     const auto warn = [&](const std::string& problem) { warnings_.add("tensor {}: {}", quoted(tensor.name), problem); };
     if (format != "raw" && format != "f32-to-bf16")
@@ -241,12 +242,6 @@ class ModelAssembly {
           fmt::format("{} bytes, but its shape and dtype {} {}; shown as bytes", bytes, tensor.stored_dtype,
                       needed ? fmt::format("need {}", *needed) : "overflow 64 bits or do not fill whole bytes"));
     tensor.dtype = known;
-  }
-
-  std::string_view pooled(std::string text) {
-    const auto [row, is_new] = pooled_.try_emplace(std::move(text));
-    if (is_new) row->second = model_.string_pool.emplace_back(row->first);
-    return row->second;
   }
 
   void place(Tensor& tensor, Shard& shard, uint64_t offset, uint64_t bytes) {
@@ -318,7 +313,7 @@ class ModelAssembly {
   Warnings warnings_;
   std::map<std::string, Shard> shards_;  // by name
   std::vector<const Shard*> order_;      // in which the index has them
-  std::map<std::string, std::string_view> pooled_;
+  StringPool spellings_{model_.string_pool};
 };
 
 Result<Map> read_index(const Source& bytes, Budget& budget) {
@@ -356,8 +351,6 @@ Match matches_tensor_cache(const Probe& probe) {
   return probe.head_contains("\"dataPath\"") ? Match::maybe : Match::no;
 }
 
-Result<Model> read_tensor_cache(const Container& container) {
-  return tvm::read(container).map_error([](const Error& e) { return Error{e.code, "tensor-cache: " + e.message}; });
-}
+Result<Model> read_tensor_cache(const Container& container) { return tvm::read(container); }
 
 }  // namespace weightfs

@@ -15,7 +15,7 @@
 namespace weightfs::test {
 
 inline Result<Model> read_h5(std::string bytes) {
-  return read_hdf5(Container{"m.h5", in_memory(std::move(bytes)), nullptr});
+  return read_as("hdf5", Container{"m.h5", in_memory(std::move(bytes)), nullptr});
 }
 
 inline Model read_h5_well(std::string bytes) { return well(read_h5(std::move(bytes))); }

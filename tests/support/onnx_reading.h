@@ -19,7 +19,7 @@ namespace weightfs::test::onnx {
 using test::metadata_of;
 
 inline Result<Model> read(const std::string& bytes, Files beside = {}) {
-  return read_onnx({"m.onnx", in_memory(bytes), std::make_shared<MemoryFolder>(std::move(beside))});
+  return read_as("onnx", {"m.onnx", in_memory(bytes), std::make_shared<MemoryFolder>(std::move(beside))});
 }
 
 inline Model read_well(const std::string& bytes, Files beside = {}) { return well(read(bytes, std::move(beside))); }

@@ -20,7 +20,7 @@ namespace weightfs::test::tflite {
 using test::metadata_of;
 
 inline Result<Model> read(SourcePtr bytes, const Files& beside = {}) {
-  return read_tflite(Container{"m.tflite", std::move(bytes), std::make_shared<MemoryFolder>(beside)});
+  return read_as("tflite", Container{"m.tflite", std::move(bytes), std::make_shared<MemoryFolder>(beside)});
 }
 
 inline Model read_well(std::string bytes, const Files& beside = {}) {

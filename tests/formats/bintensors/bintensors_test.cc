@@ -29,14 +29,16 @@ const std::string kNone("\0", 1);  // Option::None
 const std::string kSome("\1");     // Option::Some
 
 Container container(std::string bytes) { return Container{"m.bt", in_memory(std::move(bytes)), nullptr}; }
-Result<Model> read(std::string bytes) { return read_bintensors(container(std::move(bytes))); }
+Result<Model> read(std::string bytes) { return read_as("bintensors", container(std::move(bytes))); }
 
 Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
 std::string error_as_release(std::string bytes) {
-  return error_in(read_bintensors_release(container(std::move(bytes))));
+  return error_in(read_as("bintensors-release", container(std::move(bytes))));
 }
-std::string error_as_legacy(std::string bytes) { return error_in(read_bintensors_legacy(container(std::move(bytes)))); }
+std::string error_as_legacy(std::string bytes) {
+  return error_in(read_as("bintensors-legacy", container(std::move(bytes))));
+}
 
 // The error for these bytes as metadata, with eight bytes of data.
 std::string error_of_release(std::string_view metadata) {
@@ -355,7 +357,7 @@ TEST(BinTensors, SecondUnnamedTensorIsRefusedImmediately) {
 
 TEST(BinTensors, ReportsIoErrorAsIoError) {
   const auto broken = lazy(1000, Later<SourcePtr>([]() -> Result<SourcePtr> { return failure(Code::io, "gone"); }));
-  const auto model = read_bintensors(Container{"m", broken, nullptr});
+  const auto model = read_as("bintensors", Container{"m", broken, nullptr});
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::io);
   EXPECT_EQ(model.error().message, "bintensors: gone");

@@ -20,7 +20,8 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 Result<Model> read_package(Files files, const std::string& manifest = kManifest) {
-  return read_coreml({"Manifest.json", in_memory(manifest), std::make_shared<test::MemoryFolder>(std::move(files))});
+  return read_as("coreml",
+                 {"Manifest.json", in_memory(manifest), std::make_shared<test::MemoryFolder>(std::move(files))});
 }
 
 Model read_well(const Message& model, const std::string& weights = small_weights()) {
@@ -51,8 +52,9 @@ TEST(CoreMl, PackageIsReadAsModel) {
 }
 
 TEST(CoreMl, ModelAloneFindsItsWeightsBesideIt) {
-  const auto read = read_coreml({"m.mlmodel", in_memory(small_coreml()),
-                                 std::make_shared<test::MemoryFolder>(Files{{"weights/weight.bin", small_weights()}})});
+  const auto read =
+      read_as("coreml", {"m.mlmodel", in_memory(small_coreml()),
+                         std::make_shared<test::MemoryFolder>(Files{{"weights/weight.bin", small_weights()}})});
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(listing(*read)[0], "w float16 FLOAT16 [2x2] abcdefgh");
 }
@@ -81,7 +83,7 @@ TEST(CoreMl, DirectoryWithManifestIsOneModel) {
 TEST(CoreMl, SpecialFileRefusesOnlyItsTensors) {
   const std::string weights = "Data/com.apple.CoreML/weights/weight.bin";
   const auto folder = std::make_shared<test::MemoryFolder>(small_package(), weights);
-  const Model model = well(read_coreml({"Manifest.json", in_memory(kManifest), folder}));
+  const Model model = well(read_as("coreml", {"Manifest.json", in_memory(kManifest), folder}));
   EXPECT_THAT(listing(model), testing::Contains(std::string("here int32 INT32 [2] \1\0\0\0\2\0\0\0", 29)));
   EXPECT_THAT(model.warnings, testing::Contains("tensor \"w\": not a regular file: refused"));
 }

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-Result<Model> read(std::string bytes) { return read_executorch(Container{"m.ptd", in_memory(std::move(bytes))}); }
+Result<Model> read(std::string bytes) { return read_as("executorch", Container{"m.ptd", in_memory(std::move(bytes))}); }
 
 Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 
@@ -57,7 +57,7 @@ TEST(Executorch, DataFileHasTensorsAndBlobs) {
 
 TEST(Executorch, TensorsInOrderAreRangesOfTheFile) {
   const SourcePtr bytes = in_memory(small_ptd());
-  const auto model = read_executorch(Container{"m.ptd", bytes});
+  const auto model = read_as("executorch", Container{"m.ptd", bytes});
   ASSERT_TRUE(model);
   EXPECT_EQ(model->tensors[0].source.whole(), bytes);
 }

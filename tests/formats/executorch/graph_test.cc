@@ -15,7 +15,7 @@ using test::error_in;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-Result<Model> read(std::string bytes) { return read_executorch(Container{"m.pte", in_memory(std::move(bytes))}); }
+Result<Model> read(std::string bytes) { return read_as("executorch", Container{"m.pte", in_memory(std::move(bytes))}); }
 
 std::string graph_of(std::string bytes) {
   const Model model = test::well(read(std::move(bytes)));

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Result<Model> read(std::string bytes) { return read_flax(Container{"m.msgpack", in_memory(std::move(bytes))}); }
+Result<Model> read(std::string bytes) { return read_as("flax", Container{"m.msgpack", in_memory(std::move(bytes))}); }
 
 Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 

@@ -17,7 +17,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Result<Model> read(std::string bytes) { return read_ggml(Container{"ggml-tiny.bin", in_memory(std::move(bytes))}); }
+Result<Model> read(std::string bytes) {
+  return read_as("ggml", Container{"ggml-tiny.bin", in_memory(std::move(bytes))});
+}
 
 Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
 

@@ -308,8 +308,8 @@ TEST(Hdf5Chunks, ChunksFarLargerThanTheOutermostContainerAreRefused) {
   const uint64_t w = b.dataset(Hdf5Type::integer(1), {40'000'000}, B::chunked(kNoAddress, {40'000'000}, 1));
   const std::string file = one_dataset(b, w) + std::string(20'000'000, '\0');
   for (const uint64_t container : {uint64_t{1000}, uint64_t{20'000'000}}) {
-    const auto model =
-        read_hdf5(Container{.name = "m.h5", .bytes = in_memory(file), .budget = std::make_shared<Budget>(container)});
+    const auto model = read_as(
+        "hdf5", Container{.name = "m.h5", .bytes = in_memory(file), .budget = std::make_shared<Budget>(container)});
     ASSERT_TRUE(model);
     EXPECT_EQ(model->tensors.at(0).source.refused(), container == 1000);
   }
@@ -366,7 +366,7 @@ TEST(Hdf5Chunks, BuffersAreChargedWhileAChunkIsDecoded) {
   const auto file = std::make_shared<Charged>(
       one_dataset(b, b.dataset(Hdf5Type::integer(1), {1'000'000}, B::chunked(tree, {1'000'000}, 1))));
   const Container container{.name = "m.h5", .bytes = file};
-  const auto model = read_hdf5(container);
+  const auto model = read_as("hdf5", container);
   ASSERT_TRUE(model);
   const uint64_t before = container.budget->memory_used();
   file->budget = container.budget;
@@ -401,7 +401,7 @@ TEST(Hdf5Chunks, EachChunkIsDecodedOnceByASequentialRead) {
   const auto file = std::make_shared<CountedSource>(
       one_dataset(b, b.dataset(Hdf5Type::integer(1), {8, 2}, B::chunked(tree, {8, 1}, 1), {B::filters({{1, {6}}})})));
   file->watched = at;
-  const auto model = read_hdf5(Container{"m.h5", file, nullptr});
+  const auto model = read_as("hdf5", Container{"m.h5", file, nullptr});
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(file->reads, 0);
   const Slice source = model->tensors.at(0).source;

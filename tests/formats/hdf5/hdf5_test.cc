@@ -174,7 +174,7 @@ TEST(Hdf5, MetadataAreReadInPages) {
   for (size_t i = 0; i < kDatasets; ++i)
     links.emplace_back(std::to_string(i), b.dataset(Hdf5Type::integer(1), {1}, Hdf5Builder::contiguous_at(48, 1)));
   const auto counted = std::make_shared<Counted>(in_memory(b.build(b.group(links))));
-  const auto model = read_hdf5(Container{"m.h5", counted, nullptr});
+  const auto model = read_as("hdf5", Container{"m.h5", counted, nullptr});
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->tensors.size(), kDatasets);
   EXPECT_LE(counted->reads, counted->size() / 16384 + 4);

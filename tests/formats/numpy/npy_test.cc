@@ -21,7 +21,7 @@ using testing::IsEmpty;
 constexpr const char* kDict = "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }";
 
 Result<Model> read(std::string bytes, std::string name = "dir.weight.npy") {
-  return read_npy(Container{std::move(name), in_memory(std::move(bytes))});
+  return read_as("npy", Container{std::move(name), in_memory(std::move(bytes))});
 }
 
 Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
@@ -177,7 +177,7 @@ TEST(NpyFile, LongHeadersAreChargedAndReleased) {
   const auto file = in_memory(npy_of(npy_dict(descr + "]", "(1,)"), std::string(8000, 'x'), 2));
   Container container{"m.npy", file};
   container.budget = std::make_shared<Budget>(0);
-  const auto model = read_npy(container);
+  const auto model = read_as("npy", container);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->tensors.at(0).nbytes(), 8000U);
   EXPECT_EQ(model->tensors.at(0).stored_dtype.size(), 1027U);

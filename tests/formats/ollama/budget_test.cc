@@ -76,7 +76,7 @@ TEST(OllamaBudget, BlobOfManyLayersIsReadOnce) {
     const std::string blob = std::string_view(type) == "tensor" ? tensor_file() : small_gguf();
     const auto folder = std::make_shared<const CountingFolder>(Files{{"sha256-" + sha256(blob).hex(), blob}});
     const Container c = container(layers(5'000, type, blob), folder);
-    auto read = read_ollama(c);
+    auto read = read_as("ollama", c);
     ASSERT_TRUE(read) << read.error().message;
     const auto model = std::make_shared<const Model>(*std::move(read));
     EXPECT_THAT(model->parts, SizeIs(5'001));
@@ -93,7 +93,7 @@ TEST(OllamaBudget, UnreadableTensorBlobOfManyLayersIsReadOnce) {
   std::string blob = tensor_file();
   blob[9] = '?';  // after the brace of the header
   const auto folder = std::make_shared<const CountingFolder>(Files{{"sha256-" + sha256(blob).hex(), blob}});
-  const auto model = read_ollama(container(layers(5'000, "tensor", blob), folder));
+  const auto model = read_as("ollama", container(layers(5'000, "tensor", blob), folder));
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_THAT(model->tensors, SizeIs(0));
   EXPECT_THAT(model->parts, SizeIs(5'001));
@@ -102,7 +102,7 @@ TEST(OllamaBudget, UnreadableTensorBlobOfManyLayersIsReadOnce) {
 
 TEST(OllamaBudget, ConflictingSizesOfOneBlobAreWarnings) {
   const auto folder = std::make_shared<const CountingFolder>(Files{{"sha256-" + sha256("l").hex(), "l"}});
-  const auto model = read_ollama(container(layers(3, "license", "l", true), folder));
+  const auto model = read_as("ollama", container(layers(3, "license", "l", true), folder));
   ASSERT_TRUE(model);
   EXPECT_THAT(model->parts, SizeIs(4));
   EXPECT_THAT(model->warnings, ElementsAre("layer license: size 2, but another layer states 1 for the same blob",
@@ -120,7 +120,7 @@ TEST(OllamaBudget, LinkedModelIsReadOnce) {
                             R"(","digest":"sha256:)", hex);
   }
   const auto folder = std::make_shared<const CountingFolder>(files, true);
-  const auto model = read_ollama(container(manifest + "]}", folder));
+  const auto model = read_as("ollama", container(manifest + "]}", folder));
   ASSERT_TRUE(model);
   EXPECT_EQ(model->tensors.size(), read_gguf({"m", in_memory(small_gguf())})->tensors.size());
   EXPECT_THAT(model->warnings, testing::Contains(HasSubstr("same file as an earlier layer")));
@@ -131,7 +131,7 @@ TEST(OllamaBudget, BlobToBeFetchedAddsLittle) {
   std::string manifest = layers(1, "model", "far");
   manifest.replace(manifest.find("\"size\":3"), 8, "\"size\":9000000000000000000");
   const Container c{"latest", in_memory(manifest)};
-  ASSERT_TRUE(read_ollama(c));
+  ASSERT_TRUE(read_as("ollama", c));
   EXPECT_EQ(c.budget->memory_limit(), Budget::kBaseMemory + 10 * (manifest.size() + (256u << 20)));
 }
 

@@ -32,7 +32,9 @@ Container container(const std::string& manifest, const Files& blobs) {
   return {"latest", in_memory(manifest), std::make_shared<MemoryFolder>(blobs)};
 }
 
-Model read(const std::string& manifest, const Files& blobs) { return well(read_ollama(container(manifest, blobs))); }
+Model read(const std::string& manifest, const Files& blobs) {
+  return well(read_as("ollama", container(manifest, blobs)));
+}
 Model read(const OllamaBuilder& b) { return read(b.manifest(), b.blobs()); }
 
 Lines paths(const Model& model) {
@@ -117,7 +119,7 @@ class Far final : public Blobs {
 
 struct Registry {
   explicit Registry(const OllamaBuilder& b) : far(std::make_shared<Far>(b.blobs())), manifest(b.manifest()) {}
-  Model read() const { return well(read_ollama({"latest", in_memory(manifest), nullptr, far})); }
+  Model read() const { return well(read_as("ollama", {"latest", in_memory(manifest), nullptr, far})); }
 
   std::shared_ptr<Far> far;
   std::string manifest;
@@ -515,7 +517,7 @@ TEST(Ollama, EmptyBlobNeedsDigestOfNoBytes) {
 TEST(Ollama, DirectoryIsNotABlob) {
   OllamaBuilder b;
   b.layer("system", "s");
-  const Model model = well(read_ollama({"latest", in_memory(b.manifest()), std::make_shared<Directories>()}));
+  const Model model = well(read_as("ollama", {"latest", in_memory(b.manifest()), std::make_shared<Directories>()}));
   EXPECT_EQ(model.lacks->files, 1u);
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("not a regular file; it is missing")));
 }
@@ -621,9 +623,9 @@ TEST(Ollama, NestedListsOfManifestsEndAtMaxDepth) {
       "{}{}\"}}]}}", R"({"mediaType":"application/vnd.ollama.manifest.list.v2+json","manifests":[{"digest":"sha256:)",
       digest);
   Container deep = container(list, {{"sha256-" + digest, list}});
-  EXPECT_THAT(nested(well(read_ollama(deep))), ElementsAre(HasSubstr("digest mismatch: found")));
+  EXPECT_THAT(nested(well(read_as("ollama", deep))), ElementsAre(HasSubstr("digest mismatch: found")));
   deep.depth = kMaxNestingDepth;
-  EXPECT_FALSE(well(read_ollama(deep)).nested);
+  EXPECT_FALSE(well(read_as("ollama", deep)).nested);
 }
 
 // Registries.

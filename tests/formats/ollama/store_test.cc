@@ -128,7 +128,7 @@ TEST(OllamaStore, ContainersHaveBytesFolderAndBlobs) {
   ASSERT_EQ(shelves.models.size(), 1u);
   const Container& container = shelves.models[0].container;
   EXPECT_EQ(container.name, "latest");
-  const auto model = read_ollama(container);
+  const auto model = read_as("ollama", container);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->tensors.size(), 5u);
   EXPECT_EQ(model->lacks->files, 0u);

@@ -105,7 +105,8 @@ TEST(OnnxExternal, UnknownTypeNeedsALength) {
 }
 
 TEST(OnnxExternal, ModelWithoutDirectoryRefusesExternalTensors) {
-  const auto read = read_onnx(
+  const auto read = read_as(
+      "onnx",
       {"m.onnx", in_memory(model(graph({external("w", kUint8, {1}, {{"location", "m.data"}})})).build()), nullptr});
   ASSERT_TRUE(read);
   EXPECT_TRUE(read->tensors[0].source.refused());

@@ -94,7 +94,7 @@ TEST(OnnxGraphJson, IsRefusedBeyondTheBudget) {
   for (int i = 0; i < 10; ++i) inputs.bytes(1, std::string(65'000, '\1'));
   const std::string file = model(graph({}).message(1, inputs)).build();
   const Container container{.name = "m.onnx", .bytes = in_memory(file), .budget = std::make_shared<Budget>(0)};
-  const auto read = read_onnx(container);
+  const auto read = read_as("onnx", container);
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_TRUE(container.budget->charge(Cost::kept, 62'000'000));
   EXPECT_THAT(document(*read), StartsWith("too many bytes of rendered text"));

@@ -148,7 +148,7 @@ TEST(OnnxGraph, EmptyInitializersStayWithinTheBudget) {
   for (int i = 0; i < 90'000; ++i) initializers += std::string("\x2A\0", 2);
   const std::string file = Message().number(1, 8).bytes(7, initializers).build();
   const Container container{"m.onnx", in_memory(file), nullptr};
-  const auto read = read_onnx(container);
+  const auto read = read_as("onnx", container);
   ASSERT_TRUE(read);
   EXPECT_THAT(read->tensors, SizeIs(90'000));
   EXPECT_THAT(read->warnings, SizeIs(101));

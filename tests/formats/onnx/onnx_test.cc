@@ -52,7 +52,7 @@ TEST(Onnx, NoOtherFormatIsDetectedAsOnnx) {
   for (const test::SmallModel& small : test::small_models()) {
     if (small.format == "onnx") continue;
     const auto folder = std::make_shared<test::MemoryFolder>(small.beside);
-    EXPECT_FALSE(read_onnx({small.file_name, in_memory(small.bytes), folder})) << small.title;
+    EXPECT_FALSE(read_as("onnx", {small.file_name, in_memory(small.bytes), folder})) << small.title;
     EXPECT_EQ(match(small.bytes), Match::no) << small.title;
   }
 }
@@ -124,7 +124,7 @@ TEST(Onnx, ValuesAreNotReadToListTensors) {
   std::string file = "\x2A" + test::varint(header.size() + values) + header;
   file = Message().number(1, 8).build() + "\x3A" + test::varint(file.size() + values) + file;
   const auto source = std::make_shared<test::CountedSource>(file, file.size() + values);
-  const auto read = read_onnx({"m.onnx", source, nullptr});
+  const auto read = read_as("onnx", {"m.onnx", source, nullptr});
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->tensors[0].nbytes(), values);
   EXPECT_LE(source->bytes_read, 8'192U);

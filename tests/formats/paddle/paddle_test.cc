@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::SizeIs;
 
 Result<Model> read(const std::string& bytes, Files beside = {}) {
-  return read_paddle({"m.pdiparams", in_memory(bytes), std::make_shared<test::MemoryFolder>(std::move(beside))});
+  return read_as("paddle", {"m.pdiparams", in_memory(bytes), std::make_shared<test::MemoryFolder>(std::move(beside))});
 }
 
 std::string error_of(const std::string& bytes) { return error_in(read(bytes)); }
@@ -117,7 +117,7 @@ TEST(Paddle, ValuesAreNotReadToListTensors) {
   const uint64_t size = 3'000'000'000;
   const std::string head = record(description(kUint8, {size}), "");
   const auto source = std::make_shared<test::CountedSource>(head, head.size() + size);
-  const auto model = read_paddle({"m.pdiparams", source, nullptr});
+  const auto model = read_as("paddle", {"m.pdiparams", source, nullptr});
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->tensors[0].nbytes(), size);
   EXPECT_LE(source->bytes_read, 512U);

@@ -23,7 +23,7 @@ constexpr const char* kIndexName = "model.safetensors.index.json";
 
 Result<Model> read(std::string index, const Files& shards) {
   const auto folder = std::make_shared<MemoryFolder>(shards);
-  return read_safetensors_index(Container{kIndexName, in_memory(std::move(index)), folder});
+  return read_as("safetensors-index", Container{kIndexName, in_memory(std::move(index)), folder});
 }
 
 Model read_well(std::string index, const Files& shards) { return well(read(std::move(index), shards)); }
@@ -253,7 +253,8 @@ TEST(SafetensorsIndex, NonObjectIsRefusedAtOnce) {
 
 TEST(SafetensorsIndex, SizeIsBounded) {
   const auto large = lazy(100'000'001, Later<SourcePtr>([]() -> Result<SourcePtr> { return in_memory("{}"); }));
-  const auto model = read_safetensors_index(Container{kIndexName, large, std::make_shared<MemoryFolder>(Files{})});
+  const auto model =
+      read_as("safetensors-index", Container{kIndexName, large, std::make_shared<MemoryFolder>(Files{})});
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().message, "safetensors index: an index of 100000001 bytes, 100000000 at most");
 }
@@ -267,7 +268,8 @@ TEST(SafetensorsIndex, RefusesOtherJson) {
 }
 
 TEST(SafetensorsIndex, NeedsAFolder) {
-  const auto model = read_safetensors_index(Container{kIndexName, in_memory(R"({"weight_map":{"a":"1"}})"), nullptr});
+  const auto model =
+      read_as("safetensors-index", Container{kIndexName, in_memory(R"({"weight_map":{"a":"1"}})"), nullptr});
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().message, "safetensors index: no other files in its directory; its shards are needed");
 }

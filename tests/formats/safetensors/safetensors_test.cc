@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Result<Model> read(std::string bytes) {
-  return read_safetensors(Container{"m.safetensors", in_memory(std::move(bytes)), nullptr});
+  return read_as("safetensors", Container{"m.safetensors", in_memory(std::move(bytes)), nullptr});
 }
 
 Model read_well(std::string bytes) { return well(read(std::move(bytes))); }
@@ -414,7 +414,7 @@ TEST(Safetensors, AcceptsManyDuplicateTensors) {
 
 TEST(Safetensors, ReportsIoErrorAsIoError) {
   const auto broken = lazy(1000, Later<SourcePtr>([]() -> Result<SourcePtr> { return failure(Code::io, "gone"); }));
-  const auto model = read_safetensors(Container{"m", broken, nullptr});
+  const auto model = read_as("safetensors", Container{"m", broken, nullptr});
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::io);
 }
@@ -423,7 +423,7 @@ TEST(Safetensors, EveryTruncationIsRefusedOrIncomplete) {
   const std::string whole = small_safetensors();
   EXPECT_TRUE(completeness_of(read_well(whole)).is_complete());
   for (size_t size = 0; size < whole.size(); ++size) {
-    const auto model = read_safetensors(Container{"m", in_memory(whole.substr(0, size)), nullptr});
+    const auto model = read_as("safetensors", Container{"m", in_memory(whole.substr(0, size)), nullptr});
     if (model)
       EXPECT_FALSE(completeness_of(*model).is_complete()) << size;
     else

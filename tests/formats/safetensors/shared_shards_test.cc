@@ -70,7 +70,7 @@ TEST(SafetensorsIndex, ShardWithManyNamesIsReadOnce) {
   const std::string index = index_of(9'999);
   const Container container{"model.safetensors.index.json", in_memory(index),
                             std::make_shared<LinkedFolder>(std::vector<std::string>{}, file)};
-  const auto model = read_safetensors_index(container);
+  const auto model = read_as("safetensors-index", container);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_THAT(model->tensors, SizeIs(2000));
   EXPECT_TRUE(
@@ -96,7 +96,7 @@ TEST(SafetensorsIndex, ShardsShareOneBudget) {
   };
   const Container container{"model.safetensors.index.json", in_memory(index_of(300)),
                             std::make_shared<Copies>(in_memory(shard_of(2000)))};
-  const auto model = read_safetensors_index(container);
+  const auto model = read_as("safetensors-index", container);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_LE(container.budget->memory_used(), container.budget->memory_limit());
   EXPECT_LT(model->tensors.size(), 300u * 2000);
@@ -139,7 +139,7 @@ TEST(Safetensors, RefusedHeaderReleasesItsCharges) {
   std::string bytes = shard_of(1000);
   bytes[bytes.rfind("data_offsets")] = 'D';
   const Container container{"m.safetensors", in_memory(bytes)};
-  EXPECT_FALSE(read_safetensors(container));
+  EXPECT_FALSE(read_as("safetensors", container));
   EXPECT_EQ(container.budget->memory_used(), 0u);
   EXPECT_GT(container.budget->time_used(), 0u);
 }

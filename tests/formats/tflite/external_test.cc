@@ -52,13 +52,13 @@ TEST(TfliteExternal, WrongReferencesAreRefused) {
 TEST(TfliteExternal, SpecialFileRefusesOnlyItsTensors) {
   const Container container{"m.tflite", in_memory(file_beside("fifo", 0)),
                             std::make_shared<test::MemoryFolder>(test::Files{}, "fifo")};
-  const Model model = test::well(read_tflite(container));
+  const Model model = test::well(read_as("tflite", container));
   EXPECT_THAT(listing(model), ElementsAre(HasSubstr("refused")));
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("is in the file \"fifo\": not a regular file")));
 }
 
 TEST(TfliteExternal, ModelWithoutAFolderIsShown) {
-  const auto model = read_tflite(Container{"m.tflite", in_memory(file_beside("w.bin", 0))});
+  const auto model = read_as("tflite", Container{"m.tflite", in_memory(file_beside("w.bin", 0))});
   ASSERT_TRUE(model);
   EXPECT_THAT(model->warnings, ElementsAre(HasSubstr("no files are beside the model")));
 }

@@ -21,7 +21,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Result<Model> read(std::string bytes, const Files& beside = {}) {
-  return read_tvm_params(Container{"mod.params", in_memory(std::move(bytes)), std::make_shared<MemoryFolder>(beside)});
+  return read_as("tvm-params",
+                 Container{"mod.params", in_memory(std::move(bytes)), std::make_shared<MemoryFolder>(beside)});
 }
 
 Model read_well(std::string bytes, const Files& beside = {}) { return well(read(std::move(bytes), beside)); }

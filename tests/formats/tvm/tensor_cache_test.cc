@@ -21,8 +21,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Result<Model> read(std::string index, const Files& beside) {
-  return read_tensor_cache(
-      Container{"tensor-cache.json", in_memory(std::move(index)), std::make_shared<MemoryFolder>(beside)});
+  return read_as("tensor-cache",
+                 Container{"tensor-cache.json", in_memory(std::move(index)), std::make_shared<MemoryFolder>(beside)});
 }
 
 Model read_well(std::string index, const Files& beside) { return well(read(std::move(index), beside)); }
@@ -290,7 +290,7 @@ TEST(TensorCache, RefusesIncompleteRecords) {
 }
 
 TEST(TensorCache, NeedsAFolder) {
-  const auto model = read_tensor_cache(Container{"tensor-cache.json", in_memory(cache_index({})), nullptr});
+  const auto model = read_as("tensor-cache", Container{"tensor-cache.json", in_memory(cache_index({})), nullptr});
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().message, "tensor-cache: no other files in its directory; its shards are needed");
 }
