@@ -1,4 +1,4 @@
-// The return type of every call that can fail: a value, or an Error of one of nine codes. Malformed input is an
+// The return type of every call that can fail: a value, or an Error of one of ten codes. Malformed input is an
 // ordinary result here, never an exception.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace weightfs {
 
-/// The nine kinds of failure. fs/fuse/operations.cc maps them to an errno, cli/exit.h to an exit status.
+/// The ten kinds of failure. fs/fuse/operations.cc maps them to an errno, cli/exit.h to an exit status.
 enum class Code {
   not_found,    ///< the named thing does not exist
   corrupt,      ///< the bytes break a rule of their format
