@@ -12,6 +12,15 @@
 #include "fs/origin.h"
 
 namespace weightfs {
+namespace {
+
+constexpr size_t kMaxUnlisted = 100;
+
+Error unlisted(const std::string& path, const Error& error) {
+  return Error(error.code, fmt::format("{}: cannot be listed again: {}", path, error.message));
+}
+
+}  // namespace
 
 Follower::Follower(Forest& forest, const SourceTrees& sources, FollowOptions options)
     : forest_(forest),
@@ -270,11 +279,13 @@ std::optional<Error> Follower::list_again(Ino directory) {
     status_.listed = std::time(nullptr);
   }
   if (!tree) {
-    const Error error(tree.error().code,
-                      fmt::format("{}: cannot be listed again: {}", forest_.path(directory), tree.error().message));
+    const std::string path = forest_.path(directory);
+    const Error error = unlisted(path, tree.error());
     if (options_.log) options_.log(error.message);
     if (!is_root) reopen(directory);
     if (is_about_the_bytes(error)) return std::nullopt;  // a model that is not supported: entering it reports that
+    if (!is_root && error.code != Code::not_found && unlisted_.size() < kMaxUnlisted)
+      unlisted_.insert_or_assign(path, *found);
     return error;
   }
   if ((*tree)->model() != nullptr)
@@ -282,6 +293,20 @@ std::optional<Error> Follower::list_again(Ino directory) {
   else
     apply(directory, found->tree, *tree);
   return std::nullopt;
+}
+
+// Directories that could not be listed are not followed any more, but a refresh fails as long as that lasts. Entering
+// them lists them again.
+std::optional<Error> Follower::list_unlisted() {
+  std::optional<Error> first;
+  std::erase_if(unlisted_, [&](const auto& each) {
+    const auto& [path, before] = each;
+    const auto tree = before.origin->again(*before.tree, Directories::listed);
+    if (tree || tree.error().code == Code::not_found || is_about_the_bytes(tree.error())) return true;
+    if (!first) first = unlisted(path, tree.error());
+    return false;
+  });
+  return first;
 }
 
 // The directory has become another model, or no model. Its entry gets a new number, and is opened again when it is
@@ -314,6 +339,7 @@ void Follower::refresh_now() {
   const uint64_t changed_before = changed_names_;
   const auto refreshed = sources_.refresh(forest_.tree_at(Forest::kRoot));
   std::optional<Error> error = refreshed ? replace_root(*refreshed) : std::optional(refreshed.error());
+  if (auto failed = list_unlisted(); failed && !error) error = std::move(failed);
   std::vector<Ino> all;
   for (const auto& [directory, followed] : followed_)
     if (directory != Forest::kRoot) all.push_back(directory);

@@ -42,8 +42,8 @@ struct FollowStatus {
   uint64_t changed = 0;       ///< names that the last one added, removed or replaced
   bool is_refreshing = false;
   std::optional<Error> error;  ///< of the last one
-  std::string mounted;        ///< the version of the model of the mount, if it is one model
-  std::string available;      ///< the version that its name stood for at the last refresh
+  std::string mounted;         ///< the version of the model of the mount, if it is one model
+  std::string available;       ///< the version that its name stood for at the last refresh
 };
 
 /// One thread. Trees are replaced first, then the kernel is told: a lookup that began before has ended by then, because
@@ -100,6 +100,7 @@ class Follower {
   void unfollow_stale();
   void mark(Ino directory, Clock::duration delay);
   std::optional<Error> list_again(Ino directory);
+  std::optional<Error> list_unlisted();
   void reopen(Ino directory);
   void refresh_now();
   std::optional<Error> replace_root(const Refreshed& refreshed);
@@ -115,8 +116,9 @@ class Follower {
   DirectoryWatch watch_{options_.max_watches};
   std::map<Ino, Followed> followed_;
   std::map<int, std::set<Ino>> by_watch_;
-  size_t compared_ = 0;                   // directories without a watch
-  std::map<Ino, Clock::time_point> due_;  // directories to list again, and when
+  size_t compared_ = 0;                                     // directories without a watch
+  std::map<Ino, Clock::time_point> due_;                    // directories to list again, and when
+  std::map<std::string, GraftedTrees::Followed> unlisted_;  // directories that could not be listed again, by path
   Clock::time_point next_compare_;
   Clock::time_point next_refresh_;
   uint64_t changed_names_ = 0;

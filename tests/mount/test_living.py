@@ -485,11 +485,13 @@ class OrdinaryUser(UsersTestCase):
         self.assertEqual(as_nobody("ls", f"{point}/sub").stdout, "c.safetensors\nd.safetensors\n")
         self.assertEqual(as_nobody(self.binary, "refresh", point).stdout, f"{point}: nothing has changed\n")
         os.chmod(self.path("models", "sub"), 0)
-        done = as_nobody(self.binary, "refresh", point)
-        self.assertNotEqual(done.returncode, 0, done.stdout)
-        self.assertIn("sub", done.stderr)
+        for _ in range(2):  # as long as it lasts, also after the follower has noticed it
+            done = as_nobody(self.binary, "refresh", point)
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+            self.assertIn("sub", done.stderr)
         self.assertEqual(as_nobody("ls", f"{point}/a.safetensors/tensors").stdout, "w0\n")
         os.chmod(self.path("models", "sub"), 0o755)
+        self.assertEqual(as_nobody(self.binary, "refresh", point).returncode, 0)
         self.assertEqual(as_nobody("ls", f"{point}/sub").stdout, "c.safetensors\nd.safetensors\n")
 
 

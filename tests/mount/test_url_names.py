@@ -83,7 +83,6 @@ class Shards(UrlNamesTestCase):
                 "%2e%2e": "%252e%252e",
                 "a?b#c": "a%3Fb%23c",
                 "a:b": "a%3Ab",
-                "a\0b": "a%00b",
                 "http:x.safetensors": "http%3Ax.safetensors"}.items()):
             with self.subTest(shard):
                 url = self.index(shard)
@@ -93,8 +92,8 @@ class Shards(UrlNamesTestCase):
                 self.assertEqual(self.requested(), {"/deep/folder/model.safetensors.index.json", f"/deep/folder/{path}"})
 
     def test_path_instead_of_a_name_is_refused_without_a_request(self):
-        for shard in ("", ".", "..", "../up.safetensors", "below/down.safetensors", "below/../../up.safetensors", "/up.safetensors",
-                      "//127.0.0.1/up.safetensors", "http://127.0.0.1/up.safetensors"):
+        for shard in ("", ".", "..", "a\0b", "../up.safetensors", "below/down.safetensors", "below/../../up.safetensors",
+                      "/up.safetensors", "//127.0.0.1/up.safetensors", "http://127.0.0.1/up.safetensors"):
             with self.subTest(shard):
                 done = run("info", self.index(shard))
                 self.assertEqual(done.returncode, 4)
