@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "fs/fuse/operations.h"
+#include "fs/fuse/server.h"
 
 namespace weightfs::fuse {
 
