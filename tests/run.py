@@ -90,7 +90,7 @@ UNSTEADY = {}
 
 # `failures`: the names of the failed tests, if the job may be run once more: not after a crash or a finding of a sanitizer.
 Result = collections.namedtuple("Result", "passed failed skipped output times failures spent", defaults=("", {}, frozenset(), 0))
-# `mounts`: whether it may mount.
+# `mounts`: whether it may mount, or needs what mounts take: inotify instances.
 Job = collections.namedtuple("Job", "title run mounts", defaults=(True,))
 
 
@@ -312,7 +312,8 @@ def jobs_of(kind, build, weightfs):
         for shard in range(shards):
             part = f" {shard + 1}/{shards}" if shards > 1 else ""
             yield Job(f"{name}{part}, {kind}",
-                      lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, kind, shard, shards), mounts=False)
+                      lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, kind, shard, shards),
+                      mounts=name == "fs_test")
 
 
 def plain_jobs(build, weightfs):
