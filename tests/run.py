@@ -21,6 +21,7 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
+import faulthandler
 import glob
 import json
 import os
@@ -210,6 +211,7 @@ def run_here(file, report):
     folder, name = os.path.split(file)
     sys.path.insert(0, folder)
     suite = unittest.TestLoader().discover(folder, name)
+    faulthandler.dump_traceback_later(TIME_LIMIT - 30, file=sys.stdout)  # says which test hangs
     result = unittest.TextTestRunner(sys.stdout, verbosity=0, resultclass=Timed).run(suite)
     ended = result.failures + result.errors + result.skipped
     failed = sorted({test.id().split(" ")[0] for test, _ in result.failures + result.errors})

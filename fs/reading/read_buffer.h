@@ -14,8 +14,8 @@ inline constexpr size_t kMaxRead = size_t{1} << 20;
 
 /// The memory for the bytes of a read, whole pages: the kernel copies page by page. It is used again, because the
 /// kernel would zero a new megabyte for each read. The memory that was used last is taken first, as it is in the
-/// processor's cache. As much as kKept readers use at once is kept; the rest is mapped for one read, and returns to the
-/// system.
+/// processor's cache. Only the first kKept buffers are used again: the threads that wait for a server, each with a buffer,
+/// do not touch the others before they have a turn (MemoryTurn). Those are mapped for one read, and return to the system.
 class ReadBuffer {
  public:
   static constexpr size_t kKept = 12;
@@ -30,8 +30,10 @@ class ReadBuffer {
 
  private:
   static inline std::array<std::atomic<std::byte*>, kKept> unused{};  // the memory that was used last is at the front
+  static inline std::atomic<size_t> kept = 0;                         // unused, or in use
 
   std::byte* bytes_ = nullptr;
+  bool is_kept_ = true;
 };
 
 }  // namespace weightfs

@@ -121,14 +121,14 @@ class Lifecycle(MountTestCase):
         self.addCleanup(waiting.stderr.close)
         self.addCleanup(waiting.wait)
         self.addCleanup(waiting.kill)
-        # Its broker, a child process, does.
-        until(lambda: any(point in map(os.path.realpath, glob.glob(f"/proc/{pid}/fd/*")) for pid in processes_of(self.tmp)),
-              "it does not come to the mount point")
-        self.assertFalse(is_mounted(point))
         mounted = subprocess.Popen([WEIGHTFS, "mount", "-f", source, point], stderr=subprocess.PIPE, text=True)
         self.addCleanup(mounted.stderr.close)
         self.addCleanup(mounted.wait)
         self.addCleanup(mounted.kill)
+        # A broker, a child process, does. Nobody waits for a claim for more than 5 s.
+        until(lambda: any(point in map(os.path.realpath, glob.glob(f"/proc/{pid}/fd/*")) for pid in processes_of(self.tmp)),
+              "none comes to the mount point")
+        self.assertFalse(is_mounted(point))
         os.close(claim)
         until(lambda: waiting.poll() is not None or mounted.poll() is not None, "both are mounted, or none")
         ended, other = (waiting, mounted) if waiting.poll() is not None else (mounted, waiting)
