@@ -6,6 +6,7 @@
 #include "cli/compare/models.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
+#include "cli/diff/deviations.h"
 #include "cli/diff/report.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
@@ -19,11 +20,17 @@ using compare::ModelComparison;
 
 constexpr size_t kMaxDiffThreads = 16;
 
+std::optional<double> parse_limit(const std::string& text) {
+  const auto number = parse_number<double>(text);
+  return number && *number >= 0 ? number : std::nullopt;
+}
+
 struct DiffArguments {
   SourceInput input;
   std::string a;
   std::string b;
   bool stat = false;
+  compare::DeviationLimits limits;
   bool json = false;
 };
 
@@ -51,20 +58,22 @@ bool are_complete(const ContentsComparison& found, const DiffArguments& argument
 }
 
 Result<Exit> compare_sources(const Contents& a, const Contents& b, const DiffArguments& arguments) {
+  const bool has_deviation = arguments.stat || arguments.limits.is_set();
   ProgressBar bar;
   const auto report = [&](const char* what, uint64_t done, uint64_t total) { bar.show(done, total, what); };
   const compare::CompareOptions options{
-      .deviation = arguments.stat, .threads = processors(kMaxDiffThreads), .report = report};
+      .deviation = has_deviation, .threads = processors(kMaxDiffThreads), .report = report};
   const ContentsComparison found = TRY(compare::compare_contents(a, b, options));
   bar.clear();
   if (arguments.json)
-    std::fputs(to_json(compare::differences_value(found)).c_str(), stdout);
+    std::fputs(to_json(compare::differences_value(found, has_deviation)).c_str(), stdout);
   else
-    compare::print_differences(found, arguments.stat);
+    compare::print_differences(found, has_deviation);
   for (const std::string& line :
        compare::unreadable_lines(found, printable_source(arguments.a), printable_source(arguments.b)))
     log_to_stderr(line);
   if (!are_complete(found, arguments) || found.is_incomplete()) return kTrouble;
+  if (arguments.limits.is_set()) return compare::are_within(found, arguments.limits) ? Exit::ok : kDifferent;
   return found.is_different() ? kDifferent : Exit::ok;
 }
 
@@ -100,12 +109,19 @@ Command diff_command() {
       "compare two models: metadata, tensors, and the models and files in them",
       {argument("A", "the first model: a SOURCE as of the other commands", given->a),
        argument("B", "the second model", given->b)},
-      source_options(given->input,
-                     {flag("stat",
-                           "print how far the numbers of differing tensors are apart: maximum and mean absolute "
-                           "difference, cosine, count of differing elements",
-                           given->stat),
-                      flag("json", "print a JSON object", given->json)}),
+      source_options(
+          given->input,
+          {flag("stat",
+                "print how far the numbers of differing tensors are apart, the worst first: SNR, relative "
+                "error, cosine, maximum and mean absolute difference, count of differing elements",
+                given->stat),
+           parsed("fail-above", "ERROR",
+                  "succeed unless a tensor has a relative error above this, or no counterpart (implies "
+                  "--stat)",
+                  "is not a number of at least 0", given->limits.max_relative_error, parse_limit),
+           parsed("min-snr", "DB", "succeed unless a tensor has a lower SNR, or no counterpart (implies --stat)",
+                  "is not a number of at least 0", given->limits.min_snr_db, parse_limit),
+           flag("json", "print a JSON object", given->json)}),
       {},
       [given] { return run_diff(*given); }};
   command.write_failed = kTrouble;

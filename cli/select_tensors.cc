@@ -3,9 +3,16 @@
 #include <fmt/core.h>
 #include <fnmatch.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace weightfs {
+namespace {
+
+bool is_number(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
+
+}  // namespace
 
 std::string full_name(const TensorView& tensor) {
   return tensor.scope.empty() ? std::string(tensor.name) : fmt::format("{}/{}", tensor.scope, tensor.name);
@@ -13,6 +20,15 @@ std::string full_name(const TensorView& tensor) {
 
 std::string full_name(const compare::FoundModel& found, const TensorView& tensor) {
   return compare::join_path(found.path, full_name(tensor));
+}
+
+std::string layer_of(std::string_view name) {
+  for (size_t begin = 0; begin < name.size();) {
+    const size_t end = std::min(name.find_first_of("./", begin), name.size());
+    if (begin > 0 && is_number(name.substr(begin, end - begin))) return std::string(name.substr(0, end));
+    begin = end + 1;
+  }
+  return {};
 }
 
 Result<std::vector<compare::TensorPlace>> select_tensors(const std::vector<compare::FoundModel>& models,

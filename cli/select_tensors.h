@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/compare/contents.h"
@@ -14,6 +15,10 @@ std::string full_name(const TensorView& tensor);
 
 /// That name behind the path of its model.
 std::string full_name(const compare::FoundModel& found, const TensorView& tensor);
+
+/// The layer of a tensor, by its name: up to its first number between points or slashes, as "blk.0". Empty for a name
+/// without one.
+std::string layer_of(std::string_view name);
 
 /// The indices of the tensors whose full names match one of the shell patterns (`*`, `?`, `[...]`, also across `/`) or
 /// are equal to one, ascending. All tensors without patterns. Fails with not_found for a pattern without a match.

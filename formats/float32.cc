@@ -111,6 +111,8 @@ SourcePtr float32_values(const TensorView& tensor) {
   return std::make_shared<Float32Values>(tensor, *float32::conversion_of(*tensor.dtype));
 }
 
+float half_to_float(uint16_t half) { return float32::half_value(half); }
+
 uint64_t element_count(ShapeView shape) {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
 }

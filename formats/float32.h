@@ -15,6 +15,9 @@ bool has_float32(const DType& dtype);
 /// the tensor fails.
 SourcePtr float32_values(const TensorView& tensor);
 
+/// The value of a float16, by its bits. A signalling NaN becomes a quiet one with the same payload.
+float half_to_float(uint16_t half);
+
 /// The number of elements of a tensor that was not refused: its size in bytes was computed without overflow.
 uint64_t element_count(ShapeView shape);
 

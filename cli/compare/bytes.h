@@ -4,18 +4,13 @@
 #include "base/digest.h"
 #include "base/result.h"
 #include "base/source.h"
-#include "cli/compare/numbers.h"
+#include "numbers/deviation.h"
 
 namespace weightfs::compare {
 
-/// Which of two models.
-enum class Side { a, b };
-
-/// A failure to read one of two sources.
-struct SideError {
-  Side side;
-  Error error;
-};
+using numbers::CountBytes;
+using numbers::Side;
+using numbers::SideError;
 
 /// Whether two sources have the same bytes in a range that both have; stops at the first difference. `count_bytes`
 /// counts those of one of them.

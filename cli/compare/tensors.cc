@@ -11,6 +11,8 @@
 namespace weightfs::compare {
 namespace {
 
+using numbers::Elements;
+
 // The bytes of a pair that one thread compares at once.
 constexpr uint64_t kRange = uint64_t{32} << 20;
 
@@ -111,7 +113,7 @@ class TensorComparer {
       if (b.source.refused()) add_refused(Side::b, pair.b);
       if (a.source.refused() || b.source.refused()) continue;
       if (!has_same_type(a, b)) {
-        out_.changed.push_back({pair, true, {}, {}});
+        out_.changed.push_back({pair, true, {}, {}, {}});
       } else if (is_same_storage(a.source, b.source)) {
         ++out_.equal;
       } else {
@@ -131,7 +133,7 @@ class TensorComparer {
     for (size_t i = 0; i < same_type.size(); ++i) {
       if (is_unreadable(same_type[i])) continue;
       if (differ[i])
-        out_.changed.push_back({same_type[i], false, {}, {}});
+        out_.changed.push_back({same_type[i], false, {}, {}, {}});
       else
         ++out_.equal;
     }
@@ -210,33 +212,37 @@ class TensorComparer {
   }
 
   void compute_deviations() {
-    std::vector<std::pair<Numbers, Numbers>> numbers;
+    std::vector<std::pair<Elements, Elements>> elements;
     std::vector<ChangedTensor*> wanted;
     uint64_t total = 0;
     for (ChangedTensor& changed : out_.changed) {
       const TensorView a = a_.tensors[changed.pair.a];
       const TensorView b = b_.tensors[changed.pair.b];
-      auto of_a = Numbers::of(a);
-      auto of_b = Numbers::of(b);
+      auto of_a = Elements::of(a);
+      auto of_b = Elements::of(b);
       if (!(a.shape == b.shape)) {
         changed.no_deviation = "another shape";
       } else if (!of_a || !of_b) {
         changed.no_deviation = (!of_a ? of_a : of_b).error().message;
       } else {
-        total += of_a->bytes();
-        numbers.emplace_back(std::move(*of_a), std::move(*of_b));
+        total += of_a->bytes(of_a->count());
+        elements.emplace_back(std::move(*of_a), std::move(*of_b));
         wanted.push_back(&changed);
       }
     }
     begin_phase("measuring", total);
     for (size_t i = 0; i < wanted.size(); ++i) {
-      auto deviation =
-          deviation_of(numbers[i].first, numbers[i].second, options_.threads, [this](uint64_t bytes) { count(bytes); });
-      if (deviation)
-        wanted[i]->deviation = *deviation;
-      else
+      const TensorPair& pair = wanted[i]->pair;
+      const auto precision = numbers::worse_precision(*a_.tensors.dtype(pair.a), *b_.tensors.dtype(pair.b));
+      auto deviation = numbers::deviation_of(elements[i].first, elements[i].second, precision, options_.threads,
+                                             [this](uint64_t bytes) { count(bytes); });
+      if (deviation) {
+        wanted[i]->deviation = deviation->deviation;
+        wanted[i]->differences = deviation->differences.octaves();
+      } else {
         add_unreadable(deviation.error().side, index_of(wanted[i]->pair, deviation.error().side),
                        deviation.error().error);
+      }
     }
   }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cli/compare/bytes.h"
-#include "cli/compare/deviation.h"
 #include "formats/model.h"
+#include "numbers/deviation.h"
 
 namespace weightfs::compare {
 
@@ -23,8 +23,9 @@ struct TensorPair {
 struct ChangedTensor {
   TensorPair pair;
   bool has_other_type;                 ///< another dtype or shape; then the bytes are not compared
-  std::optional<Deviation> deviation;  ///< if it was requested
-  std::string no_deviation;            ///< the reason if there is none
+  std::optional<numbers::Deviation> deviation;  ///< if it was requested
+  std::vector<numbers::Octave> differences;     ///< the distribution of the absolute differences, with the deviation
+  std::string no_deviation;                     ///< the reason if there is none
 };
 
 /// A tensor that cannot be read, listed once.

@@ -41,7 +41,9 @@ std::string with_color(const std::string& text, const std::string& color) {
   return color.empty() ? text : color + text + kPlain;
 }
 
-std::string for_tabs(std::string_view text) {
+}  // namespace
+
+std::string tab_escaped(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size();) {
     const size_t run = std::min(text.find_first_of("\t\n\\", i), text.size());
@@ -51,8 +53,6 @@ std::string for_tabs(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 Cell bytes_cell(uint64_t count) { return {human_size(count), std::to_string(count)}; }
 
@@ -71,9 +71,15 @@ void Table::print(const TableStyle& style) const {
   if (style.form == TableStyle::aligned) return print_aligned(style);
   for (const auto& row : rows_) {
     std::string line;
-    for (const Cell& cell : row) line += fmt::format("{}{}", &cell == row.data() ? "" : "\t", for_tabs(cell.raw));
+    for (const Cell& cell : row) line += fmt::format("{}{}", &cell == row.data() ? "" : "\t", tab_escaped(cell.raw));
     std::printf("%s\n", line.c_str());
   }
+}
+
+void Table::print_header() const {
+  std::string line;
+  for (const Column& column : columns_) line += (line.empty() ? "" : "\t") + tab_escaped(column.header);
+  std::printf("%s\n", line.c_str());
 }
 
 bool Table::has_header() const {

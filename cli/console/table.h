@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct Cell {
   std::string raw;
   CellColor color = CellColor::none;
 };
+
+/// A cell of a line with tabs: a tab is \t, a newline \n, a backslash \\, any other unprintable byte \xNN.
+std::string tab_escaped(std::string_view text);
 
 /// A number of bytes: "1.2 GiB" on a terminal, digits in a pipe.
 Cell bytes_cell(uint64_t count);
@@ -62,6 +66,8 @@ class Table {
   bool empty() const { return rows_.empty(); }
 
   void print(const TableStyle& style = TableStyle::for_stdout()) const;
+  /// Prints the headers with tabs in between, which print() leaves out in a pipe.
+  void print_header() const;
 
  private:
   struct RenderedCell {

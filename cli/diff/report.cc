@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/console/map_of.h"
 #include "cli/console/table.h"
+#include "cli/diff/deviations.h"
 #include "cli/select_tensors.h"
 #include "fs/listing.h"
 
@@ -50,41 +51,42 @@ class DifferenceTable {
  public:
   explicit DifferenceTable(bool has_deviation) : has_deviation_(has_deviation), table_(columns(has_deviation)) {}
 
-  void add(const char* change, CellColor color, std::string name, Cell a, Cell b,
-           const ChangedTensor* changed = nullptr) {
-    std::vector<Cell> row = {Cell(change, change, color), std::move(name), std::move(a), std::move(b)};
-    if (has_deviation_) {
-      if (changed != nullptr && changed->deviation)
-        add_deviation(row, *changed->deviation);
-      else
-        row.insert(row.end(), {changed == nullptr ? "" : changed->no_deviation, "", "", ""});
-    }
-    table_.add(std::move(row));
+  void add(const char* change, CellColor color, std::string name, Cell a, Cell b) {
+    add_row({Cell(change, change, color), std::move(name), std::move(a), std::move(b)}, {});
   }
 
+  void add(const ModelComparison& models, const ChangedTensor& changed) {
+    const TensorView a = models.a->tensors[changed.pair.a], b = models.b->tensors[changed.pair.b];
+    const char* const change = changed.has_other_type ? "type" : "bytes";
+    std::vector<Cell> cells = {changed.no_deviation};
+    if (changed.deviation) cells = deviation_cells(*changed.deviation, a.shape);
+    add_row({Cell(change, change, CellColor::yellow), name_in(models, a), type_text(a), type_text(b)}, cells);
+  }
+
+  bool empty() const { return table_.empty(); }
+  bool has_deviation() const { return has_deviation_; }
+
   void print() const {
-    if (!table_.empty()) table_.print();
+    if (table_.empty()) return;
+    const TableStyle style = TableStyle::for_stdout();
+    if (has_deviation_ && style.form == TableStyle::tabs) table_.print_header();
+    table_.print(style);
   }
 
  private:
   static std::vector<Table::Column> columns(bool has_deviation) {
     std::vector<Table::Column> all = {{"change"}, {"name"}, {"A"}, {"B"}};
     if (has_deviation)
-      for (const char* name : {"max", "mean", "cosine", "differing"}) all.push_back({name, Align::right});
+      for (const Table::Column& column : deviation_columns()) all.push_back(column);
     return all;
   }
 
-  static Cell figure(std::optional<double> value) {
-    if (!value) return "";
-    return {fmt::format("{:.5g}", *value), fmt::format("{}", *value)};
-  }
-
-  static void add_deviation(std::vector<Cell>& row, const Deviation& deviation) {
-    const bool has_numbers = deviation.mean().has_value();
-    row.push_back(figure(has_numbers ? std::optional(deviation.max()) : std::nullopt));
-    row.push_back(figure(deviation.mean()));
-    row.push_back(figure(deviation.cosine()));
-    row.emplace_back(std::to_string(deviation.differing()));
+  void add_row(std::vector<Cell> row, const std::vector<Cell>& deviation) {
+    if (has_deviation_) {
+      row.insert(row.end(), deviation.begin(), deviation.end());
+      row.resize(columns(true).size(), "");
+    }
+    table_.add(std::move(row));
   }
 
   bool has_deviation_;
@@ -111,12 +113,13 @@ void add_models(DifferenceTable& table, const ModelComparison& models) {
   for (const TensorPair& pair : tensors.renamed)
     table.add("renamed", CellColor::yellow, name_in(models, models.a->tensors[pair.a]),
               type_text(models.a->tensors[pair.a]), name_in(models, models.b->tensors[pair.b]));
+  if (table.has_deviation()) {
+    for (const ChangedTensor* const changed : worst_first(tensors.changed)) table.add(models, *changed);
+    return;
+  }
   for (const bool has_other_type : {true, false})
     for (const ChangedTensor& changed : tensors.changed)
-      if (changed.has_other_type == has_other_type)
-        table.add(has_other_type ? "type" : "bytes", CellColor::yellow,
-                  name_in(models, models.a->tensors[changed.pair.a]), type_text(models.a->tensors[changed.pair.a]),
-                  type_text(models.b->tensors[changed.pair.b]), &changed);
+      if (changed.has_other_type == has_other_type) table.add(models, changed);
 }
 
 void add_file(DifferenceTable& table, const FileChange& file) {
@@ -163,24 +166,17 @@ Map named_type_value(const ModelComparison& models, const TensorView& tensor) {
   return out;
 }
 
-Value optional_value(std::optional<double> number) { return number ? Value(*number) : Value(nullptr); }
-
-Map deviation_value(const Deviation& deviation) {
-  return map_of({{"count", deviation.count()},
-                 {"differing", deviation.differing()},
-                 {"nan", deviation.nan()},
-                 {"max", deviation.mean() ? Value(deviation.max()) : Value(nullptr)},
-                 {"mean", optional_value(deviation.mean())},
-                 {"cosine", optional_value(deviation.cosine())}});
-}
-
 Map changed_value(const ModelComparison& models, const ChangedTensor& changed) {
   const TensorView a = models.a->tensors[changed.pair.a];
   Map out = map_of({{"name", name_in(models, a)},
                     {"change", changed.has_other_type ? "type" : "bytes"},
                     {"a", type_value(a)},
                     {"b", type_value(models.b->tensors[changed.pair.b])}});
-  if (changed.deviation) out.append("stat", deviation_value(*changed.deviation));
+  if (changed.deviation) {
+    Map stat = deviation_value(*changed.deviation, a.shape);
+    stat.append("differences", differences_by_exponent(changed.differences));
+    out.append("stat", std::move(stat));
+  }
   if (!changed.no_deviation.empty()) out.append("no_stat", changed.no_deviation);
   return out;
 }
@@ -244,6 +240,29 @@ struct Lists {
   }
 };
 
+// By layer and for all, if there are several tensors.
+void print_layers(const ContentsComparison& found) {
+  const std::vector<LayerDeviation> layers = layer_deviations(found);
+  const numbers::Deviation total = total_deviation(found);
+  if (total.count() == 0) return;
+  std::vector<Table::Column> columns = {{"layer"}, {"tensors", Align::right}};
+  for (const Table::Column& column : deviation_columns())
+    if (column.header != "at") columns.push_back(column);
+  Table table(columns);
+  const auto add = [&](const std::string& name, Cell tensors, const numbers::Deviation& deviation) {
+    std::vector<Cell> row = {name, std::move(tensors)};
+    std::vector<Cell> cells = deviation_cells(deviation, std::nullopt);
+    cells.erase(cells.begin() + 4);  // "at"
+    row.insert(row.end(), cells.begin(), cells.end());
+    table.add(std::move(row));
+  };
+  if (layers.size() > 1)
+    for (const LayerDeviation& layer : layers) add(layer.name, std::to_string(layer.tensors), layer.deviation);
+  add("all that differ", "", total);
+  std::printf("\n");
+  table.print();
+}
+
 }  // namespace
 
 void print_differences(const ContentsComparison& found, bool has_deviation) {
@@ -251,10 +270,12 @@ void print_differences(const ContentsComparison& found, bool has_deviation) {
   for (const ModelComparison& models : found.models) add_models(table, models);
   for (const FileChange& file : found.files) add_file(table, file);
   table.print();
-  if (::isatty(STDOUT_FILENO) == 1) print_summary(found);
+  if (::isatty(STDOUT_FILENO) != 1) return;
+  if (has_deviation) print_layers(found);
+  print_summary(found);
 }
 
-Map differences_value(const ContentsComparison& found) {
+Map differences_value(const ContentsComparison& found, bool has_deviation) {
   Lists lists;
   for (const ModelComparison& models : found.models) lists.add(models);
   for (const UnreadableFile& one : found.unreadable) lists.add_unreadable(one.side, one.path, one.error);
@@ -265,6 +286,15 @@ Map differences_value(const ContentsComparison& found) {
   out.append("added", std::move(lists.added));
   out.append("renamed", std::move(lists.renamed));
   out.append("changed", std::move(lists.changed));
+  if (has_deviation) {
+    List layers;
+    for (const LayerDeviation& layer : layer_deviations(found))
+      layers.emplace_back(map_of({{"name", layer.name},
+                                  {"tensors", layer.tensors},
+                                  {"stat", deviation_value(layer.deviation, std::nullopt)}}));
+    out.append("layers", std::move(layers));
+    out.append("stat", deviation_value(total_deviation(found), std::nullopt));
+  }
   out.append("files", file_values(found.files));
   out.append("unreadable", std::move(lists.unreadable));
   out.append("equal_tensors", found.equal_tensors);

@@ -9,12 +9,12 @@
 
 namespace weightfs::compare {
 
-/// Prints a table with a row for each difference, with the columns of the deviation if that was requested, and on a
-/// terminal a summary after it.
+/// Prints a table with a row for each difference. If deviations were requested, it has their columns, a header also in
+/// a pipe, and the worst tensors first; on a terminal the layers follow. A terminal gets a summary at the end.
 void print_differences(const ContentsComparison& found, bool has_deviation);
 
-/// The object of --json.
-Map differences_value(const ContentsComparison& found);
+/// The object of --json; with the deviations of layers and of all tensors if these were requested.
+Map differences_value(const ContentsComparison& found, bool has_deviation);
 
 /// A line for each thing that could not be compared, except refused tensors: their models are incomplete. `a` and `b`
 /// name the sources.

@@ -96,7 +96,9 @@ TEST_F(DiffTest, FormatsAreComparedByTheirTensors) {
   EXPECT_THAT(json(a, b), HasSubstr(R"("equal_tensors":2)"));
 }
 
-// The maximum and the mean of the differences, the cosine, and how many numbers differ.
+constexpr const char* kStatHeader = "change\tname\tA\tB\tsnr_db\trelative_error\tcosine\tmax\tat\tmean\tdiffering";
+
+// SNR, relative error, cosine, maximum with its place, mean, and how many numbers differ; the worst first.
 TEST_F(DiffTest, StatMeasuresTheDeviation) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   SafetensorsBuilder a;
@@ -104,17 +106,20 @@ TEST_F(DiffTest, StatMeasuresTheDeviation) {
   a.tensor("d", "F64", "1", std::string("\0\0\0\0\0\0\xF0\x3F", 8));
   const std::string b = model_of({{"w", {1, 2.5, 3, 3}}, {"n", {kNan, 2}}, {"d", {1}}});
   EXPECT_THAT(without_metadata(differences({"--stat", write("a.safetensors", a.build()), write("b.safetensors", b)})),
-              ElementsAre("type\td\tfloat64 [1]\tfloat32 [1]\t0\t0\t1\t0",
-                          testing::MatchesRegex("bytes\tw\tfloat32 .4.\tfloat32 .4.\t1\t0.375\t0.98100[0-9]*\t2"),
-                          "bytes\tn\tfloat32 [2]\tfloat32 [2]\t1\t1\t1\t1"));
+              ElementsAre(kStatHeader, "bytes\tn\tfloat32 [2]\tfloat32 [2]\t0\t1\t1\t1\t[1]\t1\t1",
+                          testing::MatchesRegex("bytes\tw\tfloat32 .4.\tfloat32 .4.\t13.8021[0-9]*\t0.20412[0-9]*\t"
+                                                "0.98100[0-9]*\t1\t.3.\t0.375\t2"),
+                          "type\td\tfloat64 [1]\tfloat32 [1]\tinf\t0\t1\t0\t\t0\t0"));
 }
 
 TEST_F(DiffTest, StatComparesNumbersOfOtherTypes) {
   const std::string a = write("a.safetensors", model_of({{"w", {1, -2, 0.5}}}));
   SafetensorsBuilder half;
   half.tensor("w", "F16", "3", std::string("\x00\x3C\x00\xC0\x00\x3C", 6));  // 1, -2, 1
-  EXPECT_THAT(without_metadata(differences({"--stat", a, write("b.safetensors", half.build())})),
-              ElementsAre(testing::MatchesRegex("type\tw\tfloat32 .3.\tfloat16 .3.\t0.5\t0.1666[0-9]*\t0.[0-9]*\t1")));
+  EXPECT_THAT(
+      without_metadata(differences({"--stat", a, write("b.safetensors", half.build())})),
+      ElementsAre(kStatHeader, testing::MatchesRegex("type\tw\tfloat32 .3.\tfloat16 .3.\t13.[0-9]*\t0.21821[0-9]*\t"
+                                                     "0.[0-9]*\t0.5\t.2.\t0.1666[0-9]*\t1")));
 }
 
 TEST_F(DiffTest, StatComparesQuantisedTensorsWithFloat32) {
@@ -124,11 +129,13 @@ TEST_F(DiffTest, StatComparesQuantisedTensorsWithFloat32) {
   const std::string b = write("b.gguf", GgufBuilder().tensor("w", {32}, 8, block).build());
   const auto line = [&](const std::string& bytes) {
     const std::string a = write("a.safetensors", SafetensorsBuilder().tensor("w", "F32", "32", bytes).build());
-    return without_metadata(differences({"--stat", a, b})).at(0);
+    return without_metadata(differences({"--stat", a, b})).at(1);
   };
-  EXPECT_EQ(line(numbers), "type\tw\tfloat32 [32]\tq8_0 [32]\t0\t0\t1\t0");
+  EXPECT_EQ(line(numbers), "type\tw\tfloat32 [32]\tq8_0 [32]\tinf\t0\t1\t0\t\t0\t0");
   numbers.replace(0, 4, floats({-7.75}));
-  EXPECT_THAT(line(numbers), testing::MatchesRegex("type\tw\tfloat32 .32.\tq8_0 .32.\t0.25\t0.0078125\t0.99[0-9]*\t1"));
+  EXPECT_THAT(line(numbers),
+              testing::MatchesRegex("type\tw\tfloat32 .32.\tq8_0 .32.\t40[.0-9]*\t0.009[0-9]*\t0.99[0-9]*\t0.25\t.0.\t"
+                                    "0.0078125\t1"));
 }
 
 TEST_F(DiffTest, JsonHasEveryDifference) {
@@ -144,14 +151,46 @@ TEST_F(DiffTest, JsonHasEveryDifference) {
     return fmt::format(R"({{"name":"{}","change":"bytes","a":{{{}}},"b":{{{}}},"stat":{{{}}}}})", name, type_of(size),
                        type_of(size), stat);
   };
+  // The figures of one tensor, and those of all.
+  constexpr const char* kOfW =
+      R"("count":2,"differing":1,"nan":0,"snr_db":0.9691001300805644,"relative_error":0.8944271909999159,)"
+      R"("rmse":1.4142135623730951,"cosine":0.9761870601839528,"max":2.0,"max_at":[1],"mean":1.0,)"
+      R"("share_within_ulps":{"1":0.5,"2":0.5,"4":0.5,"8":0.5,"16":0.5},"differences":[{"exponent":1,"count":1}])";
+  constexpr const char* kOfZ =
+      R"("count":1,"differing":1,"nan":0,"snr_db":null,"relative_error":null,"rmse":1.0,"cosine":null,"max":1.0,)"
+      R"("max_at":[0],"mean":1.0,"share_within_ulps":{"1":0.0,"2":0.0,"4":0.0,"8":0.0,"16":0.0},)"
+      R"("differences":[{"exponent":0,"count":1}])";
+  constexpr const char* kOfAll =
+      R"("count":3,"differing":2,"nan":0,"snr_db":0.0,"relative_error":1.0,"rmse":1.2909944487358056,)"
+      R"("cosine":0.9486832980505138,"max":2.0,"mean":1.0)";
   EXPECT_EQ(
       compact(ended.out),
       fmt::format(R"({{"equal":false,"metadata":[{{"field":"metadata.k","a":"v"}},{{"field":"metadata.l","b":"v"}}],)"
                   R"("missing":[],"added":[],"renamed":[{{"name":"x",{},"new_name":"y"}}],"changed":[{},{}],)"
-                  R"("files":[],"unreadable":[],"equal_tensors":0,"equal_files":0}})",
-                  type_of(1),
-                  change("w", 2, R"("count":2,"differing":1,"nan":0,"max":2.0,"mean":1.0,"cosine":0.9761870601839528)"),
-                  change("z", 1, R"("count":1,"differing":1,"nan":0,"max":1.0,"mean":1.0,"cosine":null)")));
+                  R"("layers":[],"stat":{{{}}},"files":[],"unreadable":[],"equal_tensors":0,"equal_files":0}})",
+                  type_of(1), change("w", 2, kOfW), change("z", 1, kOfZ), kOfAll));
+}
+
+// With limits, only numbers count: other metadata and types do not.
+TEST_F(DiffTest, LimitsOfTheDeviationDecideTheStatus) {
+  SafetensorsBuilder half;
+  half.tensor("w", "F16", "3", std::string("\x00\x3C\x00\xC0\x00\x3C", 6));  // 1, -2, 1: a relative error of 0.218
+  const std::string a = write("a.safetensors", model_of({{"w", {1, -2, 0.5}}}, R"({"k":"v"})"));
+  const std::string b = write("b.safetensors", half.build());
+  const auto status = [&](const char* option, const char* value, const std::string& of_a, const std::string& of_b) {
+    return run({"diff", option, value, of_a, of_b}).status;
+  };
+  EXPECT_EQ(status("--fail-above", "0.2", a, b), 1);
+  EXPECT_EQ(status("--fail-above", "0.25", a, b), 0);
+  EXPECT_EQ(status("--min-snr", "14", a, b), 1);
+  EXPECT_EQ(status("--min-snr", "13", a, b), 0);
+  const std::string more = write("c.safetensors", model_of({{"w", {1, -2, 0.5}}, {"x", {1}}}));
+  EXPECT_EQ(status("--fail-above", "1", a, more), 1) << "a tensor without a counterpart";
+  const std::string nan = write("d.safetensors", model_of({{"w", {1, -2, NAN}}}));
+  EXPECT_EQ(status("--fail-above", "1", a, nan), 1);
+  EXPECT_EQ(status("--fail-above", "0", a, a), 0);
+  EXPECT_EQ(status("--fail-above", "much", a, a), 2);
+  EXPECT_EQ(status("--min-snr", "-1", a, a), 2);
 }
 
 TEST_F(DiffTest, RefusedTensorIsReportedOnce) {

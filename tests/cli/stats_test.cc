@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "tests/builders/numpy_builder.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/cli/command_line.h"
 
 namespace weightfs::test::stats_test {
@@ -22,10 +23,11 @@ class StatsTest : public CommandTest {
     const Ended ended = run(words);
     EXPECT_EQ(ended.status, 0) << ended.err;
     std::vector<std::string> names;
+    const std::string out = ended.out.substr(0, ended.out.find("\n  \"layers\":"));
     constexpr std::string_view kName = R"("name": ")";
-    for (size_t at = 0; (at = ended.out.find(kName, at)) != std::string::npos;) {
+    for (size_t at = 0; (at = out.find(kName, at)) != std::string::npos;) {
       at += kName.size();
-      names.push_back(ended.out.substr(at, ended.out.find('"', at) - at));
+      names.push_back(out.substr(at, out.find('"', at) - at));
     }
     return names;
   }
@@ -49,13 +51,54 @@ TEST_F(StatsTest, FiguresAreThoseOfTheNumbers) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
   const std::string source =
       write("m.safetensors", model_of({{"w", {2, 4, 4, 4, 5, 5, 7, 9}}, {"bad", {kNan, kInfinity, 0, 3}}}));
-  EXPECT_EQ(figures(source),
-            R"([{"name":"w","dtype":"float32","shape":[8],"count":8,"zeros":0,"nan":0,"inf":0,"min":2.0,"max":9.0,)"
-            R"("mean":5.0,"std":2.0,"histogram":[1,0,0,0,3,0,2,0,0,0,0,1,0,0,0,1]},)"
-            R"({"name":"bad","dtype":"float32","shape":[4],"count":4,"zeros":1,"nan":1,"inf":1,"min":0.0,"max":3.0,)"
-            R"("mean":1.5,"std":1.5,"histogram":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]}])");
-  EXPECT_THAT(lines_of(run({"stats", source}).out), ElementsAre(testing::EndsWith("\t1,0,0,0,3,0,2,0,0,0,0,1,0,0,0,1"),
-                                                                testing::StartsWith("bad\tfloat32\t")));
+  EXPECT_THAT(
+      figures(source),
+      testing::AllOf(testing::StartsWith(
+                         R"({"tensors":[{"name":"w","dtype":"float32","shape":[8],"count":8,"zeros":0,"nan":0,)"
+                         R"("inf":0,"min":2.0,"max":9.0,"mean":5.0,"std":2.0,"skewness":0.65625,"kurtosis":-0.21875,)"
+                         R"("l1":40.0,"l2":15.231546211727817,"rms":5.385164807134504,"percentiles":{"0.1":2.014,)"),
+                     HasSubstr(R"("exact":true,"near_zero":0,"histogram":[1,0,)"),
+                     HasSubstr(R"("log2_histogram":[{"exponent":1,"negative":0,"positive":1},)"
+                               R"({"exponent":2,"negative":0,"positive":6},{"exponent":3,"negative":0,"positive":1}])"),
+                     HasSubstr(R"({"name":"bad","dtype":"float32","shape":[4],"count":4,"zeros":1,"nan":1,"inf":1,)"
+                               R"("min":0.0,"max":3.0,"mean":1.5,"std":1.5,)"),
+                     HasSubstr(R"("layers":[],"total":{"name":"total","tensors":2,"count":12,"zeros":1,"nan":1)")));
+  const auto lines = lines_of(run({"stats", source}).out);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0],
+            "tensor\tdtype\telements\tmean\tstd\tmin\tp1\tmedian\tp99\tmax\tzeros\tflags\thistogram\tnan\tinf\t"
+            "dead_rows\trms\tl1\tl2\tskewness\tkurtosis");
+  EXPECT_THAT(lines[1], testing::StartsWith("w\tfloat32\t8\t5\t2\t2\t2.14\t4.5\t8.86\t9\t0\t\t1,0,"));
+  EXPECT_THAT(lines[2], testing::StartsWith("bad\tfloat32\t4\t1.5\t1.5\t0\t"));
+  EXPECT_THAT(lines[2], HasSubstr("\tNaN 1, inf 1\t"));
+}
+
+TEST_F(StatsTest, TensorsAreSortedAndCut) {
+  const std::string source =
+      write("m.safetensors", model_of({{"a", {1, 2}}, {"b", {5}}, {"c", {1, 1, 9}}, {"d", {2}}}));
+  EXPECT_THAT(names({source, "--sort", "max"}), ElementsAre("c", "b", "a", "d"));
+  EXPECT_THAT(names({source, "--sort", "elements", "--top", "2"}), ElementsAre("c", "a"));
+  EXPECT_THAT(names({source, "--top", "9"}), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(run({"stats", source, "--sort", "colour"}).err,
+              HasSubstr("\"colour\" is not a column; use tensor, dtype"));
+  EXPECT_EQ(run({"stats", source, "--top", "few"}).status, 2);
+}
+
+TEST_F(StatsTest, LayersHaveTotals) {
+  const std::string source =
+      write("m.safetensors", model_of({{"h.0.a", {1, 3}}, {"h.1.a", {5}}, {"h.0.b", {8}}, {"x", {7}}}));
+  EXPECT_THAT(figures(source), HasSubstr(R"("layers":[{"name":"h.0","tensors":2,"count":3,"zeros":0,"nan":0,"inf":0,)"
+                                         R"("min":1.0,"max":8.0,"mean":4.0)"));
+}
+
+TEST_F(StatsTest, ChannelsAreThoseOfEachAxis) {
+  SafetensorsBuilder model;
+  model.tensor("w", "F32", "2,3", floats({1, 0, 2, 3, 0, -4}));
+  const std::string source = write("m.safetensors", model.build());
+  EXPECT_THAT(lines_of(run({"stats", source, "--axis", "1"}).out),
+              ElementsAre("tensor\taxis\tchannel\trms\tmax\toutlier_share", "w\t1\t2\t3.1622776601683795\t4\t0",
+                          "w\t1\t0\t2.23606797749979\t3\t0", "w\t1\t1\t0\t0\t0"));
+  EXPECT_EQ(lines_of(run({"stats", source, "--per-channel"}).out).size(), 6u);
 }
 
 TEST_F(StatsTest, PatternsSelectTensors) {
@@ -100,7 +143,7 @@ TEST_F(StatsTest, NestedModelThatIsIncompleteIsStatus5) {
   const Ended ended = run({"stats", source});
   EXPECT_EQ(ended.status, 5);
   EXPECT_EQ(ended.err, fmt::format(fmt::runtime(kEarly), source + "/a.gguf"));
-  EXPECT_EQ(lines_of(ended.out).size(), 2u);
+  EXPECT_EQ(lines_of(ended.out).size(), 3u);
 }
 
 TEST_F(StatsTest, SourceWithoutTensorsIsAnError) {

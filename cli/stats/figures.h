@@ -1,0 +1,60 @@
+// What `weightfs stats` computes: the figures of the selected tensors, of their layers and of all.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/compare/contents.h"
+#include "cli/console/progress.h"
+#include "numbers/block_scales.h"
+#include "numbers/channels.h"
+#include "numbers/statistics.h"
+
+namespace weightfs::stats {
+
+/// The channels of one axis of a tensor, those with the largest absolutes first.
+struct AxisChannels {
+  size_t axis;
+  uint64_t dead;  ///< channels with nothing but zeros
+  std::vector<numbers::Channel> largest;
+};
+
+struct TensorFigures {
+  std::string name;  ///< behind the path of its model
+  TensorView tensor;
+  bool is_refused;
+  Result<numbers::Statistics> statistics;
+  std::optional<numbers::ScaleStatistics> scales;  ///< of a quantised tensor, if they were requested
+  std::vector<AxisChannels> channels;              ///< if they were requested
+  std::string no_channels;                         ///< why an axis has none
+};
+
+/// Tensors that belong together: those of a layer.
+struct GroupFigures {
+  std::string name;
+  uint64_t tensors;
+  numbers::Statistics statistics;
+};
+
+struct AllFigures {
+  std::vector<TensorFigures> tensors;
+  std::vector<GroupFigures> layers;  ///< in the order of their first tensors
+  GroupFigures total;
+};
+
+struct FigureOptions {
+  numbers::StatisticsOptions statistics;
+  bool scales = false;
+  bool channels = false;
+  std::optional<size_t> axis;  ///< of the channels; by default the first and the last
+  size_t largest = 20;         ///< channels of each axis
+};
+
+/// Computes them, in the order of `selected`. Fails with resource if reading all would take more than the tensors'
+/// files explain (views that repeat the same bytes), unless only samples are read.
+Result<AllFigures> compute_figures(const std::vector<compare::FoundModel>& models,
+                                   const std::vector<compare::TensorPlace>& selected, const FigureOptions& options);
+
+}  // namespace weightfs::stats

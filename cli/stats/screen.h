@@ -1,0 +1,36 @@
+// The output of `weightfs stats`: on a terminal, in a pipe, and as JSON.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/values/value.h"
+#include "cli/info/text.h"
+#include "cli/stats/figures.h"
+
+namespace weightfs::stats {
+
+/// The names of the columns, in their order: those of the pipe, of --sort and of the terminal (which leaves out what
+/// does not fit).
+std::vector<std::string> column_names();
+
+/// Sorts tensors by a column: numbers from the largest on, texts ascending; tensors without figures come last.
+void sort_by(std::string_view column, std::vector<TensorFigures>& tensors);
+
+/// Lines for a terminal: the tensors, the layers if there are several, and the total of more than one tensor.
+std::vector<std::string> table_lines(const AllFigures& figures, const info::Style& style);
+
+/// One tensor in detail: all figures, a histogram of the terminal's width, scales and channels.
+std::vector<std::string> detail_lines(const TensorFigures& one, const info::Style& style);
+
+/// The largest channels of each axis of each tensor.
+std::vector<std::string> channel_lines(const TensorFigures& one, const info::Style& style);
+
+/// Lines for a pipe: a header, and a line for each tensor, with tabs.
+std::vector<std::string> tab_lines(const AllFigures& figures);
+std::vector<std::string> channel_tab_lines(const AllFigures& figures);
+
+Value to_value(const AllFigures& figures);
+
+}  // namespace weightfs::stats

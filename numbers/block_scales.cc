@@ -1,0 +1,96 @@
+#include "numbers/block_scales.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/block_scales.h"
+
+namespace weightfs::numbers {
+namespace {
+
+constexpr uint64_t kBlocksOfChunk = 8192;
+constexpr double kThreshold = 0;  // of near_zero, which is not used
+
+// The numbers of one kind of a part of the blocks.
+struct ScalePart {
+  Moments moments;
+  uint64_t nan = 0;
+  uint64_t inf = 0;
+
+  void add(std::vector<float> numbers, Counts& counts) {
+    std::erase_if(numbers, [this](float number) {
+      nan += std::isnan(number) ? 1 : 0;
+      inf += std::isinf(number) ? 1 : 0;
+      return !std::isfinite(number);
+    });
+    counts.add(std::span<const float>(numbers));
+    moments.add(std::span<const float>(numbers));
+  }
+  void add(const ScalePart& other) {
+    moments.add(other.moments);
+    nan += other.nan;
+    inf += other.inf;
+  }
+};
+
+struct BothCounts {
+  Counts scales = Counts(Form::floats);
+  Counts minimums = Counts(Form::floats);
+
+  void add(const BothCounts& other) {
+    scales.add(other.scales);
+    minimums.add(other.minimums);
+  }
+};
+
+Statistics scale_statistics(const ScalePart& part, const Counts& counts) {
+  Statistics out;
+  out.nan = part.nan;
+  out.inf = part.inf;
+  out.zeros = part.moments.zeros();
+  out.count = out.elements = part.moments.count() + part.nan + part.inf;
+  if (part.moments.count() == 0) return out;
+  out.finite.emplace().moments = part.moments;
+  set_from_distribution(counts.distribution(), kThreshold, *out.finite);
+  return out;
+}
+
+}  // namespace
+
+Result<std::optional<ScaleStatistics>> scale_statistics_of(const TensorView& tensor, size_t threads,
+                                                           const CountBytes& count_bytes) {
+  const BlockScales* const type = block_scales_of(*tensor.dtype);
+  if (type == nullptr || tensor.source.refused()) return std::nullopt;
+  const uint64_t blocks = tensor.nbytes() / type->block_bytes;
+  const uint64_t chunks = blocks / kBlocksOfChunk + (blocks % kBlocksOfChunk == 0 ? 0 : 1);
+  std::vector<std::pair<ScalePart, ScalePart>> parts(static_cast<size_t>(chunks));
+  PerThread<BothCounts> counters([] { return BothCounts(); });
+  TRY_VOID(in_parallel(chunks, threads, [&](uint64_t chunk) -> Result<void> {
+    const uint64_t first = chunk * kBlocksOfChunk;
+    const auto count = static_cast<size_t>(std::min(kBlocksOfChunk, blocks - first));
+    std::vector<std::byte> bytes(count * type->block_bytes);
+    TRY_VOID(read_exact(tensor.source, first * type->block_bytes, bytes));
+    std::vector<float> scales(count * type->scales), minimums(count * type->minimums);
+    for (size_t i = 0; i < count; ++i)
+      type->read(bytes.data() + i * type->block_bytes, scales.data() + i * type->scales,
+                 minimums.data() + i * type->minimums);
+    count_bytes(bytes.size());
+    return counters.with([&](BothCounts& counts) -> Result<void> {
+      auto& [of_scales, of_minimums] = parts[static_cast<size_t>(chunk)];
+      of_scales.add(std::move(scales), counts.scales);
+      of_minimums.add(std::move(minimums), counts.minimums);
+      return {};
+    });
+  }));
+  ScalePart scales, minimums;
+  for (const auto& [of_scales, of_minimums] : parts) {
+    scales.add(of_scales);
+    minimums.add(of_minimums);
+  }
+  const BothCounts counts = counters.total();
+  ScaleStatistics out{scale_statistics(scales, counts.scales), std::nullopt};
+  if (type->minimums > 0) out.minimums = scale_statistics(minimums, counts.minimums);
+  return out;
+}
+
+}  // namespace weightfs::numbers

@@ -1,0 +1,23 @@
+// Figures about the scales of quantised tensors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "formats/tensor_list.h"
+#include "numbers/elements.h"
+#include "numbers/statistics.h"
+
+namespace weightfs::numbers {
+
+/// The scales of the blocks of a tensor, and their minimums if the type has these.
+struct ScaleStatistics {
+  Statistics scales;
+  std::optional<Statistics> minimums;
+};
+
+/// Nothing for a type without separate scales (formats/block_scales.h). Fails as reading the tensor fails.
+Result<std::optional<ScaleStatistics>> scale_statistics_of(const TensorView& tensor, size_t threads,
+                                                           const CountBytes& count_bytes);
+
+}  // namespace weightfs::numbers

@@ -1,0 +1,138 @@
+#include "numbers/channels.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "numbers/kernels.h"
+
+namespace weightfs::numbers {
+namespace {
+
+constexpr double kOutlier = 6;  // times the RMS of the tensor
+
+uint64_t product(std::span<const uint64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), uint64_t{1}, std::multiplies<>());
+}
+
+// Calls `use(channel, part)` for the runs of a block that are in one channel.
+template <class T, class Use>
+void for_each_run(uint64_t first, std::span<const T> block, uint64_t inner, uint64_t channels, const Use& use) {
+  while (!block.empty()) {
+    const auto part = block.first(static_cast<size_t>(std::min<uint64_t>(block.size(), inner - first % inner)));
+    use(static_cast<size_t>(first / inner % channels), part);
+    first += part.size();
+    block = block.subspan(part.size());
+  }
+}
+
+// How many elements of each channel are outliers.
+struct Outliers {
+  std::vector<uint64_t> counts;
+
+  void add(const Outliers& other) {
+    for (size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
+  }
+};
+
+}  // namespace
+
+Channels::Channels(ShapeView shape, size_t axis)
+    : inner_(product(shape.subspan(axis + 1))),
+      outer_(product(shape.first(axis))),
+      squares_(static_cast<size_t>(shape[axis])),
+      most_(static_cast<size_t>(shape[axis])) {}
+
+template <class T>
+void Channels::add_finite(uint64_t first, std::span<const T> block) {
+  if (inner_ == 1) {
+    while (!block.empty()) {  // one element of each channel after the other
+      const auto channel = static_cast<size_t>(first % squares_.size());
+      const auto part = block.first(std::min(block.size(), squares_.size() - channel));
+      add_columns(part, &squares_[channel], &most_[channel]);
+      first += part.size();
+      block = block.subspan(part.size());
+    }
+    return;
+  }
+  for_each_run(first, block, inner_, squares_.size(), [&](size_t channel, std::span<const T> part) {
+    const BlockSums sums = sums_of(part);
+    squares_[channel] += powers_of(part, 0).second;
+    most_[channel] = std::max({most_[channel], -sums.min, sums.max});
+  });
+}
+
+template <class T>
+void Channels::add_block(uint64_t first, std::span<const T> block) {
+  if (count_not_finite(block) == 0) return add_finite(first, block);
+  std::vector<T> finite(block.begin(), block.end());
+  for (T& value : finite)
+    if (!std::isfinite(value)) value = 0;
+  add_finite(first, std::span<const T>(finite));
+}
+
+void Channels::add(uint64_t first, std::span<const float> block) { add_block(first, block); }
+void Channels::add(uint64_t first, std::span<const double> block) { add_block(first, block); }
+
+void Channels::add(const Channels& other) {
+  for (size_t i = 0; i < squares_.size(); ++i) {
+    squares_[i] += other.squares_[i];
+    most_[i] = std::max(most_[i], other.most_[i]);
+  }
+}
+
+double Channels::rms(size_t channel) const {
+  return std::sqrt(squares_[channel] / (static_cast<double>(inner_) * static_cast<double>(outer_)));
+}
+
+double Channels::rms_of_all() const {
+  const double sum = std::accumulate(squares_.begin(), squares_.end(), 0.0);
+  return std::sqrt(sum / static_cast<double>(squares_.size()) / static_cast<double>(inner_) /
+                   static_cast<double>(outer_));
+}
+
+Result<std::vector<Channel>> channels_of(const Elements& elements, ShapeView shape, size_t axis, size_t threads,
+                                         const CountBytes& count_bytes) {
+  if (shape[axis] > kMaxChannels)
+    return failure(Code::unsupported,
+                   fmt::format("axis {} has {} channels; at most {} are supported", axis, shape[axis], kMaxChannels));
+  const std::vector<ElementRange> chunks = elements.chunks();
+  const auto for_each_block = [&](const auto& use) {
+    return in_parallel(chunks.size(), threads, [&](uint64_t chunk) { return use(chunks[static_cast<size_t>(chunk)]); });
+  };
+  PerThread<Channels> sums([&] { return Channels(shape, axis); });
+  TRY_VOID(for_each_block([&](ElementRange range) {
+    return sums.with([&](Channels& mine) {
+      return elements.for_each_block_of_values(range, count_bytes, [&](uint64_t first, auto block) -> Result<void> {
+        mine.add(first, block);
+        return {};
+      });
+    });
+  }));
+  const Channels total = sums.total();
+  const double limit = kOutlier * total.rms_of_all();
+  const uint64_t inner = product(shape.subspan(axis + 1));
+  PerThread<Outliers> outliers([&] { return Outliers{std::vector<uint64_t>(total.size())}; });
+  TRY_VOID(for_each_block([&](ElementRange range) {
+    return outliers.with([&](Outliers& mine) {
+      return elements.for_each_block_of_values(range, count_bytes, [&](uint64_t first, auto block) -> Result<void> {
+        for_each_run(first, block, inner, total.size(), [&](size_t channel, auto part) {
+          for (const auto value : part)
+            if (std::abs(static_cast<double>(value)) > limit && std::isfinite(value)) ++mine.counts[channel];
+        });
+        return {};
+      });
+    });
+  }));
+  const Outliers counted = outliers.total();
+  const auto each = static_cast<double>(elements.count()) / static_cast<double>(std::max<size_t>(total.size(), 1));
+  std::vector<Channel> out;
+  for (size_t i = 0; i < total.size(); ++i)
+    out.push_back({i, total.rms(i), total.max(i), static_cast<double>(counted.counts[i]) / each});
+  return out;
+}
+
+}  // namespace weightfs::numbers
