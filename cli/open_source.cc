@@ -35,13 +35,15 @@ Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPt
   StoreAndBroker confined = TRY(confine({input.source}, input, output));
   if (blobs_from) input.open_options.blobs = blobs_from(confined.store);
   OpenedSource opened{std::move(confined.store), std::move(confined.broker), nullptr};
-  opened.forest = std::make_unique<Forest>(TRY(open_sources({input.source}, input.open_options, {.layout = input.layout})));
+  opened.forest =
+      std::make_unique<Forest>(TRY(open_sources({input.source}, input.open_options, {.layout = input.layout})));
   return opened;
 }
 
 Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input,
-                                       const std::function<void(size_t source, const Error& error)>& failed) {
-  StoreAndBroker confined = TRY(confine(sources, input, nullptr));
+                                       const std::function<void(size_t source, const Error& error)>& failed,
+                                       sandbox::Output* output) {
+  StoreAndBroker confined = TRY(confine(sources, input, output));
   OpenedSources opened{std::move(confined.store), std::move(confined.broker), {}};
   for (size_t i = 0; i < sources.size(); ++i) {
     auto forest = open_sources({sources[i]}, input.open_options);

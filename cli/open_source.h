@@ -36,9 +36,11 @@ struct OpenedSources {
 };
 
 /// Opens each of `sources`, with the options of `input`, whose source is ignored. A source that cannot be opened
-/// is passed to `failed`, with its place; without `failed`, its error is the result.
+/// is passed to `failed`, with its place; without `failed`, its error is the result. The broker publishes `output` if
+/// that is not null.
 Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input,
-                                       const std::function<void(size_t source, const Error& error)>& failed = {});
+                                       const std::function<void(size_t source, const Error& error)>& failed = {},
+                                       sandbox::Output* output = nullptr);
 
 /// The model with all lazy parts read, which may download them.
 Result<ModelPtr> with_lazy_parts(const ModelPtr& model);

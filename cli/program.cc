@@ -24,8 +24,9 @@ constexpr auto kExamples = std::to_array<Example>({
     {"ls", {"weightfs ls model.gguf", "weightfs ls -l hf://org/repo tensors"}},
     {"cat", {"weightfs cat model.gguf metadata.json", "weightfs cat model.safetensors lm_head.weight >lm_head.bin"}},
     {"info", {"weightfs info model.gguf", "weightfs info --json hf://org/repo"}},
-    {"stats", {"weightfs stats model.gguf", "weightfs stats model.gguf 'blk.0.*'"}},
+    {"stats", {"weightfs stats model.gguf", "weightfs stats model.gguf --sort std --top 20"}},
     {"diff", {"weightfs diff a.safetensors b.safetensors", "weightfs diff --stat base/ tuned/"}},
+    {"plot", {"weightfs plot model.gguf", "weightfs plot model.gguf blk.0.attn_q.weight -o q.png"}},
     {"export", {"weightfs export model.gguf model.safetensors", "weightfs export --to npy model.gguf arrays"}},
     {"verify", {"weightfs verify model.carton", "weightfs verify --tree model.blocks model.gguf"}},
     {"fetch", {"weightfs fetch hf://org/repo", "weightfs fetch model.carton tensors/lm_head.weight"}},
@@ -45,9 +46,10 @@ std::vector<std::string> examples_of(std::string_view command) {
 
 Command program() {
   Command program{"weightfs", "Mount machine-learning model files as read-only directories."};
-  program.commands = {mount_command(), umount_command(), mounts_command(), refresh_command(),  ls_command(),     cat_command(),
-                      info_command(),  stats_command(),  diff_command(),    export_command(), verify_command(),
-                      fetch_command(), cache_command(),  service_command(), doctor_command(), completion_command()};
+  program.commands = {mount_command(),  umount_command(),    mounts_command(), refresh_command(), ls_command(),
+                      cat_command(),    info_command(),      stats_command(),  diff_command(),    plot_command(),
+                      export_command(), verify_command(),    fetch_command(),  cache_command(),   service_command(),
+                      doctor_command(), completion_command()};
   for (Command& command : program.commands) {
     command.examples = examples_of(command.name);
     for (Command& each : command.commands) each.examples = command.examples;

@@ -22,6 +22,7 @@ Command cat_command();
 Command info_command();
 Command stats_command();
 Command diff_command();
+Command plot_command();
 Command export_command();
 Command verify_command();
 Command fetch_command();

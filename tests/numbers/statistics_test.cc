@@ -126,7 +126,8 @@ TEST(Statistics, ExtremeNumbersHaveAHistogram) {
 }
 
 TEST(Statistics, ErrorsOfSumsDoNotAddUp) {
-  EXPECT_NEAR(of(std::vector<double>(3'000'001, 0.1)).finite->moments.mean(), 0.1, 1e-13);  // a plain sum is off by 1e-11
+  EXPECT_NEAR(of(std::vector<double>(3'000'001, 0.1)).finite->moments.mean(), 0.1,
+              1e-13);  // a plain sum is off by 1e-11
   const std::vector<double> shifted = {1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16};
   EXPECT_DOUBLE_EQ(of(shifted).finite->moments.std(), std::sqrt(22.5));
 }

@@ -1,0 +1,337 @@
+// weightfs plot: pictures of tensors and models.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+
+#include "base/text.h"
+#include "cli/console/outcome.h"
+#include "cli/console/progress.h"
+#include "cli/open_source.h"
+#include "cli/plot/draw.h"
+#include "cli/plot/graphics.h"
+#include "cli/plot/make.h"
+#include "cli/plot/text.h"
+#include "cli/select_tensors.h"
+#include "cli/verbs.h"
+
+namespace weightfs {
+namespace {
+
+using plot::Graphics;
+using plot::Metric;
+using plot::NamedTensor;
+using plot::Picture;
+
+constexpr size_t kPlotThreads = 16;
+
+enum class PlotKind { heat_map, histogram, channels, overview, experts };
+enum class GraphicsChoice { automatic, text, kitty, sixel };
+
+struct PlotArguments {
+  SourceInput input;
+  std::vector<std::string> patterns;
+  std::string out;  // of --output; empty for the terminal
+  std::string against;
+  std::optional<PlotKind> kind;
+  plot::Choices choices;
+  plot::PictureSize size;
+  GraphicsChoice graphics = GraphicsChoice::automatic;
+  bool force = false;
+};
+
+Error plot_usage(const std::string& message) {
+  return {Code::unsupported, fmt::format("{} (see weightfs plot --help)", message)};
+}
+
+// "12x34": two numbers.
+template <char separator>
+std::optional<std::pair<uint64_t, uint64_t>> parse_pair(const std::string& text) {
+  const size_t at = text.find(separator);
+  if (at == text.npos) return std::nullopt;
+  const auto first = parse_number<uint64_t>(text.substr(0, at)), second = parse_number<uint64_t>(text.substr(at + 1));
+  return first && second ? std::optional(std::pair(*first, *second)) : std::nullopt;
+}
+
+std::optional<plot::WindowChoice> parse_window(const std::string& text) {
+  const size_t comma = text.find(',');
+  if (comma == text.npos) return std::nullopt;
+  const auto rows = parse_pair<':'>(text.substr(0, comma)), columns = parse_pair<':'>(text.substr(comma + 1));
+  if (!rows || !columns) return std::nullopt;
+  return plot::WindowChoice{rows->first, rows->second, columns->first, columns->second};
+}
+
+std::optional<plot::PictureSize> parse_size(const std::string& text) {
+  constexpr uint64_t kMinSide = 300;
+  const auto sides = parse_pair<'x'>(text);
+  if (!sides || std::min(sides->first, sides->second) < kMinSide ||
+      std::max(sides->first, sides->second) > plot::kMaxSide)
+    return std::nullopt;
+  return plot::PictureSize{static_cast<size_t>(sides->first), static_cast<size_t>(sides->second)};
+}
+
+std::optional<plot::Indices> parse_indices(const std::string& text) {
+  plot::Indices out;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const auto number = parse_number<uint64_t>(text.substr(begin, end - begin));
+    if (!number) return std::nullopt;
+    out.push_back(*number);
+    begin = end + 1;
+  }
+  return out;
+}
+
+// How and where a picture is shown.
+struct Display {
+  std::unique_ptr<sandbox::OutputFile> file;
+  bool is_png = false;  // to the file, or to standard output
+  Graphics graphics = Graphics::text;
+
+  bool needs_cairo() const { return is_png || graphics != Graphics::text; }
+};
+
+Result<Display> open_display(const PlotArguments& arguments) {
+  Display display;
+  if (arguments.out.empty()) {
+    if (::isatty(STDOUT_FILENO) != 1 && arguments.graphics == GraphicsChoice::automatic)
+      return failure(plot_usage("standard output is not a terminal; use -o FILE.png"));
+    display.graphics = arguments.graphics == GraphicsChoice::automatic ? plot::graphics_of_terminal()
+                       : arguments.graphics == GraphicsChoice::kitty   ? Graphics::kitty
+                       : arguments.graphics == GraphicsChoice::sixel   ? Graphics::sixel
+                                                                       : Graphics::text;
+    if (display.graphics == Graphics::text || arguments.graphics != GraphicsChoice::automatic) return display;
+    if (!plot::Canvas::load()) display.graphics = Graphics::text;  // a terminal shows it without Cairo, too
+    return display;
+  }
+  display.is_png = true;
+  if (arguments.out == "-") {
+    if (::isatty(STDOUT_FILENO) == 1) return failure(plot_usage("a PNG is not written to a terminal"));
+    return display;
+  }
+  display.file = TRY(sandbox::OutputFile::create(
+      arguments.out, arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept));
+  return display;
+}
+
+// The tensors of a source, each with its name.
+Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& source,
+                                            const std::vector<std::string>& patterns, Outcome& outcome) {
+  const auto models = TRY(compare::models_in(forest, [&](const std::string& path, const Error& error) {
+    outcome.fail({error.code, fmt::format("{}: {}", compare::join_path(source, path), error.message)});
+  }));
+  std::vector<NamedTensor> out;
+  for (const compare::TensorPlace& place : TRY(select_tensors(models, patterns))) {
+    const TensorView tensor = models[place.model].model->tensors[place.index];
+    out.push_back({full_name(models[place.model], tensor), tensor});
+  }
+  if (out.empty()) return failure(Code::not_found, fmt::format("{}: has no tensors", source));
+  if (patterns.empty())
+    for (const compare::FoundModel& found : models) outcome.check(*found.model, compare::join_path(source, found.path));
+  return out;
+}
+
+uint64_t bytes_to_read(const std::vector<NamedTensor>& tensors) {
+  uint64_t total = 0;
+  for (const NamedTensor& named : tensors)
+    if (const auto elements = numbers::Elements::of(named.tensor)) total += elements->bytes(elements->count());
+  return total;
+}
+
+// Makes the panels.
+class Plotter {
+ public:
+  Plotter(const PlotArguments& arguments, const std::vector<NamedTensor>& tensors,
+          const std::vector<NamedTensor>& against, plot::Choices choices, Outcome& outcome)
+      : arguments_(arguments),
+        tensors_(tensors),
+        against_(against),
+        choices_(std::move(choices)),
+        outcome_(outcome),
+        total_(bytes_to_read(tensors)) {
+    choices_.count_bytes = [this](uint64_t bytes) { bar_.show(done_.fetch_add(bytes) + bytes, total_, "reading"); };
+  }
+
+  Result<Picture> picture() {
+    const std::string title = printable_source(arguments_.input.source);
+    const auto failed = [&](const NamedTensor& named, const Error& error) {
+      if (error.code == Code::unsupported && arguments_.patterns.empty()) return;
+      bar_.clear();
+      outcome_.fail({error.code, fmt::format("tensor {}: {}", quoted(named.name), error.message)});
+    };
+    switch (kind()) {
+      case PlotKind::overview:
+        return one(plot::overview_of(title, tensors_, against_, choices_, failed));
+      case PlotKind::experts:
+        return one(plot::experts_of(title, tensors_, choices_, failed));
+      case PlotKind::histogram:
+        return one(plot::histogram_of(tensors_, choices_));
+      case PlotKind::heat_map:
+        return each([&](const NamedTensor& named) { return plot::heat_map_of(named, choices_); });
+      case PlotKind::channels:
+        return each([&](const NamedTensor& named) { return plot::channels_of(named, choices_); });
+    }
+    return Picture();
+  }
+
+  // Without a kind, tensors that were named are heat maps, and all of a model an overview.
+  PlotKind kind() const {
+    if (arguments_.kind) return *arguments_.kind;
+    return arguments_.patterns.empty() && tensors_.size() > 1 ? PlotKind::overview : PlotKind::heat_map;
+  }
+
+ private:
+  template <class Made>
+  static Result<Picture> one(Result<Made> made) {
+    Picture picture;
+    picture.emplace_back(TRY(std::move(made)));
+    return picture;
+  }
+
+  template <class Make>
+  Result<Picture> each(const Make& make) {
+    Picture picture;
+    for (const NamedTensor& named : tensors_) {
+      auto panel = make(named);
+      if (!panel)
+        return failure(panel.error().code, fmt::format("tensor {}: {}", quoted(named.name), panel.error().message));
+      picture.emplace_back(std::move(*panel));
+    }
+    return picture;
+  }
+
+  const PlotArguments& arguments_;
+  const std::vector<NamedTensor>& tensors_;
+  const std::vector<NamedTensor>& against_;
+  plot::Choices choices_;
+  Outcome& outcome_;
+  uint64_t total_;
+  ProgressBar bar_;
+  std::atomic<uint64_t> done_ = 0;
+};
+
+Result<void> show(const Picture& picture, const plot::PictureSize& size, const Display& display) {
+  if (!display.needs_cairo()) {
+    const info::Style style = info::style_of_stdout();
+    for (const std::string& line : plot::to_text(picture, style, plot::text_colours()))
+      std::fputs(info::emit({line}, style).c_str(), stdout);
+    return {};
+  }
+  const plot::Canvas canvas = TRY(plot::draw(picture, size));
+  if (display.graphics == Graphics::sixel) {
+    std::fputs(plot::sixel_sequence(canvas.pixels(), canvas.width()).c_str(), stdout);
+    return {};
+  }
+  std::string png;
+  TRY_VOID(canvas.write_png([&](std::span<const std::byte> bytes) -> Result<void> {
+    png.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return {};
+  }));
+  if (display.file != nullptr) return display.file->write(0, std::as_bytes(std::span(png)));
+  const std::string text = display.is_png ? png : plot::kitty_sequence(png);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return {};
+}
+
+Result<Exit> plot_sources(PlotArguments& arguments) {
+  const Display display = TRY(open_display(arguments));
+  if (display.needs_cairo()) TRY_VOID(plot::Canvas::load());
+  std::vector<std::string> sources = {arguments.input.source};
+  if (!arguments.against.empty()) sources.push_back(arguments.against);
+  const auto opened = TRY(open_each_source(sources, arguments.input, {}, display.file.get()));
+  Outcome outcome;
+  const auto tensors = TRY(tensors_of(*opened.forests[0], printable_source(sources[0]), arguments.patterns, outcome));
+  std::vector<NamedTensor> against;
+  if (sources.size() > 1) against = TRY(tensors_of(*opened.forests[1], printable_source(sources[1]), {}, outcome));
+  if (!against.empty() && !arguments.kind) arguments.kind = PlotKind::overview;
+
+  const bool is_overview = arguments.kind == PlotKind::overview || arguments.kind == PlotKind::experts ||
+                           (!arguments.kind && arguments.patterns.empty() && tensors.size() > 1);
+  if (!is_overview && tensors.size() > plot::kMaxPanels)
+    return failure(
+        plot_usage(fmt::format("{} tensors match; a picture shows at most {}", tensors.size(), plot::kMaxPanels)));
+  const plot::PictureSize size = arguments.out.empty() ? plot::terminal_picture_size() : arguments.size;
+  plot::Choices choices = arguments.choices;
+  choices.threads = processors(kPlotThreads);
+  const plot::PictureSize area = plot::plot_area(size, tensors.size());
+  const plot::TextCells cells = plot::text_cells(info::style_of_stdout(), plot::text_colours(), tensors.size());
+  choices.rows = display.needs_cairo() ? area.height : cells.rows;
+  choices.columns = display.needs_cairo() ? area.width : cells.columns;
+
+  Plotter plotter(arguments, tensors, against, choices, outcome);
+  const Picture picture = TRY(plotter.picture());
+  TRY_VOID(show(picture, size, display));
+  if (const auto verified = opened.store->verify_complete(); !verified) outcome.fail_once(verified.error());
+  if (display.file != nullptr && outcome.status() == Exit::ok) TRY_VOID(display.file->publish());
+  return outcome.status();
+}
+
+Exit run_plot(PlotArguments& arguments) {
+  const auto status = plot_sources(arguments);
+  return status ? *status : report_error(status.error());
+}
+
+std::vector<Option> plot_options(PlotArguments& given) {
+  Option output =
+      text("output", "FILE", "write a PNG; - is standard output (default: show it in the terminal)", given.out);
+  output.letter = 'o';
+  return {
+      output,
+      flag("force", "replace FILE", given.force),
+      choice("kind", "KIND",
+             "heatmap, histogram or channels of tensors; overview or experts of a model (default: heatmap of named "
+             "tensors, else overview)",
+             "a kind",
+             {{"heatmap", PlotKind::heat_map},
+              {"histogram", PlotKind::histogram},
+              {"channels", PlotKind::channels},
+              {"overview", PlotKind::overview},
+              {"experts", PlotKind::experts}},
+             given.kind),
+      choice("metric", "METRIC", "what a cell shows: max, rms or mean; of an overview also sparsity, bits or snr",
+             "a metric",
+             {{"max", Metric::largest},
+              {"rms", Metric::rms},
+              {"mean", Metric::mean},
+              {"sparsity", Metric::sparsity},
+              {"bits", Metric::bits},
+              {"snr", Metric::snr}},
+             given.choices.metric),
+      text("against", "MODEL",
+           "show how far the tensors of this model are apart (implies --kind overview, --metric snr)", given.against),
+      parsed("window", "R0:R1,C0:C1", "only these rows and columns of a tensor", "is not a window such as 0:64,128:256",
+             given.choices.window, parse_window),
+      parsed("axes", "DOWN,RIGHT", "the axes of a heat map (default: the last to the right, the others down)",
+             "is not a pair of axes such as 0,1", given.choices.axes, parse_pair<','>),
+      parsed("index", "I,J,...", "the place on each axis that --axes leaves out (default: 0)",
+             "is not a list of numbers", given.choices.index, parse_indices),
+      parsed("axis", "N", "the axis of --kind channels (default: the last)", "is not an axis", given.choices.axis,
+             [](const std::string& value) { return parse_number<size_t>(value); }),
+      flag("sample", "read only a part of large tensors", given.choices.sample),
+      parsed("size", "WIDTHxHEIGHT", "size of the PNG in pixels (default: 1200x800)",
+             "is not a size from 300x300 to 8192x8192", given.size, parse_size),
+      choice("graphics", "HOW", "how a terminal shows it: auto, text, kitty or sixel", "a way",
+             {{"auto", GraphicsChoice::automatic},
+              {"text", GraphicsChoice::text},
+              {"kitty", GraphicsChoice::kitty},
+              {"sixel", GraphicsChoice::sixel}},
+             given.graphics),
+  };
+}
+
+}  // namespace
+
+Command plot_command() {
+  const auto given = std::make_shared<PlotArguments>();
+  return {"plot",
+          "draw tensors or a whole model: heat maps, histograms, channels",
+          {source_argument(given->input),
+           arguments("TENSOR", "name of a tensor, or a pattern such as 'blk.0.*' (default: all)", given->patterns)},
+          source_options(given->input, plot_options(*given)),
+          {},
+          [given] { return run_plot(*given); }};
+}
+
+}  // namespace weightfs

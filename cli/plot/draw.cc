@@ -1,0 +1,229 @@
+#include "cli/plot/draw.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/text.h"
+
+namespace weightfs::plot {
+namespace {
+
+constexpr double kLeft = 96, kRight = 116, kTop = 34, kBottom = 46;  // around the plot area
+constexpr double kTitle = 16, kLabel = 13, kNumber = 11;             // sizes of texts
+constexpr double kScaleWidth = 16;
+constexpr Rgb kLineGrey{120, 120, 120}, kGridGrey{225, 225, 225}, kBlank{238, 238, 238};
+
+// The part of a text that fits.
+std::string fitting(Canvas& canvas, const std::string& text, double size, double width) {
+  std::string shown = printable(text);
+  if (canvas.text_width(shown, size) <= width) return shown;
+  while (!shown.empty() && canvas.text_width(shown + "...", size) > width) {
+    shown.pop_back();
+    while (!shown.empty() && !is_utf8(shown)) shown.pop_back();
+  }
+  return shown + "...";
+}
+
+// The area of a panel, and the plot area in it.
+struct Area {
+  double x, y, width, height;
+};
+
+class PanelDrawing {
+ public:
+  PanelDrawing(Canvas& canvas, const Area& panel)
+      : canvas_(canvas),
+        panel_(panel),
+        plot_{panel.x + kLeft, panel.y + kTop, panel.width - kLeft - kRight, panel.height - kTop - kBottom} {}
+
+  void draw(const HeatMap& map) {
+    double names = 0;
+    for (const std::string& name : map.down.names)
+      names = std::max(names, canvas_.text_width(printable(name), kNumber));
+    make_room(std::min(names + 34, panel_.width / 4), 0);
+    add_title(map.title);
+    std::vector<Rgb> cells;
+    cells.reserve(map.values.size());
+    for (size_t row = 0; row < map.rows; ++row)
+      for (size_t column = 0; column < map.columns; ++column)
+        cells.push_back(map.is_blank(row, column) ? kBlank : map.scale.colour_of(map.at(row, column)));
+    canvas_.image(cells, map.columns, map.rows, plot_.x, plot_.y, plot_.width, plot_.height);
+    add_frame();
+    add_right_axis(map.right);
+    add_down_axis(map.down, /*is_upwards=*/false);
+    add_scale(map);
+  }
+
+  void draw(const Curves& curves) {
+    double names = 0;
+    for (const Curves::Line& line : curves.lines) names = std::max(names, canvas_.text_width(line.name, kNumber));
+    make_room(0, std::min(names + 36, panel_.width / 4));
+    add_title(curves.title);
+    const Axis vertical = vertical_axis(curves);
+    add_grid(vertical, curves.is_logarithmic);
+    for (size_t i = 0; i < curves.lines.size(); ++i) {
+      canvas_.line(points_of(curves, curves.lines[i], vertical), line_colour(i), 1.5);
+      const double y = plot_.y + 12 + 16 * static_cast<double>(i);
+      const double x = plot_.x + plot_.width + 8;
+      canvas_.fill(x, y - 5, 12, 3, line_colour(i));
+      canvas_.text(fitting(canvas_, curves.lines[i].name, kNumber, panel_.width - (x - panel_.x) - 26), x + 16, y,
+                   kNumber, Canvas::Anchor::start);
+    }
+    add_frame();
+    add_right_axis(curves.right);
+    add_down_axis(vertical, /*is_upwards=*/true);
+  }
+
+ private:
+  // The margins are at least this wide.
+  void make_room(double left, double right) {
+    const double x = panel_.x + std::max(left, kLeft);
+    plot_ = {x, plot_.y, panel_.x + panel_.width - std::max(right, kRight) - x, plot_.height};
+  }
+
+  void add_title(const std::string& title) {
+    canvas_.text(fitting(canvas_, title, kTitle, panel_.width - (plot_.x - panel_.x) - 10), plot_.x, panel_.y + 22,
+                 kTitle, Canvas::Anchor::start);
+  }
+
+  void add_frame() {
+    const double right = plot_.x + plot_.width, bottom = plot_.y + plot_.height;
+    const std::vector<std::pair<double, double>> frame = {{plot_.x - 0.5, plot_.y - 0.5},
+                                                          {right + 0.5, plot_.y - 0.5},
+                                                          {right + 0.5, bottom + 0.5},
+                                                          {plot_.x - 0.5, bottom + 0.5},
+                                                          {plot_.x - 0.5, plot_.y - 0.5}};
+    canvas_.line(frame, kLineGrey, 1);
+  }
+
+  double x_of(const Axis& axis, double value) const {
+    return plot_.x + (axis.last > axis.first ? (value - axis.first) / (axis.last - axis.first) : 0.5) * plot_.width;
+  }
+  double y_of(const Axis& axis, double value, bool is_upwards) const {
+    const double part = axis.last > axis.first ? (value - axis.first) / (axis.last - axis.first) : 0.5;
+    return plot_.y + (is_upwards ? 1 - part : part) * plot_.height;
+  }
+
+  void add_right_axis(const Axis& axis) {
+    const double bottom = plot_.y + plot_.height;
+    const auto tick = [&](double x, const std::string& text) {
+      canvas_.line(std::vector<std::pair<double, double>>{{x, bottom}, {x, bottom + 4}}, kLineGrey, 1);
+      canvas_.text(text, x, bottom + 16, kNumber, Canvas::Anchor::middle);
+    };
+    if (axis.names.empty()) {
+      for (const double value : ticks_of(axis.first, axis.last, static_cast<size_t>(plot_.width / 90) + 1))
+        tick(x_of(axis, value), tick_text(value));
+    } else {
+      const double each = plot_.width / static_cast<double>(axis.names.size());
+      const auto step = static_cast<size_t>(std::ceil(46 / each));
+      for (size_t i = 0; i < axis.names.size(); i += step)
+        tick(plot_.x + (static_cast<double>(i) + 0.5) * each,
+             fitting(canvas_, axis.names[i], kNumber, each * static_cast<double>(step) - 4));
+    }
+    canvas_.text(axis.label, plot_.x + plot_.width / 2, bottom + 36, kLabel, Canvas::Anchor::middle);
+  }
+
+  void add_down_axis(const Axis& axis, bool is_upwards) {
+    const auto tick = [&](double y, const std::string& text) {
+      canvas_.line(std::vector<std::pair<double, double>>{{plot_.x - 4, y}, {plot_.x, y}}, kLineGrey, 1);
+      canvas_.text(text, plot_.x - 7, y + 4, kNumber, Canvas::Anchor::end);
+    };
+    if (axis.names.empty()) {
+      for (const double value : ticks_of(axis.first, axis.last, static_cast<size_t>(plot_.height / 45) + 1))
+        tick(y_of(axis, value, is_upwards), is_logarithmic_ ? tick_text(std::pow(10, value)) : tick_text(value));
+    } else {
+      const double each = plot_.height / static_cast<double>(axis.names.size());
+      const auto step = static_cast<size_t>(std::ceil(13 / each));
+      for (size_t i = 0; i < axis.names.size(); i += step)
+        tick(plot_.y + (static_cast<double>(i) + 0.5) * each,
+             fitting(canvas_, axis.names[i], kNumber, plot_.x - panel_.x - 30));
+    }
+    canvas_.text(axis.label, panel_.x + 16, plot_.y + plot_.height / 2, kLabel, Canvas::Anchor::middle, true);
+  }
+
+  void add_scale(const HeatMap& map) {
+    constexpr size_t kSteps = 128;
+    std::vector<Rgb> steps;
+    for (size_t i = 0; i < kSteps; ++i)
+      steps.push_back(colour_at(map.scale.palette, 1 - static_cast<double>(i) / (kSteps - 1)));
+    const double x = plot_.x + plot_.width + 14;
+    canvas_.image(steps, 1, kSteps, x, plot_.y, kScaleWidth, plot_.height);
+    const Axis axis = {"", map.scale.low, map.scale.high, {}};
+    for (const double value : ticks_of(axis.first, axis.last, static_cast<size_t>(plot_.height / 45) + 1))
+      canvas_.text(tick_text(value), x + kScaleWidth + 5, y_of(axis, value, true) + 4, kNumber, Canvas::Anchor::start);
+    canvas_.text(map.scale_label, panel_.x + panel_.width - 8, plot_.y + plot_.height / 2, kLabel,
+                 Canvas::Anchor::middle, true);
+  }
+
+  Axis vertical_axis(const Curves& curves) {
+    is_logarithmic_ = curves.is_logarithmic;
+    double low = INFINITY, high = -INFINITY;
+    for (const Curves::Line& line : curves.lines) {
+      for (const double value : line.values) {
+        const double shown = shown_value(value);
+        if (!std::isfinite(shown)) continue;
+        low = std::min(low, shown);
+        high = std::max(high, shown);
+      }
+    }
+    if (!(low <= high)) low = 0, high = 1;
+    if (!is_logarithmic_) low = std::min(low, 0.0);
+    const double margin = high > low ? (high - low) * 0.04 : 0.5;
+    return {curves.label, is_logarithmic_ || low < 0 ? low - margin : low, high + margin, {}};
+  }
+
+  double shown_value(double value) const { return is_logarithmic_ ? std::log10(value) : value; }
+
+  void add_grid(const Axis& vertical, bool) {
+    for (const double value : ticks_of(vertical.first, vertical.last, static_cast<size_t>(plot_.height / 45) + 1)) {
+      const double y = y_of(vertical, value, true);
+      canvas_.line(std::vector<std::pair<double, double>>{{plot_.x, y}, {plot_.x + plot_.width, y}}, kGridGrey, 1);
+    }
+  }
+
+  std::vector<std::pair<double, double>> points_of(const Curves& curves, const Curves::Line& line,
+                                                   const Axis& vertical) {
+    std::vector<std::pair<double, double>> points;
+    const size_t count = line.values.size();
+    for (size_t i = 0; i < count; ++i) {
+      const double shown = shown_value(line.values[i]);
+      const double y = std::isfinite(shown) ? y_of(vertical, shown, true) : plot_.y + plot_.height;
+      const auto place = [&](size_t of, size_t all) {
+        return plot_.x + static_cast<double>(of) / static_cast<double>(std::max<size_t>(all, 1)) * plot_.width;
+      };
+      if (curves.are_steps) {
+        points.emplace_back(place(i, count), y);
+        points.emplace_back(place(i + 1, count), y);
+      } else {
+        points.emplace_back(place(i, count - 1), y);
+      }
+    }
+    return points;
+  }
+
+  Canvas& canvas_;
+  Area panel_;
+  Area plot_;
+  bool is_logarithmic_ = false;
+};
+
+}  // namespace
+
+PictureSize plot_area(const PictureSize& size, size_t panels) {
+  const auto inside = [](double whole, double around) { return static_cast<size_t>(std::max(whole - around, 16.0)); };
+  return {inside(static_cast<double>(size.width), kLeft + kRight),
+          inside(static_cast<double>(size.height / std::max<size_t>(panels, 1)), kTop + kBottom)};
+}
+
+Result<Canvas> draw(const Picture& picture, const PictureSize& size) {
+  Canvas canvas = TRY(Canvas::create(size.width, size.height));
+  const double height = static_cast<double>(size.height) / static_cast<double>(std::max<size_t>(picture.size(), 1));
+  for (size_t i = 0; i < picture.size(); ++i) {
+    PanelDrawing drawing(canvas, {0, height * static_cast<double>(i), static_cast<double>(size.width), height});
+    std::visit([&](const auto& panel) { drawing.draw(panel); }, picture[i]);
+  }
+  return canvas;
+}
+
+}  // namespace weightfs::plot

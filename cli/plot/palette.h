@@ -1,0 +1,40 @@
+// Colours for numbers, which are readable without colour vision.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weightfs::plot {
+
+struct Rgb {
+  uint8_t red = 0;
+  uint8_t green = 0;
+  uint8_t blue = 0;
+
+  bool operator==(const Rgb&) const = default;
+};
+
+enum class Palette {
+  cividis,     ///< from dark blue to yellow: magnitudes (Nuñez, Anderton and Renslow, 2018)
+  blue_orange  ///< from blue over white to orange: numbers of both signs
+};
+
+/// NaN, and cells without a finite number.
+inline constexpr Rgb kNotFinite{214, 0, 147};
+
+/// The colour of a place from 0 to 1; places outside have the colours of the ends.
+Rgb colour_at(Palette palette, double place);
+
+/// The colours of lines and their names are told apart by all readers (Okabe and Ito); they repeat.
+Rgb line_colour(size_t line);
+
+/// A palette with the numbers at its ends.
+struct Scale {
+  Palette palette = Palette::cividis;
+  double low = 0;
+  double high = 1;
+
+  Rgb colour_of(double value) const;
+};
+
+}  // namespace weightfs::plot
