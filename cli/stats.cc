@@ -24,6 +24,7 @@ struct StatsArguments {
   bool exact = false;
   bool sample = false;
   bool channels = false;
+  bool svd = false;
   std::optional<uint64_t> axis;
   std::optional<uint64_t> top;
   double threshold = numbers::StatisticsOptions().threshold;
@@ -46,9 +47,10 @@ void report_failures(const std::vector<stats::TensorFigures>& all, bool are_refu
     outcome.fail({first->code, fmt::format("{} of {} tensors cannot be read: {}", count, all.size(), first->message)});
 }
 
-void print(const stats::AllFigures& figures, const StatsArguments& arguments) {
+void print(const stats::AllFigures& figures, const std::vector<stats::LoraFigures>& pairs,
+           const StatsArguments& arguments) {
   if (arguments.json) {
-    std::fputs(to_json(stats::to_value(figures)).c_str(), stdout);
+    std::fputs(to_json(stats::to_value(figures, pairs)).c_str(), stdout);
     return;
   }
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
@@ -69,6 +71,7 @@ void print(const stats::AllFigures& figures, const StatsArguments& arguments) {
       lines.push_back(info::painted(info::clean(one.name, style), info::Paint::bold));
       for (const std::string& line : channel_lines(one, style)) lines.push_back(line);
     }
+    for (const std::string& line : lora_lines(pairs, style)) lines.push_back(line);
   }
   std::fputs(info::emit(lines, style).c_str(), stdout);
 }
@@ -82,6 +85,7 @@ stats::FigureOptions figure_options(const StatsArguments& arguments, size_t tens
                          .threads = processors(kMaxThreads)},
           .scales = !arguments.sample && (is_detail || arguments.json),
           .channels = is_channels || (is_detail && !arguments.json && !arguments.sample),
+          .singular_values = arguments.svd,
           .axis = arguments.axis,
           .largest = is_channels ? size_t{20} : size_t{5}};
 }
@@ -104,10 +108,13 @@ Exit run_stats(StatsArguments& arguments) {
     for (const compare::FoundModel& found : *models)
       outcome.check(*found.model, compare::join_path(source, found.path));
   report_failures(figures->tensors, arguments.patterns.empty(), outcome);
+  // A table in a pipe has no place for them.
+  const bool has_lora = !arguments.sample && (arguments.json || ::isatty(STDOUT_FILENO) == 1);
+  const auto pairs = has_lora ? stats::lora_figures(figures->tensors) : std::vector<stats::LoraFigures>();
   if (!arguments.sort.empty()) sort_by(arguments.sort, figures->tensors);
   if (arguments.top && *arguments.top < figures->tensors.size())
     figures->tensors.erase(figures->tensors.begin() + static_cast<ptrdiff_t>(*arguments.top), figures->tensors.end());
-  print(*figures, arguments);
+  print(*figures, pairs, arguments);
   if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());
   return outcome.status();
 }
@@ -144,6 +151,8 @@ Command stats_command() {
            flag("sample", "read at most 64 rows of each tensor", given->sample),
            flag("per-channel", "print the largest channels of the first and the last axis", given->channels),
            parsed("axis", "N", "print those of this axis only", "is not an axis", given->axis, count),
+           flag("svd", "compute singular values, of matrices of at most 4 Mi elements (--json, or one TENSOR)",
+                given->svd),
            parsed("threshold", "X", "count absolutes below this as near zero (default: 1e-6)",
                   "is not a number of at least 0", given->threshold, parse_threshold),
            flag("json", "print a JSON object: tensors, layers and their total", given->json)}),

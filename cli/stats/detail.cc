@@ -94,7 +94,34 @@ std::string scale_text(const Statistics& of) {
                      share_text(of.zeros, of.count));
 }
 
+// The first of them, and how many there are.
+std::string singular_text(const Result<std::vector<double>>& values) {
+  constexpr size_t kMost = 8;
+  if (!values) return values.error().message;
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, values->size()); ++i) text += (i == 0 ? "" : ", ") + figure_text((*values)[i]);
+  return values->size() <= kMost
+             ? text
+             : fmt::format("{}, ... ({} values, the last {})", text, values->size(), figure_text(values->back()));
+}
+
 }  // namespace
+
+std::vector<std::string> lora_lines(const std::vector<LoraFigures>& pairs, const info::Style& style) {
+  std::vector<std::string> lines;
+  if (pairs.empty()) return lines;
+  lines.emplace_back();
+  lines.push_back(info::painted("LoRA: singular values of B A, without a scale", info::Paint::bold));
+  for (const LoraFigures& pair : pairs) {
+    const std::string text = pair.singular_values
+                                 ? fmt::format("{}: rank {}, norm {}; {}", pair.name, pair.rank,
+                                               figure_text(pair.norm()), singular_text(pair.singular_values))
+                                 : fmt::format("{}: {}", pair.name, pair.singular_values.error().message);
+    for (const std::string& line : info::wrapped(info::clean(text, style), style.width - info::kIndent, style))
+      lines.push_back(std::string(info::kIndent, ' ') + line);
+  }
+  return lines;
+}
 
 std::vector<std::string> detail_lines(const TensorFigures& one, const info::Style& style) {
   Detail detail(style);
@@ -111,6 +138,7 @@ std::vector<std::string> detail_lines(const TensorFigures& one, const info::Styl
     detail.add("scales", scale_text(one.scales->scales));
     if (one.scales->minimums) detail.add("minimums", scale_text(*one.scales->minimums));
   }
+  if (one.singular_values) detail.add("singular", singular_text(*one.singular_values));
   if (one.statistics->finite) detail.add_histogram(*one.statistics->finite);
   for (const std::string& line : channel_lines(one, style)) detail.lines_.push_back(line);
   return detail.lines_;

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/select_tensors.h"
+#include "numbers/factors.h"
 
 namespace weightfs::stats {
 namespace {
@@ -57,13 +58,8 @@ class Computation {
       const TensorView tensor = found.model->tensors[place.index];
       auto elements = Elements::of(tensor);
       const Error error = elements ? Error() : elements.error();
-      out_.tensors.push_back({full_name(found, tensor),
-                              tensor,
-                              found.model->tensors.is_refused(place.index),
-                              tl::unexpected(error),
-                              {},
-                              {},
-                              {}});
+      out_.tensors.push_back(
+          {full_name(found, tensor), tensor, found.model->tensors.is_refused(place.index), tl::unexpected(error)});
       if (!elements) continue;
       const uint64_t bytes = bytes_to_read(*elements, tensor.shape, options_.statistics);
       total_ = bytes > UINT64_MAX - total_ ? UINT64_MAX : total_ + bytes;
@@ -105,6 +101,7 @@ class Computation {
 
   Result<void> compute_more(const Work& work, size_t threads, TensorFigures& one) const {
     if (options_.scales) one.scales = TRY(numbers::scale_statistics_of(one.tensor, threads, [](uint64_t) {}));
+    if (options_.singular_values) one.singular_values = numbers::singular_values(one.tensor);
     if (!options_.channels) return {};
     for (size_t axis = 0; axis < one.tensor.shape.size(); ++axis) {
       const bool is_wanted = options_.axis ? axis == *options_.axis : axis == 0 || axis + 1 == one.tensor.shape.size();

@@ -26,9 +26,10 @@ struct TensorFigures {
   TensorView tensor;
   bool is_refused;
   Result<numbers::Statistics> statistics;
-  std::optional<numbers::ScaleStatistics> scales;  ///< of a quantised tensor, if they were requested
-  std::vector<AxisChannels> channels;              ///< if they were requested
-  std::string no_channels;                         ///< why an axis has none
+  std::optional<numbers::ScaleStatistics> scales = {};              ///< of a quantised tensor, if they were requested
+  std::vector<AxisChannels> channels = {};                          ///< if they were requested
+  std::string no_channels = {};                                     ///< why an axis has none
+  std::optional<Result<std::vector<double>>> singular_values = {};  ///< if they were requested; the largest first
 };
 
 /// Tensors that belong together: those of a layer.
@@ -48,6 +49,7 @@ struct FigureOptions {
   numbers::StatisticsOptions statistics;
   bool scales = false;
   bool channels = false;
+  bool singular_values = false;
   std::optional<size_t> axis;  ///< of the channels; by default the first and the last
   size_t largest = 20;         ///< channels of each axis
 };

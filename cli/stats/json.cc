@@ -76,6 +76,20 @@ Value channels_value(const AxisChannels& axis) {
   return map_of({{"axis", axis.axis}, {"dead", axis.dead}, {"largest", std::move(largest)}});
 }
 
+void append_singular(const Result<std::vector<double>>& values, Map& out) {
+  if (values)
+    out.append("singular_values", list_of(*values));
+  else
+    out.append("no_singular_values", values.error().message);
+}
+
+Value lora_value(const LoraFigures& pair) {
+  Map out = map_of({{"name", pair.name}, {"rank", pair.rank}});
+  if (pair.singular_values) out.append("norm", pair.norm());
+  append_singular(pair.singular_values, out);
+  return out;
+}
+
 Value tensor_value(const TensorFigures& one) {
   Map out = map_of({{"name", one.name}, {"dtype", dtype_text(one.tensor)}, {"shape", list_of(one.tensor.shape)}});
   if (!one.statistics) {
@@ -92,6 +106,7 @@ Value tensor_value(const TensorFigures& one) {
     for (const AxisChannels& axis : one.channels) channels.push_back(channels_value(axis));
     out.append("channels", std::move(channels));
   }
+  if (one.singular_values) append_singular(*one.singular_values, out);
   if (!one.no_channels.empty()) out.append("no_channels", one.no_channels);
   return out;
 }
@@ -104,12 +119,15 @@ Value group_value(const GroupFigures& group) {
 
 }  // namespace
 
-Value to_value(const AllFigures& figures) {
-  List tensors, layers;
+Value to_value(const AllFigures& figures, const std::vector<LoraFigures>& pairs) {
+  List tensors, layers, products;
+  for (const LoraFigures& pair : pairs) products.push_back(lora_value(pair));
   for (const TensorFigures& one : figures.tensors) tensors.push_back(tensor_value(one));
   for (const GroupFigures& layer : figures.layers) layers.push_back(group_value(layer));
-  return map_of(
-      {{"tensors", std::move(tensors)}, {"layers", std::move(layers)}, {"total", group_value(figures.total)}});
+  Map out = map_of({{"tensors", std::move(tensors)}, {"layers", std::move(layers)}});
+  if (!pairs.empty()) out.append("lora", std::move(products));
+  out.append("total", group_value(figures.total));
+  return out;
 }
 
 }  // namespace weightfs::stats

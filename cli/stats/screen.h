@@ -8,6 +8,7 @@
 #include "base/values/value.h"
 #include "cli/info/text.h"
 #include "cli/stats/figures.h"
+#include "cli/stats/lora.h"
 
 namespace weightfs::stats {
 
@@ -27,10 +28,13 @@ std::vector<std::string> detail_lines(const TensorFigures& one, const info::Styl
 /// The largest channels of each axis of each tensor.
 std::vector<std::string> channel_lines(const TensorFigures& one, const info::Style& style);
 
+/// The norm and the singular values of the products of LoRA factors.
+std::vector<std::string> lora_lines(const std::vector<LoraFigures>& pairs, const info::Style& style);
+
 /// Lines for a pipe: a header, and a line for each tensor, with tabs.
 std::vector<std::string> tab_lines(const AllFigures& figures);
 std::vector<std::string> channel_tab_lines(const AllFigures& figures);
 
-Value to_value(const AllFigures& figures);
+Value to_value(const AllFigures& figures, const std::vector<LoraFigures>& pairs);
 
 }  // namespace weightfs::stats

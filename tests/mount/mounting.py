@@ -75,10 +75,10 @@ def halt(pid):
     until(stop, "it does not stop")
 
 
-def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0, of="stdout"):
+def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0, of="stdout", **variables):
     """The output of weightfs on a terminal (columns=0: of unknown width); without colors by default. `of` is stdout or stderr; the
-    other one is a pipe."""
-    env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR)
+    other one is a pipe. `variables` are of the environment."""
+    env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR, **variables)
     terminal, other = pty.openpty()
     termios.tcsetwinsize(terminal, (24, columns))
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, of: other}

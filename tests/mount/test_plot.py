@@ -1,0 +1,241 @@
+"""Pictures: the pixels of PNGs, and what a terminal gets."""
+import base64
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import unittest
+import zlib
+
+from mounting import WEIGHTFS, Hole, Tensor, TestCase, on_terminal, run
+
+LEFT, RIGHT, TOP, BOTTOM = 96, 116, 34, 46  # around the plot area (cli/plot/draw.cc)
+
+
+def pixels_of(png):
+    """The rows of a PNG of 8-bit RGB, each a list of (red, green, blue)."""
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    at, data, size = 8, b"", None
+    while at < len(png):
+        length, = struct.unpack(">I", png[at:at + 4])
+        name, body = png[at + 4:at + 8], png[at + 8:at + 8 + length]
+        assert zlib.crc32(name + body) == struct.unpack(">I", png[at + 8 + length:at + 12 + length])[0]
+        if name == b"IHDR":
+            size = struct.unpack(">IIBBBBB", body)
+        elif name == b"IDAT":
+            data += body
+        at += length + 12
+    width, height, depth, colour, _, _, interlace = size
+    assert (depth, colour, interlace) == (8, 2, 0), size
+    raw = zlib.decompress(data)
+    stride, before, rows = 3 * width, bytes(3 * width), []
+    for row in range(height):
+        line = bytearray(raw[row * (stride + 1) + 1:(row + 1) * (stride + 1)])
+        kind = raw[row * (stride + 1)]
+        for i in range(stride):
+            left, up, corner = (line[i - 3] if i >= 3 else 0), before[i], (before[i - 3] if i >= 3 else 0)
+            if kind == 1:
+                line[i] = (line[i] + left) & 255
+            elif kind == 2:
+                line[i] = (line[i] + up) & 255
+            elif kind == 3:
+                line[i] = (line[i] + (left + up) // 2) & 255
+            elif kind == 4:
+                guess = left + up - corner
+                nearest = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))[2]
+                line[i] = (line[i] + nearest) & 255
+        before = bytes(line)
+        rows.append([tuple(before[i:i + 3]) for i in range(0, stride, 3)])
+    return rows
+
+
+def has_cairo():
+    return "without Cairo" not in run("plot", os.devnull, "-o", "-").stderr
+
+
+@unittest.skipUnless(has_cairo(), "built without Cairo")
+class Pictures(TestCase):
+    def plot(self, source, *options, size=(400, 300)):
+        done = subprocess.run([WEIGHTFS, "plot", source, *options, "--size", f"{size[0]}x{size[1]}", "-o", "-"],
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        rows = pixels_of(done.stdout)
+        self.assertEqual((len(rows[0]), len(rows)), size)
+        return rows
+
+    def area(self, rows):
+        """The plot area of a single panel."""
+        return [row[LEFT:len(row) - RIGHT] for row in rows[TOP:len(rows) - BOTTOM]]
+
+    def matrix(self, rows, columns, values):
+        data = bytearray(struct.pack("<f", 0.01) * (rows * columns))
+        for (row, column), value in values.items():
+            struct.pack_into("<f", data, 4 * (row * columns + column), value)
+        return self.sample("m.safetensors", [Tensor("w", "float32", (rows, columns), bytes(data))])
+
+    def test_outlier_is_in_its_place_at_every_zoom(self):
+        for rows, columns in ((10, 10), (500, 30), (40, 3000), (700, 900)):
+            row, column = rows * 3 // 5, columns * 2 // 7
+            source = self.matrix(rows, columns, {(row, column): -9})
+            for size in ((300, 300), (500, 400), (1300, 1000)):
+                area = self.area(self.plot(source, "w", size=size))
+                height, width = len(area), len(area[0])
+                blue = [(y, x) for y in range(height) for x in range(width)
+                        if area[y][x][2] > area[y][x][0] + 60]  # blue is below 0
+                self.assertTrue(blue, (rows, columns, size))
+                for y, x in blue:
+                    self.assertLessEqual(abs((y + 0.5) / height - (row + 0.5) / rows), 1 / rows + 2 / height)
+                    self.assertLessEqual(abs((x + 0.5) / width - (column + 0.5) / columns), 1 / columns + 2 / width)
+
+    def test_cells_have_the_colours_of_their_signs(self):
+        source = self.matrix(2, 2, {(0, 0): -1, (0, 1): 1, (1, 0): 0, (1, 1): float("nan")})
+        area = self.area(self.plot(source, "w"))
+        quarter = lambda y, x: area[len(area) * (1 + 2 * y) // 4][len(area[0]) * (1 + 2 * x) // 4]
+        self.assertEqual([quarter(0, 0), quarter(0, 1), quarter(1, 0), quarter(1, 1)],
+                         [(16, 60, 130), (140, 62, 0), (247, 247, 247), (214, 0, 147)])
+
+    def test_window_is_a_part(self):
+        source = self.matrix(20, 20, {(10, 10): -5})
+        area = self.area(self.plot(source, "w", "--window", "10:11,10:12"))
+        self.assertGreater(area[5][5][2], area[5][5][0])
+        self.assertEqual(area[5][-5], area[-5][-5])
+        for window, words in (("0:21,0:1", "20 rows and 20 columns"), ("3:3,0:1", "not inside"), ("all", "is not a window")):
+            self.assertIn(words, run("plot", source, "w", "--window", window, "-o", "-").stderr)
+
+    def test_axes_are_chosen(self):
+        data = struct.pack("<24f", *(1.0 if i == 23 else -1.0 for i in range(24)))
+        source = self.sample("m.safetensors", [Tensor("w", "float32", (2, 3, 4), data)])
+        area = self.area(self.plot(source, "w", "--axes", "1,0", "--index", "0,0,3"))
+        self.assertGreater(area[-5][-5][0], area[-5][-5][2])  # orange
+        self.assertLess(area[5][-5][0], area[5][-5][2])
+        self.assertIn("only 3 axes", run("plot", source, "w", "--axes", "0,3", "-o", "-").stderr)
+
+    def test_overview_has_a_cell_for_each_tensor(self):
+        tensors = [Tensor(f"h.{layer}.{name}", "float32", (4,), struct.pack("<4f", *[1 + layer * 3.0 + i] * 4))
+                   for layer in range(3) for i, name in enumerate(("a", "b"))]
+        source = self.sample("m.safetensors", tensors)
+        area = self.area(self.plot(source))
+        brightness = [sum(area[len(area) * (2 * layer + 1) // 6][len(area[0]) * (2 * i + 1) // 4]) for layer in range(3) for i in range(2)]
+        self.assertEqual(sorted(brightness), brightness)
+        self.assertEqual(len(set(brightness)), 6)
+
+    def test_other_kinds_are_drawn(self):
+        source = self.matrix(64, 64, {(3, 3): 2})
+        for kind in ("histogram", "channels"):
+            colours = {pixel for row in self.area(self.plot(source, "w", "--kind", kind)) for pixel in row}
+            self.assertIn((0, 114, 178), {tuple(c) for c in colours}, kind)
+        self.assertIn("no tensors of experts", run("plot", source, "--kind", "experts", "-o", "-").stderr)
+
+    def test_experts_are_columns(self):
+        stacked = Tensor("blk.0.ffn_up_exps.weight", "float32", (2, 3, 4), struct.pack("<24f", *[1] * 12, *[5] * 12))
+        area = self.area(self.plot(self.sample("m.safetensors", [stacked]), "--kind", "experts"))
+        self.assertLess(sum(area[50][10]), sum(area[50][-10]))
+
+    def test_error_against_another_model(self):
+        a = self.sample("a.safetensors", [Tensor(f"h.{i}.w", "float32", (2,), struct.pack("<2f", 1, 2)) for i in range(2)])
+        b = self.sample("b.safetensors", [Tensor(f"h.{i}.w", "float32", (2,), struct.pack("<2f", 1, 2 + i)) for i in range(2)])
+        area = self.area(self.plot(a, "--against", b))
+        self.assertGreater(sum(area[5][50]), sum(area[-5][50]), "equal tensors are bright, others dark")
+
+    def test_file_is_written_whole_or_not(self):
+        source = self.matrix(4, 4, {})
+        out = self.path("w.png")
+        self.assertEqual(run("plot", source, "w", "-o", out).returncode, 0)
+        with open(out, "rb") as file:
+            first = file.read()
+        self.assertEqual(len(pixels_of(first)), 800)
+        again = run("plot", source, "w", "-o", out)
+        self.assertEqual((again.returncode, "exists" in again.stderr), (1, True), again.stderr)
+        self.assertEqual(run("plot", source, "--force", "w", "--kind", "histogram", "-o", out).returncode, 0)
+        with open(out, "rb") as file:
+            self.assertNotEqual(file.read(), first)
+        self.assertEqual(run("plot", source, "absent", "-o", self.path("x.png")).returncode, 3)
+        self.assertEqual(sorted(os.listdir(os.path.dirname(out))), ["cache", "m.safetensors", "w.png"])
+
+    def test_what_cannot_be_drawn_has_a_reason(self):
+        many = self.sample("many.safetensors", [Tensor(f"t{i}", "float32", (1,), bytes(4)) for i in range(17)])
+        for words, arguments in (("at most 16", [many, "t*"]), ("is not a size", [many, "t1", "--size", "9x9"]),
+                                 ("needs --against", [many, "--metric", "snr"]), ("for an overview", [many, "t1", "--metric", "bits"])):
+            done = run("plot", *arguments, "-o", self.path("x.png"))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(words, done.stderr)
+        self.assertIn("use -o FILE.png", run("plot", many).stderr)
+        self.assertFalse(os.path.exists(self.path("x.png")))
+
+    def test_sample_of_a_large_tensor(self):
+        source = self.sample("m.safetensors", [Tensor("w", "float32", (1 << 14, 1 << 14), Hole(1 << 30))])
+        self.plot(source, "w", "--sample")
+
+    def test_shapes_without_elements_and_scalars(self):
+        source = self.sample("m.safetensors", [Tensor("empty", "float32", (0, 5), b""), Tensor("one", "float32", (), bytes(4))])
+        self.plot(source, "empty")
+        self.plot(source, "one")
+        self.plot(source)
+
+
+class Terminals(TestCase):
+    def source(self):
+        return self.sample("m.safetensors", [Tensor("w", "float32", (4, 8), struct.pack("<32f", *range(-16, 16)))])
+
+    def test_half_blocks_in_24_bits_or_256_colours(self):
+        full = on_terminal("plot", self.source(), "w", NO_COLOR="", columns=80, COLORTERM="truecolor", LC_ALL="C.UTF-8")
+        self.assertEqual(full.count("▀"), 2 * 8)
+        self.assertIn("\033[38;2;16;60;130m", full)
+        few = on_terminal("plot", self.source(), "w", NO_COLOR="", columns=80, COLORTERM="", LC_ALL="C.UTF-8")
+        self.assertRegex(few, r"\033\[38;5;\d+m")
+        self.assertNotIn("38;2;", few)
+
+    def test_without_colours_or_utf8(self):
+        for variables in ({"LC_ALL": "C"}, {"LC_ALL": "C", "TERM": "dumb", "NO_COLOR": ""}):
+            shown = on_terminal("plot", self.source(), "w", columns=40, **variables)
+            self.assertTrue(shown.isascii() and shown.replace("\n", "").isprintable(), shown)
+            self.assertIn(" ##%%**++\n", shown)
+            self.assertIn("largest by absolute: -16 to 16", shown)
+
+    def test_overview_and_histogram_fit(self):
+        tensors = [Tensor(f"model.layers.{i}.self_attn.{name}.weight", "float32", (2,), struct.pack("<2f", i, 1)) for i in range(3)
+                   for name in "qkvo"]
+        source = self.sample("m.safetensors", tensors)
+        for columns in (40, 80):
+            for options in ((), ("*", "--kind", "histogram")):
+                shown = on_terminal("plot", source, *options, columns=columns, LC_ALL="C.UTF-8")
+                self.assertTrue(all(len(line) <= columns for line in shown.splitlines()), shown)
+
+    @unittest.skipUnless(has_cairo(), "built without Cairo")
+    def test_kitty_gets_a_png(self):
+        shown = on_terminal("plot", self.source(), "w", TERM="xterm-kitty", columns=80)
+        parts = re.findall(r"\033_G([^;]*);([^\033]*)\033\\", shown)
+        self.assertTrue(parts[0][0].startswith("a=T,f=100,q=2,") and parts[-1][0].endswith("m=0"), parts[0][0])
+        self.assertEqual(len(pixels_of(base64.b64decode("".join(text for _, text in parts)))), 400)
+
+    @unittest.skipUnless(has_cairo(), "built without Cairo")
+    def test_sixels_if_the_terminal_says_so(self):
+        for reply, is_sixel in ((b"\033[?62;4;22c", True), (b"\033[?62;22c", False), (b"", False)):
+            terminal, other = pty.openpty()
+            termios.tcsetwinsize(terminal, (24, 80))
+            process = subprocess.Popen([WEIGHTFS, "plot", self.source(), "w"], stdin=other, stdout=other, stderr=subprocess.PIPE,
+                                       env=dict(os.environ, TERM="xterm", COLORTERM="", LC_ALL="C.UTF-8"))
+            os.close(other)
+            out, has_answered = b"", False
+            while True:
+                select.select([terminal], [], [], 60)
+                try:
+                    out += os.read(terminal, 65536)
+                except OSError:
+                    break
+                if b"\033[c" in out and not has_answered:
+                    has_answered = True
+                    os.write(terminal, reply)
+            process.communicate(timeout=60)
+            os.close(terminal)
+            self.assertEqual((b"\033Pq#0;2;0;0;0" in out, "▀".encode() in out), (is_sixel, not is_sixel))
+
+    def test_pipe_needs_a_file(self):
+        self.assertEqual(run("plot", self.source(), "w").returncode, 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
