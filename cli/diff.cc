@@ -116,10 +116,11 @@ Command diff_command() {
                 "error, cosine, maximum and mean absolute difference, count of differing elements",
                 given->stat),
            parsed("fail-above", "ERROR",
-                  "succeed unless a tensor has a relative error above this, or no counterpart (implies "
-                  "--stat)",
+                  "succeed if all tensors have a counterpart and no larger relative error; implies --stat (default: no "
+                  "limit)",
                   "is not a number of at least 0", given->limits.max_relative_error, parse_limit),
-           parsed("min-snr", "DB", "succeed unless a tensor has a lower SNR, or no counterpart (implies --stat)",
+           parsed("min-snr", "DB",
+                  "succeed if all tensors have a counterpart and no lower SNR; implies --stat (default: no limit)",
                   "is not a number of at least 0", given->limits.min_snr_db, parse_limit),
            flag("json", "print a JSON object", given->json)}),
       {},

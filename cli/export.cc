@@ -17,7 +17,7 @@
 #include "cli/export/tar.h"
 #include "cli/export/writer.h"
 #include "cli/open_source.h"
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
 #include "formats/float32.h"

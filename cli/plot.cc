@@ -14,7 +14,7 @@
 #include "cli/plot/graphics.h"
 #include "cli/plot/make.h"
 #include "cli/plot/text.h"
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -290,7 +290,9 @@ std::vector<Option> plot_options(PlotArguments& given) {
               {"overview", PlotKind::overview},
               {"experts", PlotKind::experts}},
              given.kind),
-      choice("metric", "METRIC", "what a cell shows: max, rms or mean; of an overview also sparsity, bits or snr",
+      choice("metric", "METRIC",
+             "what a cell shows: max, rms or mean; of an overview also sparsity, bits or snr (default: max, of an "
+             "overview rms)",
              "a metric",
              {{"max", Metric::largest},
               {"rms", Metric::rms},
@@ -300,9 +302,10 @@ std::vector<Option> plot_options(PlotArguments& given) {
               {"snr", Metric::snr}},
              given.choices.metric),
       text("against", "MODEL",
-           "show how far the tensors of this model are apart (implies --kind overview, --metric snr)", given.against),
-      parsed("window", "R0:R1,C0:C1", "only these rows and columns of a tensor", "is not a window such as 0:64,128:256",
-             given.choices.window, parse_window),
+           "show how far the tensors are from those of this model, as an overview of their SNR (default: none)",
+           given.against),
+      parsed("window", "R0:R1,C0:C1", "only these rows and columns of a tensor (default: all)",
+             "is not a window such as 0:64,128:256", given.choices.window, parse_window),
       parsed("axes", "DOWN,RIGHT", "the axes of a heat map (default: the last to the right, the others down)",
              "is not a pair of axes such as 0,1", given.choices.axes, parse_pair<','>),
       parsed("index", "I,J,...", "the place on each axis that --axes leaves out (default: 0)",
@@ -312,7 +315,7 @@ std::vector<Option> plot_options(PlotArguments& given) {
       flag("sample", "read only a part of large tensors", given.choices.sample),
       parsed("size", "WIDTHxHEIGHT", "size of the PNG in pixels (default: 1200x800)",
              "is not a size from 300x300 to 8192x8192", given.size, parse_size),
-      choice("graphics", "HOW", "how a terminal shows it: auto, text, kitty or sixel", "a way",
+      choice("graphics", "HOW", "how a terminal shows it: auto, text, kitty or sixel (default: auto)", "a way",
              {{"auto", GraphicsChoice::automatic},
               {"text", GraphicsChoice::text},
               {"kitty", GraphicsChoice::kitty},

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/console/outcome.h"
 #include "cli/open_source.h"
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 #include "cli/stats/screen.h"
 #include "cli/verbs.h"
 
@@ -146,11 +146,12 @@ Command stats_command() {
           given->input,
           {choice("sort", "COLUMN", "order of the tensors: numbers from the largest on (default: as stored)",
                   "a column", sort_choices(), given->sort),
-           parsed("top", "N", "print only the first N tensors", "is not a number", given->top, count),
+           parsed("top", "N", "print only the first N tensors (default: all)", "is not a number", given->top, count),
            flag("exact", "read tensors twice, so that quantiles and histograms of all types are exact", given->exact),
            flag("sample", "read at most 64 rows of each tensor", given->sample),
            flag("per-channel", "print the largest channels of the first and the last axis", given->channels),
-           parsed("axis", "N", "print those of this axis only", "is not an axis", given->axis, count),
+           parsed("axis", "N", "print the largest channels of this axis only (default: both)", "is not an axis",
+                  given->axis, count),
            flag("svd", "compute singular values, of matrices of at most 4 Mi elements (--json, or one TENSOR)",
                 given->svd),
            parsed("threshold", "X", "count absolutes below this as near zero (default: 1e-6)",

@@ -1,4 +1,4 @@
-// The numbers of a tensor as float32, whatever type they are stored in.
+// The numbers of a tensor as float32, whatever type they are stored in, and the scales of quantised types.
 #pragma once
 
 #include "base/source.h"
@@ -20,5 +20,17 @@ float half_to_float(uint16_t half);
 
 /// The number of elements of a tensor that was not refused: its size in bytes was computed without overflow.
 uint64_t element_count(ShapeView shape);
+
+/// Where the scales of a quantised type are (ggml-common.h; the order of dequantize_row in ggml-quants.c).
+struct BlockScales {
+  size_t block_bytes;
+  size_t scales;    ///< of a block: one for each part that has a scale of its own
+  size_t minimums;  ///< as many as scales, or 0
+  /// Reads those of one block.
+  void (*read)(const std::byte* block, float* scales, float* minimums);
+};
+
+/// Null for a type that is not quantised, or whose scales are mixed with its quants (the IQ types but iq4_nl).
+const BlockScales* block_scales_of(const DType& dtype);
 
 }  // namespace weightfs

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "formats/block_scales.h"
+#include "formats/float32.h"
 
 namespace weightfs::numbers {
 namespace {

@@ -16,7 +16,7 @@ struct ScaleStatistics {
   std::optional<Statistics> minimums;
 };
 
-/// Nothing for a type without separate scales (formats/block_scales.h). Fails as reading the tensor fails.
+/// Nothing for a type without separate scales (block_scales_of()). Fails as reading the tensor fails.
 Result<std::optional<ScaleStatistics>> scale_statistics_of(const TensorView& tensor, size_t threads,
                                                            const CountBytes& count_bytes);
 

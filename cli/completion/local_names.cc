@@ -11,7 +11,7 @@
 #include "cache/huggingface.h"
 #include "cache/maintenance.h"
 #include "cli/open_source.h"
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 #include "sources/ollama_name.h"
 
 namespace weightfs::completion {

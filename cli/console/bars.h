@@ -15,7 +15,7 @@ enum class BarStyle { ascii, blocks };
 /// not empty is never blank. Empty if all are.
 std::string sparkline(std::span<const uint64_t> intervals, size_t width, BarStyle style);
 
-/// The same with several lines, the highest first.
+/// A histogram of several lines, the highest first.
 std::vector<std::string> bars(std::span<const uint64_t> intervals, size_t width, size_t height, BarStyle style);
 
 }  // namespace weightfs

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "cli/console/map_of.h"
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 
 namespace weightfs::compare {
 namespace {

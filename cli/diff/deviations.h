@@ -32,7 +32,7 @@ struct LayerDeviation {
 /// In the order of the worst SNR; tensors without a layer are left out.
 std::vector<LayerDeviation> layer_deviations(const ContentsComparison& found);
 
-/// Of all tensors that were compared and differ.
+/// The deviation of all tensors that were compared and differ.
 numbers::Deviation total_deviation(const ContentsComparison& found);
 
 /// The tensors of a comparison in the order of the worst SNR; those without numbers come first.

@@ -10,7 +10,7 @@
 #include "cli/console/map_of.h"
 #include "cli/console/table.h"
 #include "cli/diff/deviations.h"
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 #include "fs/listing.h"
 
 namespace weightfs::compare {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 #include "fs/listing.h"
 #include "fs/views/model_file.h"
 

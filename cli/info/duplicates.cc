@@ -15,7 +15,7 @@
 #include "cli/console/report_error.h"
 #include "cli/console/table.h"
 #include "cli/open_source.h"
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 #include "fs/listing.h"
 
 namespace weightfs::info {

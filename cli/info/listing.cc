@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 #include "fs/listing.h"
 
 namespace weightfs::info {

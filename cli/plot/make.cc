@@ -46,24 +46,6 @@ Scale scale_of(const std::vector<double>& values, bool has_signs) {
   return {has_signs ? Palette::blue_orange : Palette::cividis, has_signs ? -limit : 0, limit};
 }
 
-const char* label_of(Metric metric) {
-  switch (metric) {
-    case Metric::largest:
-      return "largest by absolute";
-    case Metric::rms:
-      return "RMS";
-    case Metric::mean:
-      return "mean";
-    case Metric::sparsity:
-      return "share of zeros";
-    case Metric::bits:
-      return "bits per element";
-    case Metric::snr:
-      return "SNR (dB)";
-  }
-  return "";
-}
-
 struct Matrix {
   numbers::MatrixView view;
   std::string down;
@@ -98,6 +80,24 @@ Result<numbers::Window> window_of(const numbers::MatrixView& matrix, const Choic
 }
 
 }  // namespace
+
+const char* label_of(Metric metric) {
+  switch (metric) {
+    case Metric::largest:
+      return "largest by absolute";
+    case Metric::rms:
+      return "RMS";
+    case Metric::mean:
+      return "mean";
+    case Metric::sparsity:
+      return "share of zeros";
+    case Metric::bits:
+      return "bits per element";
+    case Metric::snr:
+      return "SNR (dB)";
+  }
+  return "";
+}
 
 Result<HeatMap> heat_map_of(const NamedTensor& named, const Choices& choices) {
   const Metric metric = choices.metric.value_or(Metric::largest);

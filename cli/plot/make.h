@@ -24,6 +24,9 @@ enum class Metric {
   snr        ///< the SNR of the other model, in dB; only of an overview
 };
 
+/// The words for a scale.
+const char* label_of(Metric metric);
+
 /// A number that belongs to each axis of a tensor, such as [0,3,0].
 using Indices = std::vector<uint64_t>;
 

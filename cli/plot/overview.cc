@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "cli/plot/make.h"
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 #include "numbers/channels.h"
 #include "numbers/deviation.h"
 #include "numbers/statistics.h"
@@ -133,24 +133,6 @@ Result<double> figure_of(const NamedTensor& named, Metric metric, const Choices&
   return metric == Metric::mean ? moments.mean() : moments.rms();
 }
 
-const char* overview_label(Metric metric) {
-  switch (metric) {
-    case Metric::largest:
-      return "largest absolute";
-    case Metric::rms:
-      return "RMS";
-    case Metric::mean:
-      return "mean";
-    case Metric::sparsity:
-      return "share of zeros";
-    case Metric::bits:
-      return "bits per element";
-    case Metric::snr:
-      return "SNR (dB)";
-  }
-  return "";
-}
-
 // "experts.12." in a name: 12.
 std::optional<std::string> expert_of(const std::string& name) {
   constexpr std::string_view kExperts = "experts";
@@ -227,7 +209,7 @@ Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTen
     sheet.set(layer, rest, value.value_or(kNoNumber));
   }
   HeatMap map = sheet.to_map(title, "tensor", "layer");
-  set_scale(map, overview_label(metric));
+  set_scale(map, label_of(metric));
   return map;
 }
 

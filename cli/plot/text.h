@@ -12,7 +12,7 @@ namespace weightfs::plot {
 
 enum class TextColours { none, palette_256, true_colour };
 
-/// Of standard output: none unless it is a terminal with colours; 24-bit colours if COLORTERM says so.
+/// The colours of standard output: none unless it is a terminal with colours; 24-bit colours if COLORTERM says so.
 TextColours text_colours();
 
 /// The number of cells that a heat map may have in text of this width.

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 #include "numbers/factors.h"
 
 namespace weightfs::stats {

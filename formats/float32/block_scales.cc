@@ -1,4 +1,4 @@
-#include "formats/block_scales.h"
+#include "formats/float32.h"
 
 #include <algorithm>
 #include <array>

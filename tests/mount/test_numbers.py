@@ -74,7 +74,8 @@ class AgainstNumpy(TestCase):
         random = numpy.random.default_rng(size)
         normal = random.normal(0.1, 2, size)
         special = normal.astype(numpy.float32)
-        special[::7] = numpy.resize(numpy.float32([numpy.nan, numpy.inf, -numpy.inf, -0.0, 0.0, 1e-41, -1e-44]), special[::7].size)
+        others = numpy.float32([numpy.nan, numpy.inf, -numpy.inf, -0.0, 0.0, 1e-41, -1e-44])
+        special[::7] = numpy.resize(others, special[::7].size)
         return {
             "float64": normal, "float32": normal.astype(numpy.float32), "special": special,
             "float16": normal.astype(numpy.float16),
@@ -128,7 +129,7 @@ class AgainstNumpy(TestCase):
             file.seek(-2, os.SEEK_END)
             file.write(numpy.float16(3).tobytes())
         found = self.figures(source)["w"]
-        self.assertEqual((found["count"], found["zeros"], found["min"], found["max"], found["distinct"]), (count, count - 1, 0, 3, 2))
+        self.assertEqual([found[name] for name in ("count", "zeros", "min", "max", "distinct")], [count, count - 1, 0, 3, 2])
         self.assertEqual(found["mean"], 3 / count)
         self.assertEqual(found["percentiles"]["50"], 0)
 
@@ -206,7 +207,8 @@ class AgainstNumpy(TestCase):
         self.assertTrue(numpy.allclose(found["tensors"][2]["singular_values"], of_w, rtol=1e-12))
         product = b.astype(numpy.float64) @ a.astype(numpy.float64)
         self.assertEqual(found["lora"][0]["name"], "x.weight")
-        self.assertTrue(numpy.allclose(found["lora"][0]["singular_values"], numpy.linalg.svd(product, compute_uv=False)[:8], rtol=1e-10))
+        of_product = numpy.linalg.svd(product, compute_uv=False)[:8]
+        self.assertTrue(numpy.allclose(found["lora"][0]["singular_values"], of_product, rtol=1e-10))
         self.assertTrue(math.isclose(found["lora"][0]["norm"], numpy.linalg.norm(product), rel_tol=1e-12))
 
 
@@ -235,11 +237,12 @@ class Screens(TestCase):
         self.assertRegex(shown, r"model.layers.1.mlp.up.weight +float32 +48 ")
         self.assertRegex(shown, r"\nlayer +elements +mean .*\nmodel.layers.0 +80 .*\nmodel.layers.1 +80 ")
 
-    def test_one_tensor_in_detail(self):
+    def test_detail_of_one_tensor_has_all_figures(self):
         shown = on_terminal("stats", self.layers(), "embed", columns=60, LC_ALL="C.UTF-8")
         self.assertTrue(all(len(line) <= 60 for line in shown.splitlines()), shown)
-        for line in ("  type        float32 [3,8], 24 elements, 96 B\n", "  zeros       9 (37.5 %)\n", "  NaN         1 (4.17 %)\n",
-                     "  dead rows   1 of 3\n", "Channels of axis 0 (3), the largest first; 1 of zeros\n"):
+        for line in ("  type        float32 [3,8], 24 elements, 96 B\n", "  zeros       9 (37.5 %)\n",
+                     "  NaN         1 (4.17 %)\n", "  dead rows   1 of 3\n",
+                     "Channels of axis 0 (3), the largest first; 1 of zeros\n"):
             self.assertIn(line, shown)
         self.assertRegex(shown, r"quantiles   min 0, p0.1 0, ")
         self.assertIn("█", shown)

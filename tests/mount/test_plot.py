@@ -118,7 +118,8 @@ class Pictures(TestCase):
                    for layer in range(3) for i, name in enumerate(("a", "b"))]
         source = self.sample("m.safetensors", tensors)
         area = self.area(self.plot(source))
-        brightness = [sum(area[len(area) * (2 * layer + 1) // 6][len(area[0]) * (2 * i + 1) // 4]) for layer in range(3) for i in range(2)]
+        brightness = [sum(area[len(area) * (2 * layer + 1) // 6][len(area[0]) * (2 * i + 1) // 4])
+                      for layer in range(3) for i in range(2)]
         self.assertEqual(sorted(brightness), brightness)
         self.assertEqual(len(set(brightness)), 6)
 
@@ -155,10 +156,11 @@ class Pictures(TestCase):
         self.assertEqual(run("plot", source, "absent", "-o", self.path("x.png")).returncode, 3)
         self.assertEqual(sorted(os.listdir(os.path.dirname(out))), ["cache", "m.safetensors", "w.png"])
 
-    def test_what_cannot_be_drawn_has_a_reason(self):
+    def test_reason_is_given_for_pictures_that_cannot_be_drawn(self):
         many = self.sample("many.safetensors", [Tensor(f"t{i}", "float32", (1,), bytes(4)) for i in range(17)])
         for words, arguments in (("at most 16", [many, "t*"]), ("is not a size", [many, "t1", "--size", "9x9"]),
-                                 ("needs --against", [many, "--metric", "snr"]), ("for an overview", [many, "t1", "--metric", "bits"])):
+                                 ("needs --against", [many, "--metric", "snr"]),
+                                 ("for an overview", [many, "t1", "--metric", "bits"])):
             done = run("plot", *arguments, "-o", self.path("x.png"))
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(words, done.stderr)
@@ -196,8 +198,8 @@ class Terminals(TestCase):
             self.assertIn("largest by absolute: -16 to 16", shown)
 
     def test_overview_and_histogram_fit(self):
-        tensors = [Tensor(f"model.layers.{i}.self_attn.{name}.weight", "float32", (2,), struct.pack("<2f", i, 1)) for i in range(3)
-                   for name in "qkvo"]
+        tensors = [Tensor(f"model.layers.{i}.self_attn.{name}.weight", "float32", (2,), struct.pack("<2f", i, 1))
+                   for i in range(3) for name in "qkvo"]
         source = self.sample("m.safetensors", tensors)
         for columns in (40, 80):
             for options in ((), ("*", "--kind", "histogram")):
@@ -212,7 +214,7 @@ class Terminals(TestCase):
         self.assertEqual(len(pixels_of(base64.b64decode("".join(text for _, text in parts)))), 400)
 
     @unittest.skipUnless(has_cairo(), "built without Cairo")
-    def test_sixels_if_the_terminal_says_so(self):
+    def test_terminal_that_has_sixels_gets_them(self):
         for reply, is_sixel in ((b"\033[?62;4;22c", True), (b"\033[?62;22c", False), (b"", False)):
             terminal, other = pty.openpty()
             termios.tcsetwinsize(terminal, (24, 80))

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <random>
 
-#include "formats/block_scales.h"
 #include "formats/float32.h"
 #include "numbers/block_scales.h"
 #include "tests/support/numbers.h"

@@ -120,7 +120,7 @@ TEST(Deviation, PlaceOfTheMaximumIsTheFirst) {
   EXPECT_EQ(parts.max(), 3);
 }
 
-// Of float16, neighbours of 1 are 2^-10 apart above and 2^-11 below.
+// The neighbours of 1 in float16 are 2^-10 above and 2^-11 below.
 TEST(Deviation, UnitsInTheLastPlaceAreThoseOfTheLessPreciseType) {
   const auto precision = worse_precision(*dtype_named("float32"), *dtype_named("float16"));
   Deviation found(precision);

@@ -79,7 +79,7 @@ TEST(Statistics, NanAndInfinitiesAreOnlyCounted) {
   EXPECT_EQ(total(found.finite->histogram), 2u);
 }
 
-// Of 16-bit types, these are counted by their patterns.
+// Special numbers of 16-bit types are counted by their patterns.
 TEST(Statistics, SpecialNumbersOfNarrowTypesAreCounted) {
   const Statistics half = of<uint16_t>("float16", {0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x3C00, 0x8000, 0});
   EXPECT_EQ(half.inf, 2u);

@@ -1,4 +1,4 @@
-#include "cli/select_tensors.h"
+#include "cli/compare/select_tensors.h"
 
 #include <fmt/core.h>
 #include <fnmatch.h>
