@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "cli/compare/select_tensors.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/open_source.h"
@@ -14,7 +15,6 @@
 #include "cli/plot/graphics.h"
 #include "cli/plot/make.h"
 #include "cli/plot/text.h"
-#include "cli/compare/select_tensors.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -116,7 +116,7 @@ Result<Display> open_display(const PlotArguments& arguments) {
   return display;
 }
 
-// The tensors of a source, each with its name.
+// The tensors of a source, each with its name; without patterns, those that are not refused.
 Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& source,
                                             const std::vector<std::string>& patterns, Outcome& outcome) {
   const auto models = TRY(compare::models_in(forest, [&](const std::string& path, const Error& error) {
@@ -128,8 +128,10 @@ Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& s
     out.push_back({full_name(models[place.model], tensor), tensor});
   }
   if (out.empty()) return failure(Code::not_found, fmt::format("{}: has no tensors", source));
-  if (patterns.empty())
-    for (const compare::FoundModel& found : models) outcome.check(*found.model, compare::join_path(source, found.path));
+  if (!patterns.empty()) return out;
+  for (const compare::FoundModel& found : models) outcome.check(*found.model, compare::join_path(source, found.path));
+  // These have been reported.
+  std::erase_if(out, [](const NamedTensor& named) { return named.tensor.source.refused(); });
   return out;
 }
 
@@ -243,6 +245,7 @@ Result<Exit> plot_sources(PlotArguments& arguments) {
   const auto opened = TRY(open_each_source(sources, arguments.input, {}, display.file.get()));
   Outcome outcome;
   const auto tensors = TRY(tensors_of(*opened.forests[0], printable_source(sources[0]), arguments.patterns, outcome));
+  if (tensors.empty()) return outcome.status();
   std::vector<NamedTensor> against;
   if (sources.size() > 1) against = TRY(tensors_of(*opened.forests[1], printable_source(sources[1]), {}, outcome));
   if (!against.empty() && !arguments.kind) arguments.kind = PlotKind::overview;
@@ -260,6 +263,11 @@ Result<Exit> plot_sources(PlotArguments& arguments) {
   choices.rows = display.needs_cairo() ? area.height : cells.rows;
   choices.columns = display.needs_cairo() ? area.width : cells.columns;
 
+  if (!choices.sample) {
+    std::vector<TensorView> views;
+    for (const NamedTensor& named : tensors) views.push_back(named.tensor);
+    TRY_VOID(check_amount(views, bytes_to_read(tensors)));
+  }
   Plotter plotter(arguments, tensors, against, choices, outcome);
   const Picture picture = TRY(plotter.picture());
   TRY_VOID(show(picture, size, display));

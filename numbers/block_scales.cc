@@ -19,8 +19,8 @@ struct ScalePart {
 
   void add(std::vector<float> numbers, Counts& counts) {
     std::erase_if(numbers, [this](float number) {
-      nan += std::isnan(number) ? 1 : 0;
-      inf += std::isinf(number) ? 1 : 0;
+      nan += std::isnan(number) ? 1U : 0U;
+      inf += std::isinf(number) ? 1U : 0U;
       return !std::isfinite(number);
     });
     counts.add(std::span<const float>(numbers));
@@ -65,7 +65,7 @@ Result<std::optional<ScaleStatistics>> scale_statistics_of(const TensorView& ten
   const uint64_t chunks = blocks / kBlocksOfChunk + (blocks % kBlocksOfChunk == 0 ? 0 : 1);
   std::vector<std::pair<ScalePart, ScalePart>> parts(static_cast<size_t>(chunks));
   PerThread<BothCounts> counters([] { return BothCounts(); });
-  TRY_VOID(in_parallel(chunks, threads, [&](uint64_t chunk) -> Result<void> {
+  const auto add_chunk = [&](uint64_t chunk) -> Result<void> {
     const uint64_t first = chunk * kBlocksOfChunk;
     const auto count = static_cast<size_t>(std::min(kBlocksOfChunk, blocks - first));
     std::vector<std::byte> bytes(count * type->block_bytes);
@@ -81,7 +81,8 @@ Result<std::optional<ScaleStatistics>> scale_statistics_of(const TensorView& ten
       of_minimums.add(std::move(minimums), counts.minimums);
       return {};
     });
-  }));
+  };
+  TRY_VOID(in_parallel(chunks, threads, add_chunk));
   ScalePart scales, minimums;
   for (const auto& [of_scales, of_minimums] : parts) {
     scales.add(of_scales);

@@ -114,11 +114,11 @@ void Deviation::add_special(uint64_t index, double a, double b) {
   ++count_;
   if (std::isnan(a) || std::isnan(b)) {
     ++nan_;
-    differing_ += std::isnan(a) && std::isnan(b) ? 0 : 1;
+    differing_ += std::isnan(a) && std::isnan(b) ? 0U : 1U;
     return;
   }
   const double difference = a == b ? 0 : std::abs(a - b);
-  differing_ += a == b ? 0 : 1;
+  differing_ += a == b ? 0U : 1U;
   sum_.add(difference);
   square_.add(difference * difference);
   product_.add(a * b);
@@ -127,7 +127,7 @@ void Deviation::add_special(uint64_t index, double a, double b) {
   raise_max(difference, index);
   if (!precision_) return;
   const double ulp = ulp_of(std::max(std::abs(a), std::abs(b)), *precision_);
-  for (size_t i = 0; i < within_.size(); ++i) within_[i] += difference <= kUlps[i] * ulp ? 1 : 0;
+  for (size_t i = 0; i < within_.size(); ++i) within_[i] += difference <= kUlps[i] * ulp ? 1U : 0U;
 }
 
 template <class T>

@@ -52,8 +52,6 @@ double upper_half(uint16_t pattern) { return std::bit_cast<float>(uint32_t{patte
 double signed_pattern(uint16_t pattern) { return static_cast<int16_t>(pattern); }
 double unsigned_pattern(uint16_t pattern) { return pattern; }
 
-tl::unexpected<Error> ends_early() { return failure(Code::corrupt, "the tensor ends before its size"); }
-
 constexpr auto kLittle = std::endian::little;
 constexpr auto kBig = std::endian::big;
 
@@ -137,20 +135,25 @@ std::vector<ElementRange> Elements::sample(uint64_t row) const {
   return out;
 }
 
+Result<void> Elements::read_bytes(const Source& source, uint64_t offset, std::span<std::byte> out) const {
+  const size_t got =
+      reads_all_ ? TRY(source.read_ahead(offset, out, {0, source.size()})) : TRY(source.read(offset, out));
+  if (got < out.size()) return failure(Code::corrupt, "the tensor ends before its size");
+  return {};
+}
+
 Result<void> Elements::read_into(uint64_t first, size_t count, std::span<std::byte> out) const {
-  std::vector<std::byte> stored(convert_ == nullptr ? 0 : count * stored_width_);
-  const auto wanted = convert_ == nullptr ? out : std::span(stored);
-  if (TRY(source_->read_ahead(first * stored_width_, wanted, {0, source_->size()})) < wanted.size())
-    return ends_early();
-  if (convert_ != nullptr) convert_(stored.data(), out.data(), count);
+  if (convert_ == nullptr) return read_bytes(*source_, first * stored_width_, out);
+  std::vector<std::byte> stored(count * stored_width_);
+  TRY_VOID(read_bytes(*source_, first * stored_width_, stored));
+  convert_(stored.data(), out.data(), count);
   return {};
 }
 
 Result<void> Elements::read(uint64_t first, std::span<float> out) const {
   const auto bytes = std::as_writable_bytes(out);
   if (form_ == Form::floats) return read_into(first, out.size(), bytes);
-  if (TRY(values_->read_ahead(first * sizeof(float), bytes, {0, values_->size()})) < bytes.size()) return ends_early();
-  return {};
+  return read_bytes(*values_, first * sizeof(float), bytes);
 }
 
 Result<void> Elements::read(uint64_t first, std::span<double> out) const {

@@ -45,7 +45,7 @@ class Elements {
   static constexpr uint64_t kMaxChunks = 1024;
   /// The maximum number of rows of a sample, and of elements of each.
   static constexpr uint64_t kSampledRows = 64;
-  static constexpr uint64_t kMaxSampledRow = 8192;
+  static constexpr uint64_t kMaxSampledRow = 4096;
 
   /// Fails with unsupported if the type has no real numbers, with corrupt if the tensor was refused.
   static Result<Elements> of(const TensorView& tensor);
@@ -65,6 +65,12 @@ class Elements {
   /// At most kSampledRows rows (of `row` elements; the first kMaxSampledRow of each), spread evenly; all elements if
   /// there are no more.
   std::vector<ElementRange> sample(uint64_t row) const;
+  /// The same elements for a reader that does not read all of them, so a server is asked for no others.
+  Elements for_samples() const {
+    Elements out = *this;
+    out.reads_all_ = false;
+    return out;
+  }
 
   /// Copies `out.size()` elements from `first` on, which must exist. Fails as reading the tensor fails.
   Result<void> read(uint64_t first, std::span<double> out) const;
@@ -109,10 +115,11 @@ class Elements {
     std::vector<T> buffer(static_cast<size_t>(std::min<uint64_t>(kRead, range.count)));
     while (range.count > 0) {
       const auto read = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(kRead, range.count)));
-      if constexpr (std::is_same_v<T, float>)
+      if constexpr (std::is_same_v<T, float>) {
         TRY_VOID(this->read(range.first, read));
-      else
+      } else {
         TRY_VOID(read_into(range.first, read.size(), std::as_writable_bytes(read)));
+      }
       for (size_t done = 0; done < read.size(); done += kBlock)
         TRY_VOID(use(range.first + done,
                      std::span<const T>(read.subspan(done, std::min<size_t>(kBlock, read.size() - done)))));
@@ -122,12 +129,14 @@ class Elements {
     return {};
   }
   Result<void> read_into(uint64_t first, size_t count, std::span<std::byte> out) const;
+  Result<void> read_bytes(const Source& source, uint64_t offset, std::span<std::byte> out) const;
 
   SourcePtr source_;
   SourcePtr values_;  // of patterns: the same elements as float32
   uint64_t count_;
   Form form_;
   bool is_narrow_;
+  bool reads_all_ = true;
   size_t stored_width_;  // bytes of an element in source_
   Convert convert_;      // null if the stored bytes are those of the form
   double (*value_of_)(uint16_t);

@@ -22,6 +22,7 @@ Result<Eigen::MatrixXd> read_matrix(const TensorView& tensor) {
   if (elements.count() > kMaxFactorElements)
     return failure(Code::unsupported, fmt::format("singular values are computed of at most {} elements, not {}",
                                                   kMaxFactorElements, elements.count()));
+  if (elements.count() == 0) return Eigen::MatrixXd();
   const MatrixView view = matrix_of(tensor.shape);
   RowMajor matrix(static_cast<Eigen::Index>(view.rows), static_cast<Eigen::Index>(view.columns));
   TRY_VOID(elements.read(0, std::span(matrix.data(), static_cast<size_t>(matrix.size()))));
@@ -46,6 +47,7 @@ Eigen::MatrixXd triangle_of(const Eigen::MatrixXd& matrix) {
 
 Result<std::vector<double>> singular_values(const TensorView& matrix) {
   const Eigen::MatrixXd read = TRY(read_matrix(matrix));
+  if (read.size() == 0) return std::vector<double>();
   return values_of(triangle_of(read.rows() < read.cols() ? Eigen::MatrixXd(read.transpose()) : read));
 }
 

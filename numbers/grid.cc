@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 namespace weightfs::numbers {
 namespace {
 
-constexpr uint64_t kSampled = uint64_t{1} << 19;  // elements of a sample
+// A sample: bytes, and runs of elements.
+constexpr uint64_t kSampledBytes = uint64_t{2} << 20;
+constexpr uint64_t kSampledRuns = 64;
 
 // One axis of a window, in the order in which it is read.
 struct Axis {
@@ -23,18 +26,33 @@ struct Axis {
   uint64_t begin_of(uint64_t cell) const { return count / cells * cell + count % cells * cell / cells; }
 };
 
-void add(GridCell& cell, double value) {
-  if (!std::isfinite(value)) {
-    ++cell.special;
-    return;
+// The elements of a cell.
+struct Sums {
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+  double sum = 0;
+  double square = 0;
+  uint64_t count = 0;
+
+  void add(double value) {
+    min = std::min(min, value);
+    max = std::max(max, value);
+    sum += value;
+    square += value * value;
+    ++count;
   }
-  const auto number = static_cast<float>(value);
-  cell.min = std::min(cell.min, number);
-  cell.max = std::max(cell.max, number);
-  cell.sum += value;
-  cell.square += value * value;
-  ++cell.count;
-}
+
+  GridCell cell() const {
+    const auto number = static_cast<double>(count);
+    // NaN and infinities make the sum NaN or infinite.
+    if (!std::isfinite(sum) || count == 0) {
+      constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+      return {kNone, kNone, kNone, kNone};
+    }
+    return {static_cast<float>(min), static_cast<float>(max), static_cast<float>(sum / number),
+            static_cast<float>(std::sqrt(square / number))};
+  }
+};
 
 // Reduces the runs along the inner axis into a line of cells.
 class Line {
@@ -43,7 +61,7 @@ class Line {
       : elements_(elements), inner_(inner), most_of_cell_(most_of_cell), count_bytes_(count_bytes) {}
 
   // Adds the elements of the inner axis, which begins at `first` of the tensor, to the cells.
-  Result<void> add_run(uint64_t first, std::span<GridCell> cells) const {
+  Result<void> add_run(uint64_t first, std::span<Sums> cells) const {
     if (most_of_cell_ == 0) return add_range(first, 0, inner_.count, cells);
     for (size_t cell = 0; cell < cells.size(); ++cell) {
       const uint64_t begin = inner_.begin_of(cell), end = inner_.begin_of(cell + 1);
@@ -52,9 +70,29 @@ class Line {
     return {};
   }
 
+  // The same for `rows` runs that follow each other without gaps.
+  Result<void> add_rows(uint64_t first, uint64_t rows, std::span<Sums> cells) const {
+    const ElementRange range = {first, rows * inner_.count};
+    return elements_.for_each_block_of_values(range, count_bytes_, [&](uint64_t at, auto block) -> Result<void> {
+      uint64_t place = (at - first) % inner_.count;
+      size_t cell = cell_of(place);
+      while (!block.empty()) {
+        const uint64_t left = cells.size() == 1 ? block.size() : inner_.begin_of(cell + 1) - place;
+        const auto part = block.first(static_cast<size_t>(std::min<uint64_t>(left, block.size())));
+        Sums local = cells[cell];
+        for (const auto value : part) local.add(static_cast<double>(value));
+        cells[cell] = local;
+        block = block.subspan(part.size());
+        place += part.size();
+        if (++cell == cells.size()) cell = place = 0;
+      }
+      return {};
+    });
+  }
+
  private:
   // The elements [begin, end) of the run.
-  Result<void> add_range(uint64_t first, uint64_t begin, uint64_t end, std::span<GridCell> cells) const {
+  Result<void> add_range(uint64_t first, uint64_t begin, uint64_t end, std::span<Sums> cells) const {
     if (begin == end) return {};
     const uint64_t from = first + begin * inner_.stride;
     const ElementRange range = {from, (end - begin - 1) * inner_.stride + 1};
@@ -66,8 +104,8 @@ class Line {
       for (uint64_t i = skipped == 0 ? 0 : inner_.stride - skipped; i < block.size(); ++place) {
         while (place >= next) next = inner_.begin_of(++cell + 1);
         const uint64_t until = std::min<uint64_t>(next - place, (block.size() - i + inner_.stride - 1) / inner_.stride);
-        GridCell local = cells[cell];
-        for (uint64_t k = 0; k < until; ++k) add(local, block[static_cast<size_t>(i + k * inner_.stride)]);
+        Sums local = cells[cell];
+        for (uint64_t k = 0; k < until; ++k) local.add(block[static_cast<size_t>(i + k * inner_.stride)]);
         cells[cell] = local;
         i += until * inner_.stride;
         place += until - 1;
@@ -99,22 +137,47 @@ Grid transposed(Grid&& grid) {
   return out;
 }
 
+// How much of a window is read.
+struct Amount {
+  uint64_t runs_of_line = 0;  // 0 without a limit
+  uint64_t most_of_cell = 0;  // elements of a cell in a run; 0 without a limit
+};
+
+// A sample is of a few whole runs, because single elements cost a server as much; of a single run that is too long, of
+// pieces. The grid has a line for each.
+Amount sample(const Elements& elements, Axis& outer, Axis& inner) {
+  const uint64_t most = kSampledBytes / elements.bytes(1);
+  if (outer.count <= most / inner.count) return {};
+  if (inner.count <= most) {
+    outer.cells = std::min<size_t>(outer.cells, static_cast<size_t>(std::min(most / inner.count, kSampledRuns)));
+    return {1, 0};
+  }
+  outer.cells = 1;
+  inner.cells = std::min<size_t>(inner.cells, kSampledRuns);
+  return {1, most / inner.cells};
+}
+
 // The cells of a line are along the inner axis, the lines along the outer one.
-Result<Grid> reduce(const Elements& elements, const MatrixView& matrix, const Axis& outer, const Axis& inner,
-                    const GridOptions& options, const CountBytes& count_bytes) {
-  Grid grid{outer.cells, inner.cells, std::vector<GridCell>(outer.cells * inner.cells), false};
-  grid.is_sample = options.sample && outer.count * inner.count > kSampled;
-  const uint64_t runs = grid.is_sample ? 1 : outer.count;  // of a line, at most
-  const uint64_t most_of_cell = grid.is_sample ? std::max<uint64_t>(kSampled / outer.cells / inner.cells, 1) : 0;
-  TRY_VOID(in_parallel(outer.cells, options.threads, [&](uint64_t line) -> Result<void> {
-    const uint64_t end = outer.begin_of(line + 1);
-    const auto cells = std::span(grid.cells).subspan(static_cast<size_t>(line) * inner.cells, inner.cells);
-    const Line reader(elements, inner, most_of_cell, count_bytes);
-    uint64_t run = outer.begin_of(line);
-    for (uint64_t i = 0; i < runs && run < end; ++i, ++run)
-      TRY_VOID(reader.add_run(matrix.offset + outer.first + run * outer.stride + inner.first, cells));
+Result<Grid> reduce(const Elements& all, const MatrixView& matrix, Axis outer, Axis inner, const GridOptions& options,
+                    const CountBytes& count_bytes) {
+  const Amount amount = options.sample ? sample(all, outer, inner) : Amount();
+  const Elements elements = amount.runs_of_line > 0 ? all.for_samples() : all;
+  Grid grid{outer.cells, inner.cells, std::vector<GridCell>(outer.cells * inner.cells), amount.runs_of_line > 0};
+  const auto add_line = [&](uint64_t line) -> Result<void> {
+    const uint64_t first = outer.begin_of(line), end = outer.begin_of(line + 1);
+    const uint64_t runs = amount.runs_of_line > 0 ? std::min(amount.runs_of_line, end - first) : end - first;
+    std::vector<Sums> cells(inner.cells);
+    const Line reader(elements, inner, amount.most_of_cell, count_bytes);
+    const uint64_t begin = matrix.offset + outer.first + inner.first;
+    if (inner.stride == 1 && outer.stride == inner.count && amount.most_of_cell == 0) {
+      TRY_VOID(reader.add_rows(begin + first * outer.stride, runs, cells));
+    } else {
+      for (uint64_t run = first; run < first + runs; ++run) TRY_VOID(reader.add_run(begin + run * outer.stride, cells));
+    }
+    for (size_t i = 0; i < cells.size(); ++i) grid.cells[static_cast<size_t>(line) * inner.cells + i] = cells[i].cell();
     return {};
-  }));
+  };
+  TRY_VOID(in_parallel(outer.cells, options.threads, add_line));
   return grid;
 }
 

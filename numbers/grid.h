@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "formats/tensor_list.h"
@@ -35,14 +34,12 @@ struct Window {
   uint64_t columns = 0;
 };
 
-/// The finite elements of one cell.
+/// Figures of the elements of one cell. All are NaN if one of the elements is NaN or infinite.
 struct GridCell {
-  float min = std::numeric_limits<float>::infinity();
-  float max = -std::numeric_limits<float>::infinity();
-  double sum = 0;
-  double square = 0;  ///< the sum of squares
-  uint64_t count = 0;
-  uint64_t special = 0;  ///< NaN and infinities, which are in none of the others
+  float min;
+  float max;
+  float mean;
+  float rms;
 };
 
 struct Grid {
@@ -60,7 +57,7 @@ inline constexpr size_t kMaxGridSide = 4096;
 struct GridOptions {
   size_t rows = 512;  ///< maximum number of cells, at most kMaxGridSide; a grid has no more than the window
   size_t columns = 512;
-  bool sample = false;  ///< read at most half a million elements
+  bool sample = false;  ///< read at most 2 MiB: whole rows, for which the grid has at most 64 lines
   size_t threads = 1;
 };
 

@@ -81,7 +81,7 @@ struct SumBlock {
       magnitudes[i - whole] += std::abs(value);
       lows[0] = std::min(lows[0], value);
       highs[0] = std::max(highs[0], value);
-      out->zeros += value == 0 ? 1 : 0;
+      out->zeros += value == 0 ? 1U : 0U;
     }
     out->sum = total(sums);
     out->magnitude = total(magnitudes);
@@ -158,7 +158,7 @@ struct SumPairs {
       squares_a[lane] += x * x;
       squares_b[lane] += y * y;
       highs[lane] = std::max(highs[lane], difference);
-      out->differing += x == y ? 0 : 1;
+      out->differing += x == y ? 0U : 1U;
     }
     out->absolute = total(absolutes);
     out->square = total(squares);
@@ -175,7 +175,7 @@ struct CountNotFinite {
     using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     constexpr Bits kExponent = sizeof(T) == 4 ? Bits{0x7F800000} : static_cast<Bits>(0x7FF0000000000000);
     Bits found = 0;  // at most Elements::kBlock
-    for (size_t i = 0; i < count; ++i) found += (std::bit_cast<Bits>(from[i]) & kExponent) == kExponent ? 1 : 0;
+    for (size_t i = 0; i < count; ++i) found += (std::bit_cast<Bits>(from[i]) & kExponent) == kExponent ? 1U : 0U;
     *out = found;
   }
 };
@@ -206,7 +206,7 @@ struct CountWithinUlps {
       const T magnitude = std::max(std::abs(a[i]), std::abs(b[i]));
       const T difference = std::abs(a[i] - b[i]);
       const T ulp = std::bit_cast<T>(std::max(std::bit_cast<Bits>(magnitude) & kExponent, least)) * scale;
-      for (size_t k = 0; k < kUlps.size(); ++k) found[k] += difference <= static_cast<T>(kUlps[k]) * ulp ? 1 : 0;
+      for (size_t k = 0; k < kUlps.size(); ++k) found[k] += difference <= static_cast<T>(kUlps[k]) * ulp ? 1U : 0U;
     }
     for (size_t k = 0; k < kUlps.size(); ++k) (*out)[k] = found[k];
   }

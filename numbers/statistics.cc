@@ -136,7 +136,7 @@ Result<void> set_exact_histogram(const Elements& elements, std::span<const Eleme
         for (const auto value : block) {
           if (!std::isfinite(value)) continue;
           ++mine.counts[interval_of(static_cast<double>(value), min, max, FiniteStatistics::kIntervals)];
-          mine.near_zero += std::abs(static_cast<double>(value)) < threshold ? 1 : 0;
+          mine.near_zero += std::abs(static_cast<double>(value)) < threshold ? 1U : 0U;
         }
         return {};
       });
@@ -153,7 +153,7 @@ uint64_t distinct_values(const Distribution& distribution) {
   uint64_t count = 0;
   double last = std::numeric_limits<double>::quiet_NaN();
   for (const Bin& bin : distribution.bins) {
-    count += bin.low == last ? 0 : 1;
+    count += bin.low == last ? 0U : 1U;
     last = bin.low;
   }
   return count;
@@ -182,8 +182,9 @@ void set_from_distribution(const Distribution& distribution, double threshold, F
   finite.near_zero = distribution.below(threshold);
 }
 
-Result<Figures> figures_of(const Elements& elements, ShapeView shape, const StatisticsOptions& options,
+Result<Figures> figures_of(const Elements& all, ShapeView shape, const StatisticsOptions& options,
                            const CountBytes& count_bytes) {
+  const Elements elements = options.sample ? all.for_samples() : all;
   const std::vector<ElementRange> chunks = ranges_of(elements, shape, options);
   Figures out;
   Statistics& statistics = out.statistics;

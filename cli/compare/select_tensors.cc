@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 
@@ -29,6 +30,22 @@ std::string layer_of(std::string_view name) {
     begin = end + 1;
   }
   return {};
+}
+
+Result<void> check_amount(std::span<const TensorView> tensors, uint64_t total) {
+  constexpr uint64_t kUnexplained = uint64_t{16} << 30;  // bytes that may be read whatever the files have
+  constexpr uint64_t kRepeats = 100;                     // how often the bytes of the files may be read
+  constexpr uint64_t kMost = UINT64_MAX / kRepeats / 2;
+  std::set<const Source*> files;
+  uint64_t stored = 0;
+  for (const TensorView& tensor : tensors) {
+    const Source* const file = tensor.source.whole().get();
+    if (file != nullptr && files.insert(file).second) stored += std::min(file->size(), kMost - stored);
+  }
+  if (total <= kUnexplained + kRepeats * stored) return {};
+  return failure(Code::resource,
+                 fmt::format("the tensors have {}, but their files only {}; use --sample, or fewer tensors",
+                             human_size(total), human_size(stored)));
 }
 
 Result<std::vector<compare::TensorPlace>> select_tensors(const std::vector<compare::FoundModel>& models,

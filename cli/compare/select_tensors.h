@@ -1,6 +1,7 @@
 // The tensors that the patterns of a command line select.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,10 @@ std::string full_name(const compare::FoundModel& found, const TensorView& tensor
 /// The layer of a tensor, by its name: up to its first number between points or slashes, as "blk.0". Empty for a name
 /// without one.
 std::string layer_of(std::string_view name);
+
+/// Fails with resource if reading `total` bytes of the tensors' elements would take more than their files explain:
+/// tensors may share a few bytes of a file.
+Result<void> check_amount(std::span<const TensorView> tensors, uint64_t total);
 
 /// The indices of the tensors whose full names match one of the shell patterns (`*`, `?`, `[...]`, also across `/`) or
 /// are equal to one, ascending. All tensors without patterns. Fails with not_found for a pattern without a match.

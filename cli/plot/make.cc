@@ -18,18 +18,15 @@ using numbers::Elements;
 using numbers::GridCell;
 
 constexpr double kLimit = 0.999;  // the quantile of absolutes at the end of a scale
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::string title_of(const NamedTensor& named) {
   return fmt::format("{}  {} {}", printable(named.name), dtype_text(named.tensor), shape_text(named.tensor.shape));
 }
 
 double value_of(const GridCell& cell, Metric metric) {
-  if (cell.count == 0) return kNan;
-  const auto count = static_cast<double>(cell.count);
-  if (metric == Metric::rms) return std::sqrt(cell.square / count);
-  if (metric == Metric::mean) return cell.sum / count;
-  return std::abs(cell.min) > std::abs(cell.max) ? static_cast<double>(cell.min) : static_cast<double>(cell.max);
+  if (metric == Metric::rms) return cell.rms;
+  if (metric == Metric::mean) return cell.mean;
+  return std::abs(cell.min) > std::abs(cell.max) ? cell.min : cell.max;
 }
 
 // Symmetric around 0 for numbers of both signs. The limits are quantiles, because a single outlier would hide the rest.

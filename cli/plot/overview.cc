@@ -9,8 +9,8 @@
 #include <unordered_map>
 
 #include "base/text.h"
-#include "cli/plot/make.h"
 #include "cli/compare/select_tensors.h"
+#include "cli/plot/make.h"
 #include "numbers/channels.h"
 #include "numbers/deviation.h"
 #include "numbers/statistics.h"

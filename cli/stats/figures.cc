@@ -6,7 +6,6 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <set>
 
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
@@ -17,9 +16,6 @@ namespace {
 
 using numbers::Elements;
 using numbers::Figures;
-
-constexpr uint64_t kUnexplained = uint64_t{16} << 30;  // bytes that may be read whatever the files have
-constexpr uint64_t kRepeats = 100;                     // how often the bytes of the files may be read
 
 // A tensor to read.
 struct Work {
@@ -36,7 +32,9 @@ class Computation {
 
   Result<AllFigures> run() {
     prepare();
-    TRY_VOID(check_amount());
+    std::vector<TensorView> tensors;
+    for (const Work& work : work_) tensors.push_back(out_.tensors[work.index].tensor);
+    TRY_VOID(check_amount(tensors, total_));
     // Small tensors are divided among the processors as a whole, large ones by their chunks.
     std::vector<const Work*> small;
     for (const Work& work : work_)
@@ -65,21 +63,6 @@ class Computation {
       total_ = bytes > UINT64_MAX - total_ ? UINT64_MAX : total_ + bytes;
       work_.push_back({out_.tensors.size() - 1, std::move(*elements), bytes});
     }
-  }
-
-  // Tensors may share a few bytes of a file, which would be read for each.
-  Result<void> check_amount() const {
-    constexpr uint64_t kMost = UINT64_MAX / kRepeats / 2;
-    std::set<const Source*> files;
-    uint64_t stored = 0;
-    for (const Work& work : work_) {
-      const Source* const file = out_.tensors[work.index].tensor.source.whole().get();
-      if (files.insert(file).second) stored += std::min(file->size(), kMost - stored);
-    }
-    if (total_ <= kUnexplained + kRepeats * stored) return {};
-    return failure(Code::resource,
-                   fmt::format("the tensors have {}, but their files only {}; use --sample, or fewer tensors",
-                               human_size(total_), human_size(stored)));
   }
 
   void compute(const Work& work, size_t threads) {

@@ -54,8 +54,7 @@ struct FigureOptions {
   size_t largest = 20;         ///< channels of each axis
 };
 
-/// Computes them, in the order of `selected`. Fails with resource if reading all would take more than the tensors'
-/// files explain (views that repeat the same bytes), unless only samples are read.
+/// Computes them, in the order of `selected`. Fails as check_amount() does.
 Result<AllFigures> compute_figures(const std::vector<compare::FoundModel>& models,
                                    const std::vector<compare::TensorPlace>& selected, const FigureOptions& options);
 

@@ -68,6 +68,20 @@ class UrlTestCase(FetchTestCase):
             return file.read()
 
 
+class Samples(UrlTestCase):
+    # docs/numbers.md
+    def test_sampled_figures_and_pictures_cost_little_of_a_large_tensor(self):
+        shape = (16 * KIB, 4 * KIB)
+        url = self.web.publish("model.safetensors", stores.safetensors(self.path("."), [Tensor("w", "uint8", shape, noise(64 * MIB, seed=1))]))
+        for command in (("stats", "--sample"), ("plot", "w", "--sample", "-o", self.path("w.png"))):
+            before = self.transferred()
+            done = run(command[0], url, *command[1:], "--no-cache")
+            if "without Cairo" in done.stderr:
+                continue
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertLess(self.transferred() - before, 4 * MIB, command)
+
+
 class WithEveryServer:
     # semantics 21.7
     def test_block_list_of_a_url_is_that_of_its_file(self):
