@@ -7,8 +7,10 @@
 #include <limits>
 #include <map>
 
-#include "cli/console/map_of.h"
 #include "cli/compare/select_tensors.h"
+#include "cli/console/map_of.h"
+#include "cli/info/fitted_table.h"
+#include "fs/listing.h"
 
 namespace weightfs::compare {
 namespace {
@@ -138,6 +140,62 @@ std::vector<const ChangedTensor*> worst_first(const std::vector<ChangedTensor>& 
   for (const ChangedTensor& one : changed) out.push_back(&one);
   std::ranges::stable_sort(out, std::ranges::greater(), [](const ChangedTensor* one) { return badness(*one); });
   return out;
+}
+
+namespace {
+
+const std::vector<info::FittedColumn>& terminal_columns() {
+  static const std::vector<info::FittedColumn> columns = {
+      {"tensor", 0, true}, {"types", 4, true}, {"SNR", 1, false},  {"rel. error", 2, false}, {"cosine", 5, false},
+      {"max", 3, false},   {"at", 4, true},    {"mean", 6, false}, {"differing", 7, false},  {"", 1, true}};
+  return columns;
+}
+
+std::vector<std::string> terminal_row(const std::string& name, const std::string& types,
+                                      const std::optional<Deviation>& deviation, std::optional<ShapeView> shape,
+                                      const std::string& note) {
+  std::vector<std::string> row = {name, types};
+  if (deviation) {
+    for (const Cell& cell : deviation_cells(*deviation, shape)) row.push_back(cell.shown);
+    if (!row[2].empty()) row[2] += " dB";
+  } else {
+    row.resize(terminal_columns().size() - 1);
+  }
+  row.push_back(note);
+  return row;
+}
+
+std::string types_of(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype ? std::string(dtype_text(a)) : fmt::format("{} > {}", dtype_text(a), dtype_text(b));
+}
+
+}  // namespace
+
+std::vector<std::string> deviation_lines(const ContentsComparison& found, const info::Style& style) {
+  std::vector<std::vector<std::string>> tensors, groups;
+  for (const ModelComparison& models : found.models) {
+    for (const ChangedTensor* const changed : worst_first(models.tensors.changed)) {
+      const TensorView a = models.a->tensors[changed->pair.a], b = models.b->tensors[changed->pair.b];
+      tensors.push_back(terminal_row(info::clean(join_path(models.path, full_name(a)), style), types_of(a, b),
+                                     changed->deviation, a.shape, info::clean(changed->no_deviation, style)));
+    }
+  }
+  if (tensors.empty()) return {};
+  const std::vector<LayerDeviation> layers = layer_deviations(found);
+  if (layers.size() > 1)
+    for (const LayerDeviation& layer : layers)
+      groups.push_back(terminal_row(info::clean(layer.name, style), "", layer.deviation, std::nullopt, ""));
+  const Deviation total = total_deviation(found);
+  if (total.count() > 0) groups.push_back(terminal_row("all that differ", "", total, std::nullopt, ""));
+  std::vector<info::FittedColumn> group_columns = terminal_columns();
+  group_columns.front().name = "layer";
+  auto [lines, is_complete] = info::fitted_table(terminal_columns(), tensors, style);
+  const info::FittedLines grouped = info::fitted_table(group_columns, groups, style);
+  if (!grouped.lines.empty()) lines.emplace_back();
+  lines.insert(lines.end(), grouped.lines.begin(), grouped.lines.end());
+  if (!is_complete || !grouped.is_complete)
+    for (std::string& line : info::left_out_lines(style)) lines.push_back(std::move(line));
+  return lines;
 }
 
 bool are_within(const ContentsComparison& found, const DeviationLimits& limits) {

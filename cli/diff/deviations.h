@@ -8,6 +8,7 @@
 #include "base/values/value.h"
 #include "cli/compare/models.h"
 #include "cli/console/table.h"
+#include "cli/info/text.h"
 
 namespace weightfs::compare {
 
@@ -37,6 +38,9 @@ numbers::Deviation total_deviation(const ContentsComparison& found);
 
 /// The tensors of a comparison in the order of the worst SNR; those without numbers come first.
 std::vector<const ChangedTensor*> worst_first(const std::vector<ChangedTensor>& changed);
+
+/// The measured tensors, the layers and all together, for a terminal.
+std::vector<std::string> deviation_lines(const ContentsComparison& found, const info::Style& style);
 
 /// What differences are accepted.
 struct DeviationLimits {

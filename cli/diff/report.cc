@@ -7,10 +7,10 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "cli/compare/select_tensors.h"
 #include "cli/console/map_of.h"
 #include "cli/console/table.h"
 #include "cli/diff/deviations.h"
-#include "cli/compare/select_tensors.h"
 #include "fs/listing.h"
 
 namespace weightfs::compare {
@@ -101,7 +101,7 @@ std::string state_text(const FileState& state) {
   return out;
 }
 
-void add_models(DifferenceTable& table, const ModelComparison& models) {
+void add_models(DifferenceTable& table, const ModelComparison& models, bool has_changed) {
   const TensorComparison& tensors = models.tensors;
   for (const FieldChange& change : models.metadata.changes)
     table.add("metadata", CellColor::yellow, join_path(models.path, change.path), value_cell(change.a),
@@ -113,6 +113,7 @@ void add_models(DifferenceTable& table, const ModelComparison& models) {
   for (const TensorPair& pair : tensors.renamed)
     table.add("renamed", CellColor::yellow, name_in(models, models.a->tensors[pair.a]),
               type_text(models.a->tensors[pair.a]), name_in(models, models.b->tensors[pair.b]));
+  if (!has_changed) return;
   if (table.has_deviation()) {
     for (const ChangedTensor* const changed : worst_first(tensors.changed)) table.add(models, *changed);
     return;
@@ -240,38 +241,21 @@ struct Lists {
   }
 };
 
-// By layer and for all, if there are several tensors.
-void print_layers(const ContentsComparison& found) {
-  const std::vector<LayerDeviation> layers = layer_deviations(found);
-  const numbers::Deviation total = total_deviation(found);
-  if (total.count() == 0) return;
-  std::vector<Table::Column> columns = {{"layer"}, {"tensors", Align::right}};
-  for (const Table::Column& column : deviation_columns())
-    if (column.header != "at") columns.push_back(column);
-  Table table(columns);
-  const auto add = [&](const std::string& name, Cell tensors, const numbers::Deviation& deviation) {
-    std::vector<Cell> row = {name, std::move(tensors)};
-    std::vector<Cell> cells = deviation_cells(deviation, std::nullopt);
-    cells.erase(cells.begin() + 4);  // "at"
-    row.insert(row.end(), cells.begin(), cells.end());
-    table.add(std::move(row));
-  };
-  if (layers.size() > 1)
-    for (const LayerDeviation& layer : layers) add(layer.name, std::to_string(layer.tensors), layer.deviation);
-  add("all that differ", "", total);
-  std::printf("\n");
-  table.print();
-}
-
 }  // namespace
 
 void print_differences(const ContentsComparison& found, bool has_deviation) {
-  DifferenceTable table(has_deviation);
-  for (const ModelComparison& models : found.models) add_models(table, models);
+  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  // A terminal has a table of its own for what was measured.
+  DifferenceTable table(has_deviation && !is_terminal);
+  for (const ModelComparison& models : found.models) add_models(table, models, !has_deviation || !is_terminal);
   for (const FileChange& file : found.files) add_file(table, file);
   table.print();
-  if (::isatty(STDOUT_FILENO) != 1) return;
-  if (has_deviation) print_layers(found);
+  if (!is_terminal) return;
+  if (has_deviation) {
+    const info::Style style = info::style_of_stdout();
+    const std::vector<std::string> lines = deviation_lines(found, style);
+    std::printf("%s%s", table.empty() || lines.empty() ? "" : "\n", info::emit(lines, style).c_str());
+  }
   print_summary(found);
 }
 

@@ -123,7 +123,10 @@ class TextDrawing {
     const double most =
         has_signs ? std::max(std::abs(map.scale.low), std::abs(map.scale.high)) : map.scale.high - map.scale.low;
     const double part = most > 0 ? (has_signs ? std::abs(value) : value - map.scale.low) / most : 0;
-    return kShades[static_cast<size_t>(std::clamp(part, 0.0, 1.0) * (kShades.size() - 1) + 0.5)];
+    // A blank is 0; the lowest magnitude of a model is not.
+    const size_t least = has_signs ? 0 : 1;
+    return kShades[least + static_cast<size_t>(
+                               std::clamp(part, 0.0, 1.0) * static_cast<double>(kShades.size() - 1 - least) + 0.5)];
   }
 
   void add_axis(const HeatMap& map, size_t names, std::vector<std::string>& out) const {

@@ -32,8 +32,8 @@ class Differences(Comparison):
         a = self.model("a.safetensors", *(float32(f"layers.{i}.weight", i, 1) for i in range(30)))
         b = self.model("b.safetensors", *(float32(f"layers.{i}.weight", i, 1 + i % 3) for i in range(30)))
         shown = on_terminal("diff", "--stat", a, b, status=1, columns=140)
-        self.assertRegex(shown, r"change +name +A +B +snr_db +relative_error +cosine +max +at +mean +differing\n")
-        self.assertRegex(shown, r"bytes +layers.28.weight +float32 \[2\] +float32 \[2\] +28.949 +0.035692 +0.99937 +1 +\[1\] +0.5 +1\n")
+        self.assertRegex(shown, r"tensor +types +SNR +rel. error +cosine +max +at +mean +differing\n")
+        self.assertRegex(shown, r"layers.28.weight +float32 +28.949 dB +0.035692 +0.99937 +1 +\[1\] +0.5 +1\n")
         self.assertIn("30 and 30 tensors: 10 equal, 0 of another type, 20 with other bytes, 0 renamed, 0 missing, 0 added\n", shown)
         self.assertTrue(all(len(line) <= 140 for line in shown.splitlines()), shown)
 

@@ -212,7 +212,7 @@ class AgainstNumpy(TestCase):
         self.assertTrue(math.isclose(found["lora"][0]["norm"], numpy.linalg.norm(product), rel_tol=1e-12))
 
 
-class Screens(TestCase):
+class SmallModels(TestCase):
     def layers(self):
         tensors = []
         for layer in range(2):
@@ -222,6 +222,8 @@ class Screens(TestCase):
         tensors.append(Tensor("embed", "float32", (3, 8), bytes(32) + struct.pack("<16f", *range(15), math.nan)))
         return self.sample("m.safetensors", tensors)
 
+
+class Screens(SmallModels):
     def test_table_at_three_widths(self):
         source = self.layers()
         for columns in (40, 80, 200):
@@ -260,6 +262,41 @@ class Screens(TestCase):
     def test_sample_is_marked(self):
         source = self.sample("m.safetensors", [Tensor("w", "float16", (4096, 1024), Hole(8 << 20))])
         self.assertIn("sampled 1.6 %", on_terminal("stats", "--sample", source, columns=200))
+
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
+UTF8, ASCII = {"LC_ALL": "C.UTF-8"}, {"LC_ALL": "C"}
+COLOURS = {"NO_COLOR": "", "COLORTERM": "truecolor", **UTF8}
+
+
+class GoldenTexts(SmallModels):
+    """Whole screens, as files in golden/. GOLDEN=write writes them."""
+
+    def check(self, name, shown):
+        shown = shown.replace(self.path(""), "DIR/").replace(self.path("."), "DIR")
+        path = os.path.join(GOLDEN, name + ".txt")
+        if os.environ.get("GOLDEN") == "write":
+            with open(path, "w") as file:
+                file.write(shown)
+        with open(path) as file:
+            self.assertEqual(shown, file.read(), name)
+
+    def test_screens_are_unchanged(self):
+        source = self.layers()
+        half = self.sample("half.safetensors", [Tensor("model.layers.0.attn.q.weight", "float16", (4, 8), struct.pack(
+            "<32e", *(i % 5 / 4.03 - 0.5 for i in range(32)))), Tensor("model.layers.1.mlp.up.weight", "float32", (6, 8), bytes(192))])
+        for columns in (40, 80, 200):
+            for name, argv, status in (("stats", ("stats", source), 0), ("detail", ("stats", source, "embed"), 0),
+                                       ("channels", ("stats", source, "model.layers.0.*", "--axis", "1"), 0),
+                                       ("diff", ("diff", "--stat", source, half), 1), ("plot", ("plot", source), 0),
+                                       ("heatmap", ("plot", source, "embed", "--graphics", "text"), 0)):
+                self.check(f"{name}-{columns}", on_terminal(*argv, columns=columns, status=status, **UTF8))
+        for name, argv in (("stats", ("stats", source)), ("heatmap", ("plot", source, "embed"))):
+            self.check(f"{name}-80-ascii", on_terminal(*argv, columns=80, **ASCII))
+            self.check(f"{name}-80-dumb", on_terminal(*argv, columns=80, TERM="dumb", **{**UTF8, "NO_COLOR": ""}))
+            self.check(f"{name}-80-colours", on_terminal(*argv, columns=80, **COLOURS))
+        self.check("stats-piped", run("stats", source).stdout)
+        self.check("diff-piped", run("diff", "--stat", source, half).stdout)
 
 
 if __name__ == "__main__":
