@@ -156,14 +156,14 @@ class Plotter {
     choices_.count_bytes = [this](uint64_t bytes) { bar_.show(done_.fetch_add(bytes) + bytes, total_, "reading"); };
   }
 
-  Result<Picture> picture() {
+  Result<Picture> picture(PlotKind kind) {
     const std::string title = printable_source(arguments_.input.source);
     const auto failed = [&](const NamedTensor& named, const Error& error) {
       if (error.code == Code::unsupported && arguments_.patterns.empty()) return;
       bar_.clear();
       outcome_.fail({error.code, fmt::format("tensor {}: {}", quoted(named.name), error.message)});
     };
-    switch (kind()) {
+    switch (kind) {
       case PlotKind::overview:
         return one(plot::overview_of(title, tensors_, against_, choices_, failed));
       case PlotKind::experts:
@@ -173,15 +173,9 @@ class Plotter {
       case PlotKind::heat_map:
         return each([&](const NamedTensor& named) { return plot::heat_map_of(named, choices_); });
       case PlotKind::channels:
-        return each([&](const NamedTensor& named) { return plot::channels_of(named, choices_); });
+        return each([&](const NamedTensor& named) { return plot::channels_of(named, against_, choices_); });
     }
     return Picture();
-  }
-
-  // Without a kind, tensors that were named are heat maps, and all of a model an overview.
-  PlotKind kind() const {
-    if (arguments_.kind) return *arguments_.kind;
-    return arguments_.patterns.empty() && tensors_.size() > 1 ? PlotKind::overview : PlotKind::heat_map;
   }
 
  private:
@@ -237,6 +231,41 @@ Result<void> show(const Picture& picture, const plot::PictureSize& size, const D
   return {};
 }
 
+// Without a kind, tensors that were named are heat maps, and all of a model an overview.
+PlotKind kind_of(const PlotArguments& arguments, size_t tensors) {
+  if (arguments.kind) return *arguments.kind;
+  if (!arguments.against.empty()) return PlotKind::overview;
+  return arguments.patterns.empty() && tensors > 1 ? PlotKind::overview : PlotKind::heat_map;
+}
+
+Result<void> check_panels(PlotKind kind, const std::vector<NamedTensor>& tensors, const plot::Choices& choices) {
+  const bool is_model = kind == PlotKind::overview || kind == PlotKind::experts;
+  if (!is_model && tensors.size() > plot::kMaxPanels)
+    return failure(
+        plot_usage(fmt::format("{} tensors match; a picture shows at most {}", tensors.size(), plot::kMaxPanels)));
+  if (choices.sample) return {};
+  std::vector<TensorView> views;
+  for (const NamedTensor& named : tensors) views.push_back(named.tensor);
+  return check_amount(views, bytes_to_read(tensors));
+}
+
+// As many cells as can be shown.
+plot::Choices choices_for(const PlotArguments& arguments, const Display& display, const plot::PictureSize& size,
+                          size_t panels) {
+  plot::Choices choices = arguments.choices;
+  choices.threads = processors(kPlotThreads);
+  if (display.needs_cairo()) {
+    const plot::PictureSize area = plot::plot_area(size, panels);
+    choices.rows = area.height;
+    choices.columns = area.width;
+  } else {
+    const plot::TextCells cells = plot::text_cells(info::style_of_stdout(), plot::text_colours(), panels);
+    choices.rows = cells.rows;
+    choices.columns = cells.columns;
+  }
+  return choices;
+}
+
 Result<Exit> plot_sources(PlotArguments& arguments) {
   const Display display = TRY(open_display(arguments));
   if (display.needs_cairo()) TRY_VOID(plot::Canvas::load());
@@ -248,28 +277,12 @@ Result<Exit> plot_sources(PlotArguments& arguments) {
   if (tensors.empty()) return outcome.status();
   std::vector<NamedTensor> against;
   if (sources.size() > 1) against = TRY(tensors_of(*opened.forests[1], printable_source(sources[1]), {}, outcome));
-  if (!against.empty() && !arguments.kind) arguments.kind = PlotKind::overview;
 
-  const bool is_overview = arguments.kind == PlotKind::overview || arguments.kind == PlotKind::experts ||
-                           (!arguments.kind && arguments.patterns.empty() && tensors.size() > 1);
-  if (!is_overview && tensors.size() > plot::kMaxPanels)
-    return failure(
-        plot_usage(fmt::format("{} tensors match; a picture shows at most {}", tensors.size(), plot::kMaxPanels)));
+  const PlotKind kind = kind_of(arguments, tensors.size());
+  TRY_VOID(check_panels(kind, tensors, arguments.choices));
   const plot::PictureSize size = arguments.out.empty() ? plot::terminal_picture_size() : arguments.size;
-  plot::Choices choices = arguments.choices;
-  choices.threads = processors(kPlotThreads);
-  const plot::PictureSize area = plot::plot_area(size, tensors.size());
-  const plot::TextCells cells = plot::text_cells(info::style_of_stdout(), plot::text_colours(), tensors.size());
-  choices.rows = display.needs_cairo() ? area.height : cells.rows;
-  choices.columns = display.needs_cairo() ? area.width : cells.columns;
-
-  if (!choices.sample) {
-    std::vector<TensorView> views;
-    for (const NamedTensor& named : tensors) views.push_back(named.tensor);
-    TRY_VOID(check_amount(views, bytes_to_read(tensors)));
-  }
-  Plotter plotter(arguments, tensors, against, choices, outcome);
-  const Picture picture = TRY(plotter.picture());
+  Plotter plotter(arguments, tensors, against, choices_for(arguments, display, size, tensors.size()), outcome);
+  const Picture picture = TRY(plotter.picture(kind));
   TRY_VOID(show(picture, size, display));
   if (const auto verified = opened.store->verify_complete(); !verified) outcome.fail_once(verified.error());
   if (display.file != nullptr && outcome.status() == Exit::ok) TRY_VOID(display.file->publish());

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "fs/listing.h"
 #include "numbers/channels.h"
+#include "numbers/deviation.h"
 #include "numbers/statistics.h"
 
 namespace weightfs::plot {
@@ -148,7 +149,7 @@ Result<Curves> histogram_of(const std::vector<NamedTensor>& tensors, const Choic
   return curves;
 }
 
-Result<Curves> channels_of(const NamedTensor& named, const Choices& choices) {
+Result<Curves> channels_of(const NamedTensor& named, const std::vector<NamedTensor>& against, const Choices& choices) {
   const ShapeView shape = named.tensor.shape;
   if (shape.empty()) return failure(Code::unsupported, "a scalar has no channels");
   const size_t axis = choices.axis.value_or(shape.size() - 1);
@@ -164,6 +165,13 @@ Result<Curves> channels_of(const NamedTensor& named, const Choices& choices) {
   for (const numbers::Channel& channel : channels) {
     curves.lines[0].values.push_back(channel.rms);
     curves.lines[1].values.push_back(channel.max);
+  }
+  const auto other = std::ranges::find(against, named.name, &NamedTensor::name);
+  if (other != against.end() && other->tensor.shape == shape) {
+    const Elements b = TRY(Elements::of(other->tensor));
+    auto errors = numbers::channel_errors_of(elements, b, shape, axis, choices.threads, choices.count_bytes);
+    if (!errors) return tl::unexpected(errors.error().error);
+    curves.lines.push_back({"RMS of the difference", std::move(*errors)});
   }
   return curves;
 }

@@ -61,8 +61,9 @@ Result<HeatMap> heat_map_of(const NamedTensor& tensor, const Choices& choices);
 /// The distributions of tensors, a line for each.
 Result<Curves> histogram_of(const std::vector<NamedTensor>& tensors, const Choices& choices);
 
-/// RMS and largest absolute of each channel of an axis. Fails also with unsupported for too many channels.
-Result<Curves> channels_of(const NamedTensor& tensor, const Choices& choices);
+/// RMS and largest absolute of each channel of an axis, and the RMS of the differences from the tensor of the same name
+/// in `against`, if there is one of the same shape. Fails also with unsupported for too many channels.
+Result<Curves> channels_of(const NamedTensor& tensor, const std::vector<NamedTensor>& against, const Choices& choices);
 
 /// A number for each tensor: a row for each layer, a column for each kind of tensor. `against` is searched for tensors
 /// of the same name, for Metric::snr. Tensors that cannot be read are NaN, and are passed to `failed`.

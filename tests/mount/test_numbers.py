@@ -283,8 +283,9 @@ class GoldenTexts(SmallModels):
 
     def test_screens_are_unchanged(self):
         source = self.layers()
-        half = self.sample("half.safetensors", [Tensor("model.layers.0.attn.q.weight", "float16", (4, 8), struct.pack(
-            "<32e", *(i % 5 / 4.03 - 0.5 for i in range(32)))), Tensor("model.layers.1.mlp.up.weight", "float32", (6, 8), bytes(192))])
+        halves = struct.pack("<32e", *(i % 5 / 4.03 - 0.5 for i in range(32)))
+        half = self.sample("half.safetensors", [Tensor("model.layers.0.attn.q.weight", "float16", (4, 8), halves),
+                                                Tensor("model.layers.1.mlp.up.weight", "float32", (6, 8), bytes(192))])
         for columns in (40, 80, 200):
             for name, argv, status in (("stats", ("stats", source), 0), ("detail", ("stats", source, "embed"), 0),
                                        ("channels", ("stats", source, "model.layers.0.*", "--axis", "1"), 0),

@@ -141,6 +141,13 @@ class Pictures(TestCase):
         area = self.area(self.plot(a, "--against", b))
         self.assertGreater(sum(area[5][50]), sum(area[-5][50]), "equal tensors are bright, others dark")
 
+    def test_channels_show_the_difference_from_another_model(self):
+        a = self.sample("a.safetensors", [Tensor("w", "float32", (2, 50), struct.pack("<100f", *[1] * 100))])
+        b = self.sample("b.safetensors", [Tensor("w", "float32", (2, 50), struct.pack("<100f", *[1] * 75, *[3] * 25))])
+        rows = self.plot(a, "w", "--against", b, "--kind", "channels")
+        green = [x for row in self.area(rows) for x, pixel in enumerate(row) if pixel == (0, 158, 115)]
+        self.assertTrue(green)
+
     def test_file_is_written_whole_or_not(self):
         source = self.matrix(4, 4, {})
         out = self.path("w.png")

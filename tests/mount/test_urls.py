@@ -72,7 +72,8 @@ class Samples(UrlTestCase):
     # docs/numbers.md
     def test_sampled_figures_and_pictures_cost_little_of_a_large_tensor(self):
         shape = (16 * KIB, 4 * KIB)
-        url = self.web.publish("model.safetensors", stores.safetensors(self.path("."), [Tensor("w", "uint8", shape, noise(64 * MIB, seed=1))]))
+        tensor = Tensor("w", "uint8", shape, noise(64 * MIB, seed=1))
+        url = self.web.publish("model.safetensors", stores.safetensors(self.path("."), [tensor]))
         for command in (("stats", "--sample"), ("plot", "w", "--sample", "-o", self.path("w.png"))):
             before = self.transferred()
             done = run(command[0], url, *command[1:], "--no-cache")
