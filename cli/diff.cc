@@ -115,12 +115,9 @@ Command diff_command() {
                 "print how far the numbers of differing tensors are apart, the worst first: SNR, relative "
                 "error, cosine, maximum and mean absolute difference, count of differing elements",
                 given->stat),
-           parsed("fail-above", "ERROR",
-                  "succeed if all tensors have a counterpart and no larger relative error; implies --stat (default: no "
-                  "limit)",
+           parsed("fail-above", "ERROR", "largest relative error of a tensor; implies --stat (default: no limit)",
                   "is not a number of at least 0", given->limits.max_relative_error, parse_limit),
-           parsed("min-snr", "DB",
-                  "succeed if all tensors have a counterpart and no lower SNR; implies --stat (default: no limit)",
+           parsed("min-snr", "DB", "lowest SNR of a tensor; implies --stat (default: no limit)",
                   "is not a number of at least 0", given->limits.min_snr_db, parse_limit),
            flag("json", "print a JSON object", given->json)}),
       {},

@@ -87,7 +87,7 @@ class Commands(TestCase):
 
 class Help(TestCase):
     # semantics 8.9
-    COMMANDS = ("", "mount", "umount", "mounts", "ls", "cat", "info", "stats", "diff", "export", "verify", "fetch", "cache",
+    COMMANDS = ("", "mount", "umount", "mounts", "ls", "cat", "info", "stats", "plot", "diff", "export", "verify", "fetch", "cache",
                 "cache ls", "service", "service show", "doctor", "completion")
 
     def test_short_help_fits_24_lines_at_any_width(self):

@@ -90,7 +90,7 @@ class Directories(OneModelTestCase):
         self.assertEqual(self.tensors_of(os.path.join(model, "tiny.gguf")), ["g"], "a file that is named is opened")
         for command in (["info", "--json"], ["stats"], ["verify"]):
             self.assertEqual(run(*command, model).returncode, 0, command)
-        self.assertEqual(len(self.output("stats", "--json", model).split('"name"')), 2, "other weights have no statistics")
+        self.assertEqual(len(json.loads(self.output("stats", "--json", model))["tensors"]), 1, "other weights have no statistics")
 
     def test_file_that_does_not_exist_is_reported(self):
         model = self.directory({"config.json": CONFIG, "model.safetensors": self.weights("a")})

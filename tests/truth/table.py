@@ -154,7 +154,7 @@ class Cell:
         result = self.run("stats", "--json", self.source.argument)
 
         def is_complete():
-            found = {entry["name"]: (entry["min"], entry["max"]) for entry in json.loads(result.output)}
+            found = {entry["name"]: (entry["min"], entry["max"]) for entry in json.loads(result.output)["tensors"]}
             return found == {name: (float(array.min()), float(array.max())) for name, array in self.source.arrays.items()}
         return self.judged(result, is_complete)
 
