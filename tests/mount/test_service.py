@@ -608,8 +608,15 @@ class AtAnAutomountPoint(ServiceMountTestCase):
         helper = self.waiting_helper()
         helper.kill()
         helper.wait()
-        for pid in processes_of(self.tmp):
-            os.kill(pid, signal.SIGKILL)  # like systemd for remaining processes of a mount unit
+
+        def end_others():
+            """Like systemd for remaining processes of a mount unit. One that begins a program is not found at that moment."""
+            others = processes_of(self.tmp)
+            for pid in others:
+                os.kill(pid, signal.SIGKILL)
+            return not others
+        until(end_others, "processes remain")
+        until(end_others, "processes remain")
         self.test_service_receives_the_mount_of_the_helper()
 
 
