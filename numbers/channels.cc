@@ -94,14 +94,21 @@ double Channels::rms_of_all() const {
                    static_cast<double>(outer_));
 }
 
+size_t threads_for_channels(uint64_t channels, size_t threads) {
+  constexpr uint64_t kMemory = uint64_t{24} << 20;
+  const uint64_t each = std::max<uint64_t>(channels, 1) * 2 * sizeof(double);
+  return static_cast<size_t>(std::clamp<uint64_t>(kMemory / each, 1, threads));
+}
+
 Result<std::vector<Channel>> channels_of(const Elements& elements, ShapeView shape, size_t axis, size_t threads,
                                          const CountBytes& count_bytes) {
   if (shape[axis] > kMaxChannels)
     return failure(Code::unsupported,
                    fmt::format("axis {} has {} channels; at most {} are supported", axis, shape[axis], kMaxChannels));
   const std::vector<ElementRange> chunks = elements.chunks();
+  const size_t workers = threads_for_channels(shape[axis], threads);
   const auto for_each_block = [&](const auto& use) {
-    return in_parallel(chunks.size(), threads, [&](uint64_t chunk) { return use(chunks[static_cast<size_t>(chunk)]); });
+    return in_parallel(chunks.size(), workers, [&](uint64_t chunk) { return use(chunks[static_cast<size_t>(chunk)]); });
   };
   PerThread<Channels> sums([&] { return Channels(shape, axis); });
   TRY_VOID(for_each_block([&](ElementRange range) {

@@ -18,8 +18,11 @@ struct Channel {
   double outlier_share;  ///< of the elements, those whose absolute is above 6 times the RMS of the tensor
 };
 
-/// The maximum number of channels: memory is a few megabytes for each thread.
+/// The maximum number of channels: memory is 4 MB for each thread.
 inline constexpr uint64_t kMaxChannels = uint64_t{1} << 18;
+
+/// At most `threads`, and so few that the sums of their channels take 24 MB together.
+size_t threads_for_channels(uint64_t channels, size_t threads);
 
 /// The sums of squares and the maxima of each channel of one axis, which can be added up.
 class Channels {

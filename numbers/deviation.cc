@@ -210,7 +210,8 @@ tl::expected<std::vector<double>, SideError> channel_errors_of(const Elements& a
                                     {Code::unsupported, fmt::format("axis {} has {} channels; at most {} are supported",
                                                                     axis, shape[axis], kMaxChannels)}});
   PerThread<Channels> sums([&] { return Channels(shape, axis); });
-  auto compared = for_each_pair(a, b, threads, count_bytes, [&](size_t, uint64_t first, auto of_a, auto of_b) {
+  const size_t workers = threads_for_channels(shape[axis], threads);
+  auto compared = for_each_pair(a, b, workers, count_bytes, [&](size_t, uint64_t first, auto of_a, auto of_b) {
     std::vector<double> differences(of_a.size());
     for (size_t i = 0; i < differences.size(); ++i)
       differences[i] = static_cast<double>(of_a[i]) - static_cast<double>(of_b[i]);

@@ -312,7 +312,7 @@ class Cache(ArchiveTestCase):
                 file.read(100_000 + i * 10 * MEGABYTE)
                 process.kill()
                 process.wait()
-            subprocess.run(["umount", "-l", point], check=True)
+            subprocess.run(["umount", "-l", point], check=is_mounted(point))
             # On a busy machine everything may have been decoded before.
             if blobs_in(self.cache()):
                 shutil.rmtree(self.cache())
