@@ -238,12 +238,16 @@ PlotKind kind_of(const PlotArguments& arguments, size_t tensors) {
   return arguments.patterns.empty() && tensors > 1 ? PlotKind::overview : PlotKind::heat_map;
 }
 
-Result<void> check_panels(PlotKind kind, const std::vector<NamedTensor>& tensors, const plot::Choices& choices) {
+Result<void> check_panels(PlotKind kind, const std::vector<NamedTensor>& tensors, const PlotArguments& arguments) {
   const bool is_model = kind == PlotKind::overview || kind == PlotKind::experts;
   if (!is_model && tensors.size() > plot::kMaxPanels)
     return failure(
         plot_usage(fmt::format("{} tensors match; a picture shows at most {}", tensors.size(), plot::kMaxPanels)));
-  if (choices.sample) return {};
+  // Channels and differences are of all elements.
+  const bool reads_all = kind == PlotKind::channels || kind == PlotKind::experts || !arguments.against.empty();
+  if (arguments.choices.sample && reads_all)
+    return failure(plot_usage("--sample is for heat maps, histograms and overviews without --against"));
+  if (arguments.choices.sample) return {};
   std::vector<TensorView> views;
   for (const NamedTensor& named : tensors) views.push_back(named.tensor);
   return check_amount(views, bytes_to_read(tensors));
@@ -279,7 +283,7 @@ Result<Exit> plot_sources(PlotArguments& arguments) {
   if (sources.size() > 1) against = TRY(tensors_of(*opened.forests[1], printable_source(sources[1]), {}, outcome));
 
   const PlotKind kind = kind_of(arguments, tensors.size());
-  TRY_VOID(check_panels(kind, tensors, arguments.choices));
+  TRY_VOID(check_panels(kind, tensors, arguments));
   const plot::PictureSize size = arguments.out.empty() ? plot::terminal_picture_size() : arguments.size;
   Plotter plotter(arguments, tensors, against, choices_for(arguments, display, size, tensors.size()), outcome);
   const Picture picture = TRY(plotter.picture(kind));

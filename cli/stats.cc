@@ -6,9 +6,9 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "cli/compare/select_tensors.h"
 #include "cli/console/outcome.h"
 #include "cli/open_source.h"
-#include "cli/compare/select_tensors.h"
 #include "cli/stats/screen.h"
 #include "cli/verbs.h"
 
@@ -76,9 +76,34 @@ void print(const stats::AllFigures& figures, const std::vector<stats::LoraFigure
   std::fputs(info::emit(lines, style).c_str(), stdout);
 }
 
+Result<void> check(const StatsArguments& arguments) {
+  const bool has_channels = arguments.channels || arguments.axis;
+  if (arguments.sample && (has_channels || arguments.svd || arguments.exact))
+    return failure(Code::unsupported,
+                   "--sample cannot be combined with --exact, --per-channel, --axis and --svd "
+                   "(see weightfs stats --help)");
+  if (arguments.svd && !arguments.json && ::isatty(STDOUT_FILENO) != 1)
+    return failure(Code::unsupported, "--svd needs --json in a pipe (see weightfs stats --help)");
+  return {};
+}
+
+// Channels that were requested, and that a tensor cannot have.
+void report_channels(const std::vector<stats::TensorFigures>& all, const StatsArguments& arguments, Outcome& outcome) {
+  if (!arguments.channels && !arguments.axis) return;
+  uint64_t count = 0;
+  bool has_axis = false;
+  for (const stats::TensorFigures& one : all) {
+    has_axis = has_axis || (arguments.axis && *arguments.axis < one.tensor.shape.size());
+    if (!one.no_channels.empty() && count++ == 0)
+      outcome.fail({Code::unsupported, fmt::format("tensor {}: {}", quoted(one.name), one.no_channels)});
+  }
+  if (arguments.axis && !has_axis)
+    outcome.fail({Code::not_found, fmt::format("no tensor has an axis {}", *arguments.axis)});
+}
+
 stats::FigureOptions figure_options(const StatsArguments& arguments, size_t tensors) {
   const bool is_channels = arguments.channels || arguments.axis;
-  const bool is_detail = tensors == 1 && !arguments.patterns.empty();
+  const bool is_detail = tensors == 1 && !arguments.patterns.empty() && ::isatty(STDOUT_FILENO) == 1;
   return {.statistics = {.exact = arguments.exact,
                          .sample = arguments.sample,
                          .threshold = arguments.threshold,
@@ -91,6 +116,7 @@ stats::FigureOptions figure_options(const StatsArguments& arguments, size_t tens
 }
 
 Exit run_stats(StatsArguments& arguments) {
+  if (const auto checked = check(arguments); !checked) return report_error(checked.error());
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
   const std::string source = printable_source(arguments.input.source);
@@ -102,12 +128,15 @@ Exit run_stats(StatsArguments& arguments) {
   const auto selected = select_tensors(*models, arguments.patterns);
   if (!selected) return report_error(selected.error());
   if (selected->empty()) outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
+  if (arguments.svd && !arguments.json && (selected->size() != 1 || arguments.patterns.empty()))
+    return report_error({Code::unsupported, "--svd needs --json, or one TENSOR (see weightfs stats --help)"});
   auto figures = compute_figures(*models, *selected, figure_options(arguments, selected->size()));
   if (!figures) return report_error(figures.error());
   if (arguments.patterns.empty())
     for (const compare::FoundModel& found : *models)
       outcome.check(*found.model, compare::join_path(source, found.path));
   report_failures(figures->tensors, arguments.patterns.empty(), outcome);
+  report_channels(figures->tensors, arguments, outcome);
   // A table in a pipe has no place for them.
   const bool has_lora = !arguments.sample && (arguments.json || ::isatty(STDOUT_FILENO) == 1);
   const auto pairs = has_lora ? stats::lora_figures(figures->tensors) : std::vector<stats::LoraFigures>();

@@ -8,7 +8,8 @@
 namespace weightfs::numbers {
 namespace {
 
-constexpr uint64_t kBlocksOfChunk = 8192;
+constexpr uint64_t kBlocksOfRead = 4096;
+constexpr uint64_t kMaxChunks = 1024;
 constexpr double kThreshold = 0;  // of near_zero, which is not used
 
 // The numbers of one kind of a part of the blocks.
@@ -62,23 +63,28 @@ Result<std::optional<ScaleStatistics>> scale_statistics_of(const TensorView& ten
   const BlockScales* const type = block_scales_of(*tensor.dtype);
   if (type == nullptr || tensor.source.refused()) return std::nullopt;
   const uint64_t blocks = tensor.nbytes() / type->block_bytes;
-  const uint64_t chunks = blocks / kBlocksOfChunk + (blocks % kBlocksOfChunk == 0 ? 0 : 1);
+  const uint64_t each = (blocks / kMaxChunks / kBlocksOfRead + 1) * kBlocksOfRead;
+  const uint64_t chunks = blocks / each + (blocks % each == 0 ? 0 : 1);
   std::vector<std::pair<ScalePart, ScalePart>> parts(static_cast<size_t>(chunks));
   PerThread<BothCounts> counters([] { return BothCounts(); });
-  const auto add_chunk = [&](uint64_t chunk) -> Result<void> {
-    const uint64_t first = chunk * kBlocksOfChunk;
-    const auto count = static_cast<size_t>(std::min(kBlocksOfChunk, blocks - first));
-    std::vector<std::byte> bytes(count * type->block_bytes);
+  const auto read_blocks = [&](uint64_t first, uint64_t count, auto& part, BothCounts& counts) -> Result<void> {
+    std::vector<std::byte> bytes(static_cast<size_t>(count) * type->block_bytes);
     TRY_VOID(read_exact(tensor.source, first * type->block_bytes, bytes));
-    std::vector<float> scales(count * type->scales), minimums(count * type->minimums);
+    std::vector<float> scales(static_cast<size_t>(count) * type->scales);
+    std::vector<float> minimums(static_cast<size_t>(count) * type->minimums);
     for (size_t i = 0; i < count; ++i)
       type->read(bytes.data() + i * type->block_bytes, scales.data() + i * type->scales,
                  minimums.data() + i * type->minimums);
     count_bytes(bytes.size());
+    part.first.add(std::move(scales), counts.scales);
+    part.second.add(std::move(minimums), counts.minimums);
+    return {};
+  };
+  const auto add_chunk = [&](uint64_t chunk) -> Result<void> {
     return counters.with([&](BothCounts& counts) -> Result<void> {
-      auto& [of_scales, of_minimums] = parts[static_cast<size_t>(chunk)];
-      of_scales.add(std::move(scales), counts.scales);
-      of_minimums.add(std::move(minimums), counts.minimums);
+      const uint64_t end = std::min((chunk + 1) * each, blocks);
+      for (uint64_t first = chunk * each; first < end; first += kBlocksOfRead)
+        TRY_VOID(read_blocks(first, std::min(kBlocksOfRead, end - first), parts[static_cast<size_t>(chunk)], counts));
       return {};
     });
   };

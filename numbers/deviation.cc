@@ -121,11 +121,18 @@ void Deviation::add_special(uint64_t index, double a, double b) {
   differing_ += a == b ? 0U : 1U;
   sum_.add(difference);
   square_.add(difference * difference);
-  product_.add(a * b);
-  square_a_.add(a * a);
-  square_b_.add(b * b);
+  // Equal infinities would hide all other differences.
+  if (a != b || std::isfinite(a)) {
+    product_.add(a * b);
+    square_a_.add(a * a);
+    square_b_.add(b * b);
+  }
   raise_max(difference, index);
   if (!precision_) return;
+  if (a == b || !std::isfinite(difference)) {
+    for (uint64_t& count : within_) count += a == b ? 1U : 0U;
+    return;
+  }
   const double ulp = ulp_of(std::max(std::abs(a), std::abs(b)), *precision_);
   for (size_t i = 0; i < within_.size(); ++i) within_[i] += difference <= kUlps[i] * ulp ? 1U : 0U;
 }
@@ -164,8 +171,9 @@ std::optional<double> Deviation::rmse() const {
 }
 
 std::optional<double> Deviation::relative_error() const {
-  const double ratio = std::sqrt(square_.value()) / std::sqrt(square_a_.value());
-  return std::isfinite(ratio) ? std::optional(ratio) : std::nullopt;
+  const double length = std::sqrt(square_a_.value());
+  const double ratio = std::sqrt(square_.value()) / length;
+  return std::isfinite(length) && std::isfinite(ratio) ? std::optional(ratio) : std::nullopt;
 }
 
 std::optional<double> Deviation::snr_db() const {

@@ -44,7 +44,8 @@ class Deviation {
   uint64_t max_index() const { return max_index_; }  ///< the first pair that has it; 0 if none differs
   std::optional<double> mean() const;                ///< the mean absolute difference; nothing without pairs
   std::optional<double> rmse() const;                ///< the root of the mean square of the differences
-  /// The root of the sum of squares of the differences, divided by that of the first tensor. Nothing if this is 0.
+  /// The root of the sum of squares of the differences, divided by that of the first tensor. Nothing if this is 0, or
+  /// on overflow.
   std::optional<double> relative_error() const;
   /// 20 log10 of the inverse of the relative error; infinite for equal tensors.
   std::optional<double> snr_db() const;

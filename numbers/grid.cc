@@ -15,6 +15,9 @@ namespace {
 constexpr uint64_t kSampledBytes = uint64_t{2} << 20;
 constexpr uint64_t kSampledRuns = 64;
 
+// Elements that are further apart are read one by one.
+constexpr uint64_t kFar = Elements::kBlock;
+
 // One axis of a window, in the order in which it is read.
 struct Axis {
   uint64_t first;   // element of the tensor, relative to the matrix's offset
@@ -94,6 +97,7 @@ class Line {
   // The elements [begin, end) of the run.
   Result<void> add_range(uint64_t first, uint64_t begin, uint64_t end, std::span<Sums> cells) const {
     if (begin == end) return {};
+    if (inner_.stride >= kFar) return add_single(first, begin, end, cells);
     const uint64_t from = first + begin * inner_.stride;
     const ElementRange range = {from, (end - begin - 1) * inner_.stride + 1};
     size_t cell = cell_of(begin);
@@ -112,6 +116,18 @@ class Line {
       }
       return {};
     });
+  }
+
+  Result<void> add_single(uint64_t first, uint64_t begin, uint64_t end, std::span<Sums> cells) const {
+    size_t cell = cell_of(begin);
+    for (uint64_t place = begin; place < end; ++place) {
+      double value = 0;
+      TRY_VOID(elements_.read(first + place * inner_.stride, std::span(&value, 1)));
+      while (place >= inner_.begin_of(cell + 1)) ++cell;
+      cells[cell].add(value);
+      count_bytes_(elements_.bytes(1));
+    }
+    return {};
   }
 
   size_t cell_of(uint64_t place) const {
@@ -137,6 +153,9 @@ Grid transposed(Grid&& grid) {
   return out;
 }
 
+// The elements that a run along an axis reads.
+uint64_t run_length(const Axis& axis) { return axis.stride >= kFar ? axis.count : (axis.count - 1) * axis.stride + 1; }
+
 // How much of a window is read.
 struct Amount {
   uint64_t runs_of_line = 0;  // 0 without a limit
@@ -147,14 +166,15 @@ struct Amount {
 // pieces. The grid has a line for each.
 Amount sample(const Elements& elements, Axis& outer, Axis& inner) {
   const uint64_t most = kSampledBytes / elements.bytes(1);
-  if (outer.count <= most / inner.count) return {};
-  if (inner.count <= most) {
-    outer.cells = std::min<size_t>(outer.cells, static_cast<size_t>(std::min(most / inner.count, kSampledRuns)));
+  const uint64_t run = run_length(inner);
+  if (outer.count <= most / run) return {};
+  if (run <= most) {
+    outer.cells = std::min<size_t>(outer.cells, static_cast<size_t>(std::min(most / run, kSampledRuns)));
     return {1, 0};
   }
   outer.cells = 1;
   inner.cells = std::min<size_t>(inner.cells, kSampledRuns);
-  return {1, most / inner.cells};
+  return {1, std::max<uint64_t>(most / inner.cells / std::min(inner.stride, kFar), 1)};
 }
 
 // The cells of a line are along the inner axis, the lines along the outer one.

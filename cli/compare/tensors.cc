@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "cli/compare/select_tensors.h"
+
 namespace weightfs::compare {
 namespace {
 
@@ -70,7 +72,7 @@ class TensorComparer {
     match_names();
     TRY_VOID(compare_bytes());
     TRY_VOID(find_renamed());
-    if (options_.deviation) compute_deviations();
+    if (options_.deviation) TRY_VOID(compute_deviations());
     for (auto& [place, error] : unreadable_) out_.unreadable.push_back({place.first, place.second, std::move(error)});
     return std::move(out_);
   }
@@ -211,9 +213,10 @@ class TensorComparer {
     std::erase_if(indices, [&](size_t i) { return std::binary_search(renamed.begin(), renamed.end(), i); });
   }
 
-  void compute_deviations() {
+  Result<void> compute_deviations() {
     std::vector<std::pair<Elements, Elements>> elements;
     std::vector<ChangedTensor*> wanted;
+    std::vector<TensorView> measured;
     uint64_t total = 0;
     for (ChangedTensor& changed : out_.changed) {
       const TensorView a = a_.tensors[changed.pair.a];
@@ -228,8 +231,10 @@ class TensorComparer {
         total += of_a->bytes(of_a->count());
         elements.emplace_back(std::move(*of_a), std::move(*of_b));
         wanted.push_back(&changed);
+        measured.push_back(a);
       }
     }
+    TRY_VOID(check_amount(measured, total));
     begin_phase("measuring", total);
     for (size_t i = 0; i < wanted.size(); ++i) {
       const TensorPair& pair = wanted[i]->pair;
@@ -244,6 +249,7 @@ class TensorComparer {
                        deviation.error().error);
       }
     }
+    return {};
   }
 
   // Fails only for a lack of memory: other errors are part of the result.

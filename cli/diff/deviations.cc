@@ -199,7 +199,9 @@ std::vector<std::string> deviation_lines(const ContentsComparison& found, const 
 }
 
 bool are_within(const ContentsComparison& found, const DeviationLimits& limits) {
-  return std::ranges::all_of(found.models, [&](const ModelComparison& models) {
+  const bool has_lone_model = std::ranges::any_of(
+      found.files, [](const FileChange& file) { return (file.a && file.a->is_model) || (file.b && file.b->is_model); });
+  return !has_lone_model && std::ranges::all_of(found.models, [&](const ModelComparison& models) {
     return models.tensors.missing.empty() && models.tensors.added.empty() && models.tensors.renamed.empty() &&
            std::ranges::all_of(models.tensors.changed,
                                [&](const ChangedTensor& changed) { return is_within(changed, limits); });

@@ -6,8 +6,12 @@
 #include <cairo/cairo.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
+
+#include "base/text.h"
 #endif
 
 namespace weightfs::plot {
@@ -54,6 +58,21 @@ Result<void> load_functions() {
 #undef WEIGHTFS_FIND
   if (!has_all) return failure(Code::unsupported, "pictures need a newer libcairo2");
   return {};
+}
+
+// Cairo refuses texts with code points that are no characters, and then draws nothing more.
+std::string drawable(const std::string& text) {
+  std::string out;
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t length = utf8_sequence(rest);
+    const auto byte = [&](size_t i) { return static_cast<unsigned char>(rest[i]); };
+    const bool is_last_of_plane = length >= 3 && byte(length - 2) == 0xBF && byte(length - 1) >= 0xBE &&
+                                  (length == 3 ? byte(0) == 0xEF : (byte(1) & 0x0F) == 0x0F);
+    const bool is_of_fdd0 = length == 3 && byte(0) == 0xEF && byte(1) == 0xB7 && byte(2) >= 0x90 && byte(2) <= 0xAF;
+    out += length == 0 || is_last_of_plane || is_of_fdd0 ? "?" : rest.substr(0, length);
+    rest.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return out;
 }
 
 struct Write {
@@ -137,7 +156,7 @@ void Canvas::line(std::span<const std::pair<double, double>> points, Rgb colour,
 double Canvas::text_width(const std::string& text, double size) {
   cairo_text_extents_t extents;
   cairo.cairo_set_font_size(state_->context, size);
-  cairo.cairo_text_extents(state_->context, text.c_str(), &extents);
+  cairo.cairo_text_extents(state_->context, drawable(text).c_str(), &extents);
   return extents.x_advance;
 }
 
@@ -150,7 +169,7 @@ void Canvas::text(const std::string& text, double x, double y, double size, Anch
   cairo.cairo_translate(context, x, y);
   if (upwards) cairo.cairo_rotate(context, -1.5707963267948966);
   cairo.cairo_move_to(context, -shift, 0);
-  cairo.cairo_show_text(context, text.c_str());
+  cairo.cairo_show_text(context, drawable(text).c_str());
   cairo.cairo_restore(context);
 }
 
@@ -180,6 +199,12 @@ void Canvas::image(std::span<const Rgb> cells, size_t columns, size_t rows, doub
   cairo.cairo_fill(context);
   cairo.cairo_restore(context);
   cairo.cairo_surface_destroy(surface);
+}
+
+Result<void> Canvas::check() const {
+  const auto status = cairo.cairo_status(state_->context);
+  if (status == CAIRO_STATUS_SUCCESS) return {};
+  return failure(Code::resource, std::string("cairo: ") + cairo.cairo_status_to_string(status));
 }
 
 size_t Canvas::width() const { return static_cast<size_t>(cairo.cairo_image_surface_get_width(state_->surface)); }
@@ -225,6 +250,7 @@ void Canvas::line(std::span<const std::pair<double, double>>, Rgb, double) {}
 void Canvas::text(const std::string&, double, double, double, Anchor, bool) {}
 double Canvas::text_width(const std::string&, double) { return 0; }
 void Canvas::image(std::span<const Rgb>, size_t, size_t, double, double, double, double) {}
+Result<void> Canvas::check() const { return {}; }
 size_t Canvas::width() const { return 0; }
 size_t Canvas::height() const { return 0; }
 std::vector<Rgb> Canvas::pixels() const { return {}; }

@@ -39,6 +39,9 @@ class Canvas {
   /// Cells of one colour each, as an image that is scaled to a rectangle without smoothing.
   void image(std::span<const Rgb> cells, size_t columns, size_t rows, double x, double y, double width, double height);
 
+  /// Fails with resource if something could not be drawn.
+  Result<void> check() const;
+
   size_t width() const;
   size_t height() const;
   /// The pixels, row by row.

@@ -16,7 +16,9 @@ constexpr Rgb kLineGrey{120, 120, 120}, kGridGrey{225, 225, 225}, kBlank{238, 23
 
 // The part of a text that fits.
 std::string fitting(Canvas& canvas, const std::string& text, double size, double width) {
-  std::string shown = printable(text);
+  constexpr size_t kMostBytes = 400;  // more than any picture shows
+  std::string shown = printable(text.substr(0, kMostBytes));
+  if (text.size() > kMostBytes) shown += "...";
   if (canvas.text_width(shown, size) <= width) return shown;
   while (!shown.empty() && canvas.text_width(shown + "...", size) > width) {
     shown.pop_back();
@@ -40,7 +42,7 @@ class PanelDrawing {
   void draw(const HeatMap& map) {
     double names = 0;
     for (const std::string& name : map.down.names)
-      names = std::max(names, canvas_.text_width(printable(name), kNumber));
+      names = std::max(names, canvas_.text_width(fitting(canvas_, name, kNumber, panel_.width), kNumber));
     make_room(std::min(names + 34, panel_.width / 4), 0);
     add_title(map.title);
     std::vector<Rgb> cells;
@@ -57,7 +59,8 @@ class PanelDrawing {
 
   void draw(const Curves& curves) {
     double names = 0;
-    for (const Curves::Line& line : curves.lines) names = std::max(names, canvas_.text_width(line.name, kNumber));
+    for (const Curves::Line& line : curves.lines)
+      names = std::max(names, canvas_.text_width(fitting(canvas_, line.name, kNumber, panel_.width), kNumber));
     make_room(0, std::min(names + 36, panel_.width / 4));
     add_title(curves.title);
     const Axis vertical = vertical_axis(curves);
@@ -223,6 +226,7 @@ Result<Canvas> draw(const Picture& picture, const PictureSize& size) {
     PanelDrawing drawing(canvas, {0, height * static_cast<double>(i), static_cast<double>(size.width), height});
     std::visit([&](const auto& panel) { drawing.draw(panel); }, picture[i]);
   }
+  TRY_VOID(canvas.check());
   return canvas;
 }
 

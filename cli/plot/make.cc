@@ -18,6 +18,7 @@ namespace {
 using numbers::Elements;
 using numbers::GridCell;
 
+constexpr const char* kSampled = "  (sampled)";
 constexpr double kLimit = 0.999;  // the quantile of absolutes at the end of a scale
 
 std::string title_of(const NamedTensor& named) {
@@ -108,7 +109,7 @@ Result<HeatMap> heat_map_of(const NamedTensor& named, const Choices& choices) {
       .rows = choices.rows, .columns = choices.columns, .sample = choices.sample, .threads = choices.threads};
   const numbers::Grid grid = TRY(numbers::grid_of(elements, matrix.view, window, options, choices.count_bytes));
   HeatMap map;
-  map.title = title_of(named) + (grid.is_sample ? "  (sampled)" : "");
+  map.title = title_of(named) + (grid.is_sample ? kSampled : "");
   map.right = {matrix.right, static_cast<double>(window.column), static_cast<double>(window.column + window.columns)};
   map.down = {matrix.down, static_cast<double>(window.row), static_cast<double>(window.row + window.rows)};
   map.rows = grid.rows;
@@ -130,6 +131,7 @@ Result<Curves> histogram_of(const std::vector<NamedTensor>& tensors, const Choic
     const Elements elements = TRY(Elements::of(named.tensor));
     numbers::Figures figures = TRY(numbers::figures_of(
         elements, named.tensor.shape, {.sample = choices.sample, .threads = choices.threads}, choices.count_bytes));
+    if (figures.statistics.is_sample() && !curves.title.ends_with(kSampled)) curves.title += kSampled;
     if (figures.statistics.finite) {
       low = std::min(low, figures.statistics.finite->moments.min());
       high = std::max(high, figures.statistics.finite->moments.max());

@@ -153,8 +153,14 @@ bool has_stacked_experts(const NamedTensor& named) {
 // Squares and counts of the experts of each layer.
 class ExpertSums {
  public:
+  // What is not shown is not kept.
   void add(const std::string& layer, const std::string& expert, double square, double count) {
-    auto& [squares, counts] = sums_.try_emplace({layers_.number_of(layer), experts_.number_of(expert)}).first->second;
+    const size_t row = layers_.number_of(layer), column = experts_.number_of(expert);
+    if (row >= kMaxRows || column >= kMaxColumns) {
+      is_cut_ = true;
+      return;
+    }
+    auto& [squares, counts] = sums_.try_emplace({row, column}).first->second;
     squares += square;
     counts += count;
   }
@@ -175,9 +181,13 @@ class ExpertSums {
     const auto each = static_cast<double>(named.tensor.shape[1]) * static_cast<double>(named.tensor.shape[2]);
     for (const numbers::Channel& channel :
          TRY(numbers::channels_of(elements, named.tensor.shape, 0, choices.threads, choices.count_bytes)))
-      add(layer, std::to_string(channel.index), channel.rms * channel.rms * each, each);
+      if (channel.index < kMaxColumns)
+        add(layer, std::to_string(channel.index), channel.rms * channel.rms * each, each);
+    is_cut_ = is_cut_ || named.tensor.shape[0] > kMaxColumns;
     return {};
   }
+
+  bool is_cut() const { return is_cut_; }
 
   Sheet sheet() const {
     Sheet sheet;
@@ -189,6 +199,7 @@ class ExpertSums {
  private:
   Names layers_;
   Names experts_;
+  bool is_cut_ = false;
   std::map<std::pair<size_t, size_t>, std::pair<double, double>> sums_;
 };
 
@@ -208,7 +219,7 @@ Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTen
     const auto [layer, rest] = kind_of(named.name);
     sheet.set(layer, rest, value.value_or(kNoNumber));
   }
-  HeatMap map = sheet.to_map(title, "tensor", "layer");
+  HeatMap map = sheet.to_map(title + (choices.sample ? "  (sampled)" : ""), "tensor", "layer");
   set_scale(map, label_of(metric));
   return map;
 }
@@ -221,6 +232,7 @@ Result<HeatMap> experts_of(const std::string& title, const std::vector<NamedTens
   const Sheet sheet = sums.sheet();
   if (sheet.empty()) return failure(Code::not_found, "no tensors of experts");
   HeatMap map = sheet.to_map(title, "expert", "layer");
+  if (sums.is_cut()) map.title += fmt::format("  (first {} layers and {} experts)", kMaxRows, kMaxColumns);
   set_scale(map, "RMS");
   return map;
 }

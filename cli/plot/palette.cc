@@ -40,7 +40,8 @@ Rgb line_colour(size_t line) { return kLines[line % kLines.size()]; }
 Rgb Scale::colour_of(double value) const {
   if (std::isnan(value)) return kNotFinite;
   if (!(high > low)) return colour_at(palette, palette == Palette::blue_orange ? 0.5 : 0);
-  return colour_at(palette, (value - low) / (high - low));
+  // The difference itself may overflow.
+  return colour_at(palette, (value / 2 - low / 2) / (high / 2 - low / 2));
 }
 
 }  // namespace weightfs::plot

@@ -89,10 +89,16 @@ class TextDrawing {
     return std::clamp<size_t>(room / std::max<size_t>(map.columns, 1), 1, 8);
   }
 
+  size_t shown_columns(const HeatMap& map) const {
+    const size_t names = name_width(map);
+    const size_t room = style_.width - 1 - (names > 0 ? names + 1 : 0);
+    return std::min(map.columns, std::max<size_t>(room / cell_width(map), 1));
+  }
+
   std::string cells_of(const HeatMap& map, size_t row, size_t each) const {
     std::string line;
     const size_t width = cell_width(map);
-    const size_t shown = std::min(map.columns, (style_.width - 1) / width);
+    const size_t shown = shown_columns(map);
     for (size_t column = 0; column < shown; ++column) line += cell_of(map, row, column, each, width);
     return colours_ == TextColours::none ? line : line + kPlain;
   }
@@ -120,13 +126,13 @@ class TextDrawing {
     if (map.is_blank(row, column)) return " ";
     if (std::isnan(value)) return "?";
     const bool has_signs = map.scale.palette == Palette::blue_orange;
-    const double most =
-        has_signs ? std::max(std::abs(map.scale.low), std::abs(map.scale.high)) : map.scale.high - map.scale.low;
-    const double part = most > 0 ? (has_signs ? std::abs(value) : value - map.scale.low) / most : 0;
+    const double low = has_signs ? 0 : map.scale.low, high = map.scale.high;
+    const double shown = has_signs ? std::abs(value) : value;
+    const double half = high / 2 - low / 2;  // the difference itself may overflow
+    const double part = half > 0 ? std::clamp((shown / 2 - low / 2) / half, 0.0, 1.0) : 0;
     // A blank is 0; the lowest magnitude of a model is not.
     const size_t least = has_signs ? 0 : 1;
-    return kShades[least + static_cast<size_t>(
-                               std::clamp(part, 0.0, 1.0) * static_cast<double>(kShades.size() - 1 - least) + 0.5)];
+    return kShades[least + static_cast<size_t>(part * static_cast<double>(kShades.size() - 1 - least) + 0.5)];
   }
 
   void add_axis(const HeatMap& map, size_t names, std::vector<std::string>& out) const {
@@ -140,11 +146,13 @@ class TextDrawing {
     // Names of columns are numbered below the map.
     const size_t width = cell_width(map);
     std::string numbers = indent;
-    for (size_t i = 0; i < map.columns && width > 1; ++i)
+    for (size_t i = 0; i < shown_columns(map) && width > 1; ++i)
       numbers += info::left(info::cut(std::to_string(i + 1), width - 1, style_), width);
     out.push_back(numbers);
     std::string list;
-    for (size_t i = 0; i < map.columns; ++i)
+    if (shown_columns(map) < map.columns)
+      list = fmt::format("the first {} of {} columns: ", shown_columns(map), map.columns);
+    for (size_t i = 0; i < shown_columns(map); ++i)
       list += fmt::format("{}{} {}", i == 0 ? "" : ", ", i + 1, info::clean(map.right.names[i], style_));
     for (const std::string& line : info::wrapped(list, style_.width - 1, style_)) out.push_back(" " + line);
   }

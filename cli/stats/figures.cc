@@ -17,6 +17,8 @@ namespace {
 using numbers::Elements;
 using numbers::Figures;
 
+constexpr size_t kMaxSmall = 4;  // small tensors that are in memory at once
+
 // A tensor to read.
 struct Work {
   size_t index;  // in AllFigures::tensors
@@ -39,10 +41,11 @@ class Computation {
     std::vector<const Work*> small;
     for (const Work& work : work_)
       if (work.elements.count() <= Elements::kMinChunk) small.push_back(&work);
-    TRY_VOID(in_parallel(small.size(), options_.statistics.threads, [&](uint64_t i) -> Result<void> {
-      compute(*small[static_cast<size_t>(i)], 1);
-      return {};
-    }));
+    TRY_VOID(
+        in_parallel(small.size(), std::min(options_.statistics.threads, kMaxSmall), [&](uint64_t i) -> Result<void> {
+          compute(*small[static_cast<size_t>(i)], 1);
+          return {};
+        }));
     for (const Work& work : work_)
       if (work.elements.count() > Elements::kMinChunk) compute(work, options_.statistics.threads);
     add_groups();
@@ -82,10 +85,13 @@ class Computation {
     distribution_.add(figures->distribution);
   }
 
-  Result<void> compute_more(const Work& work, size_t threads, TensorFigures& one) const {
+  Result<void> compute_more(const Work& work, size_t threads, TensorFigures& one) {
     if (options_.scales) one.scales = TRY(numbers::scale_statistics_of(one.tensor, threads, [](uint64_t) {}));
-    if (options_.singular_values) one.singular_values = numbers::singular_values(one.tensor);
-    if (!options_.channels) return {};
+    if (options_.singular_values) {
+      const std::lock_guard lock(large_mutex_);
+      one.singular_values = numbers::singular_values(one.tensor);
+    }
+    if (!options_.channels || work.elements.count() == 0) return {};
     for (size_t axis = 0; axis < one.tensor.shape.size(); ++axis) {
       const bool is_wanted = options_.axis ? axis == *options_.axis : axis == 0 || axis + 1 == one.tensor.shape.size();
       if (!is_wanted || one.tensor.shape.size() < 2) continue;
@@ -131,7 +137,8 @@ class Computation {
   uint64_t total_ = 0;  // bytes to read
   ProgressBar bar_;
   std::atomic<uint64_t> done_ = 0;
-  std::mutex mutex_;  // guards distribution_
+  std::mutex large_mutex_;  // one computation at a time has a whole matrix in memory
+  std::mutex mutex_;        // guards distribution_
   numbers::TotalDistribution distribution_;
 };
 

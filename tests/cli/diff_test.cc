@@ -189,6 +189,10 @@ TEST_F(DiffTest, LimitsOfTheDeviationDecideTheStatus) {
   const std::string nan = write("d.safetensors", model_of({{"w", {1, -2, NAN}}}));
   EXPECT_EQ(status("--fail-above", "1", a, nan), 1);
   EXPECT_EQ(status("--fail-above", "0", a, a), 0);
+  const std::string both =
+      write("both.zip", zip_of({{"x.safetensors", model_of({{"w", {1}}})}, {"y.gguf", gguf_of({{"w", {1}}})}}));
+  const std::string one = write("one.zip", zip_of({{"x.safetensors", model_of({{"w", {1}}})}}));
+  EXPECT_EQ(status("--fail-above", "1", both, one), 1) << "a model without a counterpart";
   EXPECT_EQ(status("--fail-above", "much", a, a), 2);
   EXPECT_EQ(status("--min-snr", "-1", a, a), 2);
 }

@@ -101,6 +101,13 @@ TEST_F(StatsTest, ChannelsAreThoseOfEachAxis) {
   EXPECT_EQ(lines_of(run({"stats", source, "--per-channel"}).out).size(), 6u);
 }
 
+TEST_F(StatsTest, FiguresThatCannotBeShownAreErrors) {
+  const std::string source = write("m.safetensors", model_of({{"a", {1}}, {"b", {2}}}));
+  EXPECT_EQ(run({"stats", source, "--axis", "7"}).status, 3);
+  EXPECT_THAT(run({"stats", source, "--svd"}).err, HasSubstr("--svd needs --json"));
+  EXPECT_THAT(run({"stats", source, "--sample", "--per-channel"}).err, HasSubstr("cannot be combined"));
+}
+
 TEST_F(StatsTest, PatternsSelectTensors) {
   const std::string source =
       write("m.safetensors", model_of({{"a/w", {1}}, {"a/b", {1}}, {"c/w", {1}}, {"c[0]", {1}}}));

@@ -178,6 +178,17 @@ class Pictures(TestCase):
         source = self.sample("m.safetensors", [Tensor("w", "float32", (1 << 14, 1 << 14), Hole(1 << 30))])
         self.plot(source, "w", "--sample")
 
+    def test_names_that_cairo_refuses_hide_nothing(self):
+        for name in ("x\uffff", "x\ufdd0", "\U0001ffff", "long" * 4000):
+            tensor = Tensor(name, "float32", (2, 2), struct.pack("<4f", -1, 1, 1, 1))
+            area = self.area(self.plot(self.sample("m.safetensors", [tensor]), "*"))
+            self.assertEqual(area[5][5], (16, 60, 130), name)
+
+    def test_sample_is_refused_where_all_is_read(self):
+        source = self.matrix(4, 4, {})
+        for options in (("--kind", "channels"), ("--kind", "experts"), ("--against", source)):
+            self.assertIn("--sample is for", run("plot", source, "w", "--sample", *options, "-o", self.path("x.png")).stderr)
+
     def test_shapes_without_elements_and_scalars(self):
         source = self.sample("m.safetensors", [Tensor("empty", "float32", (0, 5), b""), Tensor("one", "float32", (), bytes(4))])
         self.plot(source, "empty")
@@ -203,6 +214,18 @@ class Terminals(TestCase):
             self.assertTrue(shown.isascii() and shown.replace("\n", "").isprintable(), shown)
             self.assertIn(" ##%%**++\n", shown)
             self.assertIn("largest by absolute: -16 to 16", shown)
+
+    def test_numbers_whose_difference_overflows_have_colours(self):
+        source = self.sample("m.safetensors", [Tensor(name, "float64", (1,), struct.pack("<d", value))
+                                               for name, value in (("a", 1.7e308), ("b", -1.7e308))])
+        shown = on_terminal("plot", "--metric", "mean", source, columns=40, LC_ALL="C")
+        self.assertNotIn("?", shown)
+
+    def test_overview_of_many_experts_fits(self):
+        stacked = Tensor("blk.0.ffn_up_exps.weight", "float32", (100, 1, 2), struct.pack("<200f", *range(200)))
+        shown = on_terminal("plot", self.sample("m.safetensors", [stacked]), "--kind", "experts", columns=60, LC_ALL="C.UTF-8")
+        self.assertTrue(all(len(line) <= 60 for line in shown.splitlines()), shown)
+        self.assertIn("the first ", shown)
 
     def test_overview_and_histogram_fit(self):
         tensors = [Tensor(f"model.layers.{i}.self_attn.{name}.weight", "float32", (2,), struct.pack("<2f", i, 1))

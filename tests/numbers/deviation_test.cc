@@ -105,6 +105,17 @@ TEST(Deviation, ErrorIsRelativeToTheFirst) {
   EXPECT_FALSE(between({0, 0}, {1, 2}).relative_error());
 }
 
+// Equal infinities have no error of their own, and hide no other.
+TEST(Deviation, InfinitiesHideNoDifferences) {
+  EXPECT_DOUBLE_EQ(between({kInfinity, 3, 4}, {kInfinity, 3, 4.5}).relative_error().value(), 0.1);
+  EXPECT_FALSE(between({kInfinity, 1}, {2, 1}).relative_error());
+  EXPECT_FALSE(between({1e200, 1}, {1e200, 2}).relative_error()) << "the squares overflow";
+  Deviation found(precision_of(*dtype_named("float64")));
+  const std::vector<double> a = {kInfinity, kInfinity, kInfinity}, b = {kInfinity, 1, -kInfinity};
+  found.add(0, std::span<const double>(a), std::span<const double>(b));
+  EXPECT_DOUBLE_EQ(found.share_within(4).value(), 1.0 / 3);
+}
+
 TEST(Deviation, PlaceOfTheMaximumIsTheFirst) {
   std::vector<double> a(100, 1), b(100, 1);
   b[30] = b[60] = 4;

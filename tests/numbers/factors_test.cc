@@ -40,6 +40,15 @@ TEST(SingularValues, OfAProductComeFromTheFactors) {
               testing::Pointwise(DoubleNear(1e-12), singular_values(matrix(2, 2, {23, 34, 31, 46})).value()));
 }
 
+TEST(SingularValues, OfConvolutionsHaveTheFurtherAxesInTheColumns) {
+  if (!has_eigen()) GTEST_SKIP() << "built without Eigen";
+  Tensor down = matrix(1, 3, {4, 5, 6}), up = matrix(2, 1, {1, 2});
+  down.shape = {1, 3, 1, 1};
+  up.shape = {2, 1, 1, 1};
+  EXPECT_THAT(product_singular_values(down, up).value(), ElementsAre(DoubleNear(std::sqrt(77.0 * 5), 1e-12)));
+  EXPECT_EQ(product_singular_values(test::unreadable_tensor("a", {600, 2}), up).error().code, Code::unsupported);
+}
+
 TEST(SingularValues, HaveALimitAndAReason) {
   if (!has_eigen()) GTEST_SKIP() << "built without Eigen";
   EXPECT_EQ(singular_values(test::float32_tensor("v", {1, 2})).error().message, "not a matrix");

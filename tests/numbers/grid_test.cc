@@ -74,6 +74,19 @@ TEST(Grid, AxesAreChosenAndTheOthersFixed) {
   EXPECT_EQ(matrix_of(shape, 0, 1, {0, 0, 4}).error().code, Code::not_found);
 }
 
+TEST(Grid, ElementsThatAreFarApartAreReadOneByOne) {
+  const Shape shape = {3, 5, 20'000};
+  const Elements elements = elements_of(300'000);
+  std::atomic<uint64_t> bytes = 0;
+  const Grid found =
+      grid_of(elements, matrix_of(shape, 0, 1, {0, 0, 7}).value(), {0, 0, 3, 5}, {.sample = true}, [&](uint64_t more) {
+        bytes += more;
+      }).value();
+  EXPECT_EQ(bytes, 15u * 4);
+  EXPECT_FALSE(found.is_sample);
+  EXPECT_EQ(found.at(2, 3).max, 2 * 100'000 + 3 * 20'000 + 7);
+}
+
 TEST(Grid, WindowIsPartOfTheMatrix) {
   const Grid found = grid(elements_of(100), matrix_of(Shape{10, 10}), {2, 3, 2, 2}, {});
   EXPECT_EQ(found.at(0, 0).min, 23);
