@@ -160,9 +160,21 @@ class Plotter {
     const std::string title = printable_source(arguments_.input.source);
     const auto failed = [&](const NamedTensor& named, const Error& error) {
       if (error.code == Code::unsupported && arguments_.patterns.empty()) return;
-      bar_.clear();
-      outcome_.fail({error.code, fmt::format("tensor {}: {}", quoted(named.name), error.message)});
+      outcome_.note(error);
+      if (failed_++ == 0)
+        first_failure_ = {error.code, fmt::format("tensor {}: {}", quoted(named.name), error.message)};
     };
+    auto made = make(kind, title, failed);
+    bar_.clear();
+    if (failed_ > 0)
+      outcome_.fail({first_failure_.code, fmt::format("{} of {} tensors cannot be shown: {}", failed_, tensors_.size(),
+                                                      first_failure_.message)});
+    return made;
+  }
+
+ private:
+  template <class Failed>
+  Result<Picture> make(PlotKind kind, const std::string& title, const Failed& failed) {
     switch (kind) {
       case PlotKind::overview:
         return one(plot::overview_of(title, tensors_, against_, choices_, failed));
@@ -178,7 +190,6 @@ class Plotter {
     return Picture();
   }
 
- private:
   template <class Made>
   static Result<Picture> one(Result<Made> made) {
     Picture picture;
@@ -204,6 +215,8 @@ class Plotter {
   plot::Choices choices_;
   Outcome& outcome_;
   uint64_t total_;
+  uint64_t failed_ = 0;  // tensors
+  Error first_failure_;
   ProgressBar bar_;
   std::atomic<uint64_t> done_ = 0;
 };
@@ -238,15 +251,34 @@ PlotKind kind_of(const PlotArguments& arguments, size_t tensors) {
   return arguments.patterns.empty() && tensors > 1 ? PlotKind::overview : PlotKind::heat_map;
 }
 
+// An option that another kind of picture needs is an error: it would be ignored.
+Result<void> check_options(PlotKind kind, const PlotArguments& arguments) {
+  const plot::Choices& choices = arguments.choices;
+  const bool is_heat_map = kind == PlotKind::heat_map, is_overview = kind == PlotKind::overview;
+  const auto only_for = [](bool is_given, bool is_right, const char* option, const char* kinds) -> Result<void> {
+    if (is_given && !is_right) return failure(plot_usage(fmt::format("{} is for {}", option, kinds)));
+    return {};
+  };
+  TRY_VOID(only_for(choices.window.has_value(), is_heat_map, "--window", "heat maps"));
+  TRY_VOID(only_for(choices.axes.has_value(), is_heat_map, "--axes", "heat maps"));
+  TRY_VOID(only_for(!choices.index.empty(), is_heat_map && choices.axes, "--index", "heat maps with --axes"));
+  TRY_VOID(only_for(choices.axis.has_value(), kind == PlotKind::channels, "--axis", "channels"));
+  TRY_VOID(only_for(choices.metric.has_value(), is_heat_map || is_overview, "--metric", "heat maps and overviews"));
+  TRY_VOID(only_for(!arguments.against.empty(), is_overview || kind == PlotKind::channels, "--against",
+                    "overviews and channels"));
+  TRY_VOID(only_for(is_overview && !arguments.against.empty() && choices.metric.has_value(),
+                    choices.metric == plot::Metric::snr, "--against", "--metric snr"));
+  // Channels, experts and differences are of all elements.
+  return only_for(choices.sample,
+                  (is_heat_map || is_overview || kind == PlotKind::histogram) && arguments.against.empty(), "--sample",
+                  "heat maps, histograms and overviews without --against");
+}
+
 Result<void> check_panels(PlotKind kind, const std::vector<NamedTensor>& tensors, const PlotArguments& arguments) {
   const bool is_model = kind == PlotKind::overview || kind == PlotKind::experts;
   if (!is_model && tensors.size() > plot::kMaxPanels)
     return failure(
         plot_usage(fmt::format("{} tensors match; a picture shows at most {}", tensors.size(), plot::kMaxPanels)));
-  // Channels and differences are of all elements.
-  const bool reads_all = kind == PlotKind::channels || kind == PlotKind::experts || !arguments.against.empty();
-  if (arguments.choices.sample && reads_all)
-    return failure(plot_usage("--sample is for heat maps, histograms and overviews without --against"));
   if (arguments.choices.sample) return {};
   std::vector<TensorView> views;
   for (const NamedTensor& named : tensors) views.push_back(named.tensor);
@@ -283,6 +315,7 @@ Result<Exit> plot_sources(PlotArguments& arguments) {
   if (sources.size() > 1) against = TRY(tensors_of(*opened.forests[1], printable_source(sources[1]), {}, outcome));
 
   const PlotKind kind = kind_of(arguments, tensors.size());
+  TRY_VOID(check_options(kind, arguments));
   TRY_VOID(check_panels(kind, tensors, arguments));
   const plot::PictureSize size = arguments.out.empty() ? plot::terminal_picture_size() : arguments.size;
   Plotter plotter(arguments, tensors, against, choices_for(arguments, display, size, tensors.size()), outcome);

@@ -93,12 +93,14 @@ void report_channels(const std::vector<stats::TensorFigures>& all, const StatsAr
   uint64_t count = 0;
   bool has_axis = false;
   for (const stats::TensorFigures& one : all) {
-    has_axis = has_axis || (arguments.axis && *arguments.axis < one.tensor.shape.size());
+    const size_t axes = one.tensor.shape.size();
+    has_axis = has_axis || (axes >= 2 && arguments.axis.value_or(0) < axes);
     if (!one.no_channels.empty() && count++ == 0)
       outcome.fail({Code::unsupported, fmt::format("tensor {}: {}", quoted(one.name), one.no_channels)});
   }
-  if (arguments.axis && !has_axis)
-    outcome.fail({Code::not_found, fmt::format("no tensor has an axis {}", *arguments.axis)});
+  if (!has_axis)
+    outcome.fail({Code::not_found, arguments.axis ? fmt::format("no matrix has an axis {}", *arguments.axis)
+                                                  : "no tensor has two axes"});
 }
 
 stats::FigureOptions figure_options(const StatsArguments& arguments, size_t tensors) {

@@ -64,7 +64,7 @@ class PanelDrawing {
     make_room(0, std::min(names + 36, panel_.width / 4));
     add_title(curves.title);
     const Axis vertical = vertical_axis(curves);
-    add_grid(vertical, curves.is_logarithmic);
+    add_grid(vertical);
     for (size_t i = 0; i < curves.lines.size(); ++i) {
       canvas_.line(points_of(curves, curves.lines[i], vertical), line_colour(i), 1.5);
       const double y = plot_.y + 12 + 16 * static_cast<double>(i);
@@ -134,7 +134,7 @@ class PanelDrawing {
     };
     if (axis.names.empty()) {
       for (const double value : ticks_of(axis.first, axis.last, static_cast<size_t>(plot_.height / 45) + 1))
-        tick(y_of(axis, value, is_upwards), is_logarithmic_ ? tick_text(std::pow(10, value)) : tick_text(value));
+        tick(y_of(axis, value, is_upwards), tick_text(value));
     } else {
       const double each = plot_.height / static_cast<double>(axis.names.size());
       const auto step = static_cast<size_t>(std::ceil(13 / each));
@@ -160,25 +160,21 @@ class PanelDrawing {
   }
 
   Axis vertical_axis(const Curves& curves) {
-    is_logarithmic_ = curves.is_logarithmic;
     double low = INFINITY, high = -INFINITY;
     for (const Curves::Line& line : curves.lines) {
       for (const double value : line.values) {
-        const double shown = shown_value(value);
-        if (!std::isfinite(shown)) continue;
-        low = std::min(low, shown);
-        high = std::max(high, shown);
+        if (!std::isfinite(value)) continue;
+        low = std::min(low, value);
+        high = std::max(high, value);
       }
     }
     if (!(low <= high)) low = 0, high = 1;
-    if (!is_logarithmic_) low = std::min(low, 0.0);
+    low = std::min(low, 0.0);
     const double margin = high > low ? (high - low) * 0.04 : 0.5;
-    return {curves.label, is_logarithmic_ || low < 0 ? low - margin : low, high + margin, {}};
+    return {curves.label, low < 0 ? low - margin : low, high + margin, {}};
   }
 
-  double shown_value(double value) const { return is_logarithmic_ ? std::log10(value) : value; }
-
-  void add_grid(const Axis& vertical, bool) {
+  void add_grid(const Axis& vertical) {
     for (const double value : ticks_of(vertical.first, vertical.last, static_cast<size_t>(plot_.height / 45) + 1)) {
       const double y = y_of(vertical, value, true);
       canvas_.line(std::vector<std::pair<double, double>>{{plot_.x, y}, {plot_.x + plot_.width, y}}, kGridGrey, 1);
@@ -190,8 +186,8 @@ class PanelDrawing {
     std::vector<std::pair<double, double>> points;
     const size_t count = line.values.size();
     for (size_t i = 0; i < count; ++i) {
-      const double shown = shown_value(line.values[i]);
-      const double y = std::isfinite(shown) ? y_of(vertical, shown, true) : plot_.y + plot_.height;
+      const double value = line.values[i];
+      const double y = std::isfinite(value) ? y_of(vertical, value, true) : plot_.y + plot_.height;
       const auto place = [&](size_t of, size_t all) {
         return plot_.x + static_cast<double>(of) / static_cast<double>(std::max<size_t>(all, 1)) * plot_.width;
       };
@@ -208,7 +204,6 @@ class PanelDrawing {
   Canvas& canvas_;
   Area panel_;
   Area plot_;
-  bool is_logarithmic_ = false;
 };
 
 }  // namespace

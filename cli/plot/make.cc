@@ -168,8 +168,10 @@ Result<Curves> channels_of(const NamedTensor& named, const std::vector<NamedTens
     curves.lines[0].values.push_back(channel.rms);
     curves.lines[1].values.push_back(channel.max);
   }
-  const auto other = std::ranges::find(against, named.name, &NamedTensor::name);
-  if (other != against.end() && other->tensor.shape == shape) {
+  if (!against.empty()) {
+    const auto other = std::ranges::find(against, named.name, &NamedTensor::name);
+    if (other == against.end() || !(other->tensor.shape == shape))
+      return failure(Code::not_found, "the other model has no tensor of this name and shape");
     const Elements b = TRY(Elements::of(other->tensor));
     auto errors = numbers::channel_errors_of(elements, b, shape, axis, choices.threads, choices.count_bytes);
     if (!errors) return tl::unexpected(errors.error().error);

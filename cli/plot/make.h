@@ -61,8 +61,9 @@ Result<HeatMap> heat_map_of(const NamedTensor& tensor, const Choices& choices);
 /// The distributions of tensors, a line for each.
 Result<Curves> histogram_of(const std::vector<NamedTensor>& tensors, const Choices& choices);
 
-/// RMS and largest absolute of each channel of an axis, and the RMS of the differences from the tensor of the same name
-/// in `against`, if there is one of the same shape. Fails also with unsupported for too many channels.
+/// RMS and largest absolute of each channel of an axis, and, unless `against` is empty, the RMS of the differences from
+/// its tensor of the same name. Fails also with not_found if that has none of the same shape, and with unsupported for
+/// too many channels.
 Result<Curves> channels_of(const NamedTensor& tensor, const std::vector<NamedTensor>& against, const Choices& choices);
 
 /// A number for each tensor: a row for each layer, a column for each kind of tensor. `against` is searched for tensors

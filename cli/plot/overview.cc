@@ -153,7 +153,7 @@ bool has_stacked_experts(const NamedTensor& named) {
 // Squares and counts of the experts of each layer.
 class ExpertSums {
  public:
-  // What is not shown is not kept.
+  // A picture has no more rows and columns than these.
   void add(const std::string& layer, const std::string& expert, double square, double count) {
     const size_t row = layers_.number_of(layer), column = experts_.number_of(expert);
     if (row >= kMaxRows || column >= kMaxColumns) {

@@ -43,8 +43,7 @@ struct Curves {
   };
   std::string title;
   Axis right;
-  std::string label;  ///< of the vertical axis
-  bool is_logarithmic = false;
+  std::string label;       ///< of the vertical axis
   bool are_steps = false;  ///< each value is that of an interval, as in a histogram
   std::vector<Line> lines;
 };

@@ -23,7 +23,6 @@ constexpr size_t kMaxSmall = 4;  // small tensors that are in memory at once
 struct Work {
   size_t index;  // in AllFigures::tensors
   Elements elements;
-  uint64_t bytes;
 };
 
 class Computation {
@@ -64,7 +63,7 @@ class Computation {
       if (!elements) continue;
       const uint64_t bytes = bytes_to_read(*elements, tensor.shape, options_.statistics);
       total_ = bytes > UINT64_MAX - total_ ? UINT64_MAX : total_ + bytes;
-      work_.push_back({out_.tensors.size() - 1, std::move(*elements), bytes});
+      work_.push_back({out_.tensors.size() - 1, std::move(*elements)});
     }
   }
 

@@ -104,6 +104,8 @@ TEST_F(StatsTest, ChannelsAreThoseOfEachAxis) {
 TEST_F(StatsTest, FiguresThatCannotBeShownAreErrors) {
   const std::string source = write("m.safetensors", model_of({{"a", {1}}, {"b", {2}}}));
   EXPECT_EQ(run({"stats", source, "--axis", "7"}).status, 3);
+  EXPECT_EQ(run({"stats", source, "--axis", "0"}).status, 3) << "only vectors";
+  EXPECT_EQ(run({"stats", source, "--per-channel"}).status, 3);
   EXPECT_THAT(run({"stats", source, "--svd"}).err, HasSubstr("--svd needs --json"));
   EXPECT_THAT(run({"stats", source, "--sample", "--per-channel"}).err, HasSubstr("cannot be combined"));
 }

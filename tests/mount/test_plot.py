@@ -184,6 +184,23 @@ class Pictures(TestCase):
             area = self.area(self.plot(self.sample("m.safetensors", [tensor]), "*"))
             self.assertEqual(area[5][5], (16, 60, 130), name)
 
+    def test_option_of_another_kind_is_refused(self):
+        source = self.matrix(4, 4, {})
+        for option, value, kind in (("--window", "0:1,0:1", "histogram"), ("--axes", "0,1", "overview"),
+                                    ("--index", "0,0", "heatmap"), ("--axis", "0", "heatmap"), ("--metric", "rms", "channels"),
+                                    ("--against", source, "histogram")):
+            done = run("plot", source, "w", "--kind", kind, option, value, "-o", self.path("x.png"))
+            self.assertEqual((done.returncode, f"{option} is for" in done.stderr), (4, True), done.stderr)
+        self.assertFalse(os.path.exists(self.path("x.png")))
+
+    def test_counterparts_that_are_missing_are_one_line(self):
+        a = self.sample("a.safetensors", [Tensor(f"h.{i}.w", "float32", (2, 2), bytes(16)) for i in range(9)])
+        b = self.sample("b.safetensors", [Tensor("h.0.w", "float32", (2, 2), bytes(16))])
+        for options in ((), ("h.1.w", "--kind", "channels")):
+            done = run("plot", a, *options, "--against", b, "-o", self.path("x.png"))
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1), done.stderr)
+        self.assertFalse(os.path.exists(self.path("x.png")))
+
     def test_sample_is_refused_where_all_is_read(self):
         source = self.matrix(4, 4, {})
         for options in (("--kind", "channels"), ("--kind", "experts"), ("--against", source)):
