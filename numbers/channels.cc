@@ -107,34 +107,19 @@ Result<std::vector<Channel>> channels_of(const Elements& elements, ShapeView sha
                    fmt::format("axis {} has {} channels; at most {} are supported", axis, shape[axis], kMaxChannels));
   const std::vector<ElementRange> chunks = elements.chunks();
   const size_t workers = threads_for_channels(shape[axis], threads);
-  const auto for_each_block = [&](const auto& use) {
-    return in_parallel(chunks.size(), workers, [&](uint64_t chunk) { return use(chunks[static_cast<size_t>(chunk)]); });
-  };
-  PerThread<Channels> sums([&] { return Channels(shape, axis); });
-  TRY_VOID(for_each_block([&](ElementRange range) {
-    return sums.with([&](Channels& mine) {
-      return elements.for_each_block_of_values(range, count_bytes, [&](uint64_t first, auto block) -> Result<void> {
-        mine.add(first, block);
-        return {};
-      });
-    });
-  }));
-  const Channels total = sums.total();
+  const auto add = [](Channels& sums, uint64_t first, auto block) { sums.add(first, block); };
+  const auto make = [&] { return Channels(shape, axis); };
+  const Channels total = TRY(sum_over<Channels>(elements, chunks, workers, count_bytes, make, add));
   const double limit = kOutlier * total.rms_of_all();
   const uint64_t inner = product(shape.subspan(axis + 1));
-  PerThread<Outliers> outliers([&] { return Outliers{std::vector<uint64_t>(total.size())}; });
-  TRY_VOID(for_each_block([&](ElementRange range) {
-    return outliers.with([&](Outliers& mine) {
-      return elements.for_each_block_of_values(range, count_bytes, [&](uint64_t first, auto block) -> Result<void> {
-        for_each_run(first, block, inner, total.size(), [&](size_t channel, auto part) {
-          for (const auto value : part)
-            if (std::abs(static_cast<double>(value)) > limit && std::isfinite(value)) ++mine.counts[channel];
-        });
-        return {};
-      });
+  const auto count = [&](Outliers& outliers, uint64_t first, auto block) {
+    for_each_run(first, block, inner, total.size(), [&](size_t channel, auto part) {
+      for (const auto value : part)
+        if (std::abs(static_cast<double>(value)) > limit && std::isfinite(value)) ++outliers.counts[channel];
     });
-  }));
-  const Outliers counted = outliers.total();
+  };
+  const auto none = [&] { return Outliers{std::vector<uint64_t>(total.size())}; };
+  const Outliers counted = TRY(sum_over<Outliers>(elements, chunks, workers, count_bytes, none, count));
   const auto each = static_cast<double>(elements.count()) / static_cast<double>(std::max<size_t>(total.size(), 1));
   std::vector<Channel> out;
   for (size_t i = 0; i < total.size(); ++i)

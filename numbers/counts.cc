@@ -56,6 +56,13 @@ void Counts::add(const Counts& other) {
     counts_[i] += other.recent_[i] + (other.counts_.empty() ? 0 : other.counts_[i]);
 }
 
+void Counts::add(const Distribution& distribution) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  flush();
+  for (const Bin& bin : distribution.bins)
+    counts_[counter_of(static_cast<float>(std::clamp(bin.middle(), -kMost, kMost)))] += bin.count;
+}
+
 template <class RangeOf>
 Distribution Counts::sorted(const RangeOf& range_of, bool are_narrow) const {
   Distribution out;

@@ -57,6 +57,8 @@ class Counts {
   void add(std::span<const float> block);
   void add(std::span<const double> block);
   void add(const Counts& other);
+  /// Adds the numbers of elements of any type to counts of floats: those of a bin by its middle.
+  void add(const Distribution& distribution);
 
   /// In ascending order. `elements` are those that were added, or have the same type.
   Distribution distribution(const Elements& elements) const;

@@ -187,4 +187,22 @@ class PerThread {
   std::vector<std::unique_ptr<Accumulator>> free_;
 };
 
+/// Adds all blocks of values of some chunks to accumulators, by `add(accumulator, first, block)` in several threads,
+/// and returns their sum. Fails as reading the elements fails.
+template <class Accumulator, class Add>
+Result<Accumulator> sum_over(const Elements& elements, std::span<const ElementRange> chunks, size_t threads,
+                             const CountBytes& count_bytes, std::function<Accumulator()> make, const Add& add) {
+  PerThread<Accumulator> accumulators(std::move(make));
+  TRY_VOID(in_parallel(chunks.size(), threads, [&](uint64_t chunk) {
+    return accumulators.with([&](Accumulator& mine) {
+      return elements.for_each_block_of_values(chunks[static_cast<size_t>(chunk)], count_bytes,
+                                               [&](uint64_t first, auto block) -> Result<void> {
+                                                 add(mine, first, block);
+                                                 return {};
+                                               });
+    });
+  }));
+  return accumulators.total();
+}
+
 }  // namespace weightfs::numbers

@@ -78,7 +78,6 @@ class Search {
     constexpr size_t kMaxMemory = size_t{24} << 20;  // of all threads
     const size_t digits = size_t{1} << layout_.digit;
     const size_t bytes = groups.size() * digits * sizeof(uint64_t);
-    PerThread<DigitCounts> counters([&] { return DigitCounts{std::vector<uint64_t>(groups.size() * digits)}; });
     // Most numbers are in none of the groups, which one byte says.
     const unsigned below = shift + layout_.digit;
     std::vector<uint8_t> is_wanted(size_t{1} << (bits() - layout_.rest));
@@ -90,16 +89,12 @@ class Search {
       const auto row = static_cast<size_t>(group - groups.begin());
       ++counts[row * digits + static_cast<size_t>(number >> shift & (digits - 1))];
     };
-    TRY_VOID(in_parallel(chunks_.size(), std::clamp<size_t>(kMaxMemory / bytes, 1, threads_), [&](uint64_t chunk) {
-      return counters.with([&](DigitCounts& mine) {
-        return elements_.for_each_block_of_values(chunks_[static_cast<size_t>(chunk)], count_bytes_,
-                                                  [&](uint64_t, auto block) -> Result<void> {
-                                                    for (const auto value : block) count(bits_of(value), mine.counts);
-                                                    return {};
-                                                  });
-      });
-    }));
-    return counters.total();
+    const auto add = [&](DigitCounts& counted, uint64_t, auto block) {
+      for (const auto value : block) count(bits_of(value), counted.counts);
+    };
+    const auto make = [&] { return DigitCounts{std::vector<uint64_t>(groups.size() * digits)}; };
+    const size_t workers = std::clamp<size_t>(kMaxMemory / bytes, 1, threads_);
+    return sum_over<DigitCounts>(elements_, chunks_, workers, count_bytes_, make, add);
   }
 
   // The groups with one more digit. Of negative numbers larger digits come first.

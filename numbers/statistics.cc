@@ -128,21 +128,15 @@ struct Intervals {
 Result<void> set_exact_histogram(const Elements& elements, std::span<const ElementRange> chunks, double threshold,
                                  size_t threads, const CountBytes& count_bytes, FiniteStatistics& finite) {
   const double min = finite.moments.min(), max = finite.moments.max();
-  PerThread<Intervals> intervals([] { return Intervals(); });
-  TRY_VOID(in_parallel(chunks.size(), threads, [&](uint64_t chunk) {
-    return intervals.with([&](Intervals& mine) {
-      const ElementRange range = chunks[static_cast<size_t>(chunk)];
-      return elements.for_each_block_of_values(range, count_bytes, [&](uint64_t, auto block) -> Result<void> {
-        for (const auto value : block) {
-          if (!std::isfinite(value)) continue;
-          ++mine.counts[interval_of(static_cast<double>(value), min, max, FiniteStatistics::kIntervals)];
-          mine.near_zero += std::abs(static_cast<double>(value)) < threshold ? 1U : 0U;
-        }
-        return {};
-      });
-    });
-  }));
-  Intervals total = intervals.total();
+  const auto add = [&](Intervals& intervals, uint64_t, auto block) {
+    for (const auto value : block) {
+      if (!std::isfinite(value)) continue;
+      ++intervals.counts[interval_of(static_cast<double>(value), min, max, FiniteStatistics::kIntervals)];
+      intervals.near_zero += std::abs(static_cast<double>(value)) < threshold ? 1U : 0U;
+    }
+  };
+  Intervals total = TRY(sum_over<Intervals>(
+      elements, chunks, threads, count_bytes, [] { return Intervals(); }, add));
   finite.histogram = std::move(total.counts);
   finite.near_zero = total.near_zero;
   return {};
@@ -224,30 +218,6 @@ uint64_t bytes_to_read(const Elements& elements, ShapeView shape, const Statisti
   return once * (elements.form() == Form::doubles ? 5 : 3);
 }
 
-void TotalDistribution::add(const Distribution& distribution) {
-  constexpr double kMost = std::numeric_limits<float>::max();
-  counts_.resize(size_t{1} << 16);
-  for (const Bin& bin : distribution.bins) {
-    const auto middle = static_cast<float>(std::clamp(bin.middle(), -kMost, kMost));
-    counts_[std::bit_cast<uint32_t>(middle) >> 16] += bin.count;
-  }
-}
-
-Distribution TotalDistribution::distribution() const {
-  constexpr uint32_t kInfinity = 0x7F80, kSign = 0x8000;
-  Distribution out;
-  const auto add = [&](uint32_t counter) {
-    const uint64_t count = counts_.empty() ? 0 : counts_[counter];
-    if (count == 0) return;
-    const double first = std::bit_cast<float>(counter << 16), last = std::bit_cast<float>(counter << 16 | 0xFFFF);
-    out.bins.push_back({std::min(first, last), std::max(first, last), count, counter});
-    out.count += count;
-  };
-  for (uint32_t i = kInfinity; i-- > 0;) add(kSign | i);
-  for (uint32_t i = 0; i < kInfinity; ++i) add(i);
-  return out;
-}
-
 void Totals::add(const Statistics& one) {
   ++tensors_;
   sums_.count += one.count;
@@ -260,12 +230,12 @@ void Totals::add(const Statistics& one) {
   if (one.finite) moments_.add(one.finite->moments);
 }
 
-Statistics Totals::statistics(const TotalDistribution* distribution, double threshold) const {
+Statistics Totals::statistics(const Distribution* distribution, double threshold) const {
   Statistics out = sums_;
   if (moments_.count() == 0) return out;
   FiniteStatistics& finite = out.finite.emplace();
   finite.moments = moments_;
-  if (distribution != nullptr) set_from_distribution(distribution->distribution(), threshold, finite);
+  if (distribution != nullptr) set_from_distribution(*distribution, threshold, finite);
   return out;
 }
 

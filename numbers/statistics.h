@@ -71,24 +71,14 @@ void set_from_distribution(const Distribution& distribution, double threshold, F
 /// The number of bytes that figures_of() counts.
 uint64_t bytes_to_read(const Elements& elements, ShapeView shape, const StatisticsOptions& options);
 
-/// The distributions of several tensors of any types, added up: by the upper halves of float32.
-class TotalDistribution {
- public:
-  void add(const Distribution& distribution);
-  Distribution distribution() const;
-
- private:
-  std::vector<uint64_t> counts_;  // empty before the first
-};
-
 /// The statistics of several tensors as if they were one, such as those of a layer.
 class Totals {
  public:
   void add(const Statistics& statistics);
   uint64_t tensors() const { return tensors_; }
-  /// Those that come from a distribution (quantiles, histogram, near_zero) are empty without one; with one, they have a
-  /// relative error of 2^-7.
-  Statistics statistics(const TotalDistribution* distribution = nullptr, double threshold = 0) const;
+  /// What comes from a distribution (quantiles, histogram, near_zero) is empty without one; with one, it has a relative
+  /// error of 2^-7.
+  Statistics statistics(const Distribution* distribution = nullptr, double threshold = 0) const;
 
  private:
   uint64_t tensors_ = 0;

@@ -81,7 +81,7 @@ class Computation {
     one.statistics = figures->statistics;
     if (auto more = compute_more(work, threads, one); !more) one.statistics = tl::unexpected(more.error());
     const std::lock_guard lock(mutex_);
-    distribution_.add(figures->distribution);
+    counts_.add(figures->distribution);
   }
 
   Result<void> compute_more(const Work& work, size_t threads, TensorFigures& one) {
@@ -120,7 +120,8 @@ class Computation {
       const std::string layer = layer_of(one.name);
       if (!layer.empty()) layers.try_emplace(layer, i, numbers::Totals()).first->second.second.add(*one.statistics);
     }
-    out_.total = {"total", all.tensors(), all.statistics(&distribution_, options_.statistics.threshold)};
+    const numbers::Distribution distribution = counts_.distribution();
+    out_.total = {"total", all.tensors(), all.statistics(&distribution, options_.statistics.threshold)};
     std::vector<std::pair<size_t, GroupFigures>> sorted;
     for (const auto& [name, layer] : layers)
       sorted.emplace_back(layer.first, GroupFigures{name, layer.second.tensors(), layer.second.statistics()});
@@ -137,8 +138,8 @@ class Computation {
   ProgressBar bar_;
   std::atomic<uint64_t> done_ = 0;
   std::mutex large_mutex_;  // one computation at a time has a whole matrix in memory
-  std::mutex mutex_;        // guards distribution_
-  numbers::TotalDistribution distribution_;
+  std::mutex mutex_;        // guards counts_
+  numbers::Counts counts_ = numbers::Counts(numbers::Form::floats);
 };
 
 }  // namespace

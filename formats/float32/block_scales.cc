@@ -1,11 +1,8 @@
-#include "formats/float32.h"
-
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstring>
 
+#include "formats/float32.h"
 #include "formats/float32/quants.h"
 
 namespace weightfs {
@@ -35,26 +32,20 @@ void q2_k(const std::byte* block, float* scales, float* minimums) {
   }
 }
 
+const uint8_t* bytes_at(const std::byte* block, size_t at) { return reinterpret_cast<const uint8_t*>(block + at); }
+
 void q3_k(const std::byte* block, float* scales, float*) {
   const float scale = half_at(block, 108);
-  const std::byte* const packed = block + 96;
-  for (size_t i = 0; i < 16; ++i) {
-    const unsigned low = i < 8 ? byte_at(packed, i) & 15 : byte_at(packed, i - 8) >> 4;
-    const unsigned high = byte_at(packed, 8 + i % 4) >> i / 4 * 2 & 3;
-    scales[i] = scale * static_cast<float>(static_cast<int>(low | high << 4) - 32);
-  }
+  for (size_t i = 0; i < 16; ++i) scales[i] = scale * float32::q3_k_scale(bytes_at(block, 96), i);
 }
 
-// q4_k and q5_k: eight scales and minimums of 6 bits.
+// q4_k and q5_k.
 void q4_k(const std::byte* block, float* scales, float* minimums) {
   const float scale = half_at(block, 0), minimum = half_at(block, 2);
-  const std::byte* const packed = block + 4;
-  for (size_t i = 0; i < 4; ++i) {
-    const unsigned first = byte_at(packed, i), second = byte_at(packed, i + 4), last = byte_at(packed, i + 8);
-    scales[i] = scale * static_cast<float>(first & 63);
-    minimums[i] = minimum * static_cast<float>(second & 63);
-    scales[i + 4] = scale * static_cast<float>((last & 15) | first >> 6 << 4);
-    minimums[i + 4] = minimum * static_cast<float>(last >> 4 | second >> 6 << 4);
+  const float32::SixBits parts = float32::six_bits(bytes_at(block, 4));
+  for (size_t i = 0; i < 8; ++i) {
+    scales[i] = scale * parts.scales[i];
+    minimums[i] = minimum * parts.minima[i];
   }
 }
 
@@ -74,20 +65,12 @@ void iq4_xs(const std::byte* block, float* scales, float*) {
   }
 }
 
-// Powers of two: float8_e8m0fnu.
 void mxfp4(const std::byte* block, float* scales, float*) {
-  scales[0] = std::ldexp(1.0F, static_cast<int>(byte_at(block, 0)) - 127);
+  scales[0] = 2 * float32::half_e8m0(static_cast<uint8_t>(byte_at(block, 0)));
 }
 
-// float8_e4m3fn without a sign; 0x7F is 0 in ggml.
 void nvfp4(const std::byte* block, float* scales, float*) {
-  for (size_t i = 0; i < 4; ++i) {
-    const unsigned bits = byte_at(block, i) & 0x7F;
-    const int exponent = static_cast<int>(bits >> 3);
-    const auto mantissa = static_cast<float>(bits & 7);
-    const float value = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
-    scales[i] = byte_at(block, i) == 0x7F ? 0 : value;
-  }
+  for (size_t i = 0; i < 4; ++i) scales[i] = 2 * float32::half_ue4m3(byte_at(block, i));
 }
 
 struct Row {

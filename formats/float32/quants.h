@@ -72,4 +72,44 @@ constexpr Conversion conversion_of_blocks(std::string_view dtype) {
   return {dtype, elements, sizeof(Block), convert_blocks<Block, elements, convert_block>};
 }
 
+/// The 6-bit scales and minima of the 8 parts of a q4_k or q5_k block.
+struct SixBits {
+  std::array<float, 8> scales;
+  std::array<float, 8> minima;
+};
+
+inline SixBits six_bits(const uint8_t* packed) {
+  SixBits parts;
+  for (size_t i = 0; i < 4; ++i) {
+    const int last = packed[i + 8];
+    parts.scales[i] = static_cast<float>(packed[i] & 63);
+    parts.minima[i] = static_cast<float>(packed[i + 4] & 63);
+    parts.scales[i + 4] = static_cast<float>((last & 15) | packed[i] >> 6 << 4);
+    parts.minima[i + 4] = static_cast<float>(last >> 4 | packed[i + 4] >> 6 << 4);
+  }
+  return parts;
+}
+
+/// The scale of part `i` of the 16 of a q3_k block: 6 bits, less 32.
+inline float q3_k_scale(const uint8_t* packed, size_t i) {
+  const int low = i < 8 ? packed[i] & 15 : packed[i - 8] >> 4;
+  const int high = packed[8 + i % 4] >> i / 4 * 2 & 3;
+  return static_cast<float>((low | high << 4) - 32);
+}
+
+/// 2^(exponent - 128), half of the value of float8_e8m0fnu.
+inline float half_e8m0(uint8_t exponent) {
+  return std::bit_cast<float>(exponent < 2 ? 0x200000U << exponent : (uint32_t{exponent} - 1U) << 23);
+}
+
+/// Half of the value of a scale without sign: 4 bits of exponent, 3 of mantissa. As in ggml 0x7F is 0, and the highest
+/// bit is ignored in other values.
+constexpr float half_ue4m3(unsigned scale) {
+  if (scale == 0x7F) return 0;
+  const unsigned exponent = scale >> 3 & 15;
+  const auto mantissa = static_cast<float>(scale & 7);
+  if (exponent == 0) return mantissa * 0x1p-10F;
+  return (8 + mantissa) * 0x1p-11F * static_cast<float>(1U << exponent);
+}
+
 }  // namespace weightfs::float32

@@ -167,28 +167,8 @@ void q3_k(const Q3K& block, float* out) {
   for (int8_t& q : quants) q = quant(q - 4);
   const float scale = value_of(block.scale);
   for (size_t i = 0; i < 16; ++i) {
-    const int low = i < 8 ? block.scales[i] & 15 : block.scales[i - 8] >> 4;
-    const int high = block.scales[8 + i % 4] >> i / 4 * 2 & 3;
-    scale_quants<16>(scale * static_cast<float>((low | high << 4) - 32), &quants[16 * i], out + 16 * i);
+    scale_quants<16>(scale * q3_k_scale(block.scales, i), &quants[16 * i], out + 16 * i);
   }
-}
-
-// The 6-bit scales and minima of the 8 parts of a q4_k or q5_k block.
-struct SixBits {
-  std::array<float, 8> scales;
-  std::array<float, 8> minima;
-};
-
-SixBits six_bits(const uint8_t* packed) {
-  SixBits parts;
-  for (size_t i = 0; i < 4; ++i) {
-    const int last = packed[i + 8];
-    parts.scales[i] = static_cast<float>(packed[i] & 63);
-    parts.minima[i] = static_cast<float>(packed[i + 4] & 63);
-    parts.scales[i + 4] = static_cast<float>((last & 15) | packed[i] >> 6 << 4);
-    parts.minima[i + 4] = static_cast<float>(last >> 4 | packed[i + 4] >> 6 << 4);
-  }
-  return parts;
 }
 
 // Bytes [32 * n, 32 * n + 32) have elements [64 * n, 64 * n + 64), as in unpack_halves().
@@ -312,11 +292,6 @@ void tq2_0(const TQ2_0& block, float* out) {
 // Twice the values of float4_e2m1fn; the scales are halved for that.
 constexpr std::array<int8_t, 16> kTwiceE2M1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-// 2^(exponent - 128), half of the value of float8_e8m0fnu.
-float half_e8m0(uint8_t exponent) {
-  return std::bit_cast<float>(exponent < 2 ? 0x200000U << exponent : (uint32_t{exponent} - 1U) << 23);
-}
-
 struct Mxfp4 {
   uint8_t exponent;
   uint8_t quants[16];
@@ -336,16 +311,6 @@ void mxfp4_pairs(const Mxfp4& block, float* out) {
     quants[2 * i + 1] = kTwiceE2M1[block.quants[i] >> 4];
   }
   scale_quants<32>(half_e8m0(block.exponent), quants.data(), out);
-}
-
-// Half of the value of a scale without sign: 4 bits of exponent, 3 of mantissa. As in ggml 0x7F is 0, and the highest
-// bit is ignored in other values.
-constexpr float half_ue4m3(unsigned scale) {
-  if (scale == 0x7F) return 0;
-  const unsigned exponent = scale >> 3 & 15;
-  const auto mantissa = static_cast<float>(scale & 7);
-  if (exponent == 0) return mantissa * 0x1p-10F;
-  return (8 + mantissa) * 0x1p-11F * static_cast<float>(1U << exponent);
 }
 
 constexpr auto kHalfUe4m3 = [] {

@@ -242,14 +242,15 @@ TEST(Statistics, TotalsAreThoseOfAllNumbers) {
   const std::vector<std::vector<float>> parts = {{1, 2, 3}, {-4, 0}, {10, 20, 30, 40}};
   std::vector<float> all;
   Totals totals;
-  TotalDistribution distribution;
+  Counts counts(Form::floats);
   for (const auto& part : parts) {
     const Tensor tensor = test::float32_tensor("t", part);
     const Figures figures = figures_of(Elements::of(tensor).value(), tensor.shape, {}, [](uint64_t) {}).value();
     totals.add(figures.statistics);
-    distribution.add(figures.distribution);
+    counts.add(figures.distribution);
     all.insert(all.end(), part.begin(), part.end());
   }
+  const Distribution distribution = counts.distribution();
   const Statistics sum = totals.statistics(&distribution, 1e-6), whole = of("float32", all);
   EXPECT_EQ(totals.tensors(), 3u);
   EXPECT_EQ(sum.count, whole.count);
