@@ -11,7 +11,7 @@
 
 namespace weightfs {
 
-/// The ten kinds of failure. fs/fuse/operations.cc maps them to an errno, cli/exit.h to an exit status.
+/// The ten kinds of failure. fs/serving/error_numbers.h maps them to an errno and to a status of HTTP, cli/exit.h to an exit status.
 enum class Code {
   not_found,    ///< the named thing does not exist
   corrupt,      ///< the bytes break a rule of their format
@@ -82,6 +82,15 @@ inline tl::unexpected<Error> changed_file(std::string message) {
   return failure(std::move(error));
 }
 inline bool is_changed_file(const Error& error) { return error.name != nullptr && error.name == kChangedFile; }
+
+/// The failure that another server did not respond in time, with code network.
+inline constexpr std::string_view kTimeout = "timeout";
+inline Error timeout(std::string message) {
+  Error error(Code::network, std::move(message));
+  error.name = kTimeout.data();
+  return error;
+}
+inline bool is_timeout(const Error& error) { return error.name != nullptr && error.name == kTimeout; }
 
 /// The result of `work`, or the failure for its exception: with resource for a lack of memory, else with `otherwise`.
 /// An uncaught exception would end the process, or leave other threads waiting.

@@ -49,7 +49,7 @@ Exit in_background(ServeParams params, MountPoint& point) {
     point_at_null({STDIN_FILENO, STDOUT_FILENO});
     std::atomic<bool> is_usable = false;
     Log log(params.options.log_level, background_log(is_usable));
-    params.observer.on_usable = [&](const MountState&) {
+    params.observer.on_usable = [&](const ServerState&) {
       // The command returns now: a caller that captures its output must not wait for the server, and its working
       // directory must not stay busy. Until here Ctrl-C ends both processes.
       is_usable = true;
@@ -128,7 +128,7 @@ Exit mount_at(ServeParams params, const std::string& mountpoint, RunMode mode, A
     if (status == Exit::ok) print_point();
     return status;
   }
-  params.observer.on_usable = [&](const MountState&) {
+  params.observer.on_usable = [&](const ServerState&) {
     print_point();
     std::fflush(stdout);
   };

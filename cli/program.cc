@@ -21,6 +21,7 @@ constexpr auto kExamples = std::to_array<Example>({
     {"umount", {"weightfs umount mnt", "weightfs umount --all"}},
     {"mounts", {"weightfs mounts", "weightfs mounts --json"}},
     {"refresh", {"weightfs refresh mnt", "weightfs refresh /srv/weights"}},
+    {"serve", {"weightfs serve model.gguf", "weightfs serve --listen 0.0.0.0:8421 --token-file token models/"}},
     {"ls", {"weightfs ls model.gguf", "weightfs ls -l hf://org/repo tensors"}},
     {"cat", {"weightfs cat model.gguf metadata.json", "weightfs cat model.safetensors lm_head.weight >lm_head.bin"}},
     {"info", {"weightfs info model.gguf", "weightfs info --json hf://org/repo"}},
@@ -46,7 +47,7 @@ std::vector<std::string> examples_of(std::string_view command) {
 
 Command program() {
   Command program{"weightfs", "Mount machine-learning model files as read-only directories."};
-  program.commands = {mount_command(),  umount_command(),    mounts_command(), refresh_command(), ls_command(),
+  program.commands = {mount_command(),  umount_command(),    mounts_command(), refresh_command(), serve_command(), ls_command(),
                       cat_command(),    info_command(),      stats_command(),  diff_command(),    plot_command(),
                       export_command(), verify_command(),    fetch_command(),  cache_command(),   service_command(),
                       doctor_command(), completion_command()};

@@ -102,12 +102,12 @@ class ServiceObserver {
 
   MountObserver observer() {
     MountObserver observer;
-    observer.on_usable = [this](const MountState& state) {
+    observer.on_usable = [this](const ServerState& state) {
       status_ = status_of(state);
       service::notify(fmt::format("READY=1\nSTATUS={}", status_));
-      if (const auto limit = service::watchdog_limit()) start_heartbeat(state.mountpoint, *limit);
+      if (const auto limit = service::watchdog_limit()) start_heartbeat(state.place, *limit);
     };
-    observer.on_tick = [this](const MountState& state) { send_status(state); };
+    observer.on_tick = [this](const ServerState& state) { send_status(state); };
     observer.tick_every = std::chrono::seconds(2);
     observer.on_reload = [this](MountOptions& options) { reload(options); };
     // The directory, because an editor replaces the file.
@@ -117,9 +117,9 @@ class ServiceObserver {
   }
 
  private:
-  static std::string status_of(const MountState& state) {
+  static std::string status_of(const ServerState& state) {
     return shortened(
-        fmt::format("{} at {}: {}", printable(state.source), printable(state.mountpoint), summary_of(state)));
+        fmt::format("{} at {}: {}", printable(state.source), printable(state.place), summary_of(state)));
   }
 
   // Without a heartbeat the service manager restarts the service.
@@ -131,7 +131,7 @@ class ServiceObserver {
     }
   }
 
-  void send_status(const MountState& state) {
+  void send_status(const ServerState& state) {
     std::string status = status_of(state);
     if (status == status_) return;
     service::notify(fmt::format("STATUS={}", status));

@@ -17,6 +17,7 @@ Command mount_command();
 Command umount_command();
 Command mounts_command();
 Command refresh_command();
+Command serve_command();
 Command ls_command();
 Command cat_command();
 Command info_command();

@@ -7,6 +7,7 @@
 #include "base/blobs.h"
 #include "base/text.h"
 #include "fs/listing.h"
+#include "fs/views/view.h"
 
 namespace weightfs {
 namespace {
@@ -150,6 +151,24 @@ Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
   if (digest != model.digests->end()) xattrs.emplace_back("user.weightfs.sha256", digest->second.hex());
   add_verification(xattrs, tensor.source);
   return xattrs;
+}
+
+std::optional<Digest> Forest::digest(Ino ino) const {
+  const auto at = trees_.find_loaded(ino);
+  if (!at || at->tree().model() == nullptr) return std::nullopt;
+  const Model& model = *at->tree().model();
+  if (at->node().kind == NodeKind::tensor) {
+    if (&at->tree().view() != &views::kTensorsView) return std::nullopt;
+    const auto digest = model.digests->find(at->node().first);
+    return digest == model.digests->end() ? std::nullopt : std::optional(digest->second);
+  }
+  constexpr std::string_view kFiles = "files/";
+  const std::string path = at->tree().path(at->index);
+  if (at->node().kind != NodeKind::file || !path.starts_with(kFiles)) return std::nullopt;
+  const std::string_view name = std::string_view(path).substr(kFiles.size());
+  for (const Part& part : model.parts)
+    if (part.digest && part.path == name) return part.digest;
+  return std::nullopt;
 }
 
 std::vector<Xattr> Forest::xattrs_of_file(const NodeHandle& at) {

@@ -15,6 +15,13 @@ bool OpenFile::keeps_pages() const {
   return now == VerifiedBy::unknown || now >= VerifiedBy::transport;
 }
 
+// A read examines the file after it has copied.
+Result<void> OpenFile::check_unchanged() const {
+  std::byte first{};
+  TRY(source_->read(0, {&first, 1}));
+  return {};
+}
+
 void OpenFile::hold() {
   auto held = source_->hold();
   if (held == nullptr) return;

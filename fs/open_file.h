@@ -32,6 +32,14 @@ class OpenFile {
 
   uint64_t size() const { return source_->size(); }
 
+  /// As those of the Source.
+  bool is_local() const { return source_->is_local(); }
+  std::optional<Extent> extent() const { return source_->extent(); }
+
+  /// Whether the bytes that were copied from extent() so far are those of the file as it was opened. Fails as a read of
+  /// a changed file.
+  Result<void> check_unchanged() const;
+
   /// Whether a cache may keep the bytes of earlier opens: reads return the same bytes.
   bool keeps_pages() const;
 

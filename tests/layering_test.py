@@ -58,7 +58,8 @@ CIRCLES = [
 THIRD_PARTY = {
     "tl/expected": r"base/result\.h",
     "fmt/": r".*",  # messages are built everywhere
-    "openssl/": r"(base/digest|base/values/base64|cache/registry/signature|cache/s3/signature)\.cc",
+    "openssl/": r"(base/digest|base/values/base64|cache/registry/signature|cache/s3/signature|fs/http/connection)\.cc",
+    "boost/": r"fs/http/protocol/request_parser\.cc",
     "isa-l/crc": r"base/digest\.cc",
     "isa-l/igzip": r"formats/codec/codec\.cc",
     "zstd": r"formats/codec/codec\.cc",

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/values/http.h"
 
 namespace weightfs::download {
 namespace {
@@ -20,27 +21,8 @@ bool is_plain(std::string_view tag) { return tag.size() <= kMaxTag && is_visible
 
 // "404 Not Found".
 std::string printable_status(int status) {
-  constexpr std::array<std::pair<int, const char*>, 19> kReasons = {{{200, "OK"},
-                                                                     {201, "Created"},
-                                                                     {202, "Accepted"},
-                                                                     {204, "No Content"},
-                                                                     {206, "Partial Content"},
-                                                                     {400, "Bad Request"},
-                                                                     {401, "Unauthorized"},
-                                                                     {403, "Forbidden"},
-                                                                     {404, "Not Found"},
-                                                                     {405, "Method Not Allowed"},
-                                                                     {408, "Request Timeout"},
-                                                                     {410, "Gone"},
-                                                                     {416, "Range Not Satisfiable"},
-                                                                     {429, "Too Many Requests"},
-                                                                     {451, "Unavailable For Legal Reasons"},
-                                                                     {500, "Internal Server Error"},
-                                                                     {502, "Bad Gateway"},
-                                                                     {503, "Service Unavailable"},
-                                                                     {504, "Gateway Timeout"}}};
-  for (const auto& [state, reason] : kReasons)
-    if (state == status) return fmt::format("{} {}", status, reason);
+  const std::string_view reason = reason_of(status);
+  if (!reason.empty()) return fmt::format("{} {}", status, reason);
   return fmt::format("status {}", status);
 }
 
@@ -64,17 +46,10 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   return range;
 }
 
-std::optional<std::time_t> http_date(std::string_view text) {
-  std::tm date{};
-  const std::string whole(text);
-  const char* const end = ::strptime(whole.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
-  return end == nullptr || *end != '\0' ? std::nullopt : std::optional(::timegm(&date));
-}
-
 std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
                                                            std::chrono::system_clock::time_point now) {
   if (const auto seconds = parse_number<uint64_t>(text)) return std::chrono::seconds(std::min(*seconds, kMaxDelay));
-  const auto date = http_date(text);
+  const auto date = parse_http_date(std::string(text));
   if (!date) return std::nullopt;
   const int64_t seconds_left = *date - std::chrono::system_clock::to_time_t(now);
   return std::chrono::seconds(std::clamp<int64_t>(seconds_left, 0, kMaxDelay));

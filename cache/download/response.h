@@ -22,9 +22,6 @@ struct ContentRange {
 /// Nothing for an invalid or contradictory text.
 std::optional<ContentRange> parse_content_range(std::string_view text);
 
-/// A date of a header (RFC 9110, section 5.6.7); nothing for another text.
-std::optional<std::time_t> http_date(std::string_view text);
-
 /// The delay in a Retry-After header: seconds, or a date relative to `now`.
 std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
                                                            std::chrono::system_clock::time_point now);

@@ -147,6 +147,9 @@ class HttpExchange {
   Error error_of(CURL* easy, CURLcode code) const;
   Error tls_error(CURLcode code, Code contact, const std::string& detail, const std::string& system) const;
   Error response_error(CURLcode code, const std::string& detail) const;
+  Error timed_out(const std::string& text) const {
+    return timeout(fmt::format("{}: {}", printable_url(url_.text), text));
+  }
   Error error(Code code, const std::string& text) const {
     return {code, fmt::format("{}: {}", printable_url(url_.text), text)};
   }
@@ -350,21 +353,21 @@ Result<CURLcode> HttpExchange::transfer(CurlHandle& handle, const std::stop_toke
 Result<void> HttpExchange::check_timeouts(CURL* easy) {
   const Options& options = request_.options;
   const auto now = Clock::now();
-  if (now >= request_.request.deadline) return tl::unexpected(error(Code::network, "timed out"));
+  if (now >= request_.request.deadline) return tl::unexpected(timed_out("timed out"));
   curl_off_t arrived = 0;
   curl_easy_getinfo(easy, CURLINFO_SIZE_DOWNLOAD_T, &arrived);
   // Until connected, the connect timeout applies.
   if (!connected_ || arrived != arrived_) last_activity_ = now;
   arrived_ = arrived;
   if (now - last_activity_ > options.stall_timeout)
-    return tl::unexpected(error(Code::network, fmt::format("no data for {}", human_time(options.stall_timeout))));
+    return tl::unexpected(timed_out(fmt::format("no data for {}", human_time(options.stall_timeout))));
   if (network_time_ < 2 * options.stall_timeout) return {};
   const uint64_t total_now = static_cast<uint64_t>(arrived_) + header_bytes_;
   const double speed =
       static_cast<double>(total_now - speed_mark_) / std::chrono::duration<double>(network_time_).count();
   if (speed < static_cast<double>(options.min_speed))
-    return tl::unexpected(error(Code::network, fmt::format("slower than {}/s for {}", human_size(options.min_speed),
-                                                           human_time(2 * options.stall_timeout))));
+    return tl::unexpected(timed_out(fmt::format("slower than {}/s for {}", human_size(options.min_speed),
+                                                human_time(2 * options.stall_timeout))));
   network_time_ = {};
   speed_mark_ = total_now;
   return {};
@@ -397,7 +400,7 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
     case CURLE_COULDNT_RESOLVE_PROXY:
       return error(contact, "cannot resolve the proxy's name");
     case CURLE_OPERATION_TIMEDOUT:
-      return error(Code::network, fmt::format("no connection within {}", human_time(request_.options.connect_timeout)));
+      return timed_out(fmt::format("no connection within {}", human_time(request_.options.connect_timeout)));
     case CURLE_COULDNT_CONNECT:
       return error(contact, system);
     case CURLE_SEND_ERROR:

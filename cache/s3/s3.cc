@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "base/values/http.h"
 #include "cache/address_policy.h"
 #include "cache/blobs/remote_source.h"
 #include "cache/registry/request_with_retry.h"
@@ -69,7 +70,7 @@ std::string url_of(const std::string& bucket, const std::string& endpoint, const
 // A date of a header; 0 if it is not one, or not from 1970 to 2200.
 Time http_time(std::string_view text) {
   constexpr std::time_t kEnd = 7'289'654'400;  // the end of the year 2200
-  const std::time_t date = download::http_date(text).value_or(0);
+  const std::time_t date = parse_http_date(std::string(text)).value_or(0);
   return date < 0 || date >= kEnd ? 0 : Time{date} * 1'000'000'000;
 }
 

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/console/suggestions.h"
 #include "cli/options/open_options.h"
+#include "cli/options/served_options.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -38,9 +39,6 @@ std::optional<mode_t> parse_mask(const std::string& text) {
   const auto number = parse_number<mode_t>(text, 8);
   return number && *number <= 0777 ? number : std::nullopt;
 }
-
-constexpr SizeRule kShardSize{"is not a size; use a number from 1M on, such as 2G, or 0 for no shards",
-                              [](uint64_t bytes) { return bytes == 0 || bytes >= uint64_t{1} << 20; }};
 
 // For the kernel and fusermount3.
 Option kernel_flag(std::vector<std::string>& kernel, const std::string& name, std::string help) {
@@ -95,7 +93,7 @@ bool is_for_others(const MountOptions& options) {
 
 Options own_mount_options(MountOptions& options) {
   fuse::Ownership& ownership = options.ownership;
-  return {
+  Options own = {
       kernel_flag(options.kernel, "allow-other",
                   "allow access by other users; ordinary users need user_allow_other in /etc/fuse.conf"),
       kernel_flag(options.kernel, "allow-root", "allow access by root"),
@@ -107,28 +105,17 @@ Options own_mount_options(MountOptions& options) {
              "is not an octal mask such as 027", ownership.mask, parse_mask),
       seconds("idle-timeout", "unmount after this long without use; 0 means never (default: 0)", kZeroIsNever,
               options.idle_timeout),
-      choice("log-level", "LEVEL", "minimum severity to log: error, warning, info, debug (default: info)",
-             "a log level",
-             {{"error", Level::error}, {"warning", Level::warning}, {"info", Level::info}, {"debug", Level::debug}},
-             options.log_level),
-      choice("prefetch", "off|auto|all",
-             "what to download before it is read: nothing, the tensors after those read in order, everything (default: "
-             "auto)",
-             "valid", {{"off", PrefetchMode::off}, {"auto", PrefetchMode::in_order}, {"all", PrefetchMode::all}},
-             options.prefetch),
       choice("passthrough", "auto|off",
              "let the kernel read whole local files itself, where root or a service mounts (default: auto)", "valid",
              {{"auto", true}, {"off", false}}, options.passthrough),
-      flag("require-complete", "fail if a part of the model is missing or cannot be read", options.require_complete),
-      size("shard-size", "size of a file in views/sharded/, such as 2G; 0 means no such files (default: 5 GB)",
-           options.model_files.shard_size, kShardSize),
-      layout_option(options.model_files.layout),
-      seconds("follow", "resolve names again, and list directories again, at this interval; 0 means never (default: 0)",
-              kZeroIsNever, options.follow),
       kernel_flag(options.kernel, "auto-unmount", "unmount when the server process dies"),
       kernel_flag(options.kernel, "noexec", "do not permit execution of files in the mount"),
       kernel_flag(options.kernel, "noatime", "accepted for compatibility; access times are never written"),
   };
+  Options served = served_options({options.log_level, options.prefetch, options.require_complete, options.model_files,
+                                   options.follow});
+  std::move(served.begin(), served.end(), std::back_inserter(own));
+  return own;
 }
 
 Options all_mount_options(MountOptions& options) {

@@ -34,6 +34,7 @@ Map as_value(const SandboxStatus& status);
 struct SandboxAccess {
   FileAccess files;
   Network network;
+  bool accepts = false;  ///< connections, on sockets that listen already
 };
 
 /// Confines this process, which must have one thread, to `access`: no_new_privs, no capabilities (except

@@ -58,6 +58,10 @@ constexpr int kAllowed[] = {
     SCMP_SYS(connect), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(sendmmsg), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
     SCMP_SYS(shutdown), SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt)};
 
+// For an HTTP server, whose sockets listen already.
+constexpr int kServing[] = {SCMP_SYS(accept4),    SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl),
+                            SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),   SCMP_SYS(sendfile)};
+
 // Fail with EPERM, as without the privilege, instead of ENOSYS.
 constexpr int kRefused[] = {SCMP_SYS(execve),
                             SCMP_SYS(execveat),
@@ -258,13 +262,18 @@ Result<void> filter_broker_of_backing_files() {
 
 bool has_seccomp() { return ::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0; }
 
-Result<void> filter_system_calls(Network network) {
+Result<void> filter_system_calls(Network network, bool accepts) {
   if (!has_seccomp()) return failure(Code::unsupported, "seccomp: not available");
   Filter filter;
   for (const int call : kAllowed) filter.allow(call);
   // bind(2) is for the netlink socket of getaddrinfo(3); Landlock refuses it for TCP.
+  const auto is_granted = [&](int call) {
+    return (network == Network::connect && call == SCMP_SYS(bind)) || (accepts && call == SCMP_SYS(accept4));
+  };
   for (const int call : kRefused)
-    if (network == Network::none || call != SCMP_SYS(bind)) filter.refuse(call);
+    if (!is_granted(call)) filter.refuse(call);
+  if (accepts)
+    for (const int call : kServing) filter.allow(call);
   if (network == Network::connect) filter.allow(SCMP_SYS(bind));
   allow_memory(filter);
   allow_threads(filter);

@@ -58,7 +58,7 @@ class MetricsText {
   const char* name_ = "";
 };
 
-void add_durations(MetricsText& page, const std::string& operation, const fuse::Statistics::OperationStats& answered) {
+void add_durations(MetricsText& page, const std::string& operation, const RequestStatistics::OperationStats& answered) {
   for (const size_t power : kPowers)
     page.add(answered.took.below_power(power),
              fmt::format("{},{}", operation, label("le", number(std::ldexp(1e-9, static_cast<int>(power))))),
@@ -68,14 +68,23 @@ void add_durations(MetricsText& page, const std::string& operation, const fuse::
   page.add(answered.took.count(), operation, "_count");
 }
 
-void add_requests(MetricsText& page, const fuse::Statistics& statistics) {
-  std::array<fuse::Statistics::OperationStats, fuse::kOperationNames.size()> all{};
-  for (size_t i = 0; i < all.size(); ++i) all[i] = statistics.stats(static_cast<fuse::Operation>(i));
-  const auto operation = [](size_t i) { return label("operation", fuse::kOperationNames[i]); };
-  page.describe("weightfs_request_errors_total", "counter", "Kernel requests that failed.");
+void add_requests(MetricsText& page, const RequestStatistics& statistics) {
+  const auto names = statistics.operations();
+  std::vector<RequestStatistics::OperationStats> all;
+  for (size_t i = 0; i < names.size(); ++i) all.push_back(statistics.stats(i));
+  const auto operation = [&](size_t i) { return label("operation", std::string(names[i])); };
+  page.describe("weightfs_request_errors_total", "counter", "Requests that failed.");
   for (size_t i = 0; i < all.size(); ++i) page.add(all[i].errors, operation(i));
-  page.describe("weightfs_request_duration_seconds", "histogram", "Duration of kernel requests.");
+  page.describe("weightfs_request_duration_seconds", "histogram", "Duration of requests.");
   for (size_t i = 0; i < all.size(); ++i) add_durations(page, operation(i), all[i]);
+}
+
+void add_opened_files(MetricsText& page, const fuse::Passthrough& passthrough) {
+  page.describe("weightfs_opened_files_total", "counter",
+                "Opened files, by tier: passed through by the kernel, or read by the server, by reason.");
+  page.add(passthrough.passthrough_opens(), label("tier", "passthrough"));
+  for (const auto& [reason, count] : passthrough.server_opens())
+    page.add(count, fmt::format("{},{}", label("tier", "server"), label("reason", reason)));
 }
 
 void add_remotes(MetricsText& page, const std::vector<StoreStatus::Remote>& remotes) {
@@ -95,22 +104,18 @@ void add_remotes(MetricsText& page, const std::vector<StoreStatus::Remote>& remo
 
 }  // namespace
 
-std::string metrics_of(const MountState& state) {
-  MetricsText page(label("mountpoint", state.mountpoint));
-  page.describe("weightfs_info", "gauge", "Source and version of the mount.");
+std::string metrics_of(const ServerState& state) {
+  MetricsText page(label(state.passthrough == nullptr ? "url" : "mountpoint", state.place));
+  page.describe("weightfs_info", "gauge", "Source and version.");
   page.add(1, fmt::format("{},{}", label("source", state.source), label("version", WEIGHTFS_VERSION)));
-  page.add("weightfs_start_time_seconds", "gauge", "Time of the mount, in seconds since 1970.",
+  page.add("weightfs_start_time_seconds", "gauge", "Time of the start, in seconds since 1970.",
            static_cast<long long>(state.since.tv_sec));
   page.add("weightfs_requests_in_flight", "gauge",
            "Requests that are not in the numbers below yet, with the one that reads this page.",
            state.statistics.requests_in_flight());
   page.add("weightfs_read_bytes_total", "counter", "Bytes returned to readers.", state.statistics.bytes());
   page.add("weightfs_open_files", "gauge", "Open files.", state.statistics.open_files());
-  page.describe("weightfs_opened_files_total", "counter",
-                "Opened files, by tier: passed through by the kernel, or read by the server, by reason.");
-  page.add(state.passthrough.passthrough_opens(), label("tier", "passthrough"));
-  for (const auto& [reason, count] : state.passthrough.server_opens())
-    page.add(count, fmt::format("{},{}", label("tier", "server"), label("reason", reason)));
+  if (state.passthrough != nullptr) add_opened_files(page, *state.passthrough);
   const StoreStatus status = state.store->in_progress_status();
   page.add("weightfs_cache_hits_total", "counter", "Blobs that were cached or local at their first read.", status.hits);
   page.add("weightfs_cache_misses_total", "counter", "Blobs that were downloaded.", status.misses);

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "cli/serve/mount_state.h"
+#include "cli/serve/server_state.h"
 
 namespace weightfs {
 
 /// Every series has the mount point as a label, so that the files of several mounts can be concatenated.
-std::string metrics_of(const MountState& state);
+std::string metrics_of(const ServerState& state);
 
 }  // namespace weightfs

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "cli/mount/mount_options.h"
-#include "cli/serve/mount_state.h"
+#include "cli/serve/server_state.h"
 
 namespace weightfs {
 
 /// Hooks into the life of a mount. Called one at a time.
 struct MountObserver {
-  std::function<void(const MountState&)> on_usable = {};  ///< when the mount is usable
-  std::function<void(const MountState&)> on_tick = {};    ///< every tick_every, unless that is 0
+  std::function<void(const ServerState&)> on_usable = {};  ///< when the mount is usable
+  std::function<void(const ServerState&)> on_tick = {};    ///< every tick_every, unless that is 0
   std::chrono::milliseconds tick_every{0};
   /// Called on SIGHUP, which otherwise ends the mount. Of the options only a change of the idle timeout takes effect;
   /// the log level is set on the Log.

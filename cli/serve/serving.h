@@ -4,6 +4,7 @@
 #include "cli/serve/stages.h"
 #include "cli/serve/status.h"
 #include "fs/forest.h"
+#include "fs/fuse/operation.h"
 #include "fs/fuse/session.h"
 #include "fs/living/follower.h"
 #include "fs/reading/prefetch.h"
@@ -34,9 +35,9 @@ class Serving {
   const fuse::SessionParams& session_;  // mount point, source, options
   const MountBroker* const broker_;     // null if another process mounted
   Blobs& blobs_;
-  fuse::Statistics statistics_;
+  RequestStatistics statistics_{fuse::kOperationNames};
   fuse::Passthrough passthrough_;
-  MountState state_;
+  ServerState state_;
   Forest forest_;
   Follower follower_;
   Prefetch prefetch_;  // its thread enters directories, which the follower learns of

@@ -37,7 +37,7 @@ Map counters_of(const StoreStatus& status) {
 }
 
 // The upper end of the histogram step, limited to the maximum.
-std::chrono::nanoseconds percentile(const fuse::Statistics::OperationStats& answered, double share) {
+std::chrono::nanoseconds percentile(const RequestStatistics::OperationStats& answered, double share) {
   return std::min(answered.took.percentile(share), answered.longest);
 }
 
@@ -47,8 +47,7 @@ uint64_t seconds_since(const timespec& time) {
   return static_cast<uint64_t>(std::max<time_t>(now().tv_sec - time.tv_sec, 0));
 }
 
-Map passthrough_of(const MountState& state) {
-  const fuse::Passthrough& passthrough = state.passthrough;
+Map passthrough_of(const fuse::Passthrough& passthrough) {
   const std::string reason = passthrough.unavailable();
   uint64_t server_opens = 0;
   for (const auto& [why, count] : passthrough.server_opens()) server_opens += count;
@@ -60,10 +59,10 @@ Map passthrough_of(const MountState& state) {
   return out;
 }
 
-List open_files(const MountState& state) {
+List open_files(const ServerState& state) {
   constexpr size_t kMaxListed = 1000;
   List files;
-  for (const auto& [ino, tier] : state.passthrough.open_files(kMaxListed)) {
+  for (const auto& [ino, tier] : state.passthrough->open_files(kMaxListed)) {
     Map file = map_of({{"path", to_utf8(state.path_of(ino))}, {"tier", tier.name()}});
     if (!tier.reason.empty()) file.append("reason", to_utf8(tier.reason));
     files.emplace_back(std::move(file));
@@ -118,7 +117,7 @@ void add_follow_status(Map& out, const FollowStatus& status) {
   out.append("refresh", std::move(refresh));
 }
 
-std::string status_text(const MountState& state) {
+std::string status_text(const ServerState& state) {
   const StoreStatus status = state.store->status();
   List sources;
   for (const std::string& source : state.sources) sources.emplace_back(to_utf8(source));
@@ -126,16 +125,18 @@ std::string status_text(const MountState& state) {
   for (const StoreStatus::Blob& blob : status.blobs) blobs.emplace_back(as_value(blob));
   Map out = map_of({{"version", WEIGHTFS_VERSION}, {"pid", ::getpid()}, {"source", to_utf8(state.source)}});
   out.append("sources", std::move(sources));
-  out.append("mountpoint", to_utf8(state.mountpoint));
+  out.append(state.passthrough == nullptr ? "url" : "mountpoint", to_utf8(state.place));
   out.append("since", utc_time(state.since));
   if (std::string incomplete = state.incomplete.get(); !incomplete.empty())
     out.append("incomplete", std::move(incomplete));
   out.append("sandbox", sandbox::as_value(state.sandbox));
   out.append("served_bytes", state.statistics.bytes());
   out.append("open_files", state.statistics.open_files());
-  Map passthrough = passthrough_of(state);
-  passthrough.append("files", open_files(state));
-  out.append("passthrough", std::move(passthrough));
+  if (state.passthrough != nullptr) {
+    Map passthrough = passthrough_of(*state.passthrough);
+    passthrough.append("files", open_files(state));
+    out.append("passthrough", std::move(passthrough));
+  }
   add_follow_status(out, state.follow_status());
   out.append("counters", counters_of(status));
   out.append("blobs", std::move(blobs));
@@ -153,18 +154,18 @@ std::string status_text(const MountState& state) {
 }
 
 // What `weightfs mounts`, `doctor` and `refresh` read: a few fields of status.json, whose lists may be long.
-std::string summary_text(const MountState& state) {
+std::string summary_text(const ServerState& state) {
   Map out = map_of({{"pid", ::getpid()},
                     {"source", to_utf8(state.source)},
                     {"since", utc_time(state.since)},
                     {"served_bytes", state.statistics.bytes()},
-                    {"bytes_fetched", state.store->in_progress_status().bytes_fetched},
-                    {"passthrough", passthrough_of(state)}});
+                    {"bytes_fetched", state.store->in_progress_status().bytes_fetched}});
+  if (state.passthrough != nullptr) out.append("passthrough", passthrough_of(*state.passthrough));
   add_follow_status(out, state.follow_status());
   return to_json(std::move(out));
 }
 
-Map as_value(const fuse::Statistics::OperationStats& answered) {
+Map as_value(const RequestStatistics::OperationStats& answered) {
   Map latency;
   for (const auto& [name, share] : kPercentiles) latency.append(name, microseconds(percentile(answered, share)));
   latency.append("max", microseconds(answered.longest));
@@ -173,10 +174,11 @@ Map as_value(const fuse::Statistics::OperationStats& answered) {
   return out;
 }
 
-std::string stats_text(const MountState& state) {
+std::string stats_text(const ServerState& state) {
   Map operations;
-  for (size_t i = 0; i < fuse::kOperationNames.size(); ++i)
-    operations.append(fuse::kOperationNames[i], as_value(state.statistics.stats(static_cast<fuse::Operation>(i))));
+  const auto names = state.statistics.operations();
+  for (size_t i = 0; i < names.size(); ++i)
+    operations.append(std::string(names[i]), as_value(state.statistics.stats(i)));
   Map out = map_of({{"since", utc_time(state.since)},
                     {"uptime_seconds", seconds_since(state.since)},
                     {"served_bytes", state.statistics.bytes()},
@@ -215,7 +217,7 @@ std::string in_flight(const StoreStatus& status) {
 }
 
 // "; the source is 9f8e7d… now, mounted is 1a2b3c…", if the last refresh could not show what its name stands for.
-std::string moved_source(const MountState& state) {
+std::string moved_source(const ServerState& state) {
   constexpr size_t kShown = 12;  // digits of a commit
   const FollowStatus status = state.follow_status();
   if (status.available == status.mounted) return {};
@@ -225,7 +227,7 @@ std::string moved_source(const MountState& state) {
 
 }  // namespace
 
-TreePtr status_tree(const MountState& state) {
+TreePtr status_tree(const ServerState& state) {
   const auto dynamic_file = [&state](auto text) {
     return [&state, text]() -> Result<SourcePtr> { return in_memory(text(state)); };
   };
@@ -234,11 +236,11 @@ TreePtr status_tree(const MountState& state) {
   builder.add_dynamic_file("summary.json", dynamic_file(summary_text));
   builder.add_dynamic_file("stats.json", dynamic_file(stats_text));
   builder.add_dynamic_file("metrics", dynamic_file(metrics_of));
-  builder.add_dynamic_file("log", dynamic_file([](const MountState& of) { return of.log.last_lines(); }));
+  builder.add_dynamic_file("log", dynamic_file([](const ServerState& of) { return of.log.last_lines(); }));
   return std::move(builder).freeze();
 }
 
-std::string summary_of(const MountState& state) {
+std::string summary_of(const ServerState& state) {
   const StoreStatus status = state.store->in_progress_status();
   const uint64_t open = state.statistics.open_files();
   std::string line =
@@ -247,16 +249,17 @@ std::string summary_of(const MountState& state) {
   return line + in_flight(status) + moved_source(state);
 }
 
-std::vector<std::string> statistics_of(const MountState& state) {
+std::vector<std::string> statistics_of(const ServerState& state) {
   const StoreStatus status = state.store->in_progress_status();
   std::vector<std::string> lines = {fmt::format("statistics since {}: {}; cache: {} hits, {} misses, {} errors",
                                                 utc_time(state.since), summary_of(state), status.hits, status.misses,
                                                 status.errors)};
-  for (size_t i = 0; i < fuse::kOperationNames.size(); ++i) {
-    const auto answered = state.statistics.stats(static_cast<fuse::Operation>(i));
+  const auto names = state.statistics.operations();
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto answered = state.statistics.stats(i);
     if (answered.took.count() == 0) continue;
     std::string line =
-        fmt::format("{}: {} requests, {} failed", fuse::kOperationNames[i], answered.took.count(), answered.errors);
+        fmt::format("{}: {} requests, {} failed", names[i], answered.took.count(), answered.errors);
     for (const auto& [name, share] : kPercentiles)
       line += fmt::format(", {} {}", name, human_time(percentile(answered, share)));
     lines.push_back(line + ", max " + human_time(answered.longest));

@@ -4,19 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "cli/serve/mount_state.h"
+#include "cli/serve/server_state.h"
 #include "fs/tree.h"
 
 namespace weightfs {
 
 /// The directory with status.json, summary.json, stats.json, metrics (in the text format of Prometheus) and log.
 /// `state` must outlive the tree.
-TreePtr status_tree(const MountState& state);
+TreePtr status_tree(const ServerState& state);
 
 /// A one-line summary: "1.2 GiB read, 2 files open, 20.0 MiB fetched; fetching model.gguf, 40 %".
-std::string summary_of(const MountState& state);
+std::string summary_of(const ServerState& state);
 
 /// The content of stats.json, as lines for a log.
-std::vector<std::string> statistics_of(const MountState& state);
+std::vector<std::string> statistics_of(const ServerState& state);
 
 }  // namespace weightfs

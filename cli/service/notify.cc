@@ -68,6 +68,18 @@ std::optional<int> accepted_connection() {
   return is_connected ? passed : std::nullopt;
 }
 
+std::vector<int> listening_descriptors() {
+  std::vector<int> listening;
+  for (int i = 0, count = ::sd_listen_fds(1); i < count; ++i) {
+    const int descriptor = SD_LISTEN_FDS_START + i;
+    if (::sd_is_socket(descriptor, AF_UNSPEC, SOCK_STREAM, 1) > 0)
+      listening.push_back(descriptor);
+    else
+      ::close(descriptor);
+  }
+  return listening;
+}
+
 std::optional<std::chrono::microseconds> watchdog_limit() {
   uint64_t limit = 0;
   if (::sd_watchdog_enabled(0, &limit) <= 0) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -30,6 +31,10 @@ std::optional<int> kept_descriptor(const std::string& name);
 /// The connection (SOCK_SEQPACKET) that the service manager accepted for this process (Accept=yes, systemd.socket(5)),
 /// if any. Closes all other passed descriptors. To be called once.
 std::optional<int> accepted_connection();
+
+/// The listening sockets (SOCK_STREAM) that the service manager passed to this process. Closes all other passed
+/// descriptors. To be called once.
+std::vector<int> listening_descriptors();
 
 /// The watchdog timeout of the service; nothing without a watchdog.
 std::optional<std::chrono::microseconds> watchdog_limit();

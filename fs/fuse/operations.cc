@@ -10,27 +10,13 @@
 #include <vector>
 
 #include "base/text.h"
+#include "fs/serving/error_numbers.h"
 
 namespace weightfs::fuse {
 namespace {
 
-// The only place where an error becomes an errno. Corrupt data is EIO, because programs do not expect EBADMSG. Nor do
-// they expect EAGAIN from a regular file: Python's read() would return None. Network errors are EHOSTUNREACH, so that
-// readers can retry. A file that is listed exists, even if a server lacks its bytes: only a name is ENOENT.
 int errno_of(Operation operation, Code code) {
-  switch (code) {
-    case Code::not_found:
-      return operation == Operation::read ? EIO : ENOENT;
-    case Code::forbidden:
-      return operation == Operation::read ? EACCES : EIO;
-    case Code::network:
-    case Code::unreachable:
-      return EHOSTUNREACH;
-    case Code::stale:
-      return ESTALE;  // the kernel resolves the path again
-    default:
-      return EIO;
-  }
+  return weightfs::errno_of(operation == Operation::read ? Failed::read : Failed::lookup, code);
 }
 
 Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userdata(request)); }
@@ -39,7 +25,7 @@ Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userd
 template <class Answer>
 void respond(fuse_req_t request, Operation operation, Ino ino, const Answer& answer) {
   Server& s = server(request);  // the request is freed by the reply
-  Statistics::Request counted(s.statistics(), operation);
+  RequestStatistics::Request counted(s.statistics(), operation);
   Result<void> done;
   try {
     done = answer();

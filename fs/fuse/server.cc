@@ -45,7 +45,7 @@ fuse_entry_param Server::entry_of(Ino ino, const Attributes& attributes) const {
   return entry;
 }
 
-Server::Server(Forest& forest, Statistics& statistics, const SessionParams& params)
+Server::Server(Forest& forest, RequestStatistics& statistics, const SessionParams& params)
     : forest_(forest),
       statistics_(statistics),
       params_(params),

@@ -54,7 +54,7 @@ double timeout_of(const Attributes& attributes);
 /// The user data of a session. Callable from any thread.
 class Server {
  public:
-  Server(Forest& forest, Statistics& statistics, const SessionParams& params);
+  Server(Forest& forest, RequestStatistics& statistics, const SessionParams& params);
   ~Server();
 
   /// To be called before requests are served.
@@ -63,7 +63,7 @@ class Server {
   void end() { is_ending_ = true; }
 
   Forest& forest() { return forest_; }
-  Statistics& statistics() { return statistics_; }
+  RequestStatistics& statistics() { return statistics_; }
   bool drops_pages() const { return params_.drop_pages; }
   /// Whether the containers do not fit into memory twice, as pages of their files and of the mount. Then one of the two
   /// is not kept.
@@ -92,7 +92,7 @@ class Server {
   void store_small(Ino ino, const Source& source);
 
   Forest& forest_;
-  Statistics& statistics_;
+  RequestStatistics& statistics_;
   const SessionParams& params_;
   fuse_session* session_ = nullptr;
   std::atomic<bool> is_ending_ = false;

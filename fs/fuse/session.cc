@@ -315,7 +315,7 @@ Result<int> open_mount(const SessionParams& params, const std::string& target) {
   return tl::unexpected(error);
 }
 
-Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& params) {
+Result<void> serve(Forest& forest, RequestStatistics& statistics, const SessionParams& params) {
   Server s(forest, statistics, params);
   const StopFollower stop_follower(params.follower);
   const ScopedSignalMask signal_mask(params.callbacks);

@@ -24,6 +24,6 @@ Result<int> open_mount(const SessionParams& params, const std::string& target);
 /// Mounts `forest` and serves it until it is unmounted, or until SIGINT, SIGTERM or SIGHUP, and then unmounts it.
 /// SIGHUP from the kernel, of a terminal that was closed, ends the mount even if it has a callback. `statistics` counts
 /// the requests. Fails with io if mounting fails.
-Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& params);
+Result<void> serve(Forest& forest, RequestStatistics& statistics, const SessionParams& params);
 
 }  // namespace weightfs::fuse

@@ -13,7 +13,8 @@
 
 #include "fs/forest.h"
 #include "fs/fuse/passthrough.h"
-#include "fs/fuse/statistics.h"
+#include "fs/fuse/operation.h"
+#include "fs/serving/request_statistics.h"
 #include "fs/living/follower.h"
 #include "fs/reading/prefetch.h"
 

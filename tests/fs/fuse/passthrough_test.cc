@@ -165,7 +165,7 @@ class PassthroughTest : public testing::Test {
   Passthrough passthrough_{std::make_unique<FakeBackingFiles>(record_)};
   Forest forest_{tree_of(source_)};
   Ino ino_ = forest_.lookup(Forest::kRoot, "file").value();
-  Statistics statistics_;
+  RequestStatistics statistics_{kOperationNames};
   SessionParams params_;
   Server server_{forest_, statistics_, params_};
   Descriptor kernel_;

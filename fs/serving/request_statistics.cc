@@ -1,10 +1,10 @@
-#include "fs/fuse/statistics.h"
+#include "fs/serving/request_statistics.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-namespace weightfs::fuse {
+namespace weightfs {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -52,34 +52,31 @@ std::chrono::nanoseconds LatencyHistogram::Snapshot::percentile(double share) co
   return std::chrono::nanoseconds(0);
 }
 
-Statistics::Request::Request(Statistics& statistics, Operation operation)
-    : statistics_(statistics), operation_(operation) {
-  statistics_.active_requests_.fetch_add(1, kRelaxed);
+void RequestStatistics::Counters::add(std::chrono::nanoseconds duration, bool failed) {
+  took.add(duration);
+  if (failed) errors.fetch_add(1, kRelaxed);
+  const auto nanoseconds = static_cast<uint64_t>(duration.count());
+  total_ns.fetch_add(nanoseconds, kRelaxed);
+  uint64_t longest = longest_ns.load(kRelaxed);
+  while (nanoseconds > longest && !longest_ns.compare_exchange_weak(longest, nanoseconds, kRelaxed)) {
+  }
 }
 
-Statistics::Request::~Request() {
-  const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_);
-  Counters& counters = statistics_.counters_[static_cast<size_t>(operation_)];
-  counters.took.add(took);
-  if (failed_) counters.errors.fetch_add(1, kRelaxed);
-  const auto nanoseconds = static_cast<uint64_t>(took.count());
-  counters.total_ns.fetch_add(nanoseconds, kRelaxed);
-  uint64_t longest = counters.longest_ns.load(kRelaxed);
-  while (nanoseconds > longest && !counters.longest_ns.compare_exchange_weak(longest, nanoseconds, kRelaxed)) {
-  }
+RequestStatistics::Request::~Request() {
+  counters_.add(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_), failed_);
   statistics_.active_requests_.fetch_sub(1, std::memory_order_release);
 }
 
-Statistics::OperationStats Statistics::stats(Operation operation) const {
-  const Counters& counters = counters_[static_cast<size_t>(operation)];
+RequestStatistics::OperationStats RequestStatistics::stats(size_t operation) const {
+  const Counters& counters = counters_[operation];
   return {counters.errors.load(kRelaxed), counters.took.snapshot(),
           std::chrono::nanoseconds(counters.longest_ns.load(kRelaxed)),
           std::chrono::nanoseconds(counters.total_ns.load(kRelaxed))};
 }
 
-Statistics::Clock::duration Statistics::idle_time() const {
+RequestStatistics::Clock::duration RequestStatistics::idle_time() const {
   if (open_files() > 0 || active_requests_.load(kRelaxed) > 0) return {};
   return Clock::now() - last_use_.load(kRelaxed);
 }
 
-}  // namespace weightfs::fuse
+}  // namespace weightfs

@@ -1,30 +1,15 @@
-// Request statistics of a mount: the source of .weightfs/stats.json and metrics.
+// Statistics of the requests to a server, a mount or an HTTP server: the source of .weightfs/stats.json and metrics.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
 
-namespace weightfs::fuse {
-
-/// The counted FUSE requests.
-enum class Operation : uint8_t {
-  lookup,
-  getattr,
-  readlink,
-  open,
-  read,
-  release,
-  readdir,
-  readdirplus,
-  statfs,
-  getxattr,
-  listxattr,
-};
-
-inline constexpr std::array kOperationNames = {"lookup",  "getattr",     "readlink", "open",     "read",     "release",
-                                               "readdir", "readdirplus", "statfs",   "getxattr", "listxattr"};
+namespace weightfs {
 
 /// A lock-free histogram of durations, in steps of a quarter of a power of two, from a nanosecond to an hour. Callable
 /// from any thread.
@@ -54,14 +39,31 @@ class LatencyHistogram {
 };
 
 /// Callable from any thread.
-class Statistics {
+class RequestStatistics {
+  struct Counters {
+    std::atomic<uint64_t> errors = 0;
+    std::atomic<uint64_t> longest_ns = 0;
+    std::atomic<uint64_t> total_ns = 0;
+    LatencyHistogram took;
+
+    void add(std::chrono::nanoseconds duration, bool failed);
+  };
+
  public:
   using Clock = std::chrono::steady_clock;
+
+  /// `operations`: the names of the kinds of requests, which are numbered in this order.
+  explicit RequestStatistics(std::span<const std::string_view> operations)
+      : operations_(operations), counters_(operations.size()) {}
 
   /// Measures one request, from its arrival to its reply.
   class Request {
    public:
-    Request(Statistics& statistics, Operation operation);
+    template <class Operation>
+    Request(RequestStatistics& statistics, Operation operation)
+        : statistics_(statistics), counters_(statistics.counters_[static_cast<size_t>(operation)]) {
+      statistics_.active_requests_.fetch_add(1, std::memory_order_relaxed);
+    }
     ~Request();
     Request(const Request&) = delete;
     Request& operator=(const Request&) = delete;
@@ -69,11 +71,14 @@ class Statistics {
     void failed() { failed_ = true; }
 
    private:
-    Statistics& statistics_;
-    Operation operation_;
+    RequestStatistics& statistics_;
+    Counters& counters_;
     Clock::time_point begin_ = Clock::now();
     bool failed_ = false;
   };
+
+  /// Counts a request that was measured elsewhere.
+  void add(size_t operation, std::chrono::nanoseconds took, bool failed) { counters_[operation].add(took, failed); }
 
   /// Counts bytes returned to readers.
   void add_bytes_read(uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -96,7 +101,8 @@ class Statistics {
     std::chrono::nanoseconds longest;
     std::chrono::nanoseconds total;
   };
-  OperationStats stats(Operation operation) const;
+  OperationStats stats(size_t operation) const;
+  std::span<const std::string_view> operations() const { return operations_; }
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   /// The requests that have arrived and are not in stats() yet.
   uint64_t requests_in_flight() const { return active_requests_.load(std::memory_order_acquire); }
@@ -105,18 +111,12 @@ class Statistics {
   Clock::duration idle_time() const;
 
  private:
-  struct Counters {
-    std::atomic<uint64_t> errors = 0;
-    std::atomic<uint64_t> longest_ns = 0;
-    std::atomic<uint64_t> total_ns = 0;
-    LatencyHistogram took;
-  };
-
-  std::array<Counters, kOperationNames.size()> counters_;
+  const std::span<const std::string_view> operations_;
+  std::vector<Counters> counters_;
   std::atomic<uint64_t> bytes_ = 0;
   std::atomic<uint64_t> open_files_ = 0;
   std::atomic<uint64_t> active_requests_ = 0;
   std::atomic<Clock::time_point> last_use_ = Clock::now();
 };
 
-}  // namespace weightfs::fuse
+}  // namespace weightfs

@@ -1,14 +1,17 @@
-#include "fs/fuse/statistics.h"
+#include "fs/serving/request_statistics.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string_view>
 #include <thread>
 #include <vector>
 
-namespace weightfs::statistics_test {
+namespace weightfs::request_statistics_test {
 namespace {
 
-using namespace fuse;
+enum class Operation { open, read };
+constexpr std::array<std::string_view, 2> kNames = {"open", "read"};
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
@@ -49,27 +52,27 @@ TEST(LatencyHistogram, CountsBelowPowersOfTwoAreExact) {
 }
 
 TEST(Statistics, CountsEachRequestOnceFromManyThreads) {
-  Statistics statistics;
+  RequestStatistics statistics(kNames);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
       for (int i = 0; i < 1000; ++i) {
-        Statistics::Request request(statistics, Operation::read);
+        RequestStatistics::Request request(statistics, Operation::read);
         if (i % 10 == 0) request.failed();
         statistics.add_bytes_read(3);
       }
     });
   for (std::thread& thread : threads) thread.join();
-  const auto read = statistics.stats(Operation::read);
+  const auto read = statistics.stats(1);
   EXPECT_EQ(read.took.count(), 4000U);
   EXPECT_EQ(read.errors, 400U);
   EXPECT_GE(read.total, read.longest);
   EXPECT_EQ(statistics.bytes(), 12000U);
-  EXPECT_EQ(statistics.stats(Operation::open).took.count(), 0U);
+  EXPECT_EQ(statistics.stats(0).took.count(), 0U);
 }
 
 TEST(Statistics, OpenFilesAndPendingRequestsAreUse) {
-  Statistics statistics;
+  RequestStatistics statistics(kNames);
   const auto before = Statistics::Clock::now();
   while (Statistics::Clock::now() == before) {
   }
@@ -78,10 +81,10 @@ TEST(Statistics, OpenFilesAndPendingRequestsAreUse) {
   EXPECT_EQ(statistics.idle_time().count(), 0);
   statistics.closed();
   {
-    const Statistics::Request request(statistics, Operation::open);
+    const RequestStatistics::Request request(statistics, Operation::open);
     EXPECT_EQ(statistics.idle_time().count(), 0);
   }
 }
 
 }  // namespace
-}  // namespace weightfs::statistics_test
+}  // namespace weightfs::request_statistics_test

@@ -1,4 +1,4 @@
-// The state of a mount that this process serves, for .weightfs/ and the log.
+// The state of a mount or an HTTP server that this process serves, for .weightfs/ and the log.
 #pragma once
 
 #include <ctime>
@@ -12,7 +12,7 @@
 #include "cli/console/time.h"
 #include "cli/sandbox/sandbox.h"
 #include "fs/fuse/passthrough.h"
-#include "fs/fuse/statistics.h"
+#include "fs/serving/request_statistics.h"
 #include "fs/living/follower.h"
 #include "fs/views/checksums.h"
 
@@ -36,19 +36,19 @@ class SharedText {
   std::string text_;
 };
 
-struct MountState {
+struct ServerState {
   std::string source;                ///< as in /proc/mounts
   std::vector<std::string> sources;  ///< absolute paths, or model names
-  std::string mountpoint;
+  std::string place;  ///< the mount point, or the URL of an HTTP server
   BlobStorePtr store;
-  fuse::Statistics& statistics;
+  RequestStatistics& statistics;
   Log& log;
-  const fuse::Passthrough& passthrough;
+  const fuse::Passthrough* passthrough;  ///< null for an HTTP server
   views::ChecksumsPtr checksums;
   sandbox::SandboxStatus sandbox = {};
   SharedText incomplete = SharedText("");  ///< what the model lacks; empty if it is complete
   std::function<FollowStatus()> follow_status = {};
-  std::function<std::string(Ino)> path_of = {};  ///< the path of an inode in the mount
+  std::function<std::string(Ino)> path_of = {};  ///< the path of an inode in the forest
   timespec since = now();
 };
 

@@ -1,0 +1,56 @@
+#include "cli/http/http_options.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/text.h"
+#include "cli/console/suggestions.h"
+#include "cli/options/open_options.h"
+#include "cli/options/served_options.h"
+
+namespace weightfs {
+
+Options own_http_options(HttpOptions& options) {
+  Options own = {
+      list("listen", "WHERE",
+           "where to listen: ADDRESS:PORT, unix:PATH, or systemd for sockets of a .socket unit; port 0 is any free "
+           "port; may be repeated (default: 127.0.0.1:8421)",
+           options.listen),
+      list("host", "NAME",
+           "another name of this server in URLs, such as that of a proxy in front of it; may be repeated", options.hosts),
+      text("token-file", "FILE", "require the token in FILE (Authorization: Bearer TOKEN)", options.token_file),
+      flag("no-auth", "listen on other addresses than those of this machine without a token", options.no_auth),
+      list("allow-origin", "ORIGIN",
+           "let web pages of this origin, such as https://example.org, read; * for all; may be repeated",
+           options.origins),
+      text("tls-cert", "FILE", "serve https with the certificate in FILE (PEM, with its chain)",
+           options.tls_certificate),
+      text("tls-key", "FILE", "key of the certificate (PEM)", options.tls_key),
+      text("access-log", "FILE", "append a line for each request to FILE (common log format); - is standard output",
+           options.access_log),
+      seconds("idle-timeout", "end after this long without a request; 0 means never (default: 0)", kZeroIsNever,
+              options.idle_timeout),
+  };
+  Options served = served_options({options.log_level, options.prefetch, options.require_complete, options.model_files,
+                                   options.follow});
+  std::move(served.begin(), served.end(), std::back_inserter(own));
+  return own;
+}
+
+Result<void> parse_http_options(HttpOptions& options, std::string_view text) {
+  Options all = all_source_options(options.open_options, options.store_flags);
+  Options own = own_http_options(options);
+  std::move(own.begin(), own.end(), std::back_inserter(all));
+  for (const std::string& word : split_words(text)) {
+    if (TRY(take_word(all, word))) continue;
+    std::vector<std::string> known;
+    for (const Option& option : all) known.push_back(option.word());
+    return failure(Code::unsupported, fmt::format("unknown option {}{}", quoted(word),
+                                                  did_you_mean(word.substr(0, word.find('=')), known)));
+  }
+  return {};
+}
+
+}  // namespace weightfs

@@ -1,0 +1,101 @@
+#include "fs/http/access_rules.h"
+
+#include <arpa/inet.h>
+#include <fmt/core.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "base/values/base64.h"
+
+namespace weightfs::httpd {
+namespace {
+
+constexpr std::string_view kMethods = "GET, HEAD, OPTIONS";
+
+// Without the port, and without the brackets of IPv6.
+std::string_view name_of(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(1, std::min(host.find(']'), host.size()) - 1);
+  return host.substr(0, host.find(':'));
+}
+
+bool is_address(const std::string& name) {
+  std::array<unsigned char, sizeof(in6_addr)> out{};
+  return ::inet_pton(AF_INET, name.c_str(), out.data()) == 1 || ::inet_pton(AF_INET6, name.c_str(), out.data()) == 1;
+}
+
+bool is_own_name(const AccessRules& rules, std::string_view host) {
+  if (rules.is_any_host) return true;
+  std::string name = lower_case(name_of(host));
+  if (name.ends_with('.')) name.pop_back();
+  return std::ranges::find(rules.hosts, name) != rules.hosts.end() || (rules.is_any_address && is_address(name));
+}
+
+// In a time that depends only on the length of what was sent.
+bool is_equal(std::string_view sent, std::string_view secret) {
+  unsigned difference = sent.size() == secret.size() ? 0U : 1U;
+  for (size_t i = 0; i < sent.size(); ++i)
+    difference |= static_cast<unsigned>(static_cast<unsigned char>(sent[i]) ^
+                                        static_cast<unsigned char>(secret[i % secret.size()]));
+  return difference == 0;
+}
+
+const std::string* permitted_origin(const AccessRules& rules, const Request& request) {
+  const std::string* const origin = request.field("origin");
+  if (origin == nullptr) return nullptr;
+  const bool is_permitted = std::ranges::any_of(
+      rules.origins, [&](const std::string& each) { return each == "*" || each == *origin; });
+  return is_permitted ? origin : nullptr;
+}
+
+}  // namespace
+
+bool has_token(const AccessRules& rules, const Request& request) {
+  const std::string* const field = request.field("authorization");
+  if (rules.token.empty() || field == nullptr) return false;
+  const size_t space = std::min(field->find(' '), field->size());
+  const std::string scheme = lower_case(field->substr(0, space));
+  const std::string_view credentials = trimmed(std::string_view(*field).substr(space));
+  if (scheme == "bearer") return is_equal(credentials, rules.token);
+  if (scheme != "basic") return false;
+  const auto user_and_password = from_base64(credentials);
+  const size_t colon = user_and_password ? user_and_password->find(':') : std::string::npos;
+  return colon != std::string::npos && is_equal(std::string_view(*user_and_password).substr(colon + 1), rules.token);
+}
+
+Accepted<void> check_access(const AccessRules& rules, const Request& request, const Target& target) {
+  const std::string* const host = request.field("host");
+  for (const std::string& name : {host == nullptr ? "" : *host, target.authority})
+    if (!name.empty() && !is_own_name(rules, name))
+      return refused(421, fmt::format("{} is not a name of this server; use --host to add it", printable(name)));
+  const bool is_preflight = request.method == "OPTIONS";
+  if (rules.token.empty() || is_preflight || has_token(rules, request)) return {};
+  return refused(401, "a token is required: Authorization: Bearer TOKEN");
+}
+
+void allow_origin(const AccessRules& rules, const Request& request, Response& response) {
+  if (rules.origins.empty()) return;
+  response.add("Vary", "Origin");
+  const std::string* const origin = permitted_origin(rules, request);
+  if (origin == nullptr) return;
+  response.add("Access-Control-Allow-Origin", *origin);
+  response.add("Access-Control-Expose-Headers",
+               "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Repr-Digest");
+}
+
+Response options_response(const AccessRules& rules, const Request& request) {
+  Response response{204};
+  response.add("Allow", std::string(kMethods));
+  if (permitted_origin(rules, request) == nullptr) return response;
+  response.add("Access-Control-Allow-Methods", std::string(kMethods));
+  response.add("Access-Control-Allow-Headers",
+               "Accept, Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range");
+  response.add("Access-Control-Max-Age", "86400");
+  if (request.field("access-control-request-private-network") != nullptr)
+    response.add("Access-Control-Allow-Private-Network", "true");
+  return response;
+}
+
+}  // namespace weightfs::httpd

@@ -1,0 +1,37 @@
+// Who may read: names of the server, tokens, origins of web pages.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fs/http/protocol/message.h"
+#include "fs/http/protocol/target.h"
+
+namespace weightfs::httpd {
+
+/// Any web page can make a browser send requests to this machine. Its name in Host shows that (DNS rebinding), so only
+/// names of the server are accepted.
+struct AccessRules {
+  bool is_any_host = false;            ///< of a local socket, which no browser can reach
+  bool is_any_address = false;         ///< a server that listens on all addresses: any address is a name of it
+  std::vector<std::string> hosts;      ///< names and addresses of the server, in lower case, without ports
+  std::string token;                   ///< that a request must have; empty: none
+  std::vector<std::string> origins;    ///< of web pages that may read, as in Origin; "*": all
+};
+
+/// Whether the request is for this server and has the token: else 421 or 401.
+Accepted<void> check_access(const AccessRules& rules, const Request& request, const Target& target);
+
+/// Whether the request has the token: as a Bearer token (RFC 6750), or as the password of Basic authentication, which
+/// browsers ask for.
+bool has_token(const AccessRules& rules, const Request& request);
+
+/// Adds the fields that let pages of permitted origins read the response (Fetch standard, CORS).
+void allow_origin(const AccessRules& rules, const Request& request, Response& response);
+
+/// The response to OPTIONS, which browsers send before a request with Range.
+Response options_response(const AccessRules& rules, const Request& request);
+
+}  // namespace weightfs::httpd

@@ -1,0 +1,46 @@
+// What a server needs to know of the program that it is part of, and its limits.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "fs/http/connection.h"
+#include "fs/http/protocol/message.h"
+
+namespace weightfs::httpd {
+
+/// A client, as far as its socket shows it.
+struct Client {
+  std::string address;         ///< "192.0.2.1", "2001:db8::1", or "unix"
+  bool is_loopback = true;     ///< of this machine; a local socket, too
+  bool is_encrypted = false;
+};
+
+/// A request that was answered.
+struct Answered {
+  const Client& client;
+  const Request* request;  ///< null if it was not valid
+  int status;
+  uint64_t bytes;  ///< of the body
+  std::chrono::nanoseconds took;
+  const Error& error;  ///< why the response was cut short; an empty message otherwise
+};
+
+struct ServerOptions {
+  std::function<Response(const Request&, const Client&)> answer = {};
+  std::function<Response(const Refusal&, const Request*)> refuse = {};  ///< the response for an invalid request
+  std::function<void(const Answered&)> on_answered = {};                ///< called in any thread
+  std::optional<Tls> tls = {};
+  // Timeouts.
+  std::chrono::seconds header{20};  ///< from the first byte of a request to the end of its header
+  std::chrono::seconds idle{75};    ///< between requests
+  std::chrono::seconds stalled{60}; ///< without the client taking bytes of a response
+  size_t max_connections = 16'000;
+  size_t max_per_address = 4'000;   ///< of clients on other machines
+};
+
+}  // namespace weightfs::httpd

@@ -1,0 +1,171 @@
+#include "fs/http/session.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <exception>
+#include <utility>
+
+namespace weightfs::httpd {
+namespace {
+
+constexpr std::chrono::seconds kDrain{2};
+constexpr size_t kMaxDrained = 1 << 20;
+
+}  // namespace
+
+Session::Session(Descriptor socket, Client client, const ServerOptions& options,
+                         const std::atomic<bool>& is_stopping)
+    : transport_(std::move(socket), options.tls ? &*options.tls : nullptr),
+      client_(std::move(client)),
+      options_(options),
+      is_stopping_(is_stopping),
+      deadline_(Clock::now() + options.header) {}
+
+void Session::enter(State state, std::chrono::seconds within) {
+  deadline_.store(Clock::now() + within, std::memory_order_relaxed);
+  state_.store(state, std::memory_order_relaxed);
+}
+
+Wait Session::proceed() {
+  for (;;) {
+    std::optional<Wait> wait;
+    switch (state_.load(std::memory_order_relaxed)) {
+      case State::between:
+      case State::header:
+        if (!parse()) wait = receive();
+        break;
+      case State::response:
+        wait = send();
+        break;
+      case State::draining:
+        wait = drain();
+        break;
+    }
+    if (wait) return *wait;
+  }
+}
+
+// Nothing: bytes were received.
+std::optional<Wait> Session::receive() {
+  std::array<std::byte, 4096> buffer;
+  const Moved got = transport_.read(buffer);
+  if (got.bytes > 0) {
+    if (state_ == State::between) {
+      begun_ = Clock::now();
+      enter(State::header, options_.header);
+    }
+    received_.append(reinterpret_cast<const char*>(buffer.data()), got.bytes);
+    return std::nullopt;
+  }
+  if (got.wait == Wait::closed && has_expired_ && state_ == State::header) {
+    refuse({408, "the header did not arrive in time"});
+    return std::nullopt;
+  }
+  if (got.wait != Wait::nothing && received_.empty()) std::string().swap(received_);
+  return got.wait == Wait::nothing ? std::nullopt : std::optional(got.wait);
+}
+
+// Whether a request, valid or not, was found in what has been received.
+bool Session::parse() {
+  // An empty line before a request is ignored (RFC 9112, section 2.2).
+  if (parser_ == nullptr && received_.starts_with("\r\n")) received_.erase(0, 2);
+  if (received_.empty()) return false;
+  if (parser_ == nullptr) parser_ = std::make_unique<RequestParser>();
+  const auto length = parser_->parse(received_);
+  if (!length) {
+    refuse(length.error());
+    return true;
+  }
+  if (*length == 0) return false;
+  received_.erase(0, *length);
+  Request request = parser_->take();
+  parser_.reset();
+  answer(std::move(request));
+  return true;
+}
+
+void Session::refuse(const Refusal& refusal) {
+  parser_.reset();
+  begin(options_.refuse(refusal, nullptr), nullptr, true);
+}
+
+void Session::answer(Request request) {
+  Response response;
+  try {
+    const MayWait waiting(MayWait::Kind::yes);
+    if (!waiting.is_permitted())
+      response = options_.refuse({503, "too many requests wait for servers or containers; retry later"}, &request);
+    else
+      response = options_.answer(request, client_);
+  } catch (const std::exception&) {
+    response = options_.refuse({503, "out of memory"}, &request);
+  }
+  request_ = std::move(request);
+  const bool closes = !request_->keep_alive || request_->has_body || response.closes || is_stopping_ ||
+                      (request_->minor == 0 && !response.length());
+  begin(std::move(response), &*request_, closes);
+}
+
+void Session::begin(Response response, const Request* request, bool closes) {
+  if (request == nullptr) request_.reset();
+  closes_ = closes;
+  transfer_ = std::make_unique<Transfer>(std::move(response), request, closes);
+  enter(State::response, options_.stalled);
+}
+
+std::optional<Wait> Session::send() {
+  const uint64_t before = transfer_->bytes_sent();
+  const Transfer::Progress progress = transfer_->advance(transport_);
+  if (transfer_->bytes_sent() > before) enter(State::response, options_.stalled);
+  switch (progress) {
+    case Transfer::Progress::sent:
+      finish();
+      return std::nullopt;
+    case Transfer::Progress::blocked:
+    case Transfer::Progress::paused:
+      return Wait::writable;
+    case Transfer::Progress::receives:
+      return Wait::readable;
+    case Transfer::Progress::failed:
+      finish();
+      return Wait::closed;
+  }
+  return Wait::closed;
+}
+
+void Session::finish() {
+  options_.on_answered({client_, request_ ? &*request_ : nullptr, transfer_->status(), transfer_->bytes_sent(),
+                        Clock::now() - begun_, transfer_->error()});
+  transfer_.reset();
+  request_.reset();
+  if (!closes_) {
+    begun_ = Clock::now();
+    if (received_.empty())
+      enter(State::between, options_.idle);
+    else
+      enter(State::header, options_.header);
+    return;
+  }
+  // Closed at once, the connection would be reset by bytes of the client that were not read, and with it the response.
+  transport_.end_writing();
+  enter(State::draining, kDrain);
+}
+
+std::optional<Wait> Session::drain() {
+  std::array<std::byte, 16384> buffer;
+  const Moved got = transport_.read(buffer);
+  drained_ += got.bytes;
+  if (drained_ > kMaxDrained) return Wait::closed;
+  return got.wait == Wait::nothing ? std::nullopt : std::optional(got.wait);
+}
+
+void Session::expire(Clock::time_point now, bool is_stopping) {
+  const State state = state_.load(std::memory_order_relaxed);
+  const bool ends = is_stopping && (state == State::between || state == State::header);
+  if (!ends && now < deadline_.load(std::memory_order_relaxed)) return;
+  has_expired_ = !ends;
+  ::shutdown(transport_.socket(), state == State::header && !ends ? SHUT_RD : SHUT_RDWR);
+}
+
+}  // namespace weightfs::httpd

@@ -1,0 +1,66 @@
+// A connection and the requests on it, one after the other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "fs/http/protocol/request_parser.h"
+#include "fs/http/server_options.h"
+#include "fs/http/transfer.h"
+
+namespace weightfs::httpd {
+
+/// Used by one worker at a time; expire() by another thread meanwhile.
+class Session {
+ public:
+  Session(Descriptor socket, Client client, const ServerOptions& options, const std::atomic<bool>& is_stopping);
+
+  /// Goes on as far as the socket permits. Returns for what it waits then; Wait::closed if the connection has ended.
+  Wait proceed();
+
+  /// Ends the connection if its time is over: a worker finds it ended. With `is_stopping`, also between requests.
+  void expire(std::chrono::steady_clock::time_point now, bool is_stopping);
+
+  int socket() const { return transport_.socket(); }
+  const Client& client() const { return client_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  enum class State {
+    between,   ///< no byte of a request has arrived
+    header,    ///< a part of it
+    response,
+    draining   ///< the last response was sent; what the client still sends is discarded
+  };
+
+  std::optional<Wait> receive();
+  bool parse();
+  std::optional<Wait> send();
+  std::optional<Wait> drain();
+  void answer(Request request);
+  void refuse(const Refusal& refusal);
+  void begin(Response response, const Request* request, bool closes);
+  void finish();
+  void enter(State state, std::chrono::seconds within);
+
+  Transport transport_;
+  const Client client_;
+  const ServerOptions& options_;
+  const std::atomic<bool>& is_stopping_;
+  std::string received_;
+  std::unique_ptr<RequestParser> parser_;
+  std::unique_ptr<Transfer> transfer_;
+  std::optional<Request> request_;  // of the transfer
+  bool closes_ = false;             // after the transfer
+  Clock::time_point begun_;
+  size_t drained_ = 0;
+  std::atomic<State> state_ = State::between;
+  std::atomic<Clock::time_point> deadline_;
+  std::atomic<bool> has_expired_ = false;
+};
+
+}  // namespace weightfs::httpd

@@ -1,0 +1,252 @@
+#include "fs/http/site.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <utility>
+
+#include "base/blobs.h"
+#include "base/text.h"
+#include "base/values/base64.h"
+#include "base/values/http.h"
+#include "base/values/value.h"
+#include "fs/serving/error_numbers.h"
+#include "fs/http/listing.h"
+#include "fs/http/transfer.h"
+
+namespace weightfs::httpd {
+namespace {
+
+constexpr const char* kRetryAfter = "10";  // seconds
+
+// Nothing of a model may run in the origin of this server, so a browser is told the types of plain data only.
+std::string_view type_of(std::string_view name) {
+  if (name.ends_with(".json")) return "application/json";
+  for (const std::string_view text : {".txt", ".toml", ".md", ".yaml", ".yml", ".jinja", "LICENSE", "README"})
+    if (name.ends_with(text)) return "text/plain; charset=utf-8";
+  return "application/octet-stream";
+}
+
+// Browsers would open these, whatever their type.
+bool is_active(std::string_view name) {
+  const std::string lower = lower_case(name);
+  return std::ranges::any_of(
+      std::array{".html", ".htm", ".xhtml", ".svg", ".xml", ".xsl", ".pdf", ".js", ".mjs", ".css", ".swf", ".mht", ".mhtml"},
+      [&](const char* ending) { return lower.ends_with(ending); });
+}
+
+void protect(Response& response, std::string_view name) {
+  response.add("X-Content-Type-Options", "nosniff").add("Content-Security-Policy", "sandbox; default-src 'none'");
+  response.add("Cross-Origin-Resource-Policy", "same-origin");
+  if (is_active(name)) response.add("Content-Disposition", "attachment");
+}
+
+std::string joined(const std::vector<std::string>& segments) {
+  std::string path;
+  for (const std::string& segment : segments) path += (path.empty() ? "" : "/") + segment;
+  return path;
+}
+
+std::string digest_field(const Digest& digest) {
+  const std::string_view bytes(reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size());
+  return fmt::format("sha-256=:{}:", base64(bytes));
+}
+
+// Not of this machine's own programs: a proxy has forwarded it.
+bool is_forwarded(const Request& request) {
+  return request.field("forwarded") != nullptr || request.field("x-forwarded-for") != nullptr ||
+         request.field("via") != nullptr || request.field("x-real-ip") != nullptr;
+}
+
+bool is_known_method(std::string_view method) {
+  static constexpr std::array kKnown = {"POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT", "PROPFIND", "PROPPATCH",
+                                        "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK"};
+  return std::ranges::find(kKnown, method) != kKnown.end();
+}
+
+std::string content_range(ByteRange range, uint64_t size) {
+  return fmt::format("bytes {}-{}/{}", range.from, range.to - 1, size);
+}
+
+// RFC 9110, section 14.6. No file can end a part early: each has its length.
+void add_parts(Response& response, const std::vector<ByteRange>& parts, const std::shared_ptr<OpenFile>& file,
+               std::string_view type) {
+  constexpr std::string_view kBoundary = "weightfs-8d1f6f1e2c9b47a0";
+  response.add("Content-Type", fmt::format("multipart/byteranges; boundary={}", kBoundary));
+  for (const ByteRange& part : parts) {
+    response.body.emplace_back(fmt::format("\r\n--{}\r\nContent-Type: {}\r\nContent-Range: {}\r\n\r\n", kBoundary, type,
+                                           content_range(part, file->size())));
+    response.body.emplace_back(FilePart{file, part});
+  }
+  response.body.emplace_back(fmt::format("\r\n--{}--\r\n", kBoundary));
+}
+
+void add_body(Response& response, const Request& request, const std::shared_ptr<OpenFile>& file, Verdict verdict,
+              std::string_view type) {
+  const uint64_t size = file->size();
+  const Ranges ranges = verdict == Verdict::ranges ? ranges_of(*request.field("range"), size) : Ranges{};
+  if (!ranges.is_satisfiable) {
+    response.status = 416;
+    response.add("Content-Range", fmt::format("bytes */{}", size));
+    return;
+  }
+  if (!ranges.parts.empty()) response.status = 206;
+  if (ranges.parts.size() > 1) return add_parts(response, ranges.parts, file, type);
+  response.add("Content-Type", std::string(type));
+  const ByteRange range = ranges.parts.empty() ? ByteRange{0, size} : ranges.parts.front();
+  if (!ranges.parts.empty()) response.add("Content-Range", content_range(range, size));
+  response.body.emplace_back(FilePart{file, range});
+}
+
+}  // namespace
+
+Site::Site(Forest& forest, SiteOptions options)
+    : forest_(forest), options_(std::move(options)), tags_(forest, options_.layout) {}
+
+Response Site::refuse(const Refusal& refusal, const Request* request) const {
+  Response response{refusal.status};
+  const std::string* const accept = request == nullptr ? nullptr : request->field("accept");
+  const bool is_json = accept != nullptr && accept->find("application/json") != accept->npos &&
+                       accept->find("text/html") == accept->npos;
+  std::string body = refusal.message + "\n";
+  if (is_json) {
+    body = fmt::format("{{\"status\": {}, \"error\": ", refusal.status);
+    append_json_string(body, to_utf8(refusal.message));
+    body += "}\n";
+  }
+  response.add("Content-Type", is_json ? "application/json" : "text/plain; charset=utf-8");
+  response.add("Cache-Control", "no-store");
+  if (refusal.status == 401) response.add("WWW-Authenticate", "Bearer").add("WWW-Authenticate", "Basic realm=\"weightfs\"");
+  if (refusal.status == 405) response.add("Allow", "GET, HEAD, OPTIONS");
+  if (refusal.status == 503) response.add("Retry-After", kRetryAfter);
+  protect(response, "");
+  if (request != nullptr) allow_origin(options_.access, *request, response);
+  response.body.emplace_back(std::move(body));
+  return response;
+}
+
+Response Site::answer(const Request& request, const Client& client) const {
+  const bool is_read = request.method == "GET" || request.method == "HEAD";
+  if (request.method == "OPTIONS" && request.target == "*") return options_response(options_.access, request);
+  if (!is_read && request.method != "OPTIONS")
+    return refuse(is_known_method(request.method) ? Refusal{405, "only GET, HEAD and OPTIONS are supported"}
+                                                  : Refusal{501, "an unknown method"},
+                  &request);
+  const auto target = parse_target(request.target);
+  if (!target) return refuse(target.error(), &request);
+  if (const auto permitted = check_access(options_.access, request, *target); !permitted)
+    return refuse(permitted.error(), &request);
+  Response response =
+      is_read ? answer_permitted(request, client, *target) : options_response(options_.access, request);
+  allow_origin(options_.access, request, response);
+  return response;
+}
+
+Response Site::answer_permitted(const Request& request, const Client& client, const Target& target) const {
+  const std::string path = joined(target.segments);
+  const bool has_slash_in_name = std::ranges::any_of(target.segments, [](const std::string& segment) {
+    return segment.find('/') != segment.npos;
+  });
+  const auto found = has_slash_in_name ? Result<Ino>(failure(Code::not_found, "")) : forest_.resolve(path, Forest::FinalLink::followed);
+  if (!found && found.error().code == Code::not_found) return missing(request, path);
+  if (!found) return failed(request, Forest::kRoot, found.error());
+  const bool is_unlisted = forest_.is_unlisted(*found);
+  const bool is_trusted = has_token(options_.access, request) || (client.is_loopback && !is_forwarded(request));
+  if (is_unlisted && !is_trusted)
+    return refuse({403, "the status is for this machine, and for requests with the token"}, &request);
+  if (!is_unlisted && options_.on_used) options_.on_used();
+  const SizeQuery query;
+  const auto attributes = forest_.unsized_attributes(*found);
+  if (!attributes) return failed(request, *found, attributes.error());
+  if (attributes->is_directory()) return directory(request, *found, target);
+  if (target.is_directory) return missing(request, path + "/");
+  const std::string& name = target.segments.back();
+  return forest_.is_dynamic(*found) ? dynamic_file(*found, name) : file(request, *found, name);
+}
+
+// Generated for each request, and different each time.
+Response Site::dynamic_file(Ino ino, const std::string& name) const {
+  Response response;
+  const auto source = forest_.open(ino);
+  auto text = source ? read_text(**source, 0, (*source)->size()) : tl::unexpected(source.error());
+  if (!text) return refuse({http_status_of(text.error()), text.error().message}, nullptr);
+  response.add("Content-Type", name.ends_with(".json") ? "application/json" : "text/plain; charset=utf-8");
+  response.add("Cache-Control", "no-store");
+  protect(response, name);
+  response.body.emplace_back(std::move(*text));
+  return response;
+}
+
+Response Site::file(const Request& request, Ino ino, const std::string& name) const {
+  auto source = forest_.open(ino);
+  if (!source) return failed(request, ino, source.error());
+  const auto attributes = forest_.unsized_attributes(ino);
+  if (!attributes) return failed(request, ino, attributes.error());
+  const auto digest = forest_.digest(ino);
+  Validators validators{tags_.tag_of(ino, **source, digest)};
+  if (attributes->modified > 0) validators.modified = static_cast<std::time_t>(attributes->modified / 1'000'000'000);
+  const Verdict verdict = evaluate(request, validators, std::time(nullptr));
+  Response response;
+  response.add("ETag", validators.etag).add("Cache-Control", "no-cache").add("Accept-Ranges", "bytes");
+  if (validators.modified) response.add("Last-Modified", http_date(*validators.modified));
+  if (verdict == Verdict::not_modified) {
+    response.status = 304;
+    return response;
+  }
+  if (verdict == Verdict::failed) return refuse({412, "the file has another entity tag or time"}, &request);
+  protect(response, name);
+  if (digest) response.add("Repr-Digest", digest_field(*digest));
+  const auto open = std::make_shared<OpenFile>(ino, std::move(*source), options_.prefetch);
+  add_body(response, request, open, verdict, type_of(name));
+  if (request.is_head()) return response;
+  if (const auto read = read_first(response); !read) return failed(request, ino, read.error());
+  return response;
+}
+
+Response Site::directory(const Request& request, Ino ino, const Target& target) const {
+  if (!target.is_directory) {
+    // Relative: a path that begins with two slashes would be another server's.
+    const size_t last = target.path.rfind('/') + 1;
+    Response response{301};
+    response.add("Location", fmt::format("./{}/{}{}", target.path.substr(last), target.query.empty() ? "" : "?", target.query));
+    return response;
+  }
+  ListingQuery query{listing_form(request), "/" + joined(target.segments) + (target.segments.empty() ? "" : "/")};
+  query.after = parameter(target.query, "after");
+  query.search = parameter(target.query, "q").value_or("");
+  if (wants_pages(request)) query.limit = kListingPage;
+  if (const auto limit = parameter(target.query, "limit")) {
+    query.limit = parse_number<uint64_t>(*limit);
+    if (!query.limit || *query.limit == 0) return refuse({400, "limit is not a number of entries"}, &request);
+  }
+  auto response = listing_response(forest_, ino, query);
+  if (!response) return failed(request, ino, response.error());
+  response->add("X-Content-Type-Options", "nosniff").add("Referrer-Policy", "no-referrer");
+  response->add("Cross-Origin-Resource-Policy", "same-origin");
+  return std::move(*response);
+}
+
+Response Site::missing(const Request& request, const std::string& path) const {
+  const std::string meant = options_.suggest ? options_.suggest(path) : "";
+  return refuse({404, fmt::format("/{}: not found{}", printable(path), meant)}, &request);
+}
+
+Response Site::failed(const Request& request, Ino ino, const Error& error) const {
+  if (options_.on_failed) options_.on_failed(ino, error);
+  return refuse({http_status_of(error), explained(ino, error)}, &request);
+}
+
+// The error, and the line of warnings.txt about a refused tensor.
+std::string Site::explained(Ino ino, const Error& error) const {
+  const std::string message = printable(error.message);
+  const auto tensor = forest_.tensor_of(ino);
+  if (!tensor || error.code != Code::corrupt) return message;
+  const std::string name = quoted(tensor->model->tensors[tensor->index].name);
+  for (const std::string& line : tensor->model->warnings)
+    if (line.find(name) != line.npos) return message + "\n" + printable(line);
+  return message;
+}
+
+}  // namespace weightfs::httpd

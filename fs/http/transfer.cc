@@ -1,0 +1,171 @@
+#include "fs/http/transfer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fs/http/may_wait.h"
+
+namespace weightfs::httpd {
+namespace {
+
+// The end of a body, and a body up to this size, is copied: it is compared before it is sent.
+constexpr uint64_t kCopied = 64 << 10;
+constexpr uint64_t kFilePiece = 2 << 20;  // sent between two examinations
+// Below OpenFile's mapped reads, because OpenSSL would touch the mapping.
+constexpr uint64_t kTlsPiece = 64 << 10;
+constexpr uint64_t kPlainPiece = 256 << 10;
+
+uint64_t size_of(const FilePart& part) { return part.range.to - part.range.from; }
+
+Result<std::string> read_text(OpenFile& file, ByteRange range) {
+  const MayWait waiting(file.is_local() ? MayWait::Kind::no : MayWait::Kind::yes);
+  if (!waiting.is_permitted()) return failure(Code::resource, "too many requests wait for servers; retry later");
+  OpenFile::Read read(file, range.from, range.to - range.from, Pages::kept);
+  const auto bytes = TRY(read.bytes());
+  if (bytes.size() != range.to - range.from) return failure(Code::io, "ends too early");
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  read.finish();
+  return text;
+}
+
+}  // namespace
+
+Result<void> read_first(Response& response) {
+  for (size_t i = 0; i < response.body.size(); ++i) {
+    auto* const part = std::get_if<FilePart>(&response.body[i]);
+    if (part == nullptr) continue;
+    const uint64_t size = std::min(size_of(*part), kCopied);
+    std::string text = TRY(read_text(*part->file, {part->range.from, part->range.from + size}));
+    part->range.from += size;
+    response.body.insert(response.body.begin() + static_cast<std::ptrdiff_t>(i), std::move(text));
+    return {};
+  }
+  return {};
+}
+
+Transfer::Transfer(Response response, const Request* request, bool closes)
+    : response_(std::move(response)), is_chunked_(!response_.length() && (request == nullptr || request->minor == 1)) {
+  text_ = header_of(response_, request, closes);
+  header_ = text_.size();
+  if (request != nullptr && request->is_head()) response_.body.clear();
+  if (response_.body.empty()) is_chunked_ = false;
+}
+
+void Transfer::add_text(const std::string& text) {
+  if (text.empty()) return;
+  text_ += is_chunked_ ? fmt::format("{:x}\r\n{}\r\n", text.size(), text) : text;
+}
+
+// Adds the texts that are sent next to text_. Fails as a generator.
+Result<void> Transfer::next_text() {
+  for (; part_ < response_.body.size() && text_.size() < kCopied; ++part_) {
+    BodyPart& part = response_.body[part_];
+    if (std::holds_alternative<FilePart>(part)) return {};
+    if (const auto* text = std::get_if<std::string>(&part)) {
+      add_text(*text);
+      continue;
+    }
+    const MayWait waiting(MayWait::Kind::yes);
+    if (!waiting.is_permitted()) return failure(Code::resource, "too many requests wait for servers");
+    while (text_.size() < kCopied) {
+      const std::string piece = TRY(std::get<Generator>(part)());
+      add_text(piece);
+      if (piece.empty()) break;
+    }
+    if (text_.size() >= kCopied) return {};
+  }
+  if (part_ == response_.body.size() && is_chunked_ && !std::exchange(has_ended_, true)) text_ += "0\r\n\r\n";
+  return {};
+}
+
+Transfer::Progress Transfer::advance(Transport& to) {
+  turn_ = 0;
+  for (;;) {
+    if (const auto added = next_text(); !added) return fail(added.error());
+    if (turn_ >= kTurn) return Progress::paused;
+    Progress progress = Progress::sent;
+    if (text_sent_ < text_.size())
+      progress = send_text(to);
+    else if (part_ < response_.body.size())
+      progress = send_file(to, std::get<FilePart>(response_.body[part_]));
+    else
+      return Progress::sent;
+    if (progress != Progress::sent) return progress;
+  }
+}
+
+Transfer::Progress Transfer::moved(const Moved& moved) {
+  turn_ += moved.bytes;
+  switch (moved.wait) {
+    case Wait::nothing:
+      return Progress::sent;
+    case Wait::readable:
+      return Progress::receives;
+    case Wait::writable:
+      return Progress::blocked;
+    case Wait::closed:
+      return Progress::failed;
+  }
+  return Progress::failed;
+}
+
+Transfer::Progress Transfer::fail(const Error& error) {
+  error_ = error;
+  return Progress::failed;
+}
+
+Transfer::Progress Transfer::send_text(Transport& to) {
+  const auto rest = std::as_bytes(std::span(text_)).subspan(text_sent_);
+  const Moved sent = to.write(rest, part_ < response_.body.size());
+  text_sent_ += sent.bytes;
+  const size_t header = std::min(header_, sent.bytes);
+  header_ -= header;
+  body_sent_ += sent.bytes - header;
+  if (text_sent_ == text_.size()) {
+    text_.clear();
+    text_sent_ = 0;
+  }
+  return moved(sent);
+}
+
+Transfer::Progress Transfer::send_file(Transport& to, FilePart& part) {
+  const uint64_t left = size_of(part);
+  if (left == 0) {
+    ++part_;
+    return Progress::sent;
+  }
+  if (left > kCopied && !to.is_encrypted())
+    if (const auto extent = part.file->extent())
+      return send_extent(to, part, *extent, std::min(left - kCopied, kFilePiece));
+  return send_copy(to, part);
+}
+
+Transfer::Progress Transfer::send_extent(Transport& to, FilePart& part, const Extent& extent, uint64_t size) {
+  const Moved sent = to.send_file(extent, part.range.from, size);
+  part.range.from += sent.bytes;
+  body_sent_ += sent.bytes;
+  if (sent.bytes > 0)
+    if (const auto unchanged = part.file->check_unchanged(); !unchanged) return fail(unchanged.error());
+  return moved(sent);
+}
+
+// What the socket does not take is read again: it is in the page cache or in the cache then.
+Transfer::Progress Transfer::send_copy(Transport& to, FilePart& part) {
+  const MayWait waiting(part.file->is_local() ? MayWait::Kind::no : MayWait::Kind::yes);
+  if (!waiting.is_permitted()) return fail({Code::resource, "too many requests wait for servers"});
+  const uint64_t size = std::min(size_of(part), to.is_encrypted() ? kTlsPiece : kPlainPiece);
+  OpenFile::Read read(*part.file, part.range.from, size, Pages::kept);
+  const auto bytes = read.bytes();
+  if (!bytes) return fail(bytes.error());
+  if (bytes->size() != size) return fail({Code::io, "ends too early"});
+  const bool more = size < size_of(part) || part_ + 1 < response_.body.size();
+  const Moved sent = to.write(*bytes, more);
+  read.finish();
+  part.range.from += sent.bytes;
+  body_sent_ += sent.bytes;
+  return moved(sent);
+}
+
+}  // namespace weightfs::httpd
