@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <exception>
 #include <string_view>
 #include <system_error>
@@ -100,6 +101,11 @@ void Server::add_worker() {
 
 void Server::work() {
   MayWait::begin_worker(waiting_);
+  // sendfile(2) and OpenSSL send it when a client has closed its connection.
+  sigset_t pipe{};
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
   for (;;) {
     epoll_event event{};
     const int count = ::epoll_wait(epoll_.number(), &event, 1, -1);

@@ -33,15 +33,17 @@ Result<std::string> read_text(OpenFile& file, ByteRange range) {
 }  // namespace
 
 Result<void> read_first(Response& response) {
-  for (size_t i = 0; i < response.body.size(); ++i) {
-    auto* const part = std::get_if<FilePart>(&response.body[i]);
-    if (part == nullptr) continue;
-    const uint64_t size = std::min(size_of(*part), kCopied);
-    std::string text = TRY(read_text(*part->file, {part->range.from, part->range.from + size}));
-    part->range.from += size;
-    response.body.insert(response.body.begin() + static_cast<std::ptrdiff_t>(i), std::move(text));
-    return {};
-  }
+  const auto first = std::ranges::find_if(
+      response.body, [](const BodyPart& part) { return std::holds_alternative<FilePart>(part); });
+  if (first == response.body.end()) return {};
+  auto& part = std::get<FilePart>(*first);
+  const uint64_t end = part.range.from + std::min(size_of(part), kCopied);
+  std::string text = TRY(read_text(*part.file, {part.range.from, end}));
+  part.range.from = end;
+  if (size_of(part) == 0)
+    *first = std::move(text);
+  else
+    response.body.insert(first, std::move(text));
   return {};
 }
 
