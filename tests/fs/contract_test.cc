@@ -10,6 +10,7 @@
 #include "tests/support/invariants.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/small_models.h"
+#include "tests/support/surroundings.h"
 
 namespace weightfs::contract_test {
 namespace {
@@ -64,33 +65,6 @@ class Scripted final : public Source {
   uint64_t failing_ = UINT64_MAX;
   mutable std::atomic<uint64_t> reads_ = 0;
   mutable std::atomic<uint64_t> bytes_read_ = 0;
-};
-
-// The directory of a container, including the container.
-class Surroundings final : public Folder {
- public:
-  Surroundings(Files beside, std::string name, SourcePtr own)
-      : beside_(std::move(beside)), name_(std::move(name)), own_(std::move(own)) {}
-
-  Result<std::vector<std::string>> names() const override {
-    auto names = TRY(beside_.names());
-    names.insert(std::lower_bound(names.begin(), names.end(), name_), name_);
-    return names;
-  }
-  Result<SourcePtr> open(std::string_view name) const override {
-    return name == name_ ? Result<SourcePtr>(own_) : beside_.open(name);
-  }
-  Result<std::vector<Part>> parts() const override {
-    auto parts = TRY(beside_.parts());
-    const auto less = [](const Part& part, const std::string& name) { return part.path < name; };
-    parts.insert(std::lower_bound(parts.begin(), parts.end(), name_, less), Part{name_, Later<SourcePtr>::of(own_)});
-    return parts;
-  }
-
- private:
-  MemoryFolder beside_;
-  std::string name_;
-  SourcePtr own_;
 };
 
 class EveryFormat : public testing::TestWithParam<SmallModel> {

@@ -73,8 +73,8 @@ TEST(Statistics, CountsEachRequestOnceFromManyThreads) {
 
 TEST(Statistics, OpenFilesAndPendingRequestsAreUse) {
   RequestStatistics statistics(kNames);
-  const auto before = Statistics::Clock::now();
-  while (Statistics::Clock::now() == before) {
+  const auto before = RequestStatistics::Clock::now();
+  while (RequestStatistics::Clock::now() == before) {
   }
   EXPECT_GT(statistics.idle_time().count(), 0);
   statistics.opened();

@@ -1,0 +1,96 @@
+#include "fs/http/access_rules.h"
+
+#include <gtest/gtest.h>
+
+#include "base/values/base64.h"
+
+namespace weightfs::access_rules_test {
+namespace {
+
+using namespace httpd;
+
+Request request(std::vector<Field> fields) {
+  Request out;
+  out.method = "GET";
+  out.fields = std::move(fields);
+  return out;
+}
+
+int status_of(const AccessRules& rules, std::vector<Field> fields, const std::string& authority = "") {
+  Target target;
+  target.authority = authority;
+  const auto checked = check_access(rules, request(std::move(fields)), target);
+  return checked ? 200 : checked.error().status;
+}
+
+AccessRules loopback() {
+  AccessRules rules;
+  rules.hosts = {"localhost", "127.0.0.1", "::1", "models.example"};
+  return rules;
+}
+
+AccessRules with_token() {
+  AccessRules rules = loopback();
+  rules.token = "secret";
+  return rules;
+}
+
+TEST(AccessRules, OnlyNamesOfTheServerAreAnswered) {
+  for (const char* host : {"localhost", "LOCALHOST:8421", "localhost.", "127.0.0.1:1", "[::1]:8421", "models.example"})
+    EXPECT_EQ(status_of(loopback(), {{"host", host}}), 200) << host;
+  for (const char* host : {"evil.example", "localhost.evil.example", "evil.example:8421", "192.0.2.1", "[::2]", "xlocalhost"})
+    EXPECT_EQ(status_of(loopback(), {{"host", host}}), 421) << host;
+  EXPECT_EQ(status_of(loopback(), {{"host", "localhost"}}, "evil.example"), 421) << "the absolute form";
+  EXPECT_EQ(status_of(loopback(), {}), 200) << "HTTP/1.0";
+}
+
+TEST(AccessRules, AServerOnAllAddressesAnswersToAnyAddress) {
+  AccessRules rules = loopback();
+  rules.is_any_address = true;
+  for (const char* host : {"192.0.2.1:8421", "[2001:db8::1]", "localhost"})
+    EXPECT_EQ(status_of(rules, {{"host", host}}), 200) << host;
+  EXPECT_EQ(status_of(rules, {{"host", "evil.example"}}), 421);
+}
+
+TEST(AccessRules, TokenIsCompared) {
+  const std::vector<std::pair<std::string, int>> cases = {
+      {"Bearer secret", 200},
+      {"bearer  secret", 200},
+      {"Basic " + base64("anyone:secret"), 200},
+      {"Basic " + base64(":secret"), 200},
+      {"Bearer secre", 401},
+      {"Bearer secrets", 401},
+      {"Bearer secretsecret", 401},
+      {"Bearer ", 401},
+      {"Bearer", 401},
+      {"secret", 401},
+      {"Basic secret", 401},
+      {"Basic " + base64("secret"), 401},
+      {"Basic " + base64("secret:"), 401},
+      {"Digest secret", 401},
+  };
+  for (const auto& [field, status] : cases)
+    EXPECT_EQ(status_of(with_token(), {{"host", "localhost"}, {"authorization", field}}), status) << field;
+  EXPECT_EQ(status_of(with_token(), {{"host", "localhost"}}), 401);
+  EXPECT_FALSE(has_token(loopback(), request({{"authorization", "Bearer "}}))) << "no token is not a trusted one";
+}
+
+TEST(AccessRules, OnlyPermittedOriginsAreToldThatTheyMayRead) {
+  AccessRules rules = loopback();
+  rules.origins = {"https://a.example"};
+  const auto answer = [&](const std::string& origin) {
+    Response response;
+    allow_origin(rules, request({{"origin", origin}}), response);
+    std::string text;
+    for (const Field& field : response.fields) text += field.name + "=" + field.value + "\n";
+    return text;
+  };
+  EXPECT_NE(answer("https://a.example").find("Access-Control-Allow-Origin=https://a.example\n"), std::string::npos);
+  EXPECT_EQ(answer("https://b.example"), "Vary=Origin\n");
+  EXPECT_EQ(answer("null"), "Vary=Origin\n");
+  rules.origins = {};
+  EXPECT_EQ(answer("https://a.example"), "");
+}
+
+}  // namespace
+}  // namespace weightfs::access_rules_test
