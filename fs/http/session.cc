@@ -87,7 +87,9 @@ bool Session::parse() {
 
 void Session::refuse(const Refusal& refusal) {
   parser_.reset();
-  begin(options_.refuse(refusal, nullptr), nullptr, true);
+  // Also the response to a HEAD that is not valid has no body.
+  if (received_.starts_with("HEAD ")) request_ = Request{.method = "HEAD"};
+  begin(options_.refuse(refusal, nullptr), request_ ? &*request_ : nullptr, true);
 }
 
 void Session::answer(Request request) {
@@ -108,7 +110,6 @@ void Session::answer(Request request) {
 }
 
 void Session::begin(Response response, const Request* request, bool closes) {
-  if (request == nullptr) request_.reset();
   closes_ = closes;
   transfer_ = std::make_unique<Transfer>(std::move(response), request, closes);
   enter(State::response, options_.stalled);

@@ -38,14 +38,14 @@ bool allows_range(const Request& request, const Validators& validators) {
 }
 
 bool precondition_holds(const Request& request, const Validators& validators) {
-  if (const std::string* const match = request.field("if-match"))
+  if (const auto match = request.list("if-match"))
     return matches(*match, validators.etag, Comparison::strong);
   const auto unmodified_since = date_of(request.field("if-unmodified-since"));
   return !unmodified_since || !validators.modified || *validators.modified <= *unmodified_since;
 }
 
 bool is_not_modified(const Request& request, const Validators& validators, std::time_t now) {
-  if (const std::string* const none_match = request.field("if-none-match"))
+  if (const auto none_match = request.list("if-none-match"))
     return matches(*none_match, validators.etag, Comparison::weak);
   const auto modified_since = date_of(request.field("if-modified-since"));
   return modified_since && *modified_since <= now && validators.modified && *validators.modified <= *modified_since;

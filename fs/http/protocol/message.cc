@@ -32,6 +32,13 @@ const std::string* Request::field(std::string_view name) const {
   return nullptr;
 }
 
+std::optional<std::string> Request::list(std::string_view name) const {
+  std::optional<std::string> values;
+  for (const Field& each : fields)
+    if (each.name == name) values = values ? *values + ", " + each.value : each.value;
+  return values;
+}
+
 std::optional<uint64_t> Response::length() const {
   uint64_t sum = 0;
   for (const BodyPart& part : body) {

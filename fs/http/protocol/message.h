@@ -34,6 +34,8 @@ struct Request {
 
   /// The value of the first field of that name, in lower case; null if there is none.
   const std::string* field(std::string_view name) const;
+  /// The values of all fields of that name as one list (RFC 9110, section 5.3); nothing if there is none.
+  std::optional<std::string> list(std::string_view name) const;
   bool is_head() const { return method == "HEAD"; }
 };
 

@@ -53,6 +53,23 @@ bool has_connection_token(const Request& request, std::string_view token) {
   });
 }
 
+// METHOD SP TARGET SP VERSION CR (RFC 9112, section 3).
+Accepted<void> check_request_line(std::string_view line) {
+  if (!line.ends_with('\r')) return refused(400, "a line that does not end in CR LF");
+  line.remove_suffix(1);
+  const size_t first = std::min(line.find(' '), line.size());
+  const size_t last = line.rfind(' ');
+  if (first == 0 || first >= last || last == line.npos) return refused(400, "not a valid request line");
+  const std::string_view target = line.substr(first + 1, last - first - 1);
+  const std::string_view version = line.substr(last + 1);
+  constexpr std::string_view kName = "HTTP/";
+  const bool is_version = version.size() == kName.size() + 3 && version.starts_with(kName) &&
+                          is_digits(version.substr(5, 1)) && version[6] == '.' && is_digits(version.substr(7));
+  if (!is_visible_ascii(target) || !is_version) return refused(400, "not a valid request line");
+  if (version != "HTTP/1.1" && version != "HTTP/1.0") return refused(505, "not HTTP/1.0 or HTTP/1.1");
+  return {};
+}
+
 Accepted<void> check_host(const Request& request) {
   const size_t hosts = count_of(request, "host");
   if (hosts > 1) return refused(400, "more than one Host field");
@@ -67,8 +84,10 @@ Accepted<void> check_framing(Request& request) {
   const size_t lengths = count_of(request, "content-length");
   if (codings > 0 && lengths > 0) return refused(400, "Content-Length and Transfer-Encoding");
   if (codings > 0 && request.minor == 0) return refused(400, "Transfer-Encoding in HTTP/1.0");
-  if (codings > 1 || (codings == 1 && lower_case(*request.field("transfer-encoding")) != "chunked"))
-    return refused(501, "a transfer coding other than chunked");
+  const std::string coding = codings == 0 ? "" : lower_case(*request.field("transfer-encoding"));
+  if (codings > 1 || has_token(coding, "chunked") != (coding == "chunked"))
+    return refused(400, "not a valid Transfer-Encoding field");
+  if (codings == 1 && coding != "chunked") return refused(501, "a transfer coding other than chunked");
   const std::string* const length = request.field("content-length");
   for (const Field& field : request.fields)
     if (field.name == "content-length" && (field.value != *length || !is_digits(field.value)))
@@ -128,16 +147,20 @@ RequestParser::RequestParser(RequestParser&&) noexcept = default;
 RequestParser& RequestParser::operator=(RequestParser&&) noexcept = default;
 
 Accepted<size_t> RequestParser::parse(std::string_view received) {
-  const size_t line = std::min(received.find('\r'), received.size());
-  if (line > kMaxRequestLine) return refused(414, "the request line is too long");
   Parser& parser = *parser_;
+  if (parser.parsed == 0) {
+    const size_t end = std::min(received.find('\n'), received.size());
+    if (end > kMaxRequestLine) return refused(414, "the request line is too long");
+    if (end == received.size()) return size_t{0};
+    if (auto checked = check_request_line(received.substr(0, end)); !checked)
+      return tl::unexpected(std::move(checked).error());
+  }
   while (!parser.is_header_done() && parser.parsed < received.size()) {
     const std::string_view rest = received.substr(parser.parsed);
     error_code error;
     const size_t taken = parser.put(boost::asio::const_buffer(rest.data(), rest.size()), error);
     parser.parsed += taken;
     if (error == beast::http::error::need_more) break;
-    if (error == beast::http::error::bad_version) return refused(505, "not HTTP/1.0 or HTTP/1.1");
     if (error == beast::http::error::header_limit || parser.has_too_many_fields)
       return refused(431, "the header is too large");
     if (error) return refused(400, fmt::format("not a valid request: {}", error.message()));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace weightfs::httpd {
 namespace {
 
@@ -43,7 +45,7 @@ Accepted<std::string_view> without_origin(std::string_view target, Target& out) 
   if (target.starts_with('/')) return target;
   const size_t scheme = target.find("://");
   if (scheme == target.npos) return refused(400, "not a valid target");
-  const std::string_view name = target.substr(0, scheme);
+  const std::string name = lower_case(target.substr(0, scheme));
   if (name != "http" && name != "https") return refused(400, "not a target of this server");
   const std::string_view rest = target.substr(scheme + 3);
   const size_t end = std::min(rest.find_first_of("/?"), rest.size());

@@ -29,7 +29,7 @@ int in_filter(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) {
     const bool is_confined =
-        ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && sandbox::filter_system_calls(sandbox::Network::none);
+        ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && sandbox::filter_system_calls(sandbox::Network::none, false);
     ::_exit(is_confined ? work() : kNoFilter);
   }
   int status = 0;
