@@ -17,8 +17,8 @@
 #include "base/text.h"
 #include "cli/mount/mount_name.h"
 #include "cli/mount/unmount.h"
-#include "cli/serve/serve.h"
 #include "cli/serve/mount_at.h"
+#include "cli/serve/serve.h"
 #include "cli/verbs.h"
 
 namespace weightfs {

@@ -37,7 +37,8 @@ Exit serve(ServeArguments&) {
 
 Command serve_command() {
   const auto given = std::make_shared<ServeArguments>();
-  auto groups = source_options(given->options.open_options, given->options.store_flags, own_http_options(given->options));
+  auto groups =
+      source_options(given->options.open_options, given->options.store_flags, own_http_options(given->options));
   return {"serve",
           "serve models over HTTP: every file of a mount as a URL",
           {arguments("SOURCE", "model files, directories of models, Ollama stores or names, as for mount",

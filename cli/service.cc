@@ -14,6 +14,9 @@
 #include "base/text.h"
 #include "base/values/value.h"
 #include "cli/console/words.h"
+#ifdef WEIGHTFS_HTTP
+#include "cli/http/http_service.h"
+#endif
 #include "cli/mount/backing_broker.h"
 #include "cli/serve/serve.h"
 #include "cli/serve/status.h"
@@ -118,8 +121,7 @@ class ServiceObserver {
 
  private:
   static std::string status_of(const ServerState& state) {
-    return shortened(
-        fmt::format("{} at {}: {}", printable(state.source), printable(state.place), summary_of(state)));
+    return shortened(fmt::format("{} at {}: {}", printable(state.source), printable(state.place), summary_of(state)));
   }
 
   // Without a heartbeat the service manager restarts the service.
@@ -238,6 +240,17 @@ Exit set_service_readahead(const std::string& path) {
   return Exit::ok;
 }
 
+#ifndef WEIGHTFS_HTTP
+Exit serve_http_service(const std::string&) {
+  return report_error({Code::unsupported, "serve-http: this build has no HTTP server (WEIGHTFS_HTTP)"});
+}
+#else
+// A file in a directory serve.d.
+bool is_http_config(const std::string& path) {
+  return std::filesystem::absolute(path).parent_path().filename() == "serve.d";
+}
+#endif
+
 Exit serve_backing_files() {
   const auto connection = service::accepted_connection();
   if (connection) BackingBroker::serve(*connection);
@@ -247,6 +260,9 @@ Exit serve_backing_files() {
 }
 
 Exit show_service(const std::string& path) {
+#ifdef WEIGHTFS_HTTP
+  if (is_http_config(path)) return show_http_service(path);
+#endif
   const auto service = read_service(path);
   if (!service) return report_error(service.error(), Exit::usage);
   const service::Config& config = service->config;
@@ -271,18 +287,20 @@ Command service_command() {
     return {name, help, {argument("CONF", "config file in /etc/weightfs/mounts.d", *path)},
             {},   {},   [=] { return act(*path); }};
   };
-  Command service{"service", "commands for the systemd units weightfs@NAME.service"};
-  service.commands = {command("show", "print a config as JSON, or its error", show_service),
-                      command("attach", "mount, and pass the mount to the service manager", attach_service),
-                      command("serve", "serve the mount passed by attach, or a new mount", serve_service),
-                      command("set-readahead", "set the read-ahead of the mount", set_service_readahead),
-                      command("detach", "remove the mount, even if it is busy", detach_service),
-                      {"passthrough",
-                       "register files that the kernel reads itself, for a server that has connected",
-                       {},
-                       {},
-                       {},
-                       serve_backing_files}};
+  Command service{"service", "commands for the systemd units weightfs@NAME and weightfs-serve@NAME"};
+  service.commands = {
+      command("show", "print a config as JSON, or its error", show_service),
+      command("attach", "mount, and pass the mount to the service manager", attach_service),
+      command("serve", "serve the mount passed by attach, or a new mount", serve_service),
+      command("serve-http", "serve the sources of a config in /etc/weightfs/serve.d over HTTP", serve_http_service),
+      command("set-readahead", "set the read-ahead of the mount", set_service_readahead),
+      command("detach", "remove the mount, even if it is busy", detach_service),
+      {"passthrough",
+       "register files that the kernel reads itself, for a server that has connected",
+       {},
+       {},
+       {},
+       serve_backing_files}};
   return service;
 }
 

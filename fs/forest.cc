@@ -153,7 +153,7 @@ Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
   return xattrs;
 }
 
-std::optional<Digest> Forest::digest(Ino ino) const {
+std::optional<Digest> Forest::digest(Ino ino, const SourcePtr& source) const {
   const auto at = trees_.find_loaded(ino);
   if (!at || at->tree().model() == nullptr) return std::nullopt;
   const Model& model = *at->tree().model();
@@ -162,12 +162,8 @@ std::optional<Digest> Forest::digest(Ino ino) const {
     const auto digest = model.digests->find(at->node().first);
     return digest == model.digests->end() ? std::nullopt : std::optional(digest->second);
   }
-  constexpr std::string_view kFiles = "files/";
-  const std::string path = at->tree().path(at->index);
-  if (at->node().kind != NodeKind::file || !path.starts_with(kFiles)) return std::nullopt;
-  const std::string_view name = std::string_view(path).substr(kFiles.size());
   for (const Part& part : model.parts)
-    if (part.digest && part.path == name) return part.digest;
+    if (part.digest && part.source.peek() == source) return part.digest;
   return std::nullopt;
 }
 

@@ -85,9 +85,8 @@ class Forest {
   /// The content of a file. Fails with corrupt for a refused tensor.
   Result<SourcePtr> open(Ino ino) const;
 
-  /// The SHA-256 of the bytes of a file, if the container or a manifest states it, and reads verify it or do not change
-  /// it.
-  std::optional<Digest> digest(Ino ino) const;
+  /// The SHA-256 of `source`, the content of a file, if the container or a manifest states it.
+  std::optional<Digest> digest(Ino ino, const SourcePtr& source) const;
 
   /// Whether it is a dynamic file.
   bool is_dynamic(Ino ino) const;

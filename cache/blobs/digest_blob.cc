@@ -442,7 +442,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!read) {
       const Error& error = read.error();
       if (error.code != Code::mismatch) return failure(error);
-      return refused({error.code, fmt::format("{}: {}", ref_.name, error.message)});
+      return refused(with_message(error, fmt::format("{}: {}", ref_.name, error.message)));
     }
     const bool is_of_one = before == source.generation();
     record_unverified_read(offset, out, is_of_one ? std::optional(before) : std::nullopt);

@@ -99,6 +99,7 @@ Error combined_error(const std::string& name, const std::vector<Error>& errors) 
   for (size_t i = 0; i < std::min(errors.size(), kMaxShown); ++i)
     text += fmt::format("{}{}", i > 0 ? "; " : name.empty() ? "" : ": ", errors[i].message);
   if (errors.size() > kMaxShown) text += fmt::format("; and {} more", errors.size() - kMaxShown);
+  if (std::ranges::all_of(errors, is_timeout)) return timeout(text);
   for (const Code code : {Code::not_found, Code::forbidden, Code::unsupported, Code::unreachable})
     if (every(code)) return {code, text};
   const bool wrong = any(Code::corrupt) && !any(Code::network) && !any(Code::unreachable) && !any(Code::resource);

@@ -366,8 +366,8 @@ Result<void> HttpExchange::check_timeouts(CURL* easy) {
   const double speed =
       static_cast<double>(total_now - speed_mark_) / std::chrono::duration<double>(network_time_).count();
   if (speed < static_cast<double>(options.min_speed))
-    return tl::unexpected(timed_out(fmt::format("slower than {}/s for {}", human_size(options.min_speed),
-                                                human_time(2 * options.stall_timeout))));
+    return tl::unexpected(timed_out(
+        fmt::format("slower than {}/s for {}", human_size(options.min_speed), human_time(2 * options.stall_timeout))));
   network_time_ = {};
   speed_mark_ = total_now;
   return {};

@@ -43,9 +43,8 @@ void AccessLog::write(const httpd::Answered& answered) {
   std::array<char, 64> time{};
   const size_t size = std::strftime(time.data(), time.size(), "%d/%b/%Y:%H:%M:%S %z", &local);
   const httpd::Request* const request = answered.request;
-  const std::string first = request == nullptr
-                                ? "-"
-                                : fmt::format("{} {} HTTP/1.{}", request->method, request->target, request->minor);
+  const std::string first =
+      request == nullptr ? "-" : fmt::format("{} {} HTTP/1.{}", request->method, request->target, request->minor);
   const std::string line =
       fmt::format("{} - - [{}] \"{}\" {} {}\n", answered.client.address, std::string_view(time.data(), size),
                   escaped(first), answered.status, answered.bytes);

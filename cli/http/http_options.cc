@@ -19,22 +19,27 @@ Options own_http_options(HttpOptions& options) {
            "port; may be repeated (default: 127.0.0.1:8421)",
            options.listen),
       list("host", "NAME",
-           "another name of this server in URLs, such as that of a proxy in front of it; may be repeated", options.hosts),
-      text("token-file", "FILE", "require the token in FILE (Authorization: Bearer TOKEN)", options.token_file),
+           "another name of this server in URLs, such as that of a proxy in front of it; may be repeated "
+           "(default: none)",
+           options.hosts),
+      text("token-file", "FILE", "require the token in FILE: Authorization: Bearer TOKEN (default: no token)",
+           options.token_file),
       flag("no-auth", "listen on other addresses than those of this machine without a token", options.no_auth),
-      list("allow-origin", "ORIGIN",
-           "let web pages of this origin, such as https://example.org, read; * for all; may be repeated",
-           options.origins),
-      text("tls-cert", "FILE", "serve https with the certificate in FILE (PEM, with its chain)",
+      list(
+          "allow-origin", "ORIGIN",
+          "let web pages of this origin, such as https://example.org, read; * for all; may be repeated (default: none)",
+          options.origins),
+      text("tls-cert", "FILE", "serve https with the certificate in FILE, in PEM with its chain (default: http)",
            options.tls_certificate),
-      text("tls-key", "FILE", "key of the certificate (PEM)", options.tls_key),
-      text("access-log", "FILE", "append a line for each request to FILE (common log format); - is standard output",
+      text("tls-key", "FILE", "key of the certificate, in PEM (default: none)", options.tls_key),
+      text("access-log", "FILE",
+           "append a line for each request to FILE, in the common log format; - is standard output (default: none)",
            options.access_log),
       seconds("idle-timeout", "end after this long without a request; 0 means never (default: 0)", kZeroIsNever,
               options.idle_timeout),
   };
-  Options served = served_options({options.log_level, options.prefetch, options.require_complete, options.model_files,
-                                   options.follow});
+  Options served = served_options(
+      {options.log_level, options.prefetch, options.require_complete, options.model_files, options.follow});
   std::move(served.begin(), served.end(), std::back_inserter(own));
   return own;
 }

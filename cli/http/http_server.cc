@@ -20,15 +20,16 @@
 #include "cli/http/access_log.h"
 #include "cli/http/listen.h"
 #include "cli/inspect/named_file.h"
+#include "cli/mount/mount_report.h"
 #include "cli/sandbox/broker.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/sandbox/temporary_files.h"
 #include "cli/serve/stages.h"
 #include "cli/serve/status.h"
+#include "formats/one_model.h"
 #include "fs/http/server.h"
 #include "fs/http/site.h"
 #include "fs/living/follower.h"
-#include "formats/one_model.h"
 
 namespace weightfs {
 namespace {
@@ -125,7 +126,9 @@ class HttpServing {
       sandbox_ = sandbox::without_sandbox(warn_);
       return {};
     }
-    broker_ = TRY(sandbox::Broker::start([](const sandbox::Broker::Request& request) {
+    // The broker has its own copies of the paths.
+    broker_ = TRY(sandbox::Broker::start([this](const sandbox::Broker::Request& request) {
+      if (request.letter == sandbox::Broker::kEnd) remove_sockets();
       return request.letter == sandbox::kOpenTemporaryFile ? sandbox::open_temporary_file(request.argument)
                                                            : sandbox::BrokerReply{EINVAL};
     }));
@@ -166,8 +169,8 @@ class HttpServing {
   }
 
   void start() {
-    follower_ = std::make_unique<Follower>(
-        *forest_, *trees_, FollowOptions{.log = warn_, .refresh_every = options().follow});
+    follower_ =
+        std::make_unique<Follower>(*forest_, *trees_, FollowOptions{.log = warn_, .refresh_every = options().follow});
     background_ = std::make_unique<Prefetch>(*forest_, prefetch_);
     state_->path_of = [this](Ino ino) { return forest_->path(ino); };
     state_->follow_status = [this] { return follower_->status(); };
@@ -264,14 +267,17 @@ class HttpServing {
       store_->stop();
     });
     follower_->stop();
-    for (const Listening& each : opened_.listening)
-      if (each.host.empty() && each.url.starts_with("unix:")) ::unlink(each.url.substr(5).c_str());
+    if (broker_ == nullptr) remove_sockets();
     log_.write(Level::info, summary());
     if (!has_ended || !follower_->has_ended(kShutdown)) {
       log_.write(Level::error, fmt::format("{}: a source is not responding", printable(state_->source)));
       std::_Exit(static_cast<int>(Exit::ok));
     }
     return Exit::ok;
+  }
+
+  void remove_sockets() const {
+    for (const Listening& each : opened_.listening) remove_socket(each);
   }
 
   std::string summary() const {
@@ -282,9 +288,9 @@ class HttpServing {
       requests += stats.took.count();
       failed += stats.errors;
     }
-    std::string text = fmt::format("{}, {}, {}", counted(requests, "request", "requests"),
-                                   human_size(statistics_.bytes()),
-                                   counted(server_->status().accepted, "connection", "connections"));
+    std::string text =
+        fmt::format("{}, {}, {}", counted(requests, "request", "requests"), human_size(statistics_.bytes()),
+                    counted(server_->status().accepted, "connection", "connections"));
     if (failed > 0) text += fmt::format(", {} failed", failed);
     return text;
   }

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <memory>
 
 #include "base/os/system_error.h"
@@ -117,7 +118,11 @@ Result<std::vector<Listening>> listen_on_path(const std::string& path) {
   if (::bind(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(socket.number(), kBacklog) != 0)
     return failure(io_error(path));
-  return one(described(std::move(socket), ""));
+  auto made = TRY(one(described(std::move(socket), "")));
+  // The process may change its directory.
+  made.front().url = "unix:" + std::filesystem::absolute(path).string();
+  if (::lstat(path.c_str(), &there) == 0) made.front().inode = there.st_ino;
+  return made;
 }
 
 Result<std::vector<Listening>> passed_by_systemd(const std::string& scheme) {
@@ -132,6 +137,13 @@ Result<std::vector<Listening>> passed_by_systemd(const std::string& scheme) {
 }
 
 }  // namespace
+
+void remove_socket(const Listening& listening) {
+  const std::string path = listening.url.substr(listening.url.find(':') + 1);
+  struct stat there {};
+  if (listening.inode != 0 && ::lstat(path.c_str(), &there) == 0 && there.st_ino == listening.inode)
+    ::unlink(path.c_str());
+}
 
 Result<std::vector<Listening>> listen_on(const std::string& where, const std::string& scheme) {
   if (where == "systemd") return passed_by_systemd(scheme);

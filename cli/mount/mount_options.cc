@@ -112,8 +112,8 @@ Options own_mount_options(MountOptions& options) {
       kernel_flag(options.kernel, "noexec", "do not permit execution of files in the mount"),
       kernel_flag(options.kernel, "noatime", "accepted for compatibility; access times are never written"),
   };
-  Options served = served_options({options.log_level, options.prefetch, options.require_complete, options.model_files,
-                                   options.follow});
+  Options served = served_options(
+      {options.log_level, options.prefetch, options.require_complete, options.model_files, options.follow});
   std::move(served.begin(), served.end(), std::back_inserter(own));
   return own;
 }

@@ -12,8 +12,8 @@
 #include "cli/console/time.h"
 #include "cli/sandbox/sandbox.h"
 #include "fs/fuse/passthrough.h"
-#include "fs/serving/request_statistics.h"
 #include "fs/living/follower.h"
+#include "fs/serving/request_statistics.h"
 #include "fs/views/checksums.h"
 
 namespace weightfs {
@@ -39,7 +39,7 @@ class SharedText {
 struct ServerState {
   std::string source;                ///< as in /proc/mounts
   std::vector<std::string> sources;  ///< absolute paths, or model names
-  std::string place;  ///< the mount point, or the URL of an HTTP server
+  std::string place;                 ///< the mount point, or the URL of an HTTP server
   BlobStorePtr store;
   RequestStatistics& statistics;
   Log& log;

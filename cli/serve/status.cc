@@ -258,8 +258,7 @@ std::vector<std::string> statistics_of(const ServerState& state) {
   for (size_t i = 0; i < names.size(); ++i) {
     const auto answered = state.statistics.stats(i);
     if (answered.took.count() == 0) continue;
-    std::string line =
-        fmt::format("{}: {} requests, {} failed", names[i], answered.took.count(), answered.errors);
+    std::string line = fmt::format("{}: {} requests, {} failed", names[i], answered.took.count(), answered.errors);
     for (const auto& [name, share] : kPercentiles)
       line += fmt::format(", {} {}", name, human_time(percentile(answered, share)));
     lines.push_back(line + ", max " + human_time(answered.longest));

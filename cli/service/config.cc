@@ -163,21 +163,23 @@ Result<std::chrono::seconds> parse_seconds(const std::string& key, const std::st
   return std::chrono::seconds(*seconds);
 }
 
-Result<void> take(Config& config, const Line& line) {
+Result<void> take(Config& config, const Line& line, ConfigKind kind) {
+  const bool mounts = kind == ConfigKind::mount;
   if (line.key == "SOURCE") {
     config.sources.push_back(TRY(parse_source(line.value)));
-  } else if (line.key == "MOUNTPOINT") {
+  } else if (mounts && line.key == "MOUNTPOINT") {
     if (!config.mountpoint.empty()) return wrong("second MOUNTPOINT; use a file for each mount");
     config.mountpoint = TRY(parse_mountpoint(line.value));
   } else if (line.key == "OPTIONS") {
     config.options += (config.options.empty() || line.value.empty() ? "" : ",") + line.value;
     config.options_line = line.number;
-  } else if (line.key == "AUTOMOUNT") {
+  } else if (mounts && line.key == "AUTOMOUNT") {
     config.automount = TRY(parse_bool(line.key, line.value));
-  } else if (line.key == "AUTOMOUNT_IDLE") {
+  } else if (mounts && line.key == "AUTOMOUNT_IDLE") {
     config.automount_idle = TRY(parse_seconds(line.key, line.value));
   } else {
-    const std::vector<std::string> known = {"SOURCE", "MOUNTPOINT", "OPTIONS", "AUTOMOUNT", "AUTOMOUNT_IDLE"};
+    std::vector<std::string> known = {"SOURCE", "OPTIONS"};
+    if (mounts) known.insert(known.end(), {"MOUNTPOINT", "AUTOMOUNT", "AUTOMOUNT_IDLE"});
     std::string upper = line.key;
     std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
     return wrong(fmt::format("unknown setting {}{}", quoted(line.key), did_you_mean(upper, known)));
@@ -200,7 +202,7 @@ std::string config_directory() {
   return directory != nullptr && *directory != '\0' ? directory : "/etc/weightfs/mounts.d";
 }
 
-Result<Config> read_config(const std::string& path) {
+Result<Config> read_config(const std::string& path, ConfigKind kind) {
   const std::string text = TRY(read_config_text(path));
   Config config;
   config.name = std::filesystem::path(path).stem();
@@ -213,9 +215,10 @@ Result<Config> read_config(const std::string& path) {
     };
     const auto line = TRY(parser.next().map_error(at(parser.number())));
     if (!line) break;
-    TRY_VOID(take(config, *line).map_error(at(line->number)));
+    TRY_VOID(take(config, *line, kind).map_error(at(line->number)));
   }
   if (config.sources.empty()) return wrong(fmt::format("{}: SOURCE= is missing", path));
+  if (kind == ConfigKind::http) return config;
   if (config.mountpoint.empty()) return wrong(fmt::format("{}: MOUNTPOINT= is missing", path));
   for (const std::string& source : config.sources)
     if (is_at_or_below(std::filesystem::path(source).lexically_normal(), config.mountpoint))

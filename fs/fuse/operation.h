@@ -21,8 +21,8 @@ enum class Operation : uint8_t {
   listxattr,
 };
 
-inline constexpr std::array<std::string_view, 11> kOperationNames = {
-    "lookup",  "getattr",     "readlink", "open",     "read",     "release",
-    "readdir", "readdirplus", "statfs",   "getxattr", "listxattr"};
+inline constexpr std::array<std::string_view, 11> kOperationNames = {"lookup", "getattr",  "readlink", "open",
+                                                                     "read",   "release",  "readdir",  "readdirplus",
+                                                                     "statfs", "getxattr", "listxattr"};
 
 }  // namespace weightfs::fuse

@@ -45,8 +45,8 @@ bool is_equal(std::string_view sent, std::string_view secret) {
 const std::string* permitted_origin(const AccessRules& rules, const Request& request) {
   const std::string* const origin = request.field("origin");
   if (origin == nullptr) return nullptr;
-  const bool is_permitted = std::ranges::any_of(
-      rules.origins, [&](const std::string& each) { return each == "*" || each == *origin; });
+  const bool is_permitted =
+      std::ranges::any_of(rules.origins, [&](const std::string& each) { return each == "*" || each == *origin; });
   return is_permitted ? origin : nullptr;
 }
 
@@ -90,8 +90,9 @@ Response options_response(const AccessRules& rules, const Request& request) {
   response.add("Allow", std::string(kMethods));
   if (permitted_origin(rules, request) == nullptr) return response;
   response.add("Access-Control-Allow-Methods", std::string(kMethods));
-  response.add("Access-Control-Allow-Headers",
-               "Accept, Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range");
+  response.add(
+      "Access-Control-Allow-Headers",
+      "Accept, Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range");
   response.add("Access-Control-Max-Age", "86400");
   if (request.field("access-control-request-private-network") != nullptr)
     response.add("Access-Control-Allow-Private-Network", "true");

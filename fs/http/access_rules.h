@@ -14,11 +14,11 @@ namespace weightfs::httpd {
 /// Any web page can make a browser send requests to this machine. Its name in Host shows that (DNS rebinding), so only
 /// names of the server are accepted.
 struct AccessRules {
-  bool is_any_host = false;            ///< of a local socket, which no browser can reach
-  bool is_any_address = false;         ///< a server that listens on all addresses: any address is a name of it
-  std::vector<std::string> hosts;      ///< names and addresses of the server, in lower case, without ports
-  std::string token;                   ///< that a request must have; empty: none
-  std::vector<std::string> origins;    ///< of web pages that may read, as in Origin; "*": all
+  bool is_any_host = false;          ///< of a local socket, which no browser can reach
+  bool is_any_address = false;       ///< a server that listens on all addresses: any address is a name of it
+  std::vector<std::string> hosts;    ///< names and addresses of the server, in lower case, without ports
+  std::string token;                 ///< that a request must have; empty: none
+  std::vector<std::string> origins;  ///< of web pages that may read, as in Origin; "*": all
 };
 
 /// Whether the request is for this server and has the token: else 421 or 401.

@@ -22,8 +22,8 @@ namespace weightfs::httpd {
 /// The certificate and key of a server, for TLS 1.2 and 1.3.
 class Tls {
  public:
-  /// Reads PEM files: the certificate with its chain, and its key. Fails with not_found, or with unsupported if they are
-  /// not valid or do not belong together.
+  /// Reads PEM files: the certificate with its chain, and its key. Fails with not_found, or with unsupported if they
+  /// are not valid or do not belong together.
   static Result<Tls> load(const std::string& certificate, const std::string& key);
 
   ssl_ctx_st* context() const { return context_.get(); }

@@ -33,7 +33,8 @@ std::string EntityTags::tag_of(Ino ino, const Source& source, const std::optiona
   std::string identity = source.identity();
   if (identity.empty()) {
     const ModelPtr model = forest_.model_of(ino);
-    identity = fmt::format("{} {} {}", model == nullptr ? process_ : identity_of(model), forest_.path(ino), source.size());
+    identity =
+        fmt::format("{} {} {}", model == nullptr ? process_ : identity_of(model), forest_.path(ino), source.size());
   }
   return tag(std::string_view(sha256(fmt::format("{} {}", layout_, identity)).hex()).substr(0, kTagDigits));
 }

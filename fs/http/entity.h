@@ -32,7 +32,7 @@ class EntityTags {
   const std::string layout_;
   const std::string process_;  // random
   mutable std::mutex mutex_;   // guards the rest
-  // Of the models that were used last, because a model may have a million tensors.
+  // Identities of the models that were used last, because a model may have a million tensors.
   mutable std::list<std::pair<std::weak_ptr<const Model>, std::string>> models_;
 };
 

@@ -112,7 +112,8 @@ class Renderer {
     append_json_string(out, link_to(entry));
     const bool is_link = entry.kind == NodeKind::link;
     const unsigned mode = entry.is_directory() ? 0x80000000U | 0555U : is_link ? 0x08000000U | 0777U : 0444U;
-    return out + fmt::format(", \"mode\": {}, \"is_dir\": {}, \"is_symlink\": {}}}", mode, entry.is_directory(), is_link);
+    return out +
+           fmt::format(", \"mode\": {}, \"is_dir\": {}, \"is_symlink\": {}}}", mode, entry.is_directory(), is_link);
   }
 
   Forest& forest_;
@@ -124,7 +125,9 @@ class Renderer {
 class Entries {
  public:
   Entries(Forest::Listing listing, uint32_t first, uint64_t limit)
-      : listing_(std::move(listing)), at_(first), end_(first + static_cast<uint32_t>(std::min<uint64_t>(limit, listing_.count - first))) {}
+      : listing_(std::move(listing)),
+        at_(first),
+        end_(first + static_cast<uint32_t>(std::min<uint64_t>(limit, listing_.count - first))) {}
 
   std::optional<Entry> next() {
     if (at_ == end_) return std::nullopt;
@@ -162,7 +165,10 @@ uint32_t place_after(const Forest::Listing& all, const std::string& name) {
 class Search {
  public:
   Search(Forest& forest, const ListingQuery& query)
-      : forest_(forest), text_(lower_case(query.search)), after_(query.after), limit_(std::min(query.limit.value_or(kListingPage), kMaxFound)) {}
+      : forest_(forest),
+        text_(lower_case(query.search)),
+        after_(query.after),
+        limit_(std::min(query.limit.value_or(kListingPage), kMaxFound)) {}
 
   Result<std::vector<Entry>> run(Ino directory) {
     model_ = forest_.model_of(directory);
@@ -226,8 +232,9 @@ Response begin_response(const ListingQuery& query, const std::string& next) {
                                                              : "text/html; charset=utf-8";
   response.add("Content-Type", type).add("Cache-Control", "no-cache").add("Vary", "Accept");
   if (query.form == ListingForm::html)
-    response.add("Content-Security-Policy",
-                 "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
+    response.add(
+        "Content-Security-Policy",
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
   if (!next.empty()) response.add("Link", fmt::format("<{}>; rel=\"next\"", next));
   return response;
 }

@@ -56,8 +56,7 @@ Server::Server(std::vector<Descriptor> listeners, ServerOptions options)
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       waiting_(kMaxWorkers - free_workers_, [this](size_t waiting) { on_waiting(waiting); }) {
   if (!epoll_ || !wake_) throw std::system_error(errno, std::generic_category());
-  for (Descriptor& socket : listeners)
-    listeners_.push_back(std::make_unique<Listener>(Listener{std::move(socket)}));
+  for (Descriptor& socket : listeners) listeners_.push_back(std::make_unique<Listener>(Listener{std::move(socket)}));
 }
 
 Server::~Server() {
@@ -112,7 +111,8 @@ void Server::work() {
     if (count < 0 && errno != EINTR) return;
     if (count <= 0) continue;
     if (event.data.ptr == nullptr) return;
-    const auto listener = std::ranges::find(listeners_, event.data.ptr, [](const auto& each) -> void* { return each.get(); });
+    const auto listener =
+        std::ranges::find(listeners_, event.data.ptr, [](const auto& each) -> void* { return each.get(); });
     if (listener != listeners_.end()) {
       accept_from(**listener);
       continue;

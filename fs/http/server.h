@@ -50,7 +50,7 @@ class Server {
   struct Status {
     uint64_t connections;  ///< that are open
     uint64_t accepted;
-    uint64_t rejected;     ///< because there were too many
+    uint64_t rejected;  ///< because there were too many
     uint64_t workers;
   };
   Status status() const;

@@ -15,8 +15,8 @@ namespace weightfs::httpd {
 
 /// A client, as far as its socket shows it.
 struct Client {
-  std::string address;         ///< "192.0.2.1", "2001:db8::1", or "unix"
-  bool is_loopback = true;     ///< of this machine; a local socket, too
+  std::string address;      ///< "192.0.2.1", "2001:db8::1", or "unix"
+  bool is_loopback = true;  ///< of this machine; a local socket, too
   bool is_encrypted = false;
 };
 
@@ -36,11 +36,11 @@ struct ServerOptions {
   std::function<void(const Answered&)> on_answered = {};                ///< called in any thread
   std::optional<Tls> tls = {};
   // Timeouts.
-  std::chrono::seconds header{20};  ///< from the first byte of a request to the end of its header
-  std::chrono::seconds idle{75};    ///< between requests
-  std::chrono::seconds stalled{60}; ///< without the client taking bytes of a response
+  std::chrono::seconds header{20};   ///< from the first byte of a request to the end of its header
+  std::chrono::seconds idle{75};     ///< between requests
+  std::chrono::seconds stalled{60};  ///< without the client taking bytes of a response
   size_t max_connections = 16'000;
-  size_t max_per_address = 4'000;   ///< of clients on other machines
+  size_t max_per_address = 4'000;  ///< of clients on other machines
 };
 
 }  // namespace weightfs::httpd

@@ -6,6 +6,8 @@
 #include <exception>
 #include <utility>
 
+#include "fs/http/may_wait.h"
+
 namespace weightfs::httpd {
 namespace {
 
@@ -14,8 +16,7 @@ constexpr size_t kMaxDrained = 1 << 20;
 
 }  // namespace
 
-Session::Session(Descriptor socket, Client client, const ServerOptions& options,
-                         const std::atomic<bool>& is_stopping)
+Session::Session(Descriptor socket, Client client, const ServerOptions& options, const std::atomic<bool>& is_stopping)
     : transport_(std::move(socket), options.tls ? &*options.tls : nullptr),
       client_(std::move(client)),
       options_(options),
@@ -88,7 +89,7 @@ bool Session::parse() {
 void Session::refuse(const Refusal& refusal) {
   parser_.reset();
   // Also the response to a HEAD that is not valid has no body.
-  if (received_.starts_with("HEAD ")) request_ = Request{.method = "HEAD"};
+  if (received_.starts_with("HEAD ")) request_.emplace().method = "HEAD";
   begin(options_.refuse(refusal, nullptr), request_ ? &*request_ : nullptr, true);
 }
 

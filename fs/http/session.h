@@ -31,10 +31,10 @@ class Session {
   using Clock = std::chrono::steady_clock;
 
   enum class State {
-    between,   ///< no byte of a request has arrived
-    header,    ///< a part of it
+    between,  ///< no byte of a request has arrived
+    header,   ///< a part of it
     response,
-    draining   ///< the last response was sent; what the client still sends is discarded
+    draining  ///< the last response was sent; what the client still sends is discarded
   };
 
   std::optional<Wait> receive();

@@ -12,9 +12,9 @@
 #include "base/values/base64.h"
 #include "base/values/http.h"
 #include "base/values/value.h"
-#include "fs/serving/error_numbers.h"
 #include "fs/http/listing.h"
 #include "fs/http/transfer.h"
+#include "fs/serving/error_numbers.h"
 
 namespace weightfs::httpd {
 namespace {
@@ -32,9 +32,9 @@ std::string_view type_of(std::string_view name) {
 // Browsers would open these, whatever their type.
 bool is_active(std::string_view name) {
   const std::string lower = lower_case(name);
-  return std::ranges::any_of(
-      std::array{".html", ".htm", ".xhtml", ".svg", ".xml", ".xsl", ".pdf", ".js", ".mjs", ".css", ".swf", ".mht", ".mhtml"},
-      [&](const char* ending) { return lower.ends_with(ending); });
+  return std::ranges::any_of(std::array{".html", ".htm", ".xhtml", ".svg", ".xml", ".xsl", ".pdf", ".js", ".mjs",
+                                        ".css", ".swf", ".mht", ".mhtml"},
+                             [&](const char* ending) { return lower.ends_with(ending); });
 }
 
 void protect(Response& response, std::string_view name) {
@@ -61,8 +61,8 @@ bool is_forwarded(const Request& request) {
 }
 
 bool is_known_method(std::string_view method) {
-  static constexpr std::array kKnown = {"POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT", "PROPFIND", "PROPPATCH",
-                                        "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK"};
+  static constexpr std::array kKnown = {"POST",      "PUT",   "DELETE", "PATCH", "TRACE", "CONNECT", "PROPFIND",
+                                        "PROPPATCH", "MKCOL", "COPY",   "MOVE",  "LOCK",  "UNLOCK"};
   return std::ranges::find(kKnown, method) != kKnown.end();
 }
 
@@ -118,7 +118,8 @@ Response Site::refuse(const Refusal& refusal, const Request* request) const {
   }
   response.add("Content-Type", is_json ? "application/json" : "text/plain; charset=utf-8");
   response.add("Cache-Control", "no-store");
-  if (refusal.status == 401) response.add("WWW-Authenticate", "Bearer").add("WWW-Authenticate", "Basic realm=\"weightfs\"");
+  if (refusal.status == 401)
+    response.add("WWW-Authenticate", "Bearer").add("WWW-Authenticate", "Basic realm=\"weightfs\"");
   if (refusal.status == 405) response.add("Allow", "GET, HEAD, OPTIONS");
   if (refusal.status == 503) response.add("Retry-After", kRetryAfter);
   protect(response, "");
@@ -138,18 +139,17 @@ Response Site::answer(const Request& request, const Client& client) const {
   if (!target) return refuse(target.error(), &request);
   if (const auto permitted = check_access(options_.access, request, *target); !permitted)
     return refuse(permitted.error(), &request);
-  Response response =
-      is_read ? answer_permitted(request, client, *target) : options_response(options_.access, request);
+  Response response = is_read ? answer_permitted(request, client, *target) : options_response(options_.access, request);
   allow_origin(options_.access, request, response);
   return response;
 }
 
 Response Site::answer_permitted(const Request& request, const Client& client, const Target& target) const {
   const std::string path = joined(target.segments);
-  const bool has_slash_in_name = std::ranges::any_of(target.segments, [](const std::string& segment) {
-    return segment.find('/') != segment.npos;
-  });
-  const auto found = has_slash_in_name ? Result<Ino>(failure(Code::not_found, "")) : forest_.resolve(path, Forest::FinalLink::followed);
+  const bool has_slash_in_name = std::ranges::any_of(
+      target.segments, [](const std::string& segment) { return segment.find('/') != segment.npos; });
+  const auto found = has_slash_in_name ? Result<Ino>(failure(Code::not_found, ""))
+                                       : forest_.resolve(path, Forest::FinalLink::followed);
   if (!found && found.error().code == Code::not_found) return missing(request, path);
   if (!found) return failed(request, Forest::kRoot, found.error());
   const bool is_unlisted = forest_.is_unlisted(*found);
@@ -184,7 +184,7 @@ Response Site::file(const Request& request, Ino ino, const std::string& name) co
   if (!source) return failed(request, ino, source.error());
   const auto attributes = forest_.unsized_attributes(ino);
   if (!attributes) return failed(request, ino, attributes.error());
-  const auto digest = forest_.digest(ino);
+  const auto digest = forest_.digest(ino, *source);
   Validators validators{tags_.tag_of(ino, **source, digest)};
   if (attributes->modified > 0) validators.modified = static_cast<std::time_t>(attributes->modified / 1'000'000'000);
   const Verdict verdict = evaluate(request, validators, std::time(nullptr));
@@ -210,7 +210,8 @@ Response Site::directory(const Request& request, Ino ino, const Target& target) 
     // Relative: a path that begins with two slashes would be another server's.
     const size_t last = target.path.rfind('/') + 1;
     Response response{301};
-    response.add("Location", fmt::format("./{}/{}{}", target.path.substr(last), target.query.empty() ? "" : "?", target.query));
+    response.add("Location",
+                 fmt::format("./{}/{}{}", target.path.substr(last), target.query.empty() ? "" : "?", target.query));
     return response;
   }
   ListingQuery query{listing_form(request), "/" + joined(target.segments) + (target.segments.empty() ? "" : "/")};

@@ -16,8 +16,8 @@ namespace weightfs::httpd {
 
 struct SiteOptions {
   AccessRules access;
-  std::string layout;             ///< as EntityTags
-  Prefetch* prefetch = nullptr;   ///< is told about reads; null: none
+  std::string layout;            ///< as EntityTags
+  Prefetch* prefetch = nullptr;  ///< is told about reads; null: none
   /// What the client may have meant by a path that does not exist: "; did you mean …?", or nothing.
   std::function<std::string(const std::string& path)> suggest = {};
   /// A request for a file or directory has failed.

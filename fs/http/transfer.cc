@@ -33,8 +33,8 @@ Result<std::string> read_text(OpenFile& file, ByteRange range) {
 }  // namespace
 
 Result<void> read_first(Response& response) {
-  const auto first = std::ranges::find_if(
-      response.body, [](const BodyPart& part) { return std::holds_alternative<FilePart>(part); });
+  const auto first =
+      std::ranges::find_if(response.body, [](const BodyPart& part) { return std::holds_alternative<FilePart>(part); });
   if (first == response.body.end()) return {};
   auto& part = std::get<FilePart>(*first);
   const uint64_t end = part.range.from + std::min(size_of(part), kCopied);

@@ -22,11 +22,11 @@ class Transfer {
   static constexpr uint64_t kTurn = 16 << 20;
 
   enum class Progress {
-    sent,     ///< the whole response
-    blocked,  ///< the socket takes no more bytes
-    paused,   ///< kTurn bytes were sent
-    receives, ///< a TLS connection has to receive before it sends
-    failed    ///< a read failed, or the client has closed: the connection must be closed
+    sent,      ///< the whole response
+    blocked,   ///< the socket takes no more bytes
+    paused,    ///< kTurn bytes were sent
+    receives,  ///< a TLS connection has to receive before it sends
+    failed     ///< a read failed, or the client has closed: the connection must be closed
   };
 
   /// Without a body for HEAD. `request` may be null.
@@ -54,7 +54,7 @@ class Transfer {
   bool has_ended_ = false;  // the last chunk was made
   std::string text_;        // the header, and texts and chunks of the body
   size_t text_sent_ = 0;
-  size_t header_;           // bytes of text_ that are no body
+  size_t header_;  // bytes of text_ that are no body
   uint64_t body_sent_ = 0;
   uint64_t turn_ = 0;  // bytes of this call
   Error error_;

@@ -8,9 +8,9 @@ namespace weightfs {
 /// What failed: a name was looked up, or bytes of an existing file or directory were read.
 enum class Failed { lookup, read };
 
-/// The errno for a failure. Corrupt data is EIO, because programs do not expect EBADMSG. Nor do they expect EAGAIN from a
-/// regular file: Python's read() would return None. Network errors are EHOSTUNREACH, so that readers can retry. A file
-/// that is listed exists, even if a server lacks its bytes: only a name is ENOENT.
+/// The errno for a failure. Corrupt data is EIO, because programs do not expect EBADMSG. Nor do they expect EAGAIN from
+/// a regular file: Python's read() would return None. Network errors are EHOSTUNREACH, so that readers can retry. A
+/// file that is listed exists, even if a server lacks its bytes: only a name is ENOENT.
 int errno_of(Failed what, Code code);
 
 /// The status of an HTTP response (RFC 9110, section 15) for a failure: 404 and 403; 502 for wrong bytes of a container

@@ -38,8 +38,7 @@ bool allows_range(const Request& request, const Validators& validators) {
 }
 
 bool precondition_holds(const Request& request, const Validators& validators) {
-  if (const auto match = request.list("if-match"))
-    return matches(*match, validators.etag, Comparison::strong);
+  if (const auto match = request.list("if-match")) return matches(*match, validators.etag, Comparison::strong);
   const auto unmodified_since = date_of(request.field("if-unmodified-since"));
   return !unmodified_since || !validators.modified || *validators.modified <= *unmodified_since;
 }

@@ -13,8 +13,8 @@ namespace weightfs::httpd {
 
 /// What identifies the bytes of a response.
 struct Validators {
-  std::string etag;                           ///< strong, with its quotes; empty: none
-  std::optional<std::time_t> modified = {};   ///< Last-Modified
+  std::string etag;                          ///< strong, with its quotes; empty: none
+  std::optional<std::time_t> modified = {};  ///< Last-Modified
 };
 
 /// The result of the conditions of a request.
@@ -28,11 +28,11 @@ enum class Verdict {
 /// Evaluates the conditions of a GET or HEAD in the order of RFC 9110, section 13.2.2. `now` bounds If-Modified-Since.
 Verdict evaluate(const Request& request, const Validators& validators, std::time_t now);
 
-/// The ranges of `field`, the value of Range, in a file of `size` bytes, in the order of the request; those that overlap
-/// or touch are joined.
+/// The ranges of `field`, the value of Range, in a file of `size` bytes, in the order of the request; those that
+/// overlap or touch are joined.
 struct Ranges {
-  bool is_satisfiable = true;            ///< false: 416
-  std::vector<ByteRange> parts = {};     ///< empty: the whole file
+  bool is_satisfiable = true;         ///< false: 416
+  std::vector<ByteRange> parts = {};  ///< empty: the whole file
 };
 
 /// At most this number of parts is sent; more are answered with the whole file (RFC 9110, section 14.2).

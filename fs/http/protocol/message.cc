@@ -50,7 +50,8 @@ std::optional<uint64_t> Response::length() const {
 }
 
 std::string header_of(const Response& response, const Request* request, bool closes) {
-  std::string out = fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\n", response.status, reason_of(response.status), date_now());
+  std::string out =
+      fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\n", response.status, reason_of(response.status), date_now());
   for (const Field& field : response.fields) {
     out += field.name;
     out += ": ";

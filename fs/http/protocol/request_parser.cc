@@ -48,9 +48,8 @@ bool has_token(std::string_view list, std::string_view token) {
 }
 
 bool has_connection_token(const Request& request, std::string_view token) {
-  return std::ranges::any_of(request.fields, [&](const Field& field) {
-    return field.name == "connection" && has_token(field.value, token);
-  });
+  return std::ranges::any_of(
+      request.fields, [&](const Field& field) { return field.name == "connection" && has_token(field.value, token); });
 }
 
 // METHOD SP TARGET SP VERSION CR (RFC 9112, section 3).
@@ -103,8 +102,8 @@ Accepted<void> check(Request& request, std::string_view header) {
   if (auto checked = check_framing(request); !checked) return checked;
   const std::string* const expect = request.field("expect");
   if (expect != nullptr && lower_case(*expect) != "100-continue") return refused(417, "an unknown expectation");
-  request.keep_alive = request.minor == 1 ? !has_connection_token(request, "close")
-                                          : has_connection_token(request, "keep-alive");
+  request.keep_alive =
+      request.minor == 1 ? !has_connection_token(request, "close") : has_connection_token(request, "keep-alive");
   return {};
 }
 

@@ -38,7 +38,8 @@ AccessRules with_token() {
 TEST(AccessRules, OnlyNamesOfTheServerAreAnswered) {
   for (const char* host : {"localhost", "LOCALHOST:8421", "localhost.", "127.0.0.1:1", "[::1]:8421", "models.example"})
     EXPECT_EQ(status_of(loopback(), {{"host", host}}), 200) << host;
-  for (const char* host : {"evil.example", "localhost.evil.example", "evil.example:8421", "192.0.2.1", "[::2]", "xlocalhost"})
+  for (const char* host :
+       {"evil.example", "localhost.evil.example", "evil.example:8421", "192.0.2.1", "[::2]", "xlocalhost"})
     EXPECT_EQ(status_of(loopback(), {{"host", host}}), 421) << host;
   EXPECT_EQ(status_of(loopback(), {{"host", "localhost"}}, "evil.example"), 421) << "the absolute form";
   EXPECT_EQ(status_of(loopback(), {}), 200) << "HTTP/1.0";

@@ -90,8 +90,8 @@ TEST(Ranges, OfOnePart) {
 }
 
 TEST(Ranges, ThatAreInvalidAreIgnored) {
-  for (const char* field : {"", "bytes", "bytes=", "bytes=,", "bytes=a-b", "bytes=5-4", "bytes=--1", "bytes=1-2-3", "bytes=-",
-                            "bytes=1", "items=0-1", "bytes=0x1-2", "bytes=+1-2", "bytes=0-1,x"})
+  for (const char* field : {"", "bytes", "bytes=", "bytes=,", "bytes=a-b", "bytes=5-4", "bytes=--1", "bytes=1-2-3",
+                            "bytes=-", "bytes=1", "items=0-1", "bytes=0x1-2", "bytes=+1-2", "bytes=0-1,x"})
     EXPECT_EQ(ranges(field, 10), "whole") << field;
 }
 
@@ -120,7 +120,8 @@ TEST(Ranges, OfTooManyPartsAreTheWholeFile) {
 }
 
 TEST(HttpDate, HasThreeForms) {
-  for (const char* text : {"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"})
+  for (const char* text :
+       {"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"})
     EXPECT_EQ(parse_http_date(text), 784111777) << text;
   EXPECT_EQ(http_date(784111777), "Sun, 06 Nov 1994 08:49:37 GMT");
   for (const char* text : {"", "now", "Sun, 06 Nov 1994 08:49:37 GMT+1", "784111777"})

@@ -39,7 +39,8 @@ Descriptor listening(uint16_t& port) {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  if (::bind(socket.number(), reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket.number(), 128) != 0 ||
+  if (::bind(socket.number(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      ::listen(socket.number(), 128) != 0 ||
       ::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
     throw std::runtime_error("listen");
   port = ntohs(address.sin_port);
@@ -132,8 +133,9 @@ class ServerTest : public testing::Test {
 TEST_F(ServerTest, AnswersPipelinedRequestsInOrder) {
   start();
   const Connection client(port_);
-  client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n"
-              "GET /3 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  client.send(
+      "GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n"
+      "GET /3 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   const std::string all = client.rest();
   EXPECT_THAT(all, HasSubstr("\r\n\r\nat /1HTTP/1.1 200 OK"));
   EXPECT_THAT(all, HasSubstr("\r\n\r\nat /2HTTP/1.1 200 OK"));
@@ -143,8 +145,9 @@ TEST_F(ServerTest, AnswersPipelinedRequestsInOrder) {
 TEST_F(ServerTest, WhatFollowsARefusedRequestIsNotAnswered) {
   start();
   const Connection client(port_);
-  client.send("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /2 HTTP/1.1\r\n"
-              "Host: a\r\n\r\n");
+  client.send(
+      "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /2 HTTP/1.1\r\n"
+      "Host: a\r\n\r\n");
   const std::string all = client.rest();
   EXPECT_THAT(all, StartsWith("HTTP/1.1 400 "));
   EXPECT_EQ(all.find("HTTP/1.1", 1), all.npos);
@@ -163,16 +166,16 @@ TEST_F(ServerTest, GeneratedBodiesAreChunked) {
   answer_ = [](const Request&) {
     Response response;
     response.body.emplace_back("begin");
-    response.body.emplace_back([left = 3]() mutable -> Result<std::string> {
-      return left-- == 0 ? std::string() : std::string("piece");
-    });
+    response.body.emplace_back(
+        [left = 3]() mutable -> Result<std::string> { return left-- == 0 ? std::string() : std::string("piece"); });
     response.body.emplace_back("end");
     return response;
   };
   start();
   const Connection client(port_), old(port_);
   client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-  EXPECT_THAT(client.rest(), EndsWith("\r\n\r\n5\r\nbegin\r\n5\r\npiece\r\n5\r\npiece\r\n5\r\npiece\r\n3\r\nend\r\n0\r\n\r\n"));
+  EXPECT_THAT(client.rest(),
+              EndsWith("\r\n\r\n5\r\nbegin\r\n5\r\npiece\r\n5\r\npiece\r\n5\r\npiece\r\n3\r\nend\r\n0\r\n\r\n"));
   old.send("GET / HTTP/1.0\r\n\r\n");
   EXPECT_THAT(old.rest(), EndsWith("\r\n\r\nbeginpiecepiecepieceend")) << "closed at the end";
 }
@@ -276,7 +279,8 @@ TEST_F(ServerTest, ARangeOfAFileIsExact) {
     return response;
   };
   start();
-  for (const ByteRange each : {ByteRange{0, 1}, {0, bytes.size()}, {3, 65539}, {65536, 131073}, {1, 3'000'001}, {4194300, 4194304}}) {
+  for (const ByteRange each :
+       {ByteRange{0, 1}, {0, bytes.size()}, {3, 65539}, {65536, 131073}, {1, 3'000'001}, {4194300, 4194304}}) {
     range = each;
     const Connection client(port_);
     client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");

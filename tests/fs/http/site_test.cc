@@ -74,7 +74,9 @@ class SiteTest : public testing::Test {
     builder.tensor("w", "U8", "11", "hello world").tensor("a:b", "U8", "1", "x").tensor("x&<y", "U8", "1", "y");
     return tree_of({"m.safetensors", in_memory(builder.build())});
   }
-  Response answer(const Request& request, const Client& client = {"127.0.0.1"}) { return site_.answer(request, client); }
+  Response answer(const Request& request, const Client& client = {"127.0.0.1"}) {
+    return site_.answer(request, client);
+  }
 
   Forest forest_{model_tree()};
   Site site_{forest_, local()};
@@ -114,7 +116,8 @@ TEST_F(SiteTest, RangesAreParts) {
   ASSERT_THAT(type, StartsWith("multipart/byteranges; boundary="));
   const std::string boundary = "\r\n--" + type.substr(type.find('=') + 1);
   const std::string part = "\r\nContent-Type: application/octet-stream\r\nContent-Range: bytes ";
-  EXPECT_EQ(body(two), boundary + part + "6-7/11\r\n\r\nwo" + boundary + part + "0-1/11\r\n\r\nhe" + boundary + "--\r\n");
+  EXPECT_EQ(body(two),
+            boundary + part + "6-7/11\r\n\r\nwo" + boundary + part + "0-1/11\r\n\r\nhe" + boundary + "--\r\n");
   EXPECT_EQ(two.length(), body(two).size());
 }
 
@@ -151,14 +154,16 @@ TEST_F(SiteTest, ListingsEscapeNames) {
   EXPECT_THAT(html, Not(HasSubstr("<y")));
   EXPECT_EQ(field(response, "Vary"), "Accept");
   EXPECT_EQ(body(answer(get("/tensors/", {{"accept", "text/plain"}}))), "a:b\nw\nx&<y\n");
-  EXPECT_EQ(body(answer(get("/tensors/", {{"accept", "application/json"}}))),
-            "[\n"
-            "{\"name\": \"a:b\", \"size\": 1, \"mod_time\": \"2023-11-14T22:13:20Z\", \"url\": \"./a%3Ab\", \"mode\": 292, "
-            "\"is_dir\": false, \"is_symlink\": false},\n"
-            "{\"name\": \"w\", \"size\": 11, \"mod_time\": \"2023-11-14T22:13:20Z\", \"url\": \"./w\", \"mode\": 292, "
-            "\"is_dir\": false, \"is_symlink\": false},\n"
-            "{\"name\": \"x&<y\", \"size\": 1, \"mod_time\": \"2023-11-14T22:13:20Z\", \"url\": \"./x%26%3Cy\", \"mode\": 292, "
-            "\"is_dir\": false, \"is_symlink\": false}\n]\n");
+  EXPECT_EQ(
+      body(answer(get("/tensors/", {{"accept", "application/json"}}))),
+      "[\n"
+      "{\"name\": \"a:b\", \"size\": 1, \"mod_time\": \"2023-11-14T22:13:20Z\", \"url\": \"./a%3Ab\", \"mode\": 292, "
+      "\"is_dir\": false, \"is_symlink\": false},\n"
+      "{\"name\": \"w\", \"size\": 11, \"mod_time\": \"2023-11-14T22:13:20Z\", \"url\": \"./w\", \"mode\": 292, "
+      "\"is_dir\": false, \"is_symlink\": false},\n"
+      "{\"name\": \"x&<y\", \"size\": 1, \"mod_time\": \"2023-11-14T22:13:20Z\", \"url\": \"./x%26%3Cy\", \"mode\": "
+      "292, "
+      "\"is_dir\": false, \"is_symlink\": false}\n]\n");
 }
 
 TEST_F(SiteTest, PagesFollowEachOther) {
