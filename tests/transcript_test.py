@@ -1,4 +1,5 @@
-"""Runs each ```console block of README.md and docs/examples.md, and those of docs/remote.md, in a shell; compares the output.
+"""Runs each ```console block of README.md and docs/examples.md, and those of docs/remote.md and docs/serve.md, in a shell;
+compares the output.
 
 A line `…` stands for any lines. Values that depend on the machine are normalized (SAME).
 """
@@ -181,6 +182,12 @@ class Readme(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.serve_objects()
         self.compare(found[0])
+
+    def test_commands_of_the_http_server_print_what_the_page_shows(self):
+        found = list(blocks("docs/serve.md"))
+        self.assertEqual(len(found), 2)
+        for commands in found:
+            self.compare(commands)
 
     def test_wrong_line_is_detected(self):
         printed = "a\nb\nc\n"

@@ -8,13 +8,11 @@ import signal
 import subprocess
 import tempfile
 import threading
-from urllib.parse import urlsplit
 
-from mounting import LIMIT_S
+from mounting import LIMIT_S, eventually
 from servers import needs, path_of
 
 WEBSOCKET = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
-BUDGET_MS = 10_000  # for the scripts of a page, in the clock of its timers, which does not run while it waits for a server
 
 needs_chromium = needs("chromium")
 
@@ -44,21 +42,22 @@ def chromium(test, *argv, **streams):
 
 
 def dump_dom(test, url):
-    """The document of a page after its scripts have run, as HTML."""
-    with chromium(test, f"--virtual-time-budget={BUDGET_MS}", "--dump-dom", url, stdout=subprocess.PIPE) as process:
+    """The document of a page after it was loaded, as HTML. In the virtual time of Chromium, timers would not wait for frames of
+    other origins, so a page delays the event by an image: see WebServer."""
+    with chromium(test, "--dump-dom", url, stdout=subprocess.PIPE) as process:
         out, _ = process.communicate(timeout=LIMIT_S)
     test.assertEqual(process.returncode, 0, out)
     return out.decode()
 
 
 def opened(test, url):
-    """A browser that shows a URL during the block. It does not end by itself, as after a download."""
-    return chromium(test, "--remote-debugging-port=0", url)
+    """A browser that shows a page during the block, which may open windows. It does not end by itself, as after a download."""
+    return chromium(test, "--remote-debugging-port=0", "--disable-popup-blocking", url)
 
 
 class WebServer:
     """Serves `pages`, {path: (type, bytes)}, on a port of loopback, until the test ends. Pages of other origins may read them, and
-    a WebSocket gets the bytes as its first message."""
+    a WebSocket gets the bytes as its first message. /held?QUERY is answered after a request for /done?QUERY."""
 
     def __init__(self, test, pages=None):
         self.pages = pages or {}
@@ -70,7 +69,10 @@ class WebServer:
             def do_GET(self):
                 outer.requests.append(self.path)
                 outer.on_request(self.path)
-                page = outer.pages.get(urlsplit(self.path).path)
+                path, _, query = self.path.partition("?")
+                if path == "/held":
+                    eventually(lambda: f"/done?{query}" in outer.requests, LIMIT_S)
+                page = outer.pages.get(path)
                 if page is None:
                     self.send_error(404)
                 elif "Sec-WebSocket-Key" in self.headers:

@@ -56,7 +56,7 @@ class Tree(Serving):
                 done = subprocess.run([WEIGHTFS, "cat", model, entry["path"]], capture_output=True, timeout=LIMIT_S)
                 self.assertEqual(response.body, done.stdout)
 
-    def test_a_directory_of_models_follows_the_disk(self):
+    def test_directory_of_models_follows_the_disk(self):
         folder = self.path("models")
         os.mkdir(folder)
         for name in ("models/a.safetensors", "models/b.safetensors"):
@@ -262,7 +262,8 @@ class Status(Serving):
         self.assertEqual((status["url"], status["pid"]), (server.url, server.process.pid))
         self.assertNotIn("mountpoint", status)
         self.assertTrue(status["sandbox"]["seccomp"] or not status["sandbox"]["active"])
-        self.assertEqual(set(json.loads(server.get("/.weightfs/stats.json").body)["operations"]), {"get", "head", "options", "other"})
+        operations = json.loads(server.get("/.weightfs/stats.json").body)["operations"]
+        self.assertEqual(set(operations), {"get", "head", "options", "other"})
         line = f'weightfs_request_duration_seconds_count{{url="{server.url}",operation="get"}} '
         metrics = lambda: server.get("/.weightfs/metrics").body.decode()  # noqa: E731
         until(lambda: int(metrics().split(line)[1].split()[0]) >= 5, metrics)
@@ -356,8 +357,8 @@ class Service(Serving):
         notified.bind(self.path("notify"))
         notified.settimeout(LIMIT_S)
         shell = f'exec 3<&{listening.fileno()}; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
-        process = subprocess.Popen(["bash", "-c", shell, "bash", WEIGHTFS, "service", "serve-http", config], stdin=subprocess.DEVNULL,
-                                   pass_fds=(listening.fileno(),),
+        process = subprocess.Popen(["bash", "-c", shell, "bash", WEIGHTFS, "service", "serve-http", config],
+                                   stdin=subprocess.DEVNULL, pass_fds=(listening.fileno(),),
                                    env=dict(os.environ, NOTIFY_SOCKET=self.path("notify"), WEIGHTFS_CACHE=self.path("cache")))
         self.addCleanup(process.wait, LIMIT_S)
         self.addCleanup(process.terminate)
