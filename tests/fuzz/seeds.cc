@@ -372,6 +372,7 @@ int write_seeds(const std::string& folder) {
   add_pickles(seeds);
   add_texts(seeds);
   add_servers(seeds);
+  add_http(seeds);
   add_numpy(seeds);
   add_zipped_models(seeds);
   add_artifacts(seeds);

@@ -41,4 +41,7 @@ void add_texts(Seeds& seeds);
 /// Listings of S3 and of the Hugging Face Hub, and block lists (seeds_servers.cc).
 void add_servers(Seeds& seeds);
 
+/// Requests, ranges and conditions (seeds_http.cc).
+void add_http(Seeds& seeds);
+
 }  // namespace weightfs::test

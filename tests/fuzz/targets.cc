@@ -20,6 +20,9 @@ std::span<const Target* const> targets() {
       &kCartonTarget,        &kOllamaTarget,      &kPickleTarget,
       &kPytorchLegacyTarget, &kS3ListingTarget,   &kHubListingTarget,
       &kBlockListTarget,
+#ifdef WEIGHTFS_HTTP
+      &kHttpRequestTarget,   &kHttpConditionsTarget,
+#endif
   };
   return kAll;
 }

@@ -55,6 +55,10 @@ extern const Target kS3ListingTarget;
 extern const Target kHubListingTarget;
 extern const Target kBlockListTarget;
 
+// target_http.cc; not in a build without WEIGHTFS_HTTP
+extern const Target kHttpRequestTarget;
+extern const Target kHttpConditionsTarget;
+
 /// Text: slices repeated, values nested, lines duplicated, words of TOML and JSON inserted.
 void mutate_text(std::string& input, size_t max_size, Random& random);
 

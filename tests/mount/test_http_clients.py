@@ -1,5 +1,5 @@
-"""Unmodified clients of `weightfs serve`: curl, wget, aria2, rclone, Python, fsspec, nginx as a cache, Chromium. They get the bytes of
-the tree, and resume after a connection was cut. semantics 29.1 to 29.4, 29.6, 29.7"""
+"""Unmodified clients of `weightfs serve`: curl, wget, aria2, rclone, Python, fsspec, nginx as a cache, Chromium. They get the bytes
+of the tree, and resume after a connection was cut. semantics 29.1 to 29.4, 29.6, 29.7"""
 import base64
 import email.parser
 import email.policy
