@@ -11,8 +11,7 @@
 namespace weightfs::httpd {
 namespace {
 
-constexpr std::chrono::seconds kDrain{2};
-constexpr size_t kMaxDrained = 1 << 20;
+constexpr std::chrono::seconds kDrain{5};
 
 }  // namespace
 
@@ -157,8 +156,6 @@ void Session::finish() {
 std::optional<Wait> Session::drain() {
   std::array<std::byte, 16384> buffer;
   const Moved got = transport_.read(buffer);
-  drained_ += got.bytes;
-  if (drained_ > kMaxDrained) return Wait::closed;
   return got.wait == Wait::nothing ? std::nullopt : std::optional(got.wait);
 }
 

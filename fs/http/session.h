@@ -57,7 +57,6 @@ class Session {
   std::optional<Request> request_;  // of the transfer
   bool closes_ = false;             // after the transfer
   Clock::time_point begun_;
-  size_t drained_ = 0;
   std::atomic<State> state_ = State::between;
   std::atomic<Clock::time_point> deadline_;
   std::atomic<bool> has_expired_ = false;

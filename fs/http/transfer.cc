@@ -65,8 +65,9 @@ Result<void> Transfer::next_text() {
   for (; part_ < response_.body.size() && text_.size() < kCopied; ++part_) {
     BodyPart& part = response_.body[part_];
     if (std::holds_alternative<FilePart>(part)) return {};
-    if (const auto* text = std::get_if<std::string>(&part)) {
+    if (auto* const text = std::get_if<std::string>(&part)) {
       add_text(*text);
+      std::string().swap(*text);
       continue;
     }
     const MayWait waiting(MayWait::Kind::yes);
@@ -126,7 +127,7 @@ Transfer::Progress Transfer::send_text(Transport& to) {
   header_ -= header;
   body_sent_ += sent.bytes - header;
   if (text_sent_ == text_.size()) {
-    text_.clear();
+    std::string().swap(text_);  // the client may be slow
     text_sent_ = 0;
   }
   return moved(sent);

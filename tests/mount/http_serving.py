@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 from urllib.parse import urlsplit
 
 from mounting import LIMIT_S, WEIGHTFS
@@ -73,15 +74,21 @@ class HttpServer:
     def raw(self, *pieces, wait=LIMIT_S, half_close=False):
         """Sends bytes as they are, and returns all bytes until the server closes the connection or nothing arrives for
         `wait` seconds."""
+        out = []
+
+        def receive():
+            with contextlib.suppress(ConnectionError, socket.timeout):
+                while piece := connection.recv(65536):
+                    out.append(piece)
+
+        # The response is read while the request is sent: bytes that the server does not take reset the connection.
         with socket.create_connection((self.host, self.port), timeout=wait) as connection:
-            out = b""
-            try:
+            receiving = threading.Thread(target=receive)
+            receiving.start()
+            with contextlib.suppress(ConnectionError, socket.timeout):
                 for piece in pieces:
                     connection.sendall(piece)
                 if half_close:
                     connection.shutdown(socket.SHUT_WR)
-                while piece := connection.recv(65536):
-                    out += piece
-            except (ConnectionError, socket.timeout):
-                pass
-            return out
+            receiving.join()
+        return b"".join(out)

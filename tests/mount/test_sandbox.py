@@ -119,6 +119,19 @@ class ExploitedProcess(UsersTestCase):
                 done = self.run_as(user, self.binary, "cat", "--offline", self.source, "tensors/bias", actions=self.actions())
                 self.assert_refused(self.actions(), done.stderr)
 
+    def test_exploited_http_server_cannot_read_write_run_or_connect(self):
+        for user in (None, NOBODY):
+            with self.subTest(user=user and user.pw_name):
+                who = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+                server = subprocess.Popen([self.binary, "serve", "--listen", "127.0.0.1:0", "--offline", self.source],
+                                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/",
+                                          env=self.environment(user, *self.actions()), **who)
+                self.assertTrue(server.stdout.readline().startswith("http://127.0.0.1:"))
+                server.terminate()
+                _, text = server.communicate(timeout=LIMIT_S)
+                self.assertEqual(server.returncode, 0, text)
+                self.assert_refused(self.actions(), text)
+
     def test_exploited_server_cannot_read_write_run_or_connect(self):
         for user in (None, NOBODY):
             with self.subTest(user=user and user.pw_name):

@@ -112,7 +112,10 @@ Accepted<void> check(Request& request, std::string_view header) {
 // Receives what Beast's parser finds. The body is never parsed: a request that has one is the last of its connection.
 class RequestParser::Parser final : public beast::http::basic_parser<true> {
  public:
-  Parser() { header_limit(kMaxHeader + 1); }
+  Parser() {
+    header_limit(kMaxHeader + 1);
+    body_limit(UINT64_MAX);
+  }
 
   Request request;
   size_t parsed = 0;
