@@ -58,7 +58,7 @@ FUZZING = 20  # seconds
 # Jobs that run one at a time, beside those that mount nothing: they unmount or count what other tests mount.
 EXCLUSIVE = ("test_mounts", "test_system", "package_test")
 # Jobs that measure CPU time and memory. They run last, as many as there are processors.
-ALONE = ("test_attacks", "test_changes", "test_living_attacks", "test_memory", "test_numbers_attacks")
+ALONE = ("test_attacks", "test_changes", "test_http_attacks", "test_living_attacks", "test_memory", "test_numbers_attacks")
 
 SANDBOX = "a sanitized process has no sandbox and no limit of its address space"
 UNITS = "units and processes, not code that reads models"

@@ -50,6 +50,15 @@ const std::string* permitted_origin(const AccessRules& rules, const Request& req
   return is_permitted ? origin : nullptr;
 }
 
+// A page of another origin has made the browser send it (Fetch Metadata Request Headers), and no link was followed. Such a
+// page must not even learn whether a file exists, by the events of its elements.
+bool is_of_another_page(const Request& request) {
+  const std::string* const site = request.field("sec-fetch-site");
+  if (site == nullptr || (*site != "cross-site" && *site != "same-site")) return false;
+  const std::string* const destination = request.field("sec-fetch-dest");
+  return destination == nullptr || *destination != "document";
+}
+
 }  // namespace
 
 bool has_token(const AccessRules& rules, const Request& request) {
@@ -70,6 +79,9 @@ Accepted<void> check_access(const AccessRules& rules, const Request& request, co
   for (const std::string& name : {host == nullptr ? "" : *host, target.authority})
     if (!name.empty() && !is_own_name(rules, name))
       return refused(421, fmt::format("{} is not a name of this server; use --host to add it", printable(name)));
+  const bool may_be_read = permitted_origin(rules, request) != nullptr || std::ranges::count(rules.origins, "*") > 0;
+  if (is_of_another_page(request) && !may_be_read)
+    return refused(403, "a page of another origin; use --allow-origin to permit it");
   const bool is_preflight = request.method == "OPTIONS";
   if (rules.token.empty() || is_preflight || has_token(rules, request)) return {};
   return refused(401, "a token is required: Authorization: Bearer TOKEN");

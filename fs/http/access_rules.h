@@ -21,7 +21,7 @@ struct AccessRules {
   std::vector<std::string> origins;  ///< of web pages that may read, as in Origin; "*": all
 };
 
-/// Whether the request is for this server and has the token: else 421 or 401.
+/// Whether the request is for this server, not by a page of another origin, and has the token: else 421, 403 or 401.
 Accepted<void> check_access(const AccessRules& rules, const Request& request, const Target& target);
 
 /// Whether the request has the token: as a Bearer token (RFC 6750), or as the password of Basic authentication, which

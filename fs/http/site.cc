@@ -123,12 +123,17 @@ Response Site::refuse(const Refusal& refusal, const Request* request) const {
   if (refusal.status == 405) response.add("Allow", "GET, HEAD, OPTIONS");
   if (refusal.status == 503) response.add("Retry-After", kRetryAfter);
   protect(response, "");
-  if (request != nullptr) allow_origin(options_.access, *request, response);
   response.body.emplace_back(std::move(body));
   return response;
 }
 
 Response Site::answer(const Request& request, const Client& client) const {
+  Response response = answer_any(request, client);
+  allow_origin(options_.access, request, response);
+  return response;
+}
+
+Response Site::answer_any(const Request& request, const Client& client) const {
   const bool is_read = request.method == "GET" || request.method == "HEAD";
   if (request.method == "OPTIONS" && request.target == "*") return options_response(options_.access, request);
   if (!is_read && request.method != "OPTIONS")

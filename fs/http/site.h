@@ -36,6 +36,7 @@ class Site {
   Response refuse(const Refusal& refusal, const Request* request) const;
 
  private:
+  Response answer_any(const Request& request, const Client& client) const;
   Response answer_permitted(const Request& request, const Client& client, const Target& target) const;
   Response file(const Request& request, Ino ino, const std::string& name) const;
   Response dynamic_file(Ino ino, const std::string& name) const;

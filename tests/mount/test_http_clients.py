@@ -94,32 +94,31 @@ def tree_of(source):
     return tree
 
 
+def setUpModule():
+    """Writes the models, and starts a server that all tests share."""
+    owner = TestCase()
+    owner.setUp()
+    unittest.addModuleCleanup(owner.doCleanups)
+    os.mkdir(owner.path("models"))
+    ClientTestCase.models = owner.path("models")
+    ClientTestCase.source = owner.path("models", MODEL)
+    containers.write_safetensors(ClientTestCase.source, tensors(), {"key": "value"})
+    containers.write_safetensors(owner.path("models", "b.safetensors"), tensors()[1:2], None)
+    ClientTestCase.tree = tree_of(ClientTestCase.source)
+    ClientTestCase.data = ClientTestCase.tree[TARGET]
+    ClientTestCase.server = LoggingServer(ClientTestCase.models, folder=owner.tmp)
+    unittest.addModuleCleanup(ClientTestCase.server.close)
+    ClientTestCase.model_url = f"{ClientTestCase.server.url}{MODEL}/"
+    ClientTestCase.target_url = ClientTestCase.model_url + TARGET
+
+
 class ClientTestCase(TestCase):
-    """One server of a directory of two models for all tests of a class. `tree` has the files of MODEL."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.owner = TestCase()
-        cls.owner.setUp()
-        cls.addClassCleanup(cls.owner.doCleanups)
-        os.mkdir(cls.owner.path("models"))
-        cls.source = cls.owner.path("models", MODEL)
-        containers.write_safetensors(cls.source, tensors(), {"key": "value"})
-        containers.write_safetensors(cls.owner.path("models", "b.safetensors"), tensors()[1:2], None)
-        cls.tree = tree_of(cls.source)
-        cls.data = cls.tree[TARGET]
-        cls.server = cls.serve(cls.owner)
-        cls.addClassCleanup(cls.server.close)
-        cls.model_url = f"{cls.server.url}{MODEL}/"
-        cls.target_url = cls.model_url + TARGET
-
-    @classmethod
-    def serve(cls, test, *options, **more):
-        return LoggingServer(cls.owner.path("models"), folder=test.tmp, options=options, **more)
+    """A test with the server of the module, which serves a directory of two models. `tree` has the files of MODEL, `data` the bytes
+    of TARGET."""
 
     def own_server(self, *options, **more):
         """Another server of the same models, with these options."""
-        server = self.serve(self, *options, **more)
+        server = LoggingServer(self.models, folder=self.tmp, options=options, **more)
         self.addCleanup(server.close)
         return server
 
@@ -133,7 +132,7 @@ class ClientTestCase(TestCase):
         self.seen = len(self.server.requests())
 
     def requests(self):
-        """The requests of this test to the server of the class."""
+        """The requests of this test to the server of the module."""
         return self.server.requests()[self.seen:]
 
     def wait_for_requests(self, condition):

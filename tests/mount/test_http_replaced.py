@@ -97,8 +97,7 @@ class Readers:
             thread.join()
 
     def run(self, source):
-        with contextlib.ExitStack() as stack:
-            connection = stack.enter_context(contextlib.closing(self.connect()))
+        with contextlib.closing(self.connect()) as connection:
             while not self.ends.is_set():
                 try:
                     self.judge(self.read(connection, source))
@@ -156,6 +155,20 @@ class Replaced(ReplacedTestCase):
         self.assertEqual([version_of(each[3:], 3) for each in (old, new)], [1, 2])
         for mixed in (old[:400] + new[400:], old[:401] + new[401:], old[:-1] + b"x", old[8:16] + old[8:], bytes(800)):
             self.assertIsNone(version_of(mixed, 0), mixed)
+
+    def test_response_in_progress_has_the_old_bytes_or_is_cut(self):
+        with contextlib.closing(self.connect()) as connection:
+            connection.request("GET", PATH)
+            response = connection.getresponse()
+            body = response.read(SIZE // 16)
+            self.put(1)
+            until(lambda: version_of(self.server.get(PATH, Range="bytes=0-7").body, 0) == 1, "the new version is not served")
+            with contextlib.suppress(ConnectionError):
+                try:
+                    body += response.read()
+                except http.client.IncompleteRead as error:
+                    body += error.partial
+        self.assertEqual(version_of(body, 0), 0)
 
     def test_complete_response_has_the_bytes_of_one_version(self):
         readers = Readers(self.connect, 8 if is_sanitized() else CLIENTS)

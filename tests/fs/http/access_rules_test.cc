@@ -76,6 +76,28 @@ TEST(AccessRules, TokenIsCompared) {
   EXPECT_FALSE(has_token(loopback(), request({{"authorization", "Bearer "}}))) << "no token is not a trusted one";
 }
 
+TEST(AccessRules, PagesOfOtherOriginsAreRefused) {
+  const auto with = [](const AccessRules& rules, const std::string& site, const std::string& destination,
+                       const std::string& origin = "") {
+    std::vector<Field> fields = {{"host", "localhost"}, {"sec-fetch-site", site}, {"sec-fetch-dest", destination}};
+    if (!origin.empty()) fields.push_back({"origin", origin});
+    return status_of(rules, fields);
+  };
+  for (const char* destination : {"empty", "image", "script", "iframe", "object"}) {
+    EXPECT_EQ(with(loopback(), "cross-site", destination), 403) << destination;
+    EXPECT_EQ(with(loopback(), "same-site", destination), 403) << "another port";
+    EXPECT_EQ(with(loopback(), "same-origin", destination), 200) << destination;
+    EXPECT_EQ(with(loopback(), "none", destination), 200) << "typed";
+  }
+  EXPECT_EQ(with(loopback(), "cross-site", "document"), 200) << "a link was followed";
+  AccessRules rules = loopback();
+  rules.origins = {"https://a.example"};
+  EXPECT_EQ(with(rules, "cross-site", "empty", "https://a.example"), 200);
+  EXPECT_EQ(with(rules, "cross-site", "empty", "https://b.example"), 403);
+  rules.origins = {"*"};
+  EXPECT_EQ(with(rules, "cross-site", "image"), 200);
+}
+
 TEST(AccessRules, OnlyPermittedOriginsAreToldThatTheyMayRead) {
   AccessRules rules = loopback();
   rules.origins = {"https://a.example"};

@@ -247,7 +247,7 @@ TEST_F(ServerTest, WorkersThatWaitAreReplaced) {
   }
   released.notify_all();
   size_t done = 0;
-  for (const auto& each : waiting) done += each->rest().ends_with("done") ? 1 : 0;
+  for (const auto& each : waiting) done += each->rest().ends_with("done") ? 1U : 0U;
   EXPECT_GE(done, Server::kMaxWorkers / 2);
 }
 
@@ -305,7 +305,7 @@ TEST_F(ServerTest, SlowHeadersAreAnswered408) {
   all = client.rest();
   ticking.join();
   // A connection that had sent nothing yet when the clock ticked is closed without a response.
-  if (!all.empty()) EXPECT_THAT(all, StartsWith("HTTP/1.1 408 Request Timeout"));
+  EXPECT_THAT(all, testing::AnyOf("", StartsWith("HTTP/1.1 408 Request Timeout")));
 }
 
 TEST_F(ServerTest, IdleConnectionsEnd) {
