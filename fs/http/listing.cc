@@ -43,9 +43,9 @@ std::string html_text(std::string_view text) {
   return out;
 }
 
-// The URL of an entry, relative to the directory. "./" makes it a path also if its name has a colon.
+// The URL of an entry, relative to the directory: a path also if its name has a colon, which is escaped.
 std::string link_to(const Entry& entry) {
-  std::string link = "./";
+  std::string link;
   std::string_view rest = entry.path;
   for (;;) {
     const size_t end = std::min(rest.find('/'), rest.size());
@@ -109,7 +109,7 @@ class Renderer {
     if (attributes)
       out += fmt::format(", \"size\": {}, \"mod_time\": \"{}\"", attributes->size, rfc3339(attributes->modified));
     out += ", \"url\": ";
-    append_json_string(out, link_to(entry));
+    append_json_string(out, "./" + link_to(entry));
     const bool is_link = entry.kind == NodeKind::link;
     const unsigned mode = entry.is_directory() ? 0x80000000U | 0555U : is_link ? 0x08000000U | 0777U : 0444U;
     return out +

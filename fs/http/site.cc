@@ -119,7 +119,7 @@ Response Site::refuse(const Refusal& refusal, const Request* request) const {
   response.add("Content-Type", is_json ? "application/json" : "text/plain; charset=utf-8");
   response.add("Cache-Control", "no-store");
   if (refusal.status == 401)
-    response.add("WWW-Authenticate", "Bearer").add("WWW-Authenticate", "Basic realm=\"weightfs\"");
+    response.add("WWW-Authenticate", "Basic realm=\"weightfs\"").add("WWW-Authenticate", "Bearer");
   if (refusal.status == 405) response.add("Allow", "GET, HEAD, OPTIONS");
   if (refusal.status == 503) response.add("Retry-After", kRetryAfter);
   protect(response, "");
@@ -144,9 +144,7 @@ Response Site::answer_any(const Request& request, const Client& client) const {
   if (!target) return refuse(target.error(), &request);
   if (const auto permitted = check_access(options_.access, request, *target); !permitted)
     return refuse(permitted.error(), &request);
-  Response response = is_read ? answer_permitted(request, client, *target) : options_response(options_.access, request);
-  allow_origin(options_.access, request, response);
-  return response;
+  return is_read ? answer_permitted(request, client, *target) : options_response(options_.access, request);
 }
 
 Response Site::answer_permitted(const Request& request, const Client& client, const Target& target) const {

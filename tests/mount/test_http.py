@@ -84,8 +84,8 @@ class Tree(Serving):
     def test_socket_of_a_killed_server_is_replaced(self):
         path = self.path("socket")
         listen = (f"unix:{path}",)
-        first = HttpServer(self.model(), folder=self.folder, listen=listen)
-        first.close(signal.SIGKILL)
+        with socket.socket(socket.AF_UNIX) as killed:
+            killed.bind(path)
         self.assertTrue(os.path.exists(path))
         with HttpServer(self.model(), folder=self.folder, listen=listen) as second:
             self.assertEqual(second.urls, [f"unix:{path}"])
@@ -131,12 +131,12 @@ class Listings(Serving):
     def test_browsers_get_pages_and_others_everything(self):
         model = self.model(tensors=[Tensor(f"t{i:04}", "uint8", (1,), b"x") for i in range(2500)])
         server = self.serve(model)
-        whole = re.findall(r'<a href="\./(t\d+)"', server.get("/tensors/", Accept="*/*").body.decode())
+        whole = re.findall(r'<a href="(t\d+)"', server.get("/tensors/", Accept="*/*").body.decode())
         self.assertEqual(whole, [f"t{i:04}" for i in range(2500)])
         found, path = [], "/tensors/"
         while path:
             response = server.get(path, Accept="text/html,application/xhtml+xml")
-            page = re.findall(r'<a href="\./(t\d+)"', response.body.decode())
+            page = re.findall(r'<a href="(t\d+)"', response.body.decode())
             self.assertLessEqual(len(page), 1000)
             found += page
             link = response.getheader("Link")
