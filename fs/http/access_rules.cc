@@ -44,7 +44,7 @@ bool is_equal(std::string_view sent, std::string_view secret) {
 
 const std::string* permitted_origin(const AccessRules& rules, const Request& request) {
   const std::string* const origin = request.field("origin");
-  if (origin == nullptr) return nullptr;
+  if (origin == nullptr || origin->empty()) return nullptr;
   const bool is_permitted =
       std::ranges::any_of(rules.origins, [&](const std::string& each) { return each == "*" || each == *origin; });
   return is_permitted ? origin : nullptr;

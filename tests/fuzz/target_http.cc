@@ -34,18 +34,22 @@ Forest& forest() {
   return kForest;
 }
 
+bool has_control(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+}
+
 // A client must not be able to add fields or end the header.
 void check_response(const Response& response) {
   if (response.status < 200 || response.status > 599) complain(fmt::format("status {}", response.status));
   for (const Field& field : response.fields)
-    if (is_control(field.name) || is_control(field.value) || field.name.empty())
+    if (has_control(field.name) || has_control(field.value) || field.name.empty() || field.value.empty())
       complain("a field with control characters: " + quoted(field.value));
   if (response.status == 206 && response.body.empty()) complain("a part without bytes");
 }
 
 void check_request(const Request& request, std::string_view header) {
   if (!header.ends_with("\r\n\r\n")) complain("a header without an end");
-  if (request.fields.size() > kMaxFields || request.method.empty() || is_control(request.target))
+  if (request.fields.size() > kMaxFields || request.method.empty() || !is_visible_ascii(request.target))
     complain("not a valid request");
   const auto lengths = std::ranges::count(request.fields, "content-length", &Field::name);
   const auto codings = std::ranges::count(request.fields, "transfer-encoding", &Field::name);
