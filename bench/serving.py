@@ -90,8 +90,8 @@ end
 """)
 
     def run(self, url, connections, seconds, *words, prefix=""):
-        done = subprocess.run([self.program, f"-t{min(connections, 2)}", f"-c{connections}", f"-d{seconds}", "--timeout", "60s", *words,
-                               url], capture_output=True, text=True, env=dict(os.environ, PREFIX=prefix))
+        command = [self.program, f"-t{min(connections, 2)}", f"-c{connections}", f"-d{seconds}", "--timeout", "60s", *words, url]
+        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, PREFIX=prefix))
         if done.returncode != 0 or "Socket errors" in done.stdout and "timeout 0" not in done.stdout:
             raise Failed(f"wrk: {done.stdout}{done.stderr}")
         return done.stdout
@@ -101,7 +101,7 @@ end
         return float(number) * UNITS[unit]
 
     def requests_per_second(self, url, connections, seconds):
-        """Of 10,000 files, in an order that repeats."""
+        """The rate of requests for 10,000 files, in an order that repeats."""
         path = "/" + url.split("/", 3)[3] + "t"
         text = self.run(url, connections, seconds, "-s", self.script, prefix=path)
         return float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1])
@@ -144,7 +144,8 @@ class SlowClients:
         self.command = [self.program, mode, "-c", "1000", "-r", "1000", "-i", "5", "-l", "60", "-u", url, "-p", "60"]
 
     def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
         time.sleep(3)  # it opens 1,000 connections per second
         if self.process.poll() not in (None, 0):
             raise Failed(f"slowhttptest: status {self.process.returncode}")

@@ -14,7 +14,8 @@ enum class Failed { lookup, read };
 int errno_of(Failed what, Code code);
 
 /// The status of an HTTP response (RFC 9110, section 15) for a failure: 404 and 403; 502 for wrong bytes of a container
-/// or of another server; 503 if a retry may succeed, as of a file that was replaced, and offline; 504 if another server timed out; else 500.
+/// or of another server; 503 if a retry may succeed, as of a file that was replaced, and offline; 504 if another server
+/// timed out; else 500.
 int http_status_of(const Error& error);
 
 }  // namespace weightfs

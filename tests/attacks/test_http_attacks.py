@@ -127,8 +127,8 @@ class Requests(TestCase):
             thread.join()
 
     def test_searches_of_every_name_are_bounded(self):
-        for query in ("?q=%25", "?q=" + "a" * 4000, "?q=a&limit=99999999999999999999", "?q=a&limit=18446744073709551615", "?after=%ff",
-                      "?limit=1&after=" + "z" * 4000):
+        for query in ("?q=%25", "?q=" + "a" * 4000, "?q=a&limit=99999999999999999999", "?q=a&limit=18446744073709551615",
+                      "?after=%ff", "?limit=1&after=" + "z" * 4000):
             self.assertIn(self.server.get("/" + query).status, (200, 400), query)
 
 

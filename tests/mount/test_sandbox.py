@@ -124,8 +124,8 @@ class ExploitedProcess(UsersTestCase):
             with self.subTest(user=user and user.pw_name):
                 who = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
                 server = subprocess.Popen([self.binary, "serve", "--listen", "127.0.0.1:0", "--offline", self.source],
-                                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/",
-                                          env=self.environment(user, *self.actions()), **who)
+                                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                          cwd="/", env=self.environment(user, *self.actions()), **who)
                 self.assertTrue(server.stdout.readline().startswith("http://127.0.0.1:"))
                 server.terminate()
                 _, text = server.communicate(timeout=LIMIT_S)
