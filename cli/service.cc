@@ -287,12 +287,12 @@ Command service_command() {
     return {name, help, {argument("CONF", "config file in /etc/weightfs/mounts.d", *path)},
             {},   {},   [=] { return act(*path); }};
   };
-  Command service{"service", "commands for the systemd units weightfs@NAME and weightfs-serve@NAME"};
+  Command service{"service", "commands for the systemd units of weightfs"};
   service.commands = {
       command("show", "print a config as JSON, or its error", show_service),
       command("attach", "mount, and pass the mount to the service manager", attach_service),
       command("serve", "serve the mount passed by attach, or a new mount", serve_service),
-      command("serve-http", "serve the sources of a config in /etc/weightfs/serve.d over HTTP", serve_http_service),
+      command("serve-http", "serve the sources of a config over HTTP", serve_http_service),
       command("set-readahead", "set the read-ahead of the mount", set_service_readahead),
       command("detach", "remove the mount, even if it is busy", detach_service),
       {"passthrough",

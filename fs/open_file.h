@@ -30,6 +30,7 @@ class OpenFile {
   /// `prefetch` is told about the first read, and about that of the last byte; null: none is.
   OpenFile(Ino ino, SourcePtr source, Prefetch* prefetch);
 
+  Ino ino() const { return ino_; }
   uint64_t size() const { return source_->size(); }
 
   /// As those of the Source.

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <ctime>
 #include <memory>
 #include <set>
 
@@ -19,6 +18,7 @@
 #include "cli/console/words.h"
 #include "cli/http/access_log.h"
 #include "cli/http/listen.h"
+#include "cli/http/signal_pipe.h"
 #include "cli/inspect/named_file.h"
 #include "cli/mount/mount_report.h"
 #include "cli/sandbox/broker.h"
@@ -38,7 +38,7 @@ using std::chrono::milliseconds;
 
 constexpr std::array<std::string_view, 4> kOperations = {"get", "head", "options", "other"};
 constexpr milliseconds kShutdown{10'000};
-constexpr size_t kMaxSuggested = 20'000;  // names that are compared
+constexpr size_t kMaxSuggested = 2'000;  // names that are compared
 
 size_t operation_of(const httpd::Request* request) {
   const auto is = [&](const char* method) { return request != nullptr && request->method == method; };
@@ -101,8 +101,8 @@ httpd::AccessRules access_rules(const HttpOptions& options, const Opened& opened
 
 class HttpServing {
  public:
-  HttpServing(HttpParams params, Opened opened, Log& log)
-      : params_(std::move(params)), opened_(std::move(opened)), log_(log) {
+  HttpServing(HttpParams params, Opened opened, SignalPipe& signals, Log& log)
+      : params_(std::move(params)), opened_(std::move(opened)), signals_(signals), log_(log) {
     warn_ = [this](const std::string& line) { log_.write_once(Level::warning, line); };
   }
 
@@ -185,6 +185,7 @@ class HttpServing {
     server_ = std::make_unique<httpd::Server>(std::move(sockets), server_options());
     follower_->start([](const Changes&) {});
     server_->start();
+    signals_.start();
     background_->start();
     for (const std::string& url : urls)
       log_.write(Level::debug, fmt::format("serving {} at {}", printable(state_->source), url));
@@ -219,7 +220,10 @@ class HttpServing {
     const bool has_failed = answered.status >= 500 || !answered.error.message.empty();
     statistics_.add(operation_of(answered.request), answered.took, has_failed);
     statistics_.add_bytes_read(answered.bytes);
-    if (!answered.error.message.empty()) log_.write_once(Level::warning, answered.error.message);
+    if (answered.failed)
+      failed(*answered.failed, answered.error);
+    else if (!answered.error.message.empty())
+      log_.write_once(Level::warning, answered.error.message);
     if (opened_.access_log != nullptr) opened_.access_log->write(answered);
   }
 
@@ -230,7 +234,10 @@ class HttpServing {
 
   // The path of a tensor that was named without its directory, or names like the last one of the path.
   std::string suggestion(const std::string& path) {
-    const auto tensor = resolve_typed(*forest_, {"cat", state_->source, path}, Forest::FinalLink::followed);
+    // For a directory of models this would read them.
+    const bool is_model = forest_->model_of(Forest::kRoot) != nullptr;
+    const auto tensor = is_model ? resolve_typed(*forest_, {"cat", state_->source, path}, Forest::FinalLink::followed)
+                                 : Result<Ino>(failure(Code::not_found, ""));
     if (tensor) return fmt::format("; did you mean /{}?", printable(forest_->path(*tensor)));
     const size_t slash = path.rfind('/');
     const std::string above = slash == path.npos ? "" : path.substr(0, slash);
@@ -243,12 +250,8 @@ class HttpServing {
   }
 
   void wait_for_end() {
-    sigset_t signals{};
-    ::sigemptyset(&signals);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaddset(&signals, signal);
     for (;;) {
-      const timespec second{1, 0};
-      const int signal = ::sigtimedwait(&signals, nullptr, &second);
+      const auto signal = signals_.wait(std::chrono::seconds(1));
       if (signal == SIGINT || signal == SIGTERM) return;
       if (signal == SIGHUP) follower_->refresh();
       if (signal == SIGUSR1)
@@ -297,6 +300,7 @@ class HttpServing {
 
   HttpParams params_;
   Opened opened_;
+  SignalPipe& signals_;
   Log& log_;
   std::function<void(const std::string&)> warn_;
   BlobStorePtr store_;
@@ -317,13 +321,13 @@ class HttpServing {
 
 Exit serve_http(HttpParams params, Log& log) {
   save_memory();
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) block_signal(signal);
-  auto opened = open_all(params.options);
+  auto signals = SignalPipe::open();
+  auto opened = signals ? open_all(params.options) : tl::unexpected(signals.error());
   if (!opened) {
     log.write(Level::error, opened.error().message);
     return opened.error().code == Code::unsupported ? Exit::usage : exit_of(opened.error().code);
   }
-  HttpServing serving(std::move(params), std::move(*opened), log);
+  HttpServing serving(std::move(params), std::move(*opened), *signals, log);
   const auto served = serving.run();
   if (served) return *served;
   log.write(Level::error, served.error().message);

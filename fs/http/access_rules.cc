@@ -50,9 +50,13 @@ const std::string* permitted_origin(const AccessRules& rules, const Request& req
   return is_permitted ? origin : nullptr;
 }
 
-// A page of another origin has made the browser send it (Fetch Metadata Request Headers), and no link was followed. Such a
-// page must not even learn whether a file exists, by the events of its elements.
+// A page of another origin has made the browser send it (Origin; Fetch Metadata Request Headers, which are sent to
+// https and to this machine), and no link was followed. Such a page must not even learn whether a file exists, by the
+// events of its elements.
 bool is_of_another_page(const Request& request) {
+  const std::string* const origin = request.field("origin");
+  const std::string* const host = request.field("host");
+  if (origin != nullptr && host != nullptr && !origin->ends_with("://" + *host)) return true;
   const std::string* const site = request.field("sec-fetch-site");
   if (site == nullptr || (*site != "cross-site" && *site != "same-site")) return false;
   const std::string* const destination = request.field("sec-fetch-dest");
@@ -85,6 +89,13 @@ Accepted<void> check_access(const AccessRules& rules, const Request& request, co
   const bool is_preflight = request.method == "OPTIONS";
   if (rules.token.empty() || is_preflight || has_token(rules, request)) return {};
   return refused(401, "a token is required: Authorization: Bearer TOKEN");
+}
+
+bool is_for_this_machine(const AccessRules& rules, const Request& request) {
+  const std::string* const host = request.field("host");
+  if (rules.is_any_host || host == nullptr) return true;
+  const std::string name = lower_case(name_of(*host));
+  return name == "localhost" || name == "::1" || name.starts_with("127.");
 }
 
 void allow_origin(const AccessRules& rules, const Request& request, Response& response) {

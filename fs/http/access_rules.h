@@ -28,6 +28,9 @@ Accepted<void> check_access(const AccessRules& rules, const Request& request, co
 /// browsers ask for.
 bool has_token(const AccessRules& rules, const Request& request);
 
+/// Whether Host is a name of this machine: not that of a proxy in front of the server.
+bool is_for_this_machine(const AccessRules& rules, const Request& request);
+
 /// Adds the fields that let pages of permitted origins read the response (Fetch standard, CORS).
 void allow_origin(const AccessRules& rules, const Request& request, Response& response);
 

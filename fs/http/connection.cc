@@ -56,30 +56,51 @@ Transport::~Transport() = default;
 Moved Transport::after_tls(int result) {
   if (result > 0) return {static_cast<size_t>(result), Wait::nothing};
   const int error = ::SSL_get_error(ssl_.get(), result);
-  ::ERR_clear_error();
   if (error == SSL_ERROR_WANT_READ) return {0, Wait::readable};
   if (error == SSL_ERROR_WANT_WRITE) return {0, Wait::writable};
+  has_failed_ = true;
   return {0, Wait::closed};
 }
 
+// The queue of errors belongs to the thread, so it must be empty before each call.
 Moved Transport::read(std::span<std::byte> out) {
-  if (ssl_ != nullptr) return after_tls(::SSL_read(ssl_.get(), out.data(), static_cast<int>(out.size())));
+  if (has_failed_) return {0, Wait::closed};
+  if (ssl_ != nullptr) {
+    ::ERR_clear_error();
+    return after_tls(::SSL_read(ssl_.get(), out.data(), static_cast<int>(out.size())));
+  }
   return after_call(::recv(socket(), out.data(), out.size(), 0), Wait::readable);
 }
 
 Moved Transport::write(std::span<const std::byte> bytes, bool more) {
-  if (ssl_ != nullptr) return after_tls(::SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())));
+  if (has_failed_) return {0, Wait::closed};
+  if (ssl_ != nullptr) {
+    ::ERR_clear_error();
+    return after_tls(::SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())));
+  }
   return after_call(::send(socket(), bytes.data(), bytes.size(), MSG_NOSIGNAL | (more ? MSG_MORE : 0)), Wait::writable);
 }
 
-Moved Transport::send_file(const Extent& extent, uint64_t offset, size_t size) {
+std::optional<Moved> Transport::send_file(const Extent& extent, uint64_t offset, size_t size) {
   auto at = static_cast<off_t>(extent.offset + offset);
-  return after_call(::sendfile(socket(), extent.fd, &at, size), Wait::writable);
+  const ssize_t sent = ::sendfile(socket(), extent.fd, &at, size);
+  const bool is_of_the_socket =
+      errno == EAGAIN || errno == EINTR || errno == EPIPE || errno == ECONNRESET || errno == ETIMEDOUT;
+  if (sent == 0 || (sent < 0 && !is_of_the_socket)) return std::nullopt;
+  return after_call(sent, Wait::writable);
 }
 
 void Transport::end_writing() {
-  if (ssl_ != nullptr) ::SSL_shutdown(ssl_.get());
+  if (ssl_ != nullptr && !has_failed_) {
+    ::ERR_clear_error();
+    ::SSL_shutdown(ssl_.get());
+  }
   ::shutdown(socket(), SHUT_WR);
+}
+
+void Transport::reset_on_close() {
+  const linger at_once{1, 0};
+  ::setsockopt(socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
 }  // namespace weightfs::httpd

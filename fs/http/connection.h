@@ -55,16 +55,20 @@ class Transport {
   Moved read(std::span<std::byte> out);
   /// `more`: other bytes follow at once, so a small packet is not worth sending.
   Moved write(std::span<const std::byte> bytes, bool more);
-  /// Sends bytes of a file by sendfile(2); not with TLS.
-  Moved send_file(const Extent& extent, uint64_t offset, size_t size);
+  /// Sends bytes of a file by sendfile(2); not with TLS. Nothing if the file system does not permit that, or the file
+  /// cannot be read: a read has the reason.
+  std::optional<Moved> send_file(const Extent& extent, uint64_t offset, size_t size);
   /// Sends the end of the stream. The client's bytes can still be read.
   void end_writing();
+  /// The connection is reset when it is closed, so that the client cannot take what it has received for complete.
+  void reset_on_close();
 
  private:
   Moved after_tls(int result);
 
   Descriptor socket_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
+  bool has_failed_ = false;  // TLS: no more calls are permitted
 };
 
 }  // namespace weightfs::httpd

@@ -1,39 +1,38 @@
-// What identifies the bytes of a file of the tree: its entity tag, its time and its digest.
+// What identifies the bytes of a file of the tree: its entity tag.
 #pragma once
 
-#include <list>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
+#include <unordered_map>
 
 #include "base/digest.h"
-#include "base/os/descriptor.h"
 #include "fs/forest.h"
-#include "fs/http/protocol/conditions.h"
 
 namespace weightfs::httpd {
 
 /// The entity tags of a forest. Callable from any thread.
 class EntityTags {
  public:
-  /// `layout`: what decides about generated files besides the model, such as the version of weightfs.
+  /// `layout`: what decides about the files of a view besides the tensor, such as the version of weightfs.
   EntityTags(const Forest& forest, std::string layout);
 
-  /// The entity tag of a file: the SHA-256 of its bytes if that is known, else a hash of the identity of the bytes, or
-  /// of the model and the path for a file that is generated from a model. The tag of bytes that have no identity, such
-  /// as those of some servers, is valid as long as this process runs.
+  /// The entity tag of a file: the SHA-256 of its bytes if that is stated, else a hash of the identity of its bytes,
+  /// for a view of a tensor of that tensor's bytes. Other files, which are generated, have a tag of this process: what
+  /// another one generates may differ. A tag stays the same while the number stays the same, although the identity of a
+  /// blob is another one when it has been verified; a file that is replaced has a new number.
   std::string tag_of(Ino ino, const Source& source, const std::optional<Digest>& digest) const;
 
  private:
-  std::string identity_of(const ModelPtr& model) const;
+  std::string identity_of(Ino ino, const Source& source) const;
+
+  static constexpr size_t kMaxKnown = 50'000;
 
   const Forest& forest_;
   const std::string layout_;
   const std::string process_;  // random
-  mutable std::mutex mutex_;   // guards the rest
-  // Identities of the models that were used last, because a model may have a million tensors.
-  mutable std::list<std::pair<std::weak_ptr<const Model>, std::string>> models_;
+  mutable std::mutex mutex_;   // guards the next one
+  mutable std::unordered_map<Ino, std::string> known_;
 };
 
 }  // namespace weightfs::httpd

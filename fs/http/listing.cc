@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -181,7 +182,8 @@ class Search {
   Result<void> visit(Ino directory, const std::string& above) {
     const Forest::Listing all = TRY(forest_.list(directory));
     for (uint32_t i = 0; i < all.count && !has_more_; ++i) {
-      if (++searched_ > kMaxSearched) return {};
+      if (++searched_ > kMaxSearched)
+        return failure(Code::resource, fmt::format("more than {} names; search in a directory below", kMaxSearched));
       const Node node = all.tree->node(all.first + i);
       Entry entry{above + node.name(), all.ino_of(i), node.kind};
       const bool matches = lower_case(entry.path).find(text_) != std::string::npos;
@@ -191,7 +193,8 @@ class Search {
         if (!has_more_) found_.push_back(entry);
       }
       // A directory that cannot be entered has nothing to find.
-      if (enters) std::ignore = visit(entry.ino, entry.path + "/");
+      if (!enters) continue;
+      if (auto found = visit(entry.ino, entry.path + "/"); !found && searched_ > kMaxSearched) return found;
     }
     return {};
   }
@@ -240,6 +243,9 @@ Response begin_response(const ListingQuery& query, const std::string& next) {
 }
 
 Result<Response> found_response(Forest& forest, Ino directory, const ListingQuery& query) {
+  // It takes all of a processor for a moment.
+  static std::mutex one_at_a_time;
+  const std::scoped_lock lock(one_at_a_time);
   Search search(forest, query);
   const auto found = TRY(search.run(directory));
   const std::string next = search.has_more() ? next_link(query, found.back().path) : "";

@@ -68,14 +68,16 @@ void Server::start() {
   // Not one-shot: every worker sees it.
   epoll_event woken{EPOLLIN, {.ptr = nullptr}};
   ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, wake_.number(), &woken);
-  for (const auto& listener : listeners_) watch(listener->socket.number(), listener.get(), EPOLLIN, true);
+  for (const auto& listener : listeners_)
+    if (!watch(listener->socket.number(), listener.get(), EPOLLIN, true))
+      throw std::system_error(errno, std::generic_category());
   const std::scoped_lock lock(mutex_);
   for (size_t i = 0; i < free_workers_; ++i) add_worker();
 }
 
-void Server::watch(int descriptor, void* what, uint32_t events, bool is_new) {
+bool Server::watch(int descriptor, void* what, uint32_t events, bool is_new) {
   epoll_event event{events | EPOLLONESHOT, {.ptr = what}};
-  ::epoll_ctl(epoll_.number(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor, &event);
+  return ::epoll_ctl(epoll_.number(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor, &event) == 0;
 }
 
 // A worker that waits is replaced. Without memory for a thread the others go on.
@@ -122,12 +124,11 @@ void Server::work() {
     try {
       wait = session.proceed();
     } catch (const std::exception&) {
-      // Out of memory: the client sees that the response is not complete.
+      session.abort();  // out of memory
     }
-    if (wait == Wait::closed)
-      remove(session);
-    else
-      watch(session.socket(), &session, wait == Wait::writable ? EPOLLOUT : EPOLLIN, false);
+    const bool goes_on =
+        wait != Wait::closed && watch(session.socket(), &session, wait == Wait::writable ? EPOLLOUT : EPOLLIN, false);
+    if (!goes_on) remove(session);
   }
 }
 
@@ -164,13 +165,13 @@ void Server::add(Descriptor socket, Client client) {
       ++rejected_;
       return reject(socket);
     }
-    ++of_address;
-    ++accepted_;
     auto session = std::make_unique<Session>(std::move(socket), std::move(client), options_, is_stopping_);
     added = session.get();
     sessions_.emplace(added, std::move(session));
+    ++of_address;
+    ++accepted_;
   }
-  watch(added->socket(), added, EPOLLIN, true);
+  if (!watch(added->socket(), added, EPOLLIN, true)) remove(*added);
 }
 
 void Server::remove(Session& session) {

@@ -65,7 +65,7 @@ class Server {
   void accept_from(Listener& listener);
   void add(Descriptor socket, Client client);
   void remove(Session& session);
-  void watch(int descriptor, void* what, uint32_t events, bool is_new);
+  bool watch(int descriptor, void* what, uint32_t events, bool is_new);
 
   const ServerOptions options_;
   const size_t free_workers_;  // that do not wait, at least

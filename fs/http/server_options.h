@@ -27,7 +27,8 @@ struct Answered {
   int status;
   uint64_t bytes;  ///< of the body
   std::chrono::nanoseconds took;
-  const Error& error;  ///< why the response was cut short; an empty message otherwise
+  const Error& error;         ///< why the response was cut short; an empty message otherwise
+  std::optional<Ino> failed;  ///< the file whose read was the reason
 };
 
 struct ServerOptions {

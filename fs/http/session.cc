@@ -12,6 +12,8 @@ namespace weightfs::httpd {
 namespace {
 
 constexpr std::chrono::seconds kDrain{5};
+constexpr int kMaxAnswered = 32;  // requests, before other connections have a turn
+constexpr int kMaxDrained = 64;   // reads, the same
 
 }  // namespace
 
@@ -20,30 +22,35 @@ Session::Session(Descriptor socket, Client client, const ServerOptions& options,
       client_(std::move(client)),
       options_(options),
       is_stopping_(is_stopping),
-      deadline_(Clock::now() + options.header) {}
+      until_(Clock::now() + options.header),
+      deadline_(until_) {}
 
 void Session::enter(State state, std::chrono::seconds within) {
-  deadline_.store(Clock::now() + within, std::memory_order_relaxed);
+  until_ = Clock::now() + within;
   state_.store(state, std::memory_order_relaxed);
 }
 
 Wait Session::proceed() {
-  for (;;) {
-    std::optional<Wait> wait;
-    switch (state_.load(std::memory_order_relaxed)) {
-      case State::between:
-      case State::header:
-        if (!parse()) wait = receive();
-        break;
-      case State::response:
-        wait = send();
-        break;
-      case State::draining:
-        wait = drain();
-        break;
-    }
-    if (wait) return *wait;
+  deadline_ = Clock::time_point::max();
+  answered_ = 0;
+  std::optional<Wait> wait;
+  while (!wait) wait = proceed_once();
+  deadline_ = until_;
+  return *wait;
+}
+
+std::optional<Wait> Session::proceed_once() {
+  switch (state_.load(std::memory_order_relaxed)) {
+    case State::between:
+    case State::header:
+      if (answered_ == kMaxAnswered) return Wait::writable;  // at once
+      return parse() ? std::nullopt : receive();
+    case State::response:
+      return send();
+    case State::draining:
+      return drain();
   }
+  return Wait::closed;
 }
 
 // Nothing: bytes were received.
@@ -70,7 +77,7 @@ std::optional<Wait> Session::receive() {
 bool Session::parse() {
   // An empty line before a request is ignored (RFC 9112, section 2.2).
   if (parser_ == nullptr && received_.starts_with("\r\n")) received_.erase(0, 2);
-  if (received_.empty()) return false;
+  if (received_.empty() || (parser_ == nullptr && received_ == "\r")) return false;
   if (parser_ == nullptr) parser_ = std::make_unique<RequestParser>();
   const auto length = parser_->parse(received_);
   if (!length) {
@@ -118,7 +125,7 @@ void Session::begin(Response response, const Request* request, bool closes) {
 std::optional<Wait> Session::send() {
   const uint64_t before = transfer_->bytes_sent();
   const Transfer::Progress progress = transfer_->advance(transport_);
-  if (transfer_->bytes_sent() > before) enter(State::response, options_.stalled);
+  if (transfer_->bytes_sent() > before) until_ = Clock::now() + options_.stalled;
   switch (progress) {
     case Transfer::Progress::sent:
       finish();
@@ -129,6 +136,7 @@ std::optional<Wait> Session::send() {
     case Transfer::Progress::receives:
       return Wait::readable;
     case Transfer::Progress::failed:
+      transport_.reset_on_close();
       finish();
       return Wait::closed;
   }
@@ -137,7 +145,9 @@ std::optional<Wait> Session::send() {
 
 void Session::finish() {
   options_.on_answered({client_, request_ ? &*request_ : nullptr, transfer_->status(), transfer_->bytes_sent(),
-                        Clock::now() - begun_, transfer_->error()});
+                        Clock::now() - begun_, transfer_->error(), transfer_->failed()});
+  const bool has_failed = !transfer_->error().message.empty();
+  ++answered_;
   transfer_.reset();
   request_.reset();
   if (!closes_) {
@@ -148,6 +158,7 @@ void Session::finish() {
       enter(State::header, options_.header);
     return;
   }
+  if (has_failed) return;
   // Closed at once, the connection would be reset by bytes of the client that were not read, and with it the response.
   transport_.end_writing();
   enter(State::draining, kDrain);
@@ -155,16 +166,21 @@ void Session::finish() {
 
 std::optional<Wait> Session::drain() {
   std::array<std::byte, 16384> buffer;
-  const Moved got = transport_.read(buffer);
-  return got.wait == Wait::nothing ? std::nullopt : std::optional(got.wait);
+  for (int i = 0; i < kMaxDrained; ++i)
+    if (const Moved got = transport_.read(buffer); got.wait != Wait::nothing) return got.wait;
+  return Wait::readable;
 }
 
 void Session::expire(Clock::time_point now, bool is_stopping) {
+  const Clock::time_point deadline = deadline_;
+  if (deadline == Clock::time_point::max()) return;
   const State state = state_.load(std::memory_order_relaxed);
   const bool ends = is_stopping && (state == State::between || state == State::header);
-  if (!ends && now < deadline_.load(std::memory_order_relaxed)) return;
-  has_expired_ = !ends;
-  ::shutdown(transport_.socket(), state == State::header && !ends ? SHUT_RD : SHUT_RDWR);
+  if (!ends && now < deadline) return;
+  // A worker finds the end of the header, and answers 408. TLS cannot be answered after that.
+  const bool is_answered = state == State::header && !ends && !transport_.is_encrypted();
+  has_expired_ = is_answered;
+  ::shutdown(transport_.socket(), is_answered ? SHUT_RD : SHUT_RDWR);
 }
 
 }  // namespace weightfs::httpd

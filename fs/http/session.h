@@ -18,8 +18,12 @@ class Session {
  public:
   Session(Descriptor socket, Client client, const ServerOptions& options, const std::atomic<bool>& is_stopping);
 
-  /// Goes on as far as the socket permits. Returns for what it waits then; Wait::closed if the connection has ended.
+  /// Goes on as far as the socket permits, or until other connections should have a turn. Returns for what it waits
+  /// then; Wait::closed if the connection has ended.
   Wait proceed();
+
+  /// To be called before the session is destroyed after an exception: the response is not complete.
+  void abort() { transport_.reset_on_close(); }
 
   /// Ends the connection if its time is over: a worker finds it ended. With `is_stopping`, also between requests.
   void expire(std::chrono::steady_clock::time_point now, bool is_stopping);
@@ -46,6 +50,7 @@ class Session {
   void begin(Response response, const Request* request, bool closes);
   void finish();
   void enter(State state, std::chrono::seconds within);
+  std::optional<Wait> proceed_once();
 
   Transport transport_;
   const Client client_;
@@ -57,8 +62,10 @@ class Session {
   std::optional<Request> request_;  // of the transfer
   bool closes_ = false;             // after the transfer
   Clock::time_point begun_;
+  Clock::time_point until_;  // how long the state may last
+  int answered_ = 0;         // requests of this call of proceed()
   std::atomic<State> state_ = State::between;
-  std::atomic<Clock::time_point> deadline_;
+  std::atomic<Clock::time_point> deadline_;  // while the session waits; the maximum while a worker uses it
   std::atomic<bool> has_expired_ = false;
 };
 

@@ -13,6 +13,7 @@
 #include "base/values/http.h"
 #include "base/values/value.h"
 #include "fs/http/listing.h"
+#include "fs/http/protocol/conditions.h"
 #include "fs/http/transfer.h"
 #include "fs/serving/error_numbers.h"
 
@@ -156,7 +157,8 @@ Response Site::answer_permitted(const Request& request, const Client& client, co
   if (!found && found.error().code == Code::not_found) return missing(request, path);
   if (!found) return failed(request, Forest::kRoot, found.error());
   const bool is_unlisted = forest_.is_unlisted(*found);
-  const bool is_trusted = has_token(options_.access, request) || (client.is_loopback && !is_forwarded(request));
+  const bool is_trusted = has_token(options_.access, request) || (client.is_loopback && !is_forwarded(request) &&
+                                                                  is_for_this_machine(options_.access, request));
   if (is_unlisted && !is_trusted)
     return refuse({403, "the status is for this machine, and for requests with the token"}, &request);
   if (!is_unlisted && options_.on_used) options_.on_used();

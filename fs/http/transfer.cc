@@ -114,8 +114,9 @@ Transfer::Progress Transfer::moved(const Moved& moved) {
   return Progress::failed;
 }
 
-Transfer::Progress Transfer::fail(const Error& error) {
+Transfer::Progress Transfer::fail(const Error& error, std::optional<Ino> file) {
   error_ = error;
+  failed_ = file;
   return Progress::failed;
 }
 
@@ -146,12 +147,14 @@ Transfer::Progress Transfer::send_file(Transport& to, FilePart& part) {
 }
 
 Transfer::Progress Transfer::send_extent(Transport& to, FilePart& part, const Extent& extent, uint64_t size) {
-  const Moved sent = to.send_file(extent, part.range.from, size);
-  part.range.from += sent.bytes;
-  body_sent_ += sent.bytes;
-  if (sent.bytes > 0)
-    if (const auto unchanged = part.file->check_unchanged(); !unchanged) return fail(unchanged.error());
-  return moved(sent);
+  const auto sent = to.send_file(extent, part.range.from, size);
+  if (!sent) return send_copy(to, part);
+  part.range.from += sent->bytes;
+  body_sent_ += sent->bytes;
+  if (sent->bytes > 0)
+    if (const auto unchanged = part.file->check_unchanged(); !unchanged)
+      return fail(unchanged.error(), part.file->ino());
+  return moved(*sent);
 }
 
 // What the socket does not take is read again: it is in the page cache or in the cache then.
@@ -161,7 +164,7 @@ Transfer::Progress Transfer::send_copy(Transport& to, FilePart& part) {
   const uint64_t size = std::min(size_of(part), to.is_encrypted() ? kTlsPiece : kPlainPiece);
   OpenFile::Read read(*part.file, part.range.from, size, Pages::kept);
   const auto bytes = read.bytes();
-  if (!bytes) return fail(bytes.error());
+  if (!bytes) return fail(bytes.error(), part.file->ino());
   if (bytes->size() != size) return fail({Code::io, "ends too early"});
   const bool more = size < size_of(part) || part_ + 1 < response_.body.size();
   const Moved sent = to.write(*bytes, more);

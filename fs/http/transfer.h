@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "fs/http/connection.h"
@@ -35,8 +36,9 @@ class Transfer {
   Progress advance(Transport& to);
 
   int status() const { return response_.status; }
-  uint64_t bytes_sent() const { return body_sent_; }  ///< of the body
-  const Error& error() const { return error_; }       ///< why a read failed; an empty message otherwise
+  uint64_t bytes_sent() const { return body_sent_; }     ///< of the body
+  const Error& error() const { return error_; }          ///< why a read failed; an empty message otherwise
+  std::optional<Ino> failed() const { return failed_; }  ///< the file whose read failed
 
  private:
   Progress send_text(Transport& to);
@@ -46,7 +48,7 @@ class Transfer {
   Progress send_extent(Transport& to, FilePart& part, const Extent& extent, uint64_t size);
   Progress send_copy(Transport& to, FilePart& part);
   Progress moved(const Moved& moved);
-  Progress fail(const Error& error);
+  Progress fail(const Error& error, std::optional<Ino> file = {});
 
   Response response_;
   size_t part_ = 0;  // of the body, the next one
@@ -58,6 +60,7 @@ class Transfer {
   uint64_t body_sent_ = 0;
   uint64_t turn_ = 0;  // bytes of this call
   Error error_;
+  std::optional<Ino> failed_;
 };
 
 }  // namespace weightfs::httpd

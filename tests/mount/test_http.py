@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import tempfile
@@ -110,7 +111,8 @@ class Validators(Serving):
                 self.assertEqual(server.get(path, If_None_Match=tag).status, 304, path)
         with self.serve(model) as server:
             for path, tag in before.items():
-                self.assertEqual(server.get(path).getheader("ETag"), tag, f"{path} after a restart")
+                is_same = server.get(path).getheader("ETag") == tag
+                self.assertEqual(is_same, path != "/metadata.json", f"{path} after a restart")
         os.utime(model, (1, 1))
         with self.serve(model) as server:
             for path, tag in before.items():
@@ -251,6 +253,30 @@ class Access(Serving):
                                Access_Control_Request_Headers="range")
         self.assertEqual(preflight.status, 204)
         self.assertIn("Range", preflight.getheader("Access-Control-Allow-Headers"))
+
+
+class Encrypted(Serving):
+    def test_connections_that_fail_do_not_disturb_others(self):
+        certificate, key = self.path("cert.pem"), self.path("key.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days",
+                        "1", "-subj", "/CN=localhost", "-keyout", key, "-out", certificate], check=True, capture_output=True,
+                       timeout=LIMIT_S)
+        size = 8 << 20
+        model = self.model(tensors=[Tensor("w", "uint8", (size,), bytes(size))])
+        server = self.serve(model, options=("--tls-cert", certificate, "--tls-key", key), scheme="https")
+        context = ssl.create_default_context(cafile=certificate)
+        context.check_hostname = False
+        for _ in range(20):
+            with socket.create_connection((server.host, server.port), timeout=LIMIT_S) as plain:
+                plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")  # no TLS
+            with socket.create_connection((server.host, server.port), timeout=LIMIT_S) as cut:
+                with context.wrap_socket(cut) as half:
+                    half.sendall(b"GET /tensors/w HTTP/1.1\r\nHos")
+            with socket.create_connection((server.host, server.port), timeout=LIMIT_S) as connection:
+                with context.wrap_socket(connection) as client:
+                    client.sendall(b"GET /tensors/w HTTP/1.0\r\n\r\n")
+                    got = sum(map(len, iter(lambda: client.recv(1 << 20), b"")))
+            self.assertGreater(got, size)
 
 
 class Status(Serving):

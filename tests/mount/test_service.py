@@ -534,7 +534,8 @@ class AtAnAutomountPoint(ServiceMountTestCase):
 
     def helper(self, systemctl):
         """Starts the helper with this script as `systemctl`."""
-        self.write("bin/systemctl", f"#!/bin/sh\n[ \"$*\" = 'start -- weightfs@a.service' ] || exit 2\n{systemctl}\n".encode())
+        self.write("bin/new", f"#!/bin/sh\n[ \"$*\" = 'start -- weightfs@a.service' ] || exit 2\n{systemctl}\n".encode())
+        os.rename(self.path("bin", "new"), self.path("bin", "systemctl"))  # the former one may be started at this moment
         os.chmod(self.path("bin", "systemctl"), 0o755)
         environment = self.environment(PATH=f"{self.path('bin')}:{os.environ['PATH']}", WEIGHTFS_MOUNTS=self.tmp)
         process = subprocess.Popen([self.path("mount.weightfs"), "a", self.point, "-o", "service=a"], env=environment,

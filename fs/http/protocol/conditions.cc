@@ -28,13 +28,13 @@ std::optional<std::time_t> date_of(const std::string* field) {
   return field == nullptr ? std::nullopt : parse_http_date(*field);
 }
 
-// If-Range: a strong entity tag, or exactly the date.
-bool allows_range(const Request& request, const Validators& validators) {
+// If-Range: a strong entity tag, or exactly the date, if that is strong: a minute old (RFC 9110, section 8.8.2.2).
+bool allows_range(const Request& request, const Validators& validators, std::time_t now) {
   const std::string* const condition = request.field("if-range");
   if (condition == nullptr) return true;
   if (condition->starts_with('"')) return !validators.etag.empty() && *condition == validators.etag;
   const auto date = parse_http_date(*condition);
-  return date && validators.modified && *date == *validators.modified;
+  return date && validators.modified && *date == *validators.modified && *date <= now - 60;
 }
 
 bool precondition_holds(const Request& request, const Validators& validators) {
@@ -100,7 +100,7 @@ Verdict evaluate(const Request& request, const Validators& validators, std::time
   if (!precondition_holds(request, validators)) return Verdict::failed;
   if (is_not_modified(request, validators, now)) return Verdict::not_modified;
   const bool has_range = !request.is_head() && request.field("range") != nullptr;
-  return has_range && allows_range(request, validators) ? Verdict::ranges : Verdict::whole;
+  return has_range && allows_range(request, validators, now) ? Verdict::ranges : Verdict::whole;
 }
 
 Ranges ranges_of(std::string_view field, uint64_t size) {

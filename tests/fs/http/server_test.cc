@@ -73,6 +73,14 @@ class Connection {
     return out;
   }
   std::string rest() const { return receive(SIZE_MAX); }
+  // Whether the connection ends by a reset, not by an end of the stream.
+  bool is_reset() const {
+    char byte = 0;
+    ssize_t got = 0;
+    while ((got = ::recv(socket_.number(), &byte, 1, 0)) > 0) {
+    }
+    return got < 0 && errno == ECONNRESET;
+  }
   // Up to the end of the header.
   std::string header() const {
     std::string out;
@@ -335,6 +343,64 @@ TEST_F(ServerTest, TooManyConnectionsAreRejected) {
   EXPECT_EQ(server_->status().rejected, 1U);
   first.send(kGet);
   EXPECT_THAT(first.header(), StartsWith("HTTP/1.1 200 "));
+}
+
+// Whatever a server or a parser takes, the client is not the slow one.
+TEST_F(ServerTest, TimeOfTheServerIsNotThatOfTheClient) {
+  std::atomic<bool> is_answering = false, is_released = false;
+  answer_ = [&](const Request&) {
+    is_answering = true;
+    while (!is_released) std::this_thread::sleep_for(1ms);
+    Response response;
+    response.body.emplace_back("late");
+    return response;
+  };
+  options_.header = options_.stalled = 0s;
+  start();
+  const Connection client(port_);
+  client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(eventually([&] { return is_answering.load(); }));
+  for (int i = 0; i < 10; ++i) server_->tick();
+  std::thread stopping([&] { EXPECT_TRUE(server_->stop(30s, [] {})); });
+  EXPECT_TRUE(eventually([&] { return server_->status().connections == 1; }));
+  is_released = true;
+  EXPECT_THAT(client.rest(), EndsWith("late"));
+  stopping.join();
+}
+
+TEST_F(ServerTest, ResponseThatIsCutIsReset) {
+  answer_ = [](const Request&) {
+    Response response;
+    response.body.emplace_back([count = 0]() mutable -> Result<std::string> {
+      if (++count > 3) return failure(Code::io, "disk on fire");
+      return std::string(100'000, 'x');
+    });
+    return response;
+  };
+  start();
+  const Connection client(port_);
+  client.send("GET / HTTP/1.0\r\n\r\n");
+  EXPECT_TRUE(client.is_reset()) << "an end would look complete";
+}
+
+TEST_F(ServerTest, EndlessBodyDelaysNobody) {
+  start();
+  std::atomic<bool> is_done = false;
+  std::vector<std::thread> senders;
+  for (int i = 0; i < 20; ++i)
+    senders.emplace_back([&] {
+      const Connection client(port_);
+      client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n");
+      const std::string piece(65536, 'x');
+      while (!is_done) client.send(piece);
+    });
+  for (int i = 0; i < 20; ++i) {
+    const Connection other(port_);
+    other.send("GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    EXPECT_THAT(other.rest(), EndsWith("at /x"));
+  }
+  is_done = true;
+  for (std::thread& sender : senders) sender.join();
 }
 
 TEST_F(ServerTest, StopCompletesResponsesInProgress) {
