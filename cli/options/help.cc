@@ -190,7 +190,8 @@ std::string short_help_of(const Invocation& invocation, size_t columns) {
   for (const std::string& example : command.examples) page.line("  " + example);
   if (!command.examples.empty()) page.line("");
   add_lines(page, short_entries(page, command));
-  if (command.commands.empty()) page.line("");
+  constexpr size_t kMaxCommands = 17;  // more leave no room for this line in 24
+  if (command.commands.size() <= kMaxCommands) page.line("");
   const std::string line = command_line_of(invocation);
   page.line(command.commands.empty() ? fmt::format("All options: {} --help", line)
                                      : fmt::format("Options of a command: {} COMMAND -h", line));
