@@ -64,15 +64,17 @@ SANDBOX = "a sanitized process has no sandbox and no limit of its address space"
 UNITS = "units and processes, not code that reads models"
 TRACED = "counts system calls, which sanitizers add"
 IN_UNIT_TESTS = "its code runs sanitized in cli_test, formats_test and fs_test"
+CLIENTS = "its code runs sanitized in fs_test, test_http and test_http_conformance"
 DOWNLOADS = "its code runs sanitized in cache_test and sources_test, and in test_urls, test_url_ranges and test_fetch_and_cache"
 # Mount tests that are not repeated with sanitizers, each with the reason: a start of a sanitized program takes half a second.
 NOT_SANITIZED = {
     "test_confinement": SANDBOX, "test_sandbox": SANDBOX, "test_memory": SANDBOX, "test_doctor": UNITS, "test_fleet": UNITS,
     "test_kubernetes": UNITS, "test_mounts": UNITS, "test_service": UNITS, "test_starting": UNITS, "test_system": UNITS,
     "test_systemd": UNITS, "test_nothing_runs": TRACED, "test_pickles": TRACED, "test_dequantised": IN_UNIT_TESTS,
-    "test_export": IN_UNIT_TESTS, "test_views_gguf": IN_UNIT_TESTS, "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS,
-    "test_hub": DOWNLOADS, "test_oci": DOWNLOADS, "test_ollama": DOWNLOADS, "test_real_servers": DOWNLOADS,
-    "test_registry": DOWNLOADS, "test_s3": DOWNLOADS, "test_url_names": DOWNLOADS
+    "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS, "test_export": IN_UNIT_TESTS,
+    "test_views_gguf": IN_UNIT_TESTS, "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_hub": DOWNLOADS,
+    "test_oci": DOWNLOADS, "test_ollama": DOWNLOADS, "test_real_servers": DOWNLOADS, "test_registry": DOWNLOADS,
+    "test_s3": DOWNLOADS, "test_url_names": DOWNLOADS
 }
 BUDGET = "reads until a budget is used up, and shorter ones read the same code"
 THREADS = "compares the results of many threads for a tensor of many megabytes"

@@ -211,6 +211,7 @@ class HttpServing {
     server.refuse = [this](const httpd::Refusal& refusal, const httpd::Request* request) {
       return site_->refuse(refusal, request);
     };
+    server.on_request = [this] { statistics_.begin(); };
     server.on_answered = [this](const httpd::Answered& answered) { count(answered); };
     server.tls = opened_.tls;
     return server;
@@ -218,13 +219,13 @@ class HttpServing {
 
   void count(const httpd::Answered& answered) {
     const bool has_failed = answered.status >= 500 || !answered.error.message.empty();
-    statistics_.add(operation_of(answered.request), answered.took, has_failed);
     statistics_.add_bytes_read(answered.bytes);
     if (answered.failed)
       failed(*answered.failed, answered.error);
     else if (!answered.error.message.empty())
       log_.write_once(Level::warning, answered.error.message);
     if (opened_.access_log != nullptr) opened_.access_log->write(answered);
+    statistics_.end(operation_of(answered.request), answered.took, has_failed);
   }
 
   void failed(Ino ino, const Error& error) {

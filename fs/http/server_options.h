@@ -34,6 +34,7 @@ struct Answered {
 struct ServerOptions {
   std::function<Response(const Request&, const Client&)> answer = {};
   std::function<Response(const Refusal&, const Request*)> refuse = {};  ///< the response for an invalid request
+  std::function<void()> on_request = {};                                ///< called when a request has arrived
   std::function<void(const Answered&)> on_answered = {};                ///< called in any thread
   std::optional<Tls> tls = {};
   // Timeouts.

@@ -39,6 +39,11 @@ Wait Session::proceed() {
   return *wait;
 }
 
+void Session::abort() {
+  transport_.reset_on_close();
+  if (transfer_ != nullptr) finish();
+}
+
 std::optional<Wait> Session::proceed_once() {
   switch (state_.load(std::memory_order_relaxed)) {
     case State::between:
@@ -93,6 +98,7 @@ bool Session::parse() {
 }
 
 void Session::refuse(const Refusal& refusal) {
+  if (options_.on_request) options_.on_request();
   parser_.reset();
   // Also the response to a HEAD that is not valid has no body.
   if (received_.starts_with("HEAD ")) request_.emplace().method = "HEAD";
@@ -100,6 +106,7 @@ void Session::refuse(const Refusal& refusal) {
 }
 
 void Session::answer(Request request) {
+  if (options_.on_request) options_.on_request();
   Response response;
   try {
     const MayWait waiting(MayWait::Kind::yes);

@@ -23,7 +23,7 @@ class Session {
   Wait proceed();
 
   /// To be called before the session is destroyed after an exception: the response is not complete.
-  void abort() { transport_.reset_on_close(); }
+  void abort();
 
   /// Ends the connection if its time is over: a worker finds it ended. With `is_stopping`, also between requests.
   void expire(std::chrono::steady_clock::time_point now, bool is_stopping);

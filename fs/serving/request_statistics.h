@@ -77,8 +77,12 @@ class RequestStatistics {
     bool failed_ = false;
   };
 
-  /// Counts a request that was measured elsewhere.
-  void add(size_t operation, std::chrono::nanoseconds took, bool failed) { counters_[operation].add(took, failed); }
+  /// Count the arrival and the end of a request that is measured elsewhere.
+  void begin() { active_requests_.fetch_add(1, std::memory_order_relaxed); }
+  void end(size_t operation, std::chrono::nanoseconds took, bool failed) {
+    counters_[operation].add(took, failed);
+    active_requests_.fetch_sub(1, std::memory_order_release);
+  }
 
   /// Counts bytes returned to readers.
   void add_bytes_read(uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
