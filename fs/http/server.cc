@@ -112,14 +112,15 @@ void Server::work() {
     const int count = ::epoll_wait(epoll_.number(), &event, 1, -1);
     if (count < 0 && errno != EINTR) return;
     if (count <= 0) continue;
-    if (event.data.ptr == nullptr) return;
+    void* const what = event.data.ptr;  // a copy: epoll_event is packed
+    if (what == nullptr) return;
     const auto listener =
-        std::ranges::find(listeners_, event.data.ptr, [](const auto& each) -> void* { return each.get(); });
+        std::find_if(listeners_.begin(), listeners_.end(), [what](const auto& each) { return each.get() == what; });
     if (listener != listeners_.end()) {
       accept_from(**listener);
       continue;
     }
-    Session& session = *static_cast<Session*>(event.data.ptr);
+    Session& session = *static_cast<Session*>(what);
     Wait wait = Wait::closed;
     try {
       wait = session.proceed();
