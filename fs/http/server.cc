@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -82,6 +83,7 @@ bool Server::watch(int descriptor, void* what, uint32_t events, bool is_new) {
 
 // A worker that waits is replaced. Without memory for a thread the others go on.
 void Server::on_waiting(size_t waiting) {
+  if (std::min(waiting + free_workers_, kMaxWorkers) <= worker_count_) return;
   try {
     const std::scoped_lock lock(mutex_);
     if (workers_.size() < std::min(waiting + free_workers_, kMaxWorkers) && !is_stopping_) add_worker();
@@ -98,6 +100,7 @@ void Server::add_worker() {
     changed_.notify_all();
   });
   ++working_;
+  worker_count_ = workers_.size();
 }
 
 void Server::work() {
@@ -140,7 +143,12 @@ void Server::accept_from(Listener& listener) {
     socklen_t size = sizeof address;
     Descriptor socket(::accept4(listener.socket.number(), reinterpret_cast<sockaddr*>(&address), &size,
                                 SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket) break;
+    if (!socket) {
+      // Without a free descriptor the connection stays where it is, and would be found again at once.
+      constexpr int kPauseMs = 50;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) ::poll(nullptr, 0, kPauseMs);
+      break;
+    }
     // Small responses are written at once.
     if (const int yes = 1; address.ss_family != AF_UNIX)
       ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -154,7 +162,6 @@ void Server::accept_from(Listener& listener) {
 }
 
 void Server::add(Descriptor socket, Client client) {
-  client.is_encrypted = options_.tls.has_value();
   Session* added = nullptr;
   {
     const std::scoped_lock lock(mutex_);

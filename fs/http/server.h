@@ -75,6 +75,7 @@ class Server {
   std::atomic<bool> is_stopping_ = false;
   std::atomic<uint64_t> accepted_ = 0;
   std::atomic<uint64_t> rejected_ = 0;
+  std::atomic<size_t> worker_count_ = 0;  // workers_.size()
   Waiting waiting_;
   mutable std::mutex mutex_;  // guards the rest
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;

@@ -17,7 +17,6 @@ namespace weightfs::httpd {
 struct Client {
   std::string address;      ///< "192.0.2.1", "2001:db8::1", or "unix"
   bool is_loopback = true;  ///< of this machine; a local socket, too
-  bool is_encrypted = false;
 };
 
 /// A request that was answered.

@@ -118,7 +118,7 @@ void Session::answer(Request request) {
     response = options_.refuse({503, "out of memory"}, &request);
   }
   request_ = std::move(request);
-  const bool closes = !request_->keep_alive || request_->has_body || response.closes || is_stopping_ ||
+  const bool closes = !request_->keep_alive || request_->has_body || is_stopping_ ||
                       (request_->minor == 0 && !response.length());
   begin(std::move(response), &*request_, closes);
 }
@@ -136,6 +136,7 @@ std::optional<Wait> Session::send() {
   switch (progress) {
     case Transfer::Progress::sent:
       finish();
+      go_on();
       return std::nullopt;
     case Transfer::Progress::blocked:
     case Transfer::Progress::paused:
@@ -153,10 +154,12 @@ std::optional<Wait> Session::send() {
 void Session::finish() {
   options_.on_answered({client_, request_ ? &*request_ : nullptr, transfer_->status(), transfer_->bytes_sent(),
                         Clock::now() - begun_, transfer_->error(), transfer_->failed()});
-  const bool has_failed = !transfer_->error().message.empty();
   ++answered_;
   transfer_.reset();
   request_.reset();
+}
+
+void Session::go_on() {
   if (!closes_) {
     begun_ = Clock::now();
     if (received_.empty())
@@ -165,7 +168,6 @@ void Session::finish() {
       enter(State::header, options_.header);
     return;
   }
-  if (has_failed) return;
   // Closed at once, the connection would be reset by bytes of the client that were not read, and with it the response.
   transport_.end_writing();
   enter(State::draining, kDrain);

@@ -49,6 +49,7 @@ class Session {
   void refuse(const Refusal& refusal);
   void begin(Response response, const Request* request, bool closes);
   void finish();
+  void go_on();
   void enter(State state, std::chrono::seconds within);
   std::optional<Wait> proceed_once();
 

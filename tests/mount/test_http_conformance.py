@@ -185,7 +185,7 @@ def responses_of(data, heads=(), is_old=False, expects_continue=False):
 
 
 def judge(row, received):
-    """Why what was received is not a permitted answer to the request of a row; else None."""
+    """The reason why a response is not permitted for a row; None if it is."""
     first = b"".join(row.pieces)
     is_old = b" HTTP/1.0\r\n" in first
     try:

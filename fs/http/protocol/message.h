@@ -68,7 +68,6 @@ struct Response {
   int status = 200;
   std::vector<Field> fields = {};
   std::vector<BodyPart> body = {};
-  bool closes = false;  ///< the connection is closed after it
 
   Response& add(std::string name, std::string value) {
     fields.push_back({std::move(name), std::move(value)});
