@@ -19,16 +19,15 @@ Options own_http_options(HttpOptions& options) {
            "port; may be repeated (default: 127.0.0.1:8421)",
            options.listen),
       list("host", "NAME",
-           "another name of this server in URLs, such as that of a proxy in front of it; may be repeated "
+           "another name of this server, such as that of a proxy in front of it; may be repeated "
            "(default: none)",
            options.hosts),
       text("token-file", "FILE", "require the token in FILE: Authorization: Bearer TOKEN (default: no token)",
            options.token_file),
-      flag("no-auth", "listen on other addresses than those of this machine without a token", options.no_auth),
-      list(
-          "allow-origin", "ORIGIN",
-          "let web pages of this origin, such as https://example.org, read; * for all; may be repeated (default: none)",
-          options.origins),
+      flag("no-auth", "permit other machines to connect without a token", options.no_auth),
+      list("allow-origin", "ORIGIN",
+           "origin of web pages that may read, such as https://example.org; * for all; may be repeated (default: none)",
+           options.origins),
       text("tls-cert", "FILE", "serve https with the certificate in FILE, in PEM with its chain (default: http)",
            options.tls_certificate),
       text("tls-key", "FILE", "key of the certificate, in PEM (default: none)", options.tls_key),

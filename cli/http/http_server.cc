@@ -1,19 +1,15 @@
 #include "cli/http/http_server.h"
 
 #include <fmt/core.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <memory>
-#include <set>
 
 #include "base/os/memory.h"
 #include "base/text.h"
-#include "cache/cache_directory.h"
-#include "cache/disk_quota.h"
 #include "cli/console/suggestions.h"
 #include "cli/console/words.h"
 #include "cli/http/access_log.h"
@@ -120,7 +116,7 @@ class HttpServing {
   Result<void> confine() {
     if (is_offline_by_environment(params_.sources)) options().store_flags.offline = true;
     store_ = TRY(use_store(params_.sources, options().open_options, options().store_flags, warn_));
-    prefetch_ = {options().store_flags.offline ? PrefetchMode::off : options().prefetch, cache_size(), warn_};
+    prefetch_ = prefetch_options(options().store_flags, options().prefetch, warn_);
     TRY_VOID(read_credentials(params_.sources, options().open_options));
     if (!options().store_flags.sandbox) {
       sandbox_ = sandbox::without_sandbox(warn_);
@@ -138,11 +134,6 @@ class HttpServing {
     access.accepts = true;
     sandbox_ = TRY(sandbox::enter_sandbox(access, warn_));
     return {};
-  }
-
-  uint64_t cache_size() {
-    const StoreFlags& flags = options().store_flags;
-    return flags.store.quota.value_or(default_quota(flags.no_cache ? "/tmp" : cache_directory().value_or("/tmp")));
   }
 
   Result<void> open_model() {

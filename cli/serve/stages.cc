@@ -24,15 +24,6 @@ tl::unexpected<StageFailure> failed(const Error& error, Exit status) {
 
 tl::unexpected<StageFailure> failed(const Error& error) { return failed(error, exit_of(error.code)); }
 
-// The cache size is that of its file system, or of temporary files. Called before the sandbox hides it.
-PrefetchOptions prefetch_options(const Plan& plan) {
-  const StoreFlags& store_flags = plan.params.options.store_flags;
-  const PrefetchMode mode = plan.params.options.prefetch;
-  if (store_flags.offline || mode == PrefetchMode::off) return {.mode = PrefetchMode::off};
-  const std::string directory = store_flags.no_cache ? "/tmp" : cache_directory().value_or("/tmp");
-  return {mode, store_flags.store.quota.value_or(default_quota(directory)), plan.warn};
-}
-
 void start_backing_files(Privileged& privileged) {
   const ServeParams& params = privileged.plan.params;
   if (!params.options.passthrough) {
@@ -117,7 +108,7 @@ Stage<Confined> Confined::enter(Privileged before) {
   auto store = use_store(plan.params.sources, options, plan.params.options.store_flags, plan.warn);
   if (!store) return failed(store.error());
   confined.store = std::move(*store);
-  confined.prefetch = prefetch_options(plan);
+  confined.prefetch = prefetch_options(plan.params.options.store_flags, plan.params.options.prefetch, plan.warn);
   if (const auto read = read_credentials(plan.params.sources, options); !read) return failed(read.error());
   auto sandbox = confine(confined.privileged);
   if (!sandbox) return failed(sandbox.error(), Exit::mount);
@@ -141,6 +132,13 @@ Stage<Reading> Reading::open(Confined before) {
   reading.root = std::move(*root);
   reading.missing = std::move(*missing);
   return reading;
+}
+
+PrefetchOptions prefetch_options(const StoreFlags& store_flags, PrefetchMode mode,
+                                 std::function<void(const std::string&)> warn) {
+  if (store_flags.offline || mode == PrefetchMode::off) return {.mode = PrefetchMode::off};
+  const std::string directory = store_flags.no_cache ? "/tmp" : cache_directory().value_or("/tmp");
+  return {mode, store_flags.store.quota.value_or(default_quota(directory)), std::move(warn)};
 }
 
 Result<std::string> what_is_missing(const Tree& root, bool require_complete) {

@@ -77,8 +77,8 @@ class Confined {
 
 class Reading {
  public:
-  /// Fails as SourceTrees::open() does. Logs what the model lacks as an error, or fails with that if a complete model is
-  /// required.
+  /// Fails as SourceTrees::open() does. Logs what the model lacks as an error, or fails with that if a complete model
+  /// is required.
   static Stage<Reading> open(Confined before);
 
   Confined confined;
@@ -93,6 +93,11 @@ class Reading {
 /// What the model lacks, in a sentence; empty if it is complete, or if the root is a directory of models. Fails with
 /// that if a complete model is required.
 Result<std::string> what_is_missing(const Tree& root, bool require_complete);
+
+/// What a server downloads before it is read. The cache size is that of its file system, or of temporary files; to be
+/// called before the sandbox hides it.
+PrefetchOptions prefetch_options(const StoreFlags& store_flags, PrefetchMode mode,
+                                 std::function<void(const std::string&)> warn);
 
 /// Blocks a signal until a thread waits for it, so that it does not end the process.
 void block_signal(int signal);
