@@ -12,6 +12,8 @@ import zipfile
 from mounting import MountTestCase, Tensor, is_sanitized, os, subprocess, unittest, until, WEIGHTFS
 from memory_cgroup import Cgroup
 import page_cache
+from servers import needs
+from test_urls import MIB, UrlTestCase
 
 LIMIT = 256 << 20
 
@@ -256,6 +258,32 @@ class MemoryCgroup(MountTestCase):
         self.assertEqual(read, size)
         self.check_alive()
         self.assertLess(self.peak(), LIMIT)
+
+
+@needs("nginx")
+class ReadersOfAUrl(UrlTestCase):
+    FILES = 64
+    SIZE = 8 * MIB
+    LIMIT = 64_000_000
+
+    def test_readers_of_many_files_at_once_stay_below_64_mb(self):
+        names = {f"layer.{i}": f"model-{i + 1:05}-of-{self.FILES:05}.safetensors" for i in range(self.FILES)}
+        header = {"metadata": {"total_size": self.FILES * self.SIZE}, "weight_map": names}
+        for tensor, name in names.items():
+            entry = json.dumps({tensor: {"dtype": "U8", "shape": [self.SIZE], "data_offsets": [0, self.SIZE]}}).encode()
+            self.web.publish(f"many/{name}", len(entry).to_bytes(8, "little") + entry)
+            with open(os.path.join(self.web.content, "many", name), "r+b") as file:
+                file.truncate(8 + len(entry) + self.SIZE)
+        self.web.publish("many/model.safetensors.index.json", json.dumps(header).encode())
+        point = self.mount(self.web.url("many/"))
+        readers = [subprocess.Popen(["dd", f"if={point}/tensors/{tensor}", "of=/dev/null", "bs=1M"], stderr=subprocess.DEVNULL)
+                   for tensor in names]
+        for reader in readers:
+            self.assertEqual(reader.wait(), 0)
+        self.assertGreaterEqual(self.transferred(), self.FILES * self.SIZE)
+        with open(f"/proc/{self.server(point)}/status") as file:
+            peak = next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+        self.assertLess(peak, self.LIMIT)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import threading
 import unittest
 
 from fetching import FetchTestCase
-from mounting import LIMIT_S, WEIGHTFS, is_sanitized, on_terminal, run, until
+from mounting import LIMIT_S, WEIGHTFS, on_terminal, run, until
 from servers import Caddy, Nginx, needs, self_signed_certificate
 from test_archives import index_of, noise
 import archives
@@ -631,33 +631,6 @@ class Commands(UrlTestCase):
         self.assertEqual({total for _, _, total in shown}, {"2.0 MiB"})
         self.assertTrue(all(unit == "MiB" and float(done) >= 1 for done, unit, _ in shown), shown)
         self.assertIn("tensors/layer.1", drawn)
-
-
-@needs("nginx")
-@unittest.skipIf(is_sanitized(), "a sanitizer needs more memory")
-class Memory(UrlTestCase):
-    FILES = 64
-    SIZE = 8 * MIB
-    LIMIT = 64_000_000
-
-    def test_readers_of_many_files_at_once_stay_below_64_mb(self):
-        names = {f"layer.{i}": f"model-{i + 1:05}-of-{self.FILES:05}.safetensors" for i in range(self.FILES)}
-        header = {"metadata": {"total_size": self.FILES * self.SIZE}, "weight_map": names}
-        for tensor, name in names.items():
-            entry = json.dumps({tensor: {"dtype": "U8", "shape": [self.SIZE], "data_offsets": [0, self.SIZE]}}).encode()
-            self.web.publish(f"many/{name}", len(entry).to_bytes(8, "little") + entry)
-            with open(os.path.join(self.web.content, "many", name), "r+b") as file:
-                file.truncate(8 + len(entry) + self.SIZE)
-        self.web.publish("many/model.safetensors.index.json", json.dumps(header).encode())
-        point = self.mount(self.web.url("many/"))
-        readers = [subprocess.Popen(["dd", f"if={point}/tensors/{tensor}", "of=/dev/null", "bs=1M"], stderr=subprocess.DEVNULL)
-                   for tensor in names]
-        for reader in readers:
-            self.assertEqual(reader.wait(), 0)
-        self.assertGreaterEqual(self.transferred(), self.FILES * self.SIZE)
-        with open(f"/proc/{self.server(point)}/status") as file:
-            peak = next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
-        self.assertLess(peak, self.LIMIT)
 
 
 @needs("nginx")
