@@ -45,7 +45,7 @@ Result<size_t> OpenFile::copy(uint64_t offset, std::span<std::byte> out) {
   auto got = direct != nullptr ? direct->read_ahead(offset, out, whole) : source_->read_ahead(offset, out, whole);
   if (direct == nullptr && !is_held_) hold();  // the source may have become available since
   if (direct == nullptr && got) use_direct();
-  if (mappable_ == Mappable::unknown && got) {
+  if (mappable_ == Mappable::unknown && got && size() >= kLargeRead) {
     const auto mapped = source_->map(size(), 0);  // in a .npy file, the header precedes mapped bytes
     mappable_ = mapped && *mapped ? Mappable::yes : Mappable::no;
   }

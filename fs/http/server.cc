@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <exception>
 #include <string_view>
 #include <system_error>
@@ -52,18 +51,14 @@ struct Server::Listener {
 
 Server::Server(std::vector<Descriptor> listeners, ServerOptions options)
     : options_(std::move(options)),
-      free_workers_(std::max(4U, 2 * std::thread::hardware_concurrency())),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      waiting_(kMaxWorkers - free_workers_, [this](size_t waiting) { on_waiting(waiting); }) {
+      workers_([this] { return next(); }, [this](void* what) { run(what); }) {
   if (!epoll_ || !wake_) throw std::system_error(errno, std::generic_category());
   for (Descriptor& socket : listeners) listeners_.push_back(std::make_unique<Listener>(Listener{std::move(socket)}));
 }
 
-Server::~Server() {
-  stop(std::chrono::milliseconds(0), [] {});
-  workers_.clear();
-}
+Server::~Server() { stop(std::chrono::milliseconds(0), [] {}); }
 
 void Server::start() {
   // Not one-shot: every worker sees it.
@@ -72,8 +67,7 @@ void Server::start() {
   for (const auto& listener : listeners_)
     if (!watch(listener->socket.number(), listener.get(), EPOLLIN, true))
       throw std::system_error(errno, std::generic_category());
-  const std::scoped_lock lock(mutex_);
-  for (size_t i = 0; i < free_workers_; ++i) add_worker();
+  workers_.start();
 }
 
 bool Server::watch(int descriptor, void* what, uint32_t events, bool is_new) {
@@ -81,59 +75,29 @@ bool Server::watch(int descriptor, void* what, uint32_t events, bool is_new) {
   return ::epoll_ctl(epoll_.number(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor, &event) == 0;
 }
 
-// A worker that waits is replaced. Without memory for a thread the others go on.
-void Server::on_waiting(size_t waiting) {
-  if (std::min(waiting + free_workers_, kMaxWorkers) <= worker_count_) return;
-  try {
-    const std::scoped_lock lock(mutex_);
-    if (workers_.size() < std::min(waiting + free_workers_, kMaxWorkers) && !is_stopping_) add_worker();
-  } catch (const std::exception&) {
-  }
-}
-
-// Call with the lock.
-void Server::add_worker() {
-  workers_.emplace_back([this] {
-    work();
-    const std::scoped_lock lock(mutex_);
-    --working_;
-    changed_.notify_all();
-  });
-  ++working_;
-  worker_count_ = workers_.size();
-}
-
-void Server::work() {
-  MayWait::begin_worker(waiting_);
-  // sendfile(2) and OpenSSL send it when a client has closed its connection.
-  sigset_t pipe{};
-  ::sigemptyset(&pipe);
-  ::sigaddset(&pipe, SIGPIPE);
-  ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+// Null when the server stops.
+void* Server::next() const {
   for (;;) {
     epoll_event event{};
     const int count = ::epoll_wait(epoll_.number(), &event, 1, -1);
-    if (count < 0 && errno != EINTR) return;
-    if (count <= 0) continue;
-    void* const what = event.data.ptr;  // a copy: epoll_event is packed
-    if (what == nullptr) return;
-    const auto listener =
-        std::find_if(listeners_.begin(), listeners_.end(), [what](const auto& each) { return each.get() == what; });
-    if (listener != listeners_.end()) {
-      accept_from(**listener);
-      continue;
-    }
-    Session& session = *static_cast<Session*>(what);
-    Wait wait = Wait::closed;
-    try {
-      wait = session.proceed();
-    } catch (const std::exception&) {
-      session.abort();  // out of memory
-    }
-    const bool goes_on =
-        wait != Wait::closed && watch(session.socket(), &session, wait == Wait::writable ? EPOLLOUT : EPOLLIN, false);
-    if (!goes_on) remove(session);
+    if (count > 0) return event.data.ptr;
+    if (count < 0 && errno != EINTR) return nullptr;
   }
+}
+
+void Server::run(void* what) {
+  const auto listener = std::ranges::find(listeners_, what, [](const auto& each) -> void* { return each.get(); });
+  if (listener != listeners_.end()) return accept_from(**listener);
+  Session& session = *static_cast<Session*>(what);
+  Wait wait = Wait::closed;
+  try {
+    wait = session.proceed();
+  } catch (const std::exception&) {
+    session.abort();  // out of memory
+  }
+  const bool goes_on =
+      wait != Wait::closed && watch(session.socket(), &session, wait == Wait::writable ? EPOLLOUT : EPOLLIN, false);
+  if (!goes_on) remove(session);
 }
 
 void Server::accept_from(Listener& listener) {
@@ -173,7 +137,7 @@ void Server::add(Descriptor socket, Client client) {
       ++rejected_;
       return reject(socket);
     }
-    auto session = std::make_unique<Session>(std::move(socket), std::move(client), options_, is_stopping_);
+    auto session = std::make_unique<Session>(std::move(socket), std::move(client), options_, is_stopping_, workers_);
     added = session.get();
     sessions_.emplace(added, std::move(session));
     ++of_address;
@@ -212,18 +176,14 @@ bool Server::stop(std::chrono::milliseconds within, const std::function<void()>&
   lock.unlock();
   cancel();
   ::eventfd_write(wake_.number(), 1);
-  lock.lock();
-  if (!changed_.wait_for(lock, within, [this] { return working_ == 0; })) return false;
-  std::vector<std::jthread> ended = std::move(workers_);
-  lock.unlock();
-  ended.clear();
+  if (!workers_.end(within)) return false;
   sessions_.clear();
   return true;
 }
 
 Server::Status Server::status() const {
   const std::scoped_lock lock(mutex_);
-  return {sessions_.size(), accepted_, rejected_, workers_.size()};
+  return {sessions_.size(), accepted_, rejected_, workers_.count()};
 }
 
 }  // namespace weightfs::httpd

@@ -11,13 +11,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "base/os/descriptor.h"
-#include "fs/http/may_wait.h"
 #include "fs/http/server_options.h"
+#include "fs/http/workers.h"
 
 namespace weightfs::httpd {
 
@@ -27,9 +26,6 @@ class Session;
 /// and a response is continued when its socket takes more bytes.
 class Server {
  public:
-  /// How many workers there may be. Those that wait for servers or containers are replaced up to this number.
-  static constexpr size_t kMaxWorkers = 256;
-
   /// The sockets must not block.
   Server(std::vector<Descriptor> listeners, ServerOptions options);
   ~Server();
@@ -59,30 +55,25 @@ class Server {
   using Clock = std::chrono::steady_clock;
   struct Listener;
 
-  void work();
-  void add_worker();
-  void on_waiting(size_t waiting);
+  void* next() const;
+  void run(void* what);
   void accept_from(Listener& listener);
   void add(Descriptor socket, Client client);
   void remove(Session& session);
   bool watch(int descriptor, void* what, uint32_t events, bool is_new);
 
   const ServerOptions options_;
-  const size_t free_workers_;  // that do not wait, at least
   Descriptor epoll_;
   Descriptor wake_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::atomic<bool> is_stopping_ = false;
   std::atomic<uint64_t> accepted_ = 0;
   std::atomic<uint64_t> rejected_ = 0;
-  std::atomic<size_t> worker_count_ = 0;  // workers_.size()
-  Waiting waiting_;
   mutable std::mutex mutex_;  // guards the rest
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
   std::map<std::string, size_t> per_address_;
-  std::vector<std::jthread> workers_;
-  size_t working_ = 0;  // workers that have not ended
   std::condition_variable changed_;
+  Workers workers_;
 };
 
 }  // namespace weightfs::httpd

@@ -6,8 +6,6 @@
 #include <exception>
 #include <utility>
 
-#include "fs/http/may_wait.h"
-
 namespace weightfs::httpd {
 namespace {
 
@@ -17,11 +15,13 @@ constexpr int kMaxDrained = 64;   // reads, the same
 
 }  // namespace
 
-Session::Session(Descriptor socket, Client client, const ServerOptions& options, const std::atomic<bool>& is_stopping)
+Session::Session(Descriptor socket, Client client, const ServerOptions& options, const std::atomic<bool>& is_stopping,
+                 const Workers& workers)
     : transport_(std::move(socket), options.tls ? &*options.tls : nullptr),
       client_(std::move(client)),
       options_(options),
       is_stopping_(is_stopping),
+      workers_(workers),
       until_(Clock::now() + options.header),
       deadline_(until_) {}
 
@@ -109,8 +109,7 @@ void Session::answer(Request request) {
   if (options_.on_request) options_.on_request();
   Response response;
   try {
-    const MayWait waiting(MayWait::Kind::yes);
-    if (!waiting.is_permitted())
+    if (workers_.is_overloaded())
       response = options_.refuse({503, "too many requests wait for servers or containers; retry later"}, &request);
     else
       response = options_.answer(request, client_);
@@ -131,7 +130,7 @@ void Session::begin(Response response, const Request* request, bool closes) {
 
 std::optional<Wait> Session::send() {
   const uint64_t before = transfer_->bytes_sent();
-  const Transfer::Progress progress = transfer_->advance(transport_);
+  const Transfer::Progress progress = transfer_->advance(transport_, !workers_.is_overloaded());
   if (transfer_->bytes_sent() > before) until_ = Clock::now() + options_.stalled;
   switch (progress) {
     case Transfer::Progress::sent:

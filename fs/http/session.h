@@ -10,13 +10,15 @@
 #include "fs/http/protocol/request_parser.h"
 #include "fs/http/server_options.h"
 #include "fs/http/transfer.h"
+#include "fs/http/workers.h"
 
 namespace weightfs::httpd {
 
 /// Used by one worker at a time; expire() by another thread meanwhile.
 class Session {
  public:
-  Session(Descriptor socket, Client client, const ServerOptions& options, const std::atomic<bool>& is_stopping);
+  Session(Descriptor socket, Client client, const ServerOptions& options, const std::atomic<bool>& is_stopping,
+          const Workers& workers);
 
   /// Goes on as far as the socket permits, or until other connections should have a turn. Returns for what it waits
   /// then; Wait::closed if the connection has ended.
@@ -57,6 +59,7 @@ class Session {
   const Client client_;
   const ServerOptions& options_;
   const std::atomic<bool>& is_stopping_;
+  const Workers& workers_;
   std::string received_;
   std::unique_ptr<RequestParser> parser_;
   std::unique_ptr<Transfer> transfer_;

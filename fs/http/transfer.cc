@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "fs/http/may_wait.h"
-
 namespace weightfs::httpd {
 namespace {
 
@@ -16,12 +14,11 @@ constexpr uint64_t kFilePiece = 2 << 20;  // sent between two examinations
 // Below OpenFile's mapped reads, because OpenSSL would touch the mapping.
 constexpr uint64_t kTlsPiece = 64 << 10;
 constexpr uint64_t kPlainPiece = 256 << 10;
+constexpr const char* kTooMany = "too many requests wait for servers";
 
 uint64_t size_of(const FilePart& part) { return part.range.to - part.range.from; }
 
 Result<std::string> read_text(OpenFile& file, ByteRange range) {
-  const MayWait waiting(file.is_local() ? MayWait::Kind::no : MayWait::Kind::yes);
-  if (!waiting.is_permitted()) return failure(Code::resource, "too many requests wait for servers; retry later");
   OpenFile::Read read(file, range.from, range.to - range.from, Pages::kept);
   const auto bytes = TRY(read.bytes());
   if (bytes.size() != range.to - range.from) return failure(Code::io, "ends too early");
@@ -70,8 +67,7 @@ Result<void> Transfer::next_text() {
       std::string().swap(*text);
       continue;
     }
-    const MayWait waiting(MayWait::Kind::yes);
-    if (!waiting.is_permitted()) return failure(Code::resource, "too many requests wait for servers");
+    if (!may_wait_) return failure(Code::resource, kTooMany);
     while (text_.size() < kCopied) {
       const std::string piece = TRY(std::get<Generator>(part)());
       add_text(piece);
@@ -83,7 +79,8 @@ Result<void> Transfer::next_text() {
   return {};
 }
 
-Transfer::Progress Transfer::advance(Transport& to) {
+Transfer::Progress Transfer::advance(Transport& to, bool may_wait) {
+  may_wait_ = may_wait;
   turn_ = 0;
   for (;;) {
     if (const auto added = next_text(); !added) return fail(added.error());
@@ -159,8 +156,7 @@ Transfer::Progress Transfer::send_extent(Transport& to, FilePart& part, const Ex
 
 // What the socket does not take is read again: it is in the page cache or in the cache then.
 Transfer::Progress Transfer::send_copy(Transport& to, FilePart& part) {
-  const MayWait waiting(part.file->is_local() ? MayWait::Kind::no : MayWait::Kind::yes);
-  if (!waiting.is_permitted()) return fail({Code::resource, "too many requests wait for servers"});
+  if (!may_wait_ && !part.file->is_local()) return fail({Code::resource, kTooMany});
   const uint64_t size = std::min(size_of(part), to.is_encrypted() ? kTlsPiece : kPlainPiece);
   OpenFile::Read read(*part.file, part.range.from, size, Pages::kept);
   const auto bytes = read.bytes();

@@ -20,7 +20,7 @@ Result<void> read_first(Response& response);
 class Transfer {
  public:
   /// The bytes that one call of advance() sends at most, so that other connections have their turn.
-  static constexpr uint64_t kTurn = 16 << 20;
+  static constexpr uint64_t kTurn = 4 << 20;
 
   enum class Progress {
     sent,      ///< the whole response
@@ -33,7 +33,8 @@ class Transfer {
   /// Without a body for HEAD. `request` may be null.
   Transfer(Response response, const Request* request, bool closes);
 
-  Progress advance(Transport& to);
+  /// Without `may_wait`, parts that would wait for a server or a container fail.
+  Progress advance(Transport& to, bool may_wait);
 
   int status() const { return response_.status; }
   uint64_t bytes_sent() const { return body_sent_; }     ///< of the body
@@ -59,6 +60,7 @@ class Transfer {
   size_t header_;  // bytes of text_ that are no body
   uint64_t body_sent_ = 0;
   uint64_t turn_ = 0;  // bytes of this call
+  bool may_wait_ = true;
   Error error_;
   std::optional<Ino> failed_;
 };

@@ -241,14 +241,16 @@ TEST_F(ServerTest, WorkersThatWaitAreReplaced) {
   };
   start();
   std::vector<std::unique_ptr<Connection>> waiting;
-  for (size_t i = 0; i < Server::kMaxWorkers; ++i) {
+  for (size_t i = 0; i < Workers::kMaxWaiting + 50; ++i) {
     waiting.push_back(std::make_unique<Connection>(port_));
     waiting.back()->send("GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   }
-  // The last ones are refused, because some workers must stay free.
+  // The last ones are refused.
   EXPECT_TRUE(eventually([&] { return answered().size() >= 4; }));
   for (const std::string& line : answered()) EXPECT_THAT(line, StartsWith("503 "));
-  EXPECT_LE(server_->status().workers, Server::kMaxWorkers);
+  const size_t free = std::max(2U, std::thread::hardware_concurrency());
+  EXPECT_GE(server_->status().workers, Workers::kMaxWaiting);
+  EXPECT_LE(server_->status().workers, Workers::kMaxWaiting + 4 * free);
   {
     const std::scoped_lock lock(mutex);
     is_released = true;
@@ -256,7 +258,14 @@ TEST_F(ServerTest, WorkersThatWaitAreReplaced) {
   released.notify_all();
   size_t done = 0;
   for (const auto& each : waiting) done += each->rest().ends_with("done") ? 1U : 0U;
-  EXPECT_GE(done, Server::kMaxWorkers / 2);
+  EXPECT_GE(done, Workers::kMaxWaiting - free);
+  const auto is_small_again = [&] {
+    const Connection client(port_);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    EXPECT_THAT(client.rest(), EndsWith("done"));
+    return server_->status().workers <= free + 1;
+  };
+  EXPECT_TRUE(eventually(is_small_again)) << server_->status().workers << " workers";
 }
 
 TEST_F(ServerTest, AFileThatChangesIsNeverComplete) {
