@@ -47,10 +47,10 @@ std::vector<std::string> examples_of(std::string_view command) {
 
 Command program() {
   Command program{"weightfs", "Mount machine-learning model files as read-only directories."};
-  program.commands = {mount_command(),   umount_command(), mounts_command(),    refresh_command(), serve_command(),
-                      ls_command(),      cat_command(),    info_command(),      stats_command(),   diff_command(),
-                      plot_command(),    export_command(), verify_command(),    fetch_command(),   cache_command(),
-                      service_command(), doctor_command(), completion_command()};
+  program.commands = {mount_command(), umount_command(),  mounts_command(), refresh_command(),   serve_command(),
+                      open_command(),  ls_command(),      cat_command(),    info_command(),      stats_command(),
+                      diff_command(),  plot_command(),    export_command(), verify_command(),    fetch_command(),
+                      cache_command(), service_command(), doctor_command(), completion_command()};
   for (Command& command : program.commands) {
     command.examples = examples_of(command.name);
     for (Command& each : command.commands) each.examples = command.examples;

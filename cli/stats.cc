@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
 #include "cli/console/outcome.h"
+#include "cli/console/progress.h"
 #include "cli/open_source.h"
 #include "cli/stats/screen.h"
 #include "cli/verbs.h"
@@ -132,7 +133,11 @@ Exit run_stats(StatsArguments& arguments) {
   if (selected->empty()) outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
   if (arguments.svd && !arguments.json && (selected->size() != 1 || arguments.patterns.empty()))
     return report_error({Code::unsupported, "--svd needs --json, or one TENSOR (see weightfs stats --help)"});
-  auto figures = compute_figures(*models, *selected, figure_options(arguments, selected->size()));
+  ProgressBar bar;
+  stats::FigureOptions options = figure_options(arguments, selected->size());
+  options.report = [&bar](uint64_t done, uint64_t total, const std::string& name) { bar.show(done, total, name); };
+  auto figures = compute_figures(*models, *selected, options);
+  bar.clear();
   if (!figures) return report_error(figures.error());
   if (arguments.patterns.empty())
     for (const compare::FoundModel& found : *models)

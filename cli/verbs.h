@@ -18,6 +18,7 @@ Command umount_command();
 Command mounts_command();
 Command refresh_command();
 Command serve_command();
+Command open_command();
 Command ls_command();
 Command cat_command();
 Command info_command();

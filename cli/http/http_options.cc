@@ -11,6 +11,28 @@
 #include "cli/options/served_options.h"
 
 namespace weightfs {
+namespace {
+
+Option assets_option(HttpOptions& options) {
+  return text("assets", "DIR", "read the files of the page from DIR, to edit them (default: those of the program)",
+              options.assets);
+}
+
+Option idle_option(HttpOptions& options) {
+  return seconds("idle-timeout", "end after this long without a request; 0 means never (default: 0)", kZeroIsNever,
+                 options.idle_timeout);
+}
+
+void append(Options& options, Options more) { std::move(more.begin(), more.end(), std::back_inserter(options)); }
+
+}  // namespace
+
+Options open_options(HttpOptions& options, bool& no_browser) {
+  Options own = {flag("no-browser", "only print the URL", no_browser), assets_option(options), idle_option(options)};
+  append(own, served_options({options.log_level, options.prefetch, options.require_complete, options.model_files,
+                              options.follow}));
+  return own;
+}
 
 Options own_http_options(HttpOptions& options) {
   Options own = {
@@ -34,12 +56,11 @@ Options own_http_options(HttpOptions& options) {
       text("access-log", "FILE",
            "append a line for each request to FILE, in the common log format; - is standard output (default: none)",
            options.access_log),
-      seconds("idle-timeout", "end after this long without a request; 0 means never (default: 0)", kZeroIsNever,
-              options.idle_timeout),
+      assets_option(options),
+      idle_option(options),
   };
-  Options served = served_options(
-      {options.log_level, options.prefetch, options.require_complete, options.model_files, options.follow});
-  std::move(served.begin(), served.end(), std::back_inserter(own));
+  append(own, served_options({options.log_level, options.prefetch, options.require_complete, options.model_files,
+                              options.follow}));
   return own;
 }
 

@@ -24,6 +24,7 @@ struct HttpOptions {
   bool no_auth = false;
   std::string tls_certificate;
   std::string tls_key;
+  std::string assets;                    ///< a directory with the files of the page; empty: those of the program
   std::string access_log;                ///< a file, or `-` for standard output; empty: none
   std::chrono::seconds idle_timeout{0};  ///< end after this time without a request; 0: never
   std::chrono::seconds follow{0};
@@ -35,6 +36,9 @@ struct HttpOptions {
 
 /// The options that only serve has.
 Options own_http_options(HttpOptions& options);
+
+/// Those of open.
+Options open_options(HttpOptions& options, bool& no_browser);
 
 /// Applies the words of OPTIONS of a config, separated by commas. Fails with unsupported; the message names the word.
 Result<void> parse_http_options(HttpOptions& options, std::string_view text);

@@ -10,13 +10,16 @@
 
 #include "base/os/memory.h"
 #include "base/text.h"
+#include "cli/api/api.h"
 #include "cli/console/suggestions.h"
 #include "cli/console/words.h"
 #include "cli/http/access_log.h"
+#include "cli/http/browser.h"
 #include "cli/http/listen.h"
 #include "cli/http/signal_pipe.h"
 #include "cli/inspect/named_file.h"
 #include "cli/mount/mount_report.h"
+#include "cli/page/page.h"
 #include "cli/sandbox/broker.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/sandbox/temporary_files.h"
@@ -35,6 +38,7 @@ using std::chrono::milliseconds;
 constexpr std::array<std::string_view, 4> kOperations = {"get", "head", "options", "other"};
 constexpr milliseconds kShutdown{10'000};
 constexpr size_t kMaxSuggested = 2'000;  // names that are compared
+constexpr char kOpenBrowser = 'b';       // asks the broker for the URL of the page
 
 size_t operation_of(const httpd::Request* request) {
   const auto is = [&](const char* method) { return request != nullptr && request->method == method; };
@@ -60,8 +64,10 @@ Result<std::string> read_token(const std::string& path) {
   return token;
 }
 
-Result<Opened> open_all(const HttpOptions& options) {
+Result<Opened> open_all(const HttpParams& params) {
+  const HttpOptions& options = params.options;
   Opened opened;
+  opened.token = params.token;
   if (options.tls_certificate.empty() != options.tls_key.empty())
     return failure(Code::unsupported, "--tls-cert and --tls-key belong together");
   if (!options.token_file.empty()) opened.token = TRY(read_token(options.token_file));
@@ -125,6 +131,7 @@ class HttpServing {
     // The broker has its own copies of the paths.
     broker_ = TRY(sandbox::Broker::start([this](const sandbox::Broker::Request& request) {
       if (request.letter == sandbox::Broker::kEnd) remove_sockets();
+      if (request.letter == kOpenBrowser) open_in_browser(page_url());
       return request.letter == sandbox::kOpenTemporaryFile ? sandbox::open_temporary_file(request.argument)
                                                            : sandbox::BrokerReply{EINVAL};
     }));
@@ -132,6 +139,7 @@ class HttpServing {
     sandbox::SandboxAccess access =
         sandbox::access_for(params_.sources, options().open_options.access, options().store_flags);
     access.accepts = true;
+    if (!options().assets.empty()) access.files.read.push_back(absolute_source(options().assets));
     sandbox_ = TRY(sandbox::enter_sandbox(access, warn_));
     return {};
   }
@@ -166,6 +174,9 @@ class HttpServing {
     state_->path_of = [this](Ino ino) { return forest_->path(ino); };
     state_->follow_status = [this] { return follower_->status(); };
     forest_->add_unlisted(kStatusDirectory, status_tree(*state_));
+    api_ = std::make_unique<api::Api>(*forest_, printable(state_->source),
+                                      [this](const std::string& path) { return url_of(path); });
+    page_ = std::make_unique<WebPage>(options().assets.empty() ? "" : absolute_source(options().assets));
     site_ = std::make_unique<httpd::Site>(*forest_, site_options());
     std::vector<Descriptor> sockets;
     std::vector<std::string> urls;
@@ -181,11 +192,41 @@ class HttpServing {
     for (const std::string& url : urls)
       log_.write(Level::debug, fmt::format("serving {} at {}", printable(state_->source), url));
     if (params_.on_usable) params_.on_usable(*state_, urls);
+    if (params_.opens_browser && has_browser()) show_page();
+  }
+
+  std::string page_url() const { return fmt::format("{}#token={}", opened_.listening.front().url, params_.token); }
+
+  void show_page() {
+    if (broker_ == nullptr)
+      open_in_browser(page_url());
+    else if (const auto asked = broker_->ask(kOpenBrowser); !asked)
+      log_.write(Level::warning, asked.error().message);
+  }
+
+  // The URL of a path of the tree, without the host; with a ticket if a token is needed.
+  std::string url_of(const std::string& path) const {
+    std::vector<std::string> segments;
+    std::string url;
+    for (size_t begin = 0; begin <= path.size();) {
+      const size_t end = std::min(path.find('/', begin), path.size());
+      segments.push_back(path.substr(begin, end - begin));
+      url += "/" + httpd::url_segment(segments.back());
+      begin = end + 1;
+    }
+    const std::string ticket = httpd::ticket_of(rules_, segments);
+    return ticket.empty() ? url : url + "?ticket=" + ticket;
   }
 
   httpd::SiteOptions site_options() {
     httpd::SiteOptions site;
-    site.access = access_rules(options(), opened_);
+    rules_ = access_rules(options(), opened_);
+    site.access = rules_;
+    site.is_public = WebPage::is_of_page;
+    site.answer_first = [this](const httpd::Request& request, const httpd::Target& target) {
+      auto page = page_->answer(request, target);
+      return page ? std::move(page) : api_->answer(request, target);
+    };
     site.layout = WEIGHTFS_VERSION;
     site.prefetch = background_.get();
     site.suggest = [this](const std::string& path) { return suggestion(path); };
@@ -257,6 +298,7 @@ class HttpServing {
 
   Exit end() {
     if (params_.on_end) params_.on_end();
+    api_->stop();
     const bool has_ended = server_->stop(kShutdown, [this] {
       background_->stop();
       store_->stop();
@@ -305,6 +347,9 @@ class HttpServing {
   std::unique_ptr<ServerState> state_;
   std::unique_ptr<Follower> follower_;
   std::unique_ptr<Prefetch> background_;
+  httpd::AccessRules rules_;
+  std::unique_ptr<WebPage> page_;
+  std::unique_ptr<api::Api> api_;
   std::unique_ptr<httpd::Site> site_;
   std::unique_ptr<httpd::Server> server_;
 };
@@ -314,7 +359,7 @@ class HttpServing {
 Exit serve_http(HttpParams params, Log& log) {
   save_memory();
   auto signals = SignalPipe::open();
-  auto opened = signals ? open_all(params.options) : tl::unexpected(signals.error());
+  auto opened = signals ? open_all(params) : tl::unexpected(signals.error());
   if (!opened) {
     log.write(Level::error, opened.error().message);
     return opened.error().code == Code::unsupported ? Exit::usage : exit_of(opened.error().code);

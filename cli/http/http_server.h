@@ -15,6 +15,8 @@ namespace weightfs {
 struct HttpParams {
   std::vector<std::string> sources;
   HttpOptions options;
+  std::string token = {};      ///< that a request must have; else that of the options
+  bool opens_browser = false;  ///< shows the first URL in a browser, if there is one
   /// Called when requests are answered, with the URLs.
   std::function<void(const ServerState&, const std::vector<std::string>& urls)> on_usable = {};
   std::function<void(const ServerState&)> on_tick = {};  ///< every second

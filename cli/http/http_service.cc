@@ -27,8 +27,8 @@ Result<HttpService> read_service(const std::string& path) {
   service.config = TRY(service::read_config(path, service::ConfigKind::http));
   const auto parsed = parse_http_options(service.options, service.config.options);
   if (!parsed)
-    return failure(parsed.error().code, fmt::format("{}:{}: OPTIONS: {}", path, service.config.options_line,
-                                                    parsed.error().message));
+    return failure(parsed.error().code,
+                   fmt::format("{}:{}: OPTIONS: {}", path, service.config.options_line, parsed.error().message));
   if (service.options.listen.empty()) service.options.listen.emplace_back("systemd");
   return service;
 }

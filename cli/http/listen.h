@@ -18,7 +18,7 @@ struct Listening {
   std::string host = {};    ///< its address or name, as in Host; empty for a local socket
   bool is_loopback = true;  ///< only this machine can connect
   bool is_any = false;      ///< it listens on all addresses
-  ino_t inode = 0;  ///< of a local socket that this process has made
+  ino_t inode = 0;          ///< of a local socket that this process has made
 };
 
 /// Removes the local socket of a URL, unless it is another one by now.

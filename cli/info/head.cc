@@ -22,10 +22,6 @@ void append(Lines& out, Lines lines, std::optional<Paint> paint = {}) {
   for (std::string& line : lines) out.push_back(paint ? painted(line, *paint) : std::move(line));
 }
 
-std::string name_of(const Subject& subject) {
-  return subject.summary.name.empty() ? std::string(base_name(subject.source)) : subject.summary.name;
-}
-
 // "language model (llama)", "LoRA adapter for meta-llama/Llama-3.1-8B".
 std::string sentence_kind(const Subject& subject, const Style& style) {
   const summary::Summary& summary = subject.summary;
@@ -94,7 +90,13 @@ Lines narrow_sentence(const Subject& subject, const Style& style) {
   return out;
 }
 
-Lines sentence(const Subject& subject, const Style& style) {
+}  // namespace
+
+std::string name_of(const Subject& subject) {
+  return subject.summary.name.empty() ? std::string(base_name(subject.source)) : subject.summary.name;
+}
+
+Lines sentence_of(const Subject& subject, const Style& style) {
   if (style.is_narrow()) return narrow_sentence(subject, style);
   return wrapped(enumerated({sentence_kind(subject, style), parameters_phrase(subject.summary),
                              active_phrase(subject.summary), weights_phrase(subject.summary, style)}),
@@ -102,7 +104,7 @@ Lines sentence(const Subject& subject, const Style& style) {
 }
 
 // What is wrong with the model, in red; in yellow if only files are missing.
-Lines warnings_of(const Subject& subject, const Style& style) {
+Lines alerts_of(const Subject& subject, const Style& style) {
   Lines out;
   if (const std::string* const names = dangerous_globals(subject.model))
     append(out,
@@ -119,8 +121,6 @@ Lines warnings_of(const Subject& subject, const Style& style) {
          is_damaged ? Paint::red : Paint::yellow);
   return out;
 }
-
-}  // namespace
 
 Lines title_line(std::string_view name, std::string_view text, const Style& style) {
   const size_t width = std::min(style.width, kTitleWidth);
@@ -141,8 +141,8 @@ Lines head_of(const Subject& subject, const Style& style) {
                            fmt::format("{} {} {}", format_text(subject.model), style.dot(),
                                        bytes_text(model_bytes(subject.model))),
                            style));
-  append(out, warnings_of(subject, style));
-  append(out, sentence(subject, style));
+  append(out, alerts_of(subject, style));
+  append(out, sentence_of(subject, style));
   return out;
 }
 

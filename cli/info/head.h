@@ -9,6 +9,15 @@
 
 namespace weightfs::info {
 
+/// The name of a model, or the last component of its source.
+std::string name_of(const Subject& subject);
+
+/// "DAMAGED: …", "RUNS CODE: …": what is wrong with a model, in colours; none if nothing is.
+std::vector<std::string> alerts_of(const Subject& subject, const Style& style);
+
+/// "language model (llama), 8.03 B parameters, Q4_K_M: 4.89 bits per weight", on several lines if it is long.
+std::vector<std::string> sentence_of(const Subject& subject, const Style& style);
+
 /// Lines in colours. On a narrow screen the sentence has several short lines.
 std::vector<std::string> head_of(const Subject& subject, const Style& style);
 

@@ -25,26 +25,6 @@ std::string title_of(const NamedTensor& named) {
   return fmt::format("{}  {} {}", printable(named.name), dtype_text(named.tensor), shape_text(named.tensor.shape));
 }
 
-double value_of(const GridCell& cell, Metric metric) {
-  if (metric == Metric::rms) return cell.rms;
-  if (metric == Metric::mean) return cell.mean;
-  return std::abs(cell.min) > std::abs(cell.max) ? cell.min : cell.max;
-}
-
-// Symmetric around 0 for numbers of both signs. The limits are quantiles, because a single outlier would hide the rest.
-Scale scale_of(const std::vector<double>& values, bool has_signs) {
-  std::vector<double> absolutes;
-  for (const double value : values)
-    if (std::isfinite(value)) absolutes.push_back(std::abs(value));
-  if (absolutes.empty()) return {has_signs ? Palette::blue_orange : Palette::cividis, 0, 1};
-  const auto place = static_cast<ptrdiff_t>(std::lround(kLimit * static_cast<double>(absolutes.size() - 1)));
-  std::ranges::nth_element(absolutes, absolutes.begin() + place);
-  double limit = absolutes[static_cast<size_t>(place)];
-  if (limit == 0) limit = std::ranges::max(absolutes);
-  if (limit == 0) limit = 1;
-  return {has_signs ? Palette::blue_orange : Palette::cividis, has_signs ? -limit : 0, limit};
-}
-
 struct Matrix {
   numbers::MatrixView view;
   std::string down;
@@ -79,6 +59,25 @@ Result<numbers::Window> window_of(const numbers::MatrixView& matrix, const Choic
 }
 
 }  // namespace
+
+double value_of(const GridCell& cell, Metric metric) {
+  if (metric == Metric::rms) return cell.rms;
+  if (metric == Metric::mean) return cell.mean;
+  return std::abs(cell.min) > std::abs(cell.max) ? cell.min : cell.max;
+}
+
+Scale scale_of(const std::vector<double>& values, bool has_signs) {
+  std::vector<double> absolutes;
+  for (const double value : values)
+    if (std::isfinite(value)) absolutes.push_back(std::abs(value));
+  if (absolutes.empty()) return {has_signs ? Palette::blue_orange : Palette::cividis, 0, 1};
+  const auto place = static_cast<ptrdiff_t>(std::lround(kLimit * static_cast<double>(absolutes.size() - 1)));
+  std::ranges::nth_element(absolutes, absolutes.begin() + place);
+  double limit = absolutes[static_cast<size_t>(place)];
+  if (limit == 0) limit = std::ranges::max(absolutes);
+  if (limit == 0) limit = 1;
+  return {has_signs ? Palette::blue_orange : Palette::cividis, has_signs ? -limit : 0, limit};
+}
 
 const char* label_of(Metric metric) {
   switch (metric) {
@@ -131,13 +130,14 @@ Result<Curves> histogram_of(const std::vector<NamedTensor>& tensors, const Choic
     const Elements elements = TRY(Elements::of(named.tensor));
     numbers::Figures figures = TRY(numbers::figures_of(
         elements, named.tensor.shape, {.sample = choices.sample, .threads = choices.threads}, choices.count_bytes));
-    if (figures.statistics.is_sample() && !curves.title.ends_with(kSampled)) curves.title += kSampled;
+    curves.is_sample = curves.is_sample || figures.statistics.is_sample();
     if (figures.statistics.finite) {
       low = std::min(low, figures.statistics.finite->moments.min());
       high = std::max(high, figures.statistics.finite->moments.max());
     }
     distributions.push_back(std::move(figures.distribution));
   }
+  if (curves.is_sample) curves.title += kSampled;
   if (!(low <= high)) return failure(Code::unsupported, "there is no finite number");
   curves.right = {"value", low, high, {}};
   constexpr size_t kIntervals = 128;

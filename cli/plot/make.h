@@ -54,6 +54,23 @@ struct NamedTensor {
   TensorView tensor;
 };
 
+/// The number that a cell shows: of `largest`, `rms` or `mean`.
+double value_of(const numbers::GridCell& cell, Metric metric);
+
+/// A scale for numbers: symmetric around 0 for those of both signs. The limits are quantiles, because a single outlier
+/// would hide the rest.
+Scale scale_of(const std::vector<double>& values, bool has_signs);
+
+/// The place of a tensor in an overview, by its name.
+struct Place {
+  std::string layer;  ///< the row; the whole name of a tensor without a layer
+  std::string rest;   ///< the column
+};
+Place place_of(const std::string& name);
+
+/// Whether it is of an expert, or stacks experts.
+bool has_experts(const NamedTensor& tensor);
+
 /// The numbers of a window of a tensor. Fails with not_found for a window or axes that do not exist, with unsupported
 /// for a metric of overviews, and as reading fails.
 Result<HeatMap> heat_map_of(const NamedTensor& tensor, const Choices& choices);

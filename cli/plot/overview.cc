@@ -24,19 +24,6 @@ constexpr size_t kMaxRows = 512;
 constexpr size_t kMaxColumns = 128;
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
-// The place of a tensor in the overview.
-struct Kind {
-  std::string layer;
-  std::string rest;  // of the name
-};
-
-// Names without a layer are rows of their own.
-Kind kind_of(const std::string& name) {
-  const std::string layer = layer_of(name);
-  if (layer.empty()) return {name, "(no layer)"};
-  return {layer, name.size() > layer.size() ? name.substr(layer.size() + 1) : ""};
-}
-
 // Names in the order of their first use.
 class Names {
  public:
@@ -205,6 +192,14 @@ class ExpertSums {
 
 }  // namespace
 
+Place place_of(const std::string& name) {
+  const std::string layer = layer_of(name);
+  if (layer.empty()) return {name, "(no layer)"};
+  return {layer, name.size() > layer.size() ? name.substr(layer.size() + 1) : ""};
+}
+
+bool has_experts(const NamedTensor& tensor) { return expert_of(tensor.name) || has_stacked_experts(tensor); }
+
 Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTensor>& tensors,
                             const std::vector<NamedTensor>& against, const Choices& choices,
                             const std::function<void(const NamedTensor&, const Error&)>& failed) {
@@ -216,7 +211,7 @@ Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTen
   for (const NamedTensor& named : tensors) {
     const auto value = metric == Metric::snr ? snr_of(named, others, choices) : figure_of(named, metric, choices);
     if (!value) failed(named, value.error());
-    const auto [layer, rest] = kind_of(named.name);
+    const auto [layer, rest] = place_of(named.name);
     sheet.set(layer, rest, value.value_or(kNoNumber));
   }
   HeatMap map = sheet.to_map(title + (choices.sample ? "  (sampled)" : ""), "tensor", "layer");

@@ -44,6 +44,7 @@ struct Curves {
   std::string title;
   Axis right;
   std::string label;       ///< of the vertical axis
+  bool is_sample = false;  ///< some elements were not read
   bool are_steps = false;  ///< each value is that of an interval, as in a histogram
   std::vector<Line> lines;
 };

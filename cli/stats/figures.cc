@@ -70,7 +70,7 @@ class Computation {
   void compute(const Work& work, size_t threads) {
     TensorFigures& one = out_.tensors[work.index];
     const std::string name = quoted(one.name);
-    const auto count_bytes = [&](uint64_t bytes) { bar_.show(done_.fetch_add(bytes) + bytes, total_, name); };
+    const auto count_bytes = [&](uint64_t bytes) { options_.report(done_.fetch_add(bytes) + bytes, total_, name); };
     numbers::StatisticsOptions options = options_.statistics;
     options.threads = threads;
     auto figures = figures_of(work.elements, one.tensor.shape, options, count_bytes);
@@ -135,7 +135,6 @@ class Computation {
   AllFigures out_;
   std::vector<Work> work_;
   uint64_t total_ = 0;  // bytes to read
-  ProgressBar bar_;
   std::atomic<uint64_t> done_ = 0;
   std::mutex large_mutex_;  // one computation at a time has a whole matrix in memory
   std::mutex mutex_;        // guards counts_

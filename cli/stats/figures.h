@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/compare/contents.h"
-#include "cli/console/progress.h"
 #include "numbers/block_scales.h"
 #include "numbers/channels.h"
 #include "numbers/statistics.h"
@@ -52,6 +52,8 @@ struct FigureOptions {
   bool singular_values = false;
   std::optional<size_t> axis;  ///< of the channels; by default the first and the last
   size_t largest = 20;         ///< channels of each axis
+  /// Called from any thread with the bytes that were read, those to read, and the name of the tensor.
+  std::function<void(uint64_t done, uint64_t total, const std::string& name)> report;
 };
 
 /// Computes them, in the order of `selected`. Fails as check_amount() does.

@@ -90,7 +90,15 @@ Value lora_value(const LoraFigures& pair) {
   return out;
 }
 
-Value tensor_value(const TensorFigures& one) {
+Value group_value(const GroupFigures& group) {
+  Map out = map_of({{"name", group.name}, {"tensors", group.tensors}});
+  append_statistics(group.statistics, out);
+  return out;
+}
+
+}  // namespace
+
+Map tensor_value(const TensorFigures& one) {
   Map out = map_of({{"name", one.name}, {"dtype", dtype_text(one.tensor)}, {"shape", list_of(one.tensor.shape)}});
   if (!one.statistics) {
     out.append("error", one.statistics.error().message);
@@ -111,18 +119,10 @@ Value tensor_value(const TensorFigures& one) {
   return out;
 }
 
-Value group_value(const GroupFigures& group) {
-  Map out = map_of({{"name", group.name}, {"tensors", group.tensors}});
-  append_statistics(group.statistics, out);
-  return out;
-}
-
-}  // namespace
-
 Value to_value(const AllFigures& figures, const std::vector<LoraFigures>& pairs) {
   List tensors, layers, products;
   for (const LoraFigures& pair : pairs) products.push_back(lora_value(pair));
-  for (const TensorFigures& one : figures.tensors) tensors.push_back(tensor_value(one));
+  for (const TensorFigures& one : figures.tensors) tensors.emplace_back(tensor_value(one));
   for (const GroupFigures& layer : figures.layers) layers.push_back(group_value(layer));
   Map out = map_of({{"tensors", std::move(tensors)}, {"layers", std::move(layers)}});
   if (!pairs.empty()) out.append("lora", std::move(products));

@@ -35,6 +35,9 @@ std::vector<std::string> lora_lines(const std::vector<LoraFigures>& pairs, const
 std::vector<std::string> tab_lines(const AllFigures& figures);
 std::vector<std::string> channel_tab_lines(const AllFigures& figures);
 
+/// One tensor, as in the JSON.
+Map tensor_value(const TensorFigures& one);
+
 Value to_value(const AllFigures& figures, const std::vector<LoraFigures>& pairs);
 
 }  // namespace weightfs::stats

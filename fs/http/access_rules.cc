@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/digest.h"
 #include "base/text.h"
 #include "base/values/base64.h"
 
@@ -78,7 +79,15 @@ bool has_token(const AccessRules& rules, const Request& request) {
   return colon != std::string::npos && is_equal(std::string_view(*user_and_password).substr(colon + 1), rules.token);
 }
 
-Accepted<void> check_access(const AccessRules& rules, const Request& request, const Target& target) {
+std::string ticket_of(const AccessRules& rules, const std::vector<std::string>& segments) {
+  if (rules.token.empty()) return {};
+  // The length in front: so that a longer token with a part of the path is no other text.
+  std::string text = fmt::format("weightfs ticket {} {}", rules.token.size(), rules.token);
+  for (const std::string& segment : segments) text += '/' + segment;
+  return sha256(text).hex();
+}
+
+Accepted<void> check_access(const AccessRules& rules, const Request& request, const Target& target, bool is_public) {
   const std::string* const host = request.field("host");
   for (const std::string& name : {host == nullptr ? "" : *host, target.authority})
     if (!name.empty() && !is_own_name(rules, name))
@@ -87,7 +96,9 @@ Accepted<void> check_access(const AccessRules& rules, const Request& request, co
   if (is_of_another_page(request) && !may_be_read)
     return refused(403, "a page of another origin; use --allow-origin to permit it");
   const bool is_preflight = request.method == "OPTIONS";
-  if (rules.token.empty() || is_preflight || has_token(rules, request)) return {};
+  if (rules.token.empty() || is_public || is_preflight || has_token(rules, request)) return {};
+  const std::string ticket = parameter(target.query, "ticket").value_or("");
+  if (is_equal(ticket, ticket_of(rules, target.segments))) return {};
   return refused(401, "a token is required: Authorization: Bearer TOKEN");
 }
 

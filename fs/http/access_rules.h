@@ -21,8 +21,12 @@ struct AccessRules {
   std::vector<std::string> origins;  ///< of web pages that may read, as in Origin; "*": all
 };
 
-/// Whether the request is for this server, not by a page of another origin, and has the token: else 421, 403 or 401.
-Accepted<void> check_access(const AccessRules& rules, const Request& request, const Target& target);
+/// Whether the request is for this server, not by a page of another origin, and, unless the target is public, has the
+/// token or the ticket of its path: else 421, 403 or 401.
+Accepted<void> check_access(const AccessRules& rules, const Request& request, const Target& target, bool is_public);
+
+/// What stands for the token in the URL of one path: a link of a page cannot send a field. Empty without a token.
+std::string ticket_of(const AccessRules& rules, const std::vector<std::string>& segments);
 
 /// Whether the request has the token: as a Bearer token (RFC 6750), or as the password of Basic authentication, which
 /// browsers ask for.

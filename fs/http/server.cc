@@ -58,7 +58,9 @@ Server::Server(std::vector<Descriptor> listeners, ServerOptions options)
   for (Descriptor& socket : listeners) listeners_.push_back(std::make_unique<Listener>(Listener{std::move(socket)}));
 }
 
-Server::~Server() { stop(std::chrono::milliseconds(0), [] {}); }
+Server::~Server() {
+  stop(std::chrono::milliseconds(0), [] {});
+}
 
 void Server::start() {
   // Not one-shot: every worker sees it.

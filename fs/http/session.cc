@@ -117,8 +117,8 @@ void Session::answer(Request request) {
     response = options_.refuse({503, "out of memory"}, &request);
   }
   request_ = std::move(request);
-  const bool closes = !request_->keep_alive || request_->has_body || is_stopping_ ||
-                      (request_->minor == 0 && !response.length());
+  const bool closes =
+      !request_->keep_alive || request_->has_body || is_stopping_ || (request_->minor == 0 && !response.length());
   begin(std::move(response), &*request_, closes);
 }
 

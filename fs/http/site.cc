@@ -143,8 +143,15 @@ Response Site::answer_any(const Request& request, const Client& client) const {
                   &request);
   const auto target = parse_target(request.target);
   if (!target) return refuse(target.error(), &request);
-  if (const auto permitted = check_access(options_.access, request, *target); !permitted)
+  const bool is_public = options_.is_public && options_.is_public(request, *target);
+  if (const auto permitted = check_access(options_.access, request, *target, is_public); !permitted)
     return refuse(permitted.error(), &request);
+  if (is_read && options_.answer_first) {
+    if (auto answered = options_.answer_first(request, *target)) {
+      if (options_.on_used) options_.on_used();
+      return *answered ? std::move(**answered) : refuse(answered->error(), &request);
+    }
+  }
   return is_read ? answer_permitted(request, client, *target) : options_response(options_.access, request);
 }
 

@@ -1,0 +1,59 @@
+// Two models side by side, and equal tensors of one.
+#include <algorithm>
+
+#include "cli/api/handlers.h"
+#include "cli/compare/duplicates.h"
+#include "cli/compare/models.h"
+#include "cli/console/map_of.h"
+#include "cli/diff/report.h"
+
+namespace weightfs::api {
+namespace {
+
+// The places of the tensors that differ, by the name in the first model.
+Map indices_of(const compare::ContentsComparison& found, const Model& a) {
+  Map out;
+  const auto add = [&](const compare::TensorPair& pair) {
+    out.append(std::string(a.tensors.name(pair.a)), List{pair.a, pair.b});
+  };
+  for (const compare::ModelComparison& models : found.models) {
+    if (!models.path.empty()) continue;
+    for (const compare::ChangedTensor& changed : models.tensors.changed) add(changed.pair);
+    std::ranges::for_each(models.tensors.renamed, add);
+  }
+  return out;
+}
+
+}  // namespace
+
+Accepted<Content> compare_models(const Call& call) {
+  const OpenModelPtr a = ACCEPT(call.model("a")), b = ACCEPT(call.model("b"));
+  const bool has_values = call.query.flag("values");
+  const compare::CompareOptions options{
+      .deviation = has_values, .threads = processors(kThreads), .report = call.report};
+  const compare::Contents contents_a = ACCEPT(accepted(compare::contents_of(a->pointer())));
+  const compare::Contents contents_b = ACCEPT(accepted(compare::contents_of(b->pointer())));
+  const auto found = ACCEPT(accepted(compare::compare_contents(contents_a, contents_b, options)));
+  Map out = compare::differences_value(found, has_values);
+  out.append("indices", indices_of(found, a->model()));
+  return json_content(out);
+}
+
+Accepted<Content> find_equal_tensors(const Call& call) {
+  const OpenModelPtr of = ACCEPT(call.model());
+  const std::vector<ModelPtr> models = {of->pointer()};
+  const auto found = ACCEPT(accepted(compare::find_duplicates(models, processors(kThreads), call.report)));
+  List groups;
+  uint64_t cost = 0;
+  for (const compare::EqualTensors& group : found.groups) {
+    List tensors;
+    for (const compare::TensorPlace& place : group.tensors)
+      tensors.emplace_back(map_of({{"index", place.index}, {"name", of->name(place.index)}}));
+    groups.emplace_back(map_of(
+        {{"bytes", group.nbytes}, {"copies", group.copies}, {"cost", group.cost()}, {"tensors", std::move(tensors)}}));
+    cost += group.cost();
+  }
+  return json_content(map_of({{"groups", std::move(groups)}, {"cost", cost}, {"unreadable", found.unreadable.size()}}));
+}
+
+}  // namespace weightfs::api

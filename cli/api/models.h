@@ -1,0 +1,88 @@
+// The models of the tree, with what the tables of the page need.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/string_arena.h"
+#include "cli/api/query.h"
+#include "cli/plot/make.h"
+#include "formats/model.h"
+#include "formats/summary/summary.h"
+#include "fs/forest.h"
+#include "fs/names.h"
+
+namespace weightfs::api {
+
+/// The order of the rows of the table.
+enum class Order { index, name, dtype, shape, parameters, bytes };
+
+/// A model of the tree. Callable from any thread.
+class OpenModel {
+ public:
+  /// `path`: of its directory in the tree; "" for the root.
+  OpenModel(ModelPtr model, std::string path, std::string version);
+
+  const Model& model() const { return *model_; }
+  const ModelPtr& pointer() const { return model_; }
+  const std::string& path() const { return path_; }
+  /// Identifies the bytes: another one when the model has changed.
+  const std::string& version() const { return version_; }
+
+  /// Computed at the first call.
+  const summary::Summarised& summarised() const;
+  /// The bytes of all tensors.
+  uint64_t total_bytes() const { return total_bytes_; }
+  /// The elements of a tensor.
+  uint64_t parameters(size_t tensor) const;
+
+  std::string name(size_t tensor) const;
+  plot::NamedTensor tensor(size_t tensor) const;
+
+  /// All tensors in an ascending order; numbers in names are compared as numbers.
+  std::shared_ptr<const std::vector<uint32_t>> in_order(Order order) const;
+  /// A bit for each tensor whose name has all `words` (in lower case), and begins with `under`.
+  std::shared_ptr<const std::vector<bool>> matching(const std::string& words, const std::string& under) const;
+  /// The path of a tensor below tensors/.
+  std::string file_path(size_t tensor) const;
+
+ private:
+  const ModelPtr model_;
+  const std::string path_;
+  const std::string version_;
+  uint64_t total_bytes_ = 0;
+  mutable std::mutex mutex_;  // guards the rest
+  mutable std::optional<summary::Summarised> summarised_;
+  mutable std::map<Order, std::shared_ptr<const std::vector<uint32_t>>> orders_;
+  mutable std::string last_search_;
+  mutable std::shared_ptr<const std::vector<bool>> last_match_;
+  mutable std::optional<std::vector<NamedPath>> paths_;
+  mutable StringArena texts_;
+};
+using OpenModelPtr = std::shared_ptr<const OpenModel>;
+
+/// The models that were used last.
+class OpenModels {
+ public:
+  explicit OpenModels(Forest& forest) : forest_(forest) {}
+
+  /// Refuses with 404 a path that is no model's directory, with 409 if `v` is given and is not the model's version.
+  Accepted<OpenModelPtr> open(const std::string& path, const std::string& v);
+
+ private:
+  static constexpr size_t kMaxOpen = 4;
+
+  Forest& forest_;
+  std::mutex mutex_;                // guards the next one
+  std::vector<OpenModelPtr> open_;  // the last used first
+};
+
+/// Compares names so that layers.2 precedes layers.10.
+bool is_before(std::string_view a, std::string_view b);
+
+}  // namespace weightfs::api

@@ -1,0 +1,100 @@
+// The page: loads the model that the URL names, and shows the view that it names.
+
+import { html, render, useCallback, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "./lib.js";
+import { getJson, onModelChange } from "./api.js";
+import { shorten } from "./format.js";
+import { Header } from "./header.js";
+import { HelpDialog } from "./help.js";
+import { useKeys } from "./keys.js";
+import { Failure, Loading, useLoad } from "./parts/load.js";
+import { handleLinks, useLocation } from "./state.js";
+import { viewOf } from "./views/index.js";
+
+// The model of the URL: null for a directory of models, undefined until it is known.
+function useModel(location, source) {
+  const path = location.model ?? "";
+  const isModel = location.model !== undefined || source?.single === true;
+  const isKnown = location.model !== undefined || source !== undefined;
+  const load = async (signal) => {
+    if (!isKnown) return undefined;
+    return isModel ? { path, model: await getJson("model", { model: path }, signal) } : { path, model: null };
+  };
+  const { value, error, retry } = useLoad(load, [path, isModel, isKnown]);
+  useEffect(() => onModelChange(retry), [retry]);
+  return { model: value?.path === path ? value.model : undefined, error, retry };
+}
+
+// The component of a view; its module is loaded when it is first shown.
+function useView(view) {
+  const { value, error, retry } = useLoad(async () => ({ id: view.id, component: (await view.load()).default }), [view.id]);
+  return { component: value?.id === view.id ? value.component : undefined, error, retry };
+}
+
+// Shows its children; a fault in one of them becomes a sentence, and the rest of the page stays.
+function Guard({ children }) {
+  const [error, reset] = useErrorBoundary((fault) => console.error(fault));
+  if (error) return html`<${Failure} error=${`This view failed: ${error.message}`} retry=${reset} />`;
+  return children;
+}
+
+function View({ location, model, view }) {
+  const { component, error, retry } = useView(view);
+  if (error) return html`<${Failure} error="This view could not be loaded; the server may have ended." retry=${retry} />`;
+  if (!component) return html`<${Loading} />`;
+  return html`<${component} location=${location} model=${model} />`;
+}
+
+// Moves the focus to the main heading after a navigation, so that a screen reader announces it.
+function useHeadingFocus(place, isReady) {
+  const shown = useRef(place);
+  useLayoutEffect(() => {
+    if (!isReady || shown.current === place) return;
+    shown.current = place;
+    const target = document.querySelector("main h1") ?? document.querySelector("main");
+    target.tabIndex = -1;
+    target.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [place, isReady]);
+}
+
+function App() {
+  const location = useLocation();
+  const [isHelpOpen, setIsHelpOpen] = useState(false);
+  const [failure, setFailure] = useState(null);
+  const { value: source, error: sourceError, retry: retrySource } = useLoad((signal) => getJson("models", {}, signal), []);
+  const { model, error: modelError, retry: retryModel } = useModel(location, source);
+  const view = viewOf(location.view);
+  const openHelp = useCallback(() => setIsHelpOpen(true), []);
+  useKeys({ "?": openHelp });
+  useHeadingFocus([view.id, location.model, location.dir, location.t].join("\n"), model !== undefined);
+  useEffect(() => setFailure(null), [view.id, location.model]);
+  const title = model ? shorten(model.title, 60) : shorten(source?.source ?? "", 60);
+  useEffect(() => {
+    document.title = [view.title, title, "weightfs"].filter(Boolean).join(" · ");
+  }, [view.title, title]);
+
+  const error = modelError ?? (model === undefined ? sourceError : null);
+  const retry = modelError ? retryModel : retrySource;
+  const skip = (event) => {
+    event.preventDefault();
+    document.querySelector("main").focus();
+  };
+  return html`
+    <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+    <${Header} location=${location} model=${model ?? null} source=${source} onKeys=${openHelp} onFailure=${setFailure} />
+    <main id="main" class=${`view-${view.id}`} tabindex="-1">
+      ${failure && html`<${Failure} error=${failure} />`}
+      ${error && model === undefined && html`<h1 class="hidden-text">${view.title}</h1>`}
+      ${error && html`<${Failure} error=${error} retry=${retry} />`}
+      ${model === undefined
+        ? !error && html`<${Loading} />`
+        : html`<${Guard} key=${[view.id, model?.path, model?.v].join("\n")}>
+            <${View} location=${location} model=${model} view=${view} />
+          <//>`}
+    </main>
+    <${HelpDialog} view=${view} isOpen=${isHelpOpen} onClose=${() => setIsHelpOpen(false)} />
+  `;
+}
+
+handleLinks();
+render(html`<${App} />`, document.getElementById("app"));

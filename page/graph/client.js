@@ -1,0 +1,83 @@
+// The graph of a model on the page's side: it loads graph.json, and asks the worker.
+
+import { fileHref, getText, readFile } from "../api.js";
+
+const kMostBytes = 64 * 1024 * 1024; // of graph.json
+const kMostMetadata = 1024 * 1024;
+
+// The inputs of an ONNX model that have no tensor; old models list their tensors as inputs, too. Null if they are unknown.
+async function inputNamesOf(model, signal) {
+  if (!/onnx/i.test(model.format)) return null;
+  const text = await getText(fileHref(model.path, "metadata.json"), { signal, from: 0, to: kMostMetadata });
+  try {
+    const { inputs } = JSON.parse(text).metadata;
+    return Array.isArray(inputs) ? inputs.map((input) => input.name) : null;
+  } catch {
+    return null; // longer than kMostMetadata
+  }
+}
+
+// A worker with the graphs of one model. close() ends it, and with it all requests.
+export class GraphClient {
+  #worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+  #waiting = new Map(); // id → {resolve, reject}
+  #last = 0;
+
+  constructor() {
+    this.#worker.onmessage = ({ data: { id, result, error } }) => {
+      const { resolve, reject } = this.#waiting.get(id);
+      this.#waiting.delete(id);
+      if (error === undefined) resolve(result);
+      else reject(new Error(error));
+    };
+    this.#worker.onerror = (event) => {
+      event.preventDefault();
+      this.#fail(new Error("The graph could not be read: its worker failed."));
+    };
+  }
+
+  #fail(error) {
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+
+  #ask(request, parameters, transfer = []) {
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(++this.#last, { resolve, reject });
+      this.#worker.postMessage({ id: this.#last, request, parameters }, transfer);
+    });
+  }
+
+  // The graphs of a model: [{title, operators}].
+  async load(model, signal) {
+    const [file, inputNames] = await Promise.all([
+      readFile(fileHref(model.path, "graph.json"), { signal, from: 0, to: kMostBytes }),
+      inputNamesOf(model, signal),
+    ]);
+    if (file.total > kMostBytes) {
+      throw new Error("The graph is too large to be drawn: graph.json has more than 64 MiB. The file lists all nodes.");
+    }
+    const bytes = file.bytes.byteOffset === 0 && file.bytes.byteLength === file.bytes.buffer.byteLength ? file.bytes : file.bytes.slice();
+    return this.#ask("read", { bytes, inputNames }, [bytes.buffer]);
+  }
+
+  // The layout of a group, or of the group of a node: see kRequests of the worker.
+  layOut(graph, group, node) {
+    return this.#ask("layOut", { graph, group, node });
+  }
+
+  details(graph, node) {
+    return this.#ask("details", { graph, node });
+  }
+
+  find(graph, text) {
+    return this.#ask("find", { graph, text });
+  }
+
+  close() {
+    this.#worker.terminate();
+    const closed = new Error("closed");
+    closed.name = "AbortError";
+    this.#fail(closed);
+  }
+}

@@ -1,0 +1,162 @@
+// The drawing of a group as SVG: boxes that are buttons, and edges. One box is reached by Tab, the others by arrows.
+
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
+import { clean, formatCount, shorten } from "../format.js";
+import { kindOf } from "./kinds.js";
+import { usePan } from "./pan.js";
+
+const kTextSize = 26; // characters in a box
+
+export function countText(element) {
+  return element.count > 1 ? `× ${formatCount(element.count)}` : "";
+}
+
+// What is below the title of a box.
+export function subtitleOf(element) {
+  if (element.kind !== "group") return element.subtitle;
+  const operators = `${formatCount(element.operators)} operators`;
+  return element.count > 1 ? `${operators} each${element.inSeries ? ", in series" : ""}` : operators;
+}
+
+const kKindNames = { group: "group", operator: "operator", input: "input", output: "output", outside: "outside this group" };
+
+function labelOf(element) {
+  const parts = [shorten(element.title, 80), countText(element), kKindNames[element.kind], shorten(subtitleOf(element), 80)];
+  return parts.filter(Boolean).join(", ");
+}
+
+// A path through points, whose pieces begin and end vertically.
+function pathOf({ points, isFar }) {
+  const [[x, y], ...others] = points;
+  if (isFar) {
+    const [toX, toY] = others.at(-1);
+    const aside = Math.max(60, Math.min(240, Math.abs(toY - y) / 4));
+    return `M${x} ${y}C${x + aside} ${y} ${toX + aside} ${toY} ${toX} ${toY}`;
+  }
+  let path = `M${x} ${y}`;
+  let [lastX, lastY] = [x, y];
+  for (const [nextX, nextY] of others) {
+    const middle = (lastY + nextY) / 2;
+    path += `C${lastX} ${middle} ${nextX} ${middle} ${nextX} ${nextY}`;
+    [lastX, lastY] = [nextX, nextY];
+  }
+  return path;
+}
+
+function Box({ element, isCurrent, isChosen, onActivate, onFocus }) {
+  const { x, y, width, height, kind } = element;
+  const count = countText(element);
+  const subtitle = subtitleOf(element);
+  const full = clean(`${element.title} ${count}\n${subtitle}`);
+  return html`<g
+    class=${`box box-${kind} ${isChosen ? "chosen" : ""}`}
+    role="button"
+    tabindex=${isCurrent ? 0 : -1}
+    aria-label=${labelOf(element)}
+    aria-pressed=${kind === "group" || kind === "outside" ? undefined : String(isChosen)}
+    data-key=${element.key}
+    transform=${`translate(${x - width / 2} ${y - height / 2})`}
+    onClick=${() => onActivate(element)}
+    onFocus=${() => onFocus(element)}
+  >
+    <title>${shorten(full, 1000)}</title>
+    ${element.count > 1 && html`<rect class="behind" x="5" y="5" width=${width} height=${height} rx="4" />`}
+    <rect class="body" width=${width} height=${height} rx=${kind === "input" || kind === "output" ? height / 2 : 4} />
+    ${kind === "operator" && html`<rect class=${`stripe kind-${kindOf(element.title)}`} width="5" height=${height} rx="2" />`}
+    <svg width=${width} height=${height} aria-hidden="true">
+      <text class="title" x=${width / 2} y=${subtitle ? 19 : 27}>${shorten(element.title, kTextSize)} ${count}</text>
+      ${subtitle && html`<text class="subtitle" x=${width / 2} y="35">${shorten(subtitle, kTextSize + 4)}</text>`}
+    </svg>
+  </g>`;
+}
+
+const kMoves = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
+
+// The element that a key moves to, in reading order.
+function afterKey(elements, index, key) {
+  if (key === "Home") return elements[0];
+  if (key === "End") return elements.at(-1);
+  const move = kMoves[key];
+  return move === undefined ? undefined : elements[Math.min(elements.length - 1, Math.max(0, index + move))];
+}
+
+// `layout` is that of the worker; `chosen` the node of the side panel; `handle` a ref that gets the Pan for keys and buttons.
+export function Drawing({ layout, chosen, handle, label, onActivate }) {
+  const svg = useRef(null);
+  const stage = useRef(null);
+  const hasFocus = useRef(false);
+  const elements = useMemo(() => [...layout.elements].sort((one, other) => one.y - other.y || one.x - other.x), [layout]);
+  const drawing = useMemo(() => ({ ...layout, startX: elements[0]?.x ?? 0 }), [layout]);
+  const pan = usePan(svg, stage, drawing);
+  const [current, setCurrent] = useState(null); // the key of the box that Tab reaches
+  const chosenElement = elements.find((element) => element.node === chosen && element.kind !== "outside");
+  const currentKey = elements.some((element) => element.key === current) ? current : (chosenElement ?? elements[0])?.key;
+  useLayoutEffect(() => {
+    handle.current = { pan: pan.current, fit: () => pan.current.fit(drawing, true) };
+  }, [drawing]);
+
+  const boxOf = (key) => [...svg.current.querySelectorAll(".box")].find((box) => box.dataset.key === key);
+  // The focus stays in the drawing when another group is opened from it.
+  useLayoutEffect(() => {
+    if (hasFocus.current) boxOf(currentKey)?.focus({ preventScroll: true });
+  }, [layout]);
+  useEffect(() => {
+    if (chosenElement) pan.current.reveal(chosenElement);
+  }, [layout, chosen]);
+
+  const move = (event) => {
+    if (event.key === "Enter" || event.key === " ") {
+      const element = elements.find((each) => each.key === event.target.dataset?.key);
+      if (!element) return;
+      event.preventDefault();
+      onActivate(element);
+      return;
+    }
+    const index = elements.findIndex((element) => element.key === event.target.dataset?.key);
+    const next = index < 0 || event.shiftKey ? undefined : afterKey(elements, index, event.key);
+    if (!next) return;
+    event.preventDefault();
+    pan.current.reveal(next);
+    boxOf(next.key)?.focus({ preventScroll: true });
+  };
+  const activate = (element) => {
+    if (!pan.current.hasDragged) onActivate(element);
+  };
+  return html`<svg
+    ref=${svg}
+    class="drawing"
+    role="group"
+    aria-label=${label}
+    onKeyDown=${move}
+    onPointerDown=${(event) => pan.current.down(event)}
+    onPointerMove=${(event) => pan.current.drag(event)}
+    onPointerUp=${(event) => pan.current.up(event)}
+    onPointerCancel=${(event) => pan.current.up(event)}
+    onFocusIn=${() => (hasFocus.current = true)}
+    onFocusOut=${(event) => (hasFocus.current = event.relatedTarget === null && hasFocus.current)}
+  >
+    <defs>
+      <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+        <path class="arrow" d="M0 0L8 4L0 8z" />
+      </marker>
+    </defs>
+    <g ref=${stage}>
+      <g aria-hidden="true">
+        ${layout.edges.map(
+          (edge, index) =>
+            html`<path key=${index} class=${edge.isFar ? "edge far" : "edge"} d=${pathOf(edge)} marker-end="url(#arrow)" />`,
+        )}
+      </g>
+      ${elements.map(
+        (element) => html`<${Box}
+          key=${element.key}
+          element=${element}
+          isCurrent=${element.key === currentKey}
+          isChosen=${element === chosenElement}
+          onActivate=${activate}
+          onFocus=${() => setCurrent(element.key)}
+        />`,
+      )}
+    </g>
+  </svg>`;
+}

@@ -1,0 +1,124 @@
+// The elements of an opened group and the edges between them: its operators, its groups (equal ones once), and what is outside.
+
+import { commonLabel } from "./names.js";
+import { classesOf } from "./identical.js";
+
+const kMostOutside = 24; // elements on each side
+const kMostCharacters = 1000; // of a name that is sent to the page
+
+const shortened = (text) => (text.length > kMostCharacters ? `${text.slice(0, kMostCharacters)}…` : text);
+
+function elementOfNode(graph, index) {
+  const node = graph.nodes[index];
+  const isOperator = node.kind === "operator";
+  return {
+    key: `n${index}`,
+    kind: node.kind,
+    title: shortened(isOperator ? node.op : node.name || node.op),
+    subtitle: shortened(isOperator ? node.name : node.op),
+    node: index,
+    count: 1,
+  };
+}
+
+function elementOfClass(tree, groups) {
+  const [group] = groups;
+  return {
+    key: `g${group}`,
+    kind: "group",
+    title: shortened(commonLabel(groups.map((each) => tree.labels[each]))),
+    subtitle: "",
+    group,
+    count: groups.length,
+    operators: tree.end[group] - tree.begin[group],
+    inSeries: false,
+  };
+}
+
+// The largest item around a node that does not contain the group whose ancestors are `around`.
+function outermost(tree, node, around) {
+  let item = node;
+  for (let group = tree.groupOf[node]; !around.has(group); group = tree.parents[group]) item = ~group;
+  return item;
+}
+
+// The elements outside a group that lead to it or from it. Those beyond kMostOutside are one element.
+class Outside {
+  constructor(tree, group, elements) {
+    this.tree = tree;
+    this.around = new Set(tree.pathOf(group).slice(0, -1));
+    this.elements = elements;
+    this.known = { from: new Map(), to: new Map() };
+  }
+
+  // The index of the element for a node, which is on the side "from" or "to" of the group.
+  of(node, side) {
+    const item = outermost(this.tree, node, this.around);
+    const known = this.known[side];
+    if (!known.has(item)) known.set(item, known.size < kMostOutside ? this.#element(item, side) : this.#rest(side));
+    return known.get(item);
+  }
+
+  #element(item, side) {
+    const { graph, labels, parents } = this.tree;
+    const inner = item < 0 ? { title: shortened(labels[~item]), group: ~item } : elementOfNode(graph, item);
+    return (
+      this.elements.push({
+        key: `${side}${item}`,
+        kind: "outside",
+        title: inner.title,
+        subtitle: side === "from" ? "from outside" : "to outside",
+        node: item < 0 ? undefined : item,
+        group: item < 0 ? parents[~item] : this.tree.groupOf[item],
+        count: 1,
+      }) - 1
+    );
+  }
+
+  #rest(side) {
+    const { known } = this;
+    known[`${side}Rest`] ??=
+      this.elements.push({ key: `${side}rest`, kind: "outside", title: "others", subtitle: `${side} outside`, count: 1 }) - 1;
+    return known[`${side}Rest`];
+  }
+}
+
+// {elements, edges}: an edge is {from, to, count} with indices of elements; edges inside an element are left out.
+export function elementsOf(tree, group) {
+  const { graph } = tree;
+  const elements = [];
+  const place = new Int32Array(graph.nodes.length).fill(-1); // the element of each node below the group
+  const groups = tree.items[group].filter((item) => item < 0).map((item) => ~item);
+  const classes = new Map(classesOf(tree, groups).map((members) => [members[0], members]));
+  for (const item of tree.items[group]) {
+    if (item >= 0) {
+      place[item] = elements.push(elementOfNode(graph, item)) - 1;
+      continue;
+    }
+    const members = classes.get(~item);
+    if (members === undefined) continue; // it is shown by an equal group before it
+    const index = elements.push(elementOfClass(tree, members)) - 1;
+    for (const member of members) for (const node of tree.nodesOf(member)) place[node] = index;
+  }
+  const outside = new Outside(tree, group, elements);
+  return { elements, edges: edgesOf(tree, { elements, place, outside, isWhole: group === 0 }) };
+}
+
+function edgesOf({ graph, groupOf }, { elements, place, outside, isWhole }) {
+  const found = new Map();
+  for (let edge = 0; edge < graph.from.length; ++edge) {
+    const [source, target] = [graph.from[edge], graph.to[edge]];
+    let [from, to] = [place[source], place[target]];
+    if (from < 0 && to < 0) continue;
+    if (!isWhole && from < 0) from = outside.of(source, "from");
+    if (!isWhole && to < 0) to = outside.of(target, "to");
+    if (from === to) {
+      if (elements[from].count > 1 && groupOf[source] !== groupOf[target]) elements[from].inSeries = true;
+      continue;
+    }
+    const key = from * 4096 + to;
+    if (found.has(key)) found.get(key).count += 1;
+    else found.set(key, { from, to, count: 1 });
+  }
+  return [...found.values()];
+}

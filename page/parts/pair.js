@@ -1,0 +1,113 @@
+// Two tensors side by side: how far they are apart, their histograms, the heat map and the channels of their difference.
+
+import { html } from "../lib.js";
+import { getJson } from "../api.js";
+import { clean, formatBytes, formatCount, formatNumber, formatPercent, formatShape, shorten } from "../format.js";
+import { link } from "../state.js";
+import { Channels } from "./channels.js";
+import { Heatmap } from "./heatmap.js";
+import { kMostUnasked } from "./heatmap_controller.js";
+import { HistogramPair } from "./histograms.js";
+import { Failure, Loading, useLoad } from "./load.js";
+
+function Side({ label, path, tensor }) {
+  return html`<tr>
+    <th scope="row">${label}</th>
+    <td>${shorten(path || "this model", 60)}</td>
+    <td>
+      <a class="name" title=${clean(tensor.name)} href=${link({ view: "tensor", model: path || null, t: tensor.index })}>${shorten(tensor.name, 80)}</a>
+    </td>
+    <td>${clean(tensor.dtype)}</td>
+    <td>${formatShape(tensor.shape)}</td>
+    <td class="number">${formatBytes(tensor.bytes)}</td>
+  </tr>`;
+}
+
+function Sides({ a, b, tensors }) {
+  const head = ["", "model", "tensor", "type", "shape"];
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="The two tensors">
+    <table>
+      <thead>
+        <tr>
+          ${head.map((name) => (name ? html`<th scope="col">${name}</th>` : html`<td></td>`))}
+          <th scope="col" class="number">size</th>
+        </tr>
+      </thead>
+      <tbody>
+        <${Side} label="A" path=${a} tensor=${tensors[0]} />
+        <${Side} label="B" path=${b} tensor=${tensors[1]} />
+      </tbody>
+    </table>
+  </div>`;
+}
+
+// The figures of the comparison of both models, if it was computed.
+function Deviation({ stat }) {
+  if (!stat) return null;
+  const place = stat.max_at ? ` at [${stat.max_at.join(", ")}]` : "";
+  const rows = [
+    ["SNR", `${formatNumber(stat.snr_db)} dB`],
+    ["Relative error", formatPercent(stat.relative_error)],
+    ["RMSE", formatNumber(stat.rmse)],
+    ["Cosine", stat.cosine === null ? "–" : stat.cosine.toFixed(6)],
+    ["Largest difference", `${formatNumber(stat.max)}${place}`],
+    ["Mean difference", formatNumber(stat.mean)],
+    ["Elements that differ", `${formatCount(stat.differing)} of ${formatCount(stat.count)}`],
+    ["Pairs with NaN", formatCount(stat.nan)],
+  ];
+  return html`<dl class="figures">
+    ${rows.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}
+  </dl>`;
+}
+
+function Histograms({ parameters, bytes, names }) {
+  const mode = bytes > kMostUnasked ? "sample" : "full";
+  const { value, error, retry } = useLoad((signal) => getJson("histogram", { ...parameters, mode }, signal), []);
+  return html`<section class="panel" aria-label="Histograms">
+    <h2>Histograms</h2>
+    ${error && html`<${Failure} error=${error} retry=${retry} />`}
+    ${!value && !error && html`<${Loading} />`}
+    ${value && html`<${HistogramPair} response=${value} names=${names} />`}
+  </section>`;
+}
+
+function Pictures({ a, b, tensors, location }) {
+  const [first, second] = tensors;
+  const isSameShape = first.shape.join() === second.shape.join();
+  const parameters = { model: a, t: first.index, model2: b, t2: second.index };
+  const bytes = first.bytes + second.bytes;
+  const { shape, rows, columns } = first;
+  const name = first.name === second.name ? first.name : `${first.name} and ${second.name}`;
+  const source = { parameters, name, shape, rows, columns, bytes, parameterCount: first.parameters, isDifference: true };
+  return html`
+    <${Histograms} parameters=${parameters} bytes=${bytes} names=${["A", "B"]} />
+    ${isSameShape
+      ? html`<${Heatmap} source=${source} location=${location} title="Heat map of the difference, A − B" />
+          ${shape.length >= 2 && html`<${Channels} source=${source} />`}`
+      : html`<p class="notice">The shapes differ, so there is no difference of elements.</p>`}
+  `;
+}
+
+// `row` is that of the comparison, if it is there.
+export function Pair({ a, b, location, row }) {
+  const { t, t2 } = location;
+  const load = (signal) =>
+    Promise.all([getJson("tensor", { model: a, t }, signal), getJson("tensor", { model: b, t: t2 }, signal)]);
+  const { value: tensors, error, retry } = useLoad(load, []);
+  const back = link({ t: null, t2: null, window: null, low: null, high: null, axes: null, at: null }, { keep: true });
+  const hasNumbers = tensors?.every((tensor) => tensor.numbers && !tensor.refused && tensor.parameters > 0);
+  return html`
+    <p><a href=${back}>All differences</a></p>
+    ${error && html`<${Failure} error=${error} retry=${retry} />`}
+    ${!tensors && !error && html`<${Loading} />`}
+    ${tensors &&
+    html`<section class="panel" aria-label="The two tensors">
+        <${Sides} a=${a} b=${b} tensors=${tensors} />
+        <${Deviation} stat=${row?.stat} />
+        ${row?.change === "renamed" && html`<p>Both have the same bytes.</p>`}
+      </section>
+      ${hasNumbers
+        ? html`<${Pictures} a=${a} b=${b} tensors=${tensors} location=${location} />`
+        : html`<p class="notice">One of the two has no numbers that can be read.</p>`}`}
+  `;
+}

@@ -1,0 +1,121 @@
+// The figures of a tensor: first from a sample, then from all elements, on request with exact quantiles.
+
+import { html, useEffect, useState } from "../lib.js";
+import { getJson, isAborted } from "../api.js";
+import { formatBytes, formatCount, formatNumber, formatPercent } from "../format.js";
+import { kMostUnasked } from "./heatmap_controller.js";
+import { Histogram } from "./histograms.js";
+import { Failure, Loading } from "./load.js";
+import { Progress, useStream } from "./progress.js";
+
+// Types whose blocks have scales.
+const kQuantised = /^(q\d|iq\d|tq\d|mxfp|nvfp)/i;
+
+const shareText = (count, total) => (count > 0 && total > 0 ? `${formatCount(count)} (${formatPercent(count / total)})` : formatCount(count));
+
+// Names and texts of the figures that the object has.
+function rowsOf(figures) {
+  const { count } = figures;
+  const rows = [
+    ["Count", "count", formatCount],
+    ["Minimum", "min", formatNumber],
+    ["Maximum", "max", formatNumber],
+    ["Mean", "mean", formatNumber],
+    ["Standard deviation", "std", formatNumber],
+    ["RMS", "rms", formatNumber],
+    ["Skewness", "skewness", formatNumber],
+    ["Kurtosis (in excess of 3)", "kurtosis", formatNumber],
+    ["Zeros", "zeros", (zeros) => shareText(zeros, count)],
+    ["Near zero", "near_zero", (near) => shareText(near, count)],
+    ["NaN", "nan", (nan) => shareText(nan, count)],
+    ["Infinities", "inf", (infinite) => shareText(infinite, count)],
+    ["Dead rows", "dead_rows", (rows) => (rows > 0 ? `${formatCount(rows)} of ${formatCount(figures.rows)}` : formatCount(rows))],
+    ["Distinct numbers", "distinct", formatCount],
+  ];
+  return rows.filter(([, field]) => figures[field] !== undefined).map(([name, field, format]) => [name, format(figures[field])]);
+}
+
+function percentileRows({ percentiles }) {
+  const names = Object.keys(percentiles ?? {}).sort((a, b) => a - b);
+  return names.map((name) => [`${name} %`, formatNumber(percentiles[name])]);
+}
+
+function List({ label, rows }) {
+  if (rows.length === 0) return null;
+  return html`<div>
+    <h3>${label}</h3>
+    <dl class="figures">
+      ${rows.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}
+    </dl>
+  </div>`;
+}
+
+function Scales({ title, figures }) {
+  if (!figures) return null;
+  return html`<section class="panel" aria-label=${title}>
+    <h2>${title}</h2>
+    <div class="figure-lists">
+      <${List} label="Figures" rows=${rowsOf(figures)} />
+      <${List} label="Percentiles" rows=${percentileRows(figures)} />
+    </div>
+    <${Histogram} figures=${figures} title="Histogram of ${title.toLowerCase()}" />
+  </section>`;
+}
+
+// The sample, what is computed after it, and the figures to show: those of the last that is there.
+function useFigures(tensor, parameters) {
+  const [sample, setSample] = useState({ figures: null, error: null });
+  const run = useStream();
+  const start = (mode) => run.start("statistics", { ...parameters, mode, scales: kQuantised.test(tensor.dtype) ? 1 : null });
+  const readSample = (signal) =>
+    getJson("statistics", { ...parameters, mode: "sample" }, signal)
+      .then((figures) => {
+        if (signal.aborted) return;
+        setSample({ figures, error: null });
+        const isMore = figures.sample || kQuantised.test(tensor.dtype);
+        if (isMore && tensor.bytes <= kMostUnasked) start("full");
+      })
+      .catch((error) => {
+        if (!isAborted(error)) setSample({ figures: null, error });
+      });
+  useEffect(() => {
+    const aborter = new AbortController();
+    readSample(aborter.signal);
+    return () => aborter.abort();
+  }, []);
+  const retry = () => readSample(new AbortController().signal);
+  return { figures: run.value ?? sample.figures, run, start, error: sample.error ?? run.error, retry: sample.error ? retry : null };
+}
+
+function Mark({ figures, tensor }) {
+  if (!figures.sample) return html`<span class="tag">all elements${figures.exact ? ", exact quantiles" : ""}</span>`;
+  const share = tensor.parameters > 0 ? figures.count / tensor.parameters : 1;
+  return html`<span class="tag warning">sampled ${formatPercent(share)}</span>`;
+}
+
+export function Statistics({ tensor, parameters }) {
+  const { figures, run, start, error, retry } = useFigures(tensor, parameters);
+  const isFullOffered = figures?.sample && !run.isRunning;
+  const isExactOffered = figures && !figures.sample && figures.exact === false && !run.isRunning;
+  return html`<section class="panel" aria-label="Statistics">
+      <div class="toolbar">
+        <h2>Statistics</h2>
+        ${figures && html`<${Mark} figures=${figures} tensor=${tensor} />`}
+        ${isFullOffered &&
+        html`<button type="button" onClick=${() => start("full")}>Compute from all elements (${formatBytes(tensor.bytes)})</button>`}
+        ${isExactOffered &&
+        html`<button type="button" title="Reads the tensor a second time" onClick=${() => start("exact")}>Exact quantiles</button>`}
+      </div>
+      ${run.isRunning && html`<${Progress} progress=${run.progress} what="Reading all elements" onCancel=${run.cancel} />`}
+      ${error && html`<${Failure} error=${error} retry=${retry} />`}
+      ${!figures && !error && html`<${Loading} />`}
+      ${figures &&
+      html`<div class="figure-lists">
+        <${List} label="Figures" rows=${rowsOf(figures)} />
+        <${List} label="Percentiles" rows=${percentileRows(figures)} />
+      </div>`}
+      ${figures && html`<${Histogram} figures=${figures} />`}
+    </section>
+    <${Scales} title="Block scales" figures=${figures?.scales} />
+    <${Scales} title="Block minimums" figures=${figures?.minimums} />`;
+}

@@ -1,0 +1,134 @@
+// A table of any number of rows, of which only the visible ones exist. The keys move a mark through the rows; Enter opens one.
+
+import { html, useEffect, useLayoutEffect, useState } from "../lib.js";
+import { useVirtual } from "./virtual.js";
+
+const kHeadHeight = 28;
+// Rows are higher where a finger chooses them.
+const kRowHeight = matchMedia("(pointer: coarse)").matches ? 36 : 24;
+const kCharacterWidth = 7.3;
+const kPadding = 28;
+const kLeastCharacters = 12;
+
+function HeadCell({ column, sort, onSort }) {
+  const isSorted = sort.column === column.id;
+  const order = isSorted ? `${sort.order}ending` : "none";
+  const mark = isSorted ? (sort.order === "asc" ? " ▲" : " ▼") : "";
+  if (!column.isSortable) return html`<span role="columnheader" class=${column.isNumber ? "number" : ""}>${column.title}</span>`;
+  return html`<span role="columnheader" aria-sort=${order} class=${column.isNumber ? "number" : ""}>
+    <button type="button" class="plain" onClick=${() => onSort(column.id)}>${column.title}<span aria-hidden="true">${mark}</span></button>
+  </span>`;
+}
+
+function Row({ id, row, index, columns, template, top, space, isMarked, onChoose }) {
+  const style = { top: `${top}px`, height: `${kRowHeight}px`, gridTemplateColumns: template };
+  return html`<div
+    id=${id}
+    role="row"
+    aria-rowindex=${index + 2}
+    aria-selected=${isMarked}
+    class="grid-row"
+    style=${style}
+    onClick=${(event) => onChoose(index, event)}
+  >
+    ${columns.map(
+      (column) => html`<span key=${column.id} role="gridcell" class=${column.isNumber ? "number" : ""}
+        >${row ? column.cell(row, space) : column.isNumber ? "" : "…"}</span
+      >`,
+    )}
+  </div>`;
+}
+
+// The row after a key, or null if the key is none of the table.
+function rowAfter(key, mark, count, page) {
+  const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page }[key];
+  if (step !== undefined) return Math.min(Math.max(mark + step, 0), count - 1);
+  if (key === "Home") return 0;
+  if (key === "End") return count - 1;
+  return null;
+}
+
+// `columns`: [{id, title, cell(row, {width, characters}), isNumber, isSortable, width, from}]; the first is as wide as the rest allows
+// (`characters`), and one with `from` is shown only in a table at least that wide. `rows` is that of useRows(); `mark` is the row to begin with; `sort` is
+// {column, order}. `onOpen(row, index, event)` is called for a click (with its event) or Enter.
+export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstMark = 0 }) {
+  const count = rows.total;
+  const { box, onScroll, width, first, last, spacer, offsetOf, show, moveTo, page, isMeasured } = useVirtual({
+    count,
+    rowHeight: kRowHeight,
+    headHeight: kHeadHeight,
+  });
+  const [mark, setMark] = useState(firstMark);
+  useEffect(() => rows.want(first, last), [rows.want, first, last]);
+
+  // Another list begins at its first row, except the one that was there first (the way back from a tensor).
+  const [list, setList] = useState(null);
+  useLayoutEffect(() => {
+    if (!isMeasured || rows.list === list) return;
+    const start = list === null ? firstMark : 0;
+    setList(rows.list);
+    setMark(start);
+    moveTo(Math.max(0, (start - Math.floor(page / 2)) * kRowHeight));
+  }, [isMeasured, rows.list]);
+
+  const shown = columns.filter((column) => !column.from || width >= column.from);
+  const fixed = shown.slice(1).reduce((sum, column) => sum + column.width, 0);
+  const template = ["minmax(0, 1fr)", ...shown.slice(1).map((column) => `${column.width}px`)].join(" ");
+  const characters = Math.max(kLeastCharacters, Math.floor((width - fixed - kPadding) / kCharacterWidth));
+  const space = { width, characters };
+  const idOf = (index) => `row-${index}`;
+  const isVisible = mark >= first && mark < last;
+
+  const open = (index, event) => {
+    setMark(index);
+    const row = rows.rowAt(index);
+    if (row) onOpen(row, index, event);
+  };
+  const onKeyDown = (event) => {
+    if (event.target !== box.current || event.ctrlKey || event.metaKey || event.altKey || count === 0) return;
+    const next = rowAfter(event.key, mark, count, page);
+    if (next !== null) {
+      setMark(next);
+      show(next);
+    } else if (event.key === "Enter") {
+      open(mark);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  };
+  const indices = Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place);
+  return html`<div
+    ref=${box}
+    class="grid"
+    role="grid"
+    tabindex="0"
+    aria-label=${label}
+    aria-rowcount=${count + 1}
+    aria-activedescendant=${isVisible ? idOf(mark) : undefined}
+    onScroll=${onScroll}
+    onKeyDown=${onKeyDown}
+  >
+    <div role="rowgroup" class="grid-head">
+      <div role="row" aria-rowindex="1" class="grid-row" style=${{ gridTemplateColumns: template, height: `${kHeadHeight}px` }}>
+        ${shown.map((column) => html`<${HeadCell} key=${column.id} column=${column} sort=${sort} onSort=${onSort} />`)}
+      </div>
+    </div>
+    <div role="rowgroup" class="grid-body" style=${{ height: `${spacer}px` }}>
+      ${indices.map(
+        (index) => html`<${Row}
+          key=${index}
+          id=${idOf(index)}
+          row=${rows.rowAt(index)}
+          index=${index}
+          columns=${shown}
+          template=${template}
+          top=${offsetOf(index)}
+          space=${space}
+          isMarked=${index === mark}
+          onChoose=${open}
+        />`,
+      )}
+    </div>
+  </div>`;
+}

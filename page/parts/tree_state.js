@@ -1,0 +1,97 @@
+// What a folding tree knows: which prefixes are open, and the entries of those that were loaded.
+
+import { useCallback, useEffect, useReducer, useRef, useState } from "../lib.js";
+import { isAborted } from "../api.js";
+
+// Whether an entry stands for several numbered neighbours.
+export const isFold = (entry) => entry.first !== null && entry.first !== undefined && entry.first !== entry.last;
+
+const childOf = (entry, parent, level) => ({
+  id: entry.under ?? `tensor ${entry.leaf}`,
+  entry,
+  level,
+  parent,
+  isGroup: entry.leaf === null || entry.leaf === undefined,
+});
+
+// The visible items from top to bottom. `lists` has the entries of each loaded prefix, `opened` the open prefixes. An item without an
+// entry has a `role`: "each" lists a fold one by one, "more" says that the server left entries out.
+export function itemsOf(lists, opened) {
+  const items = [];
+  const add = (prefix, parent, level) => {
+    const list = lists.get(prefix);
+    if (!list?.entries) return;
+    const children = list.entries.map((entry) => childOf(entry, parent, level));
+    if (parent && isFold(parent.entry)) {
+      children.push({ id: `each ${prefix}`, role: "each", level, parent, fold: parent });
+    }
+    if (list.truncated) children.push({ id: `more ${prefix}`, role: "more", level, parent });
+    children.forEach((child, place) => {
+      items.push(Object.assign(child, { place: place + 1, of: children.length }));
+      if (child.isGroup && opened.has(child.id)) add(child.id, child, level + 1);
+    });
+  };
+  add("", null, 1);
+  return items;
+}
+
+// Loads the entries of what is open by `load(prefix, each, signal)`; another `source` begins anew, but what was open stays open, and
+// the old entries stay until the first ones of the new source are there.
+export function useTree(load, source) {
+  const [opened, setOpened] = useState(() => new Set());
+  const [lists, setLists] = useState(() => new Map());
+  const [error, setError] = useState(null);
+  const [attempt, retry] = useReducer((count) => count + 1, 0);
+  // Prefixes whose children are listed one by one.
+  const unfolded = useRef(new Set());
+  const pending = useRef(new Set());
+  const aborter = useRef(null);
+  const latestLoad = useRef(load);
+  latestLoad.current = load;
+
+  const fetchList = useCallback((prefix, isFirst) => {
+    const { signal } = aborter.current;
+    const requests = pending.current;
+    if (requests.has(prefix)) return;
+    requests.add(prefix);
+    latestLoad
+      .current(prefix, unfolded.current.has(prefix), signal)
+      .then((list) => {
+        if (!signal.aborted) setLists((last) => (isFirst ? new Map() : new Map(last)).set(prefix, list));
+      })
+      .catch((fault) => {
+        if (!isAborted(fault) && !signal.aborted) setError(fault);
+      })
+      .finally(() => requests.delete(prefix));
+  }, []);
+
+  useEffect(() => {
+    aborter.current = new AbortController();
+    pending.current = new Set();
+    setError(null);
+    fetchList("", true);
+    return () => aborter.current.abort();
+  }, [source, attempt]);
+
+  const items = itemsOf(lists, opened);
+  const missing = items.filter((item) => item.isGroup && opened.has(item.id) && !lists.has(item.id)).map((item) => item.id);
+  useEffect(() => {
+    if (!error) for (const prefix of missing) fetchList(prefix, false);
+  }, [missing.join("\n"), error]);
+
+  const setOpen = useCallback((id, isOpen) => {
+    setOpened((last) => {
+      const next = new Set(last);
+      if (isOpen) next.add(id);
+      else next.delete(id);
+      return next;
+    });
+  }, []);
+  // Lists the numbered neighbours of `fold` one by one instead.
+  const unfold = useCallback((fold) => {
+    const prefix = fold.parent?.id ?? "";
+    unfolded.current.add(prefix);
+    fetchList(prefix, false);
+  }, []);
+  return { items, isLoaded: lists.size > 0, isOpen: (id) => opened.has(id), setOpen, unfold, error, retry };
+}
