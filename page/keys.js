@@ -19,7 +19,9 @@ export function useKeys(keys) {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
       const action = Object.hasOwn(latest.current, event.key) ? latest.current[event.key] : undefined;
       if (!action) return;
-      if (event.key !== "Escape" && (isTyping(event.target) || document.querySelector("dialog[open]"))) return;
+      // An open dialog has its own keys; Escape closes it.
+      if (document.querySelector("dialog[open]")) return;
+      if (event.key !== "Escape" && isTyping(event.target)) return;
       event.preventDefault();
       action(event);
     };

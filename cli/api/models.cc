@@ -163,7 +163,9 @@ Accepted<OpenModelPtr> OpenModels::open(const std::string& path, const std::stri
   const auto listed = forest_.list(*ino);  // enters it
   if (!listed && listed.error().code == Code::not_found) return missing();
   if (!listed) return tl::unexpected<Refusal>(refusal_of(listed.error()));
-  const ModelPtr found = forest_.is_unlisted(*ino) || listed->count == 0 ? nullptr : listed->tree->model();
+  // The entries of a tree begin with its first node; those of a directory in it do not.
+  const bool is_root = listed->count > 0 && listed->first == 1;
+  const ModelPtr found = forest_.is_unlisted(*ino) || !is_root ? nullptr : listed->tree->model();
   if (found == nullptr) return missing();
   const ModelPtr model = ACCEPT(accepted(with_lazy_parts(found)));
   OpenModelPtr opened;

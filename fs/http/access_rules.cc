@@ -81,9 +81,9 @@ bool has_token(const AccessRules& rules, const Request& request) {
 
 std::string ticket_of(const AccessRules& rules, const std::vector<std::string>& segments) {
   if (rules.token.empty()) return {};
-  // The length in front: so that a longer token with a part of the path is no other text.
+  // With lengths, so that no other token and path have the same text.
   std::string text = fmt::format("weightfs ticket {} {}", rules.token.size(), rules.token);
-  for (const std::string& segment : segments) text += '/' + segment;
+  for (const std::string& segment : segments) text += fmt::format("/{} {}", segment.size(), segment);
   return sha256(text).hex();
 }
 

@@ -68,6 +68,7 @@ export function detailsOf(view, index, graphIndexOf) {
     inputCount: node.inputs.length,
     outputs: node.outputs.slice(0, kMostListed).map((output) => ({
       ...valueOf(graph, output),
+      producer: null,
       readers: readersOf(view, index, output),
     })),
     outputCount: node.outputs.length,

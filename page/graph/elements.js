@@ -61,13 +61,13 @@ class Outside {
 
   #element(item, side) {
     const { graph, labels, parents } = this.tree;
-    const inner = item < 0 ? { title: shortened(labels[~item]), group: ~item } : elementOfNode(graph, item);
+    const inner = item < 0 ? { title: shortened(labels[~item]), subtitle: "" } : elementOfNode(graph, item);
     return (
       this.elements.push({
         key: `${side}${item}`,
         kind: "outside",
         title: inner.title,
-        subtitle: side === "from" ? "from outside" : "to outside",
+        subtitle: `${side} ${inner.subtitle || "outside"}`,
         node: item < 0 ? undefined : item,
         group: item < 0 ? parents[~item] : this.tree.groupOf[item],
         count: 1,

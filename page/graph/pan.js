@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef } from "../lib.js";
 
 const kLeastScale = 0.02;
 const kMostScale = 4;
-const kReadable = 0.6; // the smallest scale at which a drawing is shown first
+const kReadable = 0.85; // the smallest scale at which a drawing is shown first
 const kMargin = 24;
 const kClickSize = 4; // a pointer that moves less has clicked
 const kStep = 80;

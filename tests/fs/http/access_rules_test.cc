@@ -19,7 +19,7 @@ Request request(std::vector<Field> fields) {
 int status_of(const AccessRules& rules, std::vector<Field> fields, const std::string& authority = "") {
   Target target;
   target.authority = authority;
-  const auto checked = check_access(rules, request(std::move(fields)), target);
+  const auto checked = check_access(rules, request(std::move(fields)), target, false);
   return checked ? 200 : checked.error().status;
 }
 
@@ -51,6 +51,23 @@ TEST(AccessRules, AServerOnAllAddressesAnswersToAnyAddress) {
   for (const char* host : {"192.0.2.1:8421", "[2001:db8::1]", "localhost"})
     EXPECT_EQ(status_of(rules, {{"host", host}}), 200) << host;
   EXPECT_EQ(status_of(rules, {{"host", "evil.example"}}), 421);
+}
+
+TEST(AccessRules, TicketIsForOnePath) {
+  const auto status = [](const std::string& text, bool is_public = false) {
+    const auto checked =
+        check_access(with_token(), request({{"host", "localhost"}}), parse_target(text).value(), is_public);
+    return checked ? 200 : checked.error().status;
+  };
+  const std::string ticket = ticket_of(with_token(), {"tensors", "a/b"});
+  EXPECT_EQ(status("/tensors/a%2fb?ticket=" + ticket), 200);
+  EXPECT_EQ(status("/tensors/a?ticket=" + ticket), 401);
+  EXPECT_EQ(status("/tensors/a%2fb/?ticket=" + ticket.substr(1)), 401);
+  EXPECT_EQ(status("/tensors/a%2fb?ticket="), 401);
+  EXPECT_EQ(status("/tensors/a%2fb?ticket=secret"), 401);
+  EXPECT_EQ(status("/tensors/a%2fb", true), 200) << "what is of no model needs no token";
+  EXPECT_EQ(ticket_of(loopback(), {"tensors"}), "");
+  EXPECT_NE(ticket_of(with_token(), {"a", "b"}), ticket_of(with_token(), {"a/b"}));
 }
 
 TEST(AccessRules, TokenIsCompared) {
