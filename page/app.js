@@ -1,6 +1,6 @@
 // The page: loads the model that the URL names, and shows the view that it names.
 
-import { html, render, useCallback, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "./lib.js";
+import { html, render, useCallback, useEffect, useErrorBoundary, useLayoutEffect, useState } from "./lib.js";
 import { getJson, onModelChange } from "./api.js";
 import { shorten } from "./format.js";
 import { Header } from "./header.js";
@@ -37,24 +37,42 @@ function Guard({ children }) {
   return children;
 }
 
+// The view and its place whose heading had the focus last; a first view takes no focus.
+let headedPlace = null;
+
+// Moves the focus to the main heading after a navigation, so that a screen reader announces it. A heading that is not there yet gets
+// the focus when it comes, unless the focus has moved on.
+function useHeadingFocus(place, isReady) {
+  useLayoutEffect(() => {
+    if (!isReady || headedPlace === place) return undefined;
+    const isFirst = headedPlace === null;
+    headedPlace = place;
+    if (isFirst) return undefined;
+    scrollTo(0, 0);
+    const main = document.querySelector("main");
+    const focusHeading = () => {
+      const heading = main.querySelector("h1");
+      if (!heading) return false;
+      heading.tabIndex = -1;
+      heading.focus({ preventScroll: true });
+      return true;
+    };
+    if (focusHeading()) return undefined;
+    main.focus({ preventScroll: true });
+    const observer = new MutationObserver(() => {
+      if (document.activeElement !== main || focusHeading()) observer.disconnect();
+    });
+    observer.observe(main, { childList: true, subtree: true });
+    return () => observer.disconnect();
+  }, [place, isReady]);
+}
+
 function View({ location, model, view }) {
   const { component, error, retry } = useView(view);
+  useHeadingFocus([view.id, location.model, location.dir, location.t].join("\n"), component !== undefined);
   if (error) return html`<${Failure} error="This view could not be loaded; the server may have ended." retry=${retry} />`;
   if (!component) return html`<${Loading} />`;
   return html`<${component} location=${location} model=${model} />`;
-}
-
-// Moves the focus to the main heading after a navigation, so that a screen reader announces it.
-function useHeadingFocus(place, isReady) {
-  const shown = useRef(place);
-  useLayoutEffect(() => {
-    if (!isReady || shown.current === place) return;
-    shown.current = place;
-    const target = document.querySelector("main h1") ?? document.querySelector("main");
-    target.tabIndex = -1;
-    target.focus({ preventScroll: true });
-    scrollTo(0, 0);
-  }, [place, isReady]);
 }
 
 function App() {
@@ -66,7 +84,6 @@ function App() {
   const view = viewOf(location.view);
   const openHelp = useCallback(() => setIsHelpOpen(true), []);
   useKeys({ "?": openHelp });
-  useHeadingFocus([view.id, location.model, location.dir, location.t].join("\n"), model !== undefined);
   useEffect(() => setFailure(null), [view.id, location.model]);
   const title = model ? shorten(model.title, 60) : shorten(source?.source ?? "", 60);
   useEffect(() => {

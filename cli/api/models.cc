@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <sstream>
 
 #include "base/digest.h"
 #include "base/text.h"
@@ -37,6 +39,12 @@ bool has_word(std::string_view text, std::string_view word) {
   const auto found =
       std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return lower(a) == b; });
   return found != text.end();
+}
+
+// The words between blanks.
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
 }
 
 template <class Key>
@@ -130,7 +138,7 @@ std::shared_ptr<const std::vector<bool>> OpenModel::matching(const std::string& 
   // What is typed further finds a part of what was found.
   const bool is_narrower =
       last_match_ && search.starts_with(last_search_) && !under.empty() == !last_search_.starts_with('\n');
-  std::vector<std::string> each = split_words(words);
+  const std::vector<std::string> each = words_of(words);
   auto match = std::make_shared<std::vector<bool>>(model_->tensors.size());
   for (size_t i = 0; i < match->size(); ++i) {
     if (is_narrower && !(*last_match_)[i]) continue;
@@ -163,10 +171,11 @@ Accepted<OpenModelPtr> OpenModels::open(const std::string& path, const std::stri
   const auto listed = forest_.list(*ino);  // enters it
   if (!listed && listed.error().code == Code::not_found) return missing();
   if (!listed) return tl::unexpected<Refusal>(refusal_of(listed.error()));
-  // The entries of a tree begin with its first node; those of a directory in it do not.
-  const bool is_root = listed->count > 0 && listed->first == 1;
-  const ModelPtr found = forest_.is_unlisted(*ino) || !is_root ? nullptr : listed->tree->model();
+  const ModelPtr found = forest_.is_unlisted(*ino) || listed->count == 0 ? nullptr : listed->tree->model();
   if (found == nullptr) return missing();
+  // A directory in a model belongs to it, too.
+  const auto above = forest_.parent(*ino);
+  if (*ino != Forest::kRoot && above && forest_.model_of(*above) == found) return missing();
   const ModelPtr model = ACCEPT(accepted(with_lazy_parts(found)));
   OpenModelPtr opened;
   {

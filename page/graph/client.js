@@ -1,19 +1,20 @@
 // The graph of a model on the page's side: it loads graph.json, and asks the worker.
 
-import { fileHref, getText, readFile } from "../api.js";
+import { fileHref, getText, isAborted, readFile } from "../api.js";
 
 const kMostBytes = 64 * 1024 * 1024; // of graph.json
 const kMostMetadata = 1024 * 1024;
 
-// The inputs of an ONNX model that have no tensor; old models list their tensors as inputs, too. Null if they are unknown.
+// The inputs of an ONNX model that have no tensor; old models list their tensors as inputs, too. Null if they are unknown: then all
+// are drawn.
 async function inputNamesOf(model, signal) {
   if (!/onnx/i.test(model.format)) return null;
-  const text = await getText(fileHref(model.path, "metadata.json"), { signal, from: 0, to: kMostMetadata });
   try {
-    const { inputs } = JSON.parse(text).metadata;
-    return Array.isArray(inputs) ? inputs.map((input) => input.name) : null;
-  } catch {
-    return null; // longer than kMostMetadata
+    const text = await getText(fileHref(model.path, "metadata.json"), { signal, from: 0, to: kMostMetadata });
+    return JSON.parse(text).metadata.inputs.map((input) => input.name);
+  } catch (error) {
+    if (isAborted(error)) throw error;
+    return null; // metadata.json is longer than kMostMetadata, or without inputs
   }
 }
 

@@ -1,11 +1,12 @@
 // The drawing of a group as SVG: boxes that are buttons, and edges. One box is reached by Tab, the others by arrows.
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
-import { clean, formatCount, shorten } from "../format.js";
+import { formatCount, shorten } from "../format.js";
 import { kindOf } from "./kinds.js";
 import { usePan } from "./pan.js";
 
-const kTextSize = 26; // characters in a box
+const kTitleSize = 29; // characters in a box
+const kSubtitleSize = 34;
 
 export function countText(element) {
   return element.count > 1 ? `× ${formatCount(element.count)}` : "";
@@ -14,7 +15,7 @@ export function countText(element) {
 // What is below the title of a box.
 export function subtitleOf(element) {
   if (element.kind !== "group") return element.subtitle;
-  const operators = `${formatCount(element.operators)} operators`;
+  const operators = `${formatCount(element.operators)} ${element.operators === 1 ? "operator" : "operators"}`;
   return element.count > 1 ? `${operators} each${element.inSeries ? ", in series" : ""}` : operators;
 }
 
@@ -23,6 +24,11 @@ const kKindNames = { group: "group", operator: "operator", input: "input", outpu
 function labelOf(element) {
   const parts = [shorten(element.title, 80), countText(element), kKindNames[element.kind], shorten(subtitleOf(element), 80)];
   return parts.filter(Boolean).join(", ");
+}
+
+// The names in full, as far as the worker sends them; clean() would show the line feed between them.
+function tooltipOf(element) {
+  return [`${element.title} ${countText(element)}`, element.name || subtitleOf(element)].map((text) => shorten(text, 1000)).join("\n");
 }
 
 // A path through points, whose pieces begin and end vertically.
@@ -47,7 +53,6 @@ function Box({ element, isCurrent, isChosen, onActivate, onFocus }) {
   const { x, y, width, height, kind } = element;
   const count = countText(element);
   const subtitle = subtitleOf(element);
-  const full = clean(`${element.title} ${count}\n${subtitle}`);
   return html`<g
     class=${`box box-${kind} ${isChosen ? "chosen" : ""}`}
     role="button"
@@ -59,13 +64,13 @@ function Box({ element, isCurrent, isChosen, onActivate, onFocus }) {
     onClick=${() => onActivate(element)}
     onFocus=${() => onFocus(element)}
   >
-    <title>${shorten(full, 1000)}</title>
+    <title>${tooltipOf(element)}</title>
     ${element.count > 1 && html`<rect class="behind" x="5" y="5" width=${width} height=${height} rx="4" />`}
     <rect class="body" width=${width} height=${height} rx=${kind === "input" || kind === "output" ? height / 2 : 4} />
     ${kind === "operator" && html`<rect class=${`stripe kind-${kindOf(element.title)}`} width="5" height=${height} rx="2" />`}
     <svg width=${width} height=${height} aria-hidden="true">
-      <text class="title" x=${width / 2} y=${subtitle ? 19 : 27}>${shorten(element.title, kTextSize)} ${count}</text>
-      ${subtitle && html`<text class="subtitle" x=${width / 2} y="35">${shorten(subtitle, kTextSize + 4)}</text>`}
+      <text class="title" x=${width / 2} y=${subtitle ? 19 : 27}>${shorten(element.title, kTitleSize)} ${count}</text>
+      ${subtitle && html`<text class="subtitle" x=${width / 2} y="35">${shorten(subtitle, kSubtitleSize)}</text>`}
     </svg>
   </g>`;
 }

@@ -8,17 +8,40 @@ const kMostCharacters = 1000; // of a name that is sent to the page
 
 const shortened = (text) => (text.length > kMostCharacters ? `${text.slice(0, kMostCharacters)}…` : text);
 
-function elementOfNode(graph, index) {
+// "Input float32 1×3×224×224".
+function describedEnd(graph, { op, inputs, outputs }) {
+  const { dtype, shape } = graph.values[[...inputs, ...outputs][0]];
+  return [op, dtype, shape?.join("×") ?? ""].filter(Boolean).join(" ");
+}
+
+// `prefix` is what the names of all operators of the group have in common.
+function elementOfNode(graph, index, prefix = "") {
   const node = graph.nodes[index];
   const isOperator = node.kind === "operator";
   return {
     key: `n${index}`,
     kind: node.kind,
     title: shortened(isOperator ? node.op : node.name || node.op),
-    subtitle: shortened(isOperator ? node.name : node.op),
+    subtitle: shortened(isOperator ? node.name.slice(prefix.length) : describedEnd(graph, node)),
+    name: shortened(node.name),
     node: index,
     count: 1,
   };
+}
+
+// The beginning that the names of the operators among `items` share, up to a separator.
+function commonPrefix(graph, items) {
+  const names = items.filter((item) => item >= 0 && graph.nodes[item].kind === "operator").map((item) => graph.nodes[item].name);
+  if (names.length < 2) return "";
+  let length = names[0].length;
+  for (const name of names) {
+    length = Math.min(length, name.length);
+    let equal = 0;
+    while (equal < length && name[equal] === names[0][equal]) equal += 1;
+    length = equal;
+  }
+  const common = names[0].slice(0, length);
+  return common.slice(0, Math.max(common.lastIndexOf("/"), common.lastIndexOf(".")) + 1);
 }
 
 function elementOfClass(tree, groups) {
@@ -28,6 +51,7 @@ function elementOfClass(tree, groups) {
     kind: "group",
     title: shortened(commonLabel(groups.map((each) => tree.labels[each]))),
     subtitle: "",
+    name: shortened(groups.slice(0, 20).map((each) => tree.labels[each]).join(" ")),
     group,
     count: groups.length,
     operators: tree.end[group] - tree.begin[group],
@@ -61,13 +85,14 @@ class Outside {
 
   #element(item, side) {
     const { graph, labels, parents } = this.tree;
-    const inner = item < 0 ? { title: shortened(labels[~item]), subtitle: "" } : elementOfNode(graph, item);
+    const inner = item < 0 ? { title: shortened(labels[~item]), subtitle: "", name: "" } : elementOfNode(graph, item);
     return (
       this.elements.push({
         key: `${side}${item}`,
         kind: "outside",
         title: inner.title,
         subtitle: `${side} ${inner.subtitle || "outside"}`,
+        name: inner.name,
         node: item < 0 ? undefined : item,
         group: item < 0 ? parents[~item] : this.tree.groupOf[item],
         count: 1,
@@ -78,7 +103,7 @@ class Outside {
   #rest(side) {
     const { known } = this;
     known[`${side}Rest`] ??=
-      this.elements.push({ key: `${side}rest`, kind: "outside", title: "others", subtitle: `${side} outside`, count: 1 }) - 1;
+      this.elements.push({ key: `${side}rest`, kind: "outside", title: "others", subtitle: `${side} outside`, name: "", count: 1 }) - 1;
     return known[`${side}Rest`];
   }
 }
@@ -89,10 +114,11 @@ export function elementsOf(tree, group) {
   const elements = [];
   const place = new Int32Array(graph.nodes.length).fill(-1); // the element of each node below the group
   const groups = tree.items[group].filter((item) => item < 0).map((item) => ~item);
+  const prefix = commonPrefix(graph, tree.items[group]);
   const classes = new Map(classesOf(tree, groups).map((members) => [members[0], members]));
   for (const item of tree.items[group]) {
     if (item >= 0) {
-      place[item] = elements.push(elementOfNode(graph, item)) - 1;
+      place[item] = elements.push(elementOfNode(graph, item, prefix)) - 1;
       continue;
     }
     const members = classes.get(~item);

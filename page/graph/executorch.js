@@ -21,6 +21,12 @@ class Memory {
     this.builder = builder;
     this.values = values;
     this.writes = new Map();
+    this.writers = new Map(); // place in memory → the id that was written there last
+  }
+
+  #placeOf(id) {
+    const place = this.values[id]?.allocation;
+    return isObject(place) ? `${place.memory_id} ${place.offset}` : null;
   }
 
   isList(id) {
@@ -43,14 +49,17 @@ class Memory {
     return { name: "", dtype: textOf(value.kind), text: text === null ? null : JSON.stringify(text).slice(0, 200) };
   }
 
-  read(id) {
-    if (!Number.isInteger(id) || id < 0) return -1;
+  // A value that nothing has written may be another name of memory that was, such as a reshaped tensor.
+  read(wanted) {
+    if (!Number.isInteger(wanted) || wanted < 0) return -1;
+    const id = this.isKnown(wanted) ? wanted : (this.writers.get(this.#placeOf(wanted)) ?? wanted);
     return this.builder.value(`${id} ${this.writes.get(id) ?? 0}`, () => this.#describe(id));
   }
 
   write(id) {
     if (!Number.isInteger(id) || id < 0) return -1;
     this.writes.set(id, (this.writes.get(id) ?? 0) + 1);
+    if (this.#placeOf(id) !== null) this.writers.set(this.#placeOf(id), id);
     return this.read(id);
   }
 }

@@ -8,18 +8,22 @@ const kBeside = 24; // between neighbours in a row
 const kMostSpan = 120; // rows that all edges together pass by; longer edges are drawn straight
 const kMostEdges = 900; // that dagre gets
 
-// Text is 12 px wide at most; wide letters (such as Chinese) count twice.
-function widthOf(text) {
+const kLeastWidth = 88;
+const kMostWidth = 250;
+const kTitle = 8; // pixels for a letter
+const kSubtitle = 6.8;
+
+// Wide letters, such as Chinese, count twice.
+function widthOf(text, letter) {
   let units = 0;
-  for (const character of text.slice(0, 40)) units += character.codePointAt(0) >= 0x1100 ? 2 : 1;
-  return units * 7.2;
+  for (const character of text.slice(0, 60)) units += character.codePointAt(0) >= 0x1100 ? 2 : 1;
+  return units * letter + 24;
 }
 
-export const kMostWidth = 220;
-
 function sized(element) {
-  const longest = Math.max(widthOf(element.title) + (element.count > 1 ? 48 : 0), widthOf(element.subtitle), 64);
-  return { ...element, width: Math.round(Math.min(longest + 24, kMostWidth)), height: 44 };
+  const title = widthOf(element.title, kTitle) + (element.count > 1 ? 48 : 0);
+  const width = Math.max(title, widthOf(element.subtitle, kSubtitle), kLeastWidth);
+  return { ...element, width: Math.round(Math.min(width, kMostWidth)), height: 44 };
 }
 
 // For each element the next one of its chain, and the one before; -1 without one.

@@ -5,6 +5,9 @@ import { clean, formatBytes, formatPercent, shorten } from "../format.js";
 
 const kHeight = 100;
 const kGap = 0.15;
+// Columns of a model with few layers do not become broad areas.
+const kMostWidth = 48;
+const kLeastTotal = 320;
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
@@ -86,15 +89,16 @@ export function Bars({ bars }) {
   const largest = layers.reduce((most, layer) => (layer.bytes > most.bytes ? layer : most), layers[0]);
   const total = sum(kinds.map((kind) => kind.bytes));
   const label = `Bytes of ${layers.length} layers by kind; the largest is ${clean(largest.name)} with ${formatBytes(largest.bytes)}`;
+  const width = { maxWidth: `${Math.max(kLeastTotal, layers.length * kMostWidth)}px` };
   return html`<section class="panel bars">
     <h2>Bytes by layer and kind</h2>
-    <svg role="img" aria-label=${label} viewBox=${`0 0 ${layers.length} ${kHeight}`} preserveAspectRatio="none">
+    <svg role="img" aria-label=${label} style=${width} viewBox=${`0 0 ${layers.length} ${kHeight}`} preserveAspectRatio="none">
       ${layers.map(
         (layer, column) =>
           html`<${Column} key=${layer.name} layer=${layer} column=${column} kinds=${kinds} scale=${kHeight / largest.bytes} />`,
       )}
     </svg>
-    <p class="muted ends">
+    <p class="muted ends" style=${width}>
       <span>${shorten(layers[0].name, 24)}</span>
       <span>largest: ${shorten(largest.name, 24)}, ${formatBytes(largest.bytes)}</span>
       <span>${shorten(layers.at(-1).name, 24)}</span>

@@ -8,7 +8,7 @@ import { Table } from "./table.js";
 
 const kArrow = " → ";
 
-function nameCell(row, characters) {
+function nameCell(row, { characters }) {
   const names = [row.name, row.newName].filter((name) => name !== null);
   const text = names.map((name) => shorten(name, Math.floor(characters / names.length))).join(kArrow);
   const title = names.map(clean).join(kArrow);

@@ -13,7 +13,7 @@ function intervalText(low, high, count, i) {
 const edgesOf = (low, high, count) => Array.from({ length: count }, (_, i) => low + (i / count) * (high - low));
 
 // A chart of intervals of equal width. A single number gets an interval around it.
-function linearChart({ min, max, histogram }, isLogarithmic) {
+function linearChart({ min, max, histogram }, unit, isLogarithmic) {
   const count = histogram.length;
   const [low, high] = max > min ? [min, max] : [min - 0.5, max + 0.5];
   const counts = max > min ? histogram : histogram.map((_, i) => (i === count >> 1 ? histogram.reduce((a, b) => a + b, 0) : 0));
@@ -22,16 +22,16 @@ function linearChart({ min, max, histogram }, isLogarithmic) {
     label: `Histogram from ${formatNumber(min)} to ${formatNumber(max)}; most numbers are from ${intervalText(low, high, count, top)}`,
     x: edgesOf(low, high, count),
     end: high,
-    lines: [{ name: "elements", values: counts }],
+    lines: [{ name: unit, values: counts }],
     xLabel: "number",
-    yLabel: "elements",
+    yLabel: unit,
     isLogarithmic,
     placeOf: (i) => intervalText(low, high, count, i),
   };
 }
 
 // A chart of the exponents of two: e holds the numbers with an absolute from 2^e to 2^(e + 1).
-function exponentChart(bins, isLogarithmic) {
+function exponentChart(bins, unit, isLogarithmic) {
   const first = bins[0].exponent;
   const exponents = Array.from({ length: bins.at(-1).exponent - first + 1 }, (_, i) => first + i);
   const countsOf = (sign) => {
@@ -49,7 +49,7 @@ function exponentChart(bins, isLogarithmic) {
       { name: "positive", values: countsOf("positive") },
     ],
     xLabel: "log2 of the absolute",
-    yLabel: "elements",
+    yLabel: unit,
     isLogarithmic,
     isWhole: true,
     placeOf: (i) => `2^${exponents[i]} to 2^${exponents[i] + 1}`,
@@ -67,7 +67,7 @@ function Choice({ name, isOn, onChoose }) {
 }
 
 // Of `figures` as of `statistics`; with `title` a small part of a larger section.
-export function Histogram({ figures, title = "Histogram" }) {
+export function Histogram({ figures, title = "Histogram", unit = "elements" }) {
   const [isExponents, setIsExponents] = useState(false);
   const [isLogarithmic, setIsLogarithmic] = useState(false);
   const { histogram, log2_histogram: exponents } = figures;
@@ -75,7 +75,7 @@ export function Histogram({ figures, title = "Histogram" }) {
   const hasExponents = exponents?.length > 0;
   const chart = useMemo(() => {
     if (!hasNumbers) return null;
-    return isExponents && hasExponents ? exponentChart(exponents, isLogarithmic) : linearChart(figures, isLogarithmic);
+    return isExponents && hasExponents ? exponentChart(exponents, unit, isLogarithmic) : linearChart(figures, unit, isLogarithmic);
   }, [figures, isExponents, isLogarithmic]);
   if (!chart) return null;
   return html`<div class="histogram">

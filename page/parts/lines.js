@@ -3,30 +3,57 @@
 const kLeastCharacters = 40;
 const kMostHits = 10_000;
 
-// The rows of a text: row r is [starts[r], ends[r]) and belongs to line lines[r] (from 1). No row has more than `most` characters.
+// Numbers that are appended one by one; there can be millions.
+class Numbers {
+  constructor() {
+    this.values = new Uint32Array(1024);
+    this.length = 0;
+  }
+
+  push(value) {
+    if (this.length === this.values.length) {
+      const larger = new Uint32Array(2 * this.length);
+      larger.set(this.values);
+      this.values = larger;
+    }
+    this.values[this.length] = value;
+    this.length += 1;
+  }
+
+  finished() {
+    return this.values.subarray(0, this.length);
+  }
+}
+
+// The rows of a text: row r begins at starts[r] and belongs to line lines[r] (from 1). No row has more than `most` characters.
 export function rowsOf(text, most) {
   const width = Math.max(kLeastCharacters, most);
-  const starts = [];
-  const ends = [];
-  const lines = [];
+  const starts = new Numbers();
+  const lines = new Numbers();
   let line = 1;
   for (let start = 0; start <= text.length; line += 1) {
     const feed = text.indexOf("\n", start);
-    const next = feed < 0 ? text.length : feed;
-    const end = next > start && text[next - 1] === "\r" ? next - 1 : next;
+    const end = feed < 0 ? text.length : feed;
     let place = start;
     do {
-      let cut = Math.min(place + width, end);
-      // The two halves of a surrogate pair stay together.
-      if (cut < end && (text.charCodeAt(cut) & 0xfc00) === 0xdc00) cut += 1;
       starts.push(place);
-      ends.push(cut);
       lines.push(line);
-      place = cut;
+      place += width;
+      // The two halves of a surrogate pair stay together.
+      if (place < end && (text.charCodeAt(place) & 0xfc00) === 0xdc00) place += 1;
     } while (place < end);
-    start = next + 1;
+    start = end + 1;
   }
-  return { starts, ends, lines, lineCount: line - 1 };
+  return { starts: starts.finished(), lines: lines.finished() };
+}
+
+// The end of a row, without the characters that end a line.
+export function endOf(text, { starts, lines }, row) {
+  const isLast = row + 1 === starts.length;
+  let end = isLast ? text.length : starts[row + 1];
+  const endsLine = !isLast && lines[row + 1] !== lines[row];
+  if (endsLine) end -= 1;
+  return (isLast || endsLine) && end > starts[row] && text[end - 1] === "\r" ? end - 1 : end;
 }
 
 // The last index whose number is at most `wanted`; `numbers` is sorted.

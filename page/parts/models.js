@@ -1,9 +1,9 @@
 // The models and directories of a source that has more than one model.
 
-import { html } from "../lib.js";
+import { html, useEffect } from "../lib.js";
 import { getJson } from "../api.js";
 import { clean, formatCount, shorten } from "../format.js";
-import { link } from "../state.js";
+import { go, link } from "../state.js";
 import { Failure, Loading, useLoad } from "./load.js";
 
 const kMost = 120;
@@ -38,11 +38,18 @@ function Section({ title, entries }) {
   </section>`;
 }
 
+// A source that has nothing but one model opens that.
+const onlyModelOf = ({ entries }) => (entries.length === 1 && entries[0].kind === "model" ? entries[0].path : null);
+
 export function Models({ location }) {
   const directory = location.dir ?? "";
   const { value, error, retry } = useLoad((signal) => getJson("models", { dir: directory }, signal), [directory]);
+  const only = value && directory === "" ? onlyModelOf(value) : null;
+  useEffect(() => {
+    if (only !== null) go({ model: only }, { replace: true });
+  }, [only]);
   if (error) return html`<${Failure} error=${error} retry=${retry} />`;
-  if (!value) return html`<${Loading} />`;
+  if (!value || only !== null) return html`<${Loading} />`;
   const ofKind = (kind) => value.entries.filter((entry) => entry.kind === kind);
   const others = ofKind("file").length;
   const isEmpty = ofKind("model").length + ofKind("directory").length === 0;

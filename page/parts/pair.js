@@ -101,7 +101,7 @@ export function Pair({ a, b, location, row }) {
     ${error && html`<${Failure} error=${error} retry=${retry} />`}
     ${!tensors && !error && html`<${Loading} />`}
     ${tensors &&
-    html`<section class="panel" aria-label="The two tensors">
+    html`<section class="panel" aria-label="Pair">
         <${Sides} a=${a} b=${b} tensors=${tensors} />
         <${Deviation} stat=${row?.stat} />
         ${row?.change === "renamed" && html`<p>Both have the same bytes.</p>`}

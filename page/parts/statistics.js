@@ -11,6 +11,9 @@ import { Progress, useStream } from "./progress.js";
 // Types whose blocks have scales.
 const kQuantised = /^(q\d|iq\d|tq\d|mxfp|nvfp)/i;
 
+// Tensors of at most so many elements are read completely at once, which also makes their quantiles exact.
+const kSmall = 1 << 20;
+
 const shareText = (count, total) => (count > 0 && total > 0 ? `${formatCount(count)} (${formatPercent(count / total)})` : formatCount(count));
 
 // Names and texts of the figures that the object has.
@@ -58,33 +61,34 @@ function Scales({ title, figures }) {
       <${List} label="Figures" rows=${rowsOf(figures)} />
       <${List} label="Percentiles" rows=${percentileRows(figures)} />
     </div>
-    <${Histogram} figures=${figures} title="Histogram of ${title.toLowerCase()}" />
+    <${Histogram} figures=${figures} title="Histogram of ${title.toLowerCase()}" unit="blocks" />
   </section>`;
 }
 
-// The sample, what is computed after it, and the figures to show: those of the last that is there.
+// The first figures, what is computed after them, and the figures to show: the last that are there.
 function useFigures(tensor, parameters) {
-  const [sample, setSample] = useState({ figures: null, error: null });
+  const [first, setFirst] = useState({ figures: null, error: null });
   const run = useStream();
-  const start = (mode) => run.start("statistics", { ...parameters, mode, scales: kQuantised.test(tensor.dtype) ? 1 : null });
-  const readSample = (signal) =>
-    getJson("statistics", { ...parameters, mode: "sample" }, signal)
-      .then((figures) => {
-        if (signal.aborted) return;
-        setSample({ figures, error: null });
-        const isMore = figures.sample || kQuantised.test(tensor.dtype);
-        if (isMore && tensor.bytes <= kMostUnasked) start("full");
-      })
-      .catch((error) => {
-        if (!isAborted(error)) setSample({ figures: null, error });
-      });
+  const scales = kQuantised.test(tensor.dtype) ? 1 : null;
+  const start = (mode) => run.start("statistics", { ...parameters, mode, scales });
+  const readFirst = async (signal) => {
+    const mode = tensor.parameters <= kSmall ? "full" : "sample";
+    try {
+      const figures = await getJson("statistics", { ...parameters, mode, scales }, signal);
+      signal.throwIfAborted();
+      setFirst({ figures, error: null });
+      if (mode === "sample" && tensor.bytes <= kMostUnasked) start("full");
+    } catch (error) {
+      if (!isAborted(error)) setFirst({ figures: null, error });
+    }
+  };
   useEffect(() => {
     const aborter = new AbortController();
-    readSample(aborter.signal);
+    readFirst(aborter.signal);
     return () => aborter.abort();
   }, []);
-  const retry = () => readSample(new AbortController().signal);
-  return { figures: run.value ?? sample.figures, run, start, error: sample.error ?? run.error, retry: sample.error ? retry : null };
+  const retry = () => readFirst(new AbortController().signal);
+  return { figures: run.value ?? first.figures, run, start, error: first.error ?? run.error, retry: first.error ? retry : null };
 }
 
 function Mark({ figures, tensor }) {

@@ -2,12 +2,13 @@
 
 import { html, useLayoutEffect, useMemo, useState } from "../lib.js";
 import { cleanLines } from "../format.js";
-import { lastAtMost, piecesOf, rowsOf } from "./lines.js";
+import { endOf, lastAtMost, piecesOf, rowsOf } from "./lines.js";
 import { useVirtual } from "./virtual.js";
 
 const kRowHeight = 18;
 const kCharacterWidth = 7.3;
 const kGutter = 72;
+const kNoRows = { starts: [], lines: [] };
 
 function Row({ text, rows, row, hits, hit, top }) {
   const line = rows.lines[row];
@@ -15,7 +16,7 @@ function Row({ text, rows, row, hits, hit, top }) {
   return html`<div class="text-row" style=${{ top: `${top}px`, height: `${kRowHeight}px` }}>
     <span class="line" aria-hidden="true">${isFirst ? line : ""}</span>
     <span
-      >${piecesOf(text, rows.starts[row], rows.ends[row], hits).map((piece) =>
+      >${piecesOf(text, rows.starts[row], endOf(text, rows, row), hits).map((piece) =>
         piece.hit === null
           ? cleanLines(piece.text)
           : html`<mark class=${piece.hit === hit ? "current" : ""}>${cleanLines(piece.text)}</mark>`,
@@ -28,11 +29,12 @@ function Row({ text, rows, row, hits, hit, top }) {
 export function Text({ label, text, hits, hit }) {
   // The number of rows depends on the width, which is known only after the first layout.
   const [width, setWidth] = useState(0);
-  const rows = useMemo(() => rowsOf(text, Math.floor((width - kGutter) / kCharacterWidth)), [text, width]);
+  const characters = Math.floor((width - kGutter) / kCharacterWidth);
+  const rows = useMemo(() => (width === 0 ? kNoRows : rowsOf(text, characters)), [text, characters, width === 0]);
   const view = useVirtual({ count: rows.starts.length, rowHeight: kRowHeight });
   useLayoutEffect(() => setWidth(view.width), [view.width]);
   useLayoutEffect(() => {
-    if (view.isMeasured && hits.starts.length > 0) view.show(lastAtMost(rows.starts, hits.starts[hit]));
+    if (view.isMeasured && rows.starts.length > 0 && hits.starts.length > 0) view.show(lastAtMost(rows.starts, hits.starts[hit]));
   }, [view.isMeasured, hits, hit, rows]);
   const indices = Array.from({ length: Math.max(0, view.last - view.first) }, (_, place) => view.first + place);
   return html`<div ref=${view.box} class="text" tabindex="0" role="region" aria-label=${label} onScroll=${view.onScroll}>

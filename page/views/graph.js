@@ -72,10 +72,12 @@ function Siblings({ layout }) {
   </label>`;
 }
 
+const counted = (count, word) => `${formatCount(count)} ${word}${count === 1 ? "" : "s"}`;
+
 function Summary({ layout }) {
-  const constants = layout.constants > 0 ? `, ${formatCount(layout.constants)} constants` : "";
+  const constants = layout.constants > 0 ? `, ${counted(layout.constants, "constant")}` : "";
   return html`<span class="muted" role="status">
-    ${formatCount(layout.operators)} operators${constants}; shown: ${formatCount(layout.elements.length)}
+    ${counted(layout.operators, "operator")}${constants}; ${counted(layout.elements.length, "element")} shown
   </span>`;
 }
 

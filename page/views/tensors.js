@@ -13,7 +13,7 @@ import { follow, go, link } from "../state.js";
 const kDebounce = 40;
 const kNarrow = matchMedia("(max-width: 799px)");
 
-const kStateFrom = 440;
+const kStateFrom = 520;
 
 const nameCell = (row, { characters }) =>
   html`<a class="name" tabindex="-1" href=${link({ view: "tensor", t: row.index })} title=${clean(row.name)}
