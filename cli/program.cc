@@ -22,6 +22,7 @@ constexpr auto kExamples = std::to_array<Example>({
     {"mounts", {"weightfs mounts", "weightfs mounts --json"}},
     {"refresh", {"weightfs refresh mnt", "weightfs refresh /srv/weights"}},
     {"serve", {"weightfs serve model.gguf", "weightfs serve --listen 0.0.0.0:8421 --token-file token models/"}},
+    {"open", {"weightfs open model.gguf", "weightfs open base.safetensors tuned.safetensors"}},
     {"ls", {"weightfs ls model.gguf", "weightfs ls -l hf://org/repo tensors"}},
     {"cat", {"weightfs cat model.gguf metadata.json", "weightfs cat model.safetensors lm_head.weight >lm_head.bin"}},
     {"info", {"weightfs info model.gguf", "weightfs info --json hf://org/repo"}},

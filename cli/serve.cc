@@ -1,6 +1,8 @@
-// weightfs serve: serves models over HTTP.
+// weightfs serve and open: serve models over HTTP, for programs and for a browser.
 #include <fmt/core.h>
+#include <sys/random.h>
 
+#include <array>
 #include <cstdio>
 
 #include "cli/http/http_options.h"
@@ -33,6 +35,42 @@ Exit serve(ServeArguments&) {
 }
 #endif
 
+struct OpenArguments {
+  std::vector<std::string> sources;
+  HttpOptions options;
+  bool no_browser = false;
+};
+
+#ifdef WEIGHTFS_HTTP
+Result<std::string> random_token() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return failure(Code::io, "no random numbers");
+  std::string token;
+  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
+  return token;
+}
+
+Exit open(OpenArguments& arguments) {
+  const auto token = random_token();
+  if (!token) return report_error(token.error());
+  Log log(arguments.options.log_level, stderr_sink());
+  arguments.options.listen = {"127.0.0.1:0"};
+  HttpParams params{arguments.sources, arguments.options};
+  params.token = *token;
+  params.opens_browser = !arguments.no_browser;
+  params.on_usable = [&](const ServerState&, const std::vector<std::string>& urls) {
+    std::printf("%s#token=%s\n", urls.front().c_str(), token->c_str());
+    std::fflush(stdout);
+  };
+  return serve_http(std::move(params), log);
+}
+#else
+Exit open(OpenArguments&) {
+  return report_error({Code::unsupported, "open: this build has no HTTP server (WEIGHTFS_HTTP)"});
+}
+#endif
+
 }  // namespace
 
 Command serve_command() {
@@ -46,6 +84,18 @@ Command serve_command() {
           std::move(groups),
           {},
           [given] { return serve(*given); }};
+}
+
+Command open_command() {
+  const auto given = std::make_shared<OpenArguments>();
+  return {"open",
+          "show models in a browser: tensors, heat maps, differences",
+          {arguments("SOURCE", "model files, directories of models, Ollama stores or names, as for mount",
+                     given->sources, Argument::Count::some)},
+          source_options(given->options.open_options, given->options.store_flags,
+                         open_options(given->options, given->no_browser)),
+          {},
+          [given] { return open(*given); }};
 }
 
 }  // namespace weightfs

@@ -126,7 +126,7 @@ export async function getText(href, options) {
   return new TextDecoder().decode((await readFile(href, options)).bytes);
 }
 
-// Calls `onEvent(name, object)` for each server-sent event of a body.
+// Calls `onEvent(name, object)` for each server-sent event of a body, until it returns true.
 async function readEvents(response, onEvent) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -140,7 +140,9 @@ async function readEvents(response, onEvent) {
       const fieldsOf = (name) =>
         lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).trimStart());
       const text = fieldsOf("data").join("\n");
-      if (text) onEvent(fieldsOf("event")[0] ?? "message", JSON.parse(text));
+      if (!text || !onEvent(fieldsOf("event")[0] ?? "message", JSON.parse(text))) continue;
+      await reader.cancel();
+      return;
     }
   }
 }
@@ -158,6 +160,7 @@ export async function stream(path, parameters, { signal, onProgress } = {}) {
       if (name === "progress") onProgress?.(object);
       if (name === "result") result = object;
       if (name === "failure") failure = object;
+      return name === "result" || name === "failure";
     }),
   );
   if (failure) fail(failure.status, failure.error);

@@ -24,10 +24,14 @@ function useModel(location, source) {
   return { model: value?.path === path ? value.model : undefined, error, retry };
 }
 
+// The components of the views that were shown.
+const components = new Map();
+
 // The component of a view; its module is loaded when it is first shown.
 function useView(view) {
-  const { value, error, retry } = useLoad(async () => ({ id: view.id, component: (await view.load()).default }), [view.id]);
-  return { component: value?.id === view.id ? value.component : undefined, error, retry };
+  const load = async () => components.set(view.id, (await view.load()).default);
+  const { error, retry } = useLoad(load, [view.id]);
+  return { component: components.get(view.id), error, retry };
 }
 
 // Shows its children; a fault in one of them becomes a sentence, and the rest of the page stays.
@@ -81,7 +85,7 @@ function App() {
   const [failure, setFailure] = useState(null);
   const { value: source, error: sourceError, retry: retrySource } = useLoad((signal) => getJson("models", {}, signal), []);
   const { model, error: modelError, retry: retryModel } = useModel(location, source);
-  const view = viewOf(location.view);
+  const view = viewOf(location.view, model);
   const openHelp = useCallback(() => setIsHelpOpen(true), []);
   useKeys({ "?": openHelp });
   useEffect(() => setFailure(null), [view.id, location.model]);
@@ -98,7 +102,7 @@ function App() {
   };
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    <${Header} location=${location} model=${model ?? null} source=${source} onKeys=${openHelp} onFailure=${setFailure} />
+    <${Header} location=${location} view=${view} model=${model ?? null} source=${source} onKeys=${openHelp} onFailure=${setFailure} />
     <main id="main" class=${`view-${view.id}`} tabindex="-1">
       ${failure && html`<${Failure} error=${failure} />`}
       ${error && model === undefined && html`<h1 class="hidden-text">${view.title}</h1>`}

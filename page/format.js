@@ -73,8 +73,16 @@ export function formatShape(shape) {
 }
 
 // Control, bidirectional and other invisible characters, and halves of surrogate pairs.
-const kUnsafe =
-  /[\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180E\u200B-\u200F\u2028-\u202F\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF0-\uFFFB]|[\u{E0000}-\u{E0FFF}]|\p{Surrogate}/gu;
+const kUnsafe = new RegExp(
+  [
+    /[\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180E]/,
+    /[\u200B-\u200F\u2028-\u202F\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF0-\uFFFB]/,
+    /[\u{E0000}-\u{E0FFF}]|\p{Surrogate}/u,
+  ]
+    .map((pattern) => pattern.source)
+    .join("|"),
+  "gu",
+);
 
 function visible(character) {
   const code = character.codePointAt(0);

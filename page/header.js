@@ -9,7 +9,7 @@ import { kViews } from "./views/index.js";
 
 const kThemeNames = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
 
-export const directoryOf = (path) => (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
+const directoryOf = (path) => (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
 
 // The models in the directory of the present one; nothing for a source that is one model.
 function ModelMenu({ location, source }) {
@@ -27,7 +27,8 @@ function ModelMenu({ location, source }) {
       });
     return () => aborter.abort();
   }, [directory, isMenu]);
-  if (!isMenu) return null;
+  const hasOthers = entries.length > 1 || directory !== "";
+  if (!isMenu || !hasOthers) return null;
   const isListed = entries.some((entry) => entry.path === location.model);
   const choose = (event) => {
     const path = event.target.value;
@@ -68,28 +69,29 @@ function ReportButton({ onFailure }) {
   return html`<button type="button" disabled=${isBusy} onClick=${save}>Report</button>`;
 }
 
-function Navigation({ location, model }) {
+function Navigation({ present, model }) {
   const shown = kViews.filter((view) => view.isShown(model));
+  const currentOf = (view) => (view.id === present.id ? "page" : view.id === present.parent ? "true" : undefined);
   return html`<nav aria-label="Views">
     ${shown.map(
       (view) => html`<a
         key=${view.id}
         href=${link({ view: view.id })}
-        aria-current=${view.id === location.view ? "page" : undefined}
+        aria-current=${currentOf(view)}
         >${view.title}</a
       >`,
     )}
   </nav>`;
 }
 
-export function Header({ location, model, source, onKeys, onFailure }) {
+export function Header({ location, view, model, source, onKeys, onFailure }) {
   const title = model ? model.title : (source?.source ?? "");
   const home = source?.single === false ? link({ model: null }) : link({});
   return html`<header class="head">
     <a class="product" href=${home}>weightfs</a>
     <span class="title" title=${clean(title)}>${shorten(title, 56)}</span>
     <${ModelMenu} location=${location} source=${source} />
-    <${Navigation} location=${location} model=${model} />
+    <${Navigation} present=${view} model=${model} />
     <span class="tools">
       <${ReportButton} onFailure=${onFailure} />
       <${ThemeButton} />

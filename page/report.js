@@ -6,7 +6,8 @@ import { clean } from "./format.js";
 const kPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 // Controls whose choice is shown as text; everything else that a person operates is left out.
-const kRemoved = "script, link, style, template, iframe, object, embed, dialog, progress, textarea, nav, .loading, .downloads, .readout.muted";
+const kRemoved =
+  "script, link, style, template, iframe, object, embed, dialog, progress, textarea, nav, .loading, .downloads, .readout.muted";
 const kReportStyle = `
   body { padding: 16px; }
   main { display: block !important; height: auto !important; min-height: 0 !important; }
@@ -63,7 +64,10 @@ function copyOf(main) {
   replaceAll(main, copy, "select, input, button", choiceOf);
   for (const element of copy.querySelectorAll(kRemoved)) element.remove();
   for (const anchor of [...copy.querySelectorAll("a")]) {
-    const plain = anchor.namespaceURI === copy.namespaceURI ? document.createElement("span") : document.createElementNS(anchor.namespaceURI, "g");
+    const plain =
+      anchor.namespaceURI === copy.namespaceURI
+        ? document.createElement("span")
+        : document.createElementNS(anchor.namespaceURI, "g");
     plain.className = anchor.className;
     plain.append(...anchor.childNodes);
     anchor.replaceWith(plain);
@@ -74,7 +78,8 @@ function copyOf(main) {
     else element.open = true;
   }
   for (const element of [copy, ...copy.querySelectorAll("*")]) {
-    for (const name of ["tabindex", "href", "xlink:href", "aria-activedescendant", "aria-roledescription"]) element.removeAttribute(name);
+    for (const name of ["tabindex", "href", "xlink:href", "aria-activedescendant", "aria-roledescription"])
+      element.removeAttribute(name);
     if (element.getAttribute("role") === "img" && element.querySelector("img")) {
       element.removeAttribute("role");
       element.removeAttribute("aria-label");
@@ -129,6 +134,9 @@ function download(text, name) {
 // Downloads the present view. Fails with an ApiError if the server does not respond.
 export async function saveReport() {
   const server = await getJson("models", {});
-  const name = document.title.replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[-.]+|-+$/g, "").slice(0, 80);
+  const name = document.title
+    .replace(/[^A-Za-z0-9._-]+/g, "-")
+    .replace(/^[-.]+|-+$/g, "")
+    .slice(0, 80);
   download(documentOf(document.querySelector("main"), server, new Date()), `${name || "weightfs"}.html`);
 }

@@ -1,5 +1,6 @@
 // Positions of the elements of a group, by dagre. Chains are laid out as one tall element, which takes a fraction of the time.
 
+import { clean } from "../format.js";
 import { Graph, layout } from "../vendor/dagre.js";
 import { neighbours } from "./order.js";
 
@@ -16,7 +17,7 @@ const kSubtitle = 6.8;
 // Wide letters, such as Chinese, count twice.
 function widthOf(text, letter) {
   let units = 0;
-  for (const character of text.slice(0, 60)) units += character.codePointAt(0) >= 0x1100 ? 2 : 1;
+  for (const character of clean(text.slice(0, 60))) units += character.codePointAt(0) >= 0x1100 ? 2 : 1;
   return units * letter + 24;
 }
 

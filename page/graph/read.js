@@ -17,8 +17,9 @@ const kFormats = [
 // `inputNames`: the names of the inputs that have no tensor, or null if they are unknown.
 export function readGraphs(document, inputNames) {
   const format = isObject(document) ? kFormats.find((each) => each.is(document)) : undefined;
-  if (!format) throw new Error("This graph.json has no graph.");
-  const graphs = format.list(document).map((graph) => ({
+  const listed = format?.list(document) ?? [];
+  if (listed.length === 0) throw new Error("This graph.json has no graph.");
+  const graphs = listed.map((graph) => ({
     title: graph.title,
     source: graph.source,
     operators: format.count(graph),

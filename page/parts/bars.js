@@ -71,7 +71,7 @@ function Table({ layers, kinds }) {
         </thead>
         <tbody>
           ${layers.map(
-            (layer) => html`<tr key=${layer.name}>
+            (layer, row) => html`<tr key=${row}>
               <th scope="row" class="name">${shorten(layer.name, 40)}</th>
               ${kinds.map((kind) => html`<td key=${kind.place} class="number">${formatBytes(layer.kinds[kind.place])}</td>`)}
               <td class="number">${formatBytes(layer.bytes)}</td>
@@ -95,14 +95,14 @@ export function Bars({ bars }) {
     <svg role="img" aria-label=${label} style=${width} viewBox=${`0 0 ${layers.length} ${kHeight}`} preserveAspectRatio="none">
       ${layers.map(
         (layer, column) =>
-          html`<${Column} key=${layer.name} layer=${layer} column=${column} kinds=${kinds} scale=${kHeight / largest.bytes} />`,
+          html`<${Column} key=${column} layer=${layer} column=${column} kinds=${kinds} scale=${kHeight / largest.bytes} />`,
       )}
     </svg>
     <p class="muted ends" style=${width}>
       <span>${shorten(layers[0].name, 24)}</span>
-      <span>largest: ${shorten(largest.name, 24)}, ${formatBytes(largest.bytes)}</span>
       <span>${shorten(layers.at(-1).name, 24)}</span>
     </p>
+    <p class="muted">Largest: ${shorten(largest.name, 40)}, ${formatBytes(largest.bytes)}</p>
     <${Legend} kinds=${kinds} total=${total} />
     <${Table} layers=${layers} kinds=${kinds} />
   </section>`;

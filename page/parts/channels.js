@@ -52,14 +52,19 @@ function tableOf(chart) {
       .toSorted((a, b) => (values[b] ?? -Infinity) - (values[a] ?? -Infinity))
       .slice(0, kTop)
       .map((channel) => [formatCount(channel), ...chart.lines.map((line) => formatNumber(line.values[channel]))]);
-  return { label: `The ${kTop} channels with the largest numbers: ${name}`, head: ["channel", ...chart.lines.map((line) => line.name)], rows };
+  return {
+    label: `The ${kTop} channels with the largest numbers: ${name}`,
+    head: ["channel", ...chart.lines.map((line) => line.name)],
+    rows,
+  };
 }
 
 function Chart({ response }) {
   const [isLogarithmic, setIsLogarithmic] = useState(false);
   const chart = useMemo(() => chartOf(response, isLogarithmic), [response, isLogarithmic]);
   return html`<label class="check">
-      <input type="checkbox" checked=${isLogarithmic} onChange=${(event) => setIsLogarithmic(event.target.checked)} /> Logarithmic
+      <input type="checkbox" checked=${isLogarithmic} onChange=${(event) => setIsLogarithmic(event.target.checked)} />
+      Logarithmic
     </label>
     <${Curves} chart=${chart} table=${tableOf(chart)} />`;
 }

@@ -3,8 +3,10 @@
 import { html, useState } from "../lib.js";
 import { getJson } from "../api.js";
 import { clean, shorten } from "../format.js";
-import { directoryOf } from "../header.js";
 import { Failure, useLoad } from "./load.js";
+
+// The directory of a path, "" for the root of the source.
+const directoryOf = (path) => path.slice(0, Math.max(0, path.lastIndexOf("/")));
 
 function Choice({ label, path, entries, onChoose }) {
   const isListed = entries.some((entry) => entry.path === path);
@@ -24,21 +26,25 @@ export function CompareChoice({ a, b, onChange }) {
   const { value, error, retry } = useLoad((signal) => getJson("models", { dir: directory }, signal), [directory]);
   if (error) return html`<${Failure} error=${error} retry=${retry} />`;
   if (value?.single) {
-    return html`<p class="notice">This source is a single model. To compare two, open a directory that has both: weightfs open DIRECTORY</p>`;
+    return html`<p class="notice">
+      This source is a single model. To compare two, open a directory that has both: weightfs open DIRECTORY
+    </p>`;
   }
   const ofKind = (kind) => (value?.entries ?? []).filter((entry) => entry.kind === kind);
   const directories = ofKind("directory");
   return html`<div class="toolbar compare-choice">
-    ${(directories.length > 0 || directory !== "") &&
-    html`<label>
-      In
-      <select value=${directory} onChange=${(event) => setDirectory(event.target.value)}>
-        <option value="">all</option>
-        ${directory && html`<option value=${directory}>${shorten(directory, 40)}</option>`}
-        ${directory.includes("/") && html`<option value=${directoryOf(directory)}>${shorten(directoryOf(directory), 40)}</option>`}
-        ${directories.map((entry) => html`<option key=${entry.path} value=${entry.path}>${shorten(entry.path, 40)}</option>`)}
-      </select>
-    </label>`}
+    ${
+      (directories.length > 0 || directory !== "") &&
+      html`<label>
+        In
+        <select value=${directory} onChange=${(event) => setDirectory(event.target.value)}>
+          <option value="">all</option>
+          ${directory && html`<option value=${directory}>${shorten(directory, 40)}</option>`}
+          ${directory.includes("/") && html`<option value=${directoryOf(directory)}>${shorten(directoryOf(directory), 40)}</option>`}
+          ${directories.map((entry) => html`<option key=${entry.path} value=${entry.path}>${shorten(entry.path, 40)}</option>`)}
+        </select>
+      </label>`
+    }
     <${Choice} label="A" path=${a} entries=${ofKind("model")} onChoose=${(path) => onChange({ a: path, b })} />
     <${Choice} label="B" path=${b} entries=${ofKind("model")} onChoose=${(path) => onChange({ a, b: path })} />
     ${a && b && html`<button type="button" title="Exchange A and B" onClick=${() => onChange({ a: b, b: a })}>Exchange</button>`}

@@ -14,10 +14,17 @@ function List({ title, head, rows }) {
     <div class="scroll short" tabindex="0" role="region" aria-label=${title}>
       <table>
         <thead>
-          <tr>${head.map((name) => html`<th scope="col">${name}</th>`)}</tr>
+          <tr>
+            ${head.map((name) => html`<th scope="col">${name}</th>`)}
+          </tr>
         </thead>
         <tbody>
-          ${rows.slice(0, kMost).map((row, i) => html`<tr key=${i}>${row.map((cell) => html`<td class="change-value">${cell}</td>`)}</tr>`)}
+          ${rows.slice(0, kMost).map(
+            (row, i) =>
+              html`<tr key=${i}>
+                ${row.map((cell) => html`<td class="change-value">${cell}</td>`)}
+              </tr>`,
+          )}
         </tbody>
       </table>
     </div>
@@ -32,9 +39,11 @@ function valueText(value) {
   return shorten(typeof value === "string" ? value : JSON.stringify(value), kMostText);
 }
 
-const fileText = (file) => (file === undefined ? valueText(undefined) : `${clean(file.type)}, ${formatBytes(file.size)}`);
+const fileText = (file) =>
+  file === undefined ? valueText(undefined) : `${clean(file.type)}, ${formatBytes(file.size)}`;
 
-const tensorRows = (tensors) => tensors.map(({ name, dtype, shape }) => [nameOf(name), clean(dtype), formatShape(shape)]);
+const tensorRows = (tensors) =>
+  tensors.map(({ name, dtype, shape }) => [nameOf(name), clean(dtype), formatShape(shape)]);
 
 export function CompareLists({ found }) {
   const { metadata, missing, added, layers = [], files } = found;
@@ -48,17 +57,26 @@ export function CompareLists({ found }) {
   ]);
   const kTensorHead = ["name", "type", "shape"];
   return html`
-    <${List} title="Layers, the worst first" head=${["layer", "tensors that differ", "SNR in dB", "relative error", "largest difference"]} rows=${layerRows} />
+    <${List}
+      title="Layers, the worst first"
+      head=${["layer", "tensors that differ", "SNR in dB", "relative error", "largest difference"]}
+      rows=${layerRows}
+    />
     <${List} title="Only in A" head=${kTensorHead} rows=${tensorRows(missing)} />
     <${List} title="Only in B" head=${kTensorHead} rows=${tensorRows(added)} />
     <${List} title="Metadata" head=${["field", "A", "B"]} rows=${fields} />
-    <${List} title="Files" head=${["name", "A", "B"]} rows=${files.map(({ name, a, b }) => [nameOf(name), fileText(a), fileText(b)])} />
+    <${List}
+      title="Files"
+      head=${["name", "A", "B"]}
+      rows=${files.map(({ name, a, b }) => [nameOf(name), fileText(a), fileText(b)])}
+    />
   `;
 }
 
 export function Unreadable({ unreadable }) {
   if (unreadable.length === 0) return null;
-  const text = ({ source, name, error }) => [source?.toUpperCase(), name && shorten(name, 80), error && clean(error)].filter(Boolean).join(": ");
+  const text = ({ source, name, error }) =>
+    [source?.toUpperCase(), name && shorten(name, 80), error && clean(error)].filter(Boolean).join(": ");
   return html`<div class="notice warning">
     <p>${formatCount(unreadable.length)} could not be compared:</p>
     <ul>

@@ -38,12 +38,37 @@ const kColumns = [
   { id: "type", title: "type", cell: typeText, width: 136, from: 840 },
   { id: "shape", title: "shape", cell: shapeText, width: 160, from: 1080 },
   { id: "snr", title: "SNR in dB", cell: snrCell, isNumber: true, isSortable: true, width: 112 },
-  { id: "error", title: "relative error", cell: numberCell(formatPercent, "relative_error"), isNumber: true, isSortable: true, width: 112, from: 480 },
-  { id: "cosine", title: "cosine", cell: numberCell((x) => (x === null ? "–" : x.toFixed(6)), "cosine"), isNumber: true, isSortable: true, width: 88, from: 720 },
-  { id: "max", title: "largest difference", cell: numberCell(formatNumber, "max"), isNumber: true, isSortable: true, width: 136, from: 840 },
+  {
+    id: "error",
+    title: "relative error",
+    cell: numberCell(formatPercent, "relative_error"),
+    isNumber: true,
+    isSortable: true,
+    width: 112,
+    from: 480,
+  },
+  {
+    id: "cosine",
+    title: "cosine",
+    cell: numberCell((x) => (x === null ? "–" : x.toFixed(6)), "cosine"),
+    isNumber: true,
+    isSortable: true,
+    width: 88,
+    from: 720,
+  },
+  {
+    id: "max",
+    title: "largest difference",
+    cell: numberCell(formatNumber, "max"),
+    isNumber: true,
+    isSortable: true,
+    width: 136,
+    from: 840,
+  },
 ];
 
-export const pairLink = ({ indices }) => link({ t: indices[0], t2: indices[1], window: null, low: null, high: null }, { keep: true });
+export const pairLink = ({ indices }) =>
+  link({ t: indices[0], t2: indices[1], window: null, low: null, high: null }, { keep: true });
 
 // `rows` as of rowsOf(); `onOpen(row)` is called for rows that have a pair of tensors.
 export function CompareTable({ rows, onOpen }) {
@@ -53,12 +78,20 @@ export function CompareTable({ rows, onOpen }) {
     () => ({ list: ordered, total: ordered.length, rowAt: (index) => ordered[index] ?? null, want: () => {} }),
     [ordered],
   );
-  const change = (column) => setSort((last) => ({ column, order: last.column === column && last.order === "asc" ? "desc" : "asc" }));
+  const change = (column) =>
+    setSort((last) => ({ column, order: last.column === column && last.order === "asc" ? "desc" : "asc" }));
   const open = (row, _, event) => {
     if (!row.indices || event?.target.closest("a") || event?.ctrlKey || event?.metaKey) return;
     onOpen(row);
   };
   return html`<div class="compare-table" style=${{ "--rows": ordered.length }}>
-    <${Table} label="Tensors that differ" columns=${kColumns} rows=${list} sort=${sort} onSort=${change} onOpen=${open} />
+    <${Table}
+      label="Tensors that differ"
+      columns=${kColumns}
+      rows=${list}
+      sort=${sort}
+      onSort=${change}
+      onOpen=${open}
+    />
   </div>`;
 }

@@ -54,7 +54,9 @@ export function sorted(rows, { column, order }) {
 // The elements that deviations would read.
 export function elementsOf(rows) {
   const ofShape = ({ shape }) => shape.reduce((product, side) => product * side, 1);
-  return rows.filter(({ change }) => change === "other numbers" || change === "other type").reduce((sum, { a }) => sum + ofShape(a), 0);
+  return rows
+    .filter(({ change }) => change === "other numbers" || change === "other type")
+    .reduce((sum, { a }) => sum + ofShape(a), 0);
 }
 
 // The row of a pair of tensors, or undefined.

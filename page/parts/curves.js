@@ -1,6 +1,6 @@
 // Charts: histograms as steps and numbers of channels as lines, drawn by uPlot, with a readout and a table instead of the picture.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
+import { html, useLayoutEffect, useRef, useState } from "../lib.js";
 import { formatNumber } from "../format.js";
 import { useTheme } from "../theme.js";
 import uPlot from "../vendor/uplot.js";
@@ -9,21 +9,11 @@ import { useWidth } from "./size.js";
 
 const kHeight = 220;
 
-// The style sheet of uPlot is loaded with the first chart.
-const kStyleSheet = new URL("../vendor/uplot.css", import.meta.url).href;
-
-function addStyleSheet() {
-  if ([...document.styleSheets].some((sheet) => sheet.href === kStyleSheet)) return;
-  if (document.head.querySelector(`link[href="${kStyleSheet}"]`)) return;
-  const element = document.createElement("link");
-  element.rel = "stylesheet";
-  element.href = kStyleSheet;
-  document.head.append(element);
-}
-
 // Numbers as uPlot wants them: a logarithmic axis has no 0, and steps end with the right edge of the last interval.
 function dataOf({ x, end, lines, isLogarithmic }) {
-  const values = lines.map(({ values: numbers }) => (isLogarithmic ? numbers.map((number) => (number > 0 ? number : null)) : numbers));
+  const values = lines.map(({ values: numbers }) =>
+    isLogarithmic ? numbers.map((number) => (number > 0 ? number : null)) : numbers,
+  );
   if (end === undefined) return [x, ...values];
   return [[...x, end], ...values.map((numbers) => [...numbers, numbers.at(-1) ?? null])];
 }
@@ -64,7 +54,10 @@ function optionsOf(chart, width, theme, onIndex) {
     legend: { show: false },
     cursor: { y: false, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { distr: chart.isLogarithmic ? 3 : 1, range: rangeOf(chart.isLogarithmic) } },
-    axes: [{ ...axisOf(chart.xLabel, style, chart.isWhole), size: 34 }, { ...axisOf(chart.yLabel, style, false), size: 68 }],
+    axes: [
+      { ...axisOf(chart.xLabel, style, chart.isWhole), size: 34 },
+      { ...axisOf(chart.yLabel, style, false), size: 68 },
+    ],
     series: [{}, ...lines],
     hooks: { setCursor: [(plot) => onIndex(plot.cursor.idx ?? null)] },
   };
@@ -74,10 +67,11 @@ function Legend({ lines, theme, index }) {
   const isKnown = (values) => index !== null && index < values.length;
   return html`<ul class="chart-legend">
     ${lines.map(
-      ({ name, values }, i) => html`<li key=${name}>
-        <span class="line-swatch" style=${{ background: lineColour(i, theme) }}></span> ${name}
-        ${isKnown(values) && html`<span class="muted">${formatNumber(values[index])}</span>`}
-      </li>`,
+      ({ name, values }, i) =>
+        html`<li key=${name}>
+          <span class="line-swatch" style=${{ background: lineColour(i, theme) }}></span> ${name}
+          ${isKnown(values) && html`<span class="muted">${formatNumber(values[index])}</span>`}
+        </li>`,
     )}
   </ul>`;
 }
@@ -85,12 +79,21 @@ function Legend({ lines, theme, index }) {
 function Table({ label, head, rows }) {
   return html`<div class="scroll short" tabindex="0" role="region" aria-label=${label}>
     <table class="numbers">
-      <caption>${label}</caption>
+      <caption>
+        ${label}
+      </caption>
       <thead>
-        <tr>${head.map((name) => html`<th scope="col" class="number">${name}</th>`)}</tr>
+        <tr>
+          ${head.map((name) => html`<th scope="col" class="number">${name}</th>`)}
+        </tr>
       </thead>
       <tbody>
-        ${rows.map((row, i) => html`<tr key=${i}>${row.map((cell) => html`<td class="number">${cell}</td>`)}</tr>`)}
+        ${rows.map(
+          (row, i) =>
+            html`<tr key=${i}>
+              ${row.map((cell) => html`<td class="number">${cell}</td>`)}
+            </tr>`,
+        )}
       </tbody>
     </table>
   </div>`;
@@ -105,7 +108,6 @@ export function Curves({ chart, table }) {
   const plot = useRef(null);
   const [index, setIndex] = useState(null);
   const [isOpen, setIsOpen] = useState(false);
-  useEffect(addStyleSheet, []);
   useLayoutEffect(() => {
     if (width === 0) return undefined;
     plot.current = new uPlot(optionsOf(chart, width, theme, setIndex), dataOf(chart), target.current);

@@ -75,7 +75,8 @@ function Search({ search }) {
   const onKeyDown = (event) => {
     if (event.key === "Enter") search.step(event.shiftKey ? -1 : 1);
   };
-  return html`
+  const hasHits = search.hits.starts.length > 0;
+  return html`<span class="search">
     <input
       ref=${field}
       type="search"
@@ -87,10 +88,10 @@ function Search({ search }) {
       onInput=${(event) => search.setQuery(event.target.value)}
       onKeyDown=${onKeyDown}
     />
-    <button type="button" aria-label="Previous hit" disabled=${search.hits.starts.length === 0} onClick=${() => search.step(-1)}>↑</button>
-    <button type="button" aria-label="Next hit" disabled=${search.hits.starts.length === 0} onClick=${() => search.step(1)}>↓</button>
+    <button type="button" aria-label="Previous hit" disabled=${!hasHits} onClick=${() => search.step(-1)}>↑</button>
+    <button type="button" aria-label="Next hit" disabled=${!hasHits} onClick=${() => search.step(1)}>↓</button>
     <span class="muted" role="status">${countText(search)}</span>
-  `;
+  </span>`;
 }
 
 // A link cannot send a token: the file is then read by the page and saved from memory.

@@ -144,16 +144,24 @@ export function Heatmap({ source, location, title = "Heat map" }) {
   const name = shorten(source.name, 80);
   return html`<section class="panel" aria-label=${title}>
     <h2>${title}</h2>
-    <${HeatmapControls} controller=${controller} status=${status} matrix=${matrix} choice=${choice} onChange=${change} />
+    <${HeatmapControls}
+      controller=${controller}
+      status=${status}
+      matrix=${matrix}
+      choice=${choice}
+      onChange=${change}
+    />
     ${source.shape.length > 2 && html`<${AxesControls} axes=${choice.axes} shape=${source.shape} onChange=${change} />`}
     <div ref=${frame} class="heatmap-frame">
-      ${available > 0 &&
-      html`<${Picture}
-        controller=${controller}
-        size=${sizeOf(matrix, available)}
-        label=${summaryOf(status ?? {}, name, what)}
-        isZoomed=${status !== null && !isSameWindow(status.window, wholeOf(matrix))}
-      />`}
+      ${
+        available > 0 &&
+        html`<${Picture}
+          controller=${controller}
+          size=${sizeOf(matrix, available)}
+          label=${summaryOf(status ?? {}, name, what)}
+          isZoomed=${status !== null && !isSameWindow(status.window, wholeOf(matrix))}
+        />`
+      }
     </div>
     ${status?.error && html`<${Failure} error=${status.error} retry=${() => controller.rescale()} />`}
     <${Readout} cell=${status?.cell} what=${what} />

@@ -43,14 +43,21 @@ function fittingText(context, value, room, least) {
   const forms = [formatNumber(value)];
   if (Number.isFinite(value)) {
     for (const digits of [3, 2, 1]) forms.push(formatNumber(Number(value.toPrecision(digits))));
-    for (const decimals of [3, 2, 1]) if (10 ** -decimals <= least) forms.push(formatNumber(Number(value.toFixed(decimals))));
+    for (const decimals of [3, 2, 1])
+      if (10 ** -decimals <= least) forms.push(formatNumber(Number(value.toFixed(decimals))));
   }
   const texts = forms.flatMap((form) => [form, form.replace(/^(−?)0\./, "$1.")]);
   return texts.find((text) => context.measureText(text).width <= room) ?? "";
 }
 
 function drawNumbers(context, { window, rows }, { view, size, scale, font }) {
-  if (!contains(view.map((edge, i) => edge + (i % 2 ? 1 : -1)), window)) return;
+  if (
+    !contains(
+      view.map((edge, i) => edge + (i % 2 ? 1 : -1)),
+      window,
+    )
+  )
+    return;
   const [left, top, width, height] = placeOfWindow(window, view, size);
   const [cellWidth, cellHeight] = [width / widthOf(window), height / heightOf(window)];
   context.font = `${Math.min(12, Math.floor(cellHeight - 3), Math.max(9, Math.floor(cellWidth / 4)))}px ${font}`;
@@ -69,7 +76,10 @@ function drawNumbers(context, { window, rows }, { view, size, scale, font }) {
 // A frame that is seen on every colour.
 function drawFrame(context, [x, y, width, height]) {
   const [frameWidth, frameHeight] = [Math.max(width, 3), Math.max(height, 3)];
-  for (const [colour, line] of [["#fff", 3], ["#000", 1]]) {
+  for (const [colour, line] of [
+    ["#fff", 3],
+    ["#000", 1],
+  ]) {
     context.strokeStyle = colour;
     context.lineWidth = line;
     context.strokeRect(x, y, frameWidth, frameHeight);

@@ -4,7 +4,18 @@ import { draw, hasRoomForNumbers } from "./heatmap_canvas.js";
 import { cellAt, countNotFinite, paint } from "./plane.js";
 import { PlaneLoader } from "./plane_loader.js";
 import { kMostValues, ValuesLoader } from "./values.js";
-import { areaOf, contains, covering, heightOf, isSameWindow, middleOf, moved, wholeOf, widthOf, zoomed } from "./window.js";
+import {
+  areaOf,
+  contains,
+  covering,
+  heightOf,
+  isSameWindow,
+  middleOf,
+  moved,
+  wholeOf,
+  widthOf,
+  zoomed,
+} from "./window.js";
 
 const kMostCells = 512;
 
@@ -65,7 +76,8 @@ export class HeatmapController {
     }
     const isOtherScale = last?.metric !== subject.metric || String(last?.limits) !== String(subject.limits);
     if (isElsewhere || isOtherScale) this.#limits = subject.limits;
-    const isOther = isElsewhere || isOtherScale || JSON.stringify(last.parameters) !== JSON.stringify(subject.parameters);
+    const isOther =
+      isElsewhere || isOtherScale || JSON.stringify(last.parameters) !== JSON.stringify(subject.parameters);
     if (isOther) this.#ask();
     this.#updateScale();
     this.#redraw();
@@ -187,7 +199,9 @@ export class HeatmapController {
   #ask() {
     if (!this.#size || !this.#subject) return;
     const { parameters, bytesPerElement } = this.#subject;
-    const cells = [this.#size.height, this.#size.width].map((side) => Math.min(kMostCells, Math.ceil(side * this.#size.ratio)));
+    const cells = [this.#size.height, this.#size.width].map((side) =>
+      Math.min(kMostCells, Math.ceil(side * this.#size.ratio)),
+    );
     const scale = this.#limits && { low: this.#limits[0], high: this.#limits[1] };
     const window = this.window;
     this.loader.ask({ parameters, window, cells, scale, bytesPerElement, mostBytes: this.#mostBytes });
@@ -198,8 +212,15 @@ export class HeatmapController {
 
   // Keeps the present plane and one that shows more than it, for what is around it.
   #addPlane(plane, request, isLast) {
-    const layer = { ...plane, kind: JSON.stringify(request.parameters), image: document.createElement("canvas"), scale: null };
-    const wider = this.#layers.find((old) => old.kind === layer.kind && areaOf(old.grid.window) > areaOf(plane.grid.window));
+    const layer = {
+      ...plane,
+      kind: JSON.stringify(request.parameters),
+      image: document.createElement("canvas"),
+      scale: null,
+    };
+    const wider = this.#layers.find(
+      (old) => old.kind === layer.kind && areaOf(old.grid.window) > areaOf(plane.grid.window),
+    );
     if (this.#layers.at(-1)?.kind !== layer.kind) this.#values = this.#point = null;
     this.#layers = wider ? [wider, layer] : [layer];
     // The limits of the first picture hold while a person zooms, so that colours can be compared; not those of a first sample.
@@ -223,7 +244,9 @@ export class HeatmapController {
     const cell = this.#cursor && layer && cellAt(layer, ...this.#cursor);
     if (!cell) return null;
     const at = [...cell.rows, ...cell.columns];
-    const known = [this.#values, this.#point].find((values) => values && areaOf(at) === 1 && contains(values.window, at));
+    const known = [this.#values, this.#point].find(
+      (values) => values && areaOf(at) === 1 && contains(values.window, at),
+    );
     if (!known) return cell;
     return { ...cell, value: known.rows[at[0] - known.window[0]][at[2] - known.window[2]], cut: null, isExact: true };
   }
@@ -231,7 +254,13 @@ export class HeatmapController {
   #report(change) {
     this.#status = { ...this.#status, ...change };
     this.#redraw();
-    this.onChange({ ...this.#status, scale: this.#scale, cell: this.#cell(), values: this.#values, window: this.window });
+    this.onChange({
+      ...this.#status,
+      scale: this.#scale,
+      cell: this.#cell(),
+      values: this.#values,
+      window: this.window,
+    });
   }
 
   #redraw() {
@@ -243,7 +272,13 @@ export class HeatmapController {
         if (layer.scale !== this.#scale) paint(layer, this.#scale, layer.image);
         layer.scale = this.#scale;
       }
-      const picture = { layers: this.#layers, view: this.#view, size: this.#size, scale: this.#scale, values: this.#values };
+      const picture = {
+        layers: this.#layers,
+        view: this.#view,
+        size: this.#size,
+        scale: this.#scale,
+        values: this.#values,
+      };
       draw(this.#canvas, { ...picture, cell: this.#cell(), rectangle: this.#rectangle, ...this.#subject.colours });
     });
   }

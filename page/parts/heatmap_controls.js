@@ -20,13 +20,22 @@ function ScaleLimits({ scale, limits, onChange, onAutomatic }) {
     }
     onChange({ low: String(chosen.low), high: String(chosen.high) });
   };
-  const field = (side, label) => html`<label>
-    ${label}
-    <input class="limit" inputmode="decimal" disabled=${!scale} value=${scale ? digits(scale[side]) : ""} onChange=${choose(side)} />
-  </label>`;
+  const field = (side, label) =>
+    html`<label>
+      ${label}
+      <input
+        class="limit"
+        inputmode="decimal"
+        disabled=${!scale}
+        value=${scale ? digits(scale[side]) : ""}
+        onChange=${choose(side)}
+      />
+    </label>`;
   const title = "Limits at the 99.9 % quantile of the absolutes in this window";
   return html`${field("low", "From")} ${field("high", "to")}
-    <button type="button" title=${title} aria-pressed=${limits ? "false" : "true"} onClick=${onAutomatic}>Automatic</button>`;
+    <button type="button" title=${title} aria-pressed=${limits ? "false" : "true"} onClick=${onAutomatic}>
+      Automatic
+    </button>`;
 }
 
 function ZoomButtons({ controller, window, matrix }) {
@@ -42,7 +51,12 @@ function ZoomButtons({ controller, window, matrix }) {
     </span>
     <label>
       Window
-      <input class="window" title="rows from:to, columns from:to" value=${window ? formatWindow(window) : ""} onChange=${choose} />
+      <input
+        class="window"
+        title="rows from:to, columns from:to"
+        value=${window ? formatWindow(window) : ""}
+        onChange=${choose}
+      />
     </label>`;
 }
 
@@ -53,13 +67,18 @@ export function HeatmapControls({ controller, status, matrix, choice, onChange }
     controller.rescale();
   };
   return html`<div class="toolbar">
-    ${choice.metric &&
-    html`<label>
-      Cells show
-      <select value=${choice.metric} onChange=${(event) => onChange({ metric: event.target.value, low: null, high: null })}>
-        ${Object.entries(kMetrics).map(([metric, name]) => html`<option value=${metric}>${name}</option>`)}
-      </select>
-    </label>`}
+    ${
+      choice.metric &&
+      html`<label>
+        Cells show
+        <select
+          value=${choice.metric}
+          onChange=${(event) => onChange({ metric: event.target.value, low: null, high: null })}
+        >
+          ${Object.entries(kMetrics).map(([metric, name]) => html`<option value=${metric}>${name}</option>`)}
+        </select>
+      </label>`
+    }
     <label>
       Colours
       <select value=${choice.palette ?? ""} onChange=${(event) => onChange({ palette: event.target.value || null })}>

@@ -57,7 +57,8 @@ function cellText({ rows, columns, value, cut, isExact }, what) {
 
 // The cell below the cursor, or how to choose one.
 export function Readout({ cell, what }) {
-  const hint = "Wheel, pinch or + − zoom; drag or arrow keys move; Shift and drag zooms to a rectangle; Shift and arrow keys choose a cell.";
+  const hint =
+    "Wheel, pinch or + − zoom; drag or arrow keys move; Shift and drag zooms to a rectangle; Shift and arrow keys choose a cell.";
   return html`<p class=${`readout ${cell ? "" : "muted"}`} role="status">${cell ? cellText(cell, what) : hint}</p>`;
 }
 
@@ -67,12 +68,18 @@ export function Notes({ status, onReadAll }) {
   if (!grid) return null;
   const isCut = scale && (grid.max > scale.high || grid.min < scale.low);
   return html`<div class="notes">
-    ${grid.sample && html`<span class="tag">sampled</span>`}
-    ${isBusy && html`<span class="muted">Reading …</span>`}
-    ${partBytes !== null &&
-    html`<button type="button" onClick=${onReadAll}>Read all elements (${formatBytes(partBytes)})</button>`}
-    ${notFinite > 0 &&
-    html`<span><span class="not-finite-swatch"></span> ${formatCount(notFinite)} ${notFinite === 1 ? "cell" : "cells"} with NaN or infinities</span>`}
+    ${grid.sample && html`<span class="tag">sampled</span>`} ${isBusy && html`<span class="muted">Reading …</span>`}
+    ${
+      partBytes !== null &&
+      html`<button type="button" onClick=${onReadAll}>Read all elements (${formatBytes(partBytes)})</button>`
+    }
+    ${
+      notFinite > 0 &&
+      html`<span
+        ><span class="not-finite-swatch"></span> ${formatCount(notFinite)} ${notFinite === 1 ? "cell" : "cells"} with
+        NaN or infinities</span
+      >`
+    }
     ${isCut && html`<span class="muted">Cells from ${formatNumber(grid.min)} to ${formatNumber(grid.max)}; those beyond the limits have the colours of the ends.</span>`}
   </div>`;
 }
@@ -80,7 +87,9 @@ export function Notes({ status, onReadAll }) {
 function Table({ rows, columns, values, caption }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
     <table class="numbers">
-      <caption>${caption}</caption>
+      <caption>
+        ${caption}
+      </caption>
       <thead>
         <tr>
           <td></td>
@@ -89,10 +98,11 @@ function Table({ rows, columns, values, caption }) {
       </thead>
       <tbody>
         ${values.map(
-          (line, y) => html`<tr key=${y}>
-            <th scope="row">${rangeText("row", rows[y])}</th>
-            ${line.map((value) => html`<td class="number">${Number.isNaN(value) ? "NaN" : formatNumber(value)}</td>`)}
-          </tr>`,
+          (line, y) =>
+            html`<tr key=${y}>
+              <th scope="row">${rangeText("row", rows[y])}</th>
+              ${line.map((value) => html`<td class="number">${Number.isNaN(value) ? "NaN" : formatNumber(value)}</td>`)}
+            </tr>`,
         )}
       </tbody>
     </table>
@@ -107,7 +117,12 @@ export function HeatmapTable({ status, metric, what }) {
   const table = () => {
     if (!values) return { ...coarseTable(plane, metric), caption: `Coarse table: ${what}` };
     const [top, bottom, left, right] = values.window;
-    return { rows: single(top, bottom - top), columns: single(left, right - left), values: values.rows, caption: "Elements" };
+    return {
+      rows: single(top, bottom - top),
+      columns: single(left, right - left),
+      values: values.rows,
+      caption: "Elements",
+    };
   };
   return html`<details onToggle=${(event) => setIsOpen(event.target.open)}>
     <summary>Numbers as a table</summary>

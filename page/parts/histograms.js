@@ -16,7 +16,8 @@ const edgesOf = (low, high, count) => Array.from({ length: count }, (_, i) => lo
 function linearChart({ min, max, histogram }, unit, isLogarithmic) {
   const count = histogram.length;
   const [low, high] = max > min ? [min, max] : [min - 0.5, max + 0.5];
-  const counts = max > min ? histogram : histogram.map((_, i) => (i === count >> 1 ? histogram.reduce((a, b) => a + b, 0) : 0));
+  const counts =
+    max > min ? histogram : histogram.map((_, i) => (i === count >> 1 ? histogram.reduce((a, b) => a + b, 0) : 0));
   const top = counts.indexOf(Math.max(...counts));
   return {
     label: `Histogram from ${formatNumber(min)} to ${formatNumber(max)}; most numbers are from ${intervalText(low, high, count, top)}`,
@@ -75,7 +76,9 @@ export function Histogram({ figures, title = "Histogram", unit = "elements" }) {
   const hasExponents = exponents?.length > 0;
   const chart = useMemo(() => {
     if (!hasNumbers) return null;
-    return isExponents && hasExponents ? exponentChart(exponents, unit, isLogarithmic) : linearChart(figures, unit, isLogarithmic);
+    return isExponents && hasExponents
+      ? exponentChart(exponents, unit, isLogarithmic)
+      : linearChart(figures, unit, isLogarithmic);
   }, [figures, isExponents, isLogarithmic]);
   if (!chart) return null;
   return html`<div class="histogram">

@@ -22,9 +22,11 @@ function Value({ text, node }) {
   >`;
 }
 
+// The key of an object or the index in a list; the whole text has none.
 function Key({ name }) {
   if (name === undefined) return null;
-  return html`<span class=${typeof name === "number" ? "json-index" : "json-key"}>${typeof name === "number" ? name : shorten(name, 120)}</span>: `;
+  if (typeof name === "number") return html`<span class="json-index">${name}</span>: `;
+  return html`<span class="json-key">${shorten(name, 120)}</span>: `;
 }
 
 function Child({ text, node }) {

@@ -22,7 +22,8 @@ function scaleOf({ low, high }) {
 // The sizes of a matrix in `available` pixels; labels of columns are turned, so that they need no width.
 function layoutOf({ rows, columns }, available, context) {
   context.font = `${kFont}px sans-serif`;
-  const widest = (names) => Math.ceil(Math.max(0, ...names.map((name) => context.measureText(shorten(name, kMostLabel)).width)));
+  const widest = (names) =>
+    Math.ceil(Math.max(0, ...names.map((name) => context.measureText(shorten(name, kMostLabel)).width)));
   const left = Math.min(widest(rows) + 8, Math.floor(available * 0.4));
   const top = widest(columns) + 8;
   const width = Math.min(kMostCell, Math.max(kLeastCell, Math.floor((available - left) / columns.length)));
@@ -70,7 +71,10 @@ function draw(canvas, data, layout, cursor) {
   });
   if (!cursor) return;
   const frame = [left + cursor[1] * cell[0], top + cursor[0] * cell[1], cell[0] - gap, cell[1] - gap];
-  for (const [colour, width] of [["#fff", 4], ["#000", 2]]) {
+  for (const [colour, width] of [
+    ["#fff", 4],
+    ["#000", 2],
+  ]) {
     context.strokeStyle = colour;
     context.lineWidth = width;
     context.strokeRect(...frame);
@@ -94,10 +98,11 @@ function Table({ data }) {
       </thead>
       <tbody>
         ${data.rows.map(
-          (name, row) => html`<tr key=${row}>
-            <th scope="row" title=${clean(name)}>${shorten(name, kMostLabel)}</th>
-            ${data.values[row].map((value) => html`<td class="number">${formatNumber(value)}</td>`)}
-          </tr>`,
+          (name, row) =>
+            html`<tr key=${row}>
+              <th scope="row" title=${clean(name)}>${shorten(name, kMostLabel)}</th>
+              ${data.values[row].map((value) => html`<td class="number">${formatNumber(value)}</td>`)}
+            </tr>`,
         )}
       </tbody>
     </table>
@@ -110,7 +115,9 @@ function Bar({ data }) {
   const colours = stops.map((stop) => cssColour(colourAt(scale.palette, placeOf(stop, scale))));
   return html`<div class="colour-bar">
     <div class="colour-bar-colours" style=${{ background: `linear-gradient(to right, ${colours.join(", ")})` }}></div>
-    <div class="colour-bar-numbers"><span>${formatNumber(data.low)}</span><span>${clean(data.label)}</span><span>${formatNumber(data.high)}</span></div>
+    <div class="colour-bar-numbers">
+      <span>${formatNumber(data.low)}</span><span>${clean(data.label)}</span><span>${formatNumber(data.high)}</span>
+    </div>
   </div>`;
 }
 
@@ -171,7 +178,9 @@ export function Matrix({ data, onChoose }) {
         onClick=${(event) => layout && choose(cellAt(event))}
       ></canvas>
     </div>
-    <p class="readout-line" role="status">${cursor ? cellText(data, cursor) : html`<span class="muted">Arrow keys move, Enter opens the tensor.</span>`}</p>
+    <p class="readout-line" role="status">
+      ${cursor ? cellText(data, cursor) : html`<span class="muted">Arrow keys move, Enter opens the tensor.</span>`}
+    </p>
     <${Bar} data=${data} />
     <details onToggle=${(event) => setIsOpen(event.target.open)}>
       <summary>Numbers as a table</summary>

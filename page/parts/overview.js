@@ -1,7 +1,7 @@
 // A number for each tensor of a model, layer by kind, or for each expert: first from a sample, on request from all elements.
 
 import { html, useCallback, useState } from "../lib.js";
-import { stream } from "../api.js";
+import { getJson, stream } from "../api.js";
 import { clean, formatBytes, formatCount, formatPercent } from "../format.js";
 import { follow, link } from "../state.js";
 import { Failure, Loading, useLoad } from "./load.js";
@@ -26,6 +26,12 @@ function Progress({ progress }) {
   </p>`;
 }
 
+// Where the numbers come from; bits per weight come from no element at all.
+function originOf(data, metric) {
+  if (metric === "bits") return "";
+  return data.sample ? "from a sample of rows" : "exact";
+}
+
 // The matrix of `path` ("overview" or "experts") with its controls. `metric` null: the server chooses.
 function Numbers({ path, model, metric, children }) {
   // Another metric begins with a sample again.
@@ -34,8 +40,10 @@ function Numbers({ path, model, metric, children }) {
   const [progress, setProgress] = useState(null);
   const load = async (signal) => {
     setProgress(null);
-    const mode = isExact ? "full" : "sample";
-    const parameters = { model: model.path, v: model.v, metric, mode: metric === "bits" ? null : mode };
+    const parameters = { model: model.path, v: model.v, metric };
+    // Bits per weight need no read of a tensor, hence no progress.
+    if (metric === "bits") return { metric, data: await getJson(path, parameters, signal) };
+    parameters.mode = isExact ? "full" : "sample";
     return { metric, data: await stream(path, parameters, { signal, onProgress: setProgress }) };
   };
   const { value, error, isLoading, retry } = useLoad(load, [path, model.path, model.v, metric, isExact]);
@@ -46,12 +54,12 @@ function Numbers({ path, model, metric, children }) {
       ${children}
       ${data?.sample && !isExact && html`<button type="button" onClick=${() => setExactMetric(metric)}>Exact</button>`}
       ${isLoading && isExact && html`<button type="button" onClick=${() => setExactMetric(undefined)}>Stop</button>`}
-      ${data && html`<span class="muted">${data.sample ? "from a sample of rows" : metric !== "bits" && "exact"}</span>`}
+      ${data && html`<span class="muted">${originOf(data, metric)}</span>`}
     </div>
     ${error && html`<${Failure} error=${error} retry=${retry} />`}
     ${isLoading && html`<${Progress} progress=${progress} />`}
     ${data && html`<${Matrix} data=${data} onChoose=${open} />`}
-    ${data?.failed > 0 && html`<p class="muted">${formatCount(data.failed)} ${data.failed === 1 ? "tensor" : "tensors"} could not be read.</p>`}
+    ${data?.failed > 0 && html`<p class="muted">Not read: ${formatCount(data.failed)} ${data.failed === 1 ? "tensor" : "tensors"}.</p>`}
   `;
 }
 

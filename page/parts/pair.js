@@ -15,7 +15,9 @@ function Side({ label, path, tensor }) {
     <th scope="row">${label}</th>
     <td>${shorten(path || "this model", 60)}</td>
     <td>
-      <a class="name" title=${clean(tensor.name)} href=${link({ view: "tensor", model: path || null, t: tensor.index })}>${shorten(tensor.name, 80)}</a>
+      <a class="name" title=${clean(tensor.name)} href=${link({ view: "tensor", model: path || null, t: tensor.index })}
+        >${shorten(tensor.name, 80)}</a
+      >
     </td>
     <td>${clean(tensor.dtype)}</td>
     <td>${formatShape(tensor.shape)}</td>
@@ -56,7 +58,13 @@ function Deviation({ stat }) {
     ["Pairs with NaN", formatCount(stat.nan)],
   ];
   return html`<dl class="figures">
-    ${rows.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}
+    ${rows.map(
+      ([name, text]) =>
+        html`<div key=${name}>
+          <dt>${name}</dt>
+          <dd>${text}</dd>
+        </div>`,
+    )}
   </dl>`;
 }
 
@@ -65,8 +73,7 @@ function Histograms({ parameters, bytes, names }) {
   const { value, error, retry } = useLoad((signal) => getJson("histogram", { ...parameters, mode }, signal), []);
   return html`<section class="panel" aria-label="Histograms">
     <h2>Histograms</h2>
-    ${error && html`<${Failure} error=${error} retry=${retry} />`}
-    ${!value && !error && html`<${Loading} />`}
+    ${error && html`<${Failure} error=${error} retry=${retry} />`} ${!value && !error && html`<${Loading} />`}
     ${value && html`<${HistogramPair} response=${value} names=${names} />`}
   </section>`;
 }
@@ -78,14 +85,25 @@ function Pictures({ a, b, tensors, location }) {
   const bytes = first.bytes + second.bytes;
   const { shape, rows, columns } = first;
   const name = first.name === second.name ? first.name : `${first.name} and ${second.name}`;
-  const source = { parameters, name, shape, rows, columns, bytes, parameterCount: first.parameters, isDifference: true };
-  return html`
+  const source = {
+    parameters,
+    name,
+    shape,
+    rows,
+    columns,
+    bytes,
+    parameterCount: first.parameters,
+    isDifference: true,
+  };
+  return html`<div class="stack">
     <${Histograms} parameters=${parameters} bytes=${bytes} names=${["A", "B"]} />
-    ${isSameShape
-      ? html`<${Heatmap} source=${source} location=${location} title="Heat map of the difference, A − B" />
-          ${shape.length >= 2 && html`<${Channels} source=${source} />`}`
-      : html`<p class="notice">The shapes differ, so there is no difference of elements.</p>`}
-  `;
+    ${
+      isSameShape
+        ? html`<${Heatmap} source=${source} location=${location} title="Heat map of the difference, A − B" />
+            ${shape.length >= 2 && html`<${Channels} source=${source} />`}`
+        : html`<p class="notice">The shapes differ, so there is no difference of elements.</p>`
+    }
+  </div>`;
 }
 
 // `row` is that of the comparison, if it is there.
@@ -96,18 +114,21 @@ export function Pair({ a, b, location, row }) {
   const { value: tensors, error, retry } = useLoad(load, []);
   const back = link({ t: null, t2: null, window: null, low: null, high: null, axes: null, at: null }, { keep: true });
   const hasNumbers = tensors?.every((tensor) => tensor.numbers && !tensor.refused && tensor.parameters > 0);
-  return html`
+  return html`<div class="stack">
     <p><a href=${back}>All differences</a></p>
-    ${error && html`<${Failure} error=${error} retry=${retry} />`}
-    ${!tensors && !error && html`<${Loading} />`}
-    ${tensors &&
-    html`<section class="panel" aria-label="Pair">
-        <${Sides} a=${a} b=${b} tensors=${tensors} />
-        <${Deviation} stat=${row?.stat} />
-        ${row?.change === "renamed" && html`<p>Both have the same bytes.</p>`}
-      </section>
-      ${hasNumbers
-        ? html`<${Pictures} a=${a} b=${b} tensors=${tensors} location=${location} />`
-        : html`<p class="notice">One of the two has no numbers that can be read.</p>`}`}
-  `;
+    ${error && html`<${Failure} error=${error} retry=${retry} />`} ${!tensors && !error && html`<${Loading} />`}
+    ${
+      tensors &&
+      html`<section class="panel" aria-label="Pair">
+          <${Sides} a=${a} b=${b} tensors=${tensors} />
+          <${Deviation} stat=${row?.stat} />
+          ${row?.change === "renamed" && html`<p>Both have the same bytes.</p>`}
+        </section>
+        ${
+          hasNumbers
+            ? html`<${Pictures} a=${a} b=${b} tensors=${tensors} location=${location} />`
+            : html`<p class="notice">One of the two has no numbers that can be read.</p>`
+        }`
+    }
+  </div>`;
 }

@@ -50,7 +50,8 @@ export class PlaneLoader {
     this.listener.onBusy(true);
     try {
       let isComplete = false;
-      if (isPart || areaOf(request.window) > kSampleAbove) isComplete = await this.#loadOne(request, "sample", isPart, signal);
+      if (isPart || areaOf(request.window) > kSampleAbove)
+        isComplete = await this.#loadOne(request, "sample", isPart, signal);
       if (!isComplete && !isPart) await this.#loadOne(request, "full", true, signal);
       this.listener.onPart(isPart && !isComplete ? bytes : null);
     } catch (error) {

@@ -2,7 +2,7 @@
 
 import { html, useCallback, useEffect, useRef, useState } from "../lib.js";
 import { isAborted, stream } from "../api.js";
-import { clean, formatBytes, formatPercent } from "../format.js";
+import { formatBytes, formatPercent } from "../format.js";
 
 const kNone = { value: null, progress: null, error: null, isRunning: false, isCancelled: false };
 
@@ -41,7 +41,7 @@ export function Progress({ progress, what, onCancel }) {
   const text = total > 0 ? `${formatBytes(done)} of ${formatBytes(total)} (${formatPercent(share)})` : "";
   return html`<div class="running">
     <progress max="1" value=${progress ? share : undefined} aria-label=${what}></progress>
-    <span>${what}${progress?.what ? html`: <span class="name">${clean(progress.what)}</span>` : ""}</span>
+    <span>${what}</span>
     <span class="muted">${text}</span>
     <button type="button" onClick=${onCancel}>Cancel</button>
   </div>`;

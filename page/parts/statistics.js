@@ -14,7 +14,8 @@ const kQuantised = /^(q\d|iq\d|tq\d|mxfp|nvfp)/i;
 // Tensors of at most so many elements are read completely at once, which also makes their quantiles exact.
 const kSmall = 1 << 20;
 
-const shareText = (count, total) => (count > 0 && total > 0 ? `${formatCount(count)} (${formatPercent(count / total)})` : formatCount(count));
+const shareText = (count, total) =>
+  count > 0 && total > 0 ? `${formatCount(count)} (${formatPercent(count / total)})` : formatCount(count);
 
 // Names and texts of the figures that the object has.
 function rowsOf(figures) {
@@ -32,10 +33,16 @@ function rowsOf(figures) {
     ["Near zero", "near_zero", (near) => shareText(near, count)],
     ["NaN", "nan", (nan) => shareText(nan, count)],
     ["Infinities", "inf", (infinite) => shareText(infinite, count)],
-    ["Dead rows", "dead_rows", (rows) => (rows > 0 ? `${formatCount(rows)} of ${formatCount(figures.rows)}` : formatCount(rows))],
+    [
+      "Dead rows",
+      "dead_rows",
+      (rows) => (rows > 0 ? `${formatCount(rows)} of ${formatCount(figures.rows)}` : formatCount(rows)),
+    ],
     ["Distinct numbers", "distinct", formatCount],
   ];
-  return rows.filter(([, field]) => figures[field] !== undefined).map(([name, field, format]) => [name, format(figures[field])]);
+  return rows
+    .filter(([, field]) => figures[field] !== undefined)
+    .map(([name, field, format]) => [name, format(figures[field])]);
 }
 
 function percentileRows({ percentiles }) {
@@ -48,7 +55,13 @@ function List({ label, rows }) {
   return html`<div>
     <h3>${label}</h3>
     <dl class="figures">
-      ${rows.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}
+      ${rows.map(
+        ([name, text]) =>
+          html`<div key=${name}>
+            <dt>${name}</dt>
+            <dd>${text}</dd>
+          </div>`,
+      )}
     </dl>
   </div>`;
 }
@@ -88,7 +101,13 @@ function useFigures(tensor, parameters) {
     return () => aborter.abort();
   }, []);
   const retry = () => readFirst(new AbortController().signal);
-  return { figures: run.value ?? first.figures, run, start, error: first.error ?? run.error, retry: first.error ? retry : null };
+  return {
+    figures: run.value ?? first.figures,
+    run,
+    start,
+    error: first.error ?? run.error,
+    retry: first.error ? retry : null,
+  };
 }
 
 function Mark({ figures, tensor }) {
@@ -101,25 +120,36 @@ export function Statistics({ tensor, parameters }) {
   const { figures, run, start, error, retry } = useFigures(tensor, parameters);
   const isFullOffered = figures?.sample && !run.isRunning;
   const isExactOffered = figures && !figures.sample && figures.exact === false && !run.isRunning;
-  return html`<section class="panel" aria-label="Statistics">
+  return html`<div class="stack">
+    <section class="panel" aria-label="Statistics">
       <div class="toolbar">
         <h2>Statistics</h2>
         ${figures && html`<${Mark} figures=${figures} tensor=${tensor} />`}
-        ${isFullOffered &&
-        html`<button type="button" onClick=${() => start("full")}>Compute from all elements (${formatBytes(tensor.bytes)})</button>`}
-        ${isExactOffered &&
-        html`<button type="button" title="Reads the tensor a second time" onClick=${() => start("exact")}>Exact quantiles</button>`}
+        ${
+          isFullOffered &&
+          html`<button type="button" onClick=${() => start("full")}>
+            Compute from all elements (${formatBytes(tensor.bytes)})
+          </button>`
+        }
+        ${
+          isExactOffered &&
+          html`<button type="button" title="Reads the tensor a second time" onClick=${() => start("exact")}>
+            Exact quantiles
+          </button>`
+        }
       </div>
       ${run.isRunning && html`<${Progress} progress=${run.progress} what="Reading all elements" onCancel=${run.cancel} />`}
-      ${error && html`<${Failure} error=${error} retry=${retry} />`}
-      ${!figures && !error && html`<${Loading} />`}
-      ${figures &&
-      html`<div class="figure-lists">
-        <${List} label="Figures" rows=${rowsOf(figures)} />
-        <${List} label="Percentiles" rows=${percentileRows(figures)} />
-      </div>`}
+      ${error && html`<${Failure} error=${error} retry=${retry} />`} ${!figures && !error && html`<${Loading} />`}
+      ${
+        figures &&
+        html`<div class="figure-lists">
+          <${List} label="Figures" rows=${rowsOf(figures)} />
+          <${List} label="Percentiles" rows=${percentileRows(figures)} />
+        </div>`
+      }
       ${figures && html`<${Histogram} figures=${figures} />`}
     </section>
     <${Scales} title="Block scales" figures=${figures?.scales} />
-    <${Scales} title="Block minimums" figures=${figures?.minimums} />`;
+    <${Scales} title="Block minimums" figures=${figures?.minimums} />
+  </div>`;
 }

@@ -13,10 +13,13 @@ const kLeastCharacters = 12;
 function HeadCell({ column, sort, onSort }) {
   const isSorted = sort.column === column.id;
   const order = isSorted ? `${sort.order}ending` : "none";
-  const mark = isSorted ? (sort.order === "asc" ? " ▲" : " ▼") : "";
-  if (!column.isSortable) return html`<span role="columnheader" class=${column.isNumber ? "number" : ""}>${column.title}</span>`;
-  return html`<span role="columnheader" aria-sort=${order} class=${column.isNumber ? "number" : ""}>
-    <button type="button" class="plain" onClick=${() => onSort(column.id)}>${column.title}<span aria-hidden="true">${mark}</span></button>
+  const arrow = isSorted ? (sort.order === "asc" ? " ▲" : " ▼") : "";
+  const alignment = column.isNumber ? "number" : "";
+  if (!column.isSortable) return html`<span role="columnheader" class=${alignment}>${column.title}</span>`;
+  return html`<span role="columnheader" aria-sort=${order} class=${alignment}>
+    <button type="button" class="plain" onClick=${() => onSort(column.id)}>
+      ${column.title}<span aria-hidden="true">${arrow}</span>
+    </button>
   </span>`;
 }
 
@@ -49,8 +52,8 @@ function rowAfter(key, mark, count, page) {
 }
 
 // `columns`: [{id, title, cell(row, {width, characters}), isNumber, isSortable, width, from}]; the first is as wide as the rest allows
-// (`characters`), and one with `from` is shown only in a table at least that wide. `rows` is that of useRows(); `mark` is the row to begin with; `sort` is
-// {column, order}. `onOpen(row, index, event)` is called for a click (with its event) or Enter.
+// (`characters`), and one with `from` is shown only in a table at least that wide. `rows` is that of useRows(); `mark` is the row to
+// begin with; `sort` is {column, order}. `onOpen(row, index, event)` is called for a click (with its event) or Enter.
 export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstMark = 0 }) {
   const count = rows.total;
   const { box, onScroll, width, first, last, spacer, offsetOf, show, moveTo, page, isMeasured } = useVirtual({

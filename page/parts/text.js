@@ -34,7 +34,9 @@ export function Text({ label, text, hits, hit }) {
   const view = useVirtual({ count: rows.starts.length, rowHeight: kRowHeight });
   useLayoutEffect(() => setWidth(view.width), [view.width]);
   useLayoutEffect(() => {
-    if (view.isMeasured && rows.starts.length > 0 && hits.starts.length > 0) view.show(lastAtMost(rows.starts, hits.starts[hit]));
+    if (view.isMeasured && rows.starts.length > 0 && hits.starts.length > 0) {
+      view.show(lastAtMost(rows.starts, hits.starts[hit]), { isCentred: true });
+    }
   }, [view.isMeasured, hits, hit, rows]);
   const indices = Array.from({ length: Math.max(0, view.last - view.first) }, (_, place) => view.first + place);
   return html`<div ref=${view.box} class="text" tabindex="0" role="region" aria-label=${label} onScroll=${view.onScroll}>

@@ -30,9 +30,9 @@ function useSize(box, headHeight) {
   return size;
 }
 
-// Returns {box, onScroll, width, first, last, spacer, offsetOf(row), show(row), page}: `box` is the ref of the scrolling element, rows
-// first to last (exclusive) are to be drawn at offsetOf(row) in an element that is `spacer` pixels high, and `page` is how many are
-// visible.
+// Returns {box, onScroll, width, first, last, spacer, offsetOf(row), show(row), moveTo(top), page, isMeasured}: `box` is the ref of the
+// scrolling element, rows first to last (exclusive) are to be drawn at offsetOf(row) in an element that is `spacer` pixels high, and
+// `page` is the step of the keys for a page. Before the first layout (isMeasured) the box has no size.
 export function useVirtual({ count, rowHeight, headHeight = 0 }) {
   const box = useRef(null);
   const { width, height } = useSize(box, headHeight);
@@ -77,12 +77,15 @@ export function useVirtual({ count, rowHeight, headHeight = 0 }) {
     return () => element.removeEventListener("wheel", turn);
   }, [isScaled, moveTo, rowHeight, height]);
 
+  // Scrolls until `row` is visible: as little as possible, or so that it is in the middle.
   const show = useCallback(
-    (row) => {
-      const top = row * rowHeight;
+    (row, { isCentred = false } = {}) => {
+      const rowTop = row * rowHeight;
       const present = latest.current.top;
-      if (top < present) moveTo(top);
-      else if (top + rowHeight > present + height) moveTo(top + rowHeight - height);
+      const isAbove = rowTop < present;
+      if (!isAbove && rowTop + rowHeight <= present + height) return;
+      if (isCentred) moveTo(rowTop - (height - rowHeight) / 2);
+      else moveTo(isAbove ? rowTop : rowTop + rowHeight - height);
     },
     [moveTo, rowHeight, height],
   );

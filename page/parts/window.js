@@ -37,10 +37,7 @@ export function zoomed(view, matrix, factor, [row, column]) {
 
 // `view` moved by `rows` and `columns`, as far as the matrix goes.
 export function moved(view, matrix, rows, columns) {
-  return [
-    ...placed(view[0] + rows, heightOf(view), matrix[0]),
-    ...placed(view[2] + columns, widthOf(view), matrix[1]),
-  ];
+  return [...placed(view[0] + rows, heightOf(view), matrix[0]), ...placed(view[2] + columns, widthOf(view), matrix[1])];
 }
 
 // The middle of a window: [row, column].
@@ -57,7 +54,9 @@ export function covering(view, [rows, columns]) {
 
 // A window from text, "0,512,0,512" of a URL or "0:512,0:512" of a person; null if it is not one of this matrix.
 export function parseWindow(text, [rows, columns]) {
-  const parts = String(text ?? "").trim().split(/\s*[,:]\s*/);
+  const parts = String(text ?? "")
+    .trim()
+    .split(/\s*[,:]\s*/);
   if (parts.length !== 4 || !parts.every((part) => /^\d{1,15}$/.test(part))) return null;
   const [top, bottom, left, right] = parts.map(Number);
   const isInside = top < bottom && bottom <= rows && left < right && right <= columns;

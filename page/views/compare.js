@@ -37,10 +37,16 @@ function Summary({ found, rows }) {
 function Deviations({ rows, structure, deviations, onStart }) {
   const elements = elementsOf(rows);
   if (deviations.isRunning) {
-    return html`<${Progress} progress=${deviations.progress} what="Computing deviations" onCancel=${deviations.cancel} />`;
+    return html`<${Progress}
+      progress=${deviations.progress}
+      what="Computing deviations"
+      onCancel=${deviations.cancel}
+    />`;
   }
   if (!structure.value || deviations.value || elements === 0) return null;
-  return html`<p><button type="button" onClick=${onStart}>Compute deviations (${formatParameters(elements)} numbers of each)</button></p>`;
+  return html`<p>
+    <button type="button" onClick=${onStart}>Compute deviations (${formatParameters(elements)} numbers of each)</button>
+  </p>`;
 }
 
 // The comparison of two models: its lists first, then the deviations, which read both tensors of each pair.
@@ -69,7 +75,7 @@ function Comparison({ a, b, location }) {
     const row = rowOfPair(rows, Number(location.t), Number(location.t2));
     return html`<${Pair} key=${`${location.t}\n${location.t2}`} a=${a} b=${b} location=${location} row=${row} />`;
   }
-  return html`
+  return html`<div class="stack">
     ${structure.isRunning && html`<${Progress} progress=${structure.progress} what="Comparing" onCancel=${structure.cancel} />`}
     ${structure.isCancelled && !found && html`<p><button type="button" onClick=${compare}>Compare again</button></p>`}
     ${structure.error && html`<${Failure} error=${structure.error} retry=${compare} />`}
@@ -79,20 +85,23 @@ function Comparison({ a, b, location }) {
     <${Deviations} rows=${rows} structure=${structure} deviations=${deviations} onStart=${measure} />
     ${rows.length > 0 && html`<${CompareTable} rows=${rows} onOpen=${(row) => follow(pairLink(row))} />`}
     ${found && html`<${CompareLists} found=${found} />`}
-  `;
+  </div>`;
 }
 
 export default function CompareView({ location }) {
   const a = location.a ?? location.model;
   const { b } = location;
-  const choose = (paths) => go({ a: paths.a, b: paths.b, t: null, t2: null, window: null, low: null, high: null, axes: null, at: null });
+  const choose = (paths) =>
+    go({ a: paths.a, b: paths.b, t: null, t2: null, window: null, low: null, high: null, axes: null, at: null });
   const isChosen = a !== undefined && b !== undefined;
   const isPairOfOne = location.t !== undefined && location.t2 !== undefined;
   const title = isChosen ? `${shorten(a, 60)} and ${shorten(b, 60)}` : "Compare two models";
-  return html`<div class="compare-view">
+  return html`<div class="stack">
     <h1 title=${isChosen ? `${clean(a)} and ${clean(b)}` : undefined}>${title}</h1>
     <${CompareChoice} a=${a} b=${b} onChange=${choose} />
-    ${(isChosen || isPairOfOne) &&
-    html`<${Comparison} key=${`${a ?? ""}\n${b ?? ""}`} a=${a ?? ""} b=${b ?? ""} location=${location} />`}
+    ${
+      (isChosen || isPairOfOne) &&
+      html`<${Comparison} key=${`${a ?? ""}\n${b ?? ""}`} a=${a ?? ""} b=${b ?? ""} location=${location} />`
+    }
   </div>`;
 }

@@ -46,7 +46,7 @@ const graphHref = (changes) => link({ node: null, ...changes }, { keep: true });
 
 function Path({ layout, title }) {
   const last = layout.path.length - 1;
-  return html`<nav class="path" aria-label="Path of groups">
+  return html`<nav class="group-path" aria-label="Path of groups">
     <ol>
       ${layout.path.map(({ group, label }, index) => {
         const text = index === 0 ? title : label;
@@ -148,6 +148,7 @@ function Shown({ model, client, graphs, location }) {
       <${Zoom} handle=${handle} />
     </div>
     <${Summary} layout=${layout} />
+    ${layout.elements.length === 0 && html`<p>This graph has no operators: the file has tensors only.</p>`}
     <div class=${node === undefined ? "graph-body" : "graph-body with-panel"}>
       <${Drawing} layout=${layout} chosen=${node} handle=${handle} label="Graph" onActivate=${activate} />
       ${node !== undefined &&

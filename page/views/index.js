@@ -1,15 +1,18 @@
 // The views of the page: a row for each, with its keys. A view's module is loaded when it is first shown.
 
-const always = () => true;
-const ofModel = (model) => model !== null;
-
+// `needsModel`: a directory of models has no such view. `isShown(model)`: whether the navigation lists it; `parent` is the view that the
+// navigation marks instead.
 export const kViews = [
   {
     id: "model",
     title: "Model",
     load: () => import("./model.js"),
-    keys: [["Enter", "open the tensor of the chosen cell"]],
-    isShown: always,
+    keys: [
+      ["↑ ↓ ← →", "choose a cell of the overview"],
+      ["Enter", "open the tensor of the chosen cell"],
+    ],
+    needsModel: false,
+    isShown: () => true,
   },
   {
     id: "tensors",
@@ -22,18 +25,21 @@ export const kViews = [
       ["Enter", "open the tensor, or show only this part"],
       ["Esc", "clear the search"],
     ],
-    isShown: ofModel,
+    needsModel: true,
+    isShown: (model) => model !== null,
   },
   {
     id: "tensor",
     title: "Tensor",
+    parent: "tensors",
     load: () => import("./tensor.js"),
     keys: [
       ["[ ]", "previous and next tensor"],
       ["+ −", "zoom in and out"],
       ["0", "show the whole tensor"],
-      ["↑ ↓ ← →", "move the window"],
+      ["↑ ↓ ← →", "move in the heat map (Shift: by one cell)"],
     ],
+    needsModel: true,
     isShown: () => false,
   },
   {
@@ -41,7 +47,8 @@ export const kViews = [
     title: "Compare",
     load: () => import("./compare.js"),
     keys: [],
-    isShown: always,
+    needsModel: false,
+    isShown: () => true,
   },
   {
     id: "graph",
@@ -51,8 +58,11 @@ export const kViews = [
       ["/", "search nodes"],
       ["+ −", "zoom in and out"],
       ["0", "show the whole graph"],
-      ["Enter", "open or close the group"],
+      ["↑ ↓ ← →", "move the drawing, or to the next box"],
+      ["Enter", "open the group or show the node"],
+      ["Esc", "close the node, or go up a group"],
     ],
+    needsModel: true,
     isShown: (model) => model?.has_graph === true,
   },
   {
@@ -62,10 +72,15 @@ export const kViews = [
     keys: [
       ["/", "search in the text"],
       ["Enter", "next hit (Shift: previous)"],
+      ["Esc", "clear the search"],
     ],
-    isShown: ofModel,
+    needsModel: true,
+    isShown: (model) => model !== null,
   },
 ];
 
-// The row of a view by its id; the first view for an unknown id.
-export const viewOf = (id) => kViews.find((view) => view.id === id) ?? kViews[0];
+// The row of a view by its id; the first view for an unknown id, and for a directory of models (`model` is null) that has no such view.
+export function viewOf(id, model) {
+  const view = kViews.find((row) => row.id === id);
+  return view && !(view.needsModel && model === null) ? view : kViews[0];
+}

@@ -11,7 +11,7 @@ function Alerts({ alerts }) {
   if (alerts.length === 0) return null;
   return html`<div class="notice danger alerts" role="alert">
     <ul>
-      ${alerts.map((alert) => html`<li key=${alert}>${clean(alert)}</li>`)}
+      ${alerts.map((alert, place) => html`<li key=${place}>${clean(alert)}</li>`)}
     </ul>
   </div>`;
 }
@@ -36,7 +36,7 @@ function Facts({ facts }) {
     <h2>Facts</h2>
     <dl class="facts">
       ${facts.map(
-        ({ label, value }) => html`<div key=${label}>
+        ({ label, value }, place) => html`<div key=${place}>
           <dt>${clean(label)}</dt>
           <dd>${cleanLines(value)}</dd>
         </div>`,
@@ -76,7 +76,7 @@ function Blocks({ blocks }) {
           </tr>
         </thead>
         <tbody>
-          ${blocks.map((block) => html`<${Block} key=${block.name} block=${block} />`)}
+          ${blocks.map((block, place) => html`<${Block} key=${place} block=${block} />`)}
         </tbody>
       </table>
     </div>

@@ -2,7 +2,16 @@
 
 import { html } from "../lib.js";
 import { getJson } from "../api.js";
-import { clean, formatBytes, formatCount, formatNumber, formatParameters, formatPercent, formatShape, shorten } from "../format.js";
+import {
+  clean,
+  formatBytes,
+  formatCount,
+  formatNumber,
+  formatParameters,
+  formatPercent,
+  formatShape,
+  shorten,
+} from "../format.js";
 import { useKeys } from "../keys.js";
 import { Channels } from "../parts/channels.js";
 import { Heatmap } from "../parts/heatmap.js";
@@ -19,14 +28,25 @@ function Properties({ tensor }) {
   const rows = [
     ["Type", clean(tensor.dtype)],
     ["Shape", formatShape(tensor.shape)],
-    ["Parameters", tensor.parameters < 1000 ? formatCount(tensor.parameters) : `${formatParameters(tensor.parameters)} (${formatCount(tensor.parameters)})`],
+    [
+      "Parameters",
+      tensor.parameters < 1000
+        ? formatCount(tensor.parameters)
+        : `${formatParameters(tensor.parameters)} (${formatCount(tensor.parameters)})`,
+    ],
     ["Size", formatBytes(tensor.bytes)],
     ["Bits per weight", formatNumber(tensor.bits)],
     ["Share of the model", formatPercent(tensor.share)],
     ["Verification", tensor.verification === null ? "–" : clean(tensor.verification)],
   ];
   return html`<dl class="figures">
-    ${rows.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}
+    ${rows.map(
+      ([name, text]) =>
+        html`<div key=${name}>
+          <dt>${name}</dt>
+          <dd>${text}</dd>
+        </div>`,
+    )}
   </dl>`;
 }
 
@@ -36,15 +56,18 @@ function Downloads({ downloads }) {
   return html`<p class="downloads">
     Download:${" "}
     ${shown.map(
-      ({ form, href, bytes }) => html`<span key=${form}>
-        <a href=${href} download>${kForms[form] ?? clean(form)}</a> <span class="muted">${bytes === null ? "" : formatBytes(bytes)}</span>
-      </span>`,
+      ({ form, href, bytes }) =>
+        html`<span key=${form}>
+          <a href=${href} download>${kForms[form] ?? clean(form)}</a>
+          <span class="muted">${bytes === null ? "" : formatBytes(bytes)}</span>
+        </span>`,
     )}
   </p>`;
 }
 
 // The settings of the heat map that stay while a person goes from tensor to tensor.
-const linkTo = (index, location) => link({ view: "tensor", t: index, metric: location.metric, palette: location.palette });
+const linkTo = (index, location) =>
+  link({ view: "tensor", t: index, metric: location.metric, palette: location.palette });
 
 function Neighbour({ index, location, name }) {
   if (index === null) return html`<span class="muted">${name}</span>`;
@@ -73,31 +96,50 @@ function obstacleOf(tensor) {
 
 function Pictures({ tensor, parameters, location }) {
   const { name, shape, rows, columns, bytes } = tensor;
-  const source = { parameters, name, shape, rows, columns, bytes, parameterCount: tensor.parameters, isDifference: false };
-  return html`
+  const source = {
+    parameters,
+    name,
+    shape,
+    rows,
+    columns,
+    bytes,
+    parameterCount: tensor.parameters,
+    isDifference: false,
+  };
+  return html`<div class="stack">
     <${Heatmap} source=${source} location=${location} />
     <${Statistics} tensor=${tensor} parameters=${parameters} />
     ${shape.length >= 2 && html`<${Channels} source=${source} />`}
-  `;
+  </div>`;
 }
 
 export default function TensorView({ location, model }) {
   const path = location.model ?? "";
-  const load = async (signal) => ({ t: location.t, tensor: await getJson("tensor", { model: path, t: location.t }, signal) });
+  const load = async (signal) => ({
+    t: location.t,
+    tensor: await getJson("tensor", { model: path, t: location.t }, signal),
+  });
   const { value, error, retry } = useLoad(load, [path, location.t, model?.v]);
   if (error) return html`<${Failure} error=${error} retry=${retry} />`;
   if (value?.t !== location.t) return html`<${Loading} />`;
   const { tensor } = value;
   const obstacle = obstacleOf(tensor);
   const parameters = { model: path, t: tensor.index, v: tensor.v };
-  return html`<div class="tensor-view">
+  return html`<div class="stack">
     <${Head} tensor=${tensor} location=${location} />
     <section class="panel" aria-label="Properties">
       <${Properties} tensor=${tensor} />
       <${Downloads} downloads=${tensor.downloads} />
     </section>
-    ${obstacle
-      ? html`<p class=${`notice ${tensor.refused || tensor.error !== null ? "danger" : ""}`}>${obstacle}</p>`
-      : html`<${Pictures} key=${[path, tensor.index, tensor.v].join("\n")} tensor=${tensor} parameters=${parameters} location=${location} />`}
+    ${
+      obstacle
+        ? html`<p class=${`notice ${tensor.refused || tensor.error !== null ? "danger" : ""}`}>${obstacle}</p>`
+        : html`<${Pictures}
+            key=${[path, tensor.index, tensor.v].join("\n")}
+            tensor=${tensor}
+            parameters=${parameters}
+            location=${location}
+          />`
+    }
   </div>`;
 }

@@ -11,6 +11,8 @@ import { Tree } from "../parts/tree.js";
 import { follow, go, link } from "../state.js";
 
 const kDebounce = 40;
+// The tree follows the search when a person stops typing: the server has to look at all names for it.
+const kTreeDebounce = 200;
 const kNarrow = matchMedia("(max-width: 799px)");
 
 const kStateFrom = 520;
@@ -51,6 +53,16 @@ function useNarrow() {
     return () => kNarrow.removeEventListener("change", update);
   }, []);
   return isNarrow;
+}
+
+// `value` as it was when it had not changed for `pause` milliseconds.
+function useSettled(value, pause) {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), pause);
+    return () => clearTimeout(timer);
+  }, [value, pause]);
+  return settled;
 }
 
 // The field of the search. What is typed reaches the URL after 40 ms without another key.
@@ -117,8 +129,9 @@ function Count({ rows, model }) {
   return html`<span class="muted" role="status">${text}</span>`;
 }
 
-function NamesTree({ model, query, under }) {
+function NamesTree({ model, query: typed, under }) {
   const isNarrow = useNarrow();
+  const query = useSettled(typed, kTreeDebounce);
   const tree = html`<${Tree}
     label="Names"
     load=${(prefix, each, signal) =>

@@ -131,7 +131,8 @@ class Problems:
         self.browser, self.sessions = browser, {session}
         self.origin = None  # the only one that may get requests
         self.found = []
-        self.urls = {}  # of requests
+        self.pending = {}  # URLs of requests that have not ended, by their ids
+        self.received = {}  # bytes of responses as they were sent, by their URLs
 
     def __call__(self, message):
         if message.get("sessionId") not in self.sessions:
@@ -163,14 +164,19 @@ class Problems:
 
     def on_Network_requestWillBeSent(self, event, _):
         url = event["request"]["url"]
-        self.urls[event["requestId"]] = url
+        self.pending[event["requestId"]] = url
         scheme, host, *_ = urlsplit(url)
         if scheme not in ("data", "blob", "about") and f"{scheme}://{host}" != self.origin:
             self.found.append(f"request to another origin: {url}")
 
+    def on_Network_loadingFinished(self, event, _):
+        url = self.pending.pop(event["requestId"], None)
+        self.received[url] = self.received.get(url, 0) + event["encodedDataLength"]
+
     def on_Network_loadingFailed(self, event, _):
+        url = self.pending.pop(event["requestId"], None)
         if not event.get("canceled"):  # the page itself may abort what it no longer needs
-            self.found.append(f"request failed: {self.urls.get(event['requestId'])}: {event['errorText']}")
+            self.found.append(f"request failed: {url}: {event['errorText']}")
 
     def on_Page_javascriptDialogOpening(self, event, session):
         self.found.append(f"dialog: {event['message']}")
@@ -181,22 +187,26 @@ class Problems:
 
 
 class Page:
-    """A page of a browser, 1,000 × 800 pixels at first. A failure says what the page shows, and its problems."""
+    """A page of a browser, 1,440 × 900 pixels at first. A failure says what the page shows, and its problems."""
 
     def __init__(self, browser, dark=False):
         self.browser = browser
-        target = browser.send("Target.createTarget", url="about:blank")["targetId"]
-        self.session = browser.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.target = browser.send("Target.createTarget", url="about:blank")["targetId"]
+        self.session = browser.send("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         self.watch = Problems(browser, self.session)
         browser.listeners.append(self.watch)
         for domain in ("Page", "Runtime", "Log", "Network", "Performance", "Inspector"):
             self.send(f"{domain}.enable")
         self.send("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=True, flatten=True)
         self.send("Page.addScriptToEvaluateOnNewDocument", source=WATCHES_POLICY)
-        self.resize(1000, 800, dark)
+        self.resize(1440, 900, dark)
 
     def send(self, method, **parameters):
         return self.browser.send(method, self.session, **parameters)
+
+    def close(self):
+        self.browser.listeners.remove(self.watch)
+        self.browser.send("Target.closeTarget", targetId=self.target)
 
     @property
     def problems(self):
@@ -225,20 +235,25 @@ class Page:
         return self.evaluate(f"({function})({', '.join(map(json.dumps, arguments))})")
 
     def wait_for(self, expression, timeout=LIMIT_S):
-        """Waits until an expression is true, and returns its value."""
-        values = []
-
-        def is_true():
-            values.append(self.evaluate(expression))
-            return bool(values[-1])
-
-        if not eventually(is_true, timeout):
+        """Waits until an expression, or the promise that it returns, is true."""
+        is_true = f"Promise.resolve({expression}).then(Boolean)"
+        if not eventually(lambda: self.evaluate(is_true), timeout):
             raise AssertionError(f"not true after {timeout} s: {expression}\n{self.state()}")
-        return values[-1]
 
     def wait_for_text(self, text, timeout=LIMIT_S):
         """Waits until the page shows a text."""
         self.wait_for(f"document.body.innerText.includes({json.dumps(text)})", timeout)
+
+    def settle(self):
+        """Waits until no request is running, and what they changed has been drawn."""
+        frames = "new Promise((done) => requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(done))))"
+
+        def is_quiet():
+            self.evaluate(frames)
+            return not self.watch.pending
+
+        if not (eventually(is_quiet, LIMIT_S) and eventually(is_quiet, LIMIT_S)):
+            raise AssertionError(f"requests are running: {sorted(self.watch.pending.values())}")
 
     def state(self):
         text = self.evaluate("document.body.innerText")

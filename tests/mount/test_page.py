@@ -1,0 +1,182 @@
+"""The page of `weightfs serve` and `weightfs open` in headless Chromium: every view of a model of each format, by mouse and keys.
+An error in the console, an exception, a breach of the policy, a failed request or one to another host fails the test."""
+import subprocess
+import unittest
+from urllib.parse import urlsplit
+
+from browsing import needs_chromium
+from devtools import page
+from mounting import LIMIT_S, WEIGHTFS, Tensor, TestCase, numbers
+from page_testing import PageTestCase
+import demo
+import test_formats
+
+MOST_BYTES = 60_000  # of the first view, compressed
+NAVIGATION = "[...document.querySelectorAll('header nav a')].map((each) => each.textContent)"
+
+
+@needs_chromium
+class EveryFormat(PageTestCase):
+    """A directory with a small model of each format."""
+
+    @classmethod
+    def source_of(cls, owner):
+        models = test_formats.EveryFormat("test_directory_of_mixed_formats_shows_each_model")
+        models.setUp()
+        cls.addClassCleanup(models.doCleanups)
+        cls.models = sorted(models.models)
+        return models.folder
+
+    def test_list_of_models_leads_to_each(self):
+        self.show()
+        for name in self.models:
+            self.assertIn(name, self.text())
+        self.page.click("Safetensors.model")
+        self.page.wait_for("new URLSearchParams(location.search).get('model') === 'Safetensors.model'")
+        self.settle()
+        self.assertIn("safetensors", self.text())
+
+    def test_every_view_of_each_model_is_shown(self):
+        graphs = 0
+        for name in self.models:
+            with self.subTest(name):
+                self.show(model=name)
+                for title in self.page.evaluate(NAVIGATION):
+                    graphs += title == "Graph"
+                    self.page.click(f"header nav a[href*='view={title.lower()}']")
+                    self.page.wait_for(f"new URLSearchParams(location.search).get('view') === '{title.lower()}'")
+                    self.settle()
+                    self.assertGreater(len(self.text()), 5, title)
+                self.assertEqual(self.page.problems, [])
+        self.assertGreaterEqual(graphs, 5)
+
+    def test_every_tensor_of_each_model_is_shown(self):
+        for name in self.models:
+            with self.subTest(name):
+                self.show("tensor", model=name, t=0)
+                while next_link := self.page.evaluate("document.querySelector('a[href*=\"t=\"][rel=next], a.next')?.href ?? null"):
+                    self.page.open(next_link)
+                    self.settle()
+                self.assertEqual(self.page.problems, [])
+
+
+@needs_chromium
+class OneModel(PageTestCase):
+    """A small GGUF of two layers."""
+
+    @classmethod
+    def source_of(cls, owner):
+        return owner.sample("model.gguf", demo.ggml_layers(2), "gguf", {"general.name": "The model of this test"})
+
+    def test_first_view_is_small(self):
+        self.show()
+        self.assertIn("The model of this test", self.text())
+        received = self.page.watch.received
+        self.assertGreater(len(received), 5)
+        self.assertLess(sum(received.values()), MOST_BYTES, received)
+
+    def test_history_leads_back_to_each_view(self):
+        self.show()
+        self.page.click("Tensors")
+        self.settle()
+        self.page.click("token_embd.weight")
+        self.page.wait_for("document.querySelector('main canvas')")
+        self.settle()
+        address = self.page.evaluate("location.href")
+        self.page.evaluate("history.back()")
+        self.page.wait_for("location.search.includes('view=tensors')")
+        self.settle()
+        self.page.evaluate("history.forward()")
+        self.page.wait_for(f"location.href === '{address}'")
+        self.settle()
+        self.assertIn("token_embd.weight", self.text())
+
+    def test_search_lists_the_tensors_with_a_word(self):
+        self.show("tensors")
+        self.page.press("/")
+        self.page.type("attn_q")
+        self.page.wait_for("location.search.includes('q=attn_q')")
+        self.settle()
+        self.assertIn("blk.1.attn_q.weight", self.text(".tensors"))
+        self.assertNotIn("attn_output", self.text(".tensors"))
+
+    def test_brackets_lead_to_the_neighbours_of_the_tensor(self):
+        self.show("tensor", t=1)
+        self.assertIn("blk.0.attn_norm.weight", self.text())
+        self.page.press("]")
+        self.page.wait_for_text("blk.0.attn_q.weight")
+        self.page.press("[")
+        self.page.wait_for_text("blk.0.attn_norm.weight")
+        self.settle()
+
+    def test_dialog_lists_keys_until_escape(self):
+        for view in ("model", "tensors", "files"):
+            self.show(view)
+            self.page.press("?")
+            self.page.wait_for("document.querySelector('dialog').open")
+            self.page.press("Escape")
+            self.page.wait_for("!document.querySelector('dialog').open")
+
+    def test_views_fit_narrow_windows(self):
+        for width in (390, 800, 1440):
+            self.page.resize(width, 800)
+            for view in ("model", "tensors", "tensor", "compare", "files"):
+                with self.subTest(view=view, width=width):
+                    self.show(view, t=0)
+                    self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth"), width)
+
+    def test_missing_tensor_is_reported_by_a_sentence(self):
+        self.page.open(f"{self.server.url}?view=tensor&t=999")
+        self.page.wait_for("document.querySelector('main [role=alert]')")
+        self.assertRegex(self.text("main [role=alert]"), "tensor|999")
+        self.assertTrue(all("404" in problem or "400" in problem for problem in self.page.problems), self.page.problems)
+        self.page.watch.found.clear()
+
+
+@needs_chromium
+class TwoModels(PageTestCase):
+    """A directory with two models that differ in one tensor."""
+
+    @classmethod
+    def source_of(cls, owner):
+        for name, first in (("one", 0), ("two", 1)):
+            data = numbers("f", 64)
+            other = bytes(4 * first) + data[4 * first:]
+            other = other[:4] + b"\0\0\x80\x3f" * first + other[4 + 4 * first:]
+            owner.sample(f"models/{name}.safetensors", [Tensor("same", "float32", (8, 8), data),
+                                                       Tensor("other", "float32", (8, 8), other)])
+        return owner.path("models")
+
+    def test_comparison_names_the_tensor_that_differs(self):
+        self.show("compare", model="one.safetensors", a="one.safetensors", b="two.safetensors")
+        self.page.wait_for_text("other")
+        self.settle()
+
+
+@needs_chromium
+class Opening(TestCase):
+    """`weightfs open`: a server with a token, whose URL has it in its fragment."""
+
+    def test_printed_url_opens_the_page_and_no_other_does(self):
+        process = subprocess.Popen([WEIGHTFS, "open", "--no-browser", self.sample()], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate, timeout=LIMIT_S)
+        self.addCleanup(process.terminate)
+        url = process.stdout.readline().strip()
+        self.assertRegex(url, r"^http://127\.0\.0\.1:\d+/#token=[\w-]{20,}$")
+        with page(self) as shown:
+            shown.open(url)
+            shown.wait_for("document.querySelector('main h1')")
+            shown.click("Tensors")
+            shown.wait_for_text("encoder/weight")
+            self.assertEqual(urlsplit(shown.evaluate("location.href")).fragment, urlsplit(url).fragment)
+            shown.settle()
+            self.assertEqual(shown.problems, [])
+        with page(self) as shown:
+            shown.open(url.partition("#")[0])
+            shown.wait_for_text("token")
+            self.assertNotIn("encoder", shown.evaluate("document.body.innerText"))
+
+
+if __name__ == "__main__":
+    unittest.main()
