@@ -7,8 +7,21 @@ import { Header } from "./header.js";
 import { HelpDialog } from "./help.js";
 import { useKeys } from "./keys.js";
 import { Failure, Loading, useLoad } from "./parts/load.js";
-import { handleLinks, useLocation } from "./state.js";
+import { go, handleLinks, useLocation } from "./state.js";
 import { viewOf } from "./views/index.js";
+
+// The model at `path`, or null after a step to the list of what is there: a directory may hold models without being one.
+async function loadModel(path, signal) {
+  try {
+    return await getJson("model", { model: path }, signal);
+  } catch (error) {
+    if (error.status !== 404 || path === "") throw error;
+    const { entries } = await getJson("models", { dir: path }, signal).catch(() => ({ entries: [] }));
+    if (!entries.some((entry) => entry.kind !== "file" && entry.path.startsWith(`${path}/`))) throw error;
+    go({ view: null, model: null, dir: path }, { replace: true });
+    return null;
+  }
+}
 
 // The model of the URL: null for a directory of models, undefined until it is known.
 function useModel(location, source) {
@@ -17,7 +30,7 @@ function useModel(location, source) {
   const isKnown = location.model !== undefined || source !== undefined;
   const load = async (signal) => {
     if (!isKnown) return undefined;
-    return isModel ? { path, model: await getJson("model", { model: path }, signal) } : { path, model: null };
+    return { path, model: isModel ? await loadModel(path, signal) : null };
   };
   const { value, error, retry } = useLoad(load, [path, isModel, isKnown]);
   useEffect(() => onModelChange(retry), [retry]);

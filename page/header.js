@@ -32,7 +32,7 @@ function ModelMenu({ location, source }) {
   const isListed = entries.some((entry) => entry.path === location.model);
   const choose = (event) => {
     const path = event.target.value;
-    if (path === "") follow(link({ model: null, dir: directory }));
+    if (path === "") follow(link({ model: null }));
     else follow(link({ view: location.view === "tensor" ? "tensors" : location.view, model: path }));
   };
   return html`<select class="models" aria-label="Model" value=${location.model} onChange=${choose}>

@@ -1,13 +1,13 @@
 // Saves the present view as one HTML file that needs nothing else: no scripts, no controls, no links, pictures as PNG.
 
-import { getJson } from "./api.js";
+import { getJson, getText } from "./api.js";
 import { clean } from "./format.js";
 
 const kPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 // Controls whose choice is shown as text; everything else that a person operates is left out.
 const kRemoved =
-  "script, link, style, template, iframe, object, embed, dialog, progress, textarea, nav, .loading, .downloads, .readout.muted";
+  "script, link, style, template, iframe, object, embed, dialog, progress, textarea, nav, .loading, .downloads, .readout.muted, .readout-line .muted";
 const kReportStyle = `
   body { padding: 16px; }
   main { display: block !important; height: auto !important; min-height: 0 !important; }
@@ -54,7 +54,9 @@ function choiceOf(control) {
   if (control.tagName === "SELECT") return textElement(control.selectedOptions[0]?.textContent ?? "");
   if (control.type === "checkbox" || control.type === "radio") return textElement(control.checked ? "☑" : "☐");
   if (control.tagName === "INPUT") return control.value === "" ? null : textElement(control.value);
-  return control.getAttribute("aria-pressed") === "true" ? textElement(control.textContent) : null;
+  // The button of a heading sorts by its column.
+  const isText = control.getAttribute("aria-pressed") === "true" || control.closest("th, [role='columnheader']");
+  return isText ? textElement(control.textContent) : null;
 }
 
 // A copy of the main element that does nothing.
@@ -88,10 +90,11 @@ function copyOf(main) {
   return copy;
 }
 
-// The rules of all style sheets of the page.
-function styles() {
-  const sheets = [...document.styleSheets].map((sheet) => [...sheet.cssRules].map((rule) => rule.cssText).join("\n"));
-  return [...sheets, kReportStyle].join("\n").replaceAll("</", "<\\/");
+// The text of all style sheets of the page. Their rules as the browser writes them would lose shorthands that contain variables.
+async function readStyles() {
+  const hrefs = [...document.styleSheets].map((sheet) => sheet.href).filter(Boolean);
+  const texts = await Promise.all(hrefs.map((href) => getText(href)));
+  return [...texts, kReportStyle].join("\n").replaceAll("</", "<\\/");
 }
 
 // Where and when the report was made. The fragment of the URL, which has the token, is not in it.
@@ -103,7 +106,7 @@ function headOf({ source, version }, date) {
   return head;
 }
 
-function documentOf(main, server, date) {
+function documentOf(main, styles, server, date) {
   const report = document.implementation.createHTMLDocument(clean(document.title));
   const root = report.documentElement;
   root.lang = "en-GB";
@@ -117,7 +120,7 @@ function documentOf(main, server, date) {
   encoding.setAttribute("charset", "utf-8");
   report.head.prepend(encoding);
   // A style element would be refused already here, by the policy of the page. Texts are escaped, so the first end of a head is that of the head.
-  const text = root.outerHTML.replace("</head>", () => `<style>${styles()}</style></head>`);
+  const text = root.outerHTML.replace("</head>", () => `<style>${styles}</style></head>`);
   return `<!doctype html>\n${text}\n`;
 }
 
@@ -133,10 +136,10 @@ function download(text, name) {
 
 // Downloads the present view. Fails with an ApiError if the server does not respond.
 export async function saveReport() {
-  const server = await getJson("models", {});
+  const [server, styles] = await Promise.all([getJson("models", {}), readStyles()]);
   const name = document.title
     .replace(/[^A-Za-z0-9._-]+/g, "-")
     .replace(/^[-.]+|-+$/g, "")
     .slice(0, 80);
-  download(documentOf(document.querySelector("main"), server, new Date()), `${name || "weightfs"}.html`);
+  download(documentOf(document.querySelector("main"), styles, server, new Date()), `${name || "weightfs"}.html`);
 }

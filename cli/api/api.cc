@@ -16,6 +16,7 @@ namespace {
 enum class Kind {
   listing,      // directories, which may change
   description,  // of a model, from its header
+  summary,      // the same of all tensors
   computation,  // reads tensors
   stream        // the same, and may send its progress
 };
@@ -30,7 +31,7 @@ struct Api::Endpoint {
 
 const Api::Endpoint* Api::find(const httpd::Target& target) {
   static constexpr std::array kEndpoints = {
-      Endpoint{"models", Kind::listing, list_models},         Endpoint{"model", Kind::description, describe_model},
+      Endpoint{"models", Kind::listing, list_models},         Endpoint{"model", Kind::summary, describe_model},
       Endpoint{"tensors", Kind::description, list_tensors},   Endpoint{"tree", Kind::description, list_names},
       Endpoint{"tensor", Kind::description, describe_tensor}, Endpoint{"histogram", Kind::computation, histogram},
       Endpoint{"channels", Kind::computation, channels},      Endpoint{"heatmap", Kind::computation, heat_map},
@@ -72,7 +73,7 @@ Accepted<ContentPtr> Api::compute(const Endpoint& endpoint, const Query& query, 
                                   const Report& report) {
   Call call{query, forest_, models_, source_, href_, report};
   auto made = std::make_shared<const Content>(ACCEPT(endpoint.make(call)));
-  if (endpoint.kind >= Kind::computation) results_.keep(key, made);
+  if (endpoint.kind >= Kind::summary) results_.keep(key, made);
   return ContentPtr(made);
 }
 
@@ -93,7 +94,7 @@ Accepted<httpd::Response> Api::answer(const Endpoint& endpoint, const httpd::Req
   } else {
     response.add("Cache-Control", "no-store");
   }
-  ContentPtr content = endpoint.kind >= Kind::computation ? results_.find(key) : nullptr;
+  ContentPtr content = endpoint.kind >= Kind::summary ? results_.find(key) : nullptr;
   const std::string* const accept = request.field("accept");
   const bool is_stream = endpoint.kind == Kind::stream && !request.is_head() && accept != nullptr &&
                          accept->find("text/event-stream") != std::string::npos;

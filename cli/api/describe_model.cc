@@ -55,28 +55,45 @@ size_t kind_of(const std::string& name) {
   return 5;
 }
 
+// The kinds of names. What follows the layer is the same in each, and is looked at once.
+class Kinds {
+ public:
+  size_t of(const std::string& name, const std::string& layer) {
+    const std::string_view rest = name.starts_with(layer) ? std::string_view(name).substr(layer.size()) : name;
+    if (const auto known = known_.find(rest); known != known_.end()) return known->second;
+    const size_t kind = kind_of(name);
+    constexpr size_t kMaxKnown = 10'000;
+    if (known_.size() < kMaxKnown) known_.emplace(rest, kind);
+    return kind;
+  }
+
+ private:
+  std::map<std::string, size_t, std::less<>> known_;
+};
+
 // The bytes of each layer by kind, in the order of the first tensors.
 Map bars_of(const OpenModel& of) {
   std::map<std::string, size_t> places;
   std::vector<std::pair<std::string, std::array<uint64_t, kKinds.size()>>> layers;
   const TensorList& tensors = of.model().tensors;
+  Kinds kinds;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const std::string name = of.name(i);
     std::string layer = layer_of(name);
     if (layer.empty() || (layers.size() >= kMaxLayers && !places.contains(layer))) layer = "other";
     const auto [place, is_new] = places.try_emplace(layer, layers.size());
     if (is_new) layers.push_back({layer, {}});
-    layers[place->second].second[kind_of(name)] += listed_bytes(tensors, i);
+    layers[place->second].second[kinds.of(name, layer)] += listed_bytes(tensors, i);
   }
-  List rows, kinds;
-  for (const char* kind : kKinds) kinds.emplace_back(kind);
+  List rows, names;
+  for (const char* kind : kKinds) names.emplace_back(kind);
   for (const auto& [name, by_kind] : layers) {
     List each;
     uint64_t bytes = 0;
     for (const uint64_t count : by_kind) each.emplace_back(count), bytes += count;
     rows.emplace_back(map_of({{"name", name}, {"bytes", bytes}, {"kinds", std::move(each)}}));
   }
-  return map_of({{"layers", std::move(rows)}, {"kinds", std::move(kinds)}});
+  return map_of({{"layers", std::move(rows)}, {"kinds", std::move(names)}});
 }
 
 List blocks_of(const OpenModel& of) {

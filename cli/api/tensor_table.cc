@@ -117,9 +117,14 @@ List downloads_of(const Call& call, const OpenModel& of, size_t index) {
   constexpr std::array kForms = {Form{"raw", "tensors/", ""}, Form{"npy", "npy/", ".npy"},
                                  Form{"float32", "float32/", ".npy"}};
   List out;
-  const std::string file = of.file_path(index);
+  // Most names are paths.
+  const std::string begin = of.path().empty() ? "" : of.path() + "/";
+  const auto plain = call.forest.resolve(begin + "tensors/" + of.name(index), Forest::FinalLink::followed);
+  const auto there = plain ? call.forest.tensor_of(*plain) : std::nullopt;
+  const bool is_path = there && there->model == of.pointer() && there->index == index;
+  const std::string file = is_path ? of.name(index) : of.file_path(index);
   for (const Form& form : kForms) {
-    const std::string path = (of.path().empty() ? "" : of.path() + "/") + form.directory + file + form.suffix;
+    const std::string path = begin + form.directory + file + form.suffix;
     const auto ino = call.forest.resolve(path, Forest::FinalLink::followed);
     if (!ino) continue;
     const auto attributes = call.forest.known_attributes(*ino);

@@ -38,15 +38,15 @@ function Section({ title, entries }) {
   </section>`;
 }
 
-// A source that has nothing but one model opens that.
+// A directory that has nothing but one model opens that.
 const onlyModelOf = ({ entries }) => (entries.length === 1 && entries[0].kind === "model" ? entries[0].path : null);
 
 export function Models({ location }) {
   const directory = location.dir ?? "";
   const { value, error, retry } = useLoad((signal) => getJson("models", { dir: directory }, signal), [directory]);
-  const only = value && directory === "" ? onlyModelOf(value) : null;
+  const only = value ? onlyModelOf(value) : null;
   useEffect(() => {
-    if (only !== null) go({ model: only }, { replace: true });
+    if (only !== null) go({ model: only, dir: null }, { replace: true });
   }, [only]);
   if (error) return html`<${Failure} error=${error} retry=${retry} />`;
   if (!value || only !== null) return html`<${Loading} />`;

@@ -115,7 +115,7 @@ export function Pair({ a, b, location, row }) {
   const back = link({ t: null, t2: null, window: null, low: null, high: null, axes: null, at: null }, { keep: true });
   const hasNumbers = tensors?.every((tensor) => tensor.numbers && !tensor.refused && tensor.parameters > 0);
   return html`<div class="stack">
-    <p><a href=${back}>All differences</a></p>
+    <nav aria-label="Comparison"><a href=${back}>All differences</a></nav>
     ${error && html`<${Failure} error=${error} retry=${retry} />`} ${!tensors && !error && html`<${Loading} />`}
     ${
       tensors &&

@@ -1,6 +1,6 @@
 // Two models: what is missing, added, renamed or different, how far the numbers are apart, and pairs of tensors in pictures.
 
-import { html, useEffect, useMemo } from "../lib.js";
+import { html, useEffect, useLayoutEffect, useMemo } from "../lib.js";
 import { clean, formatCount, formatNumber, formatParameters, shorten } from "../format.js";
 import { CompareChoice } from "../parts/compare_choice.js";
 import { CompareLists, Unreadable } from "../parts/compare_lists.js";
@@ -58,7 +58,8 @@ function useComparison(a, b, isWanted) {
   useEffect(() => {
     if (isWanted && !structure.value && !structure.isRunning) compare();
   }, [isWanted]);
-  useEffect(() => {
+  // Before the page is painted, so that the button for the deviations does not flash.
+  useLayoutEffect(() => {
     if (!structure.value) return;
     const elements = elementsOf(rowsOf(structure.value));
     if (elements > 0 && elements <= kMostElements) measure();
