@@ -8,6 +8,15 @@ const kPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 // Controls whose choice is shown as text; everything else that a person operates is left out.
 const kRemoved =
   "script, link, style, template, iframe, object, embed, dialog, progress, textarea, nav, .loading, .downloads, .readout.muted, .readout-line .muted";
+const kRemovedAttributes = [
+  "tabindex",
+  "href",
+  "xlink:href",
+  "target",
+  "download",
+  "aria-activedescendant",
+  "aria-roledescription",
+];
 const kReportStyle = `
   body { padding: 16px; }
   main { display: block !important; height: auto !important; min-height: 0 !important; }
@@ -66,11 +75,9 @@ function copyOf(main) {
   replaceAll(main, copy, "select, input, button", choiceOf);
   for (const element of copy.querySelectorAll(kRemoved)) element.remove();
   for (const anchor of [...copy.querySelectorAll("a")]) {
-    const plain =
-      anchor.namespaceURI === copy.namespaceURI
-        ? document.createElement("span")
-        : document.createElementNS(anchor.namespaceURI, "g");
-    plain.className = anchor.className;
+    const isHtml = anchor.namespaceURI === copy.namespaceURI;
+    const plain = document.createElementNS(anchor.namespaceURI, isHtml ? "span" : "g");
+    for (const { name, value } of anchor.attributes) plain.setAttribute(name, value);
     plain.append(...anchor.childNodes);
     anchor.replaceWith(plain);
   }
@@ -80,8 +87,7 @@ function copyOf(main) {
     else element.open = true;
   }
   for (const element of [copy, ...copy.querySelectorAll("*")]) {
-    for (const name of ["tabindex", "href", "xlink:href", "aria-activedescendant", "aria-roledescription"])
-      element.removeAttribute(name);
+    for (const name of kRemovedAttributes) element.removeAttribute(name);
     if (element.getAttribute("role") === "img" && element.querySelector("img")) {
       element.removeAttribute("role");
       element.removeAttribute("aria-label");

@@ -62,7 +62,7 @@ const kColumns = [
     cell: numberCell(formatNumber, "max"),
     isNumber: true,
     isSortable: true,
-    width: 136,
+    width: 148,
     from: 840,
   },
 ];

@@ -9,6 +9,9 @@ const kSampleAbove = 4 << 20;
 // Requests while a window moves are at least this many milliseconds apart.
 const kInterval = 50;
 
+// A request that takes longer than this is reported as busy.
+const kPatience = 300;
+
 export class PlaneLoader {
   #timer = null;
   #last = -Infinity;
@@ -47,16 +50,16 @@ export class PlaneLoader {
   async #load(request, signal) {
     const bytes = areaOf(request.window) * request.bytesPerElement;
     const isPart = bytes > request.mostBytes;
-    this.listener.onBusy(true);
+    const timer = setTimeout(() => this.listener.onBusy(true), kPatience);
     try {
-      let isComplete = false;
-      if (isPart || areaOf(request.window) > kSampleAbove)
-        isComplete = await this.#loadOne(request, "sample", isPart, signal);
+      const isLarge = isPart || areaOf(request.window) > kSampleAbove;
+      const isComplete = isLarge && (await this.#loadOne(request, "sample", isPart, signal));
       if (!isComplete && !isPart) await this.#loadOne(request, "full", true, signal);
       this.listener.onPart(isPart && !isComplete ? bytes : null);
     } catch (error) {
-      if (isAborted(error)) return;
-      this.listener.onError(error);
+      if (!isAborted(error)) this.listener.onError(error);
+    } finally {
+      clearTimeout(timer);
     }
     if (!signal.aborted) this.listener.onBusy(false);
   }
