@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <mutex>
 
+#include "base/cancel.h"
 #include "base/digest.h"
 #include "base/text.h"
 #include "fs/http/protocol/conditions.h"
@@ -20,6 +23,20 @@ enum class Kind {
   computation,  // reads tensors
   stream        // the same, and may send its progress
 };
+
+// Asks no more often than every few milliseconds, because each costs a system call. Once true, it stays true.
+std::function<bool()> at_times(const std::function<bool()>& has_left) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kInterval{20};
+  const auto state = std::make_shared<std::pair<std::mutex, bool>>();
+  const auto next = std::make_shared<Clock::time_point>(Clock::now() + kInterval);
+  return [=] {
+    const std::scoped_lock lock(state->first);
+    if (state->second || !has_left || Clock::now() < *next) return state->second;
+    *next = Clock::now() + kInterval;
+    return state->second = has_left();
+  };
+}
 
 }  // namespace
 
@@ -49,11 +66,15 @@ const Api::Endpoint* Api::find(const httpd::Target& target) {
 Api::Api(Forest& forest, std::string source, std::function<std::string(const std::string& path)> href)
     : forest_(forest), source_(std::move(source)), href_(std::move(href)), models_(forest) {}
 
-std::optional<Accepted<httpd::Response>> Api::answer(const httpd::Request& request, const httpd::Target& target) {
+std::optional<Accepted<httpd::Response>> Api::answer(const httpd::Request& request, const httpd::Target& target,
+                                                     const std::function<bool()>& has_left) {
   const bool is_api = target.segments.size() >= 2 && target.segments[0] == ".weightfs" && target.segments[1] == "api";
   if (!is_api) return std::nullopt;
   const Endpoint* const endpoint = find(target);
   if (endpoint == nullptr) return httpd::refused(404, "the API has no such endpoint; see docs/api.md");
+  // Someone who types or zooms asks again before the answer is there.
+  if (has_left && has_left()) return httpd::refused(503, "the client has gone");
+  const CancelScope scope(at_times(has_left));
   return answer(*endpoint, request, Query(target.query));
 }
 

@@ -18,8 +18,9 @@ class Api {
   /// `source`: of the server, as it is printed. `href` makes the URL of a path of the tree.
   Api(Forest& forest, std::string source, std::function<std::string(const std::string& path)> href);
 
-  /// The response for a path below /.weightfs/api/; nothing for any other.
-  std::optional<Accepted<httpd::Response>> answer(const httpd::Request& request, const httpd::Target& target);
+  /// The response for a path below /.weightfs/api/; nothing for any other. Ends early when `has_left` returns true.
+  std::optional<Accepted<httpd::Response>> answer(const httpd::Request& request, const httpd::Target& target,
+                                                  const std::function<bool()>& has_left);
 
   /// Ends the computations.
   void stop() { jobs_.stop(); }

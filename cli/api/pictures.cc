@@ -153,6 +153,13 @@ Content sheet_content(const plot::HeatMap& map, const OpenModel& of, const std::
                               {"sample", is_sample}}));
 }
 
+bool is_of_expert(const std::string& name) {
+  constexpr std::string_view kExperts = "experts.";
+  const size_t at = name.find(kExperts);
+  const size_t next = at == name.npos ? name.size() : at + kExperts.size();
+  return next < name.size() && name[next] >= '0' && name[next] <= '9';
+}
+
 // The tensors that have a place among the first rows and columns; the others are not read.
 std::vector<uint32_t> shown_tensors(const OpenModel& of) {
   std::unordered_map<std::string, size_t> rows, columns;
@@ -161,7 +168,9 @@ std::vector<uint32_t> shown_tensors(const OpenModel& of) {
     return names.contains(name) || (names.size() < most && names.try_emplace(name, names.size()).second);
   };
   for (size_t i = 0; i < of.model().tensors.size(); ++i) {
-    const auto [layer, rest] = plot::place_of(of.name(i));
+    const std::string name = of.name(i);
+    if (is_of_expert(name)) continue;  // they have a picture of their own
+    const auto [layer, rest] = plot::place_of(name);
     const bool has_row = fits(rows, layer, kMaxOverviewRows), has_column = fits(columns, rest, kMaxOverviewColumns);
     if (has_row && has_column) out.push_back(static_cast<uint32_t>(i));
   }

@@ -48,6 +48,7 @@ struct Jobs::Stream {
 // The next event; empty after the last one.
 std::string Jobs::Stream::next() {
   std::unique_lock lock(mutex);
+  if (is_cancelled) return {};
   changed.wait_until(lock, sent_at + kInterval, [this] { return result.has_value(); });
   changed.wait_for(lock, kBeat, [this] { return progress || result; });
   sent_at = std::chrono::steady_clock::now();
@@ -58,7 +59,6 @@ std::string Jobs::Stream::next() {
     if (last) return event("result", (*last)->bytes);
     return event("failure", to_json_line(map_of({{"status", last.error().status}, {"error", last.error().message}})));
   }
-  if (is_cancelled) return {};
   if (!progress) return ": \n\n";
   const Progress sent = *std::exchange(progress, std::nullopt);
   return event("progress", to_json_line(map_of({{"done", sent.done}, {"total", sent.total}, {"what", sent.what}})));

@@ -223,9 +223,9 @@ class HttpServing {
     rules_ = access_rules(options(), opened_);
     site.access = rules_;
     site.is_public = WebPage::is_of_page;
-    site.answer_first = [this](const httpd::Request& request, const httpd::Target& target) {
+    site.answer_first = [this](const httpd::Request& request, const httpd::Target& target, const httpd::Client& client) {
       auto page = page_->answer(request, target);
-      return page ? std::move(page) : api_->answer(request, target);
+      return page ? std::move(page) : api_->answer(request, target, client.has_left);
     };
     site.layout = WEIGHTFS_VERSION;
     site.prefetch = background_.get();

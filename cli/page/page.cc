@@ -48,7 +48,7 @@ bool is_asset_name(const std::string& name) {
 
 bool WebPage::is_of_page(const Request& request, const Target& target) {
   if (target.segments.size() >= 3) return target.segments[0] == ".weightfs" && target.segments[1] == "page";
-  if (!target.segments.empty() || httpd::listing_form(request) != httpd::ListingForm::html) return false;
+  if (!target.segments.empty() || !httpd::wants_pages(request)) return false;
   return std::ranges::none_of(std::array{"plain", "after", "q", "limit"},
                               [&](const char* name) { return httpd::parameter(target.query, name).has_value(); });
 }

@@ -1,5 +1,6 @@
 #include "fs/http/session.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -23,7 +24,12 @@ Session::Session(Descriptor socket, Client client, const ServerOptions& options,
       is_stopping_(is_stopping),
       workers_(workers),
       until_(Clock::now() + options.header),
-      deadline_(until_) {}
+      deadline_(until_) {
+  client_.has_left = [this] {
+    pollfd poll{transport_.socket(), POLLRDHUP, 0};
+    return ::poll(&poll, 1, 0) > 0;
+  };
+}
 
 void Session::enter(State state, std::chrono::seconds within) {
   until_ = Clock::now() + within;

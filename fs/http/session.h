@@ -56,7 +56,7 @@ class Session {
   std::optional<Wait> proceed_once();
 
   Transport transport_;
-  const Client client_;
+  Client client_;
   const ServerOptions& options_;
   const std::atomic<bool>& is_stopping_;
   const Workers& workers_;

@@ -147,7 +147,7 @@ Response Site::answer_any(const Request& request, const Client& client) const {
   if (const auto permitted = check_access(options_.access, request, *target, is_public); !permitted)
     return refuse(permitted.error(), &request);
   if (is_read && options_.answer_first) {
-    if (auto answered = options_.answer_first(request, *target)) {
+    if (auto answered = options_.answer_first(request, *target, client)) {
       if (options_.on_used) options_.on_used();
       return *answered ? std::move(**answered) : refuse(answered->error(), &request);
     }

@@ -25,7 +25,7 @@ struct SiteOptions {
   std::function<void(Ino, const Error&)> on_failed = {};
   std::function<void()> on_used = {};  ///< a request for the tree, not for its unlisted directory
   /// Answers what is no path of the tree, before paths are looked up: the page and its API. Nothing: it is a path.
-  std::function<std::optional<Accepted<Response>>(const Request&, const Target&)> answer_first = {};
+  std::function<std::optional<Accepted<Response>>(const Request&, const Target&, const Client&)> answer_first = {};
   /// Whether a target has nothing of the models, so that it needs no token.
   std::function<bool(const Request&, const Target&)> is_public = {};
 };

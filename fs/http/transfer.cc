@@ -68,12 +68,9 @@ Result<void> Transfer::next_text() {
       continue;
     }
     if (!may_wait_) return failure(Code::resource, kTooMany);
-    while (text_.size() < kCopied) {
-      const std::string piece = TRY(std::get<Generator>(part)());
-      add_text(piece);
-      if (piece.empty()) break;
-    }
-    if (text_.size() >= kCopied) return {};
+    const std::string piece = TRY(std::get<Generator>(part)());
+    add_text(piece);
+    if (!piece.empty()) return {};  // sent at once: the next one may take its time
   }
   if (part_ == response_.body.size() && is_chunked_ && !std::exchange(has_ended_, true)) text_ += "0\r\n\r\n";
   return {};

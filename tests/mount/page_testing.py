@@ -1,11 +1,13 @@
-"""Shared by the tests of the page: a server with a model, and a browser, for each class; a page for each test."""
+"""Shared by the tests of the page: a server with a model, and a browser, for each class; a page for each test. With
+WEIGHTFS_PAGE=DIR, the files of the page are those of a directory, instead of those in the program."""
+import os
 from urllib.parse import urlencode
 
 from devtools import Page, browser
 from http_serving import HttpServer
 from mounting import TestCase
 
-VIEWS = ("model", "tensors", "tensor", "compare", "graph", "files")
+ASSETS = ("--assets", os.environ["WEIGHTFS_PAGE"]) if "WEIGHTFS_PAGE" in os.environ else ()
 
 
 class PageTestCase(TestCase):
@@ -16,7 +18,7 @@ class PageTestCase(TestCase):
         cls.owner = TestCase()
         cls.owner.setUp()
         cls.addClassCleanup(cls.end)
-        cls.server = HttpServer(cls.source_of(cls.owner), folder=cls.owner.tmp)
+        cls.server = HttpServer(cls.source_of(cls.owner), folder=cls.owner.tmp, options=ASSETS)
         cls.addClassCleanup(cls.server.close)
         cls.browser = cls.enterClassContext(browser(cls.owner))
 

@@ -55,7 +55,7 @@ class ApiTest : public testing::Test {
 
   httpd::Response ask(const std::string& target, std::vector<httpd::Field> fields = {}) {
     const httpd::Request asked = request(target, std::move(fields));
-    auto answered = api_.answer(asked, httpd::parse_target(asked.target).value());
+    auto answered = api_.answer(asked, httpd::parse_target(asked.target).value(), {});
     EXPECT_TRUE(answered.has_value());
     if (*answered) return std::move(**answered);
     return httpd::Response{(*answered).error().status, {}, {(*answered).error().message}};
@@ -99,7 +99,7 @@ class ApiTest : public testing::Test {
 
 TEST_F(ApiTest, OtherPathsAreNotAnswered) {
   const httpd::Request asked = request("model");
-  EXPECT_FALSE(api_.answer(asked, httpd::parse_target("/tensors/w").value()).has_value());
+  EXPECT_FALSE(api_.answer(asked, httpd::parse_target("/tensors/w").value(), {}).has_value());
   EXPECT_EQ(ask("nothing").status, 404);
   EXPECT_EQ(ask("model/more").status, 404);
 }
@@ -168,6 +168,12 @@ TEST_F(ApiTest, StreamsEndWithTheResult) {
   EXPECT_THAT(events, testing::EndsWith("}\n\n"));
   const std::string failed = text_of(ask("statistics?t=99", {{"accept", "text/event-stream"}}));
   EXPECT_THAT(failed, HasSubstr("event: failure\ndata: {\"status\":404"));
+}
+
+TEST_F(ApiTest, NothingIsComputedForAClientThatHasLeft) {
+  const httpd::Request asked = request("statistics?t=0");
+  const auto answered = api_.answer(asked, httpd::parse_target(asked.target).value(), [] { return true; });
+  EXPECT_EQ((*answered).error().status, 503);
 }
 
 TEST_F(ApiTest, StoppedServerRefusesComputations) {
