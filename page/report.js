@@ -63,8 +63,8 @@ function choiceOf(control) {
   if (control.tagName === "SELECT") return textElement(control.selectedOptions[0]?.textContent ?? "");
   if (control.type === "checkbox" || control.type === "radio") return textElement(control.checked ? "☑" : "☐");
   if (control.tagName === "INPUT") return control.value === "" ? null : textElement(control.value);
-  // The button of a heading sorts by its column.
-  const isText = control.getAttribute("aria-pressed") === "true" || control.closest("th, [role='columnheader']");
+  // The button of a heading or of a cell has its text.
+  const isText = control.getAttribute("aria-pressed") === "true" || control.closest("th, td, [role='columnheader']");
   return isText ? textElement(control.textContent) : null;
 }
 

@@ -119,8 +119,12 @@ Response Site::refuse(const Refusal& refusal, const Request* request) const {
   }
   response.add("Content-Type", is_json ? "application/json" : "text/plain; charset=utf-8");
   response.add("Cache-Control", "no-store");
-  if (refusal.status == 401)
-    response.add("WWW-Authenticate", "Basic realm=\"weightfs\"").add("WWW-Authenticate", "Bearer");
+  if (refusal.status == 401) {
+    // A browser asks its user for a password, but not in the middle of a page's script.
+    const std::string* const mode = request == nullptr ? nullptr : request->field("sec-fetch-mode");
+    if (mode == nullptr || *mode == "navigate") response.add("WWW-Authenticate", "Basic realm=\"weightfs\"");
+    response.add("WWW-Authenticate", "Bearer");
+  }
   if (refusal.status == 405) response.add("Allow", "GET, HEAD, OPTIONS");
   if (refusal.status == 503) response.add("Retry-After", kRetryAfter);
   protect(response, "");

@@ -14,7 +14,8 @@ function shapeOf(shape) {
 }
 
 // Collects nodes and values. A value is {name, dtype, shape, isConstant, text, producer, slot}: `producer` is the node that computes
-// it, or -1, and `slot` its place among the outputs of that node. A node is {kind, op, name, inputs, outputs, attributes}: `inputs` and `outputs` are indices of values, -1 for one left out.
+// it, or -1, and `slot` its place among the outputs of that node.
+// A node is {kind, op, name, inputs, outputs, attributes}: `inputs` and `outputs` are indices of values, -1 for one left out.
 export class GraphBuilder {
   nodes = [];
   values = [];

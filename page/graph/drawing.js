@@ -21,14 +21,10 @@ export function subtitleOf(element) {
 
 const kKindNames = { group: "group", operator: "operator", input: "input", output: "output", outside: "outside this group" };
 
-function labelOf(element) {
-  const parts = [shorten(element.title, 80), countText(element), kKindNames[element.kind], shorten(subtitleOf(element), 80)];
-  return parts.filter(Boolean).join(", ");
-}
-
-// The names in full, as far as the worker sends them; clean() would show the line feed between them.
-function tooltipOf(element) {
-  return [`${element.title} ${countText(element)}`, element.name || subtitleOf(element)].map((text) => shorten(text, 1000)).join("\n");
+// The name of a box for a screen reader, and its tooltip: names in full, as far as the worker sends them, and what it is.
+function nameOf(element) {
+  const parts = [`${element.title} ${countText(element)}`, element.name, subtitleOf(element), kKindNames[element.kind]];
+  return [...new Set(parts.map((part) => shorten(part.trim(), 1000)))].filter(Boolean).join(", ");
 }
 
 // A path through points, whose pieces begin and end vertically.
@@ -51,26 +47,25 @@ function pathOf({ points, isFar }) {
 
 function Box({ element, isCurrent, isChosen, onActivate, onFocus }) {
   const { x, y, width, height, kind } = element;
-  const count = countText(element);
-  const subtitle = subtitleOf(element);
+  const title = `${shorten(element.title, kTitleSize)} ${countText(element)}`.trim();
+  const subtitle = shorten(subtitleOf(element), kSubtitleSize);
   return html`<g
     class=${`box box-${kind} ${isChosen ? "chosen" : ""}`}
     role="button"
     tabindex=${isCurrent ? 0 : -1}
-    aria-label=${labelOf(element)}
     aria-pressed=${kind === "group" || kind === "outside" ? undefined : String(isChosen)}
     data-key=${element.key}
     transform=${`translate(${x - width / 2} ${y - height / 2})`}
     onClick=${() => onActivate(element)}
     onFocus=${() => onFocus(element)}
   >
-    <title>${tooltipOf(element)}</title>
+    <title>${nameOf(element)}</title>
     ${element.count > 1 && html`<rect class="behind" x="5" y="5" width=${width} height=${height} rx="4" />`}
     <rect class="body" width=${width} height=${height} rx=${kind === "input" || kind === "output" ? height / 2 : 4} />
     ${kind === "operator" && html`<rect class=${`stripe kind-${kindOf(element.title)}`} width="5" height=${height} rx="2" />`}
-    <svg width=${width} height=${height} aria-hidden="true">
-      <text class="title" x=${width / 2} y=${subtitle ? 19 : 27}>${shorten(element.title, kTitleSize)} ${count}</text>
-      ${subtitle && html`<text class="subtitle" x=${width / 2} y="35">${shorten(subtitle, kSubtitleSize)}</text>`}
+    <svg width=${width} height=${height}>
+      <text class="title" x=${width / 2} y=${subtitle ? 19 : 27}>${title}</text>
+      ${subtitle && html`<text class="subtitle" x=${width / 2} y="35">${subtitle}</text>`}
     </svg>
   </g>`;
 }

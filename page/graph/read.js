@@ -1,5 +1,6 @@
 // Reads a graph.json of any format: the list of its graphs, each of which is built when it is first shown.
 
+import { formatCount } from "../format.js";
 import { isObject, kMostOperators } from "./builder.js";
 import { buildExecutorch, countExecutorch, isExecutorch, listExecutorch } from "./executorch.js";
 import { buildOnnx, countOnnx, isOnnx, listOnnx } from "./onnx.js";
@@ -28,7 +29,7 @@ export function readGraphs(document, inputNames) {
   const operators = graphs.reduce((sum, graph) => sum + graph.operators, 0);
   if (operators > kMostOperators) {
     throw new Error(
-      `The graph has ${operators} operators; at most ${kMostOperators} are drawn. The file graph.json lists them all.`,
+      `The graph has ${formatCount(operators)} operators; at most ${formatCount(kMostOperators)} are drawn. The file graph.json lists them all.`,
     );
   }
   return graphs;

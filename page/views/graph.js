@@ -82,11 +82,11 @@ function Summary({ layout }) {
 }
 
 function Zoom({ handle }) {
-  const button = (name, sign, action) =>
-    html`<button type="button" aria-label=${name} title=${name} onClick=${() => action(handle.current)}>${sign}</button>`;
+  const button = (text, title, action) =>
+    html`<button type="button" title=${title} onClick=${() => action(handle.current)}>${text}</button>`;
   return html`<span class="zoom">
-    ${button("Zoom in", "+", ({ pan }) => pan.zoom(1.25))} ${button("Zoom out", "−", ({ pan }) => pan.zoom(0.8))}
-    ${button("Show all", "0", ({ fit }) => fit())}
+    ${button("+", "Zoom in (+)", ({ pan }) => pan.zoom(1.25))} ${button("−", "Zoom out (−)", ({ pan }) => pan.zoom(0.8))}
+    ${button("All", "Show all (0)", ({ fit }) => fit())}
   </span>`;
 }
 

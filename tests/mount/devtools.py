@@ -131,7 +131,7 @@ class Problems:
         self.browser, self.sessions = browser, {session}
         self.origin = None  # the only one that may get requests
         self.found = []
-        self.pending = {}  # URLs of requests that have not ended, by their ids
+        self.pending = {}  # requests that have not ended, by their ids: (URL, id of the document that has sent them)
         self.received = {}  # bytes of responses as they were sent, by their URLs
 
     def __call__(self, message):
@@ -164,19 +164,25 @@ class Problems:
 
     def on_Network_requestWillBeSent(self, event, _):
         url = event["request"]["url"]
-        self.pending[event["requestId"]] = url
+        self.pending[event["requestId"]] = (url, event["loaderId"])
         scheme, host, *_ = urlsplit(url)
         if scheme not in ("data", "blob", "about") and f"{scheme}://{host}" != self.origin:
             self.found.append(f"request to another origin: {url}")
 
     def on_Network_loadingFinished(self, event, _):
-        url = self.pending.pop(event["requestId"], None)
+        url, _ = self.pending.pop(event["requestId"], (None, None))
         self.received[url] = self.received.get(url, 0) + event["encodedDataLength"]
 
     def on_Network_loadingFailed(self, event, _):
-        url = self.pending.pop(event["requestId"], None)
+        url, _ = self.pending.pop(event["requestId"], (None, None))
         if not event.get("canceled"):  # the page itself may abort what it no longer needs
             self.found.append(f"request failed: {url}: {event['errorText']}")
+
+    def on_Page_frameNavigated(self, event, _):
+        # The end of the requests of the last document is not always reported.
+        if "parentId" not in event["frame"]:
+            loader = event["frame"]["loaderId"]
+            self.pending = {each: request for each, request in self.pending.items() if request[1] == loader}
 
     def on_Page_javascriptDialogOpening(self, event, session):
         self.found.append(f"dialog: {event['message']}")
@@ -253,7 +259,7 @@ class Page:
             return not self.watch.pending
 
         if not (eventually(is_quiet, LIMIT_S) and eventually(is_quiet, LIMIT_S)):
-            raise AssertionError(f"requests are running: {sorted(self.watch.pending.values())}")
+            raise AssertionError(f"requests are running: {sorted(url for url, _ in self.watch.pending.values())}")
 
     def state(self):
         text = self.evaluate("document.body.innerText")

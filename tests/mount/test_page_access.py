@@ -85,7 +85,7 @@ class Accessibility(PageTestCase):
         self.check_view("graph", model="graph.onnx")
 
         def open_all(page):
-            page.click("This group as a table")
+            page.click("main summary")
             page.press("/")
             page.type("relu")
             page.wait_for("document.querySelector('.found button')")
