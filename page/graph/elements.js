@@ -51,7 +51,7 @@ function elementOfClass(tree, groups) {
     kind: "group",
     title: shortened(commonLabel(groups.map((each) => tree.labels[each]))),
     subtitle: "",
-    name: shortened(groups.slice(0, 20).map((each) => tree.labels[each]).join(" ")),
+    name: "",
     group,
     count: groups.length,
     operators: tree.end[group] - tree.begin[group],

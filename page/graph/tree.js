@@ -97,14 +97,20 @@ export class GroupTree {
     const isLoose = (item) => item >= 0 && this.graph.nodes[item].kind === "operator";
     if (this.items[group].filter(isLoose).length > kMostLoose) this.#divideByRepetition(group);
     while (this.items[group].length > kMostVisible && this.#visibleCount(group) > kMostVisible) {
-      const items = this.items[group];
+      const [ends, items] = this.#withoutEnds(this.items[group]);
       const made = [];
       for (let begin = 0; begin < items.length; begin += kChunk) {
-        const end = Math.min(begin + kChunk, items.length);
-        made.push(this.#wrap(group, `part ${begin / kChunk + 1}`, items.slice(begin, end)));
+        made.push(this.#wrap(group, `part ${begin / kChunk + 1}`, items.slice(begin, begin + kChunk)));
       }
-      this.items[group] = made;
+      this.items[group] = [...ends, ...made];
     }
+  }
+
+  // The inputs and outputs of the graph among items, unless they are many, and the others.
+  #withoutEnds(items) {
+    const isEnd = (item) => item >= 0 && this.graph.nodes[item].kind !== "operator";
+    const ends = items.filter(isEnd);
+    return ends.length > kChunk ? [[], items] : [ends, items.filter((item) => !isEnd(item))];
   }
 
   #signature(item) {

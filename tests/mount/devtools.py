@@ -32,7 +32,7 @@ MODIFIERS = {"alt": 1, "ctrl": 2, "meta": 4, "shift": 8}
 # The middle of the first visible element of a selector, or else of the innermost one with this text or label. It is scrolled into
 # the window.
 FINDS = r"""(wanted) => {
-  const isShown = (element) => element.getClientRects().length > 0 && getComputedStyle(element).visibility !== "hidden";
+  const isShown = (element) => element.getClientRects().length > 0 && element.checkVisibility({visibilityProperty: true});
   const selected = () => { try { return [...document.querySelectorAll(wanted)]; } catch { return []; } };
   const textOf = (element) => element.textContent.replace(/\s+/g, " ").trim();
   const withText = () => [...document.querySelectorAll("body *")].filter((element) => textOf(element) === wanted).reverse();
@@ -302,7 +302,8 @@ class Page:
 
     def press(self, key, *modifiers):
         """Presses a key: its name as in KeyboardEvent.key. Modifiers: alt, ctrl, meta, shift."""
-        code, number, text = KEYS.get(key, ("", ord(key[0].upper()), key))
+        # Letters and digits have their own numbers. Other characters have those of keyboards, which pages do not read.
+        code, number, text = KEYS.get(key) or ("", ord(key.upper()) if key.isalnum() and key.isascii() else 0, key)
         event = {"key": key, "code": code, "windowsVirtualKeyCode": number, "modifiers": sum(map(MODIFIERS.get, modifiers))}
         self.send("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **event)
         self.send("Input.dispatchKeyEvent", type="keyUp", **event)
