@@ -15,15 +15,6 @@
 namespace weightfs::api {
 namespace {
 
-// What the result of an endpoint depends on, and how long it may take.
-enum class Kind {
-  listing,      // directories, which may change
-  description,  // of a model, from its header
-  summary,      // the same of all tensors
-  computation,  // reads tensors
-  stream        // the same, and may send its progress
-};
-
 // Asks no more often than every few milliseconds, because each costs a system call. Once true, it stays true.
 std::function<bool()> at_times(const std::function<bool()>& has_left) {
   using Clock = std::chrono::steady_clock;
@@ -41,12 +32,22 @@ std::function<bool()> at_times(const std::function<bool()>& has_left) {
 }  // namespace
 
 struct Api::Endpoint {
+  // What the result of an endpoint depends on, and how long it may take.
+  enum class Kind {
+    listing,      // directories, which may change
+    description,  // of a model, from its header
+    summary,      // the same of all tensors
+    computation,  // reads tensors
+    stream        // the same, and may send its progress
+  };
+
   const char* name;
   Kind kind;
   Accepted<Content> (*make)(const Call&);
 };
 
 const Api::Endpoint* Api::find(const httpd::Target& target) {
+  using Kind = Endpoint::Kind;
   static constexpr std::array kEndpoints = {
       Endpoint{"models", Kind::listing, list_models},         Endpoint{"model", Kind::summary, describe_model},
       Endpoint{"tensors", Kind::description, list_tensors},   Endpoint{"tree", Kind::description, list_names},
@@ -94,14 +95,14 @@ Accepted<ContentPtr> Api::compute(const Endpoint& endpoint, const Query& query, 
                                   const Report& report) {
   Call call{query, forest_, models_, source_, href_, report};
   auto made = std::make_shared<const Content>(ACCEPT(endpoint.make(call)));
-  if (endpoint.kind >= Kind::summary) results_.keep(key, made);
+  if (endpoint.kind >= Endpoint::Kind::summary) results_.keep(key, made);
   return ContentPtr(made);
 }
 
 Accepted<httpd::Response> Api::answer(const Endpoint& endpoint, const httpd::Request& request, const Query& query) {
   httpd::Response response;
   std::string key;
-  if (endpoint.kind != Kind::listing) {
+  if (endpoint.kind != Endpoint::Kind::listing) {
     constexpr size_t kDigits = 32;
     key = fmt::format("{} {} {}", endpoint.name, ACCEPT(version_of(query)), query.key());
     const std::string tag = fmt::format("\"{}\"", std::string_view(sha256(key).hex()).substr(0, kDigits));
@@ -115,16 +116,16 @@ Accepted<httpd::Response> Api::answer(const Endpoint& endpoint, const httpd::Req
   } else {
     response.add("Cache-Control", "no-store");
   }
-  ContentPtr content = endpoint.kind >= Kind::summary ? results_.find(key) : nullptr;
+  ContentPtr content = endpoint.kind >= Endpoint::Kind::summary ? results_.find(key) : nullptr;
   const std::string* const accept = request.field("accept");
-  const bool is_stream = endpoint.kind == Kind::stream && !request.is_head() && accept != nullptr &&
+  const bool is_stream = endpoint.kind == Endpoint::Kind::stream && !request.is_head() && accept != nullptr &&
                          accept->find("text/event-stream") != std::string::npos;
   if (is_stream)
     return jobs_.stream([this, &endpoint, query, key, content](const Report& report) -> Accepted<ContentPtr> {
       return content != nullptr ? Accepted<ContentPtr>(content) : compute(endpoint, query, key, report);
     });
   const Compute make = [&](const Report& report) { return compute(endpoint, query, key, report); };
-  if (content == nullptr && endpoint.kind >= Kind::computation) content = ACCEPT(jobs_.run(make));
+  if (content == nullptr && endpoint.kind >= Endpoint::Kind::computation) content = ACCEPT(jobs_.run(make));
   if (content == nullptr) content = ACCEPT(make([](const char*, uint64_t, uint64_t) {}));
   response.add("Content-Type", content->type).add("X-Content-Type-Options", "nosniff");
   response.add("Cross-Origin-Resource-Policy", "same-origin");

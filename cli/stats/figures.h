@@ -50,10 +50,10 @@ struct FigureOptions {
   bool scales = false;
   bool channels = false;
   bool singular_values = false;
-  std::optional<size_t> axis;  ///< of the channels; by default the first and the last
-  size_t largest = 20;         ///< channels of each axis
+  std::optional<size_t> axis = {};  ///< of the channels; by default the first and the last
+  size_t largest = 20;              ///< channels of each axis
   /// Called from any thread with the bytes that were read, those to read, and the name of the tensor.
-  std::function<void(uint64_t done, uint64_t total, const std::string& name)> report;
+  std::function<void(uint64_t done, uint64_t total, const std::string& name)> report = {};
 };
 
 /// Computes them, in the order of `selected`. Fails as check_amount() does.
