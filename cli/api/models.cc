@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/digest.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
 #include "cli/open_source.h"
@@ -17,6 +18,7 @@ namespace weightfs::api {
 namespace {
 
 constexpr size_t kHashedTensors = 4096;
+constexpr size_t kSearchThreads = 4;
 
 // A hash of where the bytes of the tensors are, and of the state of those files. Of many tensors some are taken,
 // evenly.
@@ -84,9 +86,8 @@ OpenModel::OpenModel(ModelPtr model, std::string path, std::string version)
 }
 
 const summary::Summarised& OpenModel::summarised() const {
-  const std::scoped_lock lock(mutex_);
-  if (!summarised_) summarised_ = summary::summarise(*model_);
-  return *summarised_;
+  std::call_once(is_summarised_, [this] { summarised_ = summary::summarise(*model_); });
+  return summarised_;
 }
 
 uint64_t OpenModel::parameters(size_t tensor) const { return elements_of(model_->tensors.shape(tensor)).value_or(0); }
@@ -131,7 +132,7 @@ std::shared_ptr<const std::vector<uint32_t>> OpenModel::in_order(Order order) co
   return known = std::move(all);
 }
 
-std::shared_ptr<const std::vector<bool>> OpenModel::matching(const std::string& words, const std::string& under) const {
+std::shared_ptr<const std::vector<char>> OpenModel::matching(const std::string& words, const std::string& under) const {
   const std::string search = under + '\n' + words;
   const std::scoped_lock lock(mutex_);
   if (last_match_ && search == last_search_) return last_match_;
@@ -139,15 +140,23 @@ std::shared_ptr<const std::vector<bool>> OpenModel::matching(const std::string& 
   const bool is_narrower =
       last_match_ && search.starts_with(last_search_) && !under.empty() == !last_search_.starts_with('\n');
   const std::vector<std::string> each = words_of(words);
-  auto match = std::make_shared<std::vector<bool>>(model_->tensors.size());
-  for (size_t i = 0; i < match->size(); ++i) {
-    if (is_narrower && !(*last_match_)[i]) continue;
+  auto match = std::make_shared<std::vector<char>>(model_->tensors.size());
+  const auto is_match = [&](size_t i) {
+    if (is_narrower && (*last_match_)[i] == 0) return false;
     const bool is_scoped = !model_->tensors.scope(i).empty();
     const std::string scoped = is_scoped ? name(i) : std::string();
     const std::string_view text = is_scoped ? std::string_view(scoped) : model_->tensors.name(i);
-    (*match)[i] = text.starts_with(under) &&
-                  std::ranges::all_of(each, [&](const std::string& word) { return has_word(text, word); });
-  }
+    return text.starts_with(under) &&
+           std::ranges::all_of(each, [&](const std::string& word) { return has_word(text, word); });
+  };
+  constexpr size_t kPart = 50'000;
+  const auto searched =
+      in_parallel(match->size() / kPart + 1, processors(kSearchThreads), [&](uint64_t part) -> Result<void> {
+        const size_t first = static_cast<size_t>(part) * kPart;
+        for (size_t i = first; i < std::min(first + kPart, match->size()); ++i) (*match)[i] = is_match(i) ? 1 : 0;
+        return {};
+      });
+  if (!searched) return match;  // cancelled: nobody reads it
   last_search_ = search;
   last_match_ = match;
   return match;

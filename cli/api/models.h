@@ -46,8 +46,8 @@ class OpenModel {
 
   /// All tensors in an ascending order; numbers in names are compared as numbers.
   std::shared_ptr<const std::vector<uint32_t>> in_order(Order order) const;
-  /// A bit for each tensor whose name has all `words` (in lower case), and begins with `under`.
-  std::shared_ptr<const std::vector<bool>> matching(const std::string& words, const std::string& under) const;
+  /// For each tensor, whether its name has all `words` (in lower case), and begins with `under`.
+  std::shared_ptr<const std::vector<char>> matching(const std::string& words, const std::string& under) const;
   /// The path of a tensor below tensors/.
   std::string file_path(size_t tensor) const;
 
@@ -56,11 +56,12 @@ class OpenModel {
   const std::string path_;
   const std::string version_;
   uint64_t total_bytes_ = 0;
+  mutable std::once_flag is_summarised_;
+  mutable summary::Summarised summarised_;
   mutable std::mutex mutex_;  // guards the rest
-  mutable std::optional<summary::Summarised> summarised_;
   mutable std::map<Order, std::shared_ptr<const std::vector<uint32_t>>> orders_;
   mutable std::string last_search_;
-  mutable std::shared_ptr<const std::vector<bool>> last_match_;
+  mutable std::shared_ptr<const std::vector<char>> last_match_;
   mutable std::optional<std::vector<NamedPath>> paths_;
   mutable StringArena texts_;
 };

@@ -53,12 +53,12 @@ struct Child {
   char separator = '.';
 };
 
-std::vector<Child> children_of(const OpenModel& of, const std::string& under, const std::vector<bool>& matching) {
+std::vector<Child> children_of(const OpenModel& of, const std::string& under, const std::vector<char>& matching) {
   const TensorList& tensors = of.model().tensors;
   std::unordered_map<std::string, size_t> places;
   std::vector<Child> children;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!matching[i]) continue;
+    if (matching[i] == 0) continue;
     const std::string name = of.name(i);
     const std::string_view rest = std::string_view(name).substr(under.size());
     const size_t end = rest.find_first_of("./");
@@ -171,7 +171,7 @@ Accepted<Content> list_tensors(const Call& call) {
   } else {
     for (size_t i = 0; i < all->size(); ++i) {
       const uint32_t index = (*all)[is_descending ? all->size() - 1 - i : i];
-      if (!(*matching)[index]) continue;
+      if ((*matching)[index] == 0) continue;
       if (total >= offset && total - offset < limit) rows.emplace_back(row_of(*of, index));
       ++total;
     }

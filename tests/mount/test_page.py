@@ -108,6 +108,7 @@ class OneModel(PageTestCase):
         self.assertIn("blk.0.attn_norm.weight", self.text())
         self.page.press("]")
         self.page.wait_for_text("blk.0.attn_q.weight")
+        self.settle()
         self.page.press("[")
         self.page.wait_for_text("blk.0.attn_norm.weight")
         self.settle()
