@@ -186,17 +186,16 @@ std::string help_of(const Invocation& invocation, size_t columns) {
 std::string short_help_of(const Invocation& invocation, size_t columns) {
   const Command& command = invocation.command();
   Page page(columns);
-  const std::string line = command_line_of(invocation);
   // More leave no room for the last lines in 24.
   constexpr size_t kMaxCommands = 17;
   const bool is_full = command.commands.size() > kMaxCommands;
-  const std::string more = is_full ? fmt::format("; its options: {} COMMAND -h", line) : "";
-  page.paragraph("Usage: " + usage_of(invocation) + more, 7);
+  page.paragraph("Usage: " + usage_of(invocation) + (is_full ? " [-h]" : ""), 7);
   for (const std::string& example : command.examples) page.line("  " + example);
   if (!command.examples.empty()) page.line("");
   add_lines(page, short_entries(page, command));
   if (is_full) return std::move(page).take();
   page.line("");
+  const std::string line = command_line_of(invocation);
   page.line(command.commands.empty() ? fmt::format("All options: {} --help", line)
                                      : fmt::format("Options of a command: {} COMMAND -h", line));
   return std::move(page).take();

@@ -287,7 +287,7 @@ class InvalidArguments(MountTestCase):
             self.assertEqual(len(run(*argv).stderr.splitlines()), 1, argv)
 
     def test_unknown_command_lists_known_ones(self):
-        self.assertIn('unknown command "frob"; known commands: mount, umount, mounts, refresh, serve, ls, cat, info',
+        self.assertIn('unknown command "frob"; known commands: mount, umount, mounts, refresh, serve, open, ls, cat, info',
                       self.refused(2, "frob"))
         self.assertIn("missing SOURCE", self.refused(2, "mount"))
 
