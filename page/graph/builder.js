@@ -13,8 +13,9 @@ function shapeOf(shape) {
   return Array.isArray(shape) ? shape.map((size) => (size === null ? "?" : size)) : null;
 }
 
-// Collects nodes and values. A value is {name, dtype, shape, isConstant, text, producer, slot}: `producer` is the node that computes
-// it, or -1, and `slot` its place among the outputs of that node.
+// Collects nodes and values.
+// A value is {name, dtype, shape, isConstant, text, producer, slot}: `producer` is the node that computes it, or -1, and `slot` its
+// place among the outputs of that node.
 // A node is {kind, op, name, inputs, outputs, attributes}: `inputs` and `outputs` are indices of values, -1 for one left out.
 export class GraphBuilder {
   nodes = [];
@@ -64,7 +65,14 @@ export class GraphBuilder {
   }
 
   output(value) {
-    return this.#add({ kind: "output", op: "Output", name: this.values[value].name, inputs: [value], outputs: [], attributes: null });
+    return this.#add({
+      kind: "output",
+      op: "Output",
+      name: this.values[value].name,
+      inputs: [value],
+      outputs: [],
+      attributes: null,
+    });
   }
 
   // The graph with its edges: edge i leads from node from[i] to node to[i]. An operator that reads its own output has none.

@@ -58,7 +58,8 @@ export class GraphClient {
     if (file.total > kMostBytes) {
       throw new Error("The graph is too large to be drawn: graph.json has more than 64 MiB. The file lists all nodes.");
     }
-    const bytes = file.bytes.byteOffset === 0 && file.bytes.byteLength === file.bytes.buffer.byteLength ? file.bytes : file.bytes.slice();
+    const bytes =
+      file.bytes.byteOffset === 0 && file.bytes.byteLength === file.bytes.buffer.byteLength ? file.bytes : file.bytes.slice();
     return this.#ask("read", { bytes, inputNames }, [bytes.buffer]);
   }
 

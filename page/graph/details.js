@@ -32,23 +32,25 @@ function attributesOf(node, graphIndexOf) {
     }));
 }
 
-function valueOf(graph, index) {
+function valueOf(view, index) {
   if (index < 0) return { name: "", isLeftOut: true };
+  const { graph } = view;
   const { name, dtype, shape, isConstant, text, producer } = graph.values[index];
-  return { name, dtype, shape, isConstant, text, producer: producer < 0 ? null : labelOf(graph, producer) };
+  return { name, dtype, shape, isConstant, text, producer: producer < 0 ? null : labelOf(view, producer) };
 }
 
-function labelOf(graph, index) {
+function labelOf({ graph, tree }, index) {
   const { op, name, kind } = graph.nodes[index];
-  return { node: index, label: kind === "operator" ? op : name || op, name };
+  return { node: index, group: tree.groupOf[index], label: kind === "operator" ? op : name || op, name };
 }
 
 // The nodes that read an output, at most kMostListed.
-function readersOf({ graph, readers }, index, output) {
+function readersOf(view, index, output) {
+  const { graph, readers } = view;
   const found = [];
   for (let at = readers.start[index]; at < readers.start[index + 1] && found.length < kMostListed; ++at) {
     const reader = readers.list[at];
-    if (found.at(-1)?.node !== reader && graph.nodes[reader].inputs.includes(output)) found.push(labelOf(graph, reader));
+    if (found.at(-1)?.node !== reader && graph.nodes[reader].inputs.includes(output)) found.push(labelOf(view, reader));
   }
   return found;
 }
@@ -64,10 +66,10 @@ export function detailsOf(view, index, graphIndexOf) {
     name: node.name,
     group: tree.groupOf[index],
     attributes: attributesOf(node, graphIndexOf),
-    inputs: node.inputs.slice(0, kMostListed).map((input) => valueOf(graph, input)),
+    inputs: node.inputs.slice(0, kMostListed).map((input) => valueOf(view, input)),
     inputCount: node.inputs.length,
     outputs: node.outputs.slice(0, kMostListed).map((output) => ({
-      ...valueOf(graph, output),
+      ...valueOf(view, output),
       producer: null,
       readers: readersOf(view, index, output),
     })),

@@ -84,21 +84,21 @@ function afterKey(elements, index, key) {
 export function Drawing({ layout, chosen, handle, label, onActivate }) {
   const svg = useRef(null);
   const stage = useRef(null);
-  const hasFocus = useRef(false);
+  const hadFocus = useRef(false);
   const elements = useMemo(() => [...layout.elements].sort((one, other) => one.y - other.y || one.x - other.x), [layout]);
   const drawing = useMemo(() => ({ ...layout, startX: elements[0]?.x ?? 0 }), [layout]);
   const pan = usePan(svg, stage, drawing);
   const [current, setCurrent] = useState(null); // the key of the box that Tab reaches
-  const chosenElement = elements.find((element) => element.node === chosen && element.kind !== "outside");
+  const chosenElement = elements.find(({ node, kind }) => node !== undefined && node === chosen && kind !== "outside");
   const currentKey = elements.some((element) => element.key === current) ? current : (chosenElement ?? elements[0])?.key;
   useLayoutEffect(() => {
     handle.current = { pan: pan.current, fit: () => pan.current.fit(drawing, true) };
   }, [drawing]);
 
   const boxOf = (key) => [...svg.current.querySelectorAll(".box")].find((box) => box.dataset.key === key);
-  // The focus stays in the drawing when another group is opened from it.
+  // The focus stays in the drawing when another group is opened from it: the box that had it is gone.
   useLayoutEffect(() => {
-    if (hasFocus.current) boxOf(currentKey)?.focus({ preventScroll: true });
+    if (hadFocus.current && document.activeElement === document.body) boxOf(currentKey)?.focus({ preventScroll: true });
   }, [layout]);
   useEffect(() => {
     if (chosenElement) pan.current.reveal(chosenElement);
@@ -119,6 +119,10 @@ export function Drawing({ layout, chosen, handle, label, onActivate }) {
     pan.current.reveal(next);
     boxOf(next.key)?.focus({ preventScroll: true });
   };
+  const focused = (element) => {
+    hadFocus.current = true;
+    setCurrent(element.key);
+  };
   const activate = (element) => {
     if (!pan.current.hasDragged) onActivate(element);
   };
@@ -132,8 +136,6 @@ export function Drawing({ layout, chosen, handle, label, onActivate }) {
     onPointerMove=${(event) => pan.current.drag(event)}
     onPointerUp=${(event) => pan.current.up(event)}
     onPointerCancel=${(event) => pan.current.up(event)}
-    onFocusIn=${() => (hasFocus.current = true)}
-    onFocusOut=${(event) => (hasFocus.current = event.relatedTarget === null && hasFocus.current)}
   >
     <defs>
       <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
@@ -148,14 +150,15 @@ export function Drawing({ layout, chosen, handle, label, onActivate }) {
         )}
       </g>
       ${elements.map(
-        (element) => html`<${Box}
-          key=${element.key}
-          element=${element}
-          isCurrent=${element.key === currentKey}
-          isChosen=${element === chosenElement}
-          onActivate=${activate}
-          onFocus=${() => setCurrent(element.key)}
-        />`,
+        (element) =>
+          html`<${Box}
+            key=${element.key}
+            element=${element}
+            isCurrent=${element.key === currentKey}
+            isChosen=${element === chosenElement}
+            onActivate=${activate}
+            onFocus=${() => focused(element)}
+          />`,
       )}
     </g>
   </svg>`;

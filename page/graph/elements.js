@@ -103,7 +103,14 @@ class Outside {
   #rest(side) {
     const { known } = this;
     known[`${side}Rest`] ??=
-      this.elements.push({ key: `${side}rest`, kind: "outside", title: "others", subtitle: `${side} outside`, name: "", count: 1 }) - 1;
+      this.elements.push({
+        key: `${side}rest`,
+        kind: "outside",
+        title: "others",
+        subtitle: `${side} outside`,
+        name: "",
+        count: 1,
+      }) - 1;
     return known[`${side}Rest`];
   }
 }

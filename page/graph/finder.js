@@ -37,11 +37,12 @@ function Results({ found, onChoose }) {
     </p>
     <ul>
       ${found.found.map(
-        ({ node, op, name }) => html`<li key=${node}>
-          <button type="button" class="node-link" title=${shorten(name, 1000)} onClick=${() => onChoose(node)}>
-            ${shorten(op, 32)} <span class="name">${shorten(name, 60)}</span>
-          </button>
-        </li>`,
+        ({ node, group, op, name }) =>
+          html`<li key=${node}>
+            <button type="button" class="node-link" title=${shorten(name, 1000)} onClick=${() => onChoose({ node, group })}>
+              ${shorten(op, 32)} <span class="name">${shorten(name, 60)}</span>
+            </button>
+          </li>`,
       )}
     </ul>
   </div>`;
@@ -51,9 +52,9 @@ function Results({ found, onChoose }) {
 export function Finder({ field, find, onChoose }) {
   const [text, setText] = useState("");
   const found = useFound(find, text);
-  const choose = (node) => {
+  const choose = (place) => {
     setText("");
-    onChoose(node);
+    onChoose(place);
   };
   const key = (event) => {
     if (event.key === "Escape") {
@@ -63,7 +64,7 @@ export function Finder({ field, find, onChoose }) {
     }
     if (event.key === "Enter" && found?.found.length > 0) {
       event.preventDefault();
-      choose(found.found[0].node);
+      choose(found.found[0]);
     }
   };
   return html`<div class="finder" role="search">

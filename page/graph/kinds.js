@@ -5,10 +5,8 @@ const kKinds = [
   ["norm", /norm|pool|reduce|mean|lrn|dropout/i],
   ["activation", /relu|sigmoid|tanh|gelu|elu|silu|swish|softmax|softplus|erf|logistic|activation|clip/i],
   ["quantisation", /quant|cast/i],
-  [
-    "shape",
-    /reshape|transpose|concat|split|slice|squeeze|flatten|gather|scatter|expand|pad|tile|permute|view|shape|resize|stack|identity|clone/i,
-  ],
+  ["shape", /reshape|transpose|squeeze|flatten|expand|permute|view|shape|resize|identity|clone/i],
+  ["shape", /concat|split|slice|gather|scatter|pad|tile|stack/i],
 ];
 
 // "weights", "norm", "activation", "quantisation", "shape", or "other".

@@ -71,7 +71,11 @@ const isLink = (chains, chainOf, { from, to }) => {
 
 // The row of each chain, by the longest path to it. An edge that leads back, as in a cycle, is not counted.
 function rowsOf(count, edges) {
-  const { start, list } = neighbours(count, edges.map((edge) => edge.from), edges.map((edge) => edge.to));
+  const { start, list } = neighbours(
+    count,
+    edges.map((edge) => edge.from),
+    edges.map((edge) => edge.to),
+  );
   const waiting = new Int32Array(count);
   for (const edge of edges) waiting[edge.to] += 1;
   const rows = new Int32Array(count);
@@ -79,7 +83,7 @@ function rowsOf(count, edges) {
   const ready = [];
   for (let each = 0; each < count; ++each) if (waiting[each] === 0) ready.push(each);
   let next = 0; // the first element that may not be done, in case of a cycle
-  for (let done = 0; done < count; ) {
+  for (let done = 0; done < count;) {
     while (isDone[next]) next += 1;
     const each = ready.pop() ?? next;
     if (isDone[each]) continue;

@@ -36,16 +36,17 @@ export function List({ layout, onActivate }) {
         </thead>
         <tbody>
           ${layout.elements.map(
-            (element, index) => html`<tr key=${element.key}>
-              <td>
-                <button type="button" class="node-link" onClick=${() => onActivate(element)}>
-                  ${shorten(element.title, 40)} ${countText(element)}
-                </button>
-              </td>
-              <td class="name">${shorten(subtitleOf(element), 60)}</td>
-              <td><${Names} elements=${layout.elements} indices=${from[index]} /></td>
-              <td><${Names} elements=${layout.elements} indices=${to[index]} /></td>
-            </tr>`,
+            (element, index) =>
+              html`<tr key=${element.key}>
+                <td>
+                  <button type="button" class="node-link" onClick=${() => onActivate(element)}>
+                    ${shorten(element.title, 40)} ${countText(element)}
+                  </button>
+                </td>
+                <td class="name">${shorten(subtitleOf(element), 60)}</td>
+                <td><${Names} elements=${layout.elements} indices=${from[index]} /></td>
+                <td><${Names} elements=${layout.elements} indices=${to[index]} /></td>
+              </tr>`,
           )}
         </tbody>
       </table>

@@ -29,7 +29,9 @@ function rangesOf(numbers) {
     if (last && number === last[1] + 1) last[1] = number;
     else ranges.push([number, number]);
   }
-  return ranges.map(([first, last]) => (first === last ? String(first) : last === first + 1 ? `${first}, ${last}` : `${first}…${last}`));
+  return ranges.map(([first, last]) =>
+    first === last ? String(first) : last === first + 1 ? `${first}, ${last}` : `${first}…${last}`,
+  );
 }
 
 // A label in three parts: before its last number, the number, and the rest; null without a number.

@@ -13,7 +13,11 @@ const within = (value, least, most) => Math.min(most, Math.max(least, value));
 
 // The scale and position of a drawing in a window of `width` × `height`: whole, or if that is too small to read, its beginning.
 function fitted(drawing, { width, height }, isWhole) {
-  const whole = Math.min((width - 2 * kMargin) / Math.max(1, drawing.width), (height - 2 * kMargin) / Math.max(1, drawing.height), 1);
+  const whole = Math.min(
+    (width - 2 * kMargin) / Math.max(1, drawing.width),
+    (height - 2 * kMargin) / Math.max(1, drawing.height),
+    1,
+  );
   const scale = within(isWhole ? whole : Math.max(whole, kReadable), kLeastScale, kMostScale);
   const center = isWhole || drawing.width * scale < width ? drawing.width / 2 : drawing.startX;
   const isHigh = drawing.height * scale > height - 2 * kMargin;
@@ -141,6 +145,17 @@ export function usePan(svg, stage, drawing) {
     const element = svg.current;
     element.addEventListener("wheel", wheel, { passive: false });
     return () => element.removeEventListener("wheel", wheel);
+  }, []);
+  useEffect(() => {
+    // The middle stays in the middle when the window or the side panel takes or leaves room.
+    let last = pan.current.size.width;
+    const observer = new ResizeObserver(() => {
+      const { width } = pan.current.size;
+      pan.current.move((width - last) / 2, 0);
+      last = width;
+    });
+    observer.observe(svg.current);
+    return () => observer.disconnect();
   }, []);
   return pan;
 }

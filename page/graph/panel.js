@@ -39,11 +39,9 @@ function TensorName({ name, tensors }) {
   return html`<a class="name" title=${shorten(name, 1000)} href=${link({ view: "tensor", t: index })}>${shorten(name, 80)}</a>`;
 }
 
-function NodeButton({ node, onChoose }) {
-  const text = node.name && node.name !== node.label ? `${shorten(node.label, 24)} ${shorten(node.name, 32)}` : shorten(node.label, 40);
-  return html`<button type="button" class="node-link" title=${shorten(node.name || node.label, 1000)} onClick=${() => onChoose(node.node)}>
-    ${text}
-  </button>`;
+function NodeLink({ to: { node, group, label, name } }) {
+  const text = name && name !== label ? `${shorten(label, 24)} ${shorten(name, 32)}` : shorten(label, 40);
+  return html`<a title=${shorten(name || label, 1000)} href=${link({ group, node }, { keep: true })}>${text}</a>`;
 }
 
 function typeText({ dtype, shape }) {
@@ -51,30 +49,33 @@ function typeText({ dtype, shape }) {
   return shorten([clean(dtype), size].filter(Boolean).join(", "), 120);
 }
 
-function Value({ value, tensors, onChoose }) {
+function Value({ value, tensors }) {
   if (value.isLeftOut) return html`<li class="muted">left out</li>`;
   const type = typeText(value);
+  const name = value.name && html`<${value.isConstant ? TensorName : Name} name=${value.name} tensors=${tensors} />`;
   return html`<li>
-    ${value.isConstant ? html`<${TensorName} name=${value.name} tensors=${tensors} />` : value.name && html`<${Name} name=${value.name} />`}
-    ${value.text !== null && html` <code>${shorten(value.text, 80)}</code>`}
+    ${name} ${value.text !== null && html` <code>${shorten(value.text, 80)}</code>`}
     ${type && html`<div class="muted">${type}</div>`}
-    ${value.producer && html`<div>from <${NodeButton} node=${value.producer} onChoose=${onChoose} /></div>`}
-    ${value.readers?.length > 0 &&
-    html`<div>to ${value.readers.map((node) => html`<${NodeButton} key=${node.node} node=${node} onChoose=${onChoose} /> `)}</div>`}
+    ${value.producer && html`<div>from <${NodeLink} to=${value.producer} /></div>`}
+    ${
+      value.readers?.length > 0 &&
+      html`<div>to ${value.readers.map((node) => html`<${NodeLink} key=${node.node} to=${node} /> `)}</div>`
+    }
   </li>`;
 }
 
-function Values({ title, values, count, tensors, onChoose }) {
+function Values({ title, values, count, tensors }) {
   if (count === 0) return null;
   return html`<h3>${title}</h3>
     <ol class="values">
-      ${values.map((value, index) => html`<${Value} key=${index} value=${value} tensors=${tensors} onChoose=${onChoose} />`)}
+      ${values.map((value, index) => html`<${Value} key=${index} value=${value} tensors=${tensors} />`)}
     </ol>
     ${count > values.length && html`<p class="muted">${formatCount(count - values.length)} more</p>`}`;
 }
 
 function AttributeValue({ attribute, tensors }) {
-  if (attribute.graph !== null) return html`<a href=${link({ view: "graph", graph: attribute.graph })}>graph ${attribute.graph + 1}</a>`;
+  if (attribute.graph !== null)
+    return html`<a href=${link({ view: "graph", graph: attribute.graph })}>graph ${attribute.graph + 1}</a>`;
   const { tensor, text } = attribute;
   if (tensor !== null && typeof tensors[`=${tensor}`] === "number") {
     return html`<a href=${link({ view: "tensor", t: tensors[`=${tensor}`] })}>${clean(text)}</a>`;
@@ -87,30 +88,33 @@ function Attributes({ attributes, tensors }) {
   return html`<h3>Attributes</h3>
     <dl>
       ${attributes.map(
-        (attribute, index) => html`<div key=${index}>
-          <dt><${Name} name=${attribute.name} most=${40} /></dt>
-          <dd><${AttributeValue} attribute=${attribute} tensors=${tensors} /></dd>
-        </div>`,
+        (attribute, index) =>
+          html`<div key=${index}>
+            <dt><${Name} name=${attribute.name} most=${40} /></dt>
+            <dd><${AttributeValue} attribute=${attribute} tensors=${tensors} /></dd>
+          </div>`,
       )}
     </dl>`;
 }
 
 const kKindTitles = { input: "Input of the graph", output: "Output of the graph" };
 
-function Details({ model, details, onChoose }) {
-  const constants = [...details.inputs, ...details.outputs].filter((value) => value.isConstant && value.name).map((value) => value.name);
+function Details({ model, details }) {
+  const constants = [...details.inputs, ...details.outputs]
+    .filter((value) => value.isConstant && value.name)
+    .map((value) => value.name);
   const inAttributes = details.attributes.map((attribute) => attribute.tensor).filter((name) => name !== null);
   const tensors = useTensors(model, [...new Set([...constants, ...inAttributes])].slice(0, kMostSearched));
   return html`
     ${details.name && html`<p><${Name} name=${details.name} most=${200} /></p>`}
-    <${Values} title="Inputs" values=${details.inputs} count=${details.inputCount} tensors=${tensors} onChoose=${onChoose} />
-    <${Values} title="Outputs" values=${details.outputs} count=${details.outputCount} tensors=${tensors} onChoose=${onChoose} />
+    <${Values} title="Inputs" values=${details.inputs} count=${details.inputCount} tensors=${tensors} />
+    <${Values} title="Outputs" values=${details.outputs} count=${details.outputCount} tensors=${tensors} />
     <${Attributes} attributes=${details.attributes} tensors=${tensors} />
   `;
 }
 
 // `load()` resolves to the details of the node, or to null if there is no such node.
-export function Panel({ model, node, load, onChoose, onClose }) {
+export function Panel({ model, node, load, onClose }) {
   const { value, error, retry } = useLoad(async () => ({ node, details: await load() }), [load, node]);
   const details = value?.node === node ? value.details : undefined;
   const title = details ? (kKindTitles[details.kind] ?? details.op) : "Node";
@@ -120,7 +124,7 @@ export function Panel({ model, node, load, onChoose, onClose }) {
       <button type="button" aria-label="Close the panel" onClick=${onClose}>✕</button>
     </div>
     ${error && html`<${Failure} error=${error} retry=${retry} />`}
-    ${details && html`<${Details} key=${node} model=${model} details=${details} onChoose=${onChoose} />`}
+    ${details && html`<${Details} key=${node} model=${model} details=${details} />`}
     ${details === null && html`<p class="muted">The graph has no such node.</p>`}
     ${details === undefined && !error && html`<${Loading} />`}
   </aside>`;

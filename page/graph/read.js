@@ -28,9 +28,8 @@ export function readGraphs(document, inputNames) {
   }));
   const operators = graphs.reduce((sum, graph) => sum + graph.operators, 0);
   if (operators > kMostOperators) {
-    throw new Error(
-      `The graph has ${formatCount(operators)} operators; at most ${formatCount(kMostOperators)} are drawn. The file graph.json lists them all.`,
-    );
+    const counts = `The graph has ${formatCount(operators)} operators; at most ${formatCount(kMostOperators)} are drawn.`;
+    throw new Error(`${counts} The file graph.json lists them all.`);
   }
   return graphs;
 }

@@ -32,7 +32,10 @@ export function buildRten({ title, source }) {
     if (!isObject(node) || isOperator(node)) return -1;
     return builder.value(id, () => ({ ...node, isConstant: node.kind === "constant" }));
   };
-  const known = (ids) => listOf(ids).map(valueOf).filter((value) => value >= 0);
+  const known = (ids) =>
+    listOf(ids)
+      .map(valueOf)
+      .filter((value) => value >= 0);
   for (const value of known(source.inputs)) builder.input(value);
   for (const value of known(source.captures)) builder.input(value, "Outer value");
   for (const node of nodes.filter(isOperator)) {

@@ -31,7 +31,10 @@ export function buildTflite({ title, source }) {
     const isConstant = tensor.nbytes !== undefined || tensor.external_buffer !== undefined || tensor.problem !== undefined;
     return builder.value(id, () => ({ ...tensor, isConstant }));
   };
-  const known = (ids) => listOf(ids).map(valueOf).filter((value) => value >= 0);
+  const known = (ids) =>
+    listOf(ids)
+      .map(valueOf)
+      .filter((value) => value >= 0);
   for (const value of known(source.inputs)) builder.input(value);
   for (const operator of listOf(source.operators).filter(isObject)) {
     const outputs = listOf(operator.outputs).map(valueOf);

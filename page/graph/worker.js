@@ -61,7 +61,7 @@ const kRequests = {
   },
 
   find({ graph: index, text }) {
-    return findNodes(viewOf(index).graph, text);
+    return findNodes(viewOf(index), text);
   },
 };
 

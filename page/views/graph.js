@@ -35,9 +35,10 @@ function GraphMenu({ graphs, chosen }) {
     <select value=${String(chosen)} onChange=${(event) => go({ graph: event.target.value, group: null, node: null })}>
       ${graphs
         .slice(0, kMostGraphs)
-        .map(({ title, operators }, index) => html`<option key=${index} value=${String(index)}>
-          ${shorten(title, 60)} (${formatCount(operators)})
-        </option>`)}
+        .map(
+          ({ title, operators }, index) =>
+            html`<option key=${index} value=${String(index)}>${shorten(title, 60)} (${formatCount(operators)})</option>`,
+        )}
     </select>
   </label>`;
 }
@@ -52,9 +53,11 @@ function Path({ layout, title }) {
         const text = index === 0 ? title : label;
         const name = html`<span title=${shorten(text, 1000)}>${shorten(text, 32)}</span>`;
         return html`<li key=${group}>
-          ${index === last
-            ? html`<span aria-current="page">${name}</span>`
-            : html`<a href=${graphHref({ group: group === 0 ? null : group })}>${name}</a>`}
+          ${
+            index === last
+              ? html`<span aria-current="page">${name}</span>`
+              : html`<a href=${graphHref({ group: group === 0 ? null : group })}>${name}</a>`
+          }
         </li>`;
       })}
     </ol>
@@ -125,11 +128,7 @@ function Shown({ model, client, graphs, location }) {
   const details = useCallback(() => client.details(graph, node), [client, graph, node]);
   useGraphKeys({ field, handle, layout, node });
 
-  // Opens the group of a node with its panel.
-  const choose = async (index) => {
-    const found = await client.details(graph, index);
-    if (found) go({ group: found.group, node: index });
-  };
+  const choose = (found) => go({ group: found.group, node: found.node });
   const activate = (element) => {
     if (element.kind === "group") go({ group: element.group, node: null });
     else if (element.kind === "outside") go({ group: element.group ?? layout.group, node: element.node ?? null });
@@ -151,8 +150,10 @@ function Shown({ model, client, graphs, location }) {
     ${layout.elements.length === 0 && html`<p>This graph has no operators: the file has tensors only.</p>`}
     <div class=${node === undefined ? "graph-body" : "graph-body with-panel"}>
       <${Drawing} layout=${layout} chosen=${node} handle=${handle} label="Graph" onActivate=${activate} />
-      ${node !== undefined &&
-      html`<${Panel} model=${model} node=${node} load=${details} onChoose=${choose} onClose=${() => go({ node: null }, { replace: true })} />`}
+      ${
+        node !== undefined &&
+        html`<${Panel} model=${model} node=${node} load=${details} onClose=${() => go({ node: null }, { replace: true })} />`
+      }
     </div>
     <${List} layout=${layout} onActivate=${activate} />
   `;
@@ -163,8 +164,10 @@ export default function GraphView({ location, model }) {
   return html`<div class="graph-view">
     <h1 class="hidden-text">Graph</h1>
     ${error && html`<${Failure} error=${error} retry=${retry} />`}
-    ${value
-      ? html`<${Shown} model=${model} client=${value.client} graphs=${value.graphs} location=${location} />`
-      : !error && html`<${Loading} text="Reading the graph …" />`}
+    ${
+      value
+        ? html`<${Shown} model=${model} client=${value.client} graphs=${value.graphs} location=${location} />`
+        : !error && html`<${Loading} text="Reading the graph …" />`
+    }
   </div>`;
 }
