@@ -68,8 +68,8 @@ def branches(path):
 
 
 IMAGE = "<img src=x onerror=window.hacked=1>"
-NAMES = [IMAGE, "javascript:window.hacked=1", "safe\u202egnp.exe", "x" * 65_000, "a/" * 30_000 + "w", "__proto__", "constructor", "",
-         IMAGE, "../..", "\x1b[2J", "?view=files#x", "${window.hacked=1}"]
+NAMES = [IMAGE, "javascript:window.hacked=1", "safe\u202egnp.exe", "x" * 65_000, "a/" * 30_000 + "w", "__proto__", "constructor",
+         "", IMAGE, "../..", "\x1b[2J", "?view=files#x", "${window.hacked=1}"]
 
 
 def hostile(path):

@@ -7,8 +7,8 @@ from page_testing import PageTestCase
 
 IMAGE = "<img src=x onerror=window.hacked=1>"
 NAMES = [IMAGE, "<script>window.hacked=1</script>", "javascript:window.hacked=1", "\"><svg onload=window.hacked=1>",
-         "safe\u202egnp.exe", "a\u2066b\u2069c", "${window.hacked=1}", "__proto__", "constructor", "../../../etc/passwd", "?view=files#x",
-         "blk." * 15_000 + "w", "x" * 60_000, " ", "\x00\x1b[2J"]
+         "safe\u202egnp.exe", "a\u2066b\u2069c", "${window.hacked=1}", "__proto__", "constructor", "../../../etc/passwd",
+         "?view=files#x", "blk." * 15_000 + "w", "x" * 60_000, " ", "\x00\x1b[2J"]
 TEXTS = {"chat_template": f"{{% if x %}}{IMAGE}<script>window.hacked=1</script>{{% endif %}}", IMAGE: IMAGE,
          "__proto__": "{\"hacked\": 1}", "many": " ".join(f"<b>{i}</b>" for i in range(20_000))}
 IS_UNHARMED = "window.hacked === undefined && ({}).hacked === undefined && !document.querySelector('main img, main script, main b')"
