@@ -109,7 +109,9 @@ Accepted<httpd::Response> Api::answer(const Endpoint& endpoint, const httpd::Req
     response.add("ETag", tag);
     response.add("Cache-Control", query.has("v") ? "private, max-age=31536000, immutable" : "private, no-cache");
     const httpd::Validators validators{tag};
-    if (evaluate(request, validators, 0) == httpd::Verdict::not_modified) {
+    const httpd::Verdict verdict = evaluate(request, validators, 0);
+    if (verdict == httpd::Verdict::failed) return httpd::refused(412, "the result has another entity tag");
+    if (verdict == httpd::Verdict::not_modified) {
       response.status = 304;
       return response;
     }

@@ -40,6 +40,21 @@ Accepted<std::vector<plot::NamedTensor>> second_of(const Call& call) {
 
 Value number_or_null(double number) { return std::isfinite(number) ? Value(number) : Value(nullptr); }
 
+Accepted<void> check_amount(const std::vector<plot::NamedTensor>& tensors, Mode mode) {
+  if (mode == Mode::sample) return {};
+  std::vector<TensorView> views;
+  uint64_t total = 0;
+  for (const plot::NamedTensor& named : tensors) {
+    views.push_back(named.tensor);
+    const auto elements = numbers::Elements::of(named.tensor);
+    const uint64_t bytes = elements ? elements->bytes(elements->count()) : 0;
+    total = bytes > UINT64_MAX - total ? UINT64_MAX : total + bytes;
+  }
+  const auto checked = weightfs::check_amount(views, total);
+  if (!checked) return tl::unexpected<Refusal>(refusal_of(checked.error()));
+  return {};
+}
+
 Accepted<Mode> mode_of(const Query& query) {
   return static_cast<Mode>(ACCEPT(query.choice("mode", {"full", "sample", "exact"})));
 }
@@ -68,6 +83,7 @@ Accepted<Content> histogram(const Call& call) {
   const Mode mode = ACCEPT(mode_of(call.query));
   std::vector<plot::NamedTensor> tensors = {named.tensor};
   for (plot::NamedTensor& second : ACCEPT(second_of(call))) tensors.push_back(std::move(second));
+  if (const auto checked = check_amount(tensors, mode); !checked) return tl::unexpected(checked.error());
   uint64_t total = 0;
   for (const plot::NamedTensor& each : tensors) total += each.tensor.nbytes();
   const plot::Curves curves = ACCEPT(accepted(plot::histogram_of(tensors, choices_of(call, mode, total))));
@@ -85,6 +101,7 @@ Accepted<Content> channels(const Call& call) {
   std::vector<plot::NamedTensor> against = ACCEPT(second_of(call));
   // They are of the pair that was named, whatever the names are.
   for (plot::NamedTensor& other : against) other.name = named.tensor.name;
+  if (const auto checked = check_amount({named.tensor}, Mode::full); !checked) return tl::unexpected(checked.error());
   plot::Choices choices = choices_of(call, Mode::full, named.tensor.tensor.nbytes());
   const size_t last = named.tensor.tensor.shape.empty() ? 0 : named.tensor.tensor.shape.size() - 1;
   choices.axis = static_cast<size_t>(ACCEPT(call.query.number("axis", last, 64)));

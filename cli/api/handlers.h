@@ -59,8 +59,11 @@ Content json_content(const Value& value);
 /// The number, or null for NaN and the infinities.
 Value number_or_null(double number);
 
-/// The parameter `mode`: sample, full or exact.
+/// Refuses to read more of the tensors than their files explain (check_amount), except for a sample.
 enum class Mode { full, sample, exact };
+Accepted<void> check_amount(const std::vector<plot::NamedTensor>& tensors, Mode mode);
+
+/// The parameter `mode`: sample, full or exact.
 Accepted<Mode> mode_of(const Query& query);
 
 inline constexpr size_t kThreads = 16;  ///< of a computation, at most

@@ -132,7 +132,8 @@ std::shared_ptr<const std::vector<uint32_t>> OpenModel::in_order(Order order) co
   return known = std::move(all);
 }
 
-std::shared_ptr<const std::vector<char>> OpenModel::matching(const std::string& words, const std::string& under) const {
+Result<std::shared_ptr<const std::vector<char>>> OpenModel::matching(const std::string& words,
+                                                                     const std::string& under) const {
   const std::string search = under + '\n' + words;
   const std::scoped_lock lock(mutex_);
   if (last_match_ && search == last_search_) return last_match_;
@@ -156,7 +157,7 @@ std::shared_ptr<const std::vector<char>> OpenModel::matching(const std::string& 
         for (size_t i = first; i < std::min(first + kPart, match->size()); ++i) (*match)[i] = is_match(i) ? 1 : 0;
         return {};
       });
-  if (!searched) return match;  // cancelled: nobody reads it
+  if (!searched) return tl::unexpected(searched.error());
   last_search_ = search;
   last_match_ = match;
   return match;

@@ -46,9 +46,9 @@ class OpenModel {
 
   /// All tensors in an ascending order; numbers in names are compared as numbers.
   std::shared_ptr<const std::vector<uint32_t>> in_order(Order order) const;
-  /// For each tensor, whether its name has all `words` (in lower case), and begins with `under`.
-  std::shared_ptr<const std::vector<char>> matching(const std::string& words, const std::string& under) const;
-  /// The path of a tensor below tensors/.
+  /// For each tensor, whether its name has all `words` (in lower case), and begins with `under`. Fails with resource.
+  Result<std::shared_ptr<const std::vector<char>>> matching(const std::string& words, const std::string& under) const;
+  /// The path of a tensor below tensors/; empty if it is not known.
   std::string file_path(size_t tensor) const;
 
  private:

@@ -124,6 +124,7 @@ List downloads_of(const Call& call, const OpenModel& of, size_t index) {
   const bool is_path = there && there->model == of.pointer() && there->index == index;
   const std::string file = is_path ? of.name(index) : of.file_path(index);
   for (const Form& form : kForms) {
+    if (file.empty()) break;
     const std::string path = begin + form.directory + file + form.suffix;
     const auto ino = call.forest.resolve(path, Forest::FinalLink::followed);
     if (!ino) continue;
@@ -161,7 +162,8 @@ Accepted<Content> list_tensors(const Call& call) {
   const bool is_descending = ACCEPT(call.query.choice("order", {"asc", "desc"})) == 1;
   const auto all = of->in_order(order);
   const std::string words = lower_case(call.query.text("q")), under = call.query.text("under");
-  const auto matching = words.empty() && under.empty() ? nullptr : of->matching(words, under);
+  std::shared_ptr<const std::vector<char>> matching;
+  if (!words.empty() || !under.empty()) matching = ACCEPT(accepted(of->matching(words, under)));
   List rows;
   uint64_t total = 0;
   if (matching == nullptr) {
@@ -182,7 +184,8 @@ Accepted<Content> list_tensors(const Call& call) {
 Accepted<Content> list_names(const Call& call) {
   const OpenModelPtr of = ACCEPT(call.model());
   const std::string under = call.query.text("under");
-  const auto children = children_of(*of, under, *of->matching(lower_case(call.query.text("q")), under));
+  const auto matching = ACCEPT(accepted(of->matching(lower_case(call.query.text("q")), under)));
+  const auto children = children_of(*of, under, *matching);
   const bool is_folded = !call.query.flag("each");
   List entries;
   size_t i = 0;
