@@ -2,6 +2,7 @@
 
 import { getJson, getText } from "./api.js";
 import { clean } from "./format.js";
+import { fileNameOf, save } from "./save.js";
 
 const kPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
@@ -130,22 +131,9 @@ function documentOf(main, styles, server, date) {
   return `<!doctype html>\n${text}\n`;
 }
 
-function download(text, name) {
-  const url = URL.createObjectURL(new Blob([text], { type: "text/html" }));
-  const anchor = document.createElement("a");
-  anchor.href = url;
-  anchor.download = name;
-  anchor.click();
-  // The browser has begun to read the file by then.
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
-}
-
 // Downloads the present view. Fails with an ApiError if the server does not respond.
 export async function saveReport() {
   const [server, styles] = await Promise.all([getJson("models", {}), readStyles()]);
-  const name = document.title
-    .replace(/[^A-Za-z0-9._-]+/g, "-")
-    .replace(/^[-.]+|-+$/g, "")
-    .slice(0, 80);
-  download(documentOf(document.querySelector("main"), styles, server, new Date()), `${name || "weightfs"}.html`);
+  const text = documentOf(document.querySelector("main"), styles, server, new Date());
+  save(new Blob([text], { type: "text/html" }), `${fileNameOf(document.title)}.html`);
 }

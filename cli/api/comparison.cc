@@ -1,11 +1,14 @@
 // Two models side by side, and equal tensors of one.
 #include <algorithm>
+#include <atomic>
 
 #include "cli/api/handlers.h"
 #include "cli/compare/duplicates.h"
 #include "cli/compare/models.h"
 #include "cli/console/map_of.h"
+#include "cli/diff/deviations.h"
 #include "cli/diff/report.h"
+#include "numbers/deviation.h"
 
 namespace weightfs::api {
 namespace {
@@ -37,6 +40,25 @@ Accepted<Content> compare_models(const Call& call) {
   Map out = compare::differences_value(found, has_values);
   out.append("indices", indices_of(found, a->model()));
   return json_content(out);
+}
+
+Accepted<Content> deviation(const Call& call) {
+  const Named a = ACCEPT(tensor_of(call));
+  const auto b = ACCEPT(second_tensor_of(call));
+  if (!b) return httpd::refused(400, "t2: the second tensor is missing");
+  const TensorView &first = a.tensor.tensor, &second = b->tensor.tensor;
+  if (!(first.shape == second.shape)) return httpd::refused(422, "the tensors have different shapes");
+  if (const auto checked = check_amount({a.tensor, b->tensor}, Mode::full); !checked)
+    return tl::unexpected(checked.error());
+  const auto of_a = ACCEPT(accepted(numbers::Elements::of(first)));
+  const auto of_b = ACCEPT(accepted(numbers::Elements::of(second)));
+  const uint64_t total = of_a.bytes(of_a.count());
+  std::atomic<uint64_t> done = 0;
+  const auto count_bytes = [&](uint64_t bytes) { call.report("reading", done += bytes, total); };
+  const auto precision = numbers::worse_precision(*first.dtype, *second.dtype);
+  const auto found = numbers::deviation_of(of_a, of_b, precision, processors(kThreads), count_bytes);
+  if (!found) return tl::unexpected(refusal_of(found.error().error));
+  return json_content(compare::deviation_value(found->deviation, first.shape));
 }
 
 Accepted<Content> find_equal_tensors(const Call& call) {

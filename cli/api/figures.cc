@@ -51,7 +51,7 @@ Accepted<void> check_amount(const std::vector<plot::NamedTensor>& tensors, Mode 
     total = bytes > UINT64_MAX - total ? UINT64_MAX : total + bytes;
   }
   const auto checked = weightfs::check_amount(views, total);
-  if (!checked) return tl::unexpected<Refusal>(refusal_of(checked.error()));
+  if (!checked) return httpd::refused(422, checked.error().message);
   return {};
 }
 

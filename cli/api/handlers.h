@@ -51,6 +51,7 @@ Accepted<Content> values(const Call& call);
 Accepted<Content> overview(const Call& call);
 Accepted<Content> experts(const Call& call);
 Accepted<Content> compare_models(const Call& call);
+Accepted<Content> deviation(const Call& call);
 Accepted<Content> find_equal_tensors(const Call& call);
 
 /// A value as the body of a response.

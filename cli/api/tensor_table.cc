@@ -29,6 +29,12 @@ double share_of(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// "whole", "blocks" or "transport" (docs/semantics.md); nothing for bytes whose digest is not known.
+Value verification_of(const TensorView& tensor) {
+  const std::string_view text = tensor.source.refused() ? std::string_view() : to_text(tensor.source.verification());
+  return text.empty() ? Value(nullptr) : Value(text);
+}
+
 Map row_of(const OpenModel& of, size_t index) {
   const TensorList& tensors = of.model().tensors;
   const uint64_t bytes = listed_bytes(tensors, index);
@@ -39,6 +45,7 @@ Map row_of(const OpenModel& of, size_t index) {
                  {"parameters", of.parameters(index)},
                  {"bytes", bytes},
                  {"share", share_of(bytes, of.total_bytes())},
+                 {"verification", verification_of(tensors[index])},
                  {"refused", tensors.is_refused(index)}});
 }
 
@@ -212,9 +219,6 @@ Accepted<Content> describe_tensor(const Call& call) {
                                                              static_cast<double>(of.parameters(named.index))));
   out.append("previous", named.index == 0 ? Value(nullptr) : Value(named.index - 1));
   out.append("next", named.index + 1 >= count ? Value(nullptr) : Value(named.index + 1));
-  const std::string_view verification =
-      tensor.source.refused() ? std::string_view() : to_text(tensor.source.verification());
-  out.append("verification", verification.empty() ? Value(nullptr) : Value(verification));
   out.append("error", elements ? Value(nullptr) : Value(elements.error().message));
   out.append("numbers", elements.has_value());
   out.append("rows", matrix.rows);

@@ -76,6 +76,11 @@ export class GraphClient {
     return this.#ask("find", { graph, text });
   }
 
+  // All graphs in the form of Model Explorer, as a Blob.
+  modelExplorerFile(label) {
+    return this.#ask("modelExplorerFile", { label });
+  }
+
   close() {
     this.#worker.terminate();
     const closed = new Error("closed");

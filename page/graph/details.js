@@ -20,8 +20,9 @@ function textOfAttribute(value) {
   return JSON.stringify(value, null, 1).slice(0, kMostCharacters);
 }
 
+// The attributes of a node: [{name, text, graph, tensor}], where `graph` is the index of a graph that is an attribute, or null.
 // Lists of graphs are deep only as attributes of ONNX, which has them in lists of one level.
-function attributesOf(node, graphIndexOf) {
+export function attributesOf(node, graphIndexOf) {
   return Object.entries(node.attributes ?? {})
     .slice(0, kMostListed)
     .map(([name, value]) => ({

@@ -4,6 +4,7 @@ import { detailsOf } from "./details.js";
 import { elementsOf } from "./elements.js";
 import { classesOf } from "./identical.js";
 import { layOut } from "./layout.js";
+import { modelExplorerFile } from "./model_explorer.js";
 import { neighbours } from "./order.js";
 import { readGraphs } from "./read.js";
 import { findNodes } from "./search.js";
@@ -58,6 +59,11 @@ const kRequests = {
   details({ graph: index, node }) {
     const view = viewOf(index);
     return view.graph.nodes[node] === undefined ? null : detailsOf(view, node, graphIndexOf);
+  },
+
+  modelExplorerFile({ label }) {
+    shown = null; // so that two graphs are not in memory at the same time
+    return modelExplorerFile(graphs, label, graphIndexOf);
   },
 
   find({ graph: index, text }) {

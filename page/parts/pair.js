@@ -1,6 +1,6 @@
 // Two tensors side by side: how far they are apart, their histograms, the heat map and the channels of their difference.
 
-import { html } from "../lib.js";
+import { html, useEffect } from "../lib.js";
 import { getJson } from "../api.js";
 import { clean, formatBytes, formatCount, formatNumber, formatPercent, formatShape, shorten } from "../format.js";
 import { link } from "../state.js";
@@ -9,6 +9,7 @@ import { Heatmap } from "./heatmap.js";
 import { kMostUnasked } from "./heatmap_controller.js";
 import { HistogramPair } from "./histograms.js";
 import { Failure, Loading, useLoad } from "./load.js";
+import { Progress, useStream } from "./progress.js";
 
 function Side({ label, path, tensor }) {
   return html`<tr>
@@ -43,12 +44,10 @@ function Sides({ a, b, tensors }) {
   </div>`;
 }
 
-// The figures of the comparison of both models, if it was computed.
-function Deviation({ stat }) {
-  if (!stat) return null;
+function Figures({ stat }) {
   const place = stat.max_at ? ` at [${stat.max_at.join(", ")}]` : "";
   const rows = [
-    ["SNR", `${formatNumber(stat.snr_db)} dB`],
+    ["SNR", stat.differing === 0 ? "∞" : `${formatNumber(stat.snr_db)} dB`],
     ["Relative error", formatPercent(stat.relative_error)],
     ["RMSE", formatNumber(stat.rmse)],
     ["Cosine", stat.cosine === null ? "–" : stat.cosine.toFixed(6)],
@@ -66,6 +65,19 @@ function Deviation({ stat }) {
         </div>`,
     )}
   </dl>`;
+}
+
+// How far the numbers are apart: from the comparison of both models if that has computed it, else from the server.
+function Deviation({ stat, parameters, bytes }) {
+  const { value, progress, error, isRunning, start, cancel } = useStream();
+  const measure = () => start("deviation", parameters);
+  useEffect(() => {
+    if (!stat && bytes <= kMostUnasked) measure();
+  }, []);
+  if (stat ?? value) return html`<${Figures} stat=${stat ?? value} />`;
+  if (isRunning) return html`<${Progress} progress=${progress} what="Computing the deviation" onCancel=${cancel} />`;
+  if (error) return html`<${Failure} error=${error} retry=${measure} />`;
+  return html`<p><button type="button" onClick=${measure}>Compute the deviation (${formatBytes(bytes)})</button></p>`;
 }
 
 function Histograms({ parameters, bytes, names }) {
@@ -114,6 +126,7 @@ export function Pair({ a, b, location, row }) {
   const { value: tensors, error, retry } = useLoad(load, []);
   const back = link({ t: null, t2: null, window: null, low: null, high: null, axes: null, at: null }, { keep: true });
   const hasNumbers = tensors?.every((tensor) => tensor.numbers && !tensor.refused && tensor.parameters > 0);
+  const isMeasurable = hasNumbers && tensors[0].shape.join() === tensors[1].shape.join();
   return html`<div class="stack">
     <nav aria-label="Comparison"><a href=${back}>All differences</a></nav>
     ${error && html`<${Failure} error=${error} retry=${retry} />`} ${!tensors && !error && html`<${Loading} />`}
@@ -121,7 +134,14 @@ export function Pair({ a, b, location, row }) {
       tensors &&
       html`<section class="panel" aria-label="Pair">
           <${Sides} a=${a} b=${b} tensors=${tensors} />
-          <${Deviation} stat=${row?.stat} />
+          ${
+            isMeasurable &&
+            html`<${Deviation}
+              stat=${row?.stat}
+              parameters=${{ model: a, t, model2: b, t2 }}
+              bytes=${tensors[0].bytes + tensors[1].bytes}
+            />`
+          }
           ${row?.change === "renamed" && html`<p>Both have the same bytes.</p>`}
         </section>
         ${

@@ -9,6 +9,7 @@ const kMost = 40;
 
 function labelOf(item) {
   if (item.role === "each") return `list ${clean(item.fold.entry.label)} one by one`;
+  if (item.role === "fold") return "fold equal ones";
   if (item.role === "more") return "more names: search for them";
   return shorten(item.entry.label, kMost);
 }
@@ -53,7 +54,7 @@ function Item({ item, isOpen, isChosen, isFocused, onToggle, onActivate }) {
 // `load(prefix, each, signal)` resolves to {entries, truncated}; it is used again when `source` changes. `chosen` is the prefix that is
 // marked, `onChoose(prefix)` and `onOpen(index)` are called for a group and for a tensor.
 export function Tree({ label, load, source, chosen, onChoose, onOpen }) {
-  const { items, isLoaded, isOpen, setOpen, unfold, error, retry } = useTree(load, source);
+  const { items, isLoaded, isOpen, setOpen, unfold, fold, error, retry } = useTree(load, source);
   const [focusedId, setFocusedId] = useState(null);
   const isMoved = useRef(false);
   const list = useRef(null);
@@ -74,6 +75,7 @@ export function Tree({ label, load, source, chosen, onChoose, onOpen }) {
   const activate = (item) => {
     moveTo(item);
     if (item.role === "each") unfold(item.fold);
+    else if (item.role === "fold") fold(item.prefix);
     else if (item.isGroup) {
       setOpen(item.id, true);
       onChoose(item.entry.under);

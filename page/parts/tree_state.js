@@ -15,7 +15,7 @@ const childOf = (entry, parent, level) => ({
 });
 
 // The visible items from top to bottom. `lists` has the entries of each loaded prefix, `opened` the open prefixes. An item without an
-// entry has a `role`: "each" lists a fold one by one, "more" says that the server left entries out.
+// entry has a `role`: "each" lists a fold one by one, "fold" ends that, "more" says that the server left entries out.
 export function itemsOf(lists, opened) {
   const items = [];
   const add = (prefix, parent, level) => {
@@ -25,6 +25,7 @@ export function itemsOf(lists, opened) {
     if (parent && isFold(parent.entry)) {
       children.push({ id: `each ${prefix}`, role: "each", level, parent, fold: parent });
     }
+    if (list.isEach) children.push({ id: `fold ${prefix}`, role: "fold", level, parent, prefix });
     if (list.truncated) children.push({ id: `more ${prefix}`, role: "more", level, parent });
     children.forEach((child, place) => {
       items.push(Object.assign(child, { place: place + 1, of: children.length }));
@@ -54,10 +55,11 @@ export function useTree(load, source) {
     const requests = pending.current;
     if (requests.has(prefix)) return;
     requests.add(prefix);
+    const isEach = unfolded.current.has(prefix);
     latestLoad
-      .current(prefix, unfolded.current.has(prefix), signal)
+      .current(prefix, isEach, signal)
       .then((list) => {
-        if (!signal.aborted) setLists((last) => (isFirst ? new Map() : new Map(last)).set(prefix, list));
+        if (!signal.aborted) setLists((last) => (isFirst ? new Map() : new Map(last)).set(prefix, { ...list, isEach }));
       })
       .catch((fault) => {
         if (!isAborted(fault) && !signal.aborted) setError(fault);
@@ -93,5 +95,9 @@ export function useTree(load, source) {
     unfolded.current.add(prefix);
     fetchList(prefix, false);
   }, []);
-  return { items, isLoaded: lists.size > 0, isOpen: (id) => opened.has(id), setOpen, unfold, error, retry };
+  const fold = useCallback((prefix) => {
+    unfolded.current.delete(prefix);
+    fetchList(prefix, false);
+  }, []);
+  return { items, isLoaded: lists.size > 0, isOpen: (id) => opened.has(id), setOpen, unfold, fold, error, retry };
 }

@@ -1,6 +1,7 @@
 // The view of a model's graph: its groups as a drawing, the path to the group that is open, a search, and a panel for a node.
 
-import { html, useCallback, useRef } from "../lib.js";
+import { html, useCallback, useRef, useState } from "../lib.js";
+import { isAborted } from "../api.js";
 import { formatCount, shorten } from "../format.js";
 import { GraphClient } from "../graph/client.js";
 import { Drawing } from "../graph/drawing.js";
@@ -9,6 +10,7 @@ import { List } from "../graph/list.js";
 import { Panel } from "../graph/panel.js";
 import { useKeys } from "../keys.js";
 import { Failure, Loading, useLoad } from "../parts/load.js";
+import { fileNameOf, save } from "../save.js";
 import { go, link } from "../state.js";
 
 const kMostGraphs = 1000; // in the menu
@@ -93,6 +95,29 @@ function Zoom({ handle }) {
   </span>`;
 }
 
+// Saves all graphs as a file that Model Explorer opens.
+function Save({ client, model }) {
+  const [isBusy, setIsBusy] = useState(false);
+  const [failure, setFailure] = useState(null);
+  const act = async () => {
+    setIsBusy(true);
+    setFailure(null);
+    try {
+      save(await client.modelExplorerFile(model.title), `${fileNameOf(model.title)}.model-explorer.json`);
+    } catch (error) {
+      if (!isAborted(error)) setFailure(error);
+    } finally {
+      setIsBusy(false);
+    }
+  };
+  return html`<span>
+    <button type="button" disabled=${isBusy} title="Save all graphs as a file that Model Explorer opens" onClick=${act}>
+      Save for Model Explorer
+    </button>
+    ${failure && html`<span role="alert">${failure.message}</span>`}
+  </span>`;
+}
+
 // The keys of the view; arrows move the drawing unless one of its boxes has the focus.
 function useGraphKeys({ field, handle, layout, node }) {
   const up = () => {
@@ -145,6 +170,7 @@ function Shown({ model, client, graphs, location }) {
       <span class="grow"></span>
       <${Finder} field=${field} find=${find} onChoose=${choose} />
       <${Zoom} handle=${handle} />
+      <${Save} client=${client} model=${model} />
     </div>
     <${Summary} layout=${layout} />
     ${layout.elements.length === 0 && html`<p>This graph has no operators: the file has tensors only.</p>`}

@@ -27,6 +27,9 @@ const refused = html`<span class="refused">refused</span>`;
 // In a narrow table, which has no column for the state, "refused" stands in place of the type.
 const typeCell = (row, { width }) => (row.refused && width < kStateFrom ? refused : clean(row.dtype));
 
+// How the bytes are verified when they are read; "–" if no digest of them is known.
+const stateCell = (row) => (row.refused ? refused : clean(row.verification ?? "–"));
+
 const kColumns = [
   { id: "name", title: "name", cell: nameCell, isSortable: true },
   { id: "dtype", title: "dtype", cell: typeCell, isSortable: true, width: 84 },
@@ -42,7 +45,7 @@ const kColumns = [
   },
   { id: "bytes", title: "size", cell: (row) => formatBytes(row.bytes), isNumber: true, isSortable: true, width: 84 },
   { id: "share", title: "share", cell: (row) => formatPercent(row.share), isNumber: true, width: 72, from: 640 },
-  { id: "refused", title: "state", cell: (row) => (row.refused ? refused : ""), width: 76, from: kStateFrom },
+  { id: "verification", title: "verified", cell: stateCell, width: 76, from: kStateFrom },
 ];
 
 function useNarrow() {

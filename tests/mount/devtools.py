@@ -124,6 +124,15 @@ def browser(test):
         os.close(of_responses[0])
 
 
+# Keeps the next file that the page saves, instead of a download.
+CATCHES_FILE = """(() => {
+  const make = URL.createObjectURL;
+  window.savedFile = {};
+  URL.createObjectURL = (blob) => { window.savedFile.blob = blob; return make.call(URL, blob); };
+  HTMLAnchorElement.prototype.click = function () { window.savedFile.name = this.download; };
+})()"""
+
+
 class Problems:
     """What goes wrong in a page and in its workers: a listener that lists it as texts."""
 
@@ -319,6 +328,13 @@ class Page:
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
                     {"name": "prefers-reduced-motion", "value": "reduce"}]
         self.send("Emulation.setEmulatedMedia", features=features)
+
+    def saved(self, button):
+        """Clicks a button that saves a file; its name and its text."""
+        self.evaluate(CATCHES_FILE)
+        self.click(button)
+        self.wait_for("window.savedFile?.name")
+        return self.evaluate("savedFile.blob.text().then((text) => [savedFile.name, text])")
 
     def screenshot(self, path, width=None, height=None, dark=False):
         """Writes a picture of the page as PNG, after it has been resized if a size is given."""

@@ -2,6 +2,7 @@
 An error in the console, an exception, a breach of the policy, a failed request or one to another host fails the test."""
 import json
 import os
+import re
 import subprocess
 import unittest
 from urllib.parse import urlsplit
@@ -103,6 +104,38 @@ class OneModel(PageTestCase):
         self.assertIn("blk.1.attn_q.weight", self.text(".tensors"))
         self.assertNotIn("attn_output", self.text(".tensors"))
 
+    def test_equal_layers_are_folded_and_listed_one_by_one(self):
+        labels = "[...document.querySelectorAll('.tree-label')].map((each) => each.textContent)"
+        self.show("tensors")
+        for step in ("blk", "0…1", "list 0…1 one by one", "fold equal ones"):
+            self.page.wait_for(f"{labels}.includes('{step}')")
+            self.page.call("(step) => [...document.querySelectorAll('.tree-label')].find((each) => each.textContent === step).click()",
+                           step)
+            self.settle()
+            if step.startswith("list"):
+                self.assertIn("1", self.page.evaluate(labels))
+        self.page.wait_for(f"{labels}.includes('0…1') && !{labels}.includes('fold equal ones')")
+
+    def test_report_is_one_file_that_needs_nothing(self):
+        for view, text in (("model", "The model of this test"), ("tensors", "blk.0.attn_q.weight"), ("tensor", "Histogram"),
+                           ("files", "The model of this test")):
+            with self.subTest(view):
+                self.show(view, t=1, file="metadata.json")
+                self.page.settle()
+                name, report = self.page.saved("Report")
+                self.assertTrue(name.endswith(".html"), name)
+                active = re.search(r"<(script|link|iframe|form|input|button|a)\b|\son\w+=|javascript:|token=|url\(", report)
+                self.assertIsNone(active)
+                self.assertEqual(set(re.findall(r'(?:src|href)="([a-z]+:[^,;"]*)', report)) - {"data:image/png"}, set())
+                with open(self.path("report.html"), "w", encoding="utf-8") as file:
+                    file.write(report)
+                with page(self) as shown:
+                    shown.open("file://" + self.path("report.html"))
+                    self.assertIn(text, shown.evaluate("document.body.textContent"))
+                    self.assertEqual(shown.evaluate("getComputedStyle(document.body).fontSize"),
+                                     self.page.evaluate("getComputedStyle(document.body).fontSize"))
+                    self.assertEqual(shown.problems, [])
+
     def test_brackets_lead_to_the_neighbours_of_the_tensor(self):
         self.show("tensor", t=1)
         self.assertIn("blk.0.attn_norm.weight", self.text())
@@ -154,6 +187,11 @@ class TwoModels(PageTestCase):
         self.show("compare", model="one.safetensors", a="one.safetensors", b="two.safetensors")
         self.page.wait_for_text("with other numbers")
         self.assertRegex(self.text(), r"1 equal, 1 with other numbers")
+
+    def test_pair_of_an_address_has_its_deviation(self):
+        self.show("compare", a="one.safetensors", b="two.safetensors", t=1, t2=1)
+        self.page.wait_for_text("Elements that differ")
+        self.assertRegex(self.text(), r"SNR\s+-?[\d.]+ dB")
 
 
 @needs_chromium

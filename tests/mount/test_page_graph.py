@@ -83,7 +83,6 @@ def hostile(path):
     write(path, [*nodes, b"", onnx_node("", (), ())], last, [tensor(name) for name in NAMES])
 
 
-@unittest.skip("these tests have not been run in the whole suite yet")
 @needs_chromium
 class GraphView(PageTestCase):
     @classmethod
@@ -128,9 +127,9 @@ class GraphView(PageTestCase):
         return self.page.evaluate(PATH)
 
     def focus_a_box(self):
-        self.page.evaluate("document.querySelector('main .zoom button:last-child').focus()")
+        self.page.evaluate("[...document.querySelectorAll('main .toolbar button')].at(-1).focus()")
         self.page.press("Tab")
-        self.assertTrue(self.page.evaluate("document.activeElement.matches('.box')"))
+        self.page.wait_for("document.activeElement.matches('.box')")
 
     def test_equal_groups_are_shown_once(self):
         self.graph("layers.onnx")
@@ -217,7 +216,7 @@ class GraphView(PageTestCase):
         self.page.press("Enter")
         self.page.wait_for("document.querySelectorAll('.group-path li').length === 2")
         self.settle()
-        self.assertTrue(self.page.evaluate("document.activeElement.matches('.box')"))
+        self.page.wait_for("document.activeElement.matches('.box')")
         self.page.press("End")
         self.page.press("Home")
         self.page.press("ArrowDown")
@@ -267,6 +266,22 @@ class GraphView(PageTestCase):
         self.page.wait_for("location.search.includes('graph=2')")
         self.settle()
         self.assertEqual([box.split(", ")[0] for box in self.boxes()], ["x", "Neg", "else_branch_out"])
+
+    def test_graph_is_saved_for_model_explorer(self):
+        self.graph("branches.onnx")
+        file = json.loads(self.page.saved("Save for Model Explorer")[1])
+        self.assertEqual([graph["id"] for graph in file["graphs"]], ["g", "choice then_branch", "choice else_branch"])
+        choice = next(node for node in file["graphs"][0]["nodes"] if node["label"] == "If")
+        self.assertEqual(choice["subgraphIds"], ["choice then_branch", "choice else_branch"])
+        self.graph("layers.onnx")
+        name, text = self.page.saved("Save for Model Explorer")
+        self.assertEqual(name, "layers.onnx.model-explorer.json")
+        nodes = {node["id"]: node for node in json.loads(text)["graphs"][0]["nodes"]}
+        self.assertEqual(len(nodes), 32 * 7 + 32 * 3 + 2)  # operators, tensors, ends
+        up = next(node for node in nodes.values() if {"key": "name", "value": "/model/layers.5/mlp/up"} in node["attrs"])
+        self.assertEqual((up["label"], up["namespace"]), ("MatMul", "layers.5/mlp"))
+        sources = [nodes[edge["sourceNodeId"]]["label"] for edge in up["incomingEdges"]]
+        self.assertEqual(sources, ["Add", "up.5"])
 
     def test_large_graphs_are_shown_in_little_memory(self):
         self.graph("large.onnx")

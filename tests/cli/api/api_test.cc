@@ -1,6 +1,7 @@
 // The API of the page, without sockets: what each endpoint answers about a small model.
 #include "cli/api/api.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 
 #include "base/values/json.h"
 #include "fs/layout.h"
+#include "tests/builders/pickle_builder.h"
 #include "tests/builders/safetensors_builder.h"
 #include "tests/support/surroundings.h"
 
@@ -151,6 +153,14 @@ TEST_F(ApiTest, HeatMapHasAByteForEachCell) {
   EXPECT_EQ(ask("heatmap?t=0&rows=1025").status, 400);
 }
 
+TEST_F(ApiTest, DeviationIsThatOfThePair) {
+  const Map pair = json("deviation?t=1&model2=&t2=3");
+  EXPECT_EQ(*pair.find_as<double>("max"), 0);
+  EXPECT_THAT(body("deviation?t=1&model2=&t2=3"), HasSubstr("\"snr_db\":null"));
+  EXPECT_EQ(ask("deviation?t=0").status, 400);
+  EXPECT_EQ(ask("deviation?t=0&model2=&t2=8").status, 422) << "other shapes";
+}
+
 TEST_F(ApiTest, VersionMakesAResultImmutable) {
   const std::string v(text_in(json("model"), "v"));
   const httpd::Response with = ask("histogram?t=0&v=" + v);
@@ -158,6 +168,33 @@ TEST_F(ApiTest, VersionMakesAResultImmutable) {
   EXPECT_THAT(field(ask("histogram?t=0"), "Cache-Control"), Not(HasSubstr("immutable")));
   EXPECT_EQ(ask("histogram?t=0&v=other").status, 409);
   EXPECT_EQ(ask("histogram?t=0&v=" + v, {{"if-none-match", field(with, "ETag")}}).status, 304);
+}
+
+TEST_F(ApiTest, IfMatchIsForThePresentResult) {
+  const std::string tag = field(ask("histogram?t=0"), "ETag");
+  EXPECT_EQ(ask("histogram?t=0", {{"if-match", tag}}).status, 200);
+  EXPECT_EQ(ask("histogram?t=0", {{"if-match", "\"other\""}}).status, 412);
+}
+
+// 2,300 tensors of 8 MiB share the bytes of one.
+TEST(AmountOfApi, MoreThanTheFilesExplainIsRefused) {
+  PytorchBuilder builder;
+  constexpr int64_t kElements = 2 << 20;
+  const PickleBuilder bytes = storage("Float", builder.bytes(std::string(4 * kElements, 'w')), kElements);
+  for (int i = 0; i < 2300; ++i)
+    builder.value(fmt::format("layers.{}.w{}", i / 100, i % 100), tensor_v2(bytes, {{kElements}, {1}}));
+  const Container container{"m.pt", in_memory(builder.zip())};
+  const TreePtr tree = lay_out(std::make_shared<Model>(read_model(container).value()), "m", 1'700'000'000'000'000'000);
+  Forest forest(tree);
+  Api api(forest, "m.pt", [](const std::string& path) { return path; });
+  const auto status = [&](const std::string& target) {
+    httpd::Request request;
+    request.method = "GET";
+    request.target = "/.weightfs/api/v1/" + target;
+    const auto answered = api.answer(request, httpd::parse_target(request.target).value(), {}).value();
+    return answered ? answered->status : answered.error().status;
+  };
+  EXPECT_EQ(status("overview?metric=rms&mode=full"), 422);
 }
 
 TEST_F(ApiTest, StreamsEndWithTheResult) {
