@@ -79,7 +79,12 @@ def names(bench, page, test, count, most):
         page.open(f"{url}?view=tensors")
         page.wait_for("window.shownAt")
         page.settle()
-        spent = sorted(page.call(SEARCH, letter) for letter in "987")
+        spent = []
+        for letter in "987":
+            spent.append(page.call(SEARCH, letter))
+            page.evaluate("new Promise((done) => setTimeout(done, 300))")  # the tree follows when nobody types
+            page.settle()
+        spent.sort()
         yield limit(f"search among {count} tensors, median of three keys", spent[1], 50)
         yield limit(f"heap with {count} tensors", page.heap() / 1e6, 64, "MB")
     os.remove(path)

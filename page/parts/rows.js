@@ -1,6 +1,6 @@
 // The rows of a table that the server holds: pages are fetched as they become visible, and the farthest ones are dropped.
 
-import { useCallback, useEffect, useReducer, useRef, useState } from "../lib.js";
+import { useCallback, useLayoutEffect, useReducer, useRef, useState } from "../lib.js";
 import { isAborted } from "../api.js";
 
 export const kPageRows = 200;
@@ -69,19 +69,22 @@ class Pages {
 }
 
 // The rows of the list that `key` names. The rows of the last key stay until the first page of the new one is there.
-// Returns {isReady, total, rowAt(index), want(first, last), error, retry}.
+// Returns {isReady, list, version, total, rowAt(index), want(first, last), error, retry}: the rows are others when `list` or `version` is.
 export function useRows(fetchPage, key) {
   const [pages, setPages] = useState(null);
   const [error, setError] = useState(null);
   const [attempt, setAttempt] = useState(0);
-  const [, redraw] = useReducer((count) => count + 1, 0);
+  const [version, redraw] = useReducer((count) => count + 1, 0);
   const timer = useRef(null);
 
-  useEffect(() => {
-    const next = new Pages(fetchPage, redraw);
+  // Not useEffect(), which waits for the next frame: a key of the search is answered sooner.
+  useLayoutEffect(() => {
+    let isShown = false;
+    const next = new Pages(fetchPage, () => isShown && redraw());
     let isWanted = true;
     next.fetch(0).then(() => {
       if (!isWanted) return;
+      isShown = true;
       setError(next.error);
       if (!next.error) setPages(next);
     });
@@ -105,6 +108,7 @@ export function useRows(fetchPage, key) {
   return {
     isReady: pages !== null,
     list: pages,
+    version,
     total: pages?.total ?? 0,
     rowAt: (index) => pages?.rowAt(index) ?? null,
     want,

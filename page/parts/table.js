@@ -1,6 +1,6 @@
 // A table of any number of rows, of which only the visible ones exist. The keys move a mark through the rows; Enter opens one.
 
-import { html, useEffect, useLayoutEffect, useState } from "../lib.js";
+import { html, useEffect, useLayoutEffect, useMemo, useState } from "../lib.js";
 import { useVirtual } from "./virtual.js";
 
 const kHeadHeight = 28;
@@ -100,7 +100,23 @@ export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstM
     }
     event.preventDefault();
   };
-  const indices = Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place);
+  // Rendered only when it shows something else: most of what happens around a table, such as a key in the search, does not change it.
+  const makeRows = () =>
+    Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place).map(
+      (index) => html`<${Row}
+        key=${index}
+        id=${idOf(index)}
+        row=${rows.rowAt(index)}
+        index=${index}
+        columns=${shown}
+        template=${template}
+        top=${offsetOf(index)}
+        space=${space}
+        isMarked=${index === mark}
+        onChoose=${open}
+      />`,
+    );
+  const shownRows = useMemo(makeRows, [rows.list, rows.version, first, last, mark, template, width, spacer, offsetOf(first)]);
   return html`<div
     ref=${box}
     class="grid"
@@ -118,20 +134,7 @@ export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstM
       </div>
     </div>
     <div role="rowgroup" class="grid-body" style=${{ height: `${spacer}px` }}>
-      ${indices.map(
-        (index) => html`<${Row}
-          key=${index}
-          id=${idOf(index)}
-          row=${rows.rowAt(index)}
-          index=${index}
-          columns=${shown}
-          template=${template}
-          top=${offsetOf(index)}
-          space=${space}
-          isMarked=${index === mark}
-          onChoose=${open}
-        />`,
-      )}
+      ${shownRows}
     </div>
   </div>`;
 }

@@ -1,6 +1,6 @@
 // All tensors of a model: a tree of their names, and a table that is searched and sorted by the server.
 
-import { html, useEffect, useRef, useState } from "../lib.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { getJson } from "../api.js";
 import { clean, formatBytes, formatCount, formatParameters, formatPercent, formatShape, shorten } from "../format.js";
 import { useKeys } from "../keys.js";
@@ -68,12 +68,13 @@ function useSettled(value, pause) {
   return settled;
 }
 
-// The field of the search. What is typed reaches the URL after 40 ms without another key.
+// The field of the search. A key is searched at once, unless it follows another within 40 ms, as those of a key that is held do.
 function Search({ query }) {
   const field = useRef(null);
   const timer = useRef(null);
   const [text, setText] = useState(query);
   const sent = useRef(query);
+  const lastKey = useRef(0);
   const send = (value) => {
     sent.current = value;
     go({ q: value, row: null }, { replace: true });
@@ -88,7 +89,10 @@ function Search({ query }) {
     const { value } = event.target;
     setText(value);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => send(value), kDebounce);
+    const pause = performance.now() - lastKey.current;
+    lastKey.current += pause;
+    if (pause > kDebounce) send(value);
+    else timer.current = setTimeout(() => send(value), kDebounce);
   };
   const clear = () => {
     clearTimeout(timer.current);
@@ -132,10 +136,11 @@ function Count({ rows, model }) {
   return html`<span class="muted" role="status">${text}</span>`;
 }
 
+// The tree may have thousands of items, so it is not rendered again for each key of the search and each page of the table.
 function NamesTree({ model, query: typed, under }) {
   const isNarrow = useNarrow();
   const query = useSettled(typed, kTreeDebounce);
-  const tree = html`<${Tree}
+  const makeTree = () => html`<${Tree}
     label="Names"
     load=${(prefix, each, signal) =>
       getJson("tree", { model: model.path, v: model.v, under: prefix, q: query, each: each ? 1 : null }, signal)}
@@ -144,6 +149,7 @@ function NamesTree({ model, query: typed, under }) {
     onChoose=${(prefix) => go({ under: prefix, row: null })}
     onOpen=${(index) => follow(link({ view: "tensor", t: index }))}
   />`;
+  const tree = useMemo(makeTree, [model.path, model.v, query, under]);
   if (!isNarrow) return html`<section class="names" aria-label="Tree of names">${tree}</section>`;
   return html`<details class="names">
     <summary>Tree of names</summary>
