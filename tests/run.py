@@ -72,7 +72,7 @@ NOT_SANITIZED = {
     "test_kubernetes": UNITS, "test_mounts": UNITS, "test_service": UNITS, "test_starting": UNITS, "test_system": UNITS,
     "test_systemd": UNITS, "test_nothing_runs": TRACED, "test_pickles": TRACED, "test_dequantised": IN_UNIT_TESTS,
     "test_page": CLIENTS, "test_page_access": CLIENTS, "test_page_numbers": CLIENTS, "test_page_graph": CLIENTS,
-    "test_page_hostile": CLIENTS,
+    "test_page_hostile": CLIENTS, "test_page_far": CLIENTS,
     "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS, "test_export": IN_UNIT_TESTS,
     "test_views_gguf": IN_UNIT_TESTS, "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_hub": DOWNLOADS,
     "test_oci": DOWNLOADS, "test_ollama": DOWNLOADS, "test_real_servers": DOWNLOADS, "test_registry": DOWNLOADS,
