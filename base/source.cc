@@ -335,6 +335,11 @@ Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::by
   return got == out.size() ? Result<void>() : ends_too_early(source.size(), offset, out.size());
 }
 
+Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out, ByteRange expected) {
+  const size_t got = TRY(source.read_ahead(offset, out, expected));
+  return got == out.size() ? Result<void>() : ends_too_early(source.size(), offset, out.size());
+}
+
 Result<std::string> read_text(const Source& source, uint64_t offset, uint64_t size) {
   if (offset > source.size() || size > source.size() - offset) return ends_too_early(source.size(), offset, size);
   std::string text(size, '\0');

@@ -21,7 +21,8 @@ constexpr int kEnd = -1;
 // The bytes of a range of a Source, a buffer at a time.
 class ByteStream {
  public:
-  ByteStream(const Source& source, uint64_t offset, uint64_t size) : source_(source), offset_(offset), left_(size) {}
+  ByteStream(const Source& source, uint64_t offset, uint64_t size)
+      : source_(source), all_{offset, offset + std::min(size, UINT64_MAX - offset)}, offset_(offset), left_(size) {}
   ByteStream(const ByteStream&) = delete;
   ByteStream& operator=(const ByteStream&) = delete;
 
@@ -39,7 +40,7 @@ class ByteStream {
   [[gnu::noinline]] bool fill() {
     const size_t wanted = static_cast<size_t>(std::min<uint64_t>(buffer_.size(), left_));
     if (wanted == 0 || error_) return false;
-    const auto got = read_exact(source_, offset_, std::as_writable_bytes(std::span(buffer_).first(wanted)));
+    const auto got = read_exact(source_, offset_, std::as_writable_bytes(std::span(buffer_).first(wanted)), all_);
     if (!got) {
       error_ = got.error();
       return false;
@@ -53,6 +54,7 @@ class ByteStream {
   }
 
   const Source& source_;
+  const ByteRange all_;
   uint64_t offset_;
   uint64_t left_;
   uint64_t before_ = 0;  // bytes before the buffer

@@ -8,6 +8,7 @@ namespace weightfs {
 namespace {
 
 constexpr uint64_t kBufferSize = 64 * 1024;
+constexpr uint64_t kMostAhead = 8 << 20;
 
 }  // namespace
 
@@ -25,7 +26,14 @@ Result<void> Cursor::fill(size_t wanted) {
   buffer_begin_ = position();
   at_ = 0;
   buffer_.resize(static_cast<size_t>(std::min(kBufferSize, end_ - buffer_begin_)));
-  return read_exact(source_, buffer_begin_, buffer_);
+  if (buffer_begin_ + buffer_.size() > expected_end_) {
+    // How long a header is may be known only when it has been read. A server is asked for twice as much each time.
+    const bool is_known = end_ < source_.size();
+    const uint64_t ahead = std::clamp<uint64_t>(in_order_, buffer_.size(), kMostAhead);
+    expected_end_ = is_known ? end_ : std::min(end_, buffer_begin_ + ahead);
+  }
+  in_order_ += buffer_.size();
+  return read_exact(source_, buffer_begin_, buffer_, {buffer_begin_, expected_end_});
 }
 
 Result<std::string> Cursor::text(uint64_t size) {
@@ -52,6 +60,7 @@ Result<void> Cursor::skip(uint64_t size) {
   if (size <= buffer_.size() - at_) {
     at_ += static_cast<size_t>(size);
   } else {
+    if (size - (buffer_.size() - at_) > kBufferSize) in_order_ = 0;
     buffer_begin_ = position() + size;
     at_ = 0;
     buffer_.clear();

@@ -59,6 +59,8 @@ class Cursor {
   uint64_t buffer_begin_;  // offset of buffer_[0] in the source
   size_t at_ = 0;          // the next byte in buffer_
   std::vector<std::byte> buffer_;
+  uint64_t in_order_ = 0;      // bytes that were read one buffer after the other
+  uint64_t expected_end_ = 0;  // of the bytes that will probably be read
   bool has_ended_ = false;
 };
 

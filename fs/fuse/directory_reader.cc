@@ -57,7 +57,8 @@ class Children {
 
 }  // namespace
 
-bool Entries::added(size_t needed, off_t next) {
+bool Entries::add(const char* name, const fuse_entry_param& entry, off_t next) {
+  const size_t needed = fuse_add_direntry_plus(kNoRequest, bytes_.get() + used_, size_ - used_, name, &entry, next);
   is_full_ = needed > size_ - used_;
   if (is_full_) return false;
   used_ += needed;
@@ -65,35 +66,25 @@ bool Entries::added(size_t needed, off_t next) {
   return true;
 }
 
-bool Entries::add(const char* name, Ino ino, NodeKind kind, off_t next) {
-  const struct stat known = type_of(ino, kind);
-  return added(fuse_add_direntry(kNoRequest, bytes_.get() + used_, size_ - used_, name, &known, next), next);
+// A file of unknown size has no attributes.
+fuse_entry_param DirectoryReader::entry_of(Ino ino, NodeKind kind, bool has_attributes) const {
+  if (const auto known = has_attributes ? forest_.known_attributes(ino) : std::nullopt) return entry_of_(ino, *known);
+  fuse_entry_param without{};  // inode 0
+  without.attr = type_of(ino, kind);
+  return without;
 }
 
-bool Entries::add(const char* name, const fuse_entry_param& entry, off_t next) {
-  return added(fuse_add_direntry_plus(kNoRequest, bytes_.get() + used_, size_ - used_, name, &entry, next), next);
+bool DirectoryReader::has_attributes(const Forest::Listing& all, Ino directory) const {
+  if (all.count <= large_) return true;
+  return directory == large_directory_ && (is_examined_ || Clock::now() - last_lookup_.load() < recent_);
 }
 
-// Nothing for files of unknown size.
-std::optional<fuse_entry_param> DirectoryReader::attributes_of(Ino ino) const {
-  const auto known = forest_.known_attributes(ino);
-  return known ? std::optional(entry_of_(ino, *known)) : std::nullopt;
-}
-
-Result<Entries> DirectoryReader::make(const DirectoryPart& part) {
-  const Forest::Listing all = TRY(forest_.list(part.directory));
-  const bool files_have_attributes = part.offset > 0 || are_attributes_used();
-  if (!files_have_attributes) without_attributes_ = part.directory;
+Result<Entries> DirectoryReader::make(const Forest::Listing& all, const DirectoryPart& part, bool has_attributes) {
   Entries entries(part.size);
   const auto add = [&](const char* name, Ino ino, NodeKind kind, off_t next) {
-    if (part.form == EntryForm::names) return entries.add(name, ino, kind, next);
+    const bool is_directory = kind == NodeKind::directory || kind == NodeKind::tree;
     const bool is_child = next > 2;
-    const bool is_directory = kind == NodeKind::directory || kind == NodeKind::tree;  // readers enter it
-    const bool has_attributes = is_child && (is_directory || files_have_attributes);
-    fuse_entry_param without{};  // inode 0
-    without.attr = type_of(ino, kind);
-    const auto known = has_attributes ? attributes_of(ino) : std::nullopt;
-    return entries.add(name, known.value_or(without), next);
+    return entries.add(name, entry_of(ino, kind, is_child && (is_directory || has_attributes)), next);
   };
   bool has_space = true;
   if (part.offset < 1) has_space = add(".", part.directory, NodeKind::directory, 1);
@@ -109,31 +100,44 @@ Result<Entries> DirectoryReader::make(const DirectoryPart& part) {
 }
 
 Result<Entries> DirectoryReader::read(const DirectoryPart& part) {
-  if (part.offset > 0) later_form_ = part.form;
-  // The kernel requests a later part with attributes if names of the part before were looked up.
-  if (part.offset > 0 && part.form == EntryForm::attributes) attributes_used_ = Clock::now();
+  const Forest::Listing all = TRY(forest_.list(part.directory));
+  const bool has_attributes = this->has_attributes(all, part.directory);
+  if (!has_attributes) {
+    if (large_directory_.exchange(part.directory) != part.directory) {
+      parts_ = lookups_ = 0;
+      is_examined_ = false;
+    }
+    ++parts_;
+  }
   {
     const std::scoped_lock lock(mutex_);
-    if (next_ && next_->first == part) return std::move(std::exchange(next_, std::nullopt)->second);
+    if (next_ && next_->part == part && next_->has_attributes == has_attributes)
+      return std::move(std::exchange(next_, std::nullopt)->entries);
   }
-  return make(part);
+  return make(all, part, has_attributes);
 }
 
-void DirectoryReader::looked_up(Ino directory) {
-  if (directory == without_attributes_) attributes_used_ = Clock::now();
+bool DirectoryReader::looked_up(Ino directory) {
+  constexpr uint32_t kExamined = 64;  // lookups
+  if (directory != large_directory_) return false;
+  last_lookup_ = Clock::now();
+  if (++lookups_ != kExamined) return false;
+  is_examined_ = true;
+  return parts_ > 1;  // ls(1) looks up the names of one part before it reads the next
 }
 
 void DirectoryReader::read_next(const DirectoryPart& part, const Entries& entries) noexcept {
   if (!entries.is_full()) return;
   try {
     // The part of a directory that can change would be an old one.
-    if (const auto all = forest_.list(part.directory); !all || all->can_change()) return;
-    DirectoryPart next{part.directory, entries.end(), part.size, part.form};
-    if (part.offset == 0) next.form = later_form_;
-    auto made = make(next);
+    const auto all = forest_.list(part.directory);
+    if (!all || all->can_change()) return;
+    const DirectoryPart next{part.directory, entries.end(), part.size};
+    const bool has_attributes = this->has_attributes(*all, part.directory);
+    auto made = make(*all, next, has_attributes);
     if (!made) return;  // the request for it finds the reason
     const std::scoped_lock lock(mutex_);
-    next_.emplace(next, std::move(*made));
+    next_.emplace(Ahead{next, has_attributes, std::move(*made)});
   } catch (const std::exception&) {
     // Out of memory. The part is made when it is requested.
   }

@@ -14,15 +14,13 @@ enum class Operation : uint8_t {
   open,
   read,
   release,
-  readdir,
   readdirplus,
   statfs,
   getxattr,
   listxattr,
 };
 
-inline constexpr std::array<std::string_view, 11> kOperationNames = {"lookup", "getattr",  "readlink", "open",
-                                                                     "read",   "release",  "readdir",  "readdirplus",
-                                                                     "statfs", "getxattr", "listxattr"};
+inline constexpr std::array<std::string_view, 10> kOperationNames = {
+    "lookup", "getattr", "readlink", "open", "read", "release", "readdirplus", "statfs", "getxattr", "listxattr"};
 
 }  // namespace weightfs::fuse

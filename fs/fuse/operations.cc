@@ -44,7 +44,9 @@ void init(void* server, fuse_conn_info* connection) {
   static_cast<Server*>(server)->passthrough().request_feature(*connection);
   const auto want = [&](unsigned wanted) { connection->want |= connection->capable & wanted; };
   want(FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_EXPLICIT_INVAL_DATA |
-       FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+       FUSE_CAP_READDIRPLUS);
+  // With it the kernel would request attributes only for the first part of a directory, and after lookups in it.
+  connection->want &= ~static_cast<unsigned>(FUSE_CAP_READDIRPLUS_AUTO);
   // With it the kernel would get the attributes again before each read.
   connection->want &= ~static_cast<unsigned>(FUSE_CAP_AUTO_INVAL_DATA);
   connection->max_readahead = kReadaheadKiB * 1024;
@@ -77,8 +79,9 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     const auto known = s.forest().known_attributes(found);
     const fuse_entry_param entry =
         known ? s.entry_of(found, *known) : unsized_entry(s, found, TRY(s.forest().unsized_attributes(found)));
-    if (!S_ISDIR(entry.attr.st_mode)) s.directories().looked_up(parent);
+    const bool is_file = !S_ISDIR(entry.attr.st_mode);
     fuse_reply_entry(request, &entry);
+    if (is_file && s.directories().looked_up(parent)) s.forget_listing(parent);
     return {};
   });
 }
@@ -176,11 +179,11 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
 // With ENOSYS the kernel caches listings and sends no OPENDIR and RELEASEDIR any more.
 void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
 
-void list(fuse_req_t request, const DirectoryPart& part) {
-  const Operation operation = part.form == EntryForm::names ? Operation::readdir : Operation::readdirplus;
+void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
+  const DirectoryPart part{ino, offset, size};
   Server& s = server(request);
   std::optional<Entries> entries;
-  respond(request, operation, part.directory, [&]() -> Result<void> {
+  respond(request, Operation::readdirplus, part.directory, [&]() -> Result<void> {
     if (!s.forest().is_unlisted(part.directory)) s.statistics().used();
     auto read = s.interruptible_requests().interruptible(request, [&] { return s.directories().read(part); });
     if (!read) return {};
@@ -189,14 +192,6 @@ void list(fuse_req_t request, const DirectoryPart& part) {
     return {};
   });
   if (entries) s.directories().read_next(part, *entries);
-}
-
-void readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
-  list(request, {ino, offset, size, EntryForm::names});
-}
-
-void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
-  list(request, {ino, offset, size, EntryForm::attributes});
 }
 
 void statfs(fuse_req_t request, fuse_ino_t ino) {
@@ -271,7 +266,6 @@ fuse_lowlevel_ops operations() {
   ops.read = read;
   ops.release = release;
   ops.opendir = opendir;
-  ops.readdir = readdir;
   ops.readdirplus = readdirplus;
   ops.statfs = statfs;
   ops.getxattr = getxattr;

@@ -75,6 +75,8 @@ void Server::store_small(Ino ino, const Source& source) {
   prefetch()->finish_file(ino);
 }
 
+void Server::forget_listing(Ino directory) { fuse_lowlevel_notify_inval_inode(session_, directory, 0, 0); }
+
 uint64_t Server::add(HandlePtr handle) {
   const auto number = reinterpret_cast<uintptr_t>(handle.get());
   const std::scoped_lock lock(mutex_);

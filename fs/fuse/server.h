@@ -80,6 +80,9 @@ class Server {
   uint64_t add(HandlePtr handle);
   void close(uint64_t handle);
 
+  /// Has the kernel drop its listing of a directory. Not before the reply to a request for it, which may hold its pages.
+  void forget_listing(Ino directory);
+
   InterruptibleRequests& interruptible_requests() { return interruptible_requests_; }
 
   /// A request for `ino` has failed: logs it, and has its directory compared with the disk.

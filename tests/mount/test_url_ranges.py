@@ -1,8 +1,10 @@
 """Models at URLs whose servers answer a request for a range with wrong, other or too few bytes: a read gets the right bytes or one
 clear error. tests/cache/blobs/remote_source_test.cc tests the same below the file system, with more kinds of right servers."""
 import errno
+import json
 import os
 import re
+import struct
 import subprocess
 import unittest
 
@@ -12,6 +14,7 @@ from public_network import in_network
 from test_archives import noise
 from test_fetching import LIMIT_S, HostileTestCase
 from test_urls import tensors
+from tensors import Tensor
 import stores
 
 KIB = 1024
@@ -176,6 +179,34 @@ class Mounted(RangeTestCase):
             "date-instead-of-tag": Case(part(count=100_000), part(ETag="", Last_Modified="Thu, 01 Jan 1970 00:00:00 GMT"),
                                         **changed),
         })
+
+
+class Headers(RangeTestCase):
+    """A header is requested in few pieces: after the head of the file, what is known to belong to it; else twice as much each time."""
+
+    def requests_for(self, name, data):
+        url = self.web.serve(name, correct(data))
+        done = run("ls", url, "tensors")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.web.requests("GET", name)
+
+    # semantics 21.10
+    def test_header_of_known_length_takes_one_more_request(self):
+        for count in (2000, 4000):  # 0.2 and 0.4 MB
+            data = stores.safetensors(self.path("."), [Tensor(f"layers.{i}.{'x' * 40}", "int8", (0,), b"") for i in range(count)])
+            with self.subTest(count=count):
+                self.assertEqual(len(self.requests_for(f"{count}.safetensors", data)), 2)
+
+    def test_long_header_takes_few_requests(self):
+        text = json.dumps({f"t{i}": {"dtype": "I8", "shape": [0], "data_offsets": [0, 0]} for i in range(300_000)}).encode()
+        self.assertGreater(len(text), 16 << 20)
+        data = struct.pack("<Q", len(text)) + text
+        self.assertLessEqual(len(self.requests_for("long.safetensors", data)), 6)
+
+    def test_header_of_unknown_length_takes_twice_as_much_each_time(self):
+        data = stores.gguf(self.path("."), [Tensor(f"blk.{i}.{'x' * 40}", "int8", (1,), b"x") for i in range(30_000)])
+        requests = self.requests_for("model.gguf", data)
+        self.assertLessEqual(len(requests), 9, [request.first for request in requests])
 
 
 class Ending(RangeTestCase):

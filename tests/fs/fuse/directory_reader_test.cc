@@ -18,7 +18,6 @@ namespace {
 
 using fuse::DirectoryPart;
 using fuse::DirectoryReader;
-using fuse::EntryForm;
 
 constexpr size_t kCount = 1000;  // files of each directory
 constexpr size_t kSize = 4096;   // bytes of a part
@@ -42,44 +41,50 @@ class DirectoryReaderTest : public testing::Test {
     return entry;
   }
   // The replies to the requests for a whole directory; `ahead`: each part is made before it is requested.
-  std::vector<std::string> read(const std::string& directory, EntryForm form, bool ahead) {
+  std::vector<std::string> read(const std::string& directory, bool ahead) {
+    return read(reader, forest.resolve(directory).value(), ahead);
+  }
+  std::vector<std::string> read(DirectoryReader& from, Ino directory, bool ahead) {
     std::vector<std::string> parts;
-    DirectoryPart part{forest.resolve(directory).value(), 0, kSize, form};
+    DirectoryPart part{directory, 0, kSize};
     for (;;) {
-      const auto entries = reader.read(part);
+      const auto entries = from.read(part);
       if (!entries) return {entries.error().message};
       const auto bytes = entries->bytes();
       if (bytes.empty()) return parts;
       parts.emplace_back(bytes.data(), bytes.size());
-      if (ahead) reader.read_next(part, *entries);
+      if (ahead) from.read_next(part, *entries);
       part.offset = entries->end();
     }
   }
-
-  size_t attributes_in_first_part(const std::string& directory) { return attributes_in_first_part(reader, directory); }
-  size_t attributes_in_first_part(DirectoryReader& from, const std::string& directory) {
+  // How many of the entries of a part have attributes.
+  size_t attributes_in(DirectoryReader& from, Ino directory, off_t offset) {
     const size_t before = entries_with_attributes;
-    EXPECT_TRUE(from.read({forest.resolve(directory).value(), 0, kSize, EntryForm::attributes}).has_value());
+    EXPECT_TRUE(from.read({directory, offset, kSize}).has_value());
     return entries_with_attributes - before;
   }
 
+  DirectoryReader::EntryOf entries() {
+    return [this](Ino ino, const Attributes& attributes) { return entry_of(ino, attributes); };
+  }
   std::atomic<size_t> entries_with_attributes = 0;
   Forest forest{tree_of_directories()};
-  DirectoryReader reader{forest, [this](Ino ino, const Attributes& attributes) { return entry_of(ino, attributes); }};
+  DirectoryReader reader{forest, entries()};
+  DirectoryReader of_large{forest, entries(), kCount - 1};  // all directories but the root are large
+  const Ino a = forest.resolve("a").value(), b = forest.resolve("b").value();
 };
 
 TEST_F(DirectoryReaderTest, PartsMadeAheadAreTheSame) {
-  for (const EntryForm form : {EntryForm::names, EntryForm::attributes}) {
-    read("b", form, false);
-    const auto parts = read("a", form, false);
+  for (DirectoryReader* const from : {&reader, &of_large}) {
+    const auto parts = read(*from, a, false);
     EXPECT_GT(parts.size(), 5u);
-    EXPECT_EQ(read("a", form, true), parts);
+    EXPECT_EQ(read(*from, a, true), parts);
   }
 }
 
 TEST_F(DirectoryReaderTest, PartsHaveAllNamesOnce) {
   std::string all;
-  for (const std::string& part : read("b", EntryForm::names, true)) all += part;
+  for (const std::string& part : read("b", true)) all += part;
   for (size_t i = 0; i < kCount; ++i) {
     const std::string name = fmt::format("b{:04}", i);
     const size_t at = all.find(name);
@@ -89,79 +94,78 @@ TEST_F(DirectoryReaderTest, PartsHaveAllNamesOnce) {
 }
 
 TEST_F(DirectoryReaderTest, NextPartIsMadeBeforeItIsRequested) {
-  const DirectoryPart first{forest.resolve("a").value(), 1, kSize, EntryForm::attributes};
+  const DirectoryPart first{a, 1, kSize};
   const auto entries = reader.read(first).value();
   EXPECT_TRUE(entries.is_full());
   reader.read_next(first, entries);
-  const size_t before = entries_with_attributes;
-  EXPECT_FALSE(reader.read({first.directory, entries.end(), kSize, EntryForm::attributes})->bytes().empty());
-  EXPECT_EQ(entries_with_attributes, before);
-  EXPECT_FALSE(reader.read({first.directory, entries.end(), kSize, EntryForm::attributes})->bytes().empty());
-  EXPECT_GT(entries_with_attributes, before) << "a part is kept for one request";
+  EXPECT_EQ(attributes_in(reader, a, entries.end()), 0u);
+  EXPECT_GT(attributes_in(reader, a, entries.end()), 0u) << "a part is kept for one request";
 }
 
 TEST_F(DirectoryReaderTest, OtherPartThanTheNextIsMade) {
-  const DirectoryPart first{forest.resolve("a").value(), 1, kSize, EntryForm::names};
+  const DirectoryPart first{a, 1, kSize};
   const auto entries = reader.read(first).value();
   reader.read_next(first, entries);
-  const Ino other = forest.resolve("b").value();
   const std::string_view expected = "b0000";
-  const auto in_b = reader.read({other, 2, kSize, EntryForm::names}).value();
+  const auto in_b = reader.read({b, 2, kSize}).value();
   EXPECT_NE(std::string_view(in_b.bytes().data(), in_b.bytes().size()).find(expected), expected.npos);
-  const auto smaller = reader.read({first.directory, entries.end(), kSize / 2, EntryForm::names}).value();
+  const auto smaller = reader.read({a, entries.end(), kSize / 2}).value();
   EXPECT_LE(smaller.bytes().size(), kSize / 2);
 }
 
-// The kernel requests the first part with attributes, the others as the reader uses the names.
-TEST_F(DirectoryReaderTest, SecondPartHasTheFormOfTheLastOne) {
-  read("b", EntryForm::attributes, false);
-  const DirectoryPart first{forest.resolve("a").value(), 0, kSize, EntryForm::attributes};
-  auto entries = reader.read(first).value();
-  reader.read_next(first, entries);
-  size_t before = entries_with_attributes;
-  EXPECT_TRUE(reader.read({first.directory, entries.end(), kSize, EntryForm::attributes}).has_value());
-  EXPECT_EQ(entries_with_attributes, before) << "was made";
-  EXPECT_TRUE(reader.read({first.directory, 500, kSize, EntryForm::names}).has_value());
-  entries = reader.read(first).value();
-  before = entries_with_attributes;
-  reader.read_next(first, entries);
-  EXPECT_EQ(entries_with_attributes, before) << "names only";
+TEST_F(DirectoryReaderTest, AllPartsHaveAttributes) {
+  read("a", false);
+  EXPECT_EQ(entries_with_attributes, kCount);
+  read("", false);
+  EXPECT_EQ(entries_with_attributes, kCount + 2);
 }
 
 // The kernel makes an inode for each entry with attributes.
-TEST_F(DirectoryReaderTest, FilesHaveAttributesInTheFirstPartIfNamesOfTheLastDirectoryWereLookedUp) {
-  EXPECT_EQ(attributes_in_first_part("a"), 0u);
-  EXPECT_EQ(attributes_in_first_part("b"), 0u);
-  reader.looked_up(forest.resolve("a").value());
-  EXPECT_EQ(attributes_in_first_part("b"), 0u) << "a was not listed last";
-  reader.looked_up(forest.resolve("b").value());
-  EXPECT_GT(attributes_in_first_part("a"), 10u);
-  EXPECT_GT(attributes_in_first_part("b"), 10u) << "nothing is looked up any more";
+TEST_F(DirectoryReaderTest, LargeDirectoryHasAttributesWhileItsFilesAreLookedUp) {
+  EXPECT_EQ(attributes_in(of_large, a, 0), 0u);
+  EXPECT_EQ(attributes_in(of_large, a, 100), 0u);
+  of_large.looked_up(b);
+  EXPECT_EQ(attributes_in(of_large, a, 0), 0u) << "b was not listed";
+  of_large.looked_up(a);
+  EXPECT_GT(attributes_in(of_large, a, 0), 10u);
+  EXPECT_GT(attributes_in(of_large, a, 100), 10u);
+  EXPECT_EQ(attributes_in(of_large, b, 0), 0u);
+  EXPECT_EQ(attributes_in(of_large, a, 0), 0u) << "b was listed after it";
 }
 
-// Some readers list a whole directory before they use its names.
-TEST_F(DirectoryReaderTest, LaterPartCanShowThatAttributesAreUsedButNotThatTheyAreNot) {
-  const Ino a = forest.resolve("a").value();
-  EXPECT_TRUE(reader.read({a, 100, kSize, EntryForm::names}).has_value());
-  EXPECT_EQ(attributes_in_first_part("b"), 0u);
-  EXPECT_TRUE(reader.read({a, 100, kSize, EntryForm::attributes}).has_value());
-  EXPECT_GT(attributes_in_first_part("b"), 10u);
-  EXPECT_TRUE(reader.read({a, 100, kSize, EntryForm::names}).has_value());
-  EXPECT_GT(attributes_in_first_part("b"), 10u);
+TEST_F(DirectoryReaderTest, PartThatWasMadeBeforeTheFirstLookupIsMadeAgain) {
+  const DirectoryPart first{a, 0, kSize};
+  const auto entries = of_large.read(first).value();
+  of_large.read_next(first, entries);
+  of_large.looked_up(a);
+  EXPECT_GT(attributes_in(of_large, a, entries.end()), 10u);
 }
 
-TEST_F(DirectoryReaderTest, UseOfAttributesIsForgotten) {
-  DirectoryReader forgetful{forest, [this](Ino ino, const Attributes& attributes) { return entry_of(ino, attributes); },
-                            std::chrono::milliseconds(0)};
-  EXPECT_EQ(attributes_in_first_part(forgetful, "a"), 0u);
-  forgetful.looked_up(forest.resolve("a").value());
-  EXPECT_EQ(attributes_in_first_part(forgetful, "b"), 0u);
+TEST_F(DirectoryReaderTest, LookupIsForgotten) {
+  DirectoryReader forgetful{forest, entries(), kCount - 1, std::chrono::milliseconds(0)};
+  EXPECT_EQ(attributes_in(forgetful, a, 0), 0u);
+  EXPECT_FALSE(forgetful.looked_up(a));
+  EXPECT_EQ(attributes_in(forgetful, a, 0), 0u);
 }
 
-TEST_F(DirectoryReaderTest, DirectoriesAlwaysHaveAttributes) { EXPECT_EQ(attributes_in_first_part(""), 2u); }
+TEST_F(DirectoryReaderTest, ListingIsForgottenAfterManyLookupsAndTheNextHasAttributes) {
+  DirectoryReader forgetful{forest, entries(), kCount - 1, std::chrono::milliseconds(0)};
+  read(forgetful, a, false);
+  EXPECT_EQ(entries_with_attributes, 0u);
+  for (int i = 1; i <= 100; ++i) EXPECT_EQ(forgetful.looked_up(a), i == 64) << i;
+  read(forgetful, a, false);
+  EXPECT_EQ(entries_with_attributes, kCount);
+}
+
+// As ls(1) does.
+TEST_F(DirectoryReaderTest, ListingIsKeptIfFilesAreLookedUpAfterTheFirstPart) {
+  EXPECT_EQ(attributes_in(of_large, a, 0), 0u);
+  for (int i = 1; i <= 100; ++i) EXPECT_FALSE(of_large.looked_up(a)) << i;
+  EXPECT_GT(attributes_in(of_large, a, 100), 10u);
+}
 
 TEST_F(DirectoryReaderTest, SmallDirectoryHasNoNextPart) {
-  const DirectoryPart root{Forest::kRoot, 0, kSize, EntryForm::attributes};
+  const DirectoryPart root{Forest::kRoot, 0, kSize};
   const auto entries = reader.read(root).value();
   EXPECT_FALSE(entries.is_full());
   const size_t before = entries_with_attributes;
@@ -170,15 +174,15 @@ TEST_F(DirectoryReaderTest, SmallDirectoryHasNoNextPart) {
 }
 
 TEST_F(DirectoryReaderTest, ThreadsReadWholeDirectoriesAtOnce) {
-  const auto a = read("a", EntryForm::names, false);
-  const auto b = read("b", EntryForm::names, false);
+  const auto of_a = read("a", false);
+  const auto of_b = read("b", false);
   std::vector<std::thread> threads;
   std::atomic<size_t> wrong = 0;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < 20; ++round) {
-        if (read("a", EntryForm::names, true) != a) ++wrong;
-        if (read("b", EntryForm::names, true) != b) ++wrong;
+        if (read("a", true) != of_a) ++wrong;
+        if (read("b", true) != of_b) ++wrong;
       }
     });
   }
