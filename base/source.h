@@ -213,7 +213,7 @@ Result<void> check_inside(const Source& source, const Piece& piece);
 
 /// Fills `out` from `offset`; fails with corrupt if the source is too short.
 Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out);
-/// The same by read_ahead().
+/// Does the same by read_ahead().
 Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out, ByteRange expected);
 
 /// The bytes [offset, offset + size) as a string; fails with corrupt if the source is too short. The caller bounds

