@@ -28,9 +28,8 @@ Result<void> Cursor::fill(size_t wanted) {
   buffer_.resize(static_cast<size_t>(std::min(kBufferSize, end_ - buffer_begin_)));
   if (buffer_begin_ + buffer_.size() > expected_end_) {
     // How long a header is may be known only when it has been read. A server is asked for twice as much each time.
-    const bool is_known = end_ < source_.size();
     const uint64_t ahead = std::clamp<uint64_t>(in_order_, buffer_.size(), kMostAhead);
-    expected_end_ = is_known ? end_ : std::min(end_, buffer_begin_ + ahead);
+    expected_end_ = std::min(end_, buffer_begin_ + ahead);
   }
   in_order_ += buffer_.size();
   return read_exact(source_, buffer_begin_, buffer_, {buffer_begin_, expected_end_});

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import unittest
+import urllib.request
 
 LIMIT_S = 20
 MODELS = "/srv/models"
@@ -418,6 +419,25 @@ class Booted(unittest.TestCase):
         self.assertEqual((mounts("/srv/by-service"), shown(self.unit, "ActiveState")), (["fuse.weightfs"], "active"))
         command("umount", "/srv/by-service")
         wait_until(lambda: shown(self.unit, "ActiveState") == "inactive", "the server's end")
+
+    def test_models_are_served_over_http(self):
+        os.makedirs("/etc/weightfs/serve.d", exist_ok=True)
+        with open(f"/etc/weightfs/serve.d/{self.name}.conf", "w") as file:
+            file.write(f"SOURCE={MODELS}/model.safetensors\n")
+        socket, service = (f"weightfs-serve@{self.name}.{kind}" for kind in ("socket", "service"))
+        systemctl("start", socket)
+        try:
+            self.assertEqual(shown(service, "ActiveState"), "inactive")  # the first request starts it
+            with urllib.request.urlopen("http://127.0.0.1:8421/tensors/bias", timeout=LIMIT_S) as response:
+                self.assertEqual(response.read(), BIAS)
+            self.assertEqual(shown(service, "ActiveState", "Result"), {"ActiveState": "active", "Result": "success"})
+            with open(f"/proc/{shown(service, 'MainPID')}/status") as file:
+                status = dict(line.rstrip("\n").split(":\t") for line in file)
+            self.assertEqual(status["Uid"].split()[0], str(pwd.getpwnam("weightfs").pw_uid))
+            self.assertEqual((int(status["CapPrm"], 16), status["NoNewPrivs"], status["Seccomp"]), (0, "1", "2"))
+        finally:
+            systemctl("stop", socket, service)
+        self.assertEqual(shown(service, "ActiveState", "Result"), {"ActiveState": "inactive", "Result": "success"})
 
 
 def names():
