@@ -93,34 +93,21 @@ void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* directory) {
   fuse_reply_open(request, directory);
 }
 
-template <class Add>
-void list(fuse_req_t request, size_t size, off_t offset, Add add) {
-  const uint64_t count = files_of(request).count;
+void readdirplus(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info*) {
+  const Files& files = files_of(request);
   thread_local std::vector<char> buffer;
   if (buffer.size() < size) buffer.resize(size);
   thread_local std::string name;
   size_t used = 0;
-  for (uint64_t index = static_cast<uint64_t>(offset); index < count; ++index) {
+  for (uint64_t index = static_cast<uint64_t>(offset); index < files.count; ++index) {
     make_name(index, name);
-    const size_t needed = add(buffer.data() + used, size - used, name, index, static_cast<off_t>(index + 1));
+    const fuse_entry_param entry = entry_of(index, files.size);
+    const size_t needed = fuse_add_direntry_plus(request, buffer.data() + used, size - used, name.c_str(), &entry,
+                                                 static_cast<off_t>(index + 1));
     if (needed > size - used) break;
     used += needed;
   }
   fuse_reply_buf(request, buffer.data(), used);
-}
-
-void readdir(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info*) {
-  list(request, size, offset, [&](char* to, size_t left, const std::string& name, uint64_t index, off_t next) {
-    const struct stat attr = attributes(FUSE_ROOT_ID + 1 + index, kFile, 0);
-    return fuse_add_direntry(request, to, left, name.c_str(), &attr, next);
-  });
-}
-
-void readdirplus(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info*) {
-  list(request, size, offset, [&](char* to, size_t left, const std::string& name, uint64_t index, off_t next) {
-    const fuse_entry_param entry = entry_of(index, files_of(request).size);
-    return fuse_add_direntry_plus(request, to, left, name.c_str(), &entry, next);
-  });
 }
 
 void open_file(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
@@ -160,7 +147,6 @@ int main(int argc, char** argv) {
   operations.lookup = lookup;
   operations.getattr = getattr;
   operations.opendir = opendir;
-  operations.readdir = readdir;
   operations.readdirplus = readdirplus;
   operations.open = open_file;
   operations.read = read_file;

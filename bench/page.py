@@ -102,7 +102,7 @@ def names(bench, page, test, count, most):
         spent = []
         for letter in "987":
             spent.append(page.call(SEARCH, letter))
-            page.evaluate("new Promise((done) => setTimeout(done, 300))")  # the tree follows when nobody types
+            page.evaluate("new Promise((done) => setTimeout(done, 300))")  # the tree is loaded after 200 ms without a key
             page.settle()
         spent.sort()
         yield limit(f"search among {count} tensors, median of three keys", spent[1], 50)

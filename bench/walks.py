@@ -9,7 +9,7 @@ import time
 LIST_AND_STAT = """import os, sys
 for name in os.listdir(sys.argv[1]): os.stat(os.path.join(sys.argv[1], name))"""
 
-# Each with the least goal for weightfs.
+# The command of each, and the minimum ratio for weightfs.
 TOOLS = {
     "find": (["find", "{}"], 0.25),
     "du -a": (["du", "-a", "{}"], 0.45),

@@ -83,7 +83,7 @@ Accepted<Content> histogram(const Call& call) {
   const Mode mode = ACCEPT(mode_of(call.query));
   std::vector<plot::NamedTensor> tensors = {named.tensor};
   for (plot::NamedTensor& second : ACCEPT(second_of(call))) tensors.push_back(std::move(second));
-  if (const auto checked = check_amount(tensors, mode); !checked) return tl::unexpected(checked.error());
+  ACCEPT_VOID(check_amount(tensors, mode));
   uint64_t total = 0;
   for (const plot::NamedTensor& each : tensors) total += each.tensor.nbytes();
   const plot::Curves curves = ACCEPT(accepted(plot::histogram_of(tensors, choices_of(call, mode, total))));
@@ -101,7 +101,9 @@ Accepted<Content> channels(const Call& call) {
   std::vector<plot::NamedTensor> against = ACCEPT(second_of(call));
   // They are of the pair that was named, whatever the names are.
   for (plot::NamedTensor& other : against) other.name = named.tensor.name;
-  if (const auto checked = check_amount({named.tensor}, Mode::full); !checked) return tl::unexpected(checked.error());
+  std::vector<plot::NamedTensor> read = against;
+  read.push_back(named.tensor);
+  ACCEPT_VOID(check_amount(read, Mode::full));
   plot::Choices choices = choices_of(call, Mode::full, named.tensor.tensor.nbytes());
   const size_t last = named.tensor.tensor.shape.empty() ? 0 : named.tensor.tensor.shape.size() - 1;
   choices.axis = static_cast<size_t>(ACCEPT(call.query.number("axis", last, 64)));

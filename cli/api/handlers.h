@@ -60,8 +60,10 @@ Content json_content(const Value& value);
 /// The number, or null for NaN and the infinities.
 Value number_or_null(double number);
 
-/// Refuses to read more of the tensors than their files explain (check_amount), except for a sample.
+/// How much of a tensor is read: all, a few rows, or all in a second pass, too.
 enum class Mode { full, sample, exact };
+
+/// Refuses to read more of the tensors than their files explain (weightfs::check_amount()), except for a sample.
 Accepted<void> check_amount(const std::vector<plot::NamedTensor>& tensors, Mode mode);
 
 /// The parameter `mode`: sample, full or exact.

@@ -258,8 +258,7 @@ Accepted<Content> overview(const Call& call) {
   for (const uint32_t index : shown) tensors.push_back(of->tensor(index));
   plot::Choices choices = choices_of(call, tensors, mode);
   choices.metric = kMetrics[ACCEPT(call.query.choice("metric", {"bits", "rms", "largest", "mean", "sparsity"}))];
-  if (choices.metric != plot::Metric::bits)
-    if (const auto checked = check_amount(tensors, mode); !checked) return tl::unexpected(checked.error());
+  if (choices.metric != plot::Metric::bits) ACCEPT_VOID(check_amount(tensors, mode));
   uint64_t failed = 0;
   const auto map = ACCEPT(
       accepted(plot::overview_of("", tensors, {}, choices, [&](const plot::NamedTensor&, const Error&) { ++failed; })));
@@ -273,7 +272,7 @@ Accepted<Content> experts(const Call& call) {
   std::vector<plot::NamedTensor> tensors;
   for (size_t i = 0; i < of->model().tensors.size(); ++i)
     if (plot::has_experts(of->tensor(i))) tensors.push_back(of->tensor(i));
-  if (const auto checked = check_amount(tensors, mode); !checked) return tl::unexpected(checked.error());
+  ACCEPT_VOID(check_amount(tensors, mode));
   const plot::Choices choices = choices_of(call, tensors, mode);
   uint64_t failed = 0;
   const auto map = ACCEPT(

@@ -27,6 +27,12 @@ using httpd::Refusal;
     *std::move(accepted_);                                                        \
   })
 
+/// The same for a function that returns nothing.
+#define ACCEPT_VOID(expression)                                                                                  \
+  do {                                                                                                           \
+    if (auto accepted_ = (expression); !accepted_) return tl::unexpected<Refusal>(std::move(accepted_).error()); \
+  } while (false)
+
 /// A result whose error is refused with its status of HTTP.
 template <class T>
 Accepted<T> accepted(Result<T> result);

@@ -5,6 +5,7 @@ import { GroupTree } from "./tree.js";
 
 const kMostCharacters = 500; // of a label, a namespace or an attribute
 const kMostBytes = 256 * 1024 * 1024; // of the file
+const kMostEdges = 2_000_000; // of a graph
 
 const cut = (text) => text.slice(0, kMostCharacters);
 const attribute = (key, value) => ({ key: cut(key), value: cut(String(value)) });
@@ -35,6 +36,8 @@ function metadataOf(value, id) {
 
 // The nodes of a graph; each constant is a node beside its first reader.
 function* nodesOf(graph, graphIndexOf, identifiers) {
+  const edges = graph.nodes.reduce((sum, { inputs }) => sum + inputs.length, 0);
+  if (edges > kMostEdges) throw new Error("The graph is too large to be saved: it has more than 2,000,000 edges.");
   const tree = new GroupTree(graph);
   const isDrawn = new Uint8Array(graph.values.length); // constants that have their node
   for (let index = 0; index < graph.nodes.length; ++index) {
