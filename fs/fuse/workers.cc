@@ -119,9 +119,7 @@ class Workers {
     comes_soon_ = now - std::exchange(last_received_, now) < limits_.soon;
     if (polls) pause_ = unpolled_ = found ? 0 : std::min(2 * pause_ + 1, kLongestPause);
     if (--waiting_ > 0 || stopped_) return got;
-    none_since_ = now;
-    is_measured_ = true;
-    if (!returns_soon_ && threads_.size() - parked_ < prompt_) {
+    if (threads_.size() - parked_ < prompt_) {
       add_waiting();
     } else if (!is_checked_) {
       is_checked_ = true;
@@ -159,7 +157,6 @@ class Workers {
     if (!is_checked_) return false;
     const bool is_stuck = waiting_ == 0 && received_ == received_before_;
     if (is_stuck) {
-      returns_soon_ = false;
       prompt_ = std::max(prompt_, 2 * (threads_.size() - parked_));
       add_waiting();
     }
@@ -184,7 +181,6 @@ class Workers {
     std::unique_lock lock(mutex_);
     self.polls = false;
     if (stopped_) return false;
-    if (std::exchange(is_measured_, false)) returns_soon_ = Clock::now() - none_since_ < limits_.brief;
     if (waiting_ < kWaiting) {
       ++waiting_;
       // Not while other requests are served: their threads will receive the next one.
@@ -243,14 +239,11 @@ class Workers {
   uint64_t received_ = 0;           // requests
   uint64_t received_before_ = 0;    // at the last check
   Clock::time_point last_received_;
-  Clock::time_point none_since_;  // when no thread waited any more
-  bool is_measured_ = false;      // whether it is known how soon one returned after that
-  bool returns_soon_ = false;     // whether one probably will
-  bool comes_soon_ = false;       // whether the next request will probably come soon
-  int pause_ = 0;                 // how many requests are not polled for after the last poll; 0 if it found one
-  int unpolled_ = 0;              // how many of them are left
-  bool is_checked_ = false;       // whether check_progress() is called again and again
-  int quiet_checks_ = 0;          // in a row
+  bool comes_soon_ = false;  // whether the next request will probably come soon
+  int pause_ = 0;            // how many requests are not polled for after the last poll; 0 if it found one
+  int unpolled_ = 0;         // how many of them are left
+  bool is_checked_ = false;  // whether check_progress() is called again and again
+  int quiet_checks_ = 0;     // in a row
   bool stopped_ = false;
 };
 

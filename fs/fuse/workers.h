@@ -19,7 +19,6 @@ struct WorkerLimits {
   std::chrono::milliseconds grace{1'000};      ///< requests that take longer after the end of the session are cancelled
   std::chrono::microseconds soon{200};         ///< the next request is polled for if the last two followed so soon
   std::chrono::microseconds polled{50};        ///< the duration of a poll
-  std::chrono::microseconds brief{50};         ///< no thread begins if one returned so soon the last time
   int (*poll)(pollfd*, nfds_t, int) = ::poll;  ///< tests replace it
 };
 
@@ -31,10 +30,9 @@ inline constexpr int kWake = 23;  // SIGURG, otherwise unused
 /// that of reading from the device.
 ///
 /// Few threads wait for requests at a time. When none waits, another one begins to: at once while there are fewer than
-/// limits.prompt threads and requests are not brief, otherwise when all of them have served the same requests for
-/// limits.stuck. So a request that takes long (a read from the network) delays others by limits.stuck at most. Short
-/// requests need few threads; many would serve them more slowly, and to wake one takes longer than to serve a brief
-/// one.
+/// limits.prompt threads, otherwise when all of them have served the same requests for limits.stuck. So a request that
+/// takes long (a read from the network) delays others by limits.stuck at most. Short requests need few threads; many
+/// would serve them more slowly.
 ///
 /// While requests follow each other soon and no other one is being served, a thread polls for the next one before it
 /// waits: to wake a sleeping thread takes longer than to serve a short request. Unsuccessful polls back off. With a
