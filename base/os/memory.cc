@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <malloc.h>
-#include <semaphore.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <semaphore>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -190,25 +190,8 @@ void save_memory() {
 
 namespace {
 
-// Not std::counting_semaphore, whose waiters spin: 64 of them leave no time to those who have a turn.
-class Turns {
- public:
-  Turns() { ::sem_init(&free_, 0, std::max(8U, std::thread::hardware_concurrency())); }
-
-  bool take(std::chrono::nanoseconds longest) {
-    const auto at = std::chrono::steady_clock::now().time_since_epoch() + longest;
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(at);
-    const timespec until{.tv_sec = seconds.count(), .tv_nsec = std::chrono::nanoseconds(at - seconds).count()};
-    return ::sem_clockwait(&free_, CLOCK_MONOTONIC, &until) == 0;
-  }
-  void release() { ::sem_post(&free_); }
-
- private:
-  sem_t free_{};
-};
-
-Turns& turns() {
-  static Turns all;
+std::counting_semaphore<>& turns() {
+  static std::counting_semaphore<> all{std::max<ptrdiff_t>(8, std::thread::hardware_concurrency())};
   return all;
 }
 
@@ -222,7 +205,7 @@ MemoryTurn::~MemoryTurn() {
 void MemoryTurn::take() {
   constexpr std::chrono::milliseconds kLongestWait{50};
   if (current_ == nullptr || std::exchange(current_->has_waited_, true)) return;
-  current_->is_taken_ = turns().take(kLongestWait);
+  current_->is_taken_ = turns().try_acquire_for(kLongestWait);
 }
 
 }  // namespace weightfs
