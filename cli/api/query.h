@@ -27,7 +27,7 @@ using httpd::Refusal;
     *std::move(accepted_);                                                        \
   })
 
-/// The same for a function that returns nothing.
+/// Refuses as ACCEPT does, for a function that returns nothing.
 #define ACCEPT_VOID(expression)                                                                                  \
   do {                                                                                                           \
     if (auto accepted_ = (expression); !accepted_) return tl::unexpected<Refusal>(std::move(accepted_).error()); \
