@@ -15,7 +15,6 @@ namespace {
 
 constexpr size_t kBufferSize = 256 * 1024;
 
-thread_local bool size_query_active = false;
 
 // Reads a stream as a source: a read at the current position continues the stream, any other read restarts it.
 class StreamSource final : public Source {
@@ -114,12 +113,6 @@ class UncachedBlobs final : public Blobs {
 };
 
 }  // namespace
-
-SizeQuery::SizeQuery() : outer_(std::exchange(size_query_active, true)) {}
-
-SizeQuery::~SizeQuery() { size_query_active = outer_; }
-
-bool SizeQuery::is_active() { return size_query_active; }
 
 StreamPtr stream_of(SourcePtr source) { return std::make_unique<SourceStream>(std::move(source)); }
 

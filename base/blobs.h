@@ -33,23 +33,6 @@ struct BlobRef {
   std::shared_ptr<const BlockList> block_list = nullptr;
 };
 
-/// While it exists, the calling thread queries sizes only: Blobs::resolve() downloads at most kMaxDownloadForSize to
-/// measure a blob whose size no server reports.
-class SizeQuery {
- public:
-  SizeQuery();
-  ~SizeQuery();
-  SizeQuery(const SizeQuery&) = delete;
-  SizeQuery& operator=(const SizeQuery&) = delete;
-
-  static bool is_active();  ///< in the calling thread
-
- private:
-  bool outer_;
-};
-
-inline constexpr uint64_t kMaxDownloadForSize = 64 << 20;  ///< bytes
-
 /// A blob that was located, or will be downloaded when it is read.
 struct ResolvedBlob {
   SourcePtr verified;    ///< serves bytes only after the digest was verified; fails with mismatch
@@ -72,7 +55,7 @@ class Blobs {
   /// Produces and verifies all bytes before it returns; for producers of unknown size.
   virtual Result<SourcePtr> materialize(BlobProducer producer) = 0;
 
-  /// Locates the blob of a digest. Reads nothing, except to measure an unknown size (which may download all of it).
+  /// Locates the blob of a digest. Reads nothing, unless its size is unknown: then all of it is downloaded.
   /// Fails with network when a download is necessary and impossible. This default uses only `local_copy`.
   virtual Result<ResolvedBlob> resolve(const BlobRef& ref);
 

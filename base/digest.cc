@@ -142,10 +142,12 @@ uint32_t crc32(uint32_t crc, std::span<const std::byte> bytes) {
   return ::crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
-uint32_t crc32c(std::span<const std::byte> bytes) {
+uint32_t crc32c(std::span<const std::byte> bytes) { return crc32c(0, bytes); }
+
+uint32_t crc32c(uint32_t crc, std::span<const std::byte> bytes) {
   // The library does not change the bytes. Its length is an int.
   auto* next = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data()));
-  uint32_t crc = ~uint32_t{0};
+  crc = ~crc;
   for (size_t left = bytes.size(); left > 0;) {
     const size_t part = std::min<size_t>(left, size_t{1} << 30);
     crc = ::crc32_iscsi(next, static_cast<int>(part), crc);

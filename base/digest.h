@@ -90,4 +90,7 @@ uint32_t crc32(uint32_t crc, std::span<const std::byte> bytes);
 /// The CRC-32C (Castagnoli, RFC 3720, section B.4) of `bytes`.
 uint32_t crc32c(std::span<const std::byte> bytes);
 
+/// Continues a CRC-32C over `bytes`; the initial value is 0.
+uint32_t crc32c(uint32_t crc, std::span<const std::byte> bytes);
+
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// Restricts Source::fetch() to downloads, for bytes that no reader has requested yet: they are worth a download, but
+// Restricts Source::prefetch() to downloads, for bytes that no reader has requested yet: they are worth a download, but
 // not reading or decoding a local file.
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace weightfs {
 
-/// While it exists, Source::fetch() in the calling thread only downloads bytes of the given range: it does not read
+/// While it exists, Source::prefetch() in the calling thread only downloads bytes of the given range: it does not read
 /// local files, and does not decode. A blob that is downloaded as a whole is skipped unless the range has all its
 /// bytes.
 class DownloadScope {
  public:
-  /// fetch() fails with resource when more than `max_bytes` would be requested.
+  /// prefetch() fails with resource when more than `max_bytes` would be requested.
   explicit DownloadScope(uint64_t max_bytes = UINT64_MAX)
       : max_bytes_(max_bytes), outer_(std::exchange(current_, this)) {}
   ~DownloadScope() { current_ = outer_; }

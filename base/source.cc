@@ -6,8 +6,6 @@
 #include <cstring>
 
 #include "base/download_scope.h"
-#include "base/files/no_passthrough.h"
-#include "base/os/descriptor.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -21,7 +19,9 @@ class MemorySource final : public Source {
  public:
   explicit MemorySource(std::string bytes) : bytes_(std::move(bytes)) {}
   uint64_t size() const override { return bytes_.size(); }
-  bool is_local() const override { return true; }
+  Result<Place> place(uint64_t offset, Opens) const override {
+    return Place{.length = bytes_after(offset), .is_ready = true};
+  }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const size_t count = bytes_inside(size(), offset, out.size());
     if (count > 0) std::memcpy(out.data(), bytes_.data() + offset, count);
@@ -52,10 +52,10 @@ class ConcatSource final : public Source {
     };
     return read_parts(offset, out, read_part);
   }
-  Result<void> fetch(ByteRange range) const override {
+  Result<void> prefetch(ByteRange range) const override {
     for (size_t i = 0; i < parts_.size(); ++i) {
       const ByteRange inside = in_part(*parts_[i], ends_[i] - parts_[i]->size(), range);
-      if (inside.from < inside.to) TRY_VOID(parts_[i]->fetch(inside));
+      if (inside.from < inside.to) TRY_VOID(parts_[i]->prefetch(inside));
     }
     return {};
   }
@@ -67,29 +67,16 @@ class ConcatSource final : public Source {
     }
     return sum;
   }
-  bool is_local() const override {
-    return std::all_of(parts_.begin(), parts_.end(), [](const SourcePtr& part) { return part->is_local(); });
+  Result<Place> place(uint64_t offset, Opens opens) const override {
+    if (parts_.empty()) return Place{.is_ready = true};
+    const auto end = std::min(std::upper_bound(ends_.begin(), ends_.end(), offset), std::prev(ends_.end()));
+    const Source& part = *parts_[static_cast<size_t>(end - ends_.begin())];
+    return part.place(offset - (*end - part.size()), opens);
   }
-  // Maps within one part: an empty range at the end is in the last one.
-  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
-    if (parts_.empty()) return std::nullopt;
-    const auto after = std::upper_bound(ends_.begin(), ends_.end(), offset);
-    const auto end = std::min(after, std::prev(ends_.end()));
-    const SourcePtr& part = parts_[static_cast<size_t>(end - ends_.begin())];
-    const size_t count = bytes_inside(this->size(), offset, size);
-    if (count > 0 && offset + count > *end) return std::nullopt;
-    return part->map(offset - (*end - part->size()), count);
-  }
-  void advise(ByteRange range, Advice advice) const override {
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      const ByteRange inside = in_part(*parts_[i], ends_[i] - parts_[i]->size(), range);
-      if (inside.from < inside.to) parts_[i]->advise(inside, advice);
-    }
-  }
-  std::shared_ptr<const void> hold() const override {
+  std::shared_ptr<const void> keep_cached() const override {
     auto held = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     for (const auto& part : parts_)
-      if (auto one = part->hold()) held->push_back(std::move(one));
+      if (auto one = part->keep_cached()) held->push_back(std::move(one));
     return held->empty() ? nullptr : held;
   }
   VerifiedBy verification() const override {
@@ -97,10 +84,10 @@ class ConcatSource final : public Source {
     for (const SourcePtr& part : parts_) worst = worse(worst, part->verification());
     return worst;
   }
-  SourcePtr direct() const override {
+  SourcePtr verified_file() const override {
     std::vector<SourcePtr> direct;  // empty until there is one
     for (size_t i = 0; i < parts_.size(); ++i) {
-      SourcePtr part = parts_[i]->direct();
+      SourcePtr part = parts_[i]->verified_file();
       if (part == nullptr) continue;
       if (direct.empty()) direct = parts_;
       direct[i] = std::move(part);
@@ -152,42 +139,27 @@ class LazySource final : public Source {
   Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
     return TRY(made())->read_ahead(offset, out, expected);
   }
-  Result<void> fetch(ByteRange range) const override { return TRY(made())->fetch(range); }
+  Result<void> prefetch(ByteRange range) const override { return TRY(made())->prefetch(range); }
   Result<CachedBytes> cached(ByteRange range) const override { return TRY(made())->cached(range); }
-  Result<Descriptor> open_whole_file() const override {
+  Result<Place> place(uint64_t offset, Opens opens) const override {
     const auto source = made_.peek();
-    if (!source || (*source)->size() != size_) return Source::open_whole_file();
-    return (*source)->open_whole_file();
-  }
-  std::optional<Extent> extent() const override {
-    const auto source = made_.peek();
-    return source && (*source)->size() == size_ ? (*source)->extent() : std::nullopt;
-  }
-  bool is_local() const override {
-    const auto source = made_.peek();
-    return source && (*source)->is_local();
-  }
-  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
-    return TRY(made())->map(offset, size);
-  }
-  void advise(ByteRange range, Advice advice) const override {
-    if (const auto source = made_.peek()) (*source)->advise(range, advice);
+    return source && (*source)->size() == size_ ? (*source)->place(offset, opens) : Source::place(offset, opens);
   }
   std::string identity() const override {
     const auto source = made_.peek();
     return source ? (*source)->identity() : "";
   }
-  std::shared_ptr<const void> hold() const override {
+  std::shared_ptr<const void> keep_cached() const override {
     const auto source = made_.peek();
-    return source ? (*source)->hold() : nullptr;
+    return source ? (*source)->keep_cached() : nullptr;
   }
   VerifiedBy verification() const override {
     const auto source = made_.peek();
     return source ? (*source)->verification() : VerifiedBy::unknown;
   }
-  SourcePtr direct() const override {
+  SourcePtr verified_file() const override {
     const auto source = made_.peek();
-    return source && (*source)->size() == size_ ? (*source)->direct() : nullptr;
+    return source && (*source)->size() == size_ ? (*source)->verified_file() : nullptr;
   }
 
  private:
@@ -226,26 +198,23 @@ VerifiedBy worse(VerifiedBy a, VerifiedBy b) {
   return std::min(a, b);
 }
 
-Result<void> Source::fetch(ByteRange range) const {
+Result<void> Source::prefetch(ByteRange range) const {
   std::byte last;
   if (range.from < range.to && !DownloadScope::is_active()) TRY(read(range.to - 1, std::span(&last, 1)));
   return {};
 }
 
-Result<void> Source::read_pieces(std::span<const Piece> pieces) const {
-  for (const Piece& piece : pieces) TRY_VOID(read_exact(*this, piece.offset, piece.out));
-  return {};
-}
+Result<Place> Source::place(uint64_t offset, Opens) const { return Place{.length = bytes_after(offset)}; }
 
-Result<Descriptor> Source::open_whole_file() const { return failure(NoPassthrough::not_local); }
+uint64_t Source::bytes_after(uint64_t offset) const { return size() - std::min(offset, size()); }
 
 size_t bytes_inside(uint64_t size, uint64_t offset, size_t wanted) {
   return offset >= size ? 0 : static_cast<size_t>(std::min<uint64_t>(wanted, size - offset));
 }
 
-Result<void> check_inside(const Source& source, const Piece& piece) {
-  if (bytes_inside(source.size(), piece.offset, piece.out.size()) == piece.out.size()) return {};
-  return ends_too_early(source.size(), piece.offset, piece.out.size());
+Result<void> check_inside(const Source& source, uint64_t offset, uint64_t size) {
+  if (offset <= source.size() && size <= source.size() - offset) return {};
+  return ends_too_early(source.size(), offset, size);
 }
 
 SourcePtr in_memory(std::string bytes) { return std::make_shared<MemorySource>(std::move(bytes)); }
@@ -269,9 +238,9 @@ Result<size_t> Slice::read_ahead(uint64_t offset, std::span<std::byte> out, Byte
                             in_whole(expected));
 }
 
-Result<void> Slice::fetch(ByteRange range) const {
+Result<void> Slice::prefetch(ByteRange range) const {
   if (refused()) return failure(Code::corrupt, "refused when the container was read");
-  return whole_->fetch(in_whole(range));
+  return whole_->prefetch(in_whole(range));
 }
 
 Result<CachedBytes> Slice::cached(ByteRange range) const {
@@ -283,35 +252,12 @@ ByteRange Slice::in_whole(ByteRange range) const {
   return {offset_ + std::min(range.from, size_), offset_ + std::min(range.to, size_)};
 }
 
-Result<void> Slice::read_pieces(std::span<const Piece> pieces) const {
+Result<Place> Slice::place(uint64_t offset, Opens opens) const {
   if (refused()) return failure(Code::corrupt, "refused when the container was read");
-  std::vector<Piece> moved(pieces.begin(), pieces.end());
-  for (Piece& piece : moved) {
-    TRY_VOID(check_inside(*this, piece));
-    piece.offset += offset_;
-  }
-  return whole_->read_pieces(moved);
-}
-
-Result<Descriptor> Slice::open_whole_file() const {
-  if (refused()) return Source::open_whole_file();
-  if (size_ != whole_->size()) return failure(NoPassthrough::part_of_file);
-  return whole_->open_whole_file();
-}
-
-std::optional<Extent> Slice::extent() const {
-  const auto outer = refused() ? std::nullopt : whole_->extent();
-  if (!outer) return std::nullopt;
-  return Extent{outer->fd, outer->offset + offset_, size_, outer->open};
-}
-
-Result<std::optional<MappedBytes>> Slice::map(uint64_t offset, size_t size) const {
-  if (refused()) return failure(Code::corrupt, "refused when the container was read");
-  return whole_->map(offset_ + std::min(offset, size_), bytes_inside(size_, offset, size));
-}
-
-void Slice::advise(ByteRange range, Advice advice) const {
-  if (!refused()) whole_->advise(in_whole(range), advice);
+  const uint64_t at = std::min(offset, size_);
+  Place place = TRY(whole_->place(offset_ + at, opens));
+  place.length = std::min(place.length, size_ - at);
+  return place;
 }
 
 std::string Slice::identity() const {
@@ -321,8 +267,8 @@ std::string Slice::identity() const {
 
 VerifiedBy Slice::verification() const { return refused() ? VerifiedBy::unknown : whole_->verification(); }
 
-SourcePtr Slice::direct() const {
-  SourcePtr whole = refused() ? nullptr : whole_->direct();
+SourcePtr Slice::verified_file() const {
+  SourcePtr whole = refused() ? nullptr : whole_->verified_file();
   return whole == nullptr ? nullptr : SourcePtr(new Slice(std::move(whole), offset_, size_));
 }
 
@@ -341,7 +287,7 @@ Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::by
 }
 
 Result<std::string> read_text(const Source& source, uint64_t offset, uint64_t size) {
-  if (offset > source.size() || size > source.size() - offset) return ends_too_early(source.size(), offset, size);
+  TRY_VOID(check_inside(source, offset, size));
   std::string text(size, '\0');
   TRY_VOID(read_exact(source, offset, std::as_writable_bytes(std::span(text))));
   return text;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,22 +15,7 @@
 
 namespace weightfs {
 
-class Descriptor;
-
-/// A range of a local file that holds bytes uncompressed.
-struct Extent {
-  int fd;  ///< borrowed: valid as long as `open` and the Source that returned it
-  uint64_t offset;
-  uint64_t size;
-  std::shared_ptr<const void> open = nullptr;  ///< keeps the file open, unless it is null
-};
-
-/// Bytes of a file in memory that is mapped, for system calls to copy: they fail with EFAULT if the file was cut. A
-/// process that touches the bytes itself gets SIGBUS then.
-struct MappedBytes {
-  std::span<const std::byte> bytes;
-  std::shared_ptr<const void> mapping;  ///< keeps them mapped
-};
+class Leaf;
 
 /// The bytes [from, to) of a source.
 struct ByteRange {
@@ -51,17 +35,21 @@ struct CachedBytes {
   }
 };
 
-/// What a reader does with bytes.
-enum class Advice {
-  reads_soon,  ///< they are requested from the disk, at most its read-ahead (by default 128 KiB), unless they are
-               ///< cached
-  has_read     ///< their pages are released, unless other programs have mapped them
+/// Where bytes are that follow each other: in a leaf (base/files/leaf.h), a source that knows about files.
+struct Place {
+  const Leaf* leaf = nullptr;                   ///< borrowed: valid as long as `owner` and the Source that returned it.
+                                                ///< Null if they are in none, or if that is not known
+  uint64_t offset = 0;                          ///< of the first of them in the leaf
+  uint64_t length = 0;                          ///< their number; 0 only at and after the end of the source
+  bool is_ready = false;                        ///< reads of them wait for nothing but local files: they download
+                                                ///< nothing, and decode little
+  std::shared_ptr<const void> owner = nullptr;  ///< keeps the leaf, unless it is null
 };
 
-/// Bytes of a source that are read: those from `offset` on, as many as fit into `out`.
-struct Piece {
-  uint64_t offset;
-  std::span<std::byte> out;
+/// What place() may do to find a leaf. It never computes a lazy source.
+enum class Opens {
+  nothing,  ///< it does not wait
+  files     ///< it opens what a read opens, which may wait for a server
 };
 
 /// How the bytes that reads return are verified, from the worst; `unknown` for bytes that are neither of a server nor
@@ -105,41 +93,23 @@ class Source {
     return read(offset, out);
   }
 
-  /// Downloads those of the bytes that are not local, and decodes and verifies a blob. By default reads the last of
-  /// them, which does that for blobs.
-  virtual Result<void> fetch(ByteRange range) const;
+  /// Does what reads of these bytes would wait for: downloads those that are not local, and decodes and verifies a
+  /// blob. By default reads the last byte, which does that for a blob, and one small read for a local file; nothing in
+  /// a DownloadScope (base/download_scope.h).
+  virtual Result<void> prefetch(ByteRange range) const;
 
-  /// How many of the bytes fetch() would neither download nor decode, because they are in the cache. By default none.
-  /// Asks a server for the version of its file, once, as fetch() does, and fails as that.
+  /// How many of the bytes prefetch() would neither download nor decode, because they are in the cache. By default
+  /// none. Asks a server for the version of its file, once, as prefetch() does, and fails as that.
   virtual Result<CachedBytes> cached(ByteRange /*range*/) const { return CachedBytes{}; }
 
-  /// Fills all pieces, as read_exact() fills one. Many small pieces cost less than as many reads: a file is examined
-  /// for changes once, after all of them. If it fails, their bytes are undefined.
-  virtual Result<void> read_pieces(std::span<const Piece> pieces) const;
-
-  /// Set if the bytes are a plain range of a local file, as zero-copy replies need.
-  virtual std::optional<Extent> extent() const { return std::nullopt; }
-
-  /// Whether reads wait for nothing but local files: they download nothing, and decode little. Downloads nothing.
-  virtual bool is_local() const { return extent().has_value(); }
-
-  /// The bytes that read() would copy, at most `size`, without a copy. They are checked before, not after they are
-  /// used, so only a file that is never changed is mapped (as open_whole_file()), and only if the bytes are in the page
-  /// cache: nothing otherwise, and read() is to be called. Fails as reads do.
-  virtual Result<std::optional<MappedBytes>> map(uint64_t /*offset*/, size_t /*size*/) const { return std::nullopt; }
-
-  /// Advises about the pages of local files that have these bytes. Does not wait for them; errors are ignored.
-  virtual void advise(ByteRange /*range*/, Advice /*advice*/) const {}
+  /// The place of the bytes from `offset` on: of all up to the end of the source, or of fewer. At and after the end of
+  /// the source it is the end of the last place. A source that is made of others asks the one that has these bytes. By
+  /// default no leaf has them: they are computed or downloaded. Fails as reads do.
+  virtual Result<Place> place(uint64_t offset, Opens opens) const;
 
   /// Keeps the cached bytes of this source cached, and its file open, while the returned object exists; null if they
   /// are never evicted or closed. An open file holds its source.
-  virtual std::shared_ptr<const void> hold() const { return nullptr; }
-
-  /// Opens, read-only, the local regular file that holds exactly these bytes, from its first to its last. Bytes read
-  /// from it are not checked any more, so they are verified before, and the file must be one that is never changed.
-  /// Fails with unsupported if there is no such file; the message is the reason, as in "part of a larger file". Fails
-  /// with another code if reads would fail.
-  virtual Result<Descriptor> open_whole_file() const;
+  virtual std::shared_ptr<const void> keep_cached() const { return nullptr; }
 
   /// A string that is unique to these bytes across processes: of a file its device, inode, size and times. Derived data
   /// is cached under it. Empty if there is none.
@@ -148,10 +118,13 @@ class Source {
   /// How the bytes that reads return now are verified. Cheap: reads and downloads nothing.
   virtual VerifiedBy verification() const { return VerifiedBy::unknown; }
 
-  /// A source of these bytes for a reader that reads them often: they are local and verified, and their file is open as
-  /// long as the returned source exists, so its reads search nothing, and those of a cached blob take no lock. Null if
-  /// there are none, or none yet.
-  virtual std::shared_ptr<const Source> direct() const { return nullptr; }
+  /// A source of these bytes for a reader that reads them often: they are in a local file, verified if they have a
+  /// digest, and the file is open as long as the returned source exists, so its reads search nothing, and take no lock
+  /// in the cache. Null if there is none, or none yet.
+  virtual std::shared_ptr<const Source> verified_file() const { return nullptr; }
+
+ protected:
+  uint64_t bytes_after(uint64_t offset) const;  ///< the number of bytes from `offset` on
 };
 
 using SourcePtr = std::shared_ptr<const Source>;
@@ -168,19 +141,16 @@ class Slice final : public Source {
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override;
   Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override;
-  Result<void> fetch(ByteRange range) const override;
+  Result<void> prefetch(ByteRange range) const override;
   Result<CachedBytes> cached(ByteRange range) const override;
-  Result<void> read_pieces(std::span<const Piece> pieces) const override;
-  Result<Descriptor> open_whole_file() const override;
+  Result<Place> place(uint64_t offset, Opens opens) const override;
   uint64_t occupied() const override { return whole_ == nullptr ? 0 : std::min(size_, whole_->occupied()); }
-  std::optional<Extent> extent() const override;
-  bool is_local() const override { return whole_ != nullptr && whole_->is_local(); }
-  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override;
-  void advise(ByteRange range, Advice advice) const override;
   std::string identity() const override;
-  std::shared_ptr<const void> hold() const override { return whole_ == nullptr ? nullptr : whole_->hold(); }
+  std::shared_ptr<const void> keep_cached() const override {
+    return whole_ == nullptr ? nullptr : whole_->keep_cached();
+  }
   VerifiedBy verification() const override;
-  std::shared_ptr<const Source> direct() const override;
+  std::shared_ptr<const Source> verified_file() const override;
 
   bool refused() const { return whole_ == nullptr; }
   const SourcePtr& whole() const { return whole_; }  ///< the source that it is a slice of
@@ -208,8 +178,8 @@ SourcePtr lazy(uint64_t size, Later<SourcePtr> made);
 /// The number of bytes of `wanted` before the end of `size` bytes; 0 at and after the end.
 size_t bytes_inside(uint64_t size, uint64_t offset, size_t wanted);
 
-/// Fails with corrupt unless the source has all bytes of the piece.
-Result<void> check_inside(const Source& source, const Piece& piece);
+/// Fails with corrupt unless the source has all bytes [offset, offset + size).
+Result<void> check_inside(const Source& source, uint64_t offset, uint64_t size);
 
 /// Fills `out` from `offset`; fails with corrupt if the source is too short.
 Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out);

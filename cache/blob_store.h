@@ -25,8 +25,6 @@ namespace weightfs {
 struct FetchSettings {
   http::ClientPtr http;  ///< null: offline
   download::RetryPolicy options = {};
-  /// Serve downloaded bytes in order before verification; reads fail once verification fails.
-  bool stream = false;
   /// URLs of directories v1/blobs of other caches, which may have any blob; requested before other servers.
   std::vector<std::string> cache_mirrors = {};
   /// Download and verify a blob from a server of the user as a whole before its first byte is served. Otherwise the

@@ -20,14 +20,11 @@
 namespace weightfs {
 namespace store {
 
-/// Whether cached blobs may be evicted to free space.
-enum class Eviction { allowed, forbidden };
-
 /// The store's lock, and the recorded number of bytes in use that it protects. During its lifetime no other process
 /// evicts or reserves space.
 class QuotaLedger {
  public:
-  /// Fails with resource when the lock is busy for two seconds, and when `stop` is set.
+  /// Fails with resource when the lock is busy for two seconds, when `stop` is set, and when the thread is cancelled.
   static Result<QuotaLedger> lock(const Folders& folders, const std::stop_token& stop);
 
   /// The recorded bytes; nothing when the record is not valid.

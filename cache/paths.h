@@ -16,7 +16,6 @@
 #include "base/os/descriptor.h"
 #include "base/result.h"
 #include "cache/store/block_file.h"
-#include "cache/store/block_sums.h"
 
 namespace weightfs {
 
@@ -105,28 +104,25 @@ Descriptor open_blob(const Folders& folders, const Digest& digest);
 /// no such blob.
 bool unlink_blob(const Folders& folders, const Digest& digest);
 
-/// The saved checksums of a blob, in v1/sums, which is created with the first of them (cache/store/block_sums.h).
-/// Nothing when they are missing or damaged.
-std::optional<store::BlockSums> read_sums(const Folders& folders, const Digest& digest, uint64_t size);
-/// Replaces the checksums. After a failure they are missing or do not decode.
-void write_sums(const Folders& folders, const Digest& digest, const store::BlockSums& sums);
+/// The path below v1 of the map of a blob (cache/store/side_files.h). The directory is created with the first of them.
+std::string sums_file(const Digest& digest);
 inline constexpr const char* kSumsFolder = "sums";
 
-/// The path below v1 of the saved block list of a blob (cache/store/list_writer.h). The directory is created with the
+/// The path below v1 of the saved block list of a blob (cache/store/side_files.h). The directory is created with the
 /// first of them.
 std::string list_file(const Digest& digest);
 inline constexpr const char* kListsFolder = "lists";
 
-/// The path below v1 of a file with blocks of a remote file (cache/store/block_file.h), named by the digest of its
-/// identity. The directory is created with the first of them.
+/// The path below v1 of the data of which some blocks are cached (cache/store/block_file.h), named by the digest of
+/// their identity; the map is beside them. The directory is created with the first of them.
 std::string blocks_file(const Digest& name);
 inline constexpr const char* kBlocksFolder = "blocks";
-/// Whether there is such a file.
+/// Whether there are such data.
 bool has_blocks(const Folders& folders, const Digest& name);
-/// Opens such a file, O_RDONLY or O_RDWR; false with errno set on failure.
-Descriptor open_blocks_file(const Folders& folders, const Digest& name, int mode);
-/// Removes such a file, unless a process holds it and `held` is keep; its readers lose the blocks. Returns the freed
-/// disk space, or nothing.
+/// Opens the data and the map, O_RDONLY or O_RDWR; null with errno set on failure.
+store::CachedFiles open_blocks_files(const Folders& folders, const Digest& name, int mode);
+/// Removes both, unless a process holds them and `held` is keep; their readers lose the blocks. Returns the freed disk
+/// space, or nothing.
 std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, store::BlockFile::Held held);
 
 /// 16 hex digits that identify the current boot; empty if the system does not provide it. (proc_sys_kernel(5):

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "base/files/leaf.h"
 #include "base/text.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
@@ -197,7 +198,7 @@ class Fetcher {
     if (file.source != nullptr) return {};
     file.source = TRY(file.packed ? file.packed->get() : forest_.open(*file.ino));
     file.size = file.source->size();
-    file.is_local = file.source->is_local();
+    file.is_local = is_ready(*file.source);
     return {};
   }
 
@@ -212,7 +213,7 @@ class Fetcher {
 
   Result<void> fetch(File& file) {
     TRY_VOID(open(file));
-    return file.source->fetch({0, file.size});
+    return file.source->prefetch({0, file.size});
   }
 
   void fail(const std::string& path, const Error& error) {

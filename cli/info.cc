@@ -15,6 +15,7 @@
 #include "cli/info/listing.h"
 #include "cli/info/models.h"
 #include "cli/info/screen.h"
+#include "cli/inspect/locations.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
 #include "formats/summary/summary.h"
@@ -46,7 +47,9 @@ class Info {
     if (model == nullptr) return print_directory(forest, name);
     const auto known = with_lazy_parts(model);
     if (!known) return fail(name, known.error());
-    if (arguments_.json)
+    if (arguments_.json && arguments_.tensors && arguments_.sources.size() == 1)
+      print_with_locations(forest, **known, name);
+    else if (arguments_.json)
       values_.emplace_back(metadata_of(**known, name));
     else
       print_model(*known, name);
@@ -68,6 +71,15 @@ class Info {
   }
 
  private:
+  // The object of metadata.json with the members that say where the tensors are.
+  void print_with_locations(Forest& forest, const Model& model, const std::string& name) {
+    const auto locations = locations_json(forest, "", model);
+    if (!locations) return fail(name, locations.error());
+    std::string text = to_json(metadata_of(model, name));
+    text.erase(text.rfind('\n', text.rfind('}')));
+    fmt::print("{},\n  {}\n}}\n", text, *locations);
+  }
+
   void print_directory(Forest& forest, const std::string& name) {
     auto found = info::find_models(forest);
     if (!found) return fail(name, found.error());
@@ -181,7 +193,8 @@ Command info_command() {
       {std::move(sources)},
       source_options(
           given->input,
-          {flag("tensors", "also list every tensor", given->tensors),
+          {flag("tensors", "also list every tensor; with --json and one model, also where its bytes are",
+                given->tensors),
            flag("metadata", "also list all metadata", given->metadata), blocks_option(given->blocks),
            flag("duplicates", "list equal tensors, also of several models, and the bytes that they cost",
                 given->duplicates),

@@ -160,7 +160,7 @@ Result<void> copy_out(const Source& source) {
   std::vector<std::byte> buffer(256 * 1024);
   std::shared_ptr<const void> held;  // the reader of standard output may be slow
   for (uint64_t offset = 0;;) {
-    if (held == nullptr) held = source.hold();
+    if (held == nullptr) held = source.keep_cached();
     const size_t got = TRY(source.read_ahead(offset, buffer, {0, source.size()}));
     if (got == 0) return {};
     TRY_VOID(write_out(std::span(buffer).first(got)));

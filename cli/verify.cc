@@ -28,12 +28,45 @@ std::string summarize(const Model& model, const Verification& found) {
   if (found.checked > 0)
     compared.push_back(found.checked == 1 ? "1 file matches its checksum"
                                           : fmt::format("{} files match their checksums", found.checked));
+  if (found.ranges > 0)
+    compared.push_back(found.ranges == 1 ? "1 range of a file matches its checksum"
+                                         : fmt::format("{} ranges of files match their checksums", found.ranges));
   if (found.packed.size() == 1) compared.push_back(fmt::format("layer {} matches", found.packed.front()));
   if (found.packed.size() > 1) compared.push_back(fmt::format("{} layers match their digests", found.packed.size()));
   if (compared.empty()) return fmt::format("{} has no checksums; structure valid, {}", model.format, tensors);
-  const bool is_every_file = found.unchecked == 0 || !found.packed.empty();
+  const bool is_every_file = found.unchecked == 0 || !found.packed.empty() || found.ranges > 0;
   if (!is_every_file) compared.push_back(fmt::format("{} have none", found.unchecked));
   return enumerated(compared);
+}
+
+// "1 wrong file, 2 wrong ranges of files".
+std::string count_wrong(const Verification& found) {
+  const uint64_t files = found.wrong.size() - found.wrong_ranges;
+  std::vector<std::string> wrong;
+  if (files > 0) wrong.push_back(counted(files, "wrong file", "wrong files"));
+  if (found.wrong_ranges > 0)
+    wrong.push_back(counted(found.wrong_ranges, "wrong range of a file", "wrong ranges of files"));
+  return enumerated(wrong);
+}
+
+// Fails for names in pickles that can run code, in the model and in those inside of it; a model inside that cannot be
+// read is a failure, too, because nothing is known of it.
+void check_safety(const ModelPtr& model, const std::string& name, Outcome& outcome) {
+  if (model->complete_model != nullptr) {
+    const auto& complete = model->complete_model->get();
+    return complete ? check_safety(*complete, name, outcome) : outcome.fail(complete.error());
+  }
+  if (const auto* const names = model->common.find_as<std::string>("dangerous_globals"))
+    outcome.fail({Code::unsupported, fmt::format("{}: runs code when it is loaded: {}", printable(name), *names)});
+  const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
+  if (!nested) return outcome.fail(nested.error());
+  for (const Nested& inner : *nested) {
+    const auto& read = inner.model.get();
+    if (read)
+      check_safety(*read, fmt::format("{}/{}", name, model->parts[inner.part].path), outcome);
+    else
+      outcome.fail(read.error());
+  }
 }
 
 Outcome verify_model(const Model& model, const std::string& name) {
@@ -51,9 +84,7 @@ Outcome verify_model(const Model& model, const std::string& name) {
   Outcome outcome;
   const std::string subject = printable(name);
   const char* const more = found.more > 0 ? " at least" : "";
-  if (!found.wrong.empty())
-    outcome.fail({Code::mismatch,
-                  fmt::format("{}: {}{}", subject, counted(found.wrong.size(), "wrong file", "wrong files"), more)});
+  if (!found.wrong.empty()) outcome.fail({Code::mismatch, fmt::format("{}: {}{}", subject, count_wrong(found), more)});
   for (const Error& error : found.unreadable) outcome.note(error);
   if (!found.unreadable.empty())
     outcome.fail({found.unreadable.front().code, fmt::format("{}: {} cannot be read{}", subject,
@@ -66,7 +97,7 @@ Outcome verify_model(const Model& model, const std::string& name) {
 // Verifies each model once: tags that are hard links of one manifest share a model.
 class Verifier {
  public:
-  explicit Verifier(Forest& forest) : forest_(forest) {}
+  Verifier(Forest& forest, bool is_safe) : forest_(forest), is_safe_(is_safe) {}
 
   // Verifies every model in a directory.
   Outcome verify_all(Ino directory, const std::string& name) {
@@ -96,12 +127,14 @@ class Verifier {
       std::printf("%s: the same as %s\n", printable(name).c_str(), printable(known->second.name).c_str());
       return known->second.outcome;
     }
-    const Outcome outcome = verify_model(*model, name);
+    Outcome outcome = verify_model(*model, name);
+    if (is_safe_) check_safety(model, name, outcome);
     verified_.emplace(model, Verified{name, outcome});
     return outcome;
   }
 
   Forest& forest_;
+  bool is_safe_;  // no pickle may run code
   std::map<std::weak_ptr<const Model>, Verified, std::owner_less<>> verified_;
 };
 
@@ -125,6 +158,7 @@ struct VerifyArguments {
   SourceInput input;
   std::string tree;    // the file to write; empty: none
   bool force = false;  // replace it
+  bool safe = false;
 };
 
 // The file that --tree describes. The forest is open already, so this is the file that is verified.
@@ -145,7 +179,7 @@ Result<SourcePtr> open_single_file(const SourceInput& input, const Forest& fores
 Result<Digest> write_block_list(const Source& file, const std::string& name, BlobStore& store,
                                 sandbox::OutputFile& output) {
   const auto write = [&](uint64_t offset, std::span<const std::byte> bytes) { return output.write(offset, bytes); };
-  TRY_VOID(file.fetch({0, file.size()}));  // all bytes were read: it is published at most
+  TRY_VOID(file.prefetch({0, file.size()}));  // all bytes were read: it is published at most
   if (const auto saved = TRY(store.copy_block_list(file, write))) {
     TRY_VOID(output.publish());
     return *saved;
@@ -188,7 +222,7 @@ Exit verify_source(VerifyArguments& arguments) {
     if (!single) return report_error(single.error());
     file = std::move(*single);
   }
-  const Exit status = Verifier(*opened->forest).verify_all(Forest::kRoot, name).status();
+  const Exit status = Verifier(*opened->forest, arguments.safe).verify_all(Forest::kRoot, name).status();
   if (status != Exit::ok || file == nullptr) return status;
   const auto digest = write_block_list(*file, name, *opened->store, *output);
   if (!digest) return report_error(digest.error());
@@ -213,6 +247,7 @@ Command verify_command() {
                                      "write the block list of SOURCE in the format of fs-verity, if it is one file, "
                                      "and print its fs-verity digest (default: no block list)",
                                      take_tree},
+                                    flag("safe", "fail with status 4 if loading a pickle would run code", given->safe),
                                     flag("force", "replace the FILE of --tree if it exists", given->force)}),
       {},
       [given] { return verify_source(*given); }};

@@ -33,17 +33,29 @@ constexpr std::array kFirst = {
     Format{"gguf", ".gguf", matches_gguf, read_gguf, ""},
     Format{"rten", ".rten", matches_rten, read_rten, ""},
     Format{"tvm-params", ".params", matches_tvm_params, read_tvm_params},
+    Format{"mxnet", ".params", matches_mxnet, read_mxnet},
     Format{"tflite", ".tflite", matches_tflite, read_tflite},
     Format{"executorch", ".pte .ptd", matches_executorch, read_executorch},
     Format{"ggml", ".ggml", matches_ggml, read_ggml},
     Format{"npy", ".npy", matches_npy, read_npy},
     Format{"pytorch-legacy", ".pt .pth .ckpt", matches_pytorch_legacy, read_pytorch_legacy, ""},
+    Format{"dcp", "", matches_dcp, read_dcp},
+    Format{"pickle", ".pkl .pickle .joblib .sav .pdparams .pdopt", matches_pickle, read_pickle},
     Format{"llamafile", ".llamafile", matches_llamafile, read_llamafile},
     Format{"hdf5", ".h5 .hdf5 .h5ad", matches_hdf5, read_hdf5},
-    Format{"zip", ".zip .carton .keras .npz .dduf", matches_zip, read_zip, ""},
+    Format{"zip", ".zip .carton .keras .npz .dduf .pt2", matches_zip, read_zip, ""},
     Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2 .nemo", matches_tar, read_tar, "",
            DetectBy::name},
+    Format{"tensorflow-checkpoint", ".index", matches_tensorflow_checkpoint, read_tensorflow_checkpoint},
+    Format{"ort", ".ort", matches_ort, read_ort},
+    Format{"ncnn", ".param", matches_ncnn, read_ncnn},
+    Format{"nnef-tensor", "", matches_nnef_tensor, read_nnef_tensor, "nnef"},
+    Format{"ctranslate2", "", matches_ctranslate2, read_ctranslate2},
+    Format{"xgboost", ".ubj .xgb .bst", matches_xgboost, read_xgboost},
+    Format{"lightgbm", ".lgb", matches_lightgbm, read_lightgbm},
+    Format{"openvino", ".xml", matches_openvino, read_openvino},
     Format{"tensor-cache", "", matches_tensor_cache, read_tensor_cache},
+    Format{"tfjs", "", matches_tfjs, read_tfjs},
 };
 constexpr std::array kLast = {
     Format{"oci", "", matches_oci, read_oci, ""},
@@ -52,8 +64,12 @@ constexpr std::array kLast = {
     Format{"keras-sharded", "", matches_keras_sharded, read_keras_sharded, "keras"},
     Format{"safetensors-index", ".json", matches_safetensors_index, read_safetensors_index, "safetensors index"},
     Format{"onnx", ".onnx", matches_onnx, read_onnx},
+    Format{"tensorflow-graph", "graph.pb model.pb .ckpt.meta", matches_tensorflow_graph, read_tensorflow_graph},
+    Format{"caffe", ".caffemodel", matches_caffe, read_caffe},
+    Format{"mindspore", ".ckpt", matches_mindspore, read_mindspore},
     Format{"coreml", ".mlmodel", matches_coreml, read_coreml},
     Format{"paddle", ".pdiparams", matches_paddle, read_paddle},
+    Format{"darknet", ".weights", matches_darknet, read_darknet},
     Format{"flax", ".msgpack", matches_flax, read_flax},
     Format{"bintensors", ".bt .bintensors", matches_bintensors, read_bintensors},
     Format{"bintensors-release", "", never, read_bintensors_release, "bintensors"},
@@ -243,8 +259,8 @@ Result<bool> is_model(const Container& container) {
 }
 
 bool is_named_as_model(std::string_view name) {
-  // Only one JSON file in a thousand is an index of shards.
-  if (name.ends_with(".json")) return false;
+  // Only one JSON file in a thousand is an index of shards, and most XML files are something else, too.
+  if (name.ends_with(".json") || name.ends_with(".xml")) return false;
   return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) { return is_named_as(format, name); });
 }
 
@@ -258,6 +274,46 @@ Result<bool> could_be_model(const Container& member) {
   });
 }
 
+namespace {
+
+// The index of the only checkpoint of TensorFlow in a directory without other models.
+std::optional<std::string> only_checkpoint(const std::vector<std::string>& names) {
+  constexpr std::string_view kIndex = ".index";
+  const auto is_index = [&](std::string_view name) { return name.ends_with(kIndex); };
+  if (std::ranges::count_if(names, is_index) != 1) return std::nullopt;
+  const std::string& index = *std::ranges::find_if(names, is_index);
+  const std::string_view stem = std::string_view(index).substr(0, index.size() - kIndex.size());
+  const std::string data = fmt::format("{}.data-00000-of-", stem);
+  const auto begins_data = [&](std::string_view name) { return name.starts_with(data); };
+  const auto is_other = [&](std::string_view name) { return !name.starts_with(stem) && is_named_as_model(name); };
+  if (std::ranges::none_of(names, begins_data) || std::ranges::any_of(names, is_other)) return std::nullopt;
+  return index;
+}
+
+// Whether the file in the folder surely is of this format.
+bool is_of(std::string_view format, const Folder& folder, const char* name) {
+  const auto bytes = folder.open(name);
+  const auto probe = bytes ? ContainerProbe::at_both_ends({name, *bytes}) : tl::unexpected(bytes.error());
+  return probe && probe->match(*format_named(format)) == Match::yes;
+}
+
+// The entry file with a common name whose bytes are those of its format; null if there is none.
+const char* detected_entry(const std::vector<std::string>& names, const Folder& folder) {
+  constexpr std::array<std::pair<const char*, std::string_view>, 2> kEntries = {
+      {{"model.json", "tfjs"}, {".metadata", "dcp"}}};
+  for (const auto& [name, format] : kEntries)
+    if (std::ranges::binary_search(names, name) && is_of(format, folder, name)) return name;
+  return nullptr;
+}
+
+// Whether the Manifest.json is that of a Core ML package.
+Result<bool> is_package(const Folder& folder) {
+  const auto bytes = folder.open("Manifest.json");
+  return bytes && TRY(is_coreml_manifest(*bytes));
+}
+
+}  // namespace
+
 Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder) {
   const auto exists = [&](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };
   const auto has_files_of = [&](const archive::UnpackedForm& form) {
@@ -270,10 +326,9 @@ Result<std::optional<std::string>> model_entry_file(const std::vector<std::strin
   if (std::ranges::count_if(names, is_keras_index) == 1) return *std::ranges::find_if(names, is_keras_index);
   for (const char* index : {"tensor-cache.json", "ndarray-cache.json"})
     if (exists(index)) return index;
-  if (exists("Manifest.json") && exists("Data")) {
-    const auto bytes = folder.open("Manifest.json");
-    if (bytes && TRY(is_coreml_manifest(*bytes))) return "Manifest.json";
-  }
+  if (auto index = only_checkpoint(names)) return index;
+  if (const char* const entry = detected_entry(names, folder)) return entry;
+  if (exists("Manifest.json") && exists("Data") && TRY(is_package(folder))) return "Manifest.json";
   // Last the entry files with a common name (metadata.json), which have to be read.
   for (const archive::ArchiveFormat& format : archive::kArchiveFormats) {
     const archive::UnpackedForm& form = format.unpacked;

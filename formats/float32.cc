@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "formats/float32/conversion.h"
 
@@ -32,8 +35,8 @@ class Float32Values final : public Source {
   Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
     return read_values(offset, out, stored_range(expected));
   }
-  Result<void> fetch(ByteRange range) const override { return stored_.fetch(stored_range(range)); }
-  std::shared_ptr<const void> hold() const override { return stored_.hold(); }
+  Result<void> prefetch(ByteRange range) const override { return stored_.prefetch(stored_range(range)); }
+  std::shared_ptr<const void> keep_cached() const override { return stored_.keep_cached(); }
   VerifiedBy verification() const override { return stored_.verification(); }
 
  private:
@@ -101,6 +104,52 @@ class Float32Values final : public Source {
   uint64_t size_;
 };
 
+// Applies a scale and an offset to the values of integers.
+class AffineValues final : public Source {
+ public:
+  AffineValues(SourcePtr stored, const AffineNumbers& numbers) : stored_(std::move(stored)), numbers_(numbers) {}
+
+  uint64_t size() const override { return stored_->size(); }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    return read_values(offset, out, std::nullopt);
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    return read_values(offset, out, expected);
+  }
+  Result<void> prefetch(ByteRange range) const override { return stored_->prefetch(range); }
+  std::shared_ptr<const void> keep_cached() const override { return stored_->keep_cached(); }
+  VerifiedBy verification() const override { return stored_->verification(); }
+
+ private:
+  Result<size_t> read_values(uint64_t offset, std::span<std::byte> out, std::optional<ByteRange> expected) const {
+    const size_t wanted = bytes_inside(size(), offset, out.size());
+    std::vector<float> values(std::min(kRound, wanted + 2 * sizeof(float)) / sizeof(float));
+    for (size_t done = 0; done < wanted;) {
+      const uint64_t first = (offset + done) / sizeof(float);
+      const auto skipped = static_cast<size_t>((offset + done) % sizeof(float));
+      const size_t needed = (skipped + wanted - done + sizeof(float) - 1) / sizeof(float);
+      const auto piece = std::span(values).first(std::min(needed, values.size()));
+      const auto bytes = std::as_writable_bytes(piece);
+      TRY_VOID(expected ? read_exact(*stored_, first * sizeof(float), bytes, *expected)
+                        : read_exact(*stored_, first * sizeof(float), bytes));
+      for (float& value : piece) value = number_of(value);
+      const size_t copied = std::min(wanted - done, bytes.size() - skipped);
+      std::memcpy(out.data() + done, bytes.data() + skipped, copied);
+      done += copied;
+    }
+    return wanted;
+  }
+
+  float number_of(float stored) const {
+    const double number = static_cast<double>(stored) * numbers_.scale + numbers_.offset;
+    return static_cast<float>(numbers_.is_integer ? std::floor(number + 0.5) : number);
+  }
+
+  SourcePtr stored_;
+  AffineNumbers numbers_;
+};
+
 }  // namespace
 
 bool has_float32(const DType& dtype) { return float32::conversion_of(dtype) != nullptr; }
@@ -109,6 +158,10 @@ SourcePtr float32_values(const TensorView& tensor) {
   if (tensor.dtype->name == "float32" && tensor.dtype->order == ByteOrder::little)
     return std::make_shared<Slice>(tensor.source);
   return std::make_shared<Float32Values>(tensor, *float32::conversion_of(*tensor.dtype));
+}
+
+SourcePtr affine_values(const TensorView& tensor, const AffineNumbers& numbers) {
+  return std::make_shared<AffineValues>(float32_values(tensor), numbers);
 }
 
 float half_to_float(uint16_t half) { return float32::half_value(half); }

@@ -15,6 +15,17 @@ bool has_float32(const DType& dtype);
 /// the tensor fails.
 SourcePtr float32_values(const TensorView& tensor);
 
+/// What the stored integers of a quantised tensor mean, where its format has the scale outside of the tensor.
+struct AffineNumbers {
+  double scale = 1;
+  double offset = 0;
+  bool is_integer = false;  ///< the numbers are rounded to integers, halves upwards
+};
+
+/// The numbers `stored * scale + offset` of a tensor of integers, computed as double and rounded once, as
+/// float32_values() returns values.
+SourcePtr affine_values(const TensorView& tensor, const AffineNumbers& numbers);
+
 /// The value of a float16, by its bits. A signalling NaN becomes a quiet one with the same payload.
 float half_to_float(uint16_t half);
 

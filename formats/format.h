@@ -158,9 +158,9 @@ bool is_named_as_model(std::string_view name);
 Result<bool> could_be_model(const Container& member);
 
 /// The entry file of a directory in a form of its own: that of an unpacked archive (archive/archive_formats.h), the
-/// only
-/// `*.weights.json`, the index of an MLC tensor cache, or the manifest of a Core ML package. `names`: the files of the
-/// directory, sorted by byte. Fails with io.
+/// only `*.weights.json`, the index of an MLC tensor cache, the index of the only checkpoint of TensorFlow, the
+/// model.json of TensorFlow.js, the .metadata of a checkpoint of torch.distributed.checkpoint, or the manifest of a
+/// Core ML package. `names`: the files of the directory, sorted by byte. Fails with io.
 Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder);
 
 /// A model of an Ollama store; its path is like "registry.ollama.ai/library/llama3.2/latest".
@@ -208,6 +208,10 @@ Match matches_npy(const Probe& probe);
 Result<Model> read_npy(const Container& container);
 Match matches_pytorch_legacy(const Probe& probe);
 Result<Model> read_pytorch_legacy(const Container& container);
+Match matches_pickle(const Probe& probe);
+Result<Model> read_pickle(const Container& container);
+Match matches_dcp(const Probe& probe);
+Result<Model> read_dcp(const Container& container);  // named by its .metadata; the chunks are in files beside it
 Match matches_zip(const Probe& probe);
 Result<Model> read_zip(const Container& container);  // the formats in zips are rows of archive/archive_formats.h
 Match matches_tar(const Probe& probe);
@@ -226,11 +230,39 @@ Match matches_keras_sharded(const Probe& probe);
 Result<Model> read_keras_sharded(const Container& container);  // named by its index
 Match matches_hdf5(const Probe& probe);
 Result<Model> read_hdf5(const Container& container);
+Match matches_caffe(const Probe& probe);
+Result<Model> read_caffe(const Container& container);
 Match matches_coreml(const Probe& probe);
 Result<bool> is_coreml_manifest(const SourcePtr& manifest);
 Result<Model> read_coreml(const Container& container);  // a model, or a package, named by its manifest
+Match matches_mxnet(const Probe& probe);
+Result<Model> read_mxnet(const Container& container);
+Match matches_mindspore(const Probe& probe);
+Result<Model> read_mindspore(const Container& container);
+Match matches_openvino(const Probe& probe);
+Result<Model> read_openvino(const Container& container);  // named by its structure; the weights are beside it
 Match matches_paddle(const Probe& probe);
 Result<Model> read_paddle(const Container& container);
+Match matches_tensorflow_checkpoint(const Probe& probe);
+Result<Model> read_tensorflow_checkpoint(const Container& container);  // named by its index
+Match matches_tensorflow_graph(const Probe& probe);
+Result<Model> read_tensorflow_graph(const Container& container);
+Match matches_ort(const Probe& probe);
+Result<Model> read_ort(const Container& container);
+Match matches_ncnn(const Probe& probe);
+Result<Model> read_ncnn(const Container& container);  // a .param, with the .bin beside it
+Match matches_darknet(const Probe& probe);
+Result<Model> read_darknet(const Container& container);  // a .weights, with the .cfg beside it
+Match matches_ctranslate2(const Probe& probe);
+Result<Model> read_ctranslate2(const Container& container);
+Match matches_nnef_tensor(const Probe& probe);
+Result<Model> read_nnef_tensor(const Container& container);
+Match matches_xgboost(const Probe& probe);
+Result<Model> read_xgboost(const Container& container);
+Match matches_lightgbm(const Probe& probe);
+Result<Model> read_lightgbm(const Container& container);
+Match matches_tfjs(const Probe& probe);
+Result<Model> read_tfjs(const Container& container);  // named by its model.json
 Match matches_oci(const Probe& probe);
 Result<Model> read_oci(const Container& container);
 Match matches_ollama(const Probe& probe);

@@ -118,4 +118,13 @@ Result<std::string> graph_document(Budget& budget, const Write& write) {
   });
 }
 
+/// A document in place of one whose content is invalid: an object with the message as its `problem`.
+inline Result<std::string> problem_document(Budget& budget, const Error& problem) {
+  return graph_document(budget, [&](GraphWriter& writer) -> Result<void> {
+    writer.begin('{');
+    TRY_VOID(writer.text_attribute("problem", problem.message));
+    return writer.end("}");
+  });
+}
+
 }  // namespace weightfs

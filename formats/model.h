@@ -17,8 +17,10 @@
 #include "base/later.h"
 #include "base/source.h"
 #include "base/values/value.h"
+#include "formats/checksums/range_checksums.h"
 #include "formats/chosen_files.h"
 #include "formats/dtype.h"
+#include "formats/float32.h"
 #include "formats/lacks.h"
 #include "formats/rare.h"
 #include "formats/tensor_list.h"
@@ -92,13 +94,16 @@ struct Model {
   bool has_members = false;  ///< the parts are members of an archive; else the first one is the container's own file
   /// Directories with an entry of their own, even if empty; spelled as in parts.
   Rare<std::vector<std::string>> directories;
-  std::optional<uint64_t> stored_bytes;    ///< size of the container in storage; else the sum of its parts
-  Rare<std::map<size_t, Digest>> digests;  ///< of tensors (by their index), if known without reading
+  std::optional<uint64_t> stored_bytes;  ///< size of the container in storage; else the sum of its parts
+  Rare<std::map<size_t, AffineNumbers>> affine_numbers;  ///< of quantised tensors (by their index)
+  Rare<std::map<size_t, Digest>> digests;                ///< of tensors (by their index), if known without reading
+  Rare<std::vector<CheckedFile>> checked_files;          ///< files with checksums of their ranges
   /// The elements of tensors of type string (by their index), in C order, UTF-8.
   Rare<std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>>> strings;
   /// Set for a GGUF of version 2 or 3, and for a model whose first file is one.
   std::shared_ptr<const GgufKeys> gguf_keys;
-  /// The whole .npy files of tensors that are stored as such and have a type without a row of DType (by their index).
+  /// The whole .npy files of arrays of NumPy that have a type without a row of DType (by their index): as stored, or
+  /// made of what a pickle has.
   Rare<std::map<size_t, Slice>> npy_files;
   Rare<std::vector<std::string>> unlisted;  ///< files that the container has but does not list
   /// Blobs with a digest of their own that parts are unpacked from, such as the tar layers of an image. Their paths are

@@ -107,6 +107,7 @@ class Verifier {
       count(part);
     }
     for (const Part& blob : *model.packed) count(blob);
+    for (const CheckedFile& file : *model.checked_files) total_ += file.bytes_in_ranges();
   }
 
   Verification run() {
@@ -118,6 +119,7 @@ class Verifier {
     }
     for (const Part& blob : *model_.packed)
       if (check(blob)) out_.packed.push_back(blob.path);
+    for (const CheckedFile& file : *model_.checked_files) check_ranges(file);
     for (const std::string& path : *model_.unlisted)
       out_.add_wrong(fmt::format("{}: not in the container's list of its files", quoted(path)));
     return std::move(out_);
@@ -140,6 +142,26 @@ class Verifier {
     return compared && compared->empty();
   }
 
+  void check_ranges(const CheckedFile& file) {
+    const auto on_bytes = [&](uint64_t count) {
+      read_ += count;
+      if (report_) report_({file.name, read_, total_});
+    };
+    const auto on_sum = [&](const RangeChecksum& range, uint32_t stored, uint32_t found) {
+      if (stored == found) {
+        ++out_.ranges;
+        return;
+      }
+      const std::string what = range.tensor < model_.tensors.size()
+                                   ? fmt::format("tensor {}", quoted(model_.tensors.name(range.tensor)))
+                                   : fmt::format("{}: the block at {}", quoted(file.name), range.offset);
+      if (out_.wrong.size() < Verification::kMaxLines) ++out_.wrong_ranges;
+      out_.add_wrong(fmt::format("{}: CRC-32C is {}, should be {}", what, hex32(found), hex32(stored)));
+    };
+    if (const auto done = each_range_sum(file, on_bytes, on_sum); !done)
+      out_.add_unreadable(with_message(done.error(), fmt::format("{}: {}", quoted(file.name), done.error().message)));
+  }
+
   // Errors of members include their names.
   static Error about(const Part& part, const Error& error) {
     const std::string name = quoted(part.path);
@@ -153,11 +175,7 @@ class Verifier {
     });
     if (file == nullptr)
       return failure(Code::not_found, fmt::format("a link to {}, which does not exist", quoted(part.link_target)));
-    // If no server reports a file's size, only as much is downloaded as for listing it.
-    const SourcePtr source = TRY([&] {
-      const SizeQuery query;
-      return file->source.get();
-    }());
+    const SourcePtr source = TRY(file->source.get());
     return difference(part, TRY(sums_of(part, *source)));
   }
 
@@ -180,7 +198,7 @@ class Verifier {
     auto md5 = wanted_.md5 ? std::optional<Md5Sum>(std::in_place) : std::nullopt;
     Checksums sums;
     // The store compares a blob's digest itself, and drops wrong bytes.
-    if (part.digest) TRY_VOID(source.fetch({0, source.size()}));
+    if (part.digest) TRY_VOID(source.prefetch({0, source.size()}));
     for (uint64_t offset = 0; offset < source.size();) {
       if (report_) report_({part.path, read_, total_});
       const size_t got = TRY(source.read_ahead(offset, buffer_, {0, source.size()}));

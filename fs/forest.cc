@@ -89,7 +89,6 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
 Result<Attributes> Forest::attributes(Ino ino) const {
   const NodeHandle at = TRY(trees_.load(ino));  // keeps the tree in memory
   if (const auto known = known_attributes(ino)) return *known;
-  const SizeQuery query;
   const SourcePtr source = TRY(open(ino));
   return Attributes{at.node().kind, source->size(), 1, at.tree().modified()};
 }

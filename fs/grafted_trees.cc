@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
+#include "base/os/descriptor.h"
 #include "base/text.h"
 #include "fs/origin.h"
 
@@ -22,10 +24,14 @@ constexpr size_t kMaxTrees = size_t{1} << 24;  // 2^24 trees of at most 2^32 nod
 constexpr unsigned kHighWatermark = 4;
 constexpr unsigned kLowWatermark = 3;
 
-bool has_no_descriptor_left() {
-  const int descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return errno == EMFILE || errno == ENFILE;
-  ::close(descriptor);
+// Whether fewer descriptors are left than opening a file may need: a directory, the data and the map of cached ranges.
+bool has_too_few_descriptors() {
+  constexpr size_t kNeeded = 4;
+  std::array<Descriptor, kNeeded> opened;
+  for (Descriptor& each : opened) {
+    each = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!each) return errno == EMFILE || errno == ENFILE;
+  }
   return false;
 }
 
@@ -297,7 +303,7 @@ void GraftedTrees::drop_above_limit() {
 }
 
 bool GraftedTrees::free_descriptors() {
-  if (!has_no_descriptor_left()) return false;
+  if (!has_too_few_descriptors()) return false;
   const size_t half = (models_in_memory() + 1) / 2;
   return drop_until([&](size_t dropped) { return dropped >= half; }) > 0;
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/files/leaf.h"
 #include "base/os/memory.h"
 #include "base/result.h"
 #include "base/source.h"
@@ -34,8 +35,8 @@ class OpenFile {
   uint64_t size() const { return source_->size(); }
 
   /// As those of the Source.
-  bool is_local() const { return source_->is_local(); }
-  std::optional<Extent> extent() const { return source_->extent(); }
+  bool is_ready() const { return weightfs::is_ready(*source_); }
+  std::optional<Extent> extent() const { return extent_of(*source_); }
 
   /// Whether the bytes that were copied from extent() so far are those of the file as it was opened. Fails as a read of
   /// a changed file.
@@ -50,8 +51,8 @@ class OpenFile {
  private:
   void hold();
   void use_direct();
-  Result<size_t> copy(uint64_t offset, std::span<std::byte> out);
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out);
+  Result<size_t> copy(uint64_t offset, std::span<std::byte> out, ByteRange expected);
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out, ByteRange expected);
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const;
 
   enum class Mappable { unknown, yes, no };
@@ -63,7 +64,7 @@ class OpenFile {
   std::atomic<Mappable> mappable_ = Mappable::unknown;
   std::atomic<bool> has_begun_ = false;
   std::atomic<bool> is_held_ = false;
-  std::atomic<const Source*> direct_ = nullptr;  // Source::direct(), once there is one
+  std::atomic<const Source*> direct_ = nullptr;  // Source::verified_file(), once there is one
   std::mutex mutex_;                             // guards the next two
   std::shared_ptr<const void> held_;
   SourcePtr direct_bytes_;  // owns direct_; set once
@@ -75,12 +76,15 @@ enum class Pages { kept, released };
 /// A read of a file, which has to outlive it.
 class OpenFile::Read {
  public:
-  /// The bytes [offset, offset + size), at most kMaxRead. Reads are recorded in the order of their construction.
-  Read(OpenFile& file, uint64_t offset, size_t size, Pages pages);
+  /// The bytes [offset, offset + size), at most kMaxRead, of those that the reader will probably read: `expected`, by
+  /// default the whole file. No others are requested ahead from a server. Reads are recorded in the order of their
+  /// construction.
+  Read(OpenFile& file, uint64_t offset, size_t size, Pages pages, std::optional<ByteRange> expected = std::nullopt);
 
   /// The bytes, fewer than requested only at the end of the file; valid as long as this object. Bytes of a mapping are
-  /// only for system calls that copy them, which fail with EFAULT if the file was cut meanwhile. Fails as the source.
-  Result<std::span<const std::byte>> bytes();
+  /// only for system calls that copy them, which fail with EFAULT if the file was cut meanwhile. If `memory` is not
+  /// empty, the bytes are copied to its beginning, as many as fit. Fails as the source.
+  Result<std::span<const std::byte>> bytes(std::span<std::byte> memory = {});
 
   /// Reads mapped bytes that a system call could not copy: the error is the reason. Throws std::bad_alloc.
   Result<void> read_again();
@@ -96,6 +100,7 @@ class OpenFile::Read {
   const uint64_t offset_;
   const size_t size_;
   const Pages pages_;
+  const ByteRange expected_;
   const std::vector<ByteRange> next_;
   const MemoryTurn turn_;
   std::optional<ReadBuffer> buffer_;

@@ -8,12 +8,14 @@ set(CPACK_PACKAGE_DESCRIPTION
 "Mounts a model container as a read-only directory: every tensor is a file,
 also in NumPy format, and the metadata is JSON and TOML.
 .
-It reads GGUF, safetensors, PyTorch, NeMo, ONNX, Core ML, HDF5, Keras,
-NumPy, Flax, TFLite, ExecuTorch, Paddle, DDUF, llamafile, RTen,
-BinTensors, Carton, TVM Model Library Format, zip and tar, and the stores
-and registries of Ollama. Uncompressed local data is never copied;
-compressed or remote data is unpacked or downloaded once, verified, and
-cached.
+It reads GGUF, safetensors, PyTorch, DCP, pickles and joblib, NeMo, ONNX,
+Core ML, TensorFlow, TensorFlow.js, HDF5, Keras, NumPy, Flax, TFLite,
+ExecuTorch, OpenVINO, ORT, ncnn, NNEF, Caffe, Darknet, CTranslate2,
+MXNet, MindSpore, Paddle, XGBoost, LightGBM, DDUF, llamafile, RTen,
+BinTensors, Carton, TVM Model Library Format, zip and tar, and the
+stores and registries of Ollama. Uncompressed local data is never
+copied; compressed or remote data is unpacked or downloaded once,
+verified, and cached.
 .
 The package includes the helper of mount(8), so that models can be mounted with
 mount -t weightfs and from /etc/fstab.")

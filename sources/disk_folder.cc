@@ -34,17 +34,11 @@ class ListedFile final : public Source {
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return TRY(opened_.get())->read(offset, out);
   }
-  Result<Descriptor> open_whole_file() const override { return TRY(opened_.get())->open_whole_file(); }
-  std::optional<Extent> extent() const override {
-    const auto opened = opened_.peek();
-    return opened ? (*opened)->extent() : std::nullopt;
-  }
-  bool is_local() const override { return true; }
-  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
-    return TRY(opened_.get())->map(offset, size);
-  }
-  void advise(ByteRange range, Advice advice) const override {
-    if (const auto opened = opened_.peek()) (*opened)->advise(range, advice);
+  Result<Place> place(uint64_t offset, Opens opens) const override {
+    auto opened = opened_.peek();
+    if (!opened && opens == Opens::files) opened = TRY(opened_.get());
+    if (opened) return (*opened)->place(offset, opens);
+    return Place{.length = bytes_after(offset), .is_ready = true};
   }
 
  private:

@@ -281,7 +281,7 @@ std::vector<SourcePtr> request_headers(const std::vector<std::string>& names,
     SourcePtr file = TRY(open(name));
     const std::string head = TRY(read_text(*file, 0, std::min<uint64_t>(file->size(), kHeadSize)));
     const uint64_t size = std::min(file->size(), header_size(head));
-    if ((requested += size) <= kMaxRequested) TRY_VOID(file->fetch({0, size}));
+    if ((requested += size) <= kMaxRequested) TRY_VOID(file->prefetch({0, size}));
     return file;
   };
   std::mutex mutex;

@@ -16,7 +16,8 @@ PAGE = ROOT / "docs" / "weightfs.1.md"
 # Options of other programs, by page.
 FOREIGN = {
     "README.md": {"--arch", "--install", "--now", "--preset",
-                  "--prefix"}, "CHANGELOG.md": {"--arch", "--preset", "--release", "--user"},
+                  "--prefix", "--wheel"}, "CHANGELOG.md": {"--arch", "--preset", "--release", "--user", "--wheel"},
+    "python.md": {"--wheel"},
     "kubernetes.md": {"--docker-password", "--docker-server",
                       "--docker-username"}, "serve.md": {"--http-url"}, "systemd.md": {"--now", "--user"}, "testing.md": {
                           "--minutes", "--only", "--sources", "--minimise", "--preset", "--release", "--sanitized", "--target",

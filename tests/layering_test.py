@@ -28,31 +28,26 @@ ROOMS = {
     "cache/store": set(),
     "cache/http": set(),
     "cache/download": {"cache/http"},
-    "cache/blobs": {"cache/download", "cache/http", "cache/store"},
-    "cache/huggingface": {"cache/blobs", "cache/http", "cache/registry"},
+    "cache/decoding": {"cache/store"},
+    "cache/blobs": {"cache/decoding", "cache/download", "cache/http", "cache/store"},
+    "cache/huggingface": {"cache/blobs", "cache/download", "cache/http"},
     "cache/registry": {"cache/blobs", "cache/download", "cache/http"},
-    "cache/s3": {"cache/blobs", "cache/download", "cache/http", "cache/registry"},
+    "cache/s3": {"cache/blobs", "cache/download", "cache/http"},
 }
 APART = [("cli/mount", "cli/serve"), ("cli/mount", "cli/service"), ("cli/serve", "cli/service")]
 
 # The headers of formats/ that other folders may include.
 WAIST = {
     "formats/float32.h", "formats/model.h", "formats/format.h", "formats/dtype.h", "formats/tensor_list.h", "formats/verify.h",
-    "formats/signature.h",
+    "formats/signature.h", "formats/numpy/npy_header.h",
     "formats/archive/symlink.h", "formats/ollama/name.h", "formats/common/warnings.h", "formats/completeness.h", "formats/output.h",
     "formats/other_files.h", "formats/summary/summary.h", "formats/summary/blocks.h", "formats/one_model.h"
 }
 
 # Files with more code lines than scripts/figures allows. The list may only shrink.
-LARGE = ("cache/blobs/digest_blob.cc:", "cache/download/remote_file.cc:")
+LARGE = ("cache/download/remote_file.cc:",)
 
 MAX_FILES = 25  # .cc and .h in one folder
-
-# Sets of files, a header with its source, that include each other. The list may only shrink.
-CIRCLES = [
-    # StoreCore owns the downloads and sources of a store, and is owned by them.
-    ["cache/blobs/download", "cache/blobs/remote_source", "cache/blobs/store_core"],
-]
 
 # The files that may include a header with this prefix.
 THIRD_PARTY = {
@@ -63,9 +58,11 @@ THIRD_PARTY = {
     "isa-l/crc": r"base/digest\.cc",
     "isa-l/igzip": r"formats/codec/codec\.cc",
     "zstd": r"formats/codec/codec\.cc",
+    "snappy": r"formats/codec/snappy\.cc",
     "lzma.h": r"formats/codec/codec\w*\.cc",
     "zip.h": r"formats/archive/zip(\.cc|_source\.\w+)",
     "archive": r"formats/archive/tar\.cc",
+    "expat.h": r"formats/openvino/xml\.cc",
     "nlohmann/": r"base/values/json\.cc",
     "toml++": r"base/values/toml\.cc",
     "flatbuffers/": r"formats/rten/\w+\.(cc|h)",
@@ -166,7 +163,7 @@ class Layering(unittest.TestCase):
         self.assertEqual(cycle, [], [edges[a][b] for a, b in zip(cycle, cycle[1:])])
 
     def test_files_include_each_other_in_one_direction(self):
-        self.assertEqual(figures().circles_of(figures().files_of(None)), CIRCLES)
+        self.assertEqual(figures().circles_of(figures().files_of(None)), [])
 
     def test_files_and_functions_are_small(self):
         measured = figures()

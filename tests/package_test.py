@@ -42,7 +42,7 @@ exec sleep infinity
 # Files that dpkg and the programs it runs write for their own use.
 OF_THE_SYSTEM = re.compile(
     r"var/lib/dpkg/.*|var/log/(dpkg|alternatives)\.log|var/cache/(man|ldconfig)/.*|etc/ld\.so\.cache|var/lib/man-db/.*"
-    r"|usr/share/mime/(?!packages/).*|usr/share/applications/mimeinfo\.cache"
+    r"|usr/share/mime/(?!packages/).*|usr/share/applications/mimeinfo\.cache|etc/mailcap"
     r"|etc/(passwd|group|shadow|gshadow|subuid|subgid)-|etc/\.pwd\.lock|var/lib/systemd/.*")
 # Files that listed the user weightfs, and do not any more.
 USERS = ("etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/subuid", "etc/subgid")

@@ -41,6 +41,9 @@ FORMATS = ("rten", "bintensors", "/gguf/", "safetensors", "carton", "/tvm/", "ol
            "tflite", "dduf", "llamafile", "coreml", "executorch", "nemo", "msgpack", "paddle", "ggml_legacy")
 
 SAMPLES = os.path.join(os.path.dirname(CONFORM), "samples")
+MORE_FORMATS = ("/pickle/", "/joblib/", "/tensorflow/", "/xgboost/", "/lightgbm/", "/ort/", "/ncnn/", "/darknet/", "/ctranslate2/",
+                "/nnef/", "/openvino/", "/caffe/", "/tfjs/", "/coreml/", "/mxnet/", "/mindspore/", "/dcp/", "/pt2/")
+MORE_SAMPLES = os.path.join(os.path.dirname(CONFORM), "more-samples")
 WITH_LINK = "onnx/external/refused"  # refused if link.bin is a symbolic link; some ways to copy samples make a file of it
 
 # Files whose read fails, because their link names a server on loopback, which does not run and is not permitted in containers
@@ -52,8 +55,8 @@ WORKERS = 2 * CORES  # mount tests spend most of their time waiting
 SHARDS = {"fs_test": 6, "formats_test": 3, "cache_test": 3, "base_test": 2}
 SLOWEST = 15  # tests that are listed at the end
 TIME_LIMIT = 15 * 60  # of a job, in seconds; the longest takes 3 minutes
-WHOLE_TIME_LIMIT = 60 * 60  # jobs that would begin later fail
-FUZZING = 20  # seconds
+WHOLE_TIME_LIMIT = 70 * 60  # jobs that would begin later fail
+FUZZING = 4  # seconds for each target
 
 # Jobs that run one at a time, beside those that mount nothing: they unmount or count what other tests mount.
 EXCLUSIVE = ("test_mounts", "test_system", "package_test")
@@ -249,8 +252,9 @@ def run_unittests(file, weightfs, build):
                       frozenset() if found_by_sanitizers else frozenset(counts["failed"]), spent)
 
 
-def run_conform(weightfs, name):
-    _, printed, spent = run_to_end([sys.executable, CONFORM, weightfs, SAMPLES, "--only", name])
+def run_conform(weightfs, name, samples=SAMPLES):
+    program = [CONFORM] if samples == SAMPLES else [os.path.join(HOME, "tests", "conform_more.py"), CONFORM]
+    _, printed, spent = run_to_end([sys.executable, *program, weightfs, samples, "--only", name])
     *failures, last = printed.strip().splitlines() or ["no output"]
     linked = {line: "has files behind links to a server that does not run" for line in failures
               if line.removeprefix("FAIL ").startswith(LINKED) and ": unreadable: " in line}
@@ -283,6 +287,8 @@ def conform_jobs(weightfs):
         return
     for name in FORMATS:
         yield Job(f"conform {name}", lambda name=name: run_conform(weightfs, name))
+    for name in MORE_FORMATS:
+        yield Job(f"conform {name}", lambda name=name: run_conform(weightfs, name, MORE_SAMPLES))
 
 
 def run_truth(weightfs, source):
@@ -325,7 +331,7 @@ def jobs_of(kind, build, weightfs):
 def plain_jobs(build, weightfs):
     # Limits of memory and CPU time are not meaningful under a sanitizer.
     yield from jobs_of("plain", build, weightfs)
-    for file in files_in("attacks", "test_*.py") + files_in("", "*_test.py"):
+    for file in files_in("attacks", "test_*.py") + files_in("python", "test_*.py") + files_in("", "*_test.py"):
         yield Job(os.path.basename(file).removesuffix(".py"), lambda file=file: run_unittests(file, weightfs, build))
     yield from conform_jobs(weightfs)
     yield from truth_jobs(weightfs)

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 import unittest.mock
+import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(os.path.dirname(HERE), "scripts")
@@ -106,6 +107,26 @@ class Build(ScriptTestCase):
         self.assertRegex(shown.decode(), r"\r\x1b\[Kcompiling: 12 of 49 files, \d+ s")
         self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)
         self.assertNotIn(b"\n", shown)
+
+
+class Package(ScriptTestCase):
+    def test_wheel_has_the_program(self):
+        shutil.copytree(os.path.join(os.path.dirname(HERE), "python"), self.path("python"))
+        shutil.copy(os.path.join(os.path.dirname(HERE), "CMakeLists.txt"), self.home)
+        package = self.script("package")
+        self.program('mkdir -p build/release && echo program >build/release/weightfs', "scripts", "build")
+        self.program('cp "$3" "$2"', "bin", "strip")
+        done = self.run_script(package, "--wheel")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with zipfile.ZipFile(self.path(done.stdout.strip())) as wheel:
+            program = wheel.getinfo("weightfs/bin/weightfs")
+            self.assertEqual((wheel.read(program), program.external_attr >> 16 & 0o777), (b"program\n", 0o755))
+            self.assertIn("weightfs/__init__.py", wheel.namelist())
+
+    def test_unknown_option_prints_the_usage(self):
+        done = self.run_script(self.script("package"), "--other")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--wheel", done.stderr)
 
 
 class Dependencies(ScriptTestCase):

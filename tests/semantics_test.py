@@ -16,7 +16,8 @@ NAMED = re.compile(r"`([^`]+)`")
 RULE = re.compile(r"^- (\d+\.\d+) ", re.MULTILINE)
 QUOTED = re.compile(r"\bsemantics(?:\.md\]?(?:\([^)]*\))?)?,? (?:rules? |section )?(\d+(?:\.\d+)?(?:(?:, | and | to )\d+\.\d+)*)")
 QUOTED_PAGE = re.compile(r"\bdocs/design/[a-z-]+\.md\b")
-FOLDERS = ("base", "formats", "cache", "sources", "fs", "cli", "tests", "docs", "bench", "packaging", "scripts", "systemd")
+FOLDERS = ("base", "formats", "cache", "sources", "fs", "cli", "tests", "docs", "bench", "packaging", "scripts", "systemd",
+           "python")
 SENTENCE_END = re.compile(r"(?<=[.:;])\s+")
 
 
@@ -27,7 +28,8 @@ def googletests():
 
 
 def python_tests():
-    for file in (*(ROOT / "tests" / "mount").glob("test_*.py"), ROOT / "tests" / "package_test.py"):
+    folders = (ROOT / "tests" / "mount", ROOT / "tests" / "python")
+    for file in (*(file for folder in folders for file in folder.glob("test_*.py")), ROOT / "tests" / "package_test.py"):
         group = None
         for line in file.read_text().splitlines():
             if found := re.match(r"class (\w+)", line):

@@ -62,7 +62,7 @@ def weightfs(*argv):
 
 def sources(*suffixes):
     """The lines of every file of code or documents: (path, number, line)."""
-    for folder in ("", "base", "formats", "cache", "sources", "fs", "cli", "tests", "docs", "bench", "packaging"):
+    for folder in ("", "base", "formats", "cache", "sources", "fs", "cli", "tests", "docs", "bench", "packaging", "python"):
         for file in sorted((ROOT / folder).rglob("*") if folder else ROOT.glob("*.md")):
             if file.suffix in suffixes:
                 for number, line in enumerate(file.read_text().splitlines(), 1):
@@ -83,7 +83,7 @@ def messages():
 def pages():
     """User documents: (file, paragraph), without code."""
     names = ("weightfs.1", "mount.weightfs.8", "semantics", "status", "examples", "remote", "systemd", "fleet", "kubernetes",
-             "cache-format")
+             "cache-format", "python")
     for file in (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in names), *(ROOT / "docs" / "design").glob("*.md")):
         text = re.sub(r"(?ms)^```.*?^```$", "", file.read_text())
         for paragraph in re.sub(r"`[^`\n]*`|\*", "", text).split("\n\n"):

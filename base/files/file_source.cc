@@ -13,6 +13,7 @@
 
 #include "base/cancel.h"
 #include "base/files/file_io.h"
+#include "base/files/leaf.h"
 #include "base/files/no_passthrough.h"
 #include "base/files/open_files.h"
 #include "base/files/private_file.h"
@@ -60,7 +61,7 @@ bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.t
 
 // A file that is watched for change. Its bytes are read by pread(2): access to a mapping of a file that was cut would
 // end the process. Mapped bytes are only for system calls.
-class FileSource final : public Source, public std::enable_shared_from_this<FileSource> {
+class FileSource final : public Leaf, public std::enable_shared_from_this<FileSource> {
  public:
   FileSource(Descriptor fd, const struct stat& opened, ConfinedDirectoryPtr directory, std::string name,
              ConfinedDirectory::Links links)
@@ -84,9 +85,9 @@ class FileSource final : public Source, public std::enable_shared_from_this<File
     const auto file = open();
     return file ? std::optional(Extent{(*file)->number(), 0, size(), *file}) : std::nullopt;
   }
-  bool is_local() const override { return true; }
+  bool is_ready() const override { return true; }
   std::string identity() const override { return opened_.identity(); }
-  std::shared_ptr<const void> hold() const override {
+  std::shared_ptr<const void> keep_cached() const override {
     if (directory_ == nullptr) return nullptr;
     return open().value_or(nullptr);
   }
@@ -123,12 +124,9 @@ class FileSource final : public Source, public std::enable_shared_from_this<File
     return piece.out.size();
   }
 
-  Result<void> read_pieces(std::span<const Piece> pieces) const override {
-    for (const Piece& piece : pieces) TRY_VOID(check_inside(*this, piece));
-    return read_inside(nullptr, pieces);
-  }
+  Result<void> read_pieces(std::span<const Piece> pieces) const override { return read_inside(nullptr, pieces); }
 
-  SourcePtr direct() const override;
+  SourcePtr verified_file() const override;
 
   // Reads pieces that are inside of the file, from `held`, or if that is null from a file that is found or opened. The
   // check follows the copies: a writer updates the times before the bytes, so bytes copied before the times changed are
@@ -264,15 +262,11 @@ class HeldFile final : public Source {
       : source_(std::move(source)), file_(std::move(file)) {}
 
   uint64_t size() const override { return source_->size(); }
-  bool is_local() const override { return true; }
+  Result<Place> place(uint64_t offset, Opens opens) const override { return source_->place(offset, opens); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const Piece piece{offset, out.first(bytes_inside(size(), offset, out.size()))};
     TRY_VOID(source_->read_inside(file_.get(), {&piece, 1}));
     return piece.out.size();
-  }
-  Result<void> read_pieces(std::span<const Piece> pieces) const override {
-    for (const Piece& piece : pieces) TRY_VOID(check_inside(*this, piece));
-    return source_->read_inside(file_.get(), pieces);
   }
 
  private:
@@ -280,7 +274,7 @@ class HeldFile final : public Source {
   const SharedFilePtr file_;
 };
 
-SourcePtr FileSource::direct() const {
+SourcePtr FileSource::verified_file() const {
   auto file = open();
   return file ? std::make_shared<HeldFile>(shared_from_this(), std::move(*file)) : nullptr;
 }

@@ -32,6 +32,8 @@ void request_pages(int fd, ByteRange range) {
 
 }  // namespace
 
+bool is_cached(const Extent& extent, ByteRange range) { return is_cached(extent.fd, extent.offset + range.to - 1); }
+
 // Descriptors are closed without the lock: closing a file on a network takes time.
 void RecentFiles::add(SharedFilePtr file) {
   SharedFilePtr closed;

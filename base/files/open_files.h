@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/files/leaf.h"
 #include "base/os/descriptor.h"
 #include "base/source.h"
 
@@ -50,12 +51,16 @@ class RecentFiles {
 /// How many files that are not in use stay open.
 inline constexpr size_t kMaxIdleFiles = 64;
 
+/// Whether the last byte of the range is in the page cache, so that the others probably are, too. False on file systems
+/// that cannot tell. The range is in the extent, and not empty.
+bool is_cached(const Extent& extent, ByteRange range);
+
 /// Maps bytes of a file, for system calls that copy them, until the result is released. Nothing if the last byte is not
 /// in the page cache, since page faults would read the bytes in small pieces, or if the file cannot be mapped. No bytes
 /// for an empty range.
 std::optional<MappedBytes> map_cached(const SharedFile& file, ByteRange range);
 
-/// See Source::advise(). The range is in the file.
+/// See Leaf::advise(). The range is in the file.
 void advise_about(const SharedFile& file, ByteRange range, Advice advice);
 
 /// Those of this process, as the limit of descriptors is one of the process: at most kMaxIdleFiles.

@@ -13,11 +13,13 @@
 
 #include "base/cancel.h"
 #include "base/digest_verifier.h"
+#include "base/files/leaf.h"
 #include "base/files/no_passthrough.h"
 #include "base/text.h"
-#include "cache/blobs/digest_blob.h"
 #include "cache/blobs/direct_blob.h"
-#include "cache/blobs/remote_source.h"
+#include "cache/blobs/live_blobs.h"
+#include "cache/blobs/local_copies.h"
+#include "cache/blobs/resolve.h"
 #include "cache/blobs/saved_texts.h"
 #include "cache/blobs/store_core.h"
 #include "cache/store/disk_backend.h"
@@ -92,14 +94,14 @@ BlobProducer for_store(const StoreCorePtr& store, BlobProducer producer) {
   return producer;
 }
 
-class ProducedBlob final : public Source, public std::enable_shared_from_this<ProducedBlob> {
+class ProducedBlob final : public Leaf, public std::enable_shared_from_this<ProducedBlob> {
  public:
   ProducedBlob(StoreCorePtr store, BlobProducer producer, uint64_t size)
       : store_(std::move(store)), producer_(std::move(producer)), size_(size), name_(store_->name_of(producer_)) {}
 
   uint64_t size() const override { return size_; }
   // Keeps the decoding alive while the file is open, also between slow reads.
-  std::shared_ptr<const void> hold() const override {
+  std::shared_ptr<const void> keep_cached() const override {
     if (size_ <= kSmallBlob) return nullptr;
     const std::scoped_lock lock(mutex_);
     auto sources = sources_.lock();
@@ -109,7 +111,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
   // A declared digest identifies the bytes only after verification.
   std::string identity() const override { return is_verified() ? "sha256 " + producer_.digest->hex() : producer_.key; }
 
-  SourcePtr direct() const override {
+  SourcePtr verified_file() const override {
     if (size_ <= kSmallBlob) return nullptr;
     const store::BlobHandle handle = store_->backend().find_open(name_);
     return handle ? std::make_shared<DirectBlob>(handle.range, shared_from_this()) : nullptr;
@@ -153,7 +155,7 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
     if (const store::BlobHandle handle = store_->backend().find_open(name_);
         handle && read_exact(*handle.range, offset, out))
       return {};
-    HeldSources::add_to_current(name_.text, [this] { return hold(); });
+    HeldSources::add_to_current(name_.text, [this] { return keep_cached(); });
     if (const SourcePtr fallback_source = fallback(offset, out.size())) return read_from(*fallback_source, offset, out);
     const store::BlobName name = known_name();
     auto in_flight = store_->find_in_flight(name);
@@ -260,10 +262,14 @@ class ProducedBlob final : public Source, public std::enable_shared_from_this<Pr
 class CachingBlobStore final : public BlobStore {
  public:
   CachingBlobStore(store::BlobBackendPtr backend, StoreOptions options)
-      : store_(std::make_shared<StoreCore>(std::move(backend), std::move(options))) {}
-  ~CachingBlobStore() override { store_->stop(); }
+      : store_(std::make_shared<StoreCore>(std::move(backend), std::move(options))),
+        live_(std::make_shared<LiveBlobs>(store_)) {}
+  ~CachingBlobStore() override { live_->stop(); }
 
-  void stop() override { store_->shut_down(); }
+  void stop() override {
+    store_->shut_down();
+    live_->stop();
+  }
   std::stop_token stop_token() const override { return store_->stop_token(); }
 
   SourcePtr blob(BlobProducer producer) override {
@@ -286,9 +292,9 @@ class CachingBlobStore final : public BlobStore {
     return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
   }
 
-  Result<ResolvedBlob> resolve(const BlobRef& ref) override { return resolve_blob(store_, ref, {}); }
+  Result<ResolvedBlob> resolve(const BlobRef& ref) override { return resolve_blob(live_, ref, {}); }
   Result<ResolvedBlob> resolve_from(const BlobRef& ref, std::vector<download::Origin> origins) override {
-    return resolve_blob(store_, ref, std::move(origins));
+    return resolve_blob(live_, ref, std::move(origins));
   }
   bool is_local(const BlobRef& ref) override { return weightfs::blobs::is_local(*store_, ref); }
 
@@ -296,13 +302,13 @@ class CachingBlobStore final : public BlobStore {
   Result<SourcePtr> open_url(const std::string& url, const BlockListPtr& list) override {
     std::string key = list == nullptr ? url : fmt::format("{} {}", list->digest().hex(), url);
     if (const uint64_t forgotten = times_forgotten_; forgotten > 0) key += fmt::format(" {}", forgotten);
-    if (auto open = store_->find_remote(key)) return open;
+    if (auto open = live_->find_remote(key)) return open;
     download::RemoteFilePtr remote = TRY(open_remote_file(*store_, {url}, "", std::nullopt));
     if (list != nullptr && list->size() != remote->size())
       return failure(Code::mismatch, fmt::format("{}: has {} bytes, but the block list is of a file of {}",
                                                  http::printable_url(url), remote->size(), list->size()));
-    const auto identity = RemoteSource::identity_of(url, remote->version(), list);
-    return store_->share_remote(
+    const auto identity = download::identity_of(url, remote->version(), list);
+    return live_->share_remote(
         key, std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list));
   }
 
@@ -313,12 +319,12 @@ class CachingBlobStore final : public BlobStore {
                                  std::string head) override {
     TRY_VOID(store_->check_open());
     const std::string key = fmt::format("{} {}", origin.url, download::version_text(version));
-    if (auto open = store_->find_remote(key)) return open;
+    if (auto open = live_->find_remote(key)) return open;
     const FetchSettings& fetching = store_->fetching();
-    return store_->share_remote(
+    return live_->share_remote(
         key, std::make_shared<const RemoteSource>(
                  download::RemoteFile::of_version(fetching.http, origin, version, std::move(head), fetching.options),
-                 store_, RemoteSource::identity_of(origin.url, version)));
+                 store_, download::identity_of(origin.url, version)));
   }
 
   void save_text(const std::string& key, std::string_view text) override { blobs::save_text(*store_, key, text); }
@@ -330,11 +336,11 @@ class CachingBlobStore final : public BlobStore {
     return store_->backend().copy_list(*digest, file.size(), write);
   }
 
-  Result<void> verify_complete() override { return store_->verify_complete(); }
-  void drop_unverified() override { store_->drop_unverified(); }
+  Result<void> verify_complete() override { return live_->verify_complete(); }
+  void drop_unverified() override { live_->drop_unverified(); }
 
-  StoreStatus status() override { return store_->status(); }
-  StoreStatus in_progress_status() override { return store_->in_progress_status(); }
+  StoreStatus status() override { return live_->status(); }
+  StoreStatus in_progress_status() override { return live_->in_progress_status(); }
 
  private:
   // Null when the blob is not small.
@@ -360,7 +366,8 @@ class CachingBlobStore final : public BlobStore {
     return std::make_shared<ProducedBlob>(store_, std::move(producer), size);
   }
 
-  StoreCorePtr store_;
+  const StoreCorePtr store_;
+  const LiveBlobsPtr live_;
   std::atomic<uint64_t> times_forgotten_ = 0;
 };
 

@@ -5,72 +5,37 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <limits>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/cancel.h"
 #include "base/download_scope.h"
+#include "base/files/leaf.h"
 #include "base/files/no_passthrough.h"
 #include "base/text.h"
+#include "cache/blobs/blob_origins.h"
 #include "cache/blobs/direct_blob.h"
 #include "cache/blobs/download.h"
 #include "cache/blobs/local_copies.h"
 #include "cache/blobs/remote_source.h"
-#include "cache/blobs/saved_texts.h"
-#include "cache/download/mirror_scheduler.h"
 
 namespace weightfs::blobs {
 namespace {
 
-using StoreCorePtr = std::shared_ptr<StoreCore>;
 using Clock = std::chrono::steady_clock;
 
-bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
-  return store.fetching().http != nullptr && !origins.empty();
-}
-
-// The first origin that is not a mirror; null if there is none.
-const download::Origin* server_in(const std::vector<download::Origin>& origins) {
-  const auto found = std::ranges::find(origins, false, &download::Origin::is_mirror);
-  return found == origins.end() ? nullptr : &*found;
-}
-
-// Whether a blob is read by ranges, if its server sends any.
-bool may_be_ranged(const StoreCore& store, const BlobRef& ref, uint64_t size,
-                   const std::vector<download::Origin>& origins) {
-  const FetchSettings& fetching = store.fetching();
-  const download::Origin* const server = server_in(origins);
-  const bool is_streamed = fetching.stream && ref.block_list == nullptr;
-  return size > kMaxVerifiedFirst && !fetching.verify_whole && !is_streamed && server != nullptr &&
-         server->trust == http::Trust::user;
-}
-
-// Whether ranges of a blob may be cached, although nothing can be downloaded: the version on its server is known.
-bool has_known_ranges(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
-  return ref.size && may_be_ranged(store, ref, *ref.size, origins) &&
-         open_remote_file(store, *server_in(origins), ref.name, ref.size).has_value();
-}
-
-// The error when nothing can be downloaded; `reason` says why there is no local copy.
-Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
-  if (reason.code != Code::not_found) return reason;
-  const bool offline = store.fetching().http == nullptr;
-  return {offline ? Code::network : Code::not_found,
-          fmt::format("{}: not cached, and {}", ref.name,
-                      offline ? "downloads are disabled by --offline" : "the container has no URL for it")};
-}
-
-class DigestBlob final : public Source, public std::enable_shared_from_this<DigestBlob> {
+class DigestBlob final : public Leaf, public std::enable_shared_from_this<DigestBlob> {
  public:
-  DigestBlob(StoreCorePtr store, BlobRef ref, uint64_t size, std::vector<download::Origin> origins)
-      : store_(std::move(store)),
+  DigestBlob(LiveBlobsPtr live, BlobRef ref, uint64_t size, std::vector<download::Origin> origins)
+      : live_(std::move(live)),
+        store_(live_->store()),
         ref_(std::move(ref)),
         size_(size),
         origins_(std::move(origins)),
         name_(StoreCore::name_of(ref_.digest, size)),
         ranges_([this] { return open_ranges(); }),
-        download_([this] { return store_->download(ref_, size_, origins_); }),
+        download_([this] { return live_->download(ref_, size_, origins_); }),
         copy_([this] { return verified_copy(*store_, ref_); }) {
     copy_.keep_make();
   }
@@ -88,9 +53,9 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!check_consistent()) return VerifiedBy::mismatch;
     if (!identity().empty()) return VerifiedBy::whole;
     if (const auto ranges = ranges_.peek(); ranges && *ranges != nullptr) return (*ranges)->verification();
-    return is_streamed() ? VerifiedBy::unpinned : VerifiedBy::unknown;
+    return VerifiedBy::unknown;
   }
-  SourcePtr direct() const override {
+  SourcePtr verified_file() const override {
     if (!check_consistent() || has_read_before_verification()) return nullptr;
     if (const store::BlobHandle handle = store_->backend().find_open(name_))
       return std::make_shared<DirectBlob>(handle.range, shared_from_this());
@@ -111,14 +76,14 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return out.size();
   }
   // Downloads only the ranges of a part; the whole blob is downloaded and verified.
-  Result<void> fetch(ByteRange range) const override {
+  Result<void> prefetch(ByteRange range) const override {
     const bool is_part = range.from > 0 || range.to < size_;
     if (is_part && find_cached()) return {};
     if (DownloadScope::is_active() && !needs_download()) return {};
     const auto ranges = this->ranges();
-    if (ranges && *ranges != nullptr) return is_part ? (*ranges)->fetch(range) : verify(*ranges);
+    if (ranges && *ranges != nullptr) return is_part ? (*ranges)->prefetch(range) : verify(*ranges);
     if (!ranges && !weightfs::blobs::is_local(*store_, ref_)) return tl::unexpected(ranges.error());
-    if (!DownloadScope::is_active()) return Source::fetch(range);
+    if (!DownloadScope::is_active()) return Source::prefetch(range);
     if (is_part || size_ == 0) return {};
     TRY_VOID(DownloadScope::charge(size_));
     std::byte last;
@@ -144,13 +109,13 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const store::BlobHandle handle = find_cached();
     const std::optional<LocalCopy> external = handle ? std::nullopt : find_verified_copy();
     if (!handle && !external) return failure(NoPassthrough::not_verified);
-    Descriptor file = TRY(handle ? handle.range->open_whole_file() : external->bytes->open_whole_file());
+    Descriptor file = TRY(handle ? handle.range->open_whole_file() : weightfs::open_whole_file(*external->bytes));
     TRY_VOID(check_unverified_reads());
     store_->stats().record_local(ref_.digest, size_, handle ? "cache" : external->origin);
     return file;
   }
   // An open file keeps reading the same cached file, even after eviction.
-  std::shared_ptr<const void> hold() const override {
+  std::shared_ptr<const void> keep_cached() const override {
     const std::scoped_lock lock(mutex_);
     ++holders_;
     const auto let_go = [self = shared_from_this()](const void*) {
@@ -167,7 +132,6 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     uint64_t offset;
     size_t size;
     Digest digest;
-    std::optional<uint64_t> generation = {};  // of the download they came from
   };
 
   // The part of `out` for which there are bytes.
@@ -187,12 +151,6 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (TRY(fill_from_local(offset, out))) return check_unverified_reads();
     if (const auto ranges = TRY(this->ranges())) return read_range(ranges, offset, out, expected);
     const DownloadPtr download = TRY(needed_download());
-    const bool has_last_byte = offset + out.size() == size_;
-    if (store_->fetching().stream && !has_last_byte && is_same_stream(*download)) {
-      download->source()->set_served_unverified();
-      download->start(has_read_before_verification());
-      return fill_before_verification(*download, offset, out);
-    }
     TRY_VOID(fill_verified(*download, offset, out));
     return check_unverified_reads();
   }
@@ -204,53 +162,23 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   // Fails if its server does not respond and no other one has the blob: a later read must not wait for a whole
   // download.
   Result<RemoteSourcePtr> ranges() const {
-    if (!may_be_ranged(*store_, ref_, size_, origins_)) return nullptr;
+    if (!may_be_ranged(*store_, size_, origins_)) return nullptr;
     auto opened = ranges_.get();
     if (opened || (may_pass(opened.error()) && origins_.size() == 1)) return opened;
     return nullptr;
   }
 
-  // Whether a mirror has a file of this size.
-  bool has_mirror_copy() const {
-    std::vector<download::Origin> mirrors = origins_;
-    std::erase_if(mirrors, [](const download::Origin& origin) { return !origin.is_mirror; });
-    if (mirrors.empty() || store_->fetching().http == nullptr) return false;
-    download::RetryPolicy once = store_->fetching().options;
-    once.retries = 0;
-    once.waits_for_network = false;
-    download::RemoteFile file(store_->fetching().http, ref_.name, std::move(mirrors), std::nullopt, once);
-    const auto reported = file.query_size(store_->stop_token());
-    return reported.has_value() && *reported == size_;
-  }
-
-  // The file on its server when that has begun to send ranges; null after FetchSettings::wait_for_ranges.
-  Result<download::RemoteFilePtr> wait_for_ranges() const {
-    const auto until = std::chrono::steady_clock::now() + store_->fetching().wait_for_ranges;
-    download::RetryPolicy policy = store_->fetching().options;
-    policy.retries = std::numeric_limits<int>::max();
-    for (download::Backoff backoff(policy, *store_->fetching().http);;) {
-      const auto pause = TRY(backoff.pause({Code::resource, "no ranges"}, {}));
-      if (std::chrono::steady_clock::now() + pause >= until) return nullptr;
-      if (!download::interruptible_sleep(pause, store_->stop_token())) return failure(Code::resource, "cancelled");
-      auto remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
-      if (remote->has_ranges() != false) return remote;
-    }
-  }
-
   Result<RemoteSourcePtr> open_ranges() const {
-    if (has_mirror_copy()) return nullptr;
-    // Ranges come from one server: another one may have other bytes, and the digest verifies only all of them.
-    auto remote = TRY(open_remote_file(*store_, *server_in(origins_), ref_.name, size_));
-    if (remote->has_ranges() == false) remote = TRY(wait_for_ranges());
+    auto remote = TRY(open_ranged_file(*store_, ref_, size_, origins_));
     if (remote == nullptr) return nullptr;
     store_->stats().record_miss(ref_.digest);
-    const auto identity = RemoteSource::identity_of(remote->url(), remote->version(), ref_.digest, ref_.block_list);
+    const auto identity = download::identity_of(remote->url(), remote->version(), ref_.digest, ref_.block_list);
     const auto ranges =
         std::make_shared<const RemoteSource>(std::move(remote), store_, identity, name_, ref_.block_list);
     ranges->set_served_unverified();
     // Under a key of its own: the bytes of one blob may not match, and those of another one may.
-    return store_->share_remote(fmt::format("{} at {}", ranges->remote().url(), static_cast<const void*>(ranges.get())),
-                                ranges);
+    return live_->share_remote(fmt::format("{} at {}", ranges->remote().url(), static_cast<const void*>(ranges.get())),
+                               ranges);
   }
 
   // Without a block list, the bytes are as trustworthy as the connection. Once all are cached, their digest is
@@ -330,7 +258,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       const DownloadPtr download = TRY(needed_download());
       // What an earlier process received may be wrong, and the server correct by now.
       if (download->source()->has_earlier_bytes()) return fill_verified(*download, offset, out);
-      return fill_before_verification(*download, offset, out);
+      return fill_before_verification(*download->source(), offset, out);
     }
     TRY_VOID(read_exact(*fits->bytes, offset, out));
     record_unverified_read(offset, out);
@@ -404,7 +332,6 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     }
   }
 
-  bool is_streamed() const { return store_->fetching().stream && download_.peek(); }
   bool is_downloading() const {
     const auto download = download_.peek();
     return download && (*download)->is_running();
@@ -418,34 +345,21 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Result<void> fill_verified(Download& download, uint64_t offset, std::span<std::byte> out) const {
     const auto verified = download.wait();
-    if (!verified) return refused(verified.error());
+    if (!verified) return tl::unexpected(verified.error());
     TRY_VOID(read_exact(*verified->range, offset, out));
     if (!has_names_.exchange(true)) add_names();
     set_held(verified->range);
     return {};
   }
 
-  // If wrong bytes were served with --stream, reads fail from now on: they are not mixed with correct ones.
-  tl::unexpected<Error> refused(const Error& error) const {
-    const std::scoped_lock lock(mutex_);
-    if (store_->fetching().stream && is_about_the_bytes(error) && !unverified_reads_.empty()) mismatch_ = error;
-    return tl::unexpected(error);
-  }
-
-  // As the server sends them.
-  Result<void> fill_before_verification(Download& download, uint64_t offset, std::span<std::byte> out) const {
-    const RemoteSource& source = *download.source();
-    const bool in_order = store_->fetching().stream;
-    if (!in_order) source.accept();                                      // a parser may find corrected bytes
-    const uint64_t before = std::max<uint64_t>(source.generation(), 1);  // 0 before the blocks are first opened
-    const auto read = in_order ? source.read_ahead(offset, out, {0, size_}) : source.read(offset, out);
-    if (!read) {
-      const Error& error = read.error();
-      if (error.code != Code::mismatch) return failure(error);
-      return refused(with_message(error, fmt::format("{}: {}", ref_.name, error.message)));
-    }
-    const bool is_of_one = before == source.generation();
-    record_unverified_read(offset, out, is_of_one ? std::optional(before) : std::nullopt);
+  // As the server sends them, for a parser, which may find corrected bytes.
+  Result<void> fill_before_verification(const RemoteSource& source, uint64_t offset, std::span<std::byte> out) const {
+    source.accept();
+    const auto read = source.read(offset, out);
+    if (!read && read.error().code == Code::mismatch)
+      return failure(with_message(read.error(), fmt::format("{}: {}", ref_.name, read.error().message)));
+    TRY(read);
+    record_unverified_read(offset, out);
     return {};
   }
 
@@ -454,18 +368,11 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return !unverified_reads_.empty();
   }
 
-  // Whether the bytes that were streamed before are those of the running download.
-  bool is_same_stream(const Download& download) const {
-    const std::scoped_lock lock(mutex_);
-    return unverified_reads_.empty() || unverified_reads_.back().generation == download.source()->generation();
-  }
-
-  void record_unverified_read(uint64_t offset, std::span<const std::byte> out,
-                              std::optional<uint64_t> generation = {}) const {
+  void record_unverified_read(uint64_t offset, std::span<const std::byte> out) const {
     Sha256 hash;
     hash.update(out);
     const std::scoped_lock lock(mutex_);
-    unverified_reads_.push_back({offset, out.size(), hash.finish(), generation});
+    unverified_reads_.push_back({offset, out.size(), hash.finish()});
   }
 
   Result<void> check_consistent() const {
@@ -484,25 +391,16 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         if (unverified_reads_.empty()) return {};
         earlier = unverified_reads_.back();
       }
-      const uint64_t generation = verified_generation();
-      const bool was_verified = generation > 0 && earlier.generation == generation;
-      const bool same = was_verified || TRY(is_same(earlier));
+      const bool same = TRY(is_same(earlier));
       const std::scoped_lock lock(mutex_);
       if (!same)
         mismatch_ = Error{
             Code::mismatch,
             fmt::format("{}: metadata read before verification does not match the verified file; remount", ref_.name)};
       std::erase_if(unverified_reads_, [&](const UnverifiedRead& each) {
-        return was_verified
-                   ? each.generation == generation
-                   : each.offset == earlier.offset && each.size == earlier.size && each.digest == earlier.digest;
+        return each.offset == earlier.offset && each.size == earlier.size && each.digest == earlier.digest;
       });
     }
-  }
-
-  uint64_t verified_generation() const {
-    const auto download = download_.peek();
-    return download ? (*download)->source()->verified_generation() : 0;
   }
 
   Result<bool> is_same(const UnverifiedRead& earlier) const {
@@ -516,7 +414,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return hash.finish() == earlier.digest;
   }
 
-  StoreCorePtr store_;
+  const LiveBlobsPtr live_;
+  const std::shared_ptr<StoreCore> store_;
   BlobRef ref_;
   uint64_t size_;
   std::vector<download::Origin> origins_;
@@ -548,66 +447,11 @@ class UnverifiedSource final : public Source {
   std::shared_ptr<const DigestBlob> blob_;
 };
 
-store::BlobHandle cached_blob(StoreCore& store, const BlobRef& ref) {
-  return store.backend().find(StoreCore::name_of(ref.digest, ref.size), ref.size);
-}
-
-// The size of a blob that must be downloaded: as reported by servers, or measured.
-Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
-  const store::BlobName name = StoreCore::name_of(ref.digest, std::nullopt);
-  const bool wants_size_only = SizeQuery::is_active();
-  const std::string server = http::origin_of(origins.front().url);
-  if (wants_size_only && store.is_too_large_for_size(name)) return tl::unexpected(too_large_for_size(ref.name));
-  download::RemoteFile remote(store.fetching().http, ref.name, origins, std::nullopt, store.fetching().options);
-  if (const auto reported = TRY(remote.query_size(store.stop_token()))) return *reported;
-  if (wants_size_only && store.has_too_large_blobs(server)) return tl::unexpected(too_large_for_size(ref.name));
-  store.stats().record_miss(ref.digest);
-  const DownloadPtr download = store.download(ref, std::nullopt, origins);
-  for (;;) {
-    if (!wants_size_only) download->allow_any_size();
-    const auto verified = download->wait();
-    if (verified) return verified->range->size();
-    if (download->is_too_large() && !wants_size_only && !is_cancelled()) continue;  // started to measure the size
-    if (download->is_too_large()) store.set_too_large_for_size(name, server);
-    return tl::unexpected(verified.error());
-  }
-}
-
-Result<uint64_t> size_of(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
-  if (ref.size) return *ref.size;
-  if (const store::BlobHandle handle = cached_blob(store, ref)) return handle.range->size();
-  const auto copy = verified_copy(store, ref);
-  if (copy) return copy->bytes->size();
-  if (is_fetchable(store, origins)) return fetched_size(store, ref, origins);
-  return tl::unexpected(not_available(store, ref, copy.error()));
-}
-
 }  // namespace
 
-Result<ResolvedBlob> resolve_blob(const StoreCorePtr& store, const BlobRef& ref,
-                                  std::vector<download::Origin> origins) {
-  for (const std::string& url : ref.urls) origins.push_back({url, http::Trust::container});
-  const std::string hex = ref.digest.hex();
-  for (const std::string& cache : store->fetching().cache_mirrors)
-    origins.insert(origins.begin(), {.url = fmt::format("{}/{}/{}", cache, hex.substr(0, 2), hex), .is_mirror = true});
-  store->stats().add(ref, ref.size);
-  if (!is_fetchable(*store, origins) && !cached_blob(*store, ref) && !has_known_ranges(*store, ref, origins)) {
-    const LocalCopies copies = find_local_copies(*store, ref);
-    if (copies.found.empty())
-      return tl::unexpected(not_available(*store, ref, copies.mismatch.value_or(Error{Code::not_found, ""})));
-  }
-  const auto size = size_of(*store, ref, origins);
-  if (!size) {
-    if (!is_cancelled()) store->stats().record_failure(ref.digest, size.error());
-    return tl::unexpected(size.error());
-  }
-  store->stats().add(ref, *size);
-  const auto blob = std::make_shared<const DigestBlob>(store, ref, *size, std::move(origins));
-  return ResolvedBlob{blob, std::make_shared<UnverifiedSource>(blob)};
-}
-
-bool is_local(StoreCore& store, const BlobRef& ref) {
-  return cached_blob(store, ref) || !find_local_copies(store, ref).found.empty();
+ResolvedBlob digest_blob(LiveBlobsPtr live, const BlobRef& ref, uint64_t size, std::vector<download::Origin> origins) {
+  const auto blob = std::make_shared<const DigestBlob>(std::move(live), ref, size, std::move(origins));
+  return {blob, std::make_shared<UnverifiedSource>(blob)};
 }
 
 }  // namespace weightfs::blobs

@@ -1,19 +1,17 @@
-// Blobs that are known by digest: found locally (cache, beside the container, external stores) or downloaded, and
-// verified before they are served.
+// A blob that is named by its digest: in the cache, beside its container, in the store of another program, or on
+// servers.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <vector>
 
-#include "cache/blobs/store_core.h"
+#include "base/blobs.h"
+#include "cache/blobs/live_blobs.h"
+#include "cache/download/origin.h"
 
 namespace weightfs::blobs {
 
-/// Implements Blobs::resolve() and BlobStore::resolve_from().
-Result<ResolvedBlob> resolve_blob(const std::shared_ptr<StoreCore>& store, const BlobRef& ref,
-                                  std::vector<download::Origin> origins);
-
-/// Implements Blobs::is_local().
-bool is_local(StoreCore& store, const BlobRef& ref);
+/// The blob of `size` bytes. It is looked for, downloaded and verified when it is read.
+ResolvedBlob digest_blob(LiveBlobsPtr live, const BlobRef& ref, uint64_t size, std::vector<download::Origin> origins);
 
 }  // namespace weightfs::blobs

@@ -1,4 +1,4 @@
-// A verified local blob as a plain file (Source::direct()).
+// A verified local blob as a plain file (Source::verified_file()).
 #pragma once
 
 #include <algorithm>

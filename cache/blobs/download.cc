@@ -8,7 +8,6 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
-#include "cache/blobs/blob_writer.h"
 #include "cache/blobs/store_core.h"
 
 namespace weightfs::blobs {
@@ -35,12 +34,6 @@ RemoteSourcePtr source_of(const std::shared_ptr<StoreCore>& store, const BlobRef
 
 }  // namespace
 
-Error too_large_for_size(const std::string& name) {
-  return {Code::resource, fmt::format("{}: size unknown: no server reports it, and the file exceeds {}; open the file "
-                                      "or run weightfs fetch to download it",
-                                      name, human_size(kMaxDownloadForSize))};
-}
-
 Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<uint64_t> size,
                    download::RemoteFilePtr remote)
     : store_(std::move(store)),
@@ -51,18 +44,11 @@ Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<
 
 Download::~Download() { stop(); }
 
-void Download::start(bool continues) {
-  const std::scoped_lock lock(mutex_);
-  if (!is_running_ && continues && source_->is_refused()) return;
-  start_locked();
-}
-
 void Download::start_locked() {
   last_wanted_ = Clock::now();
   if (is_running_ || is_stopped_) return;
   if (thread_.joinable()) thread_.join();  // it has ended
   result_ = store::BlobHandle{};
-  is_too_large_ = false;
   is_running_ = true;
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -135,7 +121,7 @@ void Download::run(const std::stop_token& stop) noexcept {
     if (downloaded && *downloaded)
       store_->stats().record_download(ref_.digest, downloaded->range->size(), remote_->printable());
     if (!downloaded) remote_->reset();  // the server may be corrected before the next run
-    if (!downloaded && !is_too_large_) {
+    if (!downloaded) {
       downloaded = tl::unexpected(for_readers(ref_.name, downloaded.error()));
       store_->stats().record_failure(ref_.digest, downloaded.error());
     }
@@ -160,34 +146,34 @@ Result<store::BlobHandle> Download::download() {
 
 // The bytes are written in order, and nothing of them is kept after a failure: resuming could not find the end sooner.
 Result<store::BlobHandle> Download::download_unsized(const std::stop_token& stop) {
+  store::BlobBackend& backend = store_->backend();
+  const BlobProducer producer{.name = ref_.name, .digest = ref_.digest};
   for (;;) {
     if (is_cancelled()) return tl::unexpected(cancelled_error());
-    auto acquired = store_->backend().acquire(name_, std::nullopt, stop);
-    if (!acquired) return failure(Code::io, acquired.error().message);
-    if (acquired->cached) return std::move(acquired->cached);
-    if (acquired->partial != nullptr) {
-      if (auto written = TRY(write_unsized(*acquired->partial, stop))) return std::move(*written);
-    } else {
+    if (auto cached = backend.find(name_, std::nullopt)) return cached;
+    const auto file = backend.open_blocks(store::new_blob_identity(name_.text), std::nullopt);
+    if (!file) return failure(Code::io, file.error().message);
+    // It may be endless, so it never evicts other blobs.
+    const auto writer = BlobWriter::claim(backend, name_, producer, store::Eviction::forbidden, *file);
+    if (writer == nullptr)
       std::this_thread::sleep_for(kOtherWriterCheck);  // another process downloads it
-    }
+    else if (auto written = TRY(write_unsized(*writer, stop)))
+      return std::move(*written);
   }
 }
 
 // Nothing if the bytes were wrong, and another origin may have the right ones.
-Result<std::optional<store::BlobHandle>> Download::write_unsized(store::PartialBlob& partial,
-                                                                 const std::stop_token& stop) {
-  // It may be endless, so it never evicts other blobs.
-  BlobWriter writer(partial, {.name = ref_.name, .digest = ref_.digest}, store::Eviction::forbidden);
+Result<std::optional<store::BlobHandle>> Download::write_unsized(BlobWriter& writer, const std::stop_token& stop) {
+  if (const auto reserved = writer.reserve(); !reserved) {
+    if (reserved.error().code == Code::not_found) return std::nullopt;
+    return tl::unexpected(reserved.error());
+  }
   const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
     if (is_cancelled()) return tl::unexpected(cancelled_error());
     if (bytes.empty()) return true;
     store_->stats().record_received(bytes.size());
     const uint64_t known = writer.size() - std::min(writer.size(), offset);
     bytes = bytes.subspan(static_cast<size_t>(std::min<uint64_t>(bytes.size(), known)));
-    if (writer.size() + bytes.size() > max_bytes_) {
-      is_too_large_ = true;
-      return tl::unexpected(too_large_for_size(ref_.name));
-    }
     TRY_VOID(writer.add(bytes));
     received_ = writer.size();
     return true;
@@ -196,7 +182,7 @@ Result<std::optional<store::BlobHandle>> Download::write_unsized(store::PartialB
   const auto found = writer.finish();
   if (found) return TRY(writer.publish(*found));
   received_ = 0;
-  if (remote_->reject(false)) return std::nullopt;
+  if (is_about_the_bytes(found.error()) && remote_->reject(false)) return std::nullopt;
   return tl::unexpected(found.error());
 }
 

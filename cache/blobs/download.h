@@ -1,4 +1,4 @@
-// The download of a whole blob, which is verified before it is read. Exceptions: --stream, and format detection.
+// The download of a whole blob, which is verified before it is read. Exception: format detection.
 #pragma once
 
 #include <atomic>
@@ -13,15 +13,13 @@
 
 #include "base/blobs.h"
 #include "cache/blobs/remote_source.h"
+#include "cache/decoding/blob_writer.h"
 #include "cache/download/remote_file.h"
 #include "cache/store/blob_backend.h"
 
 namespace weightfs::blobs {
 
 class StoreCore;
-
-/// The error for a file whose size is known only after a complete download.
-Error too_large_for_size(const std::string& name);
 
 /// Runs in a thread of its own while readers wait. Its blocks are kept when it ends early, and used by the next
 /// download of any process. Thread-safe.
@@ -33,17 +31,8 @@ class Download {
   Download(const Download&) = delete;
   Download& operator=(const Download&) = delete;
 
-  /// A download of unreported size ends after kMaxDownloadForSize bytes and is discarded, unless this is called because
-  /// its bytes are needed.
-  void allow_any_size() { max_bytes_ = UINT64_MAX; }
-  /// Whether that limit ended it.
-  bool is_too_large() const { return is_too_large_; }
-
-  /// Starts it, unless it runs. It ends if start() and wait() are not called for a while. A reader that has read a part
-  /// (`continues`) does not start it after a mismatch: it must not read another download.
-  void start(bool continues);
-  /// Starts it, and waits for the verified blob. Fails as RemoteSource::verify(); with resource if the calling thread
-  /// is cancelled.
+  /// Starts it, unless it runs, and waits for the verified blob. It ends if this is not called for a while. Fails as
+  /// RemoteSource::verify(); with resource if the calling thread is cancelled.
   Result<store::BlobHandle> wait();
   /// Ends it, and starts no more.
   void stop();
@@ -63,7 +52,7 @@ class Download {
   void run(const std::stop_token& stop) noexcept;
   Result<store::BlobHandle> download();
   Result<store::BlobHandle> download_unsized(const std::stop_token& stop);
-  Result<std::optional<store::BlobHandle>> write_unsized(store::PartialBlob& partial, const std::stop_token& stop);
+  Result<std::optional<store::BlobHandle>> write_unsized(BlobWriter& writer, const std::stop_token& stop);
   bool is_unused() const;
 
   const std::shared_ptr<StoreCore> store_;
@@ -71,9 +60,7 @@ class Download {
   const download::RemoteFilePtr remote_;
   const store::BlobName name_;
   const RemoteSourcePtr source_;
-  std::atomic<uint64_t> received_ = 0;                     // if the size is unknown
-  std::atomic<uint64_t> max_bytes_ = kMaxDownloadForSize;  // if the size is unknown
-  std::atomic<bool> is_too_large_ = false;
+  std::atomic<uint64_t> received_ = 0;  // if the size is unknown
 
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/cancel.h"
+#include "base/files/leaf.h"
 #include "base/files/private_file.h"
 #include "base/text.h"
 
@@ -41,7 +42,7 @@ Result<Digest> digest_of_file(StoreCore& store, const Source& bytes) {
 // Whether only this user and root may write to the file. Its parent directories do not matter: a file that replaces it
 // is a different one, which is detected (base/source.h) and verified.
 bool is_private(const Source& bytes) {
-  const auto extent = bytes.extent();
+  const auto extent = extent_of(bytes);
   struct stat file {};
   return !extent || (::fstat(extent->fd, &file) == 0 && is_private_file(file));
 }
@@ -115,6 +116,14 @@ bool may_match(StoreCore& store, const LocalCopy& copy, const Digest& digest) {
   if (copy.bytes->size() >= kMinSavedSize) return saved_digest_of(store, *copy.bytes).value_or(digest) == digest;
   const auto computed = digest_of(store, *copy.bytes);
   return computed && *computed == digest;
+}
+
+store::BlobHandle cached_blob(StoreCore& store, const BlobRef& ref) {
+  return store.backend().find(StoreCore::name_of(ref.digest, ref.size), ref.size);
+}
+
+bool is_local(StoreCore& store, const BlobRef& ref) {
+  return cached_blob(store, ref) || !find_local_copies(store, ref).found.empty();
 }
 
 }  // namespace weightfs::blobs

@@ -32,6 +32,11 @@ LocalCopies find_local_copies(StoreCore& store, const BlobRef& ref);
 /// with the last copy's error.
 Result<LocalCopy> verified_copy(StoreCore& store, const BlobRef& ref);
 
+/// The blob in the cache; empty if there is none.
+store::BlobHandle cached_blob(StoreCore& store, const BlobRef& ref);
+/// Whether the blob needs no download: it is cached, or there is a file that should hold it.
+bool is_local(StoreCore& store, const BlobRef& ref);
+
 /// Whether the copy is known to match, or can be verified at once: verified_copy() would not copy or hash a large file.
 bool is_known_to_match(StoreCore& store, const LocalCopy& copy, const Digest& digest);
 

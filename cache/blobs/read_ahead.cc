@@ -7,7 +7,7 @@
 namespace weightfs::blobs {
 namespace {
 
-using store::BlockFile;
+using store::kBlock;
 
 constexpr uint64_t kFirstRead = 1 << 20;    // ahead of the first bytes of a file: perhaps no others are read
 constexpr uint64_t kFirstWindow = 8 << 20;  // ahead of the second read in order; twice as much ahead of each next
@@ -29,12 +29,12 @@ ReadAhead::Stream& ReadAhead::stream_at(uint64_t from, uint64_t to, uint64_t gap
 }
 
 uint64_t ReadAhead::end_for(uint64_t from, uint64_t to, const std::optional<ByteRange>& expected) {
-  Stream& stream = stream_at(from, to, expected ? kNear : BlockFile::kBlock);
+  Stream& stream = stream_at(from, to, expected ? kNear : kBlock);
   stream.used = ++reads_;
   const bool is_first = stream.next == stream.begin;
   const bool is_new = to > stream.next;
   stream.next = std::max(stream.next, to);
-  if (!expected) return to + (from - stream.begin) / 10 / BlockFile::kBlock * BlockFile::kBlock;
+  if (!expected) return to + (from - stream.begin) / 10 / kBlock * kBlock;
   if (expected->to - expected->from <= kSmall) return std::max(to, expected->to);
   if (is_first && from != expected->from) return to;
   if (is_first)

@@ -35,9 +35,6 @@ constexpr uint64_t kLargeRead = 256 * kKiB;
 // The most bytes that drop_unverified() drops: a header, not the hours of a download.
 constexpr uint64_t kMaxDropped = 16 << 20;
 
-constexpr std::chrono::milliseconds kNamingCheck{2};
-constexpr int kMaxNamingChecks = 100;
-
 constexpr uint64_t kStep = 1 * kMiB;  // bytes that are hashed or fetched at a time
 }  // namespace
 
@@ -58,22 +55,6 @@ RemoteSource::~RemoteSource() {
   for (const TransferPtr& transfer : transfers_)
     if (transfer->thread.joinable()) transfer->thread.join();
   if (may_drop()) store_->note_unverified(*identity_);
-}
-
-std::optional<std::string> RemoteSource::identity_of(const std::string& url, const download::FileVersion& version,
-                                                     const BlockListPtr& list) {
-  if (!version.is_pinned()) return std::nullopt;
-  const std::string shown = http::printable_url(url);
-  const std::string query = shown == url ? "" : " " + sha256(url).hex();  // it may be secret
-  const std::string verified = list == nullptr ? "" : " fs-verity " + list->digest().hex();
-  return fmt::format("{} {} {}{}{}", shown, download::unquoted(version.etag), version.size, query, verified);
-}
-
-std::optional<std::string> RemoteSource::identity_of(const std::string& url, const download::FileVersion& version,
-                                                     const Digest& digest, const BlockListPtr& list) {
-  if (!version.is_pinned()) return std::nullopt;
-  const std::string verified = list == nullptr ? "" : " fs-verity " + list->digest().hex();
-  return fmt::format("{}/ sha256:{} {}{}", http::origin_of(url), digest.hex(), version.size, verified);
 }
 
 Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> out,
@@ -108,7 +89,7 @@ StoreStatus::Remote RemoteSource::status() const {
           .verified_blocks = verified_blocks};
 }
 
-uint64_t RemoteSource::block_count() const { return BlockFile::blocks_in(size()); }
+uint64_t RemoteSource::block_count() const { return blocks_in(size()); }
 
 // For blocks that were not hashed as a whole.
 VerifiedBy RemoteSource::verification_by_server() const {
@@ -142,7 +123,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     }
     ahead_end = std::min(ahead_end, end + max_ahead_);
     const auto got = read_present(*file, offset + done, target.subspan(done));
-    if (!got && file->is_evicted()) continue;
+    if (!got && !file->is_current()) continue;
     if (TRY(got).bytes > 0 || got->absent > absent) {
       attempts = 0;
       evictions = 0;
@@ -154,7 +135,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     const Blocks wanted = file->blocks_of(offset + done, end);
     const auto started = request(file, wanted, file->blocks_of(offset + done, ahead_end), transfer);
     if (done == target.size()) return done;  // a failure to read ahead is reported by a later read
-    if (!started && file->is_evicted()) continue;
+    if (!started && !file->is_current()) continue;
     transfer = TRY(started);
     if (transfer != nullptr || has_transfers() || last_written != file->last_written()) last_progress = Clock::now();
     last_written = file->last_written();
@@ -162,7 +143,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
       return failure(Code::io,
                      fmt::format("{}: another process is downloading it, and makes no progress", remote_->printable()));
     const auto ended = wait(transfer, wanted.last);
-    if (!ended && file->is_evicted()) continue;
+    if (!ended && !file->is_current()) continue;
     attempts += TRY(ended);
   }
   return failure(Code::io, fmt::format("{}: the cache does not return what was written", remote_->printable()));
@@ -178,7 +159,7 @@ Result<RemoteSource::PresentBytes> RemoteSource::read_present(BlockFile& file, u
   return PresentBytes{TRY(file.read(offset, target)), wanted.last};
 }
 
-Result<void> RemoteSource::fetch(ByteRange range) const {
+Result<void> RemoteSource::prefetch(ByteRange range) const {
   range.to = std::min(range.to, size());
   if (range.from >= range.to) return {};
   TRY_VOID(DownloadScope::charge(range.to - range.from));
@@ -187,10 +168,10 @@ Result<void> RemoteSource::fetch(ByteRange range) const {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) return {};
     const auto found = file->first_absent(file->blocks_of(at, range.to));
-    if (!found && file->is_evicted()) continue;
+    if (!found && !file->is_current()) continue;
     const auto absent = TRY(found);
     if (!absent) return {};
-    at = std::max(at, absent->first * BlockFile::kBlock);
+    at = std::max(at, absent->first * kBlock);
     const auto out = std::span(ignored).first(static_cast<size_t>(std::min<uint64_t>(ignored.size(), range.to - at)));
     TRY(read_with(at, out, std::min(range.to, at + ReadAhead::kMaxWindow)));
     at += out.size();
@@ -206,15 +187,15 @@ Result<CachedBytes> RemoteSource::cached(ByteRange range) const {
   uint64_t now = range.to - range.from;
   if (blob == nullptr) {
     const auto present = file->present_bytes(range.from, range.to);
-    if (!present && file->is_evicted()) return CachedBytes{};
+    if (!present && !file->is_current()) return CachedBytes{};
     now = TRY(present);
   }
   uint64_t own = 0;
   const std::scoped_lock lock(mutex_);
   if (generation_ == 0) return CachedBytes{now, now};  // no blocks were opened
-  for (uint64_t block = range.from / BlockFile::kBlock; block < BlockFile::blocks_in(range.to); ++block)
+  for (uint64_t block = range.from / kBlock; block < blocks_in(range.to); ++block)
     if (written_.contains(block))
-      own += std::min(range.to, (block + 1) * BlockFile::kBlock) - std::max(range.from, block * BlockFile::kBlock);
+      own += std::min(range.to, (block + 1) * kBlock) - std::max(range.from, block * kBlock);
   return CachedBytes{now, now - std::min(now, own)};
 }
 
@@ -244,7 +225,7 @@ Result<BlobHandle> RemoteSource::verify() const {
       ++dropped;
       continue;
     }
-    auto& [digest, sums, list] = *hashed;
+    auto& [digest, list] = *hashed;
     if (digest != *blob_->digest) {
       Error mismatch{Code::mismatch,
                      fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex())};
@@ -256,8 +237,7 @@ Result<BlobHandle> RemoteSource::verify() const {
       continue;
     }
     verified_ = VerifiedBy::whole;
-    verified_generation_ = generation;
-    auto published = publish(file, digest, std::move(sums));
+    auto published = publish(file, digest);
     file->release();
     if (published) {
       if (list != nullptr) list->publish(digest);
@@ -302,7 +282,7 @@ Result<void> RemoteSource::hold_space() const {
   }
 }
 
-// The digest, and the checksums and digests of the blocks, from the same buffer by two threads.
+// The digest, and the block list, from the same buffer by two threads.
 Result<RemoteSource::Hashes> RemoteSource::hash() const {
   Sha256 hash;
   Hashes hashes;
@@ -317,7 +297,6 @@ Result<RemoteSource::Hashes> RemoteSource::hash() const {
         hashes.list->add(bytes);
       } else {
         hash.update(bytes);
-        hashes.sums.add(bytes);
       }
       return {};
     };
@@ -329,7 +308,7 @@ Result<RemoteSource::Hashes> RemoteSource::hash() const {
 }
 
 // Waits until all transfers have ended, so that the verified bytes do not change.
-Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest& digest, BlockSums sums) const {
+Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest& digest) const {
   TRY_VOID(file->flush());
   const auto until = std::chrono::steady_clock::now() + kMaxClaimWait;
   std::unique_lock lock(mutex_);
@@ -344,7 +323,7 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
       return failure(Code::resource, "other processes are still writing it");
     changed_.wait_for(lock, kClaimCheck);
   }
-  auto handle = store_->backend().publish_blocks(file, *blob_, digest, std::move(sums));
+  auto handle = store_->backend().publish_blocks(file, *blob_, digest);
   if (!handle) return handle;
   blocks_ = nullptr;
   present_ = block_count();
@@ -353,7 +332,7 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
 
 void RemoteSource::remove_if_empty() const {
   const std::scoped_lock lock(mutex_);
-  if (blocks_ != nullptr && identity_ && BlockFile::present_bytes(blocks_->descriptor()->number()) == 0)
+  if (blocks_ != nullptr && identity_ && BlockFile::present_bytes(blocks_->files()) == 0)
     store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
 }
 
@@ -410,32 +389,27 @@ bool RemoteSource::is_refused() const {
   return refused_.has_value();
 }
 
-// The published blob, or null. Waits for a process that has not moved the blob to its name yet. Call with the lock.
+// The published blob, or null. Call with the lock.
 FileRangePtr RemoteSource::find_blob() const {
-  for (int attempts = 0; blob_ && attempts < kMaxNamingChecks; ++attempts) {
-    if (BlobHandle handle = store_->backend().find(*blob_, size())) {
-      present_ = block_count();
-      if (blob_->digest) verified_ = VerifiedBy::whole;
-      return std::move(handle.range);
-    }
-    if (blocks_ == nullptr || !blocks_->is_published()) break;
-    std::this_thread::sleep_for(kNamingCheck);
-  }
-  return nullptr;
+  BlobHandle handle = blob_ ? store_->backend().find(*blob_, size()) : BlobHandle{};
+  if (!handle) return nullptr;
+  present_ = block_count();
+  if (blob_->digest) verified_ = VerifiedBy::whole;
+  return std::move(handle.range);
 }
 
 // Writes the first bytes, which the first request has downloaded. With a block list, which may be on a server, they are
 // requested again: not with the lock. Call with the lock.
 void RemoteSource::write_head() const {
   const std::string_view head = list_ == nullptr ? remote_->head() : std::string_view();
-  const uint64_t whole = head.size() == size() ? head.size() : head.size() / BlockFile::kBlock * BlockFile::kBlock;
+  const uint64_t whole = head.size() == size() ? head.size() : head.size() / kBlock * kBlock;
   if (whole == 0) return;
   const Blocks range = blocks_->blocks_of(0, whole);
   const auto claim = BlockFile::claim(blocks_, range);
   if (claim == nullptr) return;
   const auto absent = blocks_->first_absent(range, 0);
   if (!blocks_->reserve(range) || !blocks_->write(0, std::as_bytes(std::span(head)).first(whole))) return;
-  present_ = std::max(present_.load(), BlockFile::blocks_in(whole));
+  present_ = std::max(present_.load(), blocks_in(whole));
   if (absent && *absent) written_.add(**absent);
 }
 
@@ -443,7 +417,7 @@ void RemoteSource::write_head() const {
 Result<RemoteSource::Opened> RemoteSource::open() const {
   const std::scoped_lock lock(mutex_);
   if (refused_) return tl::unexpected(*refused_);
-  if (blocks_ != nullptr && !blocks_->is_evicted()) return Opened{blocks_, nullptr};
+  if (blocks_ != nullptr && blocks_->is_current()) return Opened{blocks_, nullptr};
   if (FileRangePtr blob = find_blob()) return Opened{nullptr, std::move(blob)};
   // Blocks that are requested ahead may have taken the place of the others: request fewer.
   if (blocks_ != nullptr) max_ahead_ = max_ahead_ / 2;
@@ -452,14 +426,14 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
     store_->add_names(*identity_, {{NameKind::url, remote_->printable()}});
   ++generation_;
   written_ = BlockSet(block_count());
-  resumed_ = BlockFile::present_bytes(blocks_->descriptor()->number());
+  resumed_ = BlockFile::present_bytes(blocks_->files());
   // Another process may have published the blob just before this file was created.
   if (BlobHandle handle; blob_ && resumed_ == 0 && (handle = store_->backend().find(*blob_, size()))) {
     if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
     blocks_ = nullptr;
     return Opened{nullptr, std::move(handle.range)};
   }
-  present_ = BlockFile::blocks_in(resumed_);
+  present_ = blocks_in(resumed_);
   if (verification() == VerifiedBy::whole) verified_ = verification_by_server();
   write_head();
   return Opened{blocks_, nullptr};

@@ -21,7 +21,7 @@
 #include "cache/blobs/read_ahead.h"
 #include "cache/blobs/store_core.h"
 #include "cache/download/remote_file.h"
-#include "cache/store/list_writer.h"
+#include "cache/store/side_files.h"
 
 namespace weightfs::blobs {
 
@@ -38,15 +38,6 @@ class RemoteSource final : public Source {
                std::optional<store::BlobName> blob = {}, BlockListPtr list = nullptr);
   ~RemoteSource() override;
 
-  /// Identifies the bytes across processes: the URL and its version. Nothing without a strong ETag. Bytes that a block
-  /// list verified are kept apart.
-  static std::optional<std::string> identity_of(const std::string& url, const download::FileVersion& version,
-                                                const BlockListPtr& list = nullptr);
-  /// The identity of a file whose digest the server named: whatever its URL on that server, such as that of another
-  /// commit. Another server may have sent other bytes.
-  static std::optional<std::string> identity_of(const std::string& url, const download::FileVersion& version,
-                                                const Digest& digest, const BlockListPtr& list);
-
   uint64_t size() const override { return remote_->size(); }
   /// Limited, because the server states the size: it extends the budget of a container.
   uint64_t occupied() const override { return std::min(size(), kMaxOccupied); }
@@ -58,7 +49,7 @@ class RemoteSource final : public Source {
   Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
     return read_blocks(offset, out, expected);
   }
-  Result<void> fetch(ByteRange range) const override;
+  Result<void> prefetch(ByteRange range) const override;
   Result<CachedBytes> cached(ByteRange range) const override;
 
   /// Whether the digest of all bytes is known: verify() compares it.
@@ -88,10 +79,8 @@ class RemoteSource final : public Source {
   bool is_refused() const;
   /// Changes when the blocks of earlier reads were dropped or evicted.
   uint64_t generation() const { return generation_; }
-  /// The generation whose bytes verify() has hashed and found to match; 0 if there is none.
-  uint64_t verified_generation() const { return verified_generation_; }
   /// The bytes that are cached, as far as this object knows.
-  uint64_t received() const { return std::min(size(), present_ * store::BlockFile::kBlock); }
+  uint64_t received() const { return std::min(size(), present_ * store::kBlock); }
 
   const download::RemoteFile& remote() const { return *remote_; }
   StoreStatus::Remote status() const;
@@ -144,11 +133,10 @@ class RemoteSource final : public Source {
   // What one pass over all bytes computes.
   struct Hashes {
     Digest digest;
-    store::BlockSums sums;
     std::unique_ptr<store::ListWriter> list;  // null if the blob gets none
   };
   Result<Hashes> hash() const;
-  Result<store::BlobHandle> publish(const store::BlockFilePtr& file, const Digest& digest, store::BlockSums sums) const;
+  Result<store::BlobHandle> publish(const store::BlockFilePtr& file, const Digest& digest) const;
   Result<TransferPtr> request(const store::BlockFilePtr& file, store::Blocks wanted, store::Blocks ahead,
                               const TransferPtr& waited_for) const;
   Result<bool> wait(const TransferPtr& transfer, uint64_t wanted_end) const;
@@ -176,7 +164,6 @@ class RemoteSource final : public Source {
   mutable std::atomic<VerifiedBy> verified_;
   mutable std::atomic<uint64_t> max_ahead_ = ReadAhead::kMaxWindow;
   mutable std::atomic<uint64_t> generation_ = 0;
-  mutable std::atomic<uint64_t> verified_generation_ = 0;
   mutable std::atomic<uint64_t> present_ = 0;  // blocks: at opening, and those that this object wrote
   mutable std::atomic<bool> served_unverified_ = false;
   mutable std::atomic<uint64_t> resumed_ = 0;  // bytes that were present when the file was opened

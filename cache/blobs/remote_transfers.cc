@@ -15,7 +15,7 @@ namespace {
 using namespace store;
 
 constexpr uint64_t kRequest = uint64_t{8} << 20;  // bytes per request: the largest window is eight requests in parallel
-constexpr uint64_t kRequestBlocks = kRequest / BlockFile::kBlock;
+constexpr uint64_t kRequestBlocks = kRequest / kBlock;
 
 constexpr uint64_t kWritten = 256 << 10;  // bytes at a time, if so many have arrived
 
@@ -31,7 +31,7 @@ class BlockWriter {
     if (offset != begin_ + pending_.size()) {
       TRY_VOID(write());
       pending_.clear();
-      const uint64_t skipped = (BlockFile::kBlock - offset % BlockFile::kBlock) % BlockFile::kBlock;
+      const uint64_t skipped = (kBlock - offset % kBlock) % kBlock;
       if (skipped >= bytes.size()) return {};
       begin_ = offset + skipped;
       bytes = bytes.subspan(static_cast<size_t>(skipped));
@@ -43,11 +43,11 @@ class BlockWriter {
   // Writes the complete blocks; with a block list those before the first that does not match.
   Result<void> write() {
     const bool is_end = begin_ + pending_.size() == file_.size();
-    const size_t whole = is_end ? pending_.size() : pending_.size() / BlockFile::kBlock * BlockFile::kBlock;
+    const size_t whole = is_end ? pending_.size() : pending_.size() / kBlock * kBlock;
     Result<void> verified;
     size_t matching = list_ == nullptr ? whole : 0;
     while (matching < whole) {
-      const auto block = std::span(pending_).subspan(matching, std::min<size_t>(BlockFile::kBlock, whole - matching));
+      const auto block = std::span(pending_).subspan(matching, std::min<size_t>(kBlock, whole - matching));
       if (verified = list_->verify(begin_ + matching, block); !verified) break;
       matching += block.size();
     }
@@ -57,7 +57,7 @@ class BlockWriter {
 
  private:
   Result<void> write_first(size_t size) {
-    const Blocks written = {begin_ / BlockFile::kBlock, BlockFile::blocks_in(begin_ + size)};
+    const Blocks written = {begin_ / kBlock, blocks_in(begin_ + size)};
     TRY_VOID(file_.write(written.first, std::span(pending_).first(size)));
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(size));
     begin_ += size;
@@ -178,8 +178,8 @@ Result<RemoteSource::TransferPtr> RemoteSource::start_some(const BlockFilePtr& f
   // one, which have reserved space for later blocks, have ended.
   const auto is_of_file = [&](const TransferPtr& other) { return other->file == file; };
   if (std::any_of(transfers_.begin(), transfers_.end(), is_of_file)) return nullptr;
-  const uint64_t kept = (needed.last - needed.first + 1) * BlockFile::kBlock;  // and the head
-  if (BlockFile::present_bytes(file->descriptor()->number()) <= kept) return some;
+  const uint64_t kept = (needed.last - needed.first + 1) * kBlock;  // and the head
+  if (BlockFile::present_bytes(file->files()) <= kept) return some;
   file->discard();
   return failure(Code::not_found, "discarded");
 }
@@ -204,7 +204,7 @@ Result<RemoteSource::TransferPtr> RemoteSource::start(const BlockFilePtr& file, 
     absent = *still;
   }
   TRY_VOID(file->reserve(absent));
-  if (file->is_evicted()) return failure(Code::not_found, "evicted");
+  if (!file->is_current()) return failure(Code::not_found, "evicted");
   const auto transfer = std::make_shared<Transfer>(Transfer{absent, file, {}});
   transfer->claims.push_back(std::move(claim));
   try {
@@ -233,7 +233,7 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
     return other.get() != &transfer && !other->result && other->file == transfer.file;
   };
   if (!result && std::none_of(transfers_.begin(), transfers_.end(), is_writing)) transfer.file->release_unused_space();
-  max_ahead_ = std::min(ReadAhead::kMaxWindow, max_ahead_ + BlockFile::kBlock);
+  max_ahead_ = std::min(ReadAhead::kMaxWindow, max_ahead_ + kBlock);
   // The server may limit connections: try again over one, unless the others receive nothing either.
   const auto is_receiving = [&](const TransferPtr& other) {
     return other.get() != &transfer && !other->result &&
@@ -257,8 +257,8 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
     record_written(transfer, written);
   });
   bool may_extend = true;
-  const auto begin = [&] { return transfer.blocks.first * BlockFile::kBlock; };
-  const auto end = [&] { return std::min(size(), transfer.blocks.last * BlockFile::kBlock); };
+  const auto begin = [&] { return transfer.blocks.first * kBlock; };
+  const auto end = [&] { return std::min(size(), transfer.blocks.last * kBlock); };
   const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
     if (bytes.empty()) {
       TRY_VOID(writer.write());

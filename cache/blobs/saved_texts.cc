@@ -12,15 +12,9 @@ constexpr size_t kMaxText = 512 << 20;
 Result<void> write_text(StoreCore& store, const std::string& key, std::string_view text) {
   if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");
   const Digest digest = sha256(text);
-  store::BlobBackend& backend = store.backend();
-  auto acquired = TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store.stop_token()));
-  if (acquired.partial) {
-    TRY_VOID(acquired.partial->reserve(text.size(), store::Eviction::allowed));
-    TRY_VOID(acquired.partial->write(std::as_bytes(std::span(text))));
-    TRY(acquired.partial->publish(digest));
-  }
+  TRY_VOID(store.backend().put(digest, text));
   store.add_names(digest, {{NameKind::record, key}});
-  return backend.save_digest(store::DigestOf::cached, "text " + key, digest);
+  return store.backend().save_digest(store::DigestOf::cached, "text " + key, digest);
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
-#include "cache/blobs/download.h"
-#include "cache/blobs/remote_source.h"
 #include "cache/paths.h"
 
 namespace weightfs::blobs {
@@ -17,13 +15,7 @@ namespace {
 
 constexpr size_t kMaxFailures = 10'000;
 
-// After this many downloads that exceeded the limit for measuring a size, no other is started from that server.
-constexpr int kMaxUnsized = 2;
-
-constexpr size_t kMaxRemotes = 100'000;  // reported
-constexpr uint64_t kForgetAfter = 64;    // opened remote files; then those that are closed are forgotten
-
-constexpr size_t kMaxForgotten = 1000;  // downloads that have ended, before they are removed from the table
+constexpr size_t kMaxUnverified = 100'000;  // identities of blocks that are noted
 
 // Decodings that wait are not counted, because a slow server must not delay reads of local data. With them, so many
 // times the limit may be started.
@@ -237,12 +229,8 @@ void StoreCore::reap() {
 
 // The store may be destroyed in one of its own producer threads, which must not wait for itself.
 void StoreCore::stop() {
-  {
-    const std::scoped_lock lock(mutex_);
-    stopped_ = true;
-  }
-  for (const auto& each : live_downloads()) each->stop();
   std::unique_lock lock(mutex_);
+  stopped_ = true;
   for (const Job& job : jobs_) job.in_flight->cancel();
   const auto own =
       std::ranges::find_if(jobs_, [](const Job& job) { return job.thread.get_id() == std::this_thread::get_id(); });
@@ -258,7 +246,6 @@ void StoreCore::stop() {
 void StoreCore::shut_down() {
   stop_.request_stop();
   backend_->stop();
-  stop();
 }
 
 Result<void> StoreCore::check_open() const {
@@ -272,124 +259,17 @@ std::optional<Error> StoreCore::known_failure(const store::BlobName& name) {
   return known == failures_.end() ? std::nullopt : std::optional(known->second);
 }
 
-bool StoreCore::is_too_large_for_size(const store::BlobName& name) {
-  const std::scoped_lock lock(mutex_);
-  return unsized_.contains(name.text);
-}
-
-bool StoreCore::has_too_large_blobs(const std::string& server) {
-  const std::scoped_lock lock(mutex_);
-  return std::ranges::count_if(unsized_, [&](const auto& each) { return each.second == server; }) >= kMaxUnsized;
-}
-
-void StoreCore::set_too_large_for_size(const store::BlobName& name, const std::string& server) {
-  const std::scoped_lock lock(mutex_);
-  unsized_.try_emplace(name.text, server);
-}
-
-std::shared_ptr<Download> StoreCore::download(const BlobRef& ref, std::optional<uint64_t> size,
-                                              const std::vector<download::Origin>& origins) {
-  std::string key = name_of(ref.digest, size).text;
-  for (const download::Origin& origin : origins)
-    key += fmt::format(" {} {}", origin.url, static_cast<const void*>(origin.credentials.get()));
-  const std::scoped_lock lock(mutex_);
-  if (auto running = downloads_[key].lock()) return running;
-  if (downloads_.size() > kMaxForgotten)
-    std::erase_if(downloads_, [](const auto& each) { return each.second.expired(); });
-  auto remote = std::make_shared<download::RemoteFile>(fetching_.http, ref.name, origins, size, fetching_.options);
-  auto created = std::make_shared<Download>(shared_from_this(), ref, size, std::move(remote));
-  if (stopped_) created->stop();
-  downloads_[key] = created;
-  return created;
-}
-
-// A download must not be destroyed with the lock.
-std::vector<std::shared_ptr<Download>> StoreCore::live_downloads() {
-  std::vector<std::shared_ptr<Download>> live;
-  const std::scoped_lock lock(mutex_);
-  for (const auto& [key, weak] : downloads_)
-    if (auto each = weak.lock()) live.push_back(std::move(each));
-  return live;
-}
-
-StoreStatus StoreCore::status() { return with_remotes(stats_.status(downloads())); }
-
-StoreStatus StoreCore::in_progress_status() { return with_remotes(stats_.in_progress(downloads())); }
-
-std::vector<StoreStatus::Blob> StoreCore::downloads() {
-  std::vector<StoreStatus::Blob> running;
-  for (const auto& each : live_downloads())
-    if (each->is_running()) running.push_back(each->status());
-  return running;
-}
-
-RemoteSourcePtr StoreCore::find_remote(const std::string& key) {
-  const std::scoped_lock lock(mutex_);
-  const auto found = remotes_.find(key);
-  return found == remotes_.end() ? nullptr : found->second.lock();
-}
-
-// Another thread may have opened it meanwhile.
-RemoteSourcePtr StoreCore::share_remote(const std::string& key, const RemoteSourcePtr& source) {
-  const std::scoped_lock lock(mutex_);
-  if (++opened_remotes_ % kForgetAfter == 0)
-    std::erase_if(remotes_, [](const auto& each) { return each.second.expired(); });
-  auto& shared = remotes_[key];
-  if (auto open = shared.lock()) return open;
-  shared = source;
-  return source;
-}
-
-// A source must not be destroyed with the lock.
-std::vector<RemoteSourcePtr> StoreCore::remotes_in_use(size_t most) {
-  std::vector<RemoteSourcePtr> in_use;
-  const std::scoped_lock lock(mutex_);
-  for (const auto& [key, weak] : remotes_) {
-    if (in_use.size() == most) break;
-    if (auto each = weak.lock()) in_use.push_back(std::move(each));
-  }
-  return in_use;
-}
-
-Result<void> StoreCore::verify_complete() {
-  Result<void> result;
-  for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX)) {
-    if (!source->has_digest() || source->verification() == VerifiedBy::whole) continue;
-    const auto verified = source->verify_if_complete();
-    const bool is_worse = !verified && (result || verified.error().code == Code::mismatch);
-    if (is_worse)
-      result =
-          failure(verified.error().code, fmt::format("{}: {}", source->remote().printable(), verified.error().message));
-  }
-  return result;
-}
-
-void StoreCore::drop_unverified() {
-  if (fetching_.http == nullptr) return;  // nothing can be downloaded again
-  for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX)) source->drop_unverified();
-  std::set<std::string> noted;
-  {
-    const std::scoped_lock lock(mutex_);
-    noted.swap(unverified_);
-  }
-  for (const std::string& identity : noted) backend_->remove_blocks(identity, store::BlockFile::Held::keep);
-}
-
 void StoreCore::note_unverified(const std::string& identity) noexcept {
   std::ignore = exceptions_to_errors([&]() -> Result<void> {
     const std::scoped_lock lock(mutex_);
-    if (unverified_.size() < kMaxRemotes) unverified_.insert(identity);
+    if (unverified_.size() < kMaxUnverified) unverified_.insert(identity);
     return {};
   });
 }
 
-StoreStatus StoreCore::with_remotes(StoreStatus status) {
-  for (const RemoteSourcePtr& source : remotes_in_use(kMaxRemotes)) status.remotes.push_back(source->status());
-  if (fetching_.http != nullptr) {
-    status.requests = fetching_.http->requests();
-    status.waiting = fetching_.http->waiting();
-  }
-  return status;
+std::set<std::string> StoreCore::take_unverified() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(unverified_, {});
 }
 
 void StoreCore::log_once(const std::string& key, const std::string& line) {

@@ -17,15 +17,12 @@
 #include "base/blobs.h"
 #include "cache/blob_store.h"
 #include "cache/blobs/cache_stats.h"
-#include "cache/blobs/in_flight_blob.h"
 #include "cache/count_scope.h"
+#include "cache/decoding/in_flight_blob.h"
 #include "cache/external_stores.h"
 #include "cache/store/blob_backend.h"
 
 namespace weightfs::blobs {
-
-class Download;
-class RemoteSource;
 
 using Log = std::function<void(const std::string&)>;
 
@@ -42,19 +39,10 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   const ExternalStores& external_stores() const { return external_stores_; }
   std::stop_token stop_token() const { return stop_.get_token(); }
   CacheStats& stats() { return stats_; }
-  StoreStatus status();
-  StoreStatus in_progress_status();
-  /// The file on a server that is open under this key; null if there is none.
-  std::shared_ptr<const RemoteSource> find_remote(const std::string& key);
-  /// As find_remote(); `source` if there is none. It is reported in the status, as long as it is in use.
-  std::shared_ptr<const RemoteSource> share_remote(const std::string& key,
-                                                   const std::shared_ptr<const RemoteSource>& source);
-  /// See BlobStore::verify_complete().
-  Result<void> verify_complete();
-  /// See Blobs::drop_unverified(): the blocks of open files, and those of closed ones that were noted.
-  void drop_unverified();
   /// Notes the blocks of a file that is closed before its digest was compared.
   void note_unverified(const std::string& identity) noexcept;
+  /// What was noted, which is forgotten.
+  std::set<std::string> take_unverified();
   store::BlobName name_of(const BlobProducer& producer);
   /// The name of a blob that is downloaded by digest: shared by all requests with the same size.
   static store::BlobName name_of(const Digest& digest, std::optional<uint64_t> size);
@@ -77,10 +65,6 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// Waits for its final state; starts it again if it was cancelled as unused.
   InFlightBlob::State produce(const BlobProducer& producer, const store::BlobName& name);
 
-  /// The download of a blob from these origins: shared by all its readers.
-  std::shared_ptr<Download> download(const BlobRef& ref, std::optional<uint64_t> size,
-                                     const std::vector<download::Origin>& origins);
-
   /// Counts a transfer of any download.
   CountScope count_transfer() { return CountScope(&transfers_); }
   /// Whether more blocks may be requested than readers wait for.
@@ -94,20 +78,15 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   /// is known.
   std::optional<Error> known_failure(const store::BlobName& name);
 
-  /// Whether a download of that name exceeded the limit for measuring a size (Download::allow_any_size).
-  bool is_too_large_for_size(const store::BlobName& name);
-  /// Whether so many downloads from that server did that no other one is tried.
-  bool has_too_large_blobs(const std::string& server);
-  void set_too_large_for_size(const store::BlobName& name, const std::string& server);
-
   /// Logs each line once per store; lines with the same key are one.
   void log_once(const std::string& line) { log_once(line, line); }
   void log_once(const std::string& key, const std::string& line);
   /// Logs why decoded data is not cached, once per reason.
   void log_uncached(const Error& reason);
 
-  /// Cancels all in-flight blobs and starts no more. Readers then decode for themselves, until shut_down().
+  /// Cancels all in-flight blobs and starts no more. Readers then decode for themselves, unless shut_down() was called.
   void stop();
+  /// Ends all requests and comparisons of blobs; to be called before stop().
   void shut_down();
   /// Fails after shut_down().
   Result<void> check_open() const;
@@ -121,10 +100,6 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   };
   using Jobs = std::list<Job>;
 
-  std::vector<std::shared_ptr<const RemoteSource>> remotes_in_use(size_t most);
-  StoreStatus with_remotes(StoreStatus status);
-  std::vector<std::shared_ptr<Download>> live_downloads();
-  std::vector<StoreStatus::Blob> downloads();
   InFlightBlobPtr find(const store::BlobName& name);
   void change_holders(const std::string& name, int by);
   void remember(const std::string& name, const InFlightBlob::State& ended);
@@ -159,15 +134,11 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   Jobs jobs_;                        // most recently requested last
   Jobs ended_jobs_;                  // without blobs: their threads are about to end, and are joined later
   uint64_t next_ticket_ = 0;
-  std::set<std::pair<int, uint64_t>> queue_;              // threads that wait for a slot, by depth and ticket
-  std::unordered_map<std::string, Error> failures_;       // at most kMaxFailures
-  std::unordered_map<std::string, std::string> unsized_;  // servers by name
+  std::set<std::pair<int, uint64_t>> queue_;         // threads that wait for a slot, by depth and ticket
+  std::unordered_map<std::string, Error> failures_;  // at most kMaxFailures
   std::set<std::string> logged_;
   std::unordered_map<std::string, size_t> holders_;  // open files, by name
-  std::map<std::string, std::weak_ptr<const RemoteSource>> remotes_;
-  uint64_t opened_remotes_ = 0;
-  std::set<std::string> unverified_;  // identities of blocks of closed files; at most kMaxRemotes
-  std::map<std::string, std::weak_ptr<Download>> downloads_;  // by name and origins
+  std::set<std::string> unverified_;                 // identities of blocks of closed files; at most kMaxUnverified
   bool stopped_ = false;
 };
 

@@ -191,4 +191,19 @@ Outcome outcome_of(const Error& error) {
   return {is_retried ? Outcome::Next::retry_later : Outcome::Next::give_up, error};
 }
 
+std::optional<std::string> identity_of(const std::string& url, const FileVersion& version, const BlockListPtr& list) {
+  if (!version.is_pinned()) return std::nullopt;
+  const std::string shown = http::printable_url(url);
+  const std::string query = shown == url ? "" : " " + sha256(url).hex();  // it may be secret
+  const std::string verified = list == nullptr ? "" : " fs-verity " + list->digest().hex();
+  return fmt::format("{} {} {}{}{}", shown, unquoted(version.etag), version.size, query, verified);
+}
+
+std::optional<std::string> identity_of(const std::string& url, const FileVersion& version, const Digest& digest,
+                                       const BlockListPtr& list) {
+  if (!version.is_pinned()) return std::nullopt;
+  const std::string verified = list == nullptr ? "" : " fs-verity " + list->digest().hex();
+  return fmt::format("{}/ sha256:{} {}{}", http::origin_of(url), digest.hex(), version.size, verified);
+}
+
 }  // namespace weightfs::download

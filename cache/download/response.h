@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/digest.h"
 #include "base/result.h"
+#include "base/verity/block_list.h"
 #include "cache/http/client.h"
 
 namespace weightfs::download {
@@ -54,6 +56,15 @@ struct FileVersion {
   bool has_quoted_etag() const { return etag.starts_with('"'); }
   friend bool operator==(const FileVersion&, const FileVersion&) = default;
 };
+
+/// Identifies the bytes across processes: the URL and its version. Nothing without a strong ETag. Bytes that a block
+/// list verified are kept apart.
+std::optional<std::string> identity_of(const std::string& url, const FileVersion& version,
+                                       const BlockListPtr& list = nullptr);
+/// The identity of a file whose digest the server named: whatever its URL on that server, such as that of another
+/// commit. Another server may have sent other bytes.
+std::optional<std::string> identity_of(const std::string& url, const FileVersion& version, const Digest& digest,
+                                       const BlockListPtr& list);
 
 /// A tag without its quotes: some registries send them for a cached file only.
 std::string_view unquoted(std::string_view etag);

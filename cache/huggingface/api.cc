@@ -95,10 +95,10 @@ std::string header_text(const http::Response& response, std::string_view name) {
   return std::string(response.header(name));
 }
 
-Result<registry::Response> get(const Hub& hub, const Name& name, const std::string& url, size_t limit) {
+Result<download::Response> get(const Hub& hub, const Name& name, const std::string& url, size_t limit) {
   const http::Request request{
       .url = url, .headers = {"Accept: application/json"}, .encoded = true, .credentials = hub.credentials};
-  auto response = TRY(registry::request_with_retry(*hub.http, request, limit, hub.store->stop_token()));
+  auto response = TRY(download::request_with_retry(*hub.http, request, limit, hub.store->stop_token()));
   if (response.head.status != 200) return tl::unexpected(error_of(hub, name, response));
   return response;
 }
@@ -175,7 +175,7 @@ Error access_error(const Hub& hub, const Name& name, const std::string& commit, 
   const http::Request request{.url = file_url(hub.endpoint, name, commit, path),
                               .method = http::Request::Method::head,
                               .credentials = hub.credentials};
-  const auto response = registry::send_request(*hub.http, request, 0, hub.store->stop_token());
+  const auto response = download::send_request(*hub.http, request, 0, hub.store->stop_token());
   const bool is_refused = response && (response->head.status == 401 || response->head.status == 403);
   return gated_error(hub, name, is_refused ? header_text(response->head, "x-error-message") : "");
 }
@@ -191,7 +191,7 @@ Result<std::vector<ListedFile>> request_list(const Hub& hub, const Name& name, c
     if (requested.size() > kMaxPages)
       return failure(Code::unsupported,
                      fmt::format("{}: the file list has more than {} pages", name.text(), kMaxPages));
-    const registry::Response page = TRY(get(hub, name, url, kMaxPageSize));
+    const download::Response page = TRY(get(hub, name, url, kMaxPageSize));
     received += page.body.size();
     if (received > kMaxListSize)
       return failure(Code::unsupported, fmt::format("{}: the file list is larger than 512 MiB", name.text()));
@@ -211,7 +211,7 @@ Result<std::vector<ListedFile>> request_list(const Hub& hub, const Name& name, c
 
 // ---- errors
 
-Error error_of(const Hub& hub, const Name& name, const registry::Response& response) {
+Error error_of(const Hub& hub, const Name& name, const download::Response& response) {
   const int status = response.head.status;
   const std::string code = header_text(response.head, "x-error-code");
   const std::string token = hub.credentials->description();
@@ -223,11 +223,11 @@ Error error_of(const Hub& hub, const Name& name, const registry::Response& respo
   if (code == "GatedRepo") return gated_error(hub, name, header_text(response.head, "x-error-message"));
   if (code.empty() && status == 401 && has_token)
     return {Code::forbidden, fmt::format("{}: access denied ({}); run `hf auth login`{}", subject, token,
-                                         registry::error_detail(response))};
+                                         download::error_detail(response))};
   if (code == "RepoNotFound" || status == 404 || (status == 401 && !has_token))
     return {Code::not_found, fmt::format("{}: no such repository, or it is private ({})", subject,
                                          has_token ? token : fmt::format("without a token; {}", kLogin))};
-  std::string detail = registry::error_detail(response);
+  std::string detail = download::error_detail(response);
   if (const std::string message = header_text(response.head, "x-error-message"); !message.empty())
     detail = fmt::format(": status {}, {}", status, printable(message.substr(0, kMaxMessage)));
   return {Code::unsupported, subject + detail};

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/download/request_with_retry.h"
 #include "cache/huggingface.h"
 #include "cache/huggingface/name.h"
-#include "cache/registry/request_with_retry.h"
 
 namespace weightfs::huggingface {
 
@@ -30,6 +30,6 @@ Result<std::vector<ListedFile>> parse_files(const std::string& text);
 std::string next_page(const http::Response& page, const std::string& endpoint);
 
 /// The error for a response that has another status than 200.
-Error error_of(const Hub& hub, const Name& name, const registry::Response& response);
+Error error_of(const Hub& hub, const Name& name, const download::Response& response);
 
 }  // namespace weightfs::huggingface

@@ -56,7 +56,7 @@ class GitFile {
   Result<std::string> download() const {
     const http::Request request{.url = url_, .credentials = hub_.credentials};
     const auto stop = hub_.store->stop_token();
-    auto response = TRY(registry::request_with_retry(*hub_.http, request, static_cast<size_t>(size_), stop));
+    auto response = TRY(download::request_with_retry(*hub_.http, request, static_cast<size_t>(size_), stop));
     if (response.head.status != 200) return tl::unexpected(error_of(hub_, name_, response));
     const Sha1 sent = git_blob_id(response.body);
     if (response.body.size() == size_ && sent == id_) return std::move(response.body);

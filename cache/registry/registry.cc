@@ -8,14 +8,18 @@
 
 #include "base/text.h"
 #include "cache/address_policy.h"
+#include "cache/download/request_with_retry.h"
 #include "cache/registry/credentials.h"
 #include "cache/registry/manifest.h"
-#include "cache/registry/request_with_retry.h"
 
 namespace weightfs {
 namespace {
 
 using namespace registry;
+using download::error_detail;
+using download::request_with_retry;
+using download::Response;
+using download::send_request;
 
 constexpr size_t kMaxManifest = 4 * 1024 * 1024;
 

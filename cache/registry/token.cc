@@ -13,9 +13,13 @@
 #include "base/digest.h"
 #include "base/text.h"
 #include "base/values/base64.h"
-#include "cache/registry/request_with_retry.h"
+#include "cache/download/request_with_retry.h"
 
 namespace weightfs::registry {
+
+using download::error_detail;
+using download::request_with_retry;
+using download::Response;
 namespace {
 
 using Parameters = std::vector<std::pair<std::string, std::string>>;
@@ -57,7 +61,7 @@ Parameters parse_query(std::string query) {
 bool is_token(std::string_view text) { return !text.empty() && text.size() <= kMaxToken && is_visible_ascii(text); }
 
 Result<Token> parse_token(const Response& page) {
-  const Value value = TRY(parse_body(page));
+  const Value value = TRY(download::parse_body(page));
   const auto* object = std::get_if<Map>(&value);
   if (object == nullptr) return failure(Code::corrupt, "not a JSON object");
   Token token;

@@ -11,7 +11,7 @@
 #include "base/values/http.h"
 #include "cache/address_policy.h"
 #include "cache/blobs/remote_source.h"
-#include "cache/registry/request_with_retry.h"
+#include "cache/download/request_with_retry.h"
 #include "cache/s3/signature.h"
 #include "cache/s3/signer.h"
 #include "cache/s3/xml.h"
@@ -23,7 +23,8 @@ const std::string kDefaultRegion = "us-east-1";
 constexpr size_t kMaxPage = 8 << 20;  // bytes; 1000 keys of 1024 bytes, encoded
 constexpr size_t kMaxPages = 1000;
 constexpr size_t kMaxToken = 4096;
-constexpr size_t kMaxOpen = 256;  // objects of a listing that nothing holds; more than the shards of a large model
+// Objects of a listing that nothing holds: more than the shards of a large model. Each has two descriptors.
+constexpr size_t kMaxOpen = 192;
 constexpr uint64_t kHead = download::RemoteFile::kHead;
 
 bool consists_of(std::string_view text, std::string_view others, bool upper_case) {
@@ -87,13 +88,13 @@ std::string query_of(const ObjectName& name) {
 }
 
 // ": status 503, SlowDown: Please reduce your request rate".
-std::string text_of(const registry::Response& page) {
+std::string text_of(const download::Response& page) {
   const std::string text = error_text(page.body);
   return fmt::format(": status {}{}{}", page.head.status, text.empty() ? "" : ", ", text);
 }
 
 // The region that a refusal names, if the request should be repeated there.
-std::string region_in(const registry::Response& page) {
+std::string region_in(const download::Response& page) {
   constexpr std::array kStatuses = {301, 307, 400, 403};
   if (std::ranges::find(kStatuses, page.head.status) == kStatuses.end()) return {};
   const std::string_view header = page.head.header("x-amz-bucket-region");
@@ -121,7 +122,7 @@ struct Bucket::Place {
 };
 
 struct Bucket::Answer {
-  registry::Response page;
+  download::Response page;
   std::shared_ptr<const Place> place;
 };
 
@@ -135,7 +136,7 @@ class Bucket::ListedObject final : public Source {
   /// Limited, because the server states the size.
   uint64_t occupied() const override { return std::min(size_, blobs::RemoteSource::kMaxOccupied); }
   std::string identity() const override {
-    return blobs::RemoteSource::identity_of(bucket_->place()->object_url(key_), {size_, etag_}).value_or("");
+    return download::identity_of(bucket_->place()->object_url(key_), {size_, etag_}).value_or("");
   }
   VerifiedBy verification() const override { return identity().empty() ? VerifiedBy::unpinned : VerifiedBy::transport; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
@@ -144,9 +145,9 @@ class Bucket::ListedObject final : public Source {
   Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
     return TRY(open())->read_ahead(offset, out, expected);
   }
-  Result<void> fetch(ByteRange range) const override { return TRY(open())->fetch(range); }
+  Result<void> prefetch(ByteRange range) const override { return TRY(open())->prefetch(range); }
   Result<CachedBytes> cached(ByteRange range) const override { return TRY(open())->cached(range); }
-  std::shared_ptr<const void> hold() const override { return open().value_or(nullptr); }
+  std::shared_ptr<const void> keep_cached() const override { return open().value_or(nullptr); }
 
  private:
   Result<SourcePtr> open() const {
@@ -216,7 +217,7 @@ Result<Bucket::Answer> Bucket::request(const std::string& key, const std::string
   for (bool was_moved = false;; was_moved = true) {
     const auto at = place();
     const http::Request request{.url = at->object_url(key) + query, .headers = headers, .credentials = at->signer};
-    Answer answer{TRY(registry::request_with_retry(*http_, request, max_size, store_->stop_token(), text_of)), at};
+    Answer answer{TRY(download::request_with_retry(*http_, request, max_size, store_->stop_token(), text_of)), at};
     const std::string region = region_in(answer.page);
     if (was_moved || region.empty() || region == at->region) return answer;
     move_to(region);

@@ -1,7 +1,7 @@
 // The storage interface for blobs: finished ones and ones that are being written. Backends are a directory shared by
 // processes (cache/store/disk_backend.h) and temporary files (cache/store/temp_file_backend.h);
-// cache/blobs/in_flight_blob.h and cache/blobs/remote_source.h write to both in the same way. Every failure here means
-// "cannot be cached", with a message that fits every blob.
+// cache/decoding/in_flight_blob.h and cache/blobs/remote_source.h write to both in the same way. Every failure here
+// means "cannot be cached", with a message that fits every blob.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "base/digest.h"
 #include "base/result.h"
 #include "base/verity/block_list.h"
 #include "cache/paths.h"
 #include "cache/store/block_file.h"
-#include "cache/store/block_sums.h"
 #include "cache/store/file_range.h"
-#include "cache/store/list_writer.h"
+#include "cache/store/side_files.h"
 
 namespace weightfs::store {
 
@@ -29,34 +29,8 @@ struct BlobName {
   std::optional<Digest> digest;  ///< if known
 };
 
-/// A blob that is being written, in order. Destruction before publish() leaves no file. Written by one thread; range()
-/// may be read by any.
-class PartialBlob {
- public:
-  virtual ~PartialBlob() = default;
-  PartialBlob() = default;
-  PartialBlob(const PartialBlob&) = delete;
-  PartialBlob& operator=(const PartialBlob&) = delete;
-
-  /// Reserves `size` bytes in total; must be called before writing beyond the previous reservation.
-  virtual Result<void> reserve(uint64_t size, Eviction eviction) = 0;
-  /// Appends `bytes`.
-  virtual Result<void> write(std::span<const std::byte> bytes) = 0;
-  /// The bytes written so far; its size is meaningless.
-  virtual FileRangePtr range() const = 0;
-  /// Publishes the blob. Must be the last call.
-  virtual Result<BlobHandle> publish(const Digest& digest) = 0;
-};
-
 /// What a saved digest belongs to: a cached blob, or a file outside the cache.
 enum class DigestOf { cached, external };
-
-/// The result of BlobBackend::acquire(); exactly one of the three is set.
-struct AcquireResult {
-  BlobHandle cached = {};                     ///< already cached
-  std::unique_ptr<PartialBlob> partial = {};  ///< the caller writes it
-  FileRangePtr other_range = {};              ///< another writer is active: its bytes so far
-};
 
 /// Stores blobs. Thread-safe. Functions with a body here do nothing: a backend that no other process shares does not
 /// need them.
@@ -71,23 +45,22 @@ class BlobBackend {
   virtual BlobHandle find_open(const BlobName& name) = 0;
   /// The blob if it is cached with this size.
   virtual BlobHandle find(const BlobName& name, std::optional<uint64_t> size) = 0;
-  /// Starts writing a blob, unless it is cached or being written. The partial blob stops waiting once `stop` is set,
-  /// which must outlive it.
-  virtual Result<AcquireResult> acquire(const BlobName& name, std::optional<uint64_t> size,
-                                        const std::stop_token& stop) = 0;
+  /// Stores the blob of this digest, unless it is cached: a text in memory.
+  virtual Result<void> put(const Digest& digest, std::string_view bytes) = 0;
 
   /// The digest saved last under a key, by this or an earlier process. For `cached` it may be evicted with its blob.
   virtual std::optional<Digest> find_digest(DigestOf of, const std::string& key) = 0;
   virtual Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) = 0;
 
   /// The cached blocks of a remote file. `identity` is its URL and validator, or blob_identity(); empty if it has none,
-  /// so the blocks cannot be shared with other processes.
-  virtual Result<BlockFilePtr> open_blocks(const std::string& identity, uint64_t size) = 0;
+  /// so the blocks cannot be shared with other processes. With new_blob_identity(), it is the file of a blob that one
+  /// process writes from its first byte on, perhaps of unknown size; another process may be writing it, or may have
+  /// been killed while it did (cache/decoding/blob_writer.h).
+  virtual Result<BlockFilePtr> open_blocks(const std::string& identity, std::optional<uint64_t> size) = 0;
 
-  /// Publishes complete blocks as a blob; the caller has computed the digest and checksums from them, has claimed all
-  /// of them, and has flushed the file. Fails with unsupported if they have no identity.
-  virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
-                                            BlockSums sums) = 0;
+  /// Publishes complete blocks as a blob; the caller has computed the digest from them, has claimed all of them, and
+  /// has flushed the file. Fails with unsupported if processes share them and they have no identity.
+  virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest) = 0;
   /// Removes the blocks of this identity.
   virtual void remove_blocks(const std::string& /*identity*/, BlockFile::Held /*held*/) {}
 
@@ -96,8 +69,7 @@ class BlobBackend {
   virtual void add_names(const Digest& /*blob*/, const std::vector<Name>& /*names*/) {}
   virtual void add_names(const std::string& /*identity*/, const std::vector<Name>& /*names*/) {}
 
-  /// Starts the block list of a blob of `size` bytes that is about to be hashed; null if it gets none. A PartialBlob of
-  /// known digest and size has its own.
+  /// Starts the block list of a blob of `size` bytes that is about to be hashed; null if it gets none.
   virtual std::unique_ptr<ListWriter> start_list(uint64_t /*size*/) { return nullptr; }
   /// Passes the saved block list of a cached blob to `write`, every block of it verified up to its root, and returns
   /// the fs-verity digest. Nothing if there is none, or if it is damaged; then it is removed. Fails as `write` does.

@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "base/digest.h"
@@ -20,71 +18,47 @@
 namespace weightfs::store {
 namespace {
 
-constexpr uint64_t kPage = 4096;
 constexpr std::string_view kBlocks = "the blocks of a remote file";  // in messages
-constexpr std::string_view kBlocksMagic = "weightfs blocks 2\n";
-constexpr uint64_t kEntriesPerRead = 4096;
-constexpr size_t kMaxIdentity = 3000;  // bytes of the identifying text
 
-using Entry = std::array<uint32_t, 2>;  // the bytes of a block's entry in the map
+// The first byte of the map is locked while the files are held; the second byte while they are created, evicted or
+// published.
+constexpr uint64_t kHeaderLock = 1;
 
-Entry entry_of(uint32_t crc) { return {crc, ~crc}; }
-bool is_present(const Entry& entry) { return entry[1] == ~entry[0]; }
-constexpr Entry kAbsent = {};
+bool is_disk_full(int error) { return error == ENOSPC || error == EDQUOT; }
 
-uint64_t map_offset(uint64_t size) { return (size + kPage - 1) / kPage * kPage; }
+Error evicted() { return {Code::not_found, "evicted"}; }
+Error other_file() { return {Code::not_found, "the cache: another file has this name"}; }
 
-uint64_t header_offset(uint64_t size) { return map_offset(size) + BlockFile::blocks_in(size) * sizeof(Entry); }
-
-std::string header_text(uint64_t size, std::string_view identity) {
-  std::string text = fmt::format("{}{}\n{}", kBlocksMagic, size, identity);
-  text.resize(kPage, '\0');
-  return text;
-}
-
-// Entries of the map, from that of block `first` on, of a remote file of `size` bytes.
-Result<std::vector<Entry>> read_map(int fd, uint64_t size, uint64_t first, uint64_t count) {
-  std::vector<Entry> entries(static_cast<size_t>(count));
-  TRY_VOID(
-      read_fully(fd, map_offset(size) + first * sizeof(Entry), std::as_writable_bytes(std::span(entries)), kBlocks));
-  return entries;
-}
-
-// The last page of the file.
-std::optional<std::string> read_header(int fd) {
-  struct stat status {};
-  std::string header(kPage, '\0');
-  const bool is_read =
-      ::fstat(fd, &status) == 0 && static_cast<uint64_t>(status.st_size) >= kPage &&
-      read_fully(fd, static_cast<uint64_t>(status.st_size) - kPage, std::as_writable_bytes(std::span(header)), kBlocks);
-  return is_read && header.starts_with(kBlocksMagic) ? std::optional(header) : std::nullopt;
-}
-
-// The size of the remote file; 0 without a valid header.
-uint64_t size_in(const std::optional<std::string>& header) {
-  uint64_t size = 0;
-  const bool is_read = header && std::sscanf(header->c_str() + kBlocksMagic.size(), "%" SCNu64, &size) == 1;
-  return is_read ? size : 0;
+// The size of the data; 0 without a valid header.
+uint64_t size_in(int map) {
+  const auto header = read_map_header(map);
+  return header && header->size <= BlockFile::kMaxSize ? header->size : 0;
 }
 
 // How many of the bytes [from, to) are in present blocks.
-Result<uint64_t> present_in(int fd, uint64_t size, uint64_t from, uint64_t to) {
-  constexpr uint64_t kBlock = BlockFile::kBlock;
-  const uint64_t last = BlockFile::blocks_in(to);
+Result<uint64_t> present_in(int map, uint64_t from, uint64_t to) {
+  const uint64_t last = blocks_in(to);
   uint64_t present = 0;
   uint64_t block = from / kBlock;
   while (block < last)
-    for (const Entry& entry : TRY(read_map(fd, size, block, std::min(last - block, kEntriesPerRead)))) {
-      if (is_present(entry)) present += std::min(to, (block + 1) * kBlock) - std::max(from, block * kBlock);
+    for (const MapEntry& entry : TRY(read_entries(map, block, std::min(last - block, kEntriesPerRead)))) {
+      if (entry.is_present()) present += std::min(to, (block + 1) * kBlock) - std::max(from, block * kBlock);
       ++block;
     }
   return present;
 }
 
-constexpr std::string_view kBlobIdentity = "sha256 ";
+SharedDescriptor open_shared(const Descriptor& folder, const std::string& name, int flags) {
+  Descriptor file(::openat(folder.number(), name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  return file ? std::make_shared<const Descriptor>(std::move(file)) : nullptr;
+}
 
-// The first byte is locked while the file is held; the second byte while the header is written, and during publication.
-constexpr uint64_t kHeaderLock = 1;
+// The status of a file; zeros on failure.
+struct stat status_of(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) status = {};
+  return status;
+}
 
 // Locks of open file descriptions (fcntl(2), F_OFD_SETLK) end with the process, and also exclude other objects of this
 // process. With F_OFD_SETLKW as the command it waits.
@@ -100,137 +74,201 @@ bool lock_range(int fd, short type, uint64_t offset, uint64_t size, int command 
   return done == 0;
 }
 
-// Waits while another process holds the lock of the header.
-bool lock_header(int fd) { return lock_range(fd, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW); }
+// Whether one of the first `size` bytes of the map is locked; of all if `size` is 0.
+bool is_locked(const CachedFiles& files, uint64_t size) {
+  struct flock range {};  // that would not be granted
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_len = static_cast<off_t>(size);
+  return files.map != nullptr && ::fcntl(files.map->number(), F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+}
 
-// Keeps errno.
-void unlock_header(int fd) {
-  const int error = errno;
-  lock_range(fd, F_UNLCK, kHeaderLock, 1);
-  errno = error;
+// The lock of the header of a map; it waits while another process has it.
+class HeaderLock {
+ public:
+  explicit HeaderLock(int map) : map_(map) { lock_range(map, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW); }
+  HeaderLock(const HeaderLock&) = delete;
+  HeaderLock& operator=(const HeaderLock&) = delete;
+  // Keeps errno.
+  ~HeaderLock() {
+    const int error = errno;
+    lock_range(map_, F_UNLCK, kHeaderLock, 1);
+    errno = error;
+  }
+
+ private:
+  const int map_;
+};
+
+// Gives the files their sizes, and the map its header. Data of unknown size grow.
+bool initialize(const CachedFiles& files, std::optional<uint64_t> size, const MapHeader& header) {
+  return ::ftruncate(files.data->number(), static_cast<off_t>(size.value_or(0))) == 0 &&
+         ::ftruncate(files.map->number(), static_cast<off_t>(map_size(header.size))) == 0 &&
+         write_map_header(files.map->number(), header);
+}
+
+// The data of a map, which is new unless another process has just initialized it. Call with the lock of the header.
+Result<SharedDescriptor> initialized_data(const Descriptor& folder, const std::string& name,
+                                          const SharedDescriptor& map, std::optional<uint64_t> size,
+                                          const MapHeader& header) {
+  if (!is_same_file(folder, map_name(name), map->number())) return tl::unexpected(other_file());
+  if (read_map_header(map->number()) == header) {
+    if (auto data = open_shared(folder, name, O_RDWR)) return data;
+    if (errno != ENOENT) return failure(io_error("the cache"));  // perhaps no descriptor is left
+  }
+  if (status_of(map->number()).st_size != 0) return tl::unexpected(other_file());
+  ::unlinkat(folder.number(), name.c_str(), 0);  // data without a map
+  auto data = open_shared(folder, name, O_RDWR | O_CREAT | O_EXCL);
+  if (data != nullptr && initialize({data, map}, size, header)) return data;
+  const Error error = io_error("the cache");
+  for (const std::string& file : {map_name(name), name}) ::unlinkat(folder.number(), file.c_str(), 0);
+  return tl::unexpected(error);
+}
+
+Result<void> check_limits(uint64_t size, std::string_view identity) {
+  if (size > BlockFile::kMaxSize)
+    return failure(Code::resource, fmt::format("larger than {}", human_size(BlockFile::kMaxSize)));
+  if (identity.size() > kMaxIdentity) return failure(Code::resource, "the URL is too long to be cached");
+  return {};
 }
 
 }  // namespace
 
-std::string blob_identity(const Digest& digest, uint64_t size) {
-  return fmt::format("{}{} {}", kBlobIdentity, digest.hex(), size);
+CachedFiles open_files(const Descriptor& folder, const std::string& name, int mode) {
+  return {open_shared(folder, name, mode), open_shared(folder, map_name(name), mode)};
 }
 
-std::optional<Digest> digest_of_identity(std::string_view identity) {
-  if (!identity.starts_with(kBlobIdentity)) return std::nullopt;
-  identity.remove_prefix(kBlobIdentity.size());
-  return digest_of_hex(identity.substr(0, identity.find(' ')));
-}
-
-Result<BlockFilePtr> BlockFile::open(SharedDescriptor file, uint64_t size, std::string_view identity, Space space) {
-  if (size > kMaxSize) return failure(Code::resource, fmt::format("larger than {}", human_size(kMaxSize)));
-  if (identity.size() > kMaxIdentity) return failure(Code::resource, "the URL is too long to be cached");
-  const int fd = file->number();
-  const std::string header = header_text(size, identity);
-  if (read_header(fd) != header) {
-    struct stat status {};
-    lock_header(fd);  // other processes may be doing the same
-    const bool is_new = ::fstat(fd, &status) == 0 && status.st_size == 0;
-    const bool is_written = is_new && write_fully(fd, header_offset(size), std::as_bytes(std::span(header)));
-    unlock_header(fd);
-    if (is_new && !is_written) return failure(io_error("the cache"));
-    if (read_header(fd) != header) return failure(Code::not_found, "the cache: another file has this name");
+Result<BlockFilePtr> BlockFile::open(const Descriptor& folder, const std::string& name, std::optional<uint64_t> size,
+                                     std::string_view identity, Space space) {
+  const MapHeader header{MapOf::blocks, size.value_or(kMaxSize), std::string(identity)};
+  TRY_VOID(check_limits(header.size, identity));
+  CachedFiles files;
+  files.map = open_shared(folder, map_name(name), O_RDWR | O_CREAT);
+  if (files.map == nullptr) return failure(io_error("the cache"));
+  if (read_map_header(files.map->number()) == header) files.data = open_shared(folder, name, O_RDWR);
+  if (files.data == nullptr) {
+    const HeaderLock lock(files.map->number());  // other processes may be doing the same
+    files.data = TRY(initialized_data(folder, name, files.map, size, header));
   }
-  return BlockFilePtr(new BlockFile(std::move(file), size, std::string(identity), std::move(space)));
+  // A map that has lost its name meanwhile may be of other data.
+  if (!is_same_file(folder, map_name(name), files.map->number())) return tl::unexpected(other_file());
+  return BlockFilePtr(new BlockFile(std::move(files), header.size, header.identity, std::move(space)));
 }
 
-std::optional<std::string> BlockFile::identity_of(int fd) {
-  const auto header = read_header(fd);
-  const size_t line = header ? header->find('\n', kBlocksMagic.size()) : std::string::npos;
-  if (line == std::string::npos) return std::nullopt;
-  return header->substr(line + 1, header->find('\0', line) - line - 1);
+Result<BlockFilePtr> BlockFile::create(CachedFiles files, std::optional<uint64_t> size, Space space) {
+  const MapHeader header{MapOf::blocks, size.value_or(kMaxSize), ""};
+  TRY_VOID(check_limits(header.size, ""));
+  if (!initialize(files, size, header)) return failure(io_error("the cache"));
+  return BlockFilePtr(new BlockFile(std::move(files), header.size, "", std::move(space)));
 }
 
-Result<BlockFilePtr> BlockFile::of_file(SharedDescriptor file) {
-  const auto identity = identity_of(file->number());
-  const uint64_t size = size_in(read_header(file->number()));
-  const BlockFilePtr opened(
-      size == 0 || size > kMaxSize ? nullptr : new BlockFile(std::move(file), size, identity.value_or(""), {}));
-  if (opened == nullptr || !identity || opened->is_evicted()) return failure(Code::not_found, "no valid header");
+Result<BlockFilePtr> BlockFile::of_files(CachedFiles files) {
+  const auto header = files.data && files.map ? read_map_header(files.map->number()) : std::nullopt;
+  const bool is_valid = header && header->of == MapOf::blocks && header->size > 0 && header->size <= kMaxSize;
+  const BlockFilePtr opened(is_valid ? new BlockFile(std::move(files), header->size, header->identity, {}) : nullptr);
+  if (opened == nullptr || !opened->is_current()) return failure(Code::not_found, "no valid header");
   return opened;
 }
 
-bool BlockFile::publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to,
-                           const std::string& to_name) {
-  const int fd = file_->number();
-  lock_header(fd);
-  const bool done = is_same_file(folder, name, fd) && ::ftruncate(fd, static_cast<off_t>(size_)) == 0 &&
-                    ::renameat(folder.number(), name.c_str(), to.number(), to_name.c_str()) == 0;
-  unlock_header(fd);
-  return done;
+// The data first: a blob without a map is hashed once.
+bool BlockFile::publish_as(const Digest& digest, const Descriptor& folder, const std::string& name,
+                           const Descriptor& blobs, const std::string& blob, const std::string& sums) {
+  const HeaderLock lock(map());
+  const std::string map_path = map_name(name);
+  const bool is_there = is_same_file(folder, name, data()) && is_same_file(folder, map_path, map());
+  if (!is_there || ::renameat(folder.number(), name.c_str(), blobs.number(), blob.c_str()) != 0) return false;
+  const bool is_kept =
+      size_ > kWorthAMap && write_map_header(map(), {MapOf::blob, size_, blob_identity(digest, size_)});
+  std::ignore = ::ftruncate(map(), static_cast<off_t>(map_size(size_) + sizeof(MapEntry)));
+  if (!is_kept || ::renameat(folder.number(), map_path.c_str(), folder.number(), sums.c_str()) != 0)
+    ::unlinkat(folder.number(), map_path.c_str(), 0);
+  return true;
 }
 
-bool BlockFile::is_held(int fd) {
-  struct flock first {};  // that would not be granted
-  first.l_type = F_WRLCK;
-  first.l_whence = SEEK_SET;
-  first.l_len = 1;
-  return ::fcntl(fd, F_OFD_GETLK, &first) == 0 && first.l_type != F_UNLCK;
-}
+bool BlockFile::is_held(const CachedFiles& files) { return is_locked(files, 1); }
 
-bool BlockFile::evict(const Descriptor& folder, const std::string& name, int fd, Held held) {
-  const bool is_free = held == Held::remove ? lock_header(fd) : lock_range(fd, F_WRLCK, 0, 2);  // with the header
-  if (!is_free) {
+bool BlockFile::is_in_use(const CachedFiles& files) { return is_locked(files, 0); }
+
+std::optional<uint64_t> BlockFile::evict(const Descriptor& folder, const std::string& name, Held held) {
+  const std::string map_path = map_name(name);
+  const CachedFiles files = open_files(folder, name, O_RDWR);
+  const uint64_t data_space = files.data == nullptr ? 0 : on_disk(status_of(files.data->number()));
+  // Data without a map are a file of an earlier version, or of a killed process.
+  if (files.map == nullptr && errno == ENOENT && files.data != nullptr)
+    return ::unlinkat(folder.number(), name.c_str(), 0) == 0 ? std::optional(data_space) : std::nullopt;
+  if (files.map == nullptr) return std::nullopt;
+  const int map = files.map->number();
+  if (held == Held::keep && !lock_range(map, F_WRLCK, 0, 1)) {
     errno = EBUSY;
-    return false;
+    return std::nullopt;
   }
-  const bool done =
-      is_same_file(folder, name, fd) && ::unlinkat(folder.number(), name.c_str(), 0) == 0 && ::ftruncate(fd, 0) == 0;
-  unlock_header(fd);
-  return done;
+  const HeaderLock lock(map);
+  const uint64_t map_space = on_disk(status_of(map));
+  if (!is_same_file(folder, map_path, map)) {
+    errno = ENOENT;
+    return std::nullopt;
+  }
+  if (::ftruncate(map, 0) != 0 || ::unlinkat(folder.number(), map_path.c_str(), 0) != 0) return std::nullopt;
+  if (files.data != nullptr && ::unlinkat(folder.number(), name.c_str(), 0) == 0)
+    std::ignore = ::ftruncate(files.data->number(), 0);
+  return data_space + map_space;
 }
 
 Result<uint64_t> BlockFile::present_bytes(uint64_t from, uint64_t to) const {
-  return present_in(file_->number(), size_, from, std::min(to, size_));
+  return present_in(map(), from, std::min(to, size_));
 }
 
-uint64_t BlockFile::reserved_bytes(int fd) {
-  struct stat status {};
-  const uint64_t size = size_in(read_header(fd));
-  if (size == 0 || ::fstat(fd, &status) != 0) return 0;
-  const uint64_t present = present_bytes(fd);
-  const uint64_t used = map_offset(present) + header_offset(size) - map_offset(size) + 2 * kPage;  // with the map
-  const uint64_t more = on_disk(status) - std::min(on_disk(status), used);
-  return std::min(more, size - present) / kBlock * kBlock;
+uint64_t BlockFile::reserved_bytes(const CachedFiles& files) {
+  const uint64_t size = files.map == nullptr || files.data == nullptr ? 0 : size_in(files.map->number());
+  if (size == 0) return 0;
+  constexpr uint64_t kPage = 4096;
+  const uint64_t present = present_bytes(files);
+  const uint64_t used = (present + kPage - 1) / kPage * kPage;
+  const uint64_t space = on_disk(status_of(files.data->number()));
+  return std::min(space - std::min(space, used), size - std::min(size, present)) / kBlock * kBlock;
 }
 
-uint64_t BlockFile::present_bytes(int fd) {
-  const uint64_t size = size_in(read_header(fd));
-  return present_in(fd, size, 0, size).value_or(0);
+uint64_t BlockFile::present_bytes(const CachedFiles& files) {
+  return files.map == nullptr ? 0 : present_in(files.map->number(), 0, size_in(files.map->number())).value_or(0);
 }
 
-bool BlockFile::is_evicted() const {
-  struct stat status {};
-  return ::fstat(file_->number(), &status) != 0 || (!identity_.empty() && status.st_nlink == 0) ||
-         static_cast<uint64_t>(status.st_size) != header_offset(size_) + kPage;
+bool BlockFile::is_current() const { return static_cast<uint64_t>(status_of(map()).st_size) == map_size_; }
+
+bool BlockFile::is_evicted() const { return static_cast<uint64_t>(status_of(map()).st_size) < map_size_; }
+
+bool BlockFile::has_blocks() const {
+  return present_in(map(), 0, std::min(size_, static_cast<uint64_t>(status_of(data()).st_size))).value_or(1) > 0;
 }
 
-bool BlockFile::is_published() const {
-  struct stat status {};
-  return ::fstat(file_->number(), &status) == 0 && status.st_nlink > 0 &&
-         static_cast<uint64_t>(status.st_size) == size_;
-}
+Result<void> BlockFile::hold() { return is_held_ ? Result<void>() : hold_first(size_, Eviction::allowed); }
 
-Result<void> BlockFile::hold() {
-  if (is_held_) return {};
-  if (!lock_range(file_->number(), F_RDLCK, 0, 1) || is_evicted()) return failure(Code::not_found, "evicted");
-  auto allocated = space_.allocate_first(file_->number(), header_offset(size_) + kPage);
-  if (!allocated) lock_range(file_->number(), F_UNLCK, 0, 1);
-  is_held_ = allocated.has_value();
+Result<void> BlockFile::hold_first(uint64_t bytes, Eviction eviction) {
+  const bool was_held = is_held_;
+  if (!was_held && (!lock_range(map(), F_RDLCK, 0, 1) || !is_current())) return tl::unexpected(evicted());
+  auto allocated = bytes > 0 ? space_.allocate_first(data(), bytes, eviction) : Result<void>();
+  if (allocated && ::fallocate(map(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(map_size(bytes))) != 0 &&
+      is_disk_full(errno))
+    allocated = failure(Code::resource, io_error("the cache").message);
+  if (!allocated && !was_held) lock_range(map(), F_UNLCK, 0, 1);
+  is_held_ = was_held || allocated;
   return allocated;
 }
 
+// The space beyond is freed once the file has its size.
+Result<void> BlockFile::set_end(uint64_t size, std::span<const std::byte> last) {
+  size_ = size;
+  TRY_VOID(write((size - last.size()) / kBlock, last));
+  if (::ftruncate(data(), static_cast<off_t>(size)) != 0) return failure(io_error("the cache"));
+  if (space_.release_unused) space_.release_unused(size);
+  return {};
+}
+
 void BlockFile::release() {
-  if (is_held_.exchange(false)) lock_range(file_->number(), F_UNLCK, 0, 1);
+  if (is_held_.exchange(false)) lock_range(map(), F_UNLCK, 0, 1);
 }
 
 void BlockFile::free_absent_blocks(Blocks within) {
-  if (is_held_ || is_held(file_->number())) return;
+  if (is_held_ || is_held(files_)) return;
   for (;;) {
     const auto found = first_absent(within, 0);
     if (!found || !*found) return;
@@ -241,31 +279,28 @@ void BlockFile::free_absent_blocks(Blocks within) {
     const uint64_t to = std::min(absent.last * kBlock, size_);
     const auto still = first_absent(absent, 0);
     if (still && *still == absent)  // no other process has written them
-      ::fallocate(file_->number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
+      ::fallocate(data(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
                   static_cast<off_t>(to - from));
     set_lock(F_UNLCK, absent);
   }
 }
 
 void BlockFile::discard() {
-  if (::ftruncate(file_->number(), 0) == 0 && space_.release_unused) space_.release_unused(0);
+  if (::ftruncate(map(), 0) == 0 && ::ftruncate(data(), 0) == 0 && space_.release_unused) space_.release_unused(0);
 }
 
 void BlockFile::release_unused_space() {
-  if (!is_held_ && space_.release_unused) space_.release_unused(present_bytes(file_->number()));
+  if (!is_held_ && space_.release_unused) space_.release_unused(present_bytes(files_));
 }
 
 Result<void> BlockFile::reserve(Blocks blocks) {
   if (is_held_) return {};
-  return space_.reserve(file_->number(), blocks.first * kBlock, std::min(size_, blocks.last * kBlock));
+  return space_.reserve(data(), blocks.first * kBlock, std::min(size_, blocks.last * kBlock));
 }
 
 Blocks BlockFile::blocks_of(uint64_t from, uint64_t to) const {
-  const uint64_t end = std::min(to, size_);
-  return {from / kBlock, blocks_in(end)};
+  return {from / kBlock, blocks_in(std::min(to, size_))};
 }
-
-uint64_t BlockFile::entry_offset(uint64_t block) const { return map_offset(size_) + block * sizeof(Entry); }
 
 Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   if (offset >= size_) return size_t{0};
@@ -273,10 +308,10 @@ Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   const Blocks wanted = blocks_of(offset, end);
   // The map is read each time: `cache verify` may have dropped a block since it was compared.
   const uint64_t count = std::min(wanted.last - wanted.first, kEntriesPerRead);
-  auto map = read_map(file_->number(), size_, wanted.first, count);
-  if (!map && is_evicted()) return failure(Code::not_found, "evicted");
-  std::vector<Entry> entries = TRY(std::move(map));
-  entries.erase(std::find_if_not(entries.begin(), entries.end(), is_present), entries.end());
+  auto read = read_entries(map(), wanted.first, count);
+  if (!read && is_evicted()) return tl::unexpected(evicted());
+  std::vector<MapEntry> entries = TRY(std::move(read));
+  entries.erase(std::ranges::find_if_not(entries, &MapEntry::is_present), entries.end());
   const uint64_t absent = wanted.first + entries.size();
   if (absent < wanted.last) checked_.remove(absent);
   const uint64_t checked_end = checked_.first_missing({wanted.first, absent});
@@ -284,8 +319,8 @@ Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
   const uint64_t present_end = std::min(end, absent * kBlock);
   if (present_end <= offset) return size_t{0};
   const auto target = out.first(static_cast<size_t>(present_end - offset));
-  const auto done = read_fully(file_->number(), offset, target, kBlocks);
-  if (is_evicted()) return failure(Code::not_found, "evicted");
+  const auto done = read_fully(data(), offset, target, kBlocks);
+  if (is_evicted()) return tl::unexpected(evicted());
   TRY_VOID(done);
   const auto unchecked = std::span(entries).subspan(static_cast<size_t>(checked_end - wanted.first));
   const uint64_t right_end = std::min(present_end, TRY(compare(checked_end, unchecked, offset, target)) * kBlock);
@@ -294,16 +329,16 @@ Result<size_t> BlockFile::read(uint64_t offset, std::span<std::byte> out) {
 
 // Compares the checksums of present blocks, of which `bytes`, from `offset` on, holds all or a part. Returns the end of
 // the first ones that match.
-Result<uint64_t> BlockFile::compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
+Result<uint64_t> BlockFile::compare(uint64_t first, std::span<const MapEntry> entries, uint64_t offset,
                                     std::span<const std::byte> bytes) {
   uint64_t block = first;
-  for (const Entry& entry : entries) {
+  for (const MapEntry& entry : entries) {
     const uint64_t from = block * kBlock;
     const uint64_t to = std::min(size_, from + kBlock);
     const bool is_whole = offset <= from && to <= offset + bytes.size();
     const auto whole =
         bytes.subspan(is_whole ? static_cast<size_t>(from - offset) : 0, is_whole ? static_cast<size_t>(to - from) : 0);
-    if (is_whole ? crc32c(whole) != entry[0] : !TRY(check(block, entry[0]))) break;
+    if (is_whole ? entry_of(whole) != entry : !TRY(check(block, entry))) break;
     ++block;
   }
   checked_.add({first, block});
@@ -311,7 +346,7 @@ Result<uint64_t> BlockFile::compare(uint64_t first, std::span<const Entry> entri
 }
 
 Result<std::optional<Blocks>> BlockFile::first_absent(Blocks within, uint64_t compared_end) {
-  if (is_evicted()) return failure(Code::not_found, "evicted");
+  if (!is_current()) return tl::unexpected(evicted());
   within.last = std::min(within.last, block_count());
   within.first = checked_.first_missing(within);
   return first_absent_run(within, [&](Blocks of) { return presence(of, compared_end); });
@@ -321,10 +356,11 @@ Result<std::optional<Blocks>> BlockFile::first_absent(Blocks within, uint64_t co
 Result<std::vector<bool>> BlockFile::presence(Blocks of, uint64_t compared_end) {
   const uint64_t count = std::min(of.last - of.first, kEntriesPerRead);
   std::vector<bool> present;
-  for (const Entry& entry : TRY(read_map(file_->number(), size_, of.first, count))) {
+  for (const MapEntry& entry : TRY(read_entries(map(), of.first, count))) {
     const uint64_t block = of.first + present.size();
-    present.push_back(is_present(entry) &&
-                      (block >= compared_end || checked_.contains(block) || TRY(check(block, entry[0]))));
+    const bool is_right =
+        entry.is_present() && (block >= compared_end || checked_.contains(block) || TRY(check(block, entry)));
+    present.push_back(is_right);
   }
   return present;
 }
@@ -342,43 +378,50 @@ Result<void> BlockFile::write(uint64_t first, std::span<const std::byte> bytes) 
 }
 
 Result<void> BlockFile::write_all(uint64_t first, std::span<const std::byte> bytes) {
-  std::vector<Entry> entries;
+  std::vector<MapEntry> entries;
   for (size_t at = 0; at < bytes.size(); at += kBlock)
-    entries.push_back(entry_of(crc32c(bytes.subspan(at, std::min<size_t>(kBlock, bytes.size() - at)))));
-  if (!write_fully(file_->number(), first * kBlock, bytes) ||
-      !write_fully(file_->number(), entry_offset(first), std::as_bytes(std::span(entries))))
-    return failure(io_error("the cache"));
+    entries.push_back(entry_of(bytes.subspan(at, std::min<size_t>(kBlock, bytes.size() - at))));
+  const auto write_both = [&] {
+    return write_fully(data(), first * kBlock, bytes) && write_entries(map(), first, entries);
+  };
+  if (!write_both()) {
+    // File systems that cannot reserve space become full during a write.
+    const bool may_free = is_disk_full(errno) && is_held_ && space_.free_up;
+    const Error error = io_error("the cache");
+    if (!may_free || !space_.free_up(bytes.size()) || !write_both()) return tl::unexpected(error);
+  }
   checked_.add({first, first + entries.size()});
   return {};
 }
 
-Result<bool> BlockFile::is_complete() {
-  const auto absent =
-      TRY(first_absent_run({complete_until_, block_count()}, [&](Blocks of) { return presence(of, 0); }));
-  complete_until_ = absent ? absent->first : block_count();
-  return !absent;
+Result<uint64_t> BlockFile::complete_until() {
+  for (uint64_t block = complete_until_;;) {
+    const uint64_t end = std::min(block + kEntriesPerRead, block_count());
+    const auto absent = TRY(first_absent_run({block, end}, [&](Blocks of) { return presence(of, 0); }));
+    complete_until_ = block = absent ? absent->first : end;
+    if (absent || block == block_count()) return block;
+  }
 }
 
 uint64_t BlockFile::last_written() const {
-  struct stat status {};
-  if (::fstat(file_->number(), &status) != 0) return 0;
+  const struct stat status = status_of(map());
   return static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(status.st_mtim.tv_nsec);
 }
 
 Result<void> BlockFile::flush() {
-  if (::fsync(file_->number()) != 0) return failure(io_error("the cache"));
+  if (::fsync(data()) != 0) return failure(io_error("the cache"));
   return {};
 }
 
-Result<bool> BlockFile::matches(uint64_t block, uint32_t crc) const {
+Result<bool> BlockFile::matches(uint64_t block, const MapEntry& entry) const {
   std::vector<std::byte> bytes(static_cast<size_t>(std::min(kBlock, size_ - block * kBlock)));
-  TRY_VOID(read_fully(file_->number(), block * kBlock, bytes, kBlocks));
-  return crc32c(bytes) == crc;
+  TRY_VOID(read_fully(data(), block * kBlock, bytes, kBlocks));
+  return entry_of(bytes) == entry;
 }
 
 // Whether the block has this checksum.
-Result<bool> BlockFile::check(uint64_t block, uint32_t crc) {
-  if (!TRY(matches(block, crc))) return false;
+Result<bool> BlockFile::check(uint64_t block, const MapEntry& entry) {
+  if (!TRY(matches(block, entry))) return false;
   checked_.add(block);
   return true;
 }
@@ -389,10 +432,10 @@ BlockFile::Compared BlockFile::drop_damaged(const std::function<void(uint64_t by
     for (uint64_t first = 0; first < block_count(); first += kEntriesPerRead) {
       const uint64_t count = std::min(block_count() - first, kEntriesPerRead);
       uint64_t block = first;
-      for (const Entry& entry : TRY(read_map(file_->number(), size_, first, count))) {
+      for (const MapEntry& entry : TRY(read_entries(map(), first, count))) {
         const uint64_t bytes = std::min(kBlock, size_ - block * kBlock);
-        if (is_present(entry)) {
-          const bool is_right = TRY(matches(block, entry[0]));
+        if (entry.is_present()) {
+          const bool is_right = TRY(matches(block, entry));
           const bool is_dropped = !is_right && TRY(drop_if_damaged(block));
           compared.blocks += is_right;
           compared.damaged += is_dropped;
@@ -413,11 +456,11 @@ BlockFile::Compared BlockFile::drop_damaged(const std::function<void(uint64_t by
 // or if another process is writing it.
 Result<bool> BlockFile::drop_if_damaged(uint64_t block) {
   if (!set_lock(F_WRLCK, {block, block + 1})) return false;
-  const auto entries = read_map(file_->number(), size_, block, 1);
-  const auto is_right = entries ? matches(block, (*entries)[0][0]) : failure(entries.error());
-  const bool drops = is_right && !*is_right && is_present((*entries)[0]) && !is_evicted();
-  const bool is_dropped =
-      drops && write_fully(file_->number(), entry_offset(block), std::as_bytes(std::span<const Entry>(&kAbsent, 1)));
+  const auto entries = read_entries(map(), block, 1);
+  const auto is_right = entries ? matches(block, entries->front()) : failure(entries.error());
+  const bool drops = is_right && !*is_right && entries->front().is_present() && is_current();
+  const MapEntry absent;
+  const bool is_dropped = drops && write_entries(map(), block, std::span(&absent, 1));
   const Error error = io_error("the cache");
   if (is_dropped) {
     checked_.remove(block);
@@ -430,7 +473,7 @@ Result<bool> BlockFile::drop_if_damaged(uint64_t block) {
 }
 
 bool BlockFile::set_lock(short type, Blocks blocks) const {
-  return lock_range(file_->number(), type, entry_offset(blocks.first), (blocks.last - blocks.first) * sizeof(Entry));
+  return lock_range(map(), type, entry_offset(blocks.first), (blocks.last - blocks.first) * sizeof(MapEntry));
 }
 
 BlockFile::Claim BlockFile::claim(const BlockFilePtr& file, Blocks blocks) {

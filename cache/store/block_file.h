@@ -1,14 +1,12 @@
-// A remote file of which some blocks are on disk: a sparse file with the blocks at their offsets, then a map of them.
-// Processes share it.
-//
-//   the blocks; those that are absent are holes, or allocated for a transfer
-//   the map, from the next multiple of 4096 on: per block its CRC-32C and the complement; anything else means absent
-//   4096 bytes: magic, size, and the text that identifies the remote file
+// A file of which some blocks are in the cache: the data, a sparse file with the blocks at their offsets, and beside it
+// NAME.map, the map of its blocks (cache/store/block_map.h). Processes share both.
 //
 // No order of writes has to be kept: a block whose bytes and checksum do not match is absent. Each process compares a
-// block before its first use. A process that evicts the file unlinks it first, and truncates it then, so a reader that
-// finds the file linked after a read has read no byte of the truncated file. A process that holds the file prevents its
-// eviction (a lock of the first byte), and has the space for all blocks.
+// block before its first use. A process that evicts the files truncates the map first, then the data: a reader that
+// finds the map whole after a read has read no byte of truncated data. Publication as a blob renames both, so files
+// that are open stay valid; the map grows by an entry, by which other processes know it. All locks are of ranges of the
+// map: the first byte while a process holds the files, which prevents eviction and reserves the space for all blocks;
+// the second byte while they are created, evicted or published; the entries of blocks while these are written.
 #pragma once
 
 #include <atomic>
@@ -23,58 +21,72 @@
 #include "base/digest.h"
 #include "base/os/descriptor.h"
 #include "base/result.h"
+#include "cache/store/block_map.h"
 #include "cache/store/block_set.h"
 
 namespace weightfs::store {
 
-/// The identity of the blocks of a blob, whichever server they come from.
-std::string blob_identity(const Digest& digest, uint64_t size);
-/// The digest in such an identity; nothing for another one.
-std::optional<Digest> digest_of_identity(std::string_view identity);
+/// The data and the map of cached bytes, open; null if there is no such file.
+struct CachedFiles {
+  SharedDescriptor data;
+  SharedDescriptor map;
+};
+
+/// The name of the map beside the data `name`.
+inline constexpr std::string_view kMapSuffix = ".map";
+inline std::string map_name(const std::string& name) { return name + std::string(kMapSuffix); }
+
+/// Opens both, O_RDONLY or O_RDWR; what is no regular file opens without waiting.
+CachedFiles open_files(const Descriptor& folder, const std::string& name, int mode);
+
+/// Whether cached blobs may be evicted to free space.
+enum class Eviction { allowed, forbidden };
 
 /// Thread-safe.
 class BlockFile {
  public:
-  static constexpr uint64_t kBlock = 16 * 1024;  ///< bytes per block; the last one may be shorter
   static constexpr uint64_t kMaxSize = uint64_t{4} << 40;
-  /// The number of blocks that the first `bytes` of a file are in.
-  static constexpr uint64_t blocks_in(uint64_t bytes) { return (bytes + kBlock - 1) / kBlock; }
 
-  /// Reserves disk space; fails with resource.
+  /// Reserves disk space of the data, open as `fd`; fails with resource.
   struct Space {
     std::function<Result<void>(int fd, uint64_t from, uint64_t to)> reserve;  ///< for absent bytes; may evict this file
-    std::function<Result<void>(int fd, uint64_t bytes)> allocate_first;       ///< for the first `bytes` of the file
+    std::function<Result<void>(int fd, uint64_t bytes, Eviction)> allocate_first;  ///< for the first `bytes`
     std::function<void(uint64_t written)> release_unused = {};  ///< ends reservations of more bytes; may be null
+    std::function<bool(uint64_t bytes)> free_up = {};           ///< frees a full disk by so much; may be null
   };
 
-  /// The file open as `file`, readable and writable, of a remote file of `size` bytes. An empty file becomes one
-  /// without blocks. `identity` is empty for a temporary file, which has no name. Fails with not_found if it is another
-  /// file, perhaps just published; with resource if `size` is above kMaxSize, with io if the file cannot be written.
-  static Result<std::shared_ptr<BlockFile>> open(SharedDescriptor file, uint64_t size, std::string_view identity,
-                                                 Space space);
+  /// The files `name` and `name`.map in `folder`, of `size` bytes with this identity; they are created if the map is
+  /// missing or empty. If the size is not known, it is kMaxSize until set_end(). Fails with not_found if they are of
+  /// other bytes, or just published or evicted; with resource if `size` is above kMaxSize, with io if they cannot be
+  /// written.
+  static Result<std::shared_ptr<BlockFile>> open(const Descriptor& folder, const std::string& name,
+                                                 std::optional<uint64_t> size, std::string_view identity, Space space);
 
-  /// The file open as `file`, readable and writable, to examine it. Fails with not_found if it has no valid header.
-  static Result<std::shared_ptr<BlockFile>> of_file(SharedDescriptor file);
+  /// Empty temporary files, which have no identity.
+  static Result<std::shared_ptr<BlockFile>> create(CachedFiles files, std::optional<uint64_t> size, Space space);
 
-  /// Makes it the blob `to_name` in `to`: its blocks without the map. False with errno set on failure; ENOENT if it is
-  /// not `name` in `folder` any more.
-  bool publish_as(const Descriptor& folder, const std::string& name, const Descriptor& to, const std::string& to_name);
+  /// Files to examine. Fails with not_found without data or a valid header.
+  static Result<std::shared_ptr<BlockFile>> of_files(CachedFiles files);
 
-  /// Whether a file is removed although a process holds it.
+  /// Makes it the blob of this digest: the data become `blob` in `blobs`, the map becomes `sums` in `folder`. A small
+  /// blob has no map. False with errno set on failure; ENOENT if the files are not `name` in `folder` any more.
+  bool publish_as(const Digest& digest, const Descriptor& folder, const std::string& name, const Descriptor& blobs,
+                  const std::string& blob, const std::string& sums);
+
+  /// Whether files are removed although a process holds them.
   enum class Held { keep, remove };
-  /// Removes the file `name` in `folder`, open as `fd`. False with errno set on failure: EBUSY if a process holds it,
-  /// ENOENT if it has another name, as a published one. `remove` waits while it is just being published.
-  static bool evict(const Descriptor& folder, const std::string& name, int fd, Held held);
-  /// Whether a process holds the file open as `fd`.
-  static bool is_held(int fd);
-  /// The number of bytes in present blocks of the file open as `fd`, by its map.
-  static uint64_t present_bytes(int fd);
-
-  /// The disk space that is allocated for absent blocks of that file, in whole blocks.
-  static uint64_t reserved_bytes(int fd);
-
-  /// The identifying text of such a file, for listings; nothing if it is not one.
-  static std::optional<std::string> identity_of(int fd);
+  /// Removes the files `name` in `folder` and returns the freed disk space. Nothing with errno set on failure: EBUSY if
+  /// a process holds them, ENOENT if there are none, or not any more. `remove` waits while they are just being
+  /// published.
+  static std::optional<uint64_t> evict(const Descriptor& folder, const std::string& name, Held held);
+  /// Whether a process holds the files.
+  static bool is_held(const CachedFiles& files);
+  /// Whether a process holds the files, or has a claim of blocks.
+  static bool is_in_use(const CachedFiles& files);
+  /// The number of bytes in present blocks, by the map.
+  static uint64_t present_bytes(const CachedFiles& files);
+  /// The disk space that is allocated for absent blocks, in whole blocks.
+  static uint64_t reserved_bytes(const CachedFiles& files);
 
   /// The identity that was passed to open().
   const std::string& identity() const { return identity_; }
@@ -84,23 +96,27 @@ class BlockFile {
   /// The blocks that hold the bytes [from, to).
   Blocks blocks_of(uint64_t from, uint64_t to) const;
 
-  const SharedDescriptor& descriptor() const { return file_; }
+  const CachedFiles& files() const { return files_; }
 
   /// Prevents eviction until release(), and reserves the space for all blocks. Fails with resource if there is not
   /// enough, and with not_found if the file was evicted.
   Result<void> hold();
+  /// As hold(), with space for the first `bytes` only; to be called again for more.
+  Result<void> hold_first(uint64_t bytes, Eviction eviction);
   void release();
 
   /// Frees the disk space of absent blocks, unless a process holds the file. Only the caller may have claims of them.
   void free_absent_blocks(Blocks within);
 
-  /// Whether the file was evicted, or published as a blob: its blocks, or its map, are gone.
-  bool is_evicted() const;
-  /// Whether it was, or is just being, published as a blob.
-  bool is_published() const;
+  /// Whether the files were neither evicted nor published as a blob. Nothing is written to others; published ones can
+  /// still be read.
+  bool is_current() const;
 
   /// How many of the bytes [from, to) are in present blocks, by the map. Fails with io.
   Result<uint64_t> present_bytes(uint64_t from, uint64_t to) const;
+
+  /// Whether a block is present. Of a file of unknown size it is cheap before the first one.
+  bool has_blocks() const;
 
   /// Reads from `offset` up to the first absent block; returns the number of bytes. Fails with io, and with not_found
   /// if the file was evicted.
@@ -116,6 +132,10 @@ class BlockFile {
   /// with not_found if the file was evicted.
   Result<void> write(uint64_t first, std::span<const std::byte> bytes);
 
+  /// The size, which was not known, and the bytes of the last block, which is claimed. Frees the disk space beyond. No
+  /// other thread may use the file meanwhile, and no other process may read it before it is published.
+  Result<void> set_end(uint64_t size, std::span<const std::byte> last);
+
   /// Reserves disk space for these blocks.
   Result<void> reserve(Blocks blocks);
   /// Ends reservations of absent blocks, except of a held file. Nothing may be written meanwhile.
@@ -129,8 +149,10 @@ class BlockFile {
   /// Null if a process has a claim to one of the blocks. Claims of one object must not overlap.
   static Claim claim(const std::shared_ptr<BlockFile>& file, Blocks blocks);
 
-  /// Whether the map has all blocks; their bytes are not compared.
-  Result<bool> is_complete();
+  /// The first block that the map lacks; their bytes are not compared. Cheap if asked repeatedly.
+  Result<uint64_t> complete_until();
+  /// Whether the map has all blocks.
+  Result<bool> is_complete() { return TRY(complete_until()) == block_count(); }
 
   /// When any process wrote to it last, in ns.
   uint64_t last_written() const;
@@ -152,29 +174,31 @@ class BlockFile {
   Result<void> flush();
 
  private:
-  BlockFile(SharedDescriptor file, uint64_t size, std::string identity, Space space)
-      : file_(std::move(file)),
+  BlockFile(CachedFiles files, uint64_t size, std::string identity, Space space)
+      : files_(std::move(files)),
         size_(size),
         identity_(std::move(identity)),
         space_(std::move(space)),
+        map_size_(map_size(size)),
         checked_(block_count()) {}
 
-  using Entry = std::array<uint32_t, 2>;  // of a block in the map
-
-  uint64_t entry_offset(uint64_t block) const;
+  int data() const { return files_.data->number(); }
+  int map() const { return files_.map->number(); }
+  bool is_evicted() const;
   bool set_lock(short type, Blocks blocks) const;
   Result<void> write_all(uint64_t first, std::span<const std::byte> bytes);
   Result<std::vector<bool>> presence(Blocks of, uint64_t compared_end);
-  Result<uint64_t> compare(uint64_t first, std::span<const Entry> entries, uint64_t offset,
+  Result<uint64_t> compare(uint64_t first, std::span<const MapEntry> entries, uint64_t offset,
                            std::span<const std::byte> bytes);
-  Result<bool> check(uint64_t block, uint32_t crc);
-  Result<bool> matches(uint64_t block, uint32_t crc) const;
+  Result<bool> check(uint64_t block, const MapEntry& entry);
+  Result<bool> matches(uint64_t block, const MapEntry& entry) const;
   Result<bool> drop_if_damaged(uint64_t block);
 
-  SharedDescriptor file_;
-  const uint64_t size_;
+  const CachedFiles files_;
+  uint64_t size_;
   const std::string identity_;
   const Space space_;
+  const uint64_t map_size_;  // of the file, until it is published or evicted
   std::atomic<bool> is_held_ = false;
   std::atomic<uint64_t> complete_until_ = 0;  // the map has all blocks before this one
   BlockSet checked_;                          // blocks whose checksum was compared

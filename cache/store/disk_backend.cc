@@ -19,81 +19,11 @@ namespace {
 // Open blobs: enough for concurrent reads, few of a process's 1024 descriptors.
 constexpr size_t kMaxOpen = 128;
 
-// The number of blobs with check state in memory: 64 KiB for a blob of 1 GiB.
+// The number of blobs with check state in memory: 8 KiB for a blob of 1 GiB.
 constexpr size_t kMaxChecks = 1024;
 
-// acquire() repeats only when another process interfered.
+// Opening a file repeats only when another process interfered.
 constexpr int kMaxAttempts = 1000;
-
-class DiskPartialBlob final : public PartialBlob {
- public:
-  DiskPartialBlob(std::shared_ptr<DiskBackend> backend, FoldersPtr folders, BlobName name, std::optional<uint64_t> size,
-                  SharedDescriptor file, std::string file_name, const std::stop_token& stop)
-      : backend_(std::move(backend)),
-        folders_(std::move(folders)),
-        name_(std::move(name)),
-        size_(size),
-        file_(std::move(file)),
-        file_name_(std::move(file_name)),
-        stop_(stop) {}
-
-  // A published file no longer has this name.
-  ~DiskPartialBlob() override {
-    const Descriptor& making = *folders_->making;
-    if (is_same_file(making, file_name_, file_->number())) ::unlinkat(making.number(), file_name_.c_str(), 0);
-    unlock(file_->number());
-  }
-
-  Result<void> reserve(uint64_t size, Eviction eviction) override {
-    if (size <= reserved_) return {};
-    TRY_VOID(backend_->disk_quota().reserve(*folders_, file_->number(), size, eviction, stop_));
-    reserved_ = size;
-    return {};
-  }
-
-  Result<void> write(std::span<const std::byte> bytes) override {
-    const uint64_t offset = sums_.size();
-    // The list gets what space the blob leaves.
-    if (offset == 0 && name_.digest && size_) list_ = backend_->start_list(*size_);
-    if (list_ != nullptr) list_->add(bytes);
-    sums_.add(bytes);
-    if (write_fully(file_->number(), offset, bytes)) return {};
-    const bool full = is_full(errno);
-    const Error error = io_error("cannot write a blob");
-    const bool freed = full && backend_->disk_quota().free_up(*folders_, bytes.size(), stop_);
-    if (freed && write_fully(file_->number(), offset, bytes)) return {};
-    return tl::unexpected(error);
-  }
-
-  FileRangePtr range() const override { return std::make_shared<FileRange>(file_, INT64_MAX); }
-
-  Result<BlobHandle> publish(const Digest& digest) override {
-    const uint64_t size = sums_.size();
-    // frees blocks beyond the end
-    if (reserved_ > size) std::ignore = ::ftruncate(file_->number(), static_cast<off_t>(size));
-    if (::fsync(file_->number()) != 0) return failure(io_error(folders_->top));
-    const auto move = [&](const std::string& to) {
-      const Descriptor& making = *folders_->making;
-      return is_same_file(making, file_name_, file_->number()) &&
-             ::renameat(making.number(), file_name_.c_str(), folders_->blobs->number(), to.c_str()) == 0;
-    };
-    BlobHandle handle = TRY(backend_->publish(*folders_, name_, file_, digest, std::move(sums_), move));
-    if (list_ != nullptr) list_->publish(digest);
-    return handle;
-  }
-
- private:
-  std::shared_ptr<DiskBackend> backend_;
-  FoldersPtr folders_;
-  BlobName name_;
-  const std::optional<uint64_t> size_;  // if known
-  std::unique_ptr<ListWriter> list_;    // null before the first write, and without a list
-  SharedDescriptor file_;
-  std::string file_name_;  // in making/
-  const std::stop_token stop_;
-  uint64_t reserved_ = 0;
-  BlockSums sums_;  // of the written bytes
-};
 
 std::string_view prefix_of(DigestOf of) { return of == DigestOf::external ? kExternalDigest : ""; }
 
@@ -125,7 +55,6 @@ DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> q
                          std::function<void(const std::string&)> log, EnableVerity enable)
     : top_(directory),
       disk_quota_(quota ? *quota : default_quota(directory), [this] { drop_deleted(); }),
-      suffix_(boot_id().empty() ? random_hex() : boot_id()),
       enable_(std::move(enable)),
       recheck_(recheck),
       log_(std::move(log)),
@@ -179,7 +108,8 @@ BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, st
   const auto found_size = static_cast<uint64_t>(status.st_size);
   if (size && found_size != *size) return {};
   record_use(folders, *digest);
-  const BlobHandle handle{with_recheck(std::move(file), status.st_ino, found_size, *digest), *digest};
+  CachedFiles files = {std::move(file), open_map(folders, *digest, found_size)};
+  const BlobHandle handle{with_recheck(std::move(files), status.st_ino, found_size, *digest), *digest};
   keep_open(name, handle);
   return handle;
 }
@@ -195,69 +125,50 @@ Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const
   return link(*folders, of, key, digest);
 }
 
-Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, uint64_t size) {
-  BlockFile::Space space;
-  space.reserve = [self = shared_from_this()](int fd, uint64_t from, uint64_t to) -> Result<void> {
-    const FoldersPtr folders = TRY(self->folders(Missing::create));
-    return self->disk_quota_.reserve_range(*folders, fd, from, to, self->stop_.get_token());
-  };
-  space.allocate_first = [self = shared_from_this()](int fd, uint64_t bytes) -> Result<void> {
-    const FoldersPtr folders = TRY(self->folders(Missing::create));
-    return self->disk_quota_.reserve(*folders, fd, bytes, Eviction::allowed, self->stop_.get_token());
-  };
+BlockFile::Space DiskBackend::space() {
+  return {.reserve = [self = shared_from_this()](int fd, uint64_t from, uint64_t to) -> Result<void> {
+            const FoldersPtr folders = TRY(self->folders(Missing::create));
+            return self->disk_quota_.reserve_range(*folders, fd, from, to, self->stop_.get_token());
+          },
+          .allocate_first = [self = shared_from_this()](int fd, uint64_t bytes, Eviction eviction) -> Result<void> {
+            const FoldersPtr folders = TRY(self->folders(Missing::create));
+            return self->disk_quota_.reserve(*folders, fd, bytes, eviction, self->stop_.get_token());
+          },
+          .free_up =
+              [self = shared_from_this()](uint64_t bytes) {
+                const auto folders = self->folders(Missing::create);
+                return folders && self->disk_quota_.free_up(**folders, bytes, self->stop_.get_token());
+              }};
+}
+
+Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, std::optional<uint64_t> size) {
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  if (identity.empty()) return BlockFile::open(TRY(new_file(folders)), size, identity, std::move(space));
+  if (identity.empty()) {
+    CachedFiles files = {TRY(new_file(folders)), TRY(new_file(folders))};
+    return BlockFile::create(std::move(files), size, space());
+  }
   const Digest name = sha256(identity);
   const std::string path = blocks_file(name);
   const int root = folders->root->number();
   ::mkdirat(root, kBlocksFolder, 0700);  // a failure shows when the file is created
   for (int attempt = 0;; ++attempt) {
-    if (attempt < kMaxAttempts && remove_if_no_file(*folders, *folders->root, path)) continue;
-    const int fd = ::openat(root, path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return failure(io_error(top_));
-    auto file = std::make_shared<Descriptor>(fd);
-    record_use(*folders, name);
-    auto blocks = BlockFile::open(file, size, identity, space);
-    if (blocks || blocks.error().code != Code::not_found || attempt == kMaxAttempts) return blocks;
-    std::ignore = BlockFile::evict(*folders->root, path, fd, BlockFile::Held::remove);
+    const bool may_repeat = attempt < kMaxAttempts;
+    if (may_repeat && remove_if_no_file(*folders, *folders->root, path)) continue;
+    if (may_repeat && remove_if_no_file(*folders, *folders->root, map_name(path))) continue;
+    auto blocks = BlockFile::open(*folders->root, path, size, identity, space());
+    if (blocks && !is_new_blob(identity)) record_use(*folders, name);
+    if (blocks || blocks.error().code != Code::not_found || !may_repeat) return blocks;
+    // A new blob that a process holds was just created.
+    std::ignore =
+        BlockFile::evict(*folders->root, path, is_new_blob(identity) ? BlockFile::Held::keep : BlockFile::Held::remove);
   }
 }
 
 // A file in making/, which is counted, and removed when it is closed.
 Result<SharedDescriptor> DiskBackend::new_file(const FoldersPtr& folders) const {
-  const int making = folders->making->number();
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    const std::string name = fmt::format("blocks-{}.{}", random_hex(), suffix_);
-    const int fd = ::openat(making, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return failure(io_error(top_));
-    const auto remove = [folders, name](const Descriptor* file) {
-      ::unlinkat(folders->making->number(), name.c_str(), 0);
-      delete file;
-    };
-    SharedDescriptor file(new Descriptor(fd), remove);
-    if (try_lock(fd) && is_same_file(*folders->making, name, fd)) return file;  // else swept by another process
-  }
-  return failure(Code::resource, fmt::format("{}: other processes keep changing the cache", top_));
-}
-
-// The bytes are on the disk already (BlockFile::flush).
-Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
-                                               BlockSums sums) {
-  if (blocks->identity().empty())
-    return failure(Code::unsupported, "the server does not identify the version of the file");
-  const FoldersPtr folders = TRY(this->folders(Missing::create));
-  const Digest file = sha256(blocks->identity());
-  const auto move = [&](const std::string& to) {
-    return blocks->publish_as(*folders->root, blocks_file(file), *folders->blobs, to);
-  };
-  // What was pinned as ranges stays pinned, and is never without a pin meanwhile.
-  const bool pinned = is_pinned(*folders, file);
-  if (pinned) TRY(add_pin(*folders, digest));
-  BlobHandle handle = TRY(publish(*folders, name, blocks->descriptor(), digest, std::move(sums), move));
-  add_names(*folders, digest, names_of(*folders, file));
-  if (pinned) std::ignore = remove_pin(*folders, file);
-  remove_names(*folders, file);
-  return handle;
+  const std::shared_ptr<const SideFile> file = SideFile::create(folders, "blocks");
+  if (file == nullptr) return failure(io_error(top_));
+  return SharedDescriptor(file, &file->file());
 }
 
 void DiskBackend::add_names(const Digest& blob, const std::vector<Name>& names) {
@@ -285,85 +196,95 @@ void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held hel
 }
 
 std::unique_ptr<ListWriter> DiskBackend::start_list(uint64_t size) {
-  if (size <= BlockSums::kWorthAFile) return nullptr;
+  if (size <= kWorthAMap) return nullptr;
   const auto folders = this->folders(Missing::fail);
   if (!folders) return nullptr;
-  return ListWriter::create(*folders, disk_quota_, fmt::format("list-{}.{}", random_hex(), suffix_), size);
+  return ListWriter::create(*folders, disk_quota_, size);
 }
 
 Result<std::optional<Digest>> DiskBackend::copy_list(const Digest& blob, uint64_t size,
                                                      const BlockListBuilder::Write& write) {
   const auto folders = this->folders(Missing::fail);
   if (!folders) return std::nullopt;
+  const std::string path = list_file(blob);
+  auto file = std::make_shared<const Descriptor>(
+      ::openat((*folders)->root->number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!*file || ::fstat(file->number(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  auto list = std::make_shared<FileRange>(std::move(file), static_cast<uint64_t>(status.st_size));
   std::optional<Error> not_written;
   const auto copied =
-      store::copy_list(**folders, blob, size, [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<void> {
+      store::copy_list(std::move(list), size, [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<void> {
         auto written = write(offset, bytes);
         if (!written) not_written = written.error();
         return written;
       });
   if (not_written) return tl::unexpected(*not_written);
   if (copied) return *copied;
-  if (copied.error().code == Code::not_found) return std::nullopt;
-  ::unlinkat((*folders)->root->number(), list_file(blob).c_str(), 0);
+  ::unlinkat((*folders)->root->number(), path.c_str(), 0);
   if (log_) log_(fmt::format("block list of {}: {}; removed", blob.hex(), copied.error().message));
   return std::nullopt;
 }
 
-Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
-                                           const std::stop_token& stop) {
-  const std::string file_name = fmt::format("{}.{}", name.text, suffix_);
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    const FoldersPtr folders = TRY(this->folders(Missing::create));
-    if (auto handle = find_in(*folders, name, size)) return AcquireResult{.cached = std::move(handle)};
-    const Descriptor& making = *folders->making;
-    if (remove_if_no_file(*folders, making, file_name)) continue;
-    const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return failure(io_error(top_));
-    auto file = std::make_shared<Descriptor>(fd);
-    const bool locked = try_lock(fd);
-    if (!locked && errno != EWOULDBLOCK) return failure(io_error(top_));
-    struct stat status {};
-    if (::fstat(fd, &status) != 0) return failure(io_error(top_));
-    const auto current_size = static_cast<uint64_t>(status.st_size);
-    if (!locked) return AcquireResult{.other_range = std::make_shared<FileRange>(std::move(file), current_size)};
-    if (!is_same_file(making, file_name, fd)) continue;  // its writer renamed or removed it before the lock
-    if (current_size > 0) {                              // its writer is dead
-      ::unlinkat(making.number(), file_name.c_str(), 0);
-      continue;
-    }
-    auto partial =
-        std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, size, std::move(file), file_name, stop);
-    // The previous holder of the lock may have published it.
-    if (auto handle = find_in(*folders, name, size)) return AcquireResult{.cached = std::move(handle)};
-    return AcquireResult{.partial = std::move(partial)};
-  }
-  return failure(Code::resource, fmt::format("{}: other processes keep changing the cache; gave up after {} attempts",
-                                             top_, kMaxAttempts));
+Result<void> DiskBackend::put(const Digest& digest, std::string_view bytes) {
+  const FoldersPtr folders = TRY(this->folders(Missing::create));
+  if (find_in(*folders, {digest.hex(), "", digest}, bytes.size())) return {};
+  const auto file = SideFile::create(folders, "text");
+  if (file == nullptr) return failure(io_error(top_));
+  if (!bytes.empty())
+    TRY_VOID(disk_quota_.reserve(*folders, file->number(), bytes.size(), Eviction::allowed, stop_.get_token()));
+  if (!write_fully(file->number(), 0, std::as_bytes(std::span(bytes))) || ::fsync(file->number()) != 0)
+    return failure(io_error(top_));
+  return give_name(*folders, digest, [&](const std::string& path) { return file->move(*folders->blobs, path); });
 }
 
-// The published file is opened for reading only: fs-verity needs a file that nothing has open for writing.
-Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                                        const Digest& digest, BlockSums sums, const Move& move) {
+// Moves a file that is on the disk to the name of its blob. Another process may have removed the directory, and may be
+// writing the same blob.
+Result<void> DiskBackend::give_name(const Folders& folders, const Digest& digest, const Move& move) const {
   const std::string path = blob_file(digest);
   if (::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
     return failure(io_error(top_));
+  if (move(path) || (remove_if_no_file(folders, *folders.blobs, path) && move(path))) return {};
+  if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
+  return failure(io_error(top_));
+}
+
+// The bytes are on the disk already (BlockFile::flush).
+Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest) {
+  if (blocks->identity().empty())
+    return failure(Code::unsupported, "the server does not identify the version of the file");
+  const FoldersPtr folders = TRY(this->folders(Missing::create));
+  const Digest file = sha256(blocks->identity());
+  ::mkdirat(folders->root->number(), kSumsFolder, 0700);  // a failure shows when the map is renamed
+  // What was pinned as ranges stays pinned, and is never without a pin meanwhile.
+  const bool pinned = is_pinned(*folders, file);
+  if (pinned) TRY(add_pin(*folders, digest));
   // The link first: a dead link is harmless, an unreachable blob is not.
-  if (!name.key.empty()) TRY_VOID(link(folders, DigestOf::cached, name.key, digest));
-  // Another process may have removed the directory, and may be writing the same blob.
-  if (!move(path) && !(remove_if_no_file(folders, *folders.blobs, path) && move(path))) {
-    if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
-    return failure(io_error(top_));
-  }
-  save_sums(digest, sums);
+  if (!name.key.empty()) TRY_VOID(link(*folders, DigestOf::cached, name.key, digest));
+  TRY_VOID(give_name(*folders, digest, [&](const std::string& to) {
+    return blocks->publish_as(digest, *folders->root, blocks_file(file), *folders->blobs, to, sums_file(digest));
+  }));
+  const BlobHandle handle = TRY(open_published(*folders, name, blocks->files().data, digest));
+  add_names(*folders, digest, names_of(*folders, file));
+  if (pinned) std::ignore = remove_pin(*folders, file);
+  remove_names(*folders, file);
+  return handle;
+}
+
+// The published file is opened for reading only: fs-verity needs a file that nothing has open for writing.
+Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const BlobName& name,
+                                               const SharedDescriptor& file, const Digest& digest) {
+  const std::string path = blob_file(digest);
   struct stat status {};
   if (::fstat(file->number(), &status) != 0) return failure(io_error(top_));
   auto reader = std::make_shared<const Descriptor>(open_blob(folders, digest));
   const bool is_published = *reader && is_same_file(*folders.blobs, path, reader->number()) &&
                             is_same_file(*folders.blobs, path, file->number());
   SharedDescriptor opened = is_published ? std::move(reader) : file;  // another process may have replaced it
-  const uint64_t size = sums.size();
-  const BlobHandle handle{with_recheck(std::move(opened), status.st_ino, size, digest, std::move(sums)), digest};
+  const auto size = static_cast<uint64_t>(status.st_size);
+  CachedFiles files = {std::move(opened), open_map(folders, digest, size)};
+  const BlobHandle handle{with_recheck(std::move(files), status.st_ino, size, digest, RecheckedFile::Origin::here),
+                          digest};
   keep_open(name, handle);
   return handle;
 }
@@ -378,53 +299,39 @@ void DiskBackend::enable_verity(const Digest& blob) {
   struct stat status {};
   if (!file || ::fstat(file.number(), &status) != 0) return;
   const auto size = static_cast<uint64_t>(status.st_size);
-  if (size <= BlockSums::kWorthAFile || !disk_quota_.try_reserve(**folders, BlockListLayout(size).list_size())) return;
+  if (size <= kWorthAMap || !disk_quota_.try_reserve(**folders, BlockListLayout(size).list_size())) return;
   enable_(file.number());
 }
 
 // Reopened blobs share their check state, so each block is compared once per process.
-FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, ino_t inode, uint64_t size, const Digest& digest,
-                                       std::optional<BlockSums> sums) {
-  if (recheck_ == Recheck::off) return std::make_shared<FileRange>(std::move(file), size);
+FileRangePtr DiskBackend::with_recheck(CachedFiles files, ino_t inode, uint64_t size, const Digest& digest,
+                                       RecheckedFile::Origin origin) {
+  if (recheck_ == Recheck::off) return std::make_shared<FileRange>(std::move(files.data), size);
   const std::scoped_lock lock(mutex_);
   if (checks_.size() >= kMaxChecks) checks_.clear();
   auto& check = checks_[{digest, inode}];
-  if (check == nullptr || sums)
-    check = std::make_shared<RecheckedFile>(keeper_of(digest, inode, size), digest, size, std::move(sums));
-  return std::make_shared<FileRange>(std::move(file), size, check);
+  if (check == nullptr || origin == RecheckedFile::Origin::here)
+    check = std::make_shared<RecheckedFile>(keeper_of(digest, inode), digest, size, origin);
+  return std::make_shared<FileRange>(std::move(files), size, check);
 }
 
-BlobKeeper DiskBackend::keeper_of(const Digest& digest, ino_t inode, uint64_t size) {
+BlobKeeper DiskBackend::keeper_of(const Digest& digest, ino_t inode) {
   const auto self = weak_from_this();
   return {.policy = recheck_,
           .stop = stop_.get_token(),
-          .saved_sums =
-              [self, digest, size] {
-                const auto backend = self.lock();
-                return backend ? backend->saved_sums(digest, size) : std::nullopt;
-              },
-          .save_sums =
-              [self, digest](const BlockSums& sums) {
-                if (const auto backend = self.lock()) backend->save_sums(digest, sums);
+          .start_map = [self]() -> std::unique_ptr<MapWriter> {
+            const auto backend = self.lock();
+            const auto folders = backend ? backend->folders(Missing::fail) : failure(Code::not_found, "");
+            return folders ? std::make_unique<MapWriter>(*folders) : nullptr;
+          },
+          .publish_map =
+              [self, digest](MapWriter& map) {
+                if (const auto backend = self.lock()) map.publish(digest, backend->disk_quota_);
               },
           .remove_damaged =
               [self, digest, inode](const std::string& what) {
                 if (const auto backend = self.lock()) backend->remove_damaged(digest, inode, what);
               }};
-}
-
-std::optional<BlockSums> DiskBackend::saved_sums(const Digest& digest, uint64_t size) {
-  if (size <= BlockSums::kWorthAFile) return std::nullopt;
-  const auto folders = this->folders(Missing::fail);
-  return folders ? read_sums(**folders, digest, size) : std::nullopt;
-}
-
-// After publication, since checksums without a blob are removed.
-void DiskBackend::save_sums(const Digest& digest, const BlockSums& sums) {
-  if (sums.size() <= BlockSums::kWorthAFile) return;
-  const auto folders = this->folders(Missing::fail);
-  if (folders && disk_quota_.try_reserve(**folders, BlockSums::encoded_size(sums.size())))
-    write_sums(**folders, digest, sums);
 }
 
 // Logs `what` is wrong with the file. Another file may have the name now: it is kept.

@@ -1,8 +1,7 @@
 // The backend that all processes of a user share: files named by digest; cache/paths.h describes the layout.
-// The process that holds the lock (flock) of a file in making/ is its writer; only the writer unlinks or renames it.
-// The file's size is its progress and only grows. A file of a dead writer is replaced, not continued. Its name ends
-// with the boot ID, because blocks may be missing after a crash of the machine. Downloads are in blocks/ until they are
-// complete and verified (cache/store/block_file.h).
+// Files that are not complete and verified yet are in blocks/ (cache/store/block_file.h). A process that writes a blob
+// from its first byte on claims and holds its file. If the process is killed, the file has no claim any more: the next
+// writer replaces it and does not continue it.
 #pragma once
 
 #include <sys/stat.h>
@@ -34,13 +33,11 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   BlobHandle find_open(const BlobName& name) override;
   BlobHandle find(const BlobName& name, std::optional<uint64_t> size) override;
-  Result<AcquireResult> acquire(const BlobName& name, std::optional<uint64_t> size,
-                                const std::stop_token& stop) override;
+  Result<void> put(const Digest& digest, std::string_view bytes) override;
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
-  Result<BlockFilePtr> open_blocks(const std::string& identity, uint64_t size) override;
-  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
-                                    BlockSums sums) override;
+  Result<BlockFilePtr> open_blocks(const std::string& identity, std::optional<uint64_t> size) override;
+  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest) override;
   void remove_blocks(const std::string& identity, BlockFile::Held held) override;
   void add_names(const Digest& blob, const std::vector<Name>& names) override;
   void add_names(const std::string& identity, const std::vector<Name>& names) override;
@@ -50,37 +47,33 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   void enable_verity(const Digest& blob) override;
 
-  /// Moves a file to this path in `blobs`; false with errno set on failure, ENOENT if its name is another file's.
-  using Move = std::function<bool(const std::string& path)>;
-  /// Publishes `file`, which is on the disk, as the blob of that digest, whose bytes have these checksums.
-  Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
-                             const Digest& digest, BlockSums sums, const Move& move);
-
   void stop() override { stop_.request_stop(); }
 
-  DiskQuota& disk_quota() { return disk_quota_; }
-
   /// For comparisons of the blob whose file has that inode.
-  BlobKeeper keeper_of(const Digest& digest, ino_t inode, uint64_t size);
+  BlobKeeper keeper_of(const Digest& digest, ino_t inode);
 
  private:
+  // Moves a file to this path in `blobs`; false with errno set on failure, ENOENT if its name is another file's.
+  using Move = std::function<bool(const std::string& path)>;
+
   Result<FoldersPtr> folders(Missing missing);
+  BlockFile::Space space();
   Result<SharedDescriptor> new_file(const FoldersPtr& folders) const;
+  Result<void> give_name(const Folders& folders, const Digest& digest, const Move& move) const;
+  Result<BlobHandle> open_published(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
+                                    const Digest& digest);
   void keep_open(const BlobName& name, const BlobHandle& blob);
   void drop_deleted();
   void add_names(const Folders& folders, const Digest& file, const std::vector<Name>& names);
   void record_use(const Folders& folders, const Digest& file);
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
-  std::optional<BlockSums> saved_sums(const Digest& digest, uint64_t size);
-  void save_sums(const Digest& digest, const BlockSums& sums);
   void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
 
-  FileRangePtr with_recheck(SharedDescriptor file, ino_t inode, uint64_t size, const Digest& digest,
-                            std::optional<BlockSums> sums = {});
+  FileRangePtr with_recheck(CachedFiles files, ino_t inode, uint64_t size, const Digest& digest,
+                            RecheckedFile::Origin origin = RecheckedFile::Origin::unknown);
 
   std::string top_;
   DiskQuota disk_quota_;
-  std::string suffix_;  // of names in making/
   std::once_flag swept_;
   const EnableVerity enable_;
   std::once_flag probed_;

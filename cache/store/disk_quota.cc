@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/cancel.h"
 #include "base/files/file_io.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
@@ -28,12 +29,12 @@ constexpr size_t kDigits = 20;  // of 2^64
 constexpr std::chrono::seconds kMaxLockWait{2};
 constexpr std::chrono::milliseconds kLockPollInterval{5};
 
-constexpr uint64_t kBlock = 4096;
+constexpr uint64_t kDiskBlock = 4096;
 
 // A link in the index: ext4 stores long targets in a block.
-constexpr uint64_t kLink = kBlock;
+constexpr uint64_t kLink = kDiskBlock;
 
-// Includes index links that will be created for files in making/.
+// Includes index links that will be created for blobs that are being written.
 uint64_t counted_bytes(const Inventory& inventory) { return inventory.on_disk + inventory.temporary_files * kLink; }
 
 Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed) {
@@ -45,8 +46,8 @@ Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed
   return {Code::resource, reason};
 }
 
-// The header of a new file with blocks: it is recorded with them.
-constexpr uint64_t kUnrecorded = 2 * kBlock;
+// The map of a new file with blocks, which is recorded with them; that of a large file is in allocated().
+constexpr uint64_t kUnrecorded = 2 * kDiskBlock;
 
 // The recorded bytes of a file on disk.
 uint64_t recorded(int fd) {
@@ -91,7 +92,7 @@ Result<QuotaLedger> QuotaLedger::lock(const Folders& folders, const std::stop_to
   const auto deadline = std::chrono::steady_clock::now() + kMaxLockWait;
   while (!try_lock(fd)) {
     if (errno != EWOULDBLOCK && errno != EINTR) return failure(io_error(path));
-    if (stop.stop_requested() || std::chrono::steady_clock::now() > deadline)
+    if (stop.stop_requested() || is_cancelled() || std::chrono::steady_clock::now() > deadline)
       return failure(Code::resource, fmt::format("{}: locked by another process", path));
     std::this_thread::sleep_for(kLockPollInterval);
   }
@@ -128,8 +129,8 @@ uint64_t default_quota(std::string path) {
 }
 
 uint64_t allocated(uint64_t size) {
-  const uint64_t blocks = size / kBlock + (size % kBlock != 0);
-  return (blocks + blocks / 256) * kBlock;
+  const uint64_t blocks = size / kDiskBlock + (size % kDiskBlock != 0);
+  return (blocks + blocks / 256) * kDiskBlock;
 }
 
 bool allocate(int fd, uint64_t from, uint64_t to) {
@@ -153,19 +154,20 @@ Result<GcResult> shrink(const Folders& folders, uint64_t max_bytes) {
 
 Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t size, Eviction eviction,
                                 const std::stop_token& stop) {
-  if (size > INT64_MAX || allocated(size) + kBlock > quota_)
+  if (size > INT64_MAX || allocated(size) + kDiskBlock > quota_)
     return failure(Code::resource,
                    fmt::format("larger than the cache's quota of {}; use a larger --cache-size", human_size(quota_)));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
   const uint64_t present = recorded(fd);
-  const uint64_t needed = allocated(size) - std::min(allocated(size), present) + (present == 0 ? kLink : 0);
+  const uint64_t needed =
+      allocated(size) - std::min(allocated(size), present) + (present == 0 ? kLink + kUnrecorded : 0);
   return record_and_allocate(folders, ledger, fd, 0, size, needed, eviction);
 }
 
 // Allocated, so that a scan of all files finds the bytes before they are written.
 Result<void> DiskQuota::reserve_range(const Folders& folders, int fd, uint64_t from, uint64_t to,
                                       const std::stop_token& stop) {
-  const uint64_t needed = allocated(to - from) + kBlock + (recorded(fd) == 0 ? kUnrecorded : 0);
+  const uint64_t needed = allocated(to - from) + kDiskBlock + (recorded(fd) == 0 ? kUnrecorded : 0);
   if (needed > quota_)
     return failure(Code::resource,
                    fmt::format("larger than the cache's quota of {}; use a larger --cache-size", human_size(quota_)));

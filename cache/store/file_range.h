@@ -11,6 +11,7 @@
 #include "base/os/descriptor.h"
 #include "base/result.h"
 #include "base/source.h"
+#include "cache/store/block_file.h"
 
 namespace weightfs::store {
 
@@ -22,18 +23,21 @@ inline constexpr std::string_view kCachedBlob = "a cached blob";
 /// The first bytes of a file.
 class FileRange final : public Source {
  public:
-  /// `size` bytes, compared by `check` as they are read.
-  FileRange(SharedDescriptor file, uint64_t size, std::shared_ptr<RecheckedFile> check = nullptr)
-      : file_(std::move(file)), size_(size), check_(std::move(check)) {}
+  /// `size` bytes.
+  FileRange(SharedDescriptor file, uint64_t size) : files_{std::move(file), nullptr}, size_(size) {}
+  /// `size` bytes, compared by `check` as they are read. The map may be null.
+  FileRange(CachedFiles files, uint64_t size, std::shared_ptr<RecheckedFile> check)
+      : files_(std::move(files)), size_(size), check_(std::move(check)) {}
 
   uint64_t size() const override { return size_; }
-  const SharedDescriptor& file() const { return file_; }
+  const SharedDescriptor& file() const { return files_.data; }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override;
-  Result<Descriptor> open_whole_file() const override;
+  /// As Leaf::open_whole_file().
+  Result<Descriptor> open_whole_file() const;
 
  private:
-  SharedDescriptor file_;
+  CachedFiles files_;
   uint64_t size_;
   std::shared_ptr<RecheckedFile> check_;  // may be null
 };

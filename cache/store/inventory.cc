@@ -27,7 +27,7 @@ constexpr time_t kMaxExternalAge = 90 * 24 * 3600;
 // A file in the store.
 struct Found {
   uint64_t on_disk;
-  bool is_temporary = false;  // in making/
+  bool is_temporary = false;  // in making/, or a new blob
   std::optional<Item> item = {};
 };
 
@@ -52,24 +52,30 @@ std::optional<Item> blob_item(const Folders& folders, const std::string& two, co
               .last_used = last_use(folders, *digest, file.st_mtim)};
 }
 
-// The item that a file in blocks/ is.
-std::optional<Item> blocks_item(const Folders& folders, const std::string& name, const struct stat& file) {
+// A file in blocks/. Data are an item, with their map; a blob that is being written is none, since nothing evicts it.
+Found found_in_blocks(const Folders& folders, const std::string& name, const struct stat& file) {
   const auto digest = digest_of_name(name);
-  if (!digest || !S_ISREG(file.st_mode)) return std::nullopt;
+  if (!digest || !S_ISREG(file.st_mode)) return {on_disk(file)};
+  const CachedFiles files = open_blocks_files(folders, *digest, O_RDONLY);
+  struct stat map {};
+  const bool has_map = files.map != nullptr && ::fstat(files.map->number(), &map) == 0;
+  const auto header = has_map ? read_map_header(files.map->number()) : std::nullopt;
+  if (header && is_new_blob(header->identity)) return {on_disk(file), true};
+  const uint64_t space = on_disk(file) + (has_map ? on_disk(map) : 0);
   Item item{.kind = ItemKind::remote,
             .digest = *digest,
             .name = *digest,
-            .size = on_disk(file),
-            .on_disk = on_disk(file),
+            .size = space,
+            .on_disk = space,
             .last_used = last_use(folders, *digest, file.st_mtim)};
-  item.source = BlockFile::identity_of(open_blocks_file(folders, *digest, O_RDONLY).number()).value_or("");
+  if (header) item.source = header->identity;
   if (const auto blob = digest_of_identity(item.source)) {
     item.kind = ItemKind::part;
     item.digest = *blob;
     item.size = 0;
     item.source.clear();
   }
-  return item;
+  return {on_disk(file), false, std::move(item)};
 }
 
 // Calls `each` for every entry of the directory `name` in `folder` except `.` and `..`; never if it is missing or a
@@ -90,6 +96,22 @@ void for_each_file(const Descriptor& folder, const std::string& name, const Each
     if (::fstatat(folder.number(), fmt::format("{}/{}", name, file).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
       each(file, status);
   });
+}
+
+// A blob that a killed process was writing; data in blocks/ without a map, or a map without data: a killed process, or
+// an earlier version, has left them.
+std::optional<Digest> left_file(const Folders& folders, const std::string& name) {
+  const bool is_map = name.ends_with(kMapSuffix);
+  const std::string data = is_map ? name.substr(0, name.size() - kMapSuffix.size()) : name;
+  const std::string other = fmt::format("{}/{}", kBlocksFolder, is_map ? data : map_name(data));
+  struct stat status {};
+  const bool is_alone =
+      ::fstatat(folders.root->number(), other.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+  const auto digest = digest_of_name(data);
+  if (is_alone || is_map || !digest) return is_alone ? digest : std::nullopt;
+  const CachedFiles files = open_blocks_files(folders, *digest, O_RDONLY);
+  const auto header = files.map == nullptr ? std::nullopt : read_map_header(files.map->number());
+  return header && is_new_blob(header->identity) && !BlockFile::is_in_use(files) ? digest : std::nullopt;
 }
 
 // Removes a file in making/, unless it is locked. Returns the freed disk space, or nothing.
@@ -114,7 +136,12 @@ GcResult sweep(const Folders& folders, time_t kept_since) {
     swept.bytes += freed.value_or(0);
   });
   for_each_file(*folders.root, kBlocksFolder, [&](const std::string& name, const struct stat& file) {
-    const auto item = file.st_mtim.tv_sec < kept_since ? blocks_item(folders, name, file) : std::nullopt;
+    const auto left = left_file(folders, name);
+    const auto removed = left ? remove_blocks(folders, *left, BlockFile::Held::keep) : std::nullopt;
+    swept.leftovers += removed.has_value();
+    swept.bytes += removed.value_or(0);
+    const bool may_be_old = !left && file.st_mtim.tv_sec < kept_since;
+    const auto item = may_be_old ? found_in_blocks(folders, name, file).item : std::nullopt;
     const bool is_old = item && item->kind == ItemKind::part && item->last_used.tv_sec < kept_since;
     const auto freed = is_old ? remove_item(folders, *item) : std::nullopt;
     if (freed) swept.add(*item, *freed);
@@ -159,7 +186,7 @@ Result<Inventory> store::scan_inventory(const Folders& folders) {
   std::unordered_map<ino_t, Found> files;
   std::map<Digest, uint64_t> beside_blobs;  // disk space of checksums and lists
   for_each_file(*folders.root, kBlocksFolder, [&](const std::string& name, const struct stat& file) {
-    files[file.st_ino] = {on_disk(file), false, blocks_item(folders, name, file)};
+    files[file.st_ino] = found_in_blocks(folders, name, file);
   });
   for_each_file(*folders.making, ".", [&](const std::string&, const struct stat& file) {
     files[file.st_ino] = {on_disk(file), S_ISREG(file.st_mode)};

@@ -36,8 +36,8 @@ struct GcResult {
 /// An abandoned partial download is kept for so many seconds.
 inline constexpr time_t kMaxPartAge = 7 * 24 * 3600;
 
-/// Removes files of killed processes: files in making/ whose lock is free; checksums, lists and names without a blob;
-/// and abandoned partial downloads that were last used before `kept_since`.
+/// Removes files of killed processes: files in making/ whose lock is free, blobs that were being written; checksums,
+/// lists and names without a blob; and abandoned partial downloads that were last used before `kept_since`.
 GcResult sweep(const Folders& folders, time_t kept_since = ::time(nullptr) - kMaxPartAge);
 
 /// Removes the index links to blobs that are not cached: to those of `gone`, and all that are older than a minute; and
@@ -63,7 +63,7 @@ struct Item {
 
 struct Inventory {
   std::vector<Item> items;
-  uint64_t temporary_files = 0;  ///< files in making/
+  uint64_t temporary_files = 0;  ///< files in making/, and blobs that are being written
   uint64_t on_disk = 0;          ///< total
 };
 

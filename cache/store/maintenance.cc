@@ -128,12 +128,12 @@ class CacheVerifier {
 
   void compare_blocks(const Item& item) {
     const std::string name = label_of(item);
-    const auto file = std::make_shared<const Descriptor>(open_blocks_file(folders_, item.name, O_RDWR));
-    if (!*file && errno == ENOENT) return;  // evicted, or published as a blob, meanwhile
-    const auto blocks = *file ? BlockFile::of_file(file) : failure(io_error(name));
+    const CachedFiles files = open_blocks_files(folders_, item.name, O_RDWR);
+    if (files.map == nullptr && errno == ENOENT) return;  // evicted, or published as a blob, meanwhile
+    const auto blocks = files.map ? BlockFile::of_files(files) : failure(io_error(name));
     const bool is_unnamed =
         blocks ? sha256((*blocks)->identity()) != item.name : blocks.error().code == Code::not_found;
-    if (is_unnamed) return remove_unnamed(item, *file);
+    if (is_unnamed) return remove_unnamed(item, *files.map);
     if (!blocks) return result_.unreadable.push_back(blocks.error());
     const BlockFile::Compared compared = (*blocks)->drop_damaged(progress_of(item));
     ++result_.ranged_files;
@@ -149,9 +149,9 @@ class CacheVerifier {
   }
 
   // A file that no reader finds, unless a process is just creating or publishing it.
-  void remove_unnamed(const Item& item, const Descriptor& file) {
+  void remove_unnamed(const Item& item, const Descriptor& map) {
     struct stat status {};
-    if (::fstat(file.number(), &status) != 0 || status.st_size == 0 || !remove_item(folders_, item)) return;
+    if (::fstat(map.number(), &status) != 0 || status.st_size == 0 || !remove_item(folders_, item)) return;
     result_.mismatched.push_back(fmt::format("{}: cached ranges without a valid header; removed", item.name.hex()));
   }
 
@@ -228,11 +228,11 @@ Result<Inventory> CacheMaintenance::inventory() const {
   for (Item& item : inventory.items) {
     item.names = names_of(*folders, item.name);
     if (item.kind != ItemKind::part && item.kind != ItemKind::remote) continue;
-    const Descriptor file = open_blocks_file(*folders, item.name, O_RDWR);
-    if (!file) continue;
-    item.size = BlockFile::present_bytes(file.number());
-    item.reserved = std::min(item.on_disk, BlockFile::reserved_bytes(file.number()));
-    item.is_active = item.kind == ItemKind::part && BlockFile::is_held(file.number());
+    const CachedFiles files = open_blocks_files(*folders, item.name, O_RDWR);
+    if (files.map == nullptr) continue;
+    item.size = BlockFile::present_bytes(files);
+    item.reserved = std::min(item.on_disk, BlockFile::reserved_bytes(files));
+    item.is_active = item.kind == ItemKind::part && BlockFile::is_held(files);
   }
   std::stable_sort(inventory.items.begin(), inventory.items.end(), [](const Item& a, const Item& b) {
     return a.kind != b.kind ? a.kind < b.kind : is_older(b.last_used, a.last_used);

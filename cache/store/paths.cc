@@ -72,8 +72,6 @@ std::optional<Name> name_in(std::string_view line) {
   return std::nullopt;
 }
 
-std::string sums_file(const Digest& digest) { return fmt::format("{}/{}", kSumsFolder, digest.hex()); }
-
 }  // namespace
 
 const std::string& boot_id() {
@@ -240,16 +238,7 @@ bool unlink_blob(const Folders& folders, const Digest& digest) {
   return gone;
 }
 
-std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest, uint64_t size) {
-  const Descriptor file(
-      ::openat(folders.root->number(), sums_file(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (file.number() < 0 || ::fstat(file.number(), &status) != 0) return std::nullopt;
-  std::string text(BlockSums::encoded_size(size), '\0');
-  if (static_cast<uint64_t>(status.st_size) != text.size()) return std::nullopt;
-  if (!read_fully(file.number(), 0, std::as_writable_bytes(std::span(text)), "checksums")) return std::nullopt;
-  return BlockSums::decode(text, digest, size);
-}
+std::string sums_file(const Digest& digest) { return fmt::format("{}/{}", kSumsFolder, digest.hex()); }
 
 std::string list_file(const Digest& digest) { return fmt::format("{}/{}", kListsFolder, digest.hex()); }
 
@@ -261,32 +250,16 @@ bool has_blocks(const Folders& folders, const Digest& name) {
          errno != ENOENT;
 }
 
-Descriptor open_blocks_file(const Folders& folders, const Digest& name, int mode) {
-  return Descriptor(
-      ::openat(folders.root->number(), blocks_file(name).c_str(), mode | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+store::CachedFiles open_blocks_files(const Folders& folders, const Digest& name, int mode) {
+  return open_files(*folders.root, blocks_file(name), mode);
 }
 
 std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, BlockFile::Held held) {
-  const Descriptor file = open_blocks_file(folders, name, O_RDWR);
-  struct stat status {};
-  if (!file || ::fstat(file.number(), &status) != 0) return std::nullopt;
-  const bool is_removed = BlockFile::evict(*folders.root, blocks_file(name), file.number(), held);
+  const auto freed = BlockFile::evict(*folders.root, blocks_file(name), held);
   const int error = errno;
-  if (is_removed) remove_names(folders, name);
+  if (freed) remove_names(folders, name);
   errno = error;
-  return is_removed ? std::optional(on_disk(status)) : std::nullopt;
-}
-
-// Not written atomically: a partial file does not decode.
-void write_sums(const Folders& folders, const Digest& digest, const BlockSums& sums) {
-  const std::string path = sums_file(digest);
-  const int root = folders.root->number();
-  ::mkdirat(root, kSumsFolder, 0700);  // a failure shows when the file is created
-  ::unlinkat(root, path.c_str(), 0);
-  const Descriptor file(::openat(root, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file.number() < 0) return;
-  const std::string text = sums.encode(digest);
-  if (!write_fully(file.number(), 0, std::as_bytes(std::span(text)))) ::unlinkat(root, path.c_str(), 0);
+  return freed;
 }
 
 bool has_fs_verity(const Folders& folders, const EnableVerity& enable) {

@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -29,43 +30,51 @@ bool read_cached_pages(int fd, uint64_t offset, std::span<std::byte> out) {
 
 }  // namespace
 
-RecheckedFile::RecheckedFile(BlobKeeper keeper, const Digest& digest, uint64_t size, std::optional<BlockSums> sums)
-    : keeper_(std::move(keeper)), digest_(digest), size_(size) {
-  if (!sums || sums->size() != size) return;
-  sums_ = std::move(*sums);
-  checked_ = BlockSet(sums_.blocks());
-  prepared_ = true;
+RecheckedFile::RecheckedFile(BlobKeeper keeper, const Digest& digest, uint64_t size, Origin origin)
+    : keeper_(std::move(keeper)),
+      digest_(digest),
+      size_(size),
+      must_hash_(origin == Origin::unknown && (keeper_.policy == Recheck::full || size <= kWorthAMap)),
+      checked_(blocks_in(size)) {
+  if (origin == Origin::unknown || size > kWorthAMap) return;
+  checked_.add({0, blocks_in(size)});
+  hashed_ = true;
 }
 
-Result<void> RecheckedFile::read(int fd, uint64_t offset, std::span<std::byte> out) {
+Result<void> RecheckedFile::read(const CachedFiles& files, uint64_t offset, std::span<std::byte> out) {
   if (out.empty()) return {};
   if (offset > size_ || out.size() > size_ - offset) return failure(Code::io, "a cached blob is truncated");
-  if (!prepared_.load(std::memory_order_acquire)) TRY_VOID(prepare(fd));
-  TRY_VOID(read_stored(fd, offset, out));
-  const auto last = static_cast<size_t>((offset + out.size() - 1) / BlockSums::kBlock);
-  for (auto block = static_cast<size_t>(offset / BlockSums::kBlock); block <= last; ++block)
-    if (!checked_.contains(block)) TRY_VOID(check(fd, block, offset, out));
-  return {};
+  if (needs_hash(files)) TRY_VOID(hash_once(files));
+  TRY_VOID(read_stored(files.data->number(), offset, out));
+  Blocks rest = {offset / kBlock, blocks_in(offset + out.size())};
+  rest.first = checked_.first_missing(rest);
+  if (rest.empty() || TRY(compare(files, rest, offset, out))) return {};
+  TRY_VOID(hash_once(files));
+  return read_stored(files.data->number(), offset, out);
 }
 
 // Reads what is in the page cache only, and not for long: an open(2) waits for it.
-Result<void> RecheckedFile::check_all(int fd) {
-  const bool is_prompt =
-      keeper_.policy == Recheck::full || size_ <= BlockSums::kWorthAFile || prepared_ || keeper_.saved_sums();
-  if (!is_prompt) return failure(NoPassthrough::not_compared);
-  if (size_ > 0 && !prepared_.load(std::memory_order_acquire)) TRY_VOID(prepare(fd));
+Result<void> RecheckedFile::check_all(const CachedFiles& files) {
+  if (must_hash_ && needs_hash(files)) TRY_VOID(hash_once(files));
   const auto end = std::chrono::steady_clock::now() + kMaxCheckTime;
-  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(BlockSums::kBlock, size_)));
-  for (size_t block = 0; block < sums_.blocks(); ++block) {
-    if (checked_.contains(block)) continue;
-    const uint64_t begin = block * BlockSums::kBlock;
-    const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min(size_ - begin, BlockSums::kBlock)));
-    if (std::chrono::steady_clock::now() > end || !read_cached_pages(fd, begin, bytes))
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(kBufferSize, size_)));
+  Blocks rest = {0, blocks_in(size_)};
+  while (!(rest.first = checked_.first_missing(rest), rest.empty())) {
+    const uint64_t begin = rest.first * kBlock;
+    const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(size_ - begin, buffer.size())));
+    if (files.map == nullptr || std::chrono::steady_clock::now() > end ||
+        !read_cached_pages(files.data->number(), begin, bytes))
       return failure(NoPassthrough::not_compared);
     if (is_stopped()) return failure(Code::resource, "cancelled");
-    TRY_VOID(compare(block, bytes));
+    if (!TRY(compare(files, {rest.first, blocks_in(begin + bytes.size())}, begin, bytes)))
+      return failure(NoPassthrough::not_compared);
   }
   return {};
+}
+
+// Whether no block may be used before the digest of all bytes was compared.
+bool RecheckedFile::needs_hash(const CachedFiles& files) const {
+  return !hashed_.load(std::memory_order_acquire) && (must_hash_ || files.map == nullptr);
 }
 
 bool RecheckedFile::is_stopped() const { return is_cancelled() || keeper_.stop.stop_requested(); }
@@ -78,60 +87,72 @@ Result<void> RecheckedFile::read_stored(int fd, uint64_t offset, std::span<std::
   return read;
 }
 
-Result<void> RecheckedFile::compare(size_t block, std::span<const std::byte> bytes) {
-  if (crc32(0, bytes) != sums_.sum(block))
-    return tl::unexpected(damage(fmt::format("the block at byte {} is damaged", block * BlockSums::kBlock)));
+Result<void> RecheckedFile::compare(uint64_t block, const MapEntry& entry, std::span<const std::byte> bytes) {
+  if (entry_of(bytes) != entry)
+    return tl::unexpected(damage(fmt::format("the block at byte {} is damaged", block * kBlock)));
   checked_.add(block);
   return {};
 }
 
-// Serves exactly the compared bytes.
-Result<void> RecheckedFile::check(int fd, size_t block, uint64_t offset, std::span<std::byte> out) {
-  const uint64_t begin = block * BlockSums::kBlock;
-  const uint64_t end = std::min(size_, begin + BlockSums::kBlock);
-  if (offset <= begin && end <= offset + out.size())
-    return compare(block, out.subspan(static_cast<size_t>(begin - offset), static_cast<size_t>(end - begin)));
-  thread_local std::vector<std::byte> buffer(BlockSums::kBlock);
-  const auto block_bytes = std::span(buffer).first(static_cast<size_t>(end - begin));
-  TRY_VOID(read_stored(fd, begin, block_bytes));
-  const uint64_t from = std::max(begin, offset);
-  const uint64_t to = std::min(end, offset + out.size());
-  std::memcpy(out.data() + (from - offset), block_bytes.data() + (from - begin), static_cast<size_t>(to - from));
-  return compare(block, block_bytes);
+// Compares blocks, of which `out`, read from `offset` on, has all or a part. Of such a part the bytes that are compared
+// are copied to `out`, so that it has no others. False if the map lacks a block.
+Result<bool> RecheckedFile::compare(const CachedFiles& files, Blocks blocks, uint64_t offset,
+                                    std::span<std::byte> out) {
+  std::array<std::byte, kBlock> buffer;
+  while (!blocks.empty()) {
+    const auto entries =
+        read_entries(files.map->number(), blocks.first, std::min(blocks.last - blocks.first, kEntriesPerRead));
+    if (!entries) return false;
+    for (const MapEntry& entry : *entries) {
+      const uint64_t block = blocks.first++;
+      if (checked_.contains(block)) continue;
+      if (!entry.is_present()) return false;
+      const uint64_t begin = block * kBlock;
+      const uint64_t end = std::min(size_, begin + kBlock);
+      const uint64_t from = std::max(begin, offset);
+      const auto part = out.subspan(static_cast<size_t>(from - offset),
+                                    static_cast<size_t>(std::min(end, offset + out.size()) - from));
+      if (part.size() == end - begin) {
+        TRY_VOID(compare(block, entry, part));
+        continue;
+      }
+      const auto whole = std::span(buffer).first(static_cast<size_t>(end - begin));
+      TRY_VOID(read_stored(files.data->number(), begin, whole));
+      std::memcpy(part.data(), whole.data() + (from - begin), part.size());
+      TRY_VOID(compare(block, entry, whole));
+    }
+  }
+  return true;
 }
 
-// One thread prepares; waiting threads can be cancelled.
-Result<void> RecheckedFile::prepare(int fd) {
+// One thread hashes; waiting threads can be cancelled.
+Result<void> RecheckedFile::hash_once(const CachedFiles& files) {
   std::unique_lock lock(mutex_, std::defer_lock);
   while (!lock.try_lock_for(kCancelCheck))
     if (is_cancelled()) return failure(Code::resource, "cancelled while a cached blob was verified");
-  if (prepared_) return {};
-  std::optional<BlockSums> saved = keeper_.saved_sums();
-  const bool verify = keeper_.policy == Recheck::full || !saved;
-  BlockSums sums = verify ? TRY(verify_all(fd)) : std::move(*saved);
-  if (!saved) keeper_.save_sums(sums);
-  checked_ = BlockSet(sums.blocks());
-  if (verify) checked_.add({0, sums.blocks()});
-  sums_ = std::move(sums);
-  prepared_.store(true, std::memory_order_release);
+  if (hashed_) return {};
+  TRY_VOID(hash_all(files));
+  checked_.add({0, blocks_in(size_)});
+  hashed_.store(true, std::memory_order_release);
   return {};
 }
 
-Result<BlockSums> RecheckedFile::verify_all(int fd) {
+// Saves a map, unless the present one was not even asked.
+Result<void> RecheckedFile::hash_all(const CachedFiles& files) {
   std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(kBufferSize, size_)));
   Sha256 hash;
-  BlockSums sums;
-  while (sums.size() < size_) {
+  const auto map = files.map == nullptr || !must_hash_ ? keeper_.start_map() : nullptr;
+  for (uint64_t at = 0; at < size_; at += buffer.size()) {
     if (is_stopped()) return failure(Code::resource, "cancelled while a cached blob was verified");
-    const auto part =
-        std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(kBufferSize, size_ - sums.size())));
-    TRY_VOID(read_stored(fd, sums.size(), part));
+    const auto part = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), size_ - at)));
+    TRY_VOID(read_stored(files.data->number(), at, part));
     hash.update(part);
-    sums.add(part);
+    if (map != nullptr) map->add(part);
   }
   const Digest found = hash.finish();
   if (found != digest_) return tl::unexpected(damage(fmt::format("digest mismatch: found {}", found.hex())));
-  return sums;
+  if (map != nullptr) keeper_.publish_map(*map);
+  return {};
 }
 
 Error RecheckedFile::damage(const std::string& what) {

@@ -49,47 +49,6 @@ class TempFile {
   std::atomic<uint64_t> charged_ = 0;
 };
 
-namespace {
-
-class TempPartialBlob final : public PartialBlob {
- public:
-  TempPartialBlob(std::shared_ptr<TempFileBackend> backend, std::shared_ptr<TempFile> file, std::string name)
-      : backend_(std::move(backend)), file_(std::move(file)), name_(std::move(name)) {}
-
-  Result<void> reserve(uint64_t size, Eviction) override {
-    if (size <= reserved_) return {};
-    TRY_VOID(file_->charge_up_to(size));
-    if (!allocate(fd(), reserved_, size)) return failure(io_error("the temporary file"));
-    reserved_ = size;
-    return {};
-  }
-
-  Result<void> write(std::span<const std::byte> bytes) override {
-    if (!write_fully(fd(), written_, bytes)) return failure(io_error("the temporary file"));
-    written_ += bytes.size();
-    return {};
-  }
-
-  FileRangePtr range() const override { return std::make_shared<FileRange>(TempFile::descriptor(file_), reserved_); }
-
-  Result<BlobHandle> publish(const Digest& digest) override {
-    // This frees blocks beyond the end.
-    if (::ftruncate(fd(), static_cast<off_t>(written_)) == 0) file_->discharge_down_to(written_);
-    return backend_->keep(name_, {std::make_shared<FileRange>(TempFile::descriptor(file_), written_), digest});
-  }
-
- private:
-  int fd() const { return TempFile::descriptor(file_)->number(); }
-
-  std::shared_ptr<TempFileBackend> backend_;
-  std::shared_ptr<TempFile> file_;
-  std::string name_;
-  uint64_t reserved_ = 0;
-  uint64_t written_ = 0;
-};
-
-}  // namespace
-
 BlobHandle TempFileBackend::find_open(const BlobName& name) {
   const std::scoped_lock lock(mutex_);
   return open_blobs_.find(name.text);
@@ -105,11 +64,15 @@ BlobHandle TempFileBackend::find(const BlobName& name, std::optional<uint64_t> s
   return blob;
 }
 
-Result<AcquireResult> TempFileBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
-                                               const std::stop_token&) {
-  if (auto handle = find(name, size)) return AcquireResult{.cached = std::move(handle)};
-  auto partial = std::make_unique<TempPartialBlob>(shared_from_this(), TRY(create_file()), name.text);
-  return AcquireResult{.partial = std::move(partial)};
+Result<void> TempFileBackend::put(const Digest& digest, std::string_view bytes) {
+  if (find({digest.hex(), "", digest}, bytes.size())) return {};
+  const auto file = TRY(create_file());
+  TRY_VOID(file->charge(bytes.size()));
+  const SharedDescriptor descriptor = TempFile::descriptor(file);
+  if (!write_fully(descriptor->number(), 0, std::as_bytes(std::span(bytes))))
+    return failure(io_error("the temporary file"));
+  keep(digest.hex(), {std::make_shared<FileRange>(descriptor, bytes.size()), digest});
+  return {};
 }
 
 std::optional<Digest> TempFileBackend::find_digest(DigestOf, const std::string& key) {
@@ -124,19 +87,21 @@ Result<void> TempFileBackend::save_digest(DigestOf, const std::string& key, cons
   return {};
 }
 
-Result<BlockFilePtr> TempFileBackend::open_blocks(const std::string&, uint64_t size) {
+Result<BlockFilePtr> TempFileBackend::open_blocks(const std::string&, std::optional<uint64_t> size) {
   const auto file = TRY(create_file());
-  BlockFile::Space space{[file](int, uint64_t from, uint64_t to) { return file->charge(to - from); },
-                         [file](int, uint64_t bytes) { return file->charge_up_to(bytes); },
-                         [file](uint64_t written) { file->discharge_down_to(written); }};
-  return BlockFile::open(TempFile::descriptor(file), size, "", std::move(space));
+  BlockFile::Space space{.reserve = [file](int, uint64_t from, uint64_t to) { return file->charge(to - from); },
+                         .allocate_first = [file](int fd, uint64_t bytes, Eviction) -> Result<void> {
+                           TRY_VOID(file->charge_up_to(bytes));
+                           return allocate(fd, 0, bytes) ? Result<void>() : failure(io_error("the temporary file"));
+                         },
+                         .release_unused = [file](uint64_t written) { file->discharge_down_to(written); }};
+  const auto map = TRY(create_file());
+  return BlockFile::create({TempFile::descriptor(file), TempFile::descriptor(map)}, size, std::move(space));
 }
 
 Result<BlobHandle> TempFileBackend::publish_blocks(const BlockFilePtr& blocks, const BlobName& name,
-                                                   const Digest& digest, BlockSums) {
-  if (::ftruncate(blocks->descriptor()->number(), static_cast<off_t>(blocks->size())) != 0)
-    return failure(io_error("the temporary file"));
-  return keep(name.text, {std::make_shared<FileRange>(blocks->descriptor(), blocks->size()), digest});
+                                                   const Digest& digest) {
+  return keep(name.text, {std::make_shared<FileRange>(blocks->files().data, blocks->size()), digest});
 }
 
 Result<std::shared_ptr<TempFile>> TempFileBackend::create_file() const {

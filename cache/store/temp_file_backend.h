@@ -26,14 +26,12 @@ class TempFileBackend final : public BlobBackend, public std::enable_shared_from
 
   BlobHandle find_open(const BlobName& name) override;
   BlobHandle find(const BlobName& name, std::optional<uint64_t> size) override;
-  Result<AcquireResult> acquire(const BlobName& name, std::optional<uint64_t> size,
-                                const std::stop_token& stop) override;
 
+  Result<void> put(const Digest& digest, std::string_view bytes) override;
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
-  Result<BlockFilePtr> open_blocks(const std::string& identity, uint64_t size) override;
-  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest,
-                                    BlockSums sums) override;
+  Result<BlockFilePtr> open_blocks(const std::string& identity, std::optional<uint64_t> size) override;
+  Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest) override;
 
   /// Keeps a finished blob; returns the kept one of the same digest if there is one.
   BlobHandle keep(const std::string& name, BlobHandle blob);

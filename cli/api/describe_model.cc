@@ -11,6 +11,7 @@
 #include "cli/console/map_of.h"
 #include "cli/info/facts.h"
 #include "cli/info/head.h"
+#include "cli/inspect/locations.h"
 #include "formats/summary/blocks.h"
 #include "fs/listing.h"
 
@@ -214,6 +215,11 @@ Accepted<Content> describe_model(const Call& call) {
               {"has_graph", has_graph},
               {"bars", bars_of(*of)},
               {"files", std::move(files)}}));
+}
+
+Accepted<Content> list_locations(const Call& call) {
+  const OpenModelPtr of = ACCEPT(call.model());
+  return Content{.bytes = "{" + ACCEPT(accepted(locations_json(call.forest, of->path(), of->model()))) + "}\n"};
 }
 
 }  // namespace weightfs::api

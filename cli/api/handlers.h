@@ -41,6 +41,7 @@ Accepted<std::optional<Named>> second_tensor_of(const Call& call);
 Accepted<Content> list_models(const Call& call);
 Accepted<Content> describe_model(const Call& call);
 Accepted<Content> list_tensors(const Call& call);
+Accepted<Content> list_locations(const Call& call);
 Accepted<Content> list_names(const Call& call);
 Accepted<Content> describe_tensor(const Call& call);
 Accepted<Content> statistics(const Call& call);

@@ -7,30 +7,17 @@
 #include <numeric>
 #include <sstream>
 
-#include "base/digest.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
+#include "cli/inspect/locations.h"
 #include "cli/open_source.h"
 #include "fs/listing.h"
 
 namespace weightfs::api {
 namespace {
 
-constexpr size_t kHashedTensors = 4096;
 constexpr size_t kSearchThreads = 4;
-
-// A hash of where the bytes of the tensors are, and of the state of those files. Of many tensors some are taken,
-// evenly.
-std::string version_of(const Model& model) {
-  const size_t step = model.tensors.size() / kHashedTensors + 1;
-  std::string text = fmt::format("{} {} {}\n", model.format, model.version, model.tensors.size());
-  for (size_t i = 0; i < model.tensors.size(); i += step)
-    text +=
-        fmt::format("{} {} {}\n", model.tensors.name(i), model.tensors[i].source.identity(), model.tensors.nbytes(i));
-  constexpr size_t kDigits = 32;
-  return sha256(text).hex().substr(0, kDigits);
-}
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 

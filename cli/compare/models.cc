@@ -22,7 +22,6 @@ FileState state_of(const Item& item) {
   if (!item.file) return out;
   out.digest = item.file->digest;
   out.link_target = item.file->link_target;
-  const SizeQuery query;  // nothing is downloaded only to know a size
   if (const auto bytes = item.file->source.get()) out.size = (*bytes)->size();
   return out;
 }

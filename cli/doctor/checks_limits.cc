@@ -56,14 +56,22 @@ std::string mountpoints_with(const std::vector<MountReport>& reports, MountCondi
   return enumerated(points);
 }
 
+constexpr size_t kMaxReason = 200;  // of the server, which is not trusted
+
 // How the files of a mount are read. Always ok: a slower tier is not a problem of the machine.
 Check tiers_of(const std::string& mountpoint, const MountReport::Tiers& tiers) {
-  constexpr size_t kMaxReason = 200;  // of the server, which is not trusted
   const std::string passes =
       tiers.reason.empty() ? "files can pass through" : "no file passes through: " + tiers.reason.substr(0, kMaxReason);
   return {fmt::format("tiers of {}", printable(mountpoint)), Verdict::ok,
           fmt::format("{}; opened so far: {} by passthrough, {} by the server", printable(passes), tiers.passthrough,
                       tiers.server)};
+}
+
+// Always ok: rings are an option.
+Check requests_of(const std::string& mountpoint, const std::string& refusal) {
+  const std::string reason = printable(refusal.substr(0, kMaxReason));
+  return {fmt::format("requests of {}", printable(mountpoint)), Verdict::ok,
+          reason.empty() ? "by io_uring" : "by /dev/fuse: " + reason};
 }
 
 Checks check_mounts() {
@@ -81,6 +89,8 @@ Checks check_mounts() {
     checks.push_back({"mounts", Verdict::ok, reports.empty() ? "none" : std::to_string(reports.size())});
   for (const MountReport& each : reports)
     if (each.tiers) checks.push_back(tiers_of(each.mount.point, *each.tiers));
+  for (const MountReport& each : reports)
+    if (each.no_rings) checks.push_back(requests_of(each.mount.point, *each.no_rings));
   return checks;
 }
 

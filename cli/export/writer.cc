@@ -48,9 +48,9 @@ bool Writer::has_equal_place(const Extent& extent) const { return extent.offset 
 
 Result<void> Writer::copy(const Source& source) {
   std::shared_ptr<const void> held;  // the reader of a pipe may be slow
-  const auto file = position_ ? source.extent() : std::nullopt;
+  const auto file = position_ ? extent_of(source) : std::nullopt;
   for (uint64_t offset = 0; offset < source.size();) {
-    if (held == nullptr) held = source.hold();
+    if (held == nullptr) held = source.keep_cached();
     uint64_t most = std::min<uint64_t>(kBuffer, source.size() - offset);
     if (file && position_ && file->size - offset >= kMinShared) {
       const Extent rest{file->fd, file->offset + offset, file->size - offset, file->open};

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files/leaf.h"
 #include "base/result.h"
 #include "base/source.h"
 

@@ -58,6 +58,7 @@ Options own_http_options(HttpOptions& options) {
            options.access_log),
       assets_option(options),
       idle_option(options),
+      flag("until-eof", "end when standard input ends: that of a pipe, when its last writer exits", options.until_eof),
   };
   append(own, served_options({options.log_level, options.prefetch, options.require_complete, options.model_files,
                               options.follow}));

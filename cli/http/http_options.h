@@ -27,6 +27,7 @@ struct HttpOptions {
   std::string assets;                    ///< a directory with the files of the page; empty: those of the program
   std::string access_log;                ///< a file, or `-` for standard output; empty: none
   std::chrono::seconds idle_timeout{0};  ///< end after this time without a request; 0: never
+  bool until_eof = false;                ///< end when standard input has ended
   std::chrono::seconds follow{0};
   Level log_level = Level::info;
   PrefetchMode prefetch = PrefetchMode::in_order;

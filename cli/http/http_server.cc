@@ -1,6 +1,7 @@
 #include "cli/http/http_server.h"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +44,15 @@ constexpr char kOpenBrowser = 'b';       // asks the broker for the URL of the p
 size_t operation_of(const httpd::Request* request) {
   const auto is = [&](const char* method) { return request != nullptr && request->method == method; };
   return is("GET") ? 0 : is("HEAD") ? 1 : is("OPTIONS") ? 2 : 3;
+}
+
+// Reads and drops what can be read without waiting.
+bool has_input_ended() {
+  std::array<char, 256> bytes{};
+  pollfd ready{STDIN_FILENO, POLLIN, 0};
+  while (::poll(&ready, 1, 0) > 0)
+    if (::read(STDIN_FILENO, bytes.data(), bytes.size()) <= 0) return true;
+  return false;
 }
 
 // What is opened before the sandbox is entered.
@@ -223,7 +233,8 @@ class HttpServing {
     rules_ = access_rules(options(), opened_);
     site.access = rules_;
     site.is_public = WebPage::is_of_page;
-    site.answer_first = [this](const httpd::Request& request, const httpd::Target& target, const httpd::Client& client) {
+    site.answer_first = [this](const httpd::Request& request, const httpd::Target& target,
+                               const httpd::Client& client) {
       auto page = page_->answer(request, target);
       return page ? std::move(page) : api_->answer(request, target, client.has_left);
     };
@@ -284,8 +295,9 @@ class HttpServing {
 
   void wait_for_end() {
     for (;;) {
-      const auto signal = signals_.wait(std::chrono::seconds(1));
+      const auto signal = signals_.wait(std::chrono::seconds(1), options().until_eof ? STDIN_FILENO : -1);
       if (signal == SIGINT || signal == SIGTERM) return;
+      if (options().until_eof && has_input_ended()) return;
       if (signal == SIGHUP) follower_->refresh();
       if (signal == SIGUSR1)
         for (const std::string& line : statistics_of(*state_)) log_.write_always(line);

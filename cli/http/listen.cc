@@ -110,18 +110,25 @@ bool has_server(const sockaddr_un& address) {
   return ::connect(probe.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
+std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
 Result<std::vector<Listening>> listen_on_path(const std::string& path) {
   const sockaddr_un address = TRY(unix_address(path));
   struct stat there {};
   if (::lstat(path.c_str(), &there) == 0 && S_ISSOCK(there.st_mode) && !has_server(address)) ::unlink(path.c_str());
+  const bool has_directory = path.find('/') != path.npos && ::mkdir(directory_of(path).c_str(), S_IRWXU) == 0;
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (::bind(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(socket.number(), kBacklog) != 0)
-    return failure(io_error(path));
+      ::listen(socket.number(), kBacklog) != 0) {
+    auto failed = failure(io_error(path));
+    if (has_directory) ::rmdir(directory_of(path).c_str());
+    return failed;
+  }
   auto made = TRY(one(described(std::move(socket), "")));
   // The process may change its directory.
   made.front().url = "unix:" + std::filesystem::absolute(path).string();
   if (::lstat(path.c_str(), &there) == 0) made.front().inode = there.st_ino;
+  made.front().has_directory = has_directory;
   return made;
 }
 
@@ -143,6 +150,7 @@ void remove_socket(const Listening& listening) {
   struct stat there {};
   if (listening.inode != 0 && ::lstat(path.c_str(), &there) == 0 && there.st_ino == listening.inode)
     ::unlink(path.c_str());
+  if (listening.has_directory) ::rmdir(directory_of(path).c_str());
 }
 
 Result<std::vector<Listening>> listen_on(const std::string& where, const std::string& scheme) {

@@ -45,9 +45,9 @@ Result<SignalPipe> SignalPipe::open() {
 
 void SignalPipe::start() { has_started = true; }
 
-std::optional<int> SignalPipe::wait(std::chrono::milliseconds time) const {
-  pollfd ready{read_end_, POLLIN, 0};
-  ::poll(&ready, 1, static_cast<int>(time.count()));
+std::optional<int> SignalPipe::wait(std::chrono::milliseconds time, int other) const {
+  std::array<pollfd, 2> ready{pollfd{read_end_, POLLIN, 0}, pollfd{other, POLLIN, 0}};
+  ::poll(ready.data(), ready.size(), static_cast<int>(time.count()));
   unsigned char signal = 0;
   return ::read(read_end_, &signal, 1) == 1 ? std::optional<int>(signal) : std::nullopt;
 }

@@ -18,8 +18,8 @@ class SignalPipe {
   /// The signals are received by wait() from now on.
   void start();
 
-  /// The next signal; nothing after this time.
-  std::optional<int> wait(std::chrono::milliseconds time) const;
+  /// The next signal; nothing after this time, or when `other` can be read or its writers have closed it.
+  std::optional<int> wait(std::chrono::milliseconds time, int other = -1) const;
 
  private:
   explicit SignalPipe(int read_end) : read_end_(read_end) {}

@@ -28,16 +28,28 @@ constexpr std::array kKinds = {Word{"causal-lm", "language model"},    Word{"enc
 constexpr std::array kMethods = {Word{"LORA", "LoRA"}, Word{"DORA", "DoRA"},       Word{"LOHA", "LoHa"},
                                  Word{"LOKR", "LoKr"}, Word{"ADALORA", "AdaLoRA"}, Word{"VERA", "VeRA"}};
 
-constexpr std::array kFormats = {Word{"gguf", "GGUF"},       Word{"onnx", "ONNX"},
-                                 Word{"tflite", "TFLite"},   Word{"rten", "RTen"},
-                                 Word{"pytorch", "PyTorch"}, Word{"keras", "Keras"},
-                                 Word{"hdf5", "HDF5"},       Word{"npy", "NumPy"},
-                                 Word{"npz", "npz"},         Word{"coreml", "Core ML"},
-                                 Word{"ggml", "ggml"},       Word{"ollama", "Ollama"},
-                                 Word{"tvm", "TVM"},         Word{"executorch", "ExecuTorch"}};
+constexpr std::array kFormats = {Word{"gguf", "GGUF"},
+                                 Word{"onnx", "ONNX"},
+                                 Word{"tflite", "TFLite"},
+                                 Word{"rten", "RTen"},
+                                 Word{"pytorch", "PyTorch"},
+                                 Word{"dcp", "PyTorch DCP"},
+                                 Word{"pt2", "torch.export"},
+                                 Word{"keras", "Keras"},
+                                 Word{"hdf5", "HDF5"},
+                                 Word{"npy", "NumPy"},
+                                 Word{"npz", "npz"},
+                                 Word{"coreml", "Core ML"},
+                                 Word{"ggml", "ggml"},
+                                 Word{"ollama", "Ollama"},
+                                 Word{"tvm", "TVM"},
+                                 Word{"executorch", "ExecuTorch"},
+                                 Word{"tensorflow-savedmodel", "TensorFlow SavedModel"},
+                                 Word{"tensorflow-checkpoint", "TensorFlow checkpoint"},
+                                 Word{"tensorflow-graph", "TensorFlow graph"}};
 
 // Whose versions are not those of the program that writes them, and say nothing.
-constexpr std::array<std::string_view, 5> kWithoutVersion = {"pytorch", "pytorch-legacy", "hdf5", "npy", "npz"};
+constexpr std::array<std::string_view, 6> kWithoutVersion = {"pytorch", "pytorch-legacy", "pt2", "hdf5", "npy", "npz"};
 
 // Names of plain types, whose bits per weight are known.
 constexpr std::array<std::string_view, 3> kPlain = {"F32", "F16", "BF16"};

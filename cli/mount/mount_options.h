@@ -27,6 +27,7 @@ struct MountOptions {
   ModelFileOptions model_files;
   bool require_complete = false;  ///< fail if the model is incomplete
   bool passthrough = true;        ///< let the kernel read whole local files itself, if it can
+  bool io_uring = false;          ///< receive requests by rings (fs/fuse/rings.h), if that is possible
 };
 
 /// The options that only mount has, without all_source_options().

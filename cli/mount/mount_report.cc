@@ -128,6 +128,12 @@ std::optional<MountReport::Tiers> parse_tiers(const Map& result) {
                             .reason = find_text(*passthrough, "reason").value_or("")};
 }
 
+std::optional<std::string> parse_refusal_of_rings(const Map& result) {
+  const Map* const rings = result.find_as<Map>("io_uring");
+  if (rings == nullptr) return std::nullopt;
+  return find_text(*rings, "reason").value_or("");
+}
+
 std::optional<MountReport::Refresh> parse_refresh(const Map& result) {
   const Map* const refresh = result.find_as<Map>("refresh");
   if (refresh == nullptr) return std::nullopt;
@@ -155,6 +161,7 @@ MountReport parse_report(const Mount& mount, const IsolatedResult& result) {
   report.served_bytes = find_number(*result, "served_bytes");
   report.fetched_bytes = find_number(*result, "bytes_fetched");
   report.tiers = parse_tiers(*result);
+  report.no_rings = parse_refusal_of_rings(*result);
   report.refresh = parse_refresh(*result);
   return report;
 }

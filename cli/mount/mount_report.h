@@ -44,6 +44,8 @@ struct MountReport {
     std::string reason;
   };
   std::optional<Tiers> tiers = {};
+  /// Why requests do not come by io_uring; empty if they do.
+  std::optional<std::string> no_rings = {};
   /// The last refresh, see FollowStatus.
   struct Refresh {
     uint64_t count;

@@ -10,6 +10,7 @@
 #include "base/files/file_source.h"
 #include "base/text.h"
 #include "cache/cache_directory.h"
+#include "cli/console/report_error.h"
 #include "cli/console/retries.h"
 #include "sources/location.h"
 
@@ -107,8 +108,11 @@ Options network_options(StoreFlags& store_flags) {
   http::Options& requests = store_flags.requests;
   return {
       flag("offline", "do not use the network; reads of data that is not cached fail", store_flags.offline),
-      flag("stream", "serve downloaded bytes before verification; a corrupt download is detected only at its end",
-           fetching.stream),
+      {"stream", "", "does nothing any more; see --verify",
+       [](const std::string&) -> Result<void> {
+         log_to_stderr("weightfs: --stream does nothing any more: blobs above 8 MiB are read by ranges (see --verify)");
+         return {};
+       }},
       choice("verify", "POLICY",
              "when to verify blobs of registries above 8 MiB: ranges (when all of their ranges have been read), whole "
              "(before the first read) (default: ranges)",

@@ -35,6 +35,7 @@ struct SandboxAccess {
   FileAccess files;
   Network network;
   bool accepts = false;  ///< connections, on sockets that listen already
+  bool rings = false;    ///< requests of the kernel come by io_uring
 };
 
 /// Confines this process, which must have one thread, to `access`: no_new_privs, no capabilities (except

@@ -237,6 +237,17 @@ void allow_sockets(Filter& filter, Network network) {
   filter.allow(SCMP_SYS(socket), is(0, AF_NETLINK), is(2, kernel::kNetlinkRoute));
 }
 
+// libfuse binds the thread of each ring to its processor.
+void allow_rings(Filter& filter) {
+  for (const int call : {SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register)})
+    filter.allow(call);
+  filter.allow(SCMP_SYS(sched_setaffinity), is(0, 0));
+}
+
+bool is_of_io_uring(int call) {
+  return call == SCMP_SYS(io_uring_setup) || call == SCMP_SYS(io_uring_enter) || call == SCMP_SYS(io_uring_register);
+}
+
 Result<void> loaded(Filter& filter) {
   const int error = filter.load();
   if (error == 0) return {};
@@ -262,13 +273,14 @@ Result<void> filter_broker_of_backing_files() {
 
 bool has_seccomp() { return ::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0; }
 
-Result<void> filter_system_calls(Network network, bool accepts) {
+Result<void> filter_system_calls(Network network, bool accepts, bool rings) {
   if (!has_seccomp()) return failure(Code::unsupported, "seccomp: not available");
   Filter filter;
   for (const int call : kAllowed) filter.allow(call);
   // bind(2) is for the netlink socket of getaddrinfo(3); Landlock refuses it for TCP.
   const auto is_granted = [&](int call) {
-    return (network == Network::connect && call == SCMP_SYS(bind)) || (accepts && call == SCMP_SYS(accept4));
+    return (network == Network::connect && call == SCMP_SYS(bind)) || (accepts && call == SCMP_SYS(accept4)) ||
+           (rings && is_of_io_uring(call));
   };
   for (const int call : kRefused)
     if (!is_granted(call)) filter.refuse(call);
@@ -279,6 +291,7 @@ Result<void> filter_system_calls(Network network, bool accepts) {
   allow_threads(filter);
   allow_files(filter);
   allow_sockets(filter, network);
+  if (rings) allow_rings(filter);
   return loaded(filter);
 }
 

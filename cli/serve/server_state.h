@@ -12,6 +12,7 @@
 #include "cli/console/time.h"
 #include "cli/sandbox/sandbox.h"
 #include "fs/fuse/passthrough.h"
+#include "fs/fuse/rings.h"
 #include "fs/living/follower.h"
 #include "fs/serving/request_statistics.h"
 #include "fs/views/checksums.h"
@@ -44,6 +45,7 @@ struct ServerState {
   RequestStatistics& statistics;
   Log& log;
   const fuse::Passthrough* passthrough;  ///< null for an HTTP server
+  const fuse::Rings* rings = nullptr;    ///< null for an HTTP server
   views::ChecksumsPtr checksums;
   sandbox::SandboxStatus sandbox = {};
   SharedText incomplete = SharedText("");  ///< what the model lacks; empty if it is complete

@@ -34,6 +34,7 @@ Serving::Serving(Reading reading)
       broker_(reading_.confined.privileged.broker.get()),
       blobs_(*params_.options.open_options.blobs),
       passthrough_(std::move(reading_.confined.privileged.backing_files), reading_.confined.privileged.no_passthrough),
+      rings_(reading_.confined.privileged.no_rings),
       state_{.source = session_.source,
              .sources = reading_.confined.privileged.plan.sources,
              .place = session_.mountpoint,
@@ -41,6 +42,7 @@ Serving::Serving(Reading reading)
              .statistics = statistics_,
              .log = log_,
              .passthrough = &passthrough_,
+             .rings = &rings_,
              .checksums = params_.options.model_files.checksums,
              .sandbox = reading_.confined.sandbox,
              .incomplete = SharedText(reading_.missing)},
@@ -85,9 +87,9 @@ Result<void> Serving::serve() {
   session.device = device.release();
   session.ownership = params_.options.ownership;
   session.passthrough = &passthrough_;
+  session.rings = &rings_;
   session.prefetch = &prefetch_;
   session.follower = &follower_;
-  session.drop_pages = params_.options.store_flags.store.fetching.stream;
   session.log = reading_.confined.privileged.plan.warn;
   session.on_open = [this](Ino ino) {
     if (log_.is_enabled(Level::debug)) log_.write(Level::debug, "open " + printable(forest_.path(ino)));

@@ -5,6 +5,7 @@
 #include "cli/serve/status.h"
 #include "fs/forest.h"
 #include "fs/fuse/operation.h"
+#include "fs/fuse/rings.h"
 #include "fs/fuse/session.h"
 #include "fs/living/follower.h"
 #include "fs/reading/prefetch.h"
@@ -37,6 +38,7 @@ class Serving {
   Blobs& blobs_;
   RequestStatistics statistics_{fuse::kOperationNames};
   fuse::Passthrough passthrough_;
+  fuse::Rings rings_;
   ServerState state_;
   Forest forest_;
   Follower follower_;

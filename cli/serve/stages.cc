@@ -37,6 +37,13 @@ void start_backing_files(Privileged& privileged) {
   }
 }
 
+// A read that waits for a server occupies an entry of a ring for as long.
+std::string refusal_of_rings(const MountOptions& options) {
+  if (!options.io_uring) return "--io-uring=off";
+  if (!options.store_flags.offline) return "the mount can use the network; add --offline";
+  return fuse::rings_missing();
+}
+
 Result<sandbox::SandboxStatus> confine(const Privileged& privileged) {
   const Plan& plan = privileged.plan;
   const MountOptions& options = plan.params.options;
@@ -44,6 +51,7 @@ Result<sandbox::SandboxStatus> confine(const Privileged& privileged) {
   if (!options.store_flags.sandbox) return sandbox::without_sandbox(plan.warn);
   sandbox::SandboxAccess access =
       sandbox::access_for(plan.params.sources, options.open_options.access, options.store_flags);
+  access.rings = privileged.no_rings.empty();
   for (const std::string& path : plan.params.observer.reload_reads) access.files.read.push_back(path);
   return sandbox::enter_sandbox(access, plan.warn);
 }
@@ -98,6 +106,7 @@ Stage<Privileged> Privileged::start(Plan before, MountPoint point) {
     privileged.broker = std::move(*started);
   }
   start_backing_files(privileged);
+  privileged.no_rings = refusal_of_rings(privileged.plan.params.options);
   return privileged;
 }
 

@@ -56,6 +56,7 @@ class Privileged {
   std::unique_ptr<MountBroker> broker;  ///< null if another process mounted, which will also unmount
   fuse::BackingFilesPtr backing_files;  ///< null if no file can pass through
   std::string no_passthrough;           ///< the reason for that
+  std::string no_rings;                 ///< why requests do not come by rings (fs/fuse/rings.h); empty if they can
 
  private:
   explicit Privileged(Plan before) : plan(std::move(before)) {}

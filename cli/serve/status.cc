@@ -59,6 +59,14 @@ Map passthrough_of(const fuse::Passthrough& passthrough) {
   return out;
 }
 
+Map rings_of(const fuse::Rings& rings) {
+  const std::string refusal = rings.refusal();
+  Map out;
+  out.append("used", refusal.empty());
+  if (!refusal.empty()) out.append("reason", to_utf8(refusal));
+  return out;
+}
+
 List open_files(const ServerState& state) {
   constexpr size_t kMaxListed = 1000;
   List files;
@@ -136,6 +144,7 @@ std::string status_text(const ServerState& state) {
     Map passthrough = passthrough_of(*state.passthrough);
     passthrough.append("files", open_files(state));
     out.append("passthrough", std::move(passthrough));
+    out.append("io_uring", rings_of(*state.rings));
   }
   add_follow_status(out, state.follow_status());
   out.append("counters", counters_of(status));
@@ -160,7 +169,10 @@ std::string summary_text(const ServerState& state) {
                     {"since", utc_time(state.since)},
                     {"served_bytes", state.statistics.bytes()},
                     {"bytes_fetched", state.store->in_progress_status().bytes_fetched}});
-  if (state.passthrough != nullptr) out.append("passthrough", passthrough_of(*state.passthrough));
+  if (state.passthrough != nullptr) {
+    out.append("passthrough", passthrough_of(*state.passthrough));
+    out.append("io_uring", rings_of(*state.rings));
+  }
   add_follow_status(out, state.follow_status());
   return to_json(std::move(out));
 }

@@ -61,8 +61,14 @@ Result<Model> read_dduf(archive::Archive archive, const Container& container);
 Result<bool> matches_npz(const archive::Archive& archive);
 Result<Model> read_npz(archive::Archive archive, const Container& container);
 
+Result<bool> matches_pt2(const archive::Archive& archive);
+Result<Model> read_pt2(archive::Archive archive, const Container& container);
+
 Result<bool> matches_pytorch(const archive::Archive& archive);
 Result<Model> read_pytorch(archive::Archive archive, const Container& container);
+
+Result<bool> matches_pytorch_tar(const archive::Archive& archive);
+Result<Model> read_pytorch_tar(archive::Archive archive, const Container& container);
 
 Result<bool> matches_oci_layout(const archive::Archive& archive);
 Match matches_oci_index(const Probe& entry);
@@ -70,6 +76,14 @@ Result<Model> read_oci_layout(archive::Archive archive, const Container& contain
 
 Result<bool> matches_nemo(const archive::Archive& archive);
 Result<Model> read_nemo(archive::Archive archive, const Container& container);
+
+Result<bool> matches_saved_model(const archive::Archive& archive);
+Match matches_saved_model_pb(const Probe& entry);
+Result<std::vector<std::string>> files_of_saved_model(const Container& entry);
+Result<Model> read_saved_model(archive::Archive archive, const Container& container);
+Result<bool> matches_nnef(const archive::Archive& archive);
+Match matches_nnef_graph(const Probe& entry);
+Result<Model> read_nnef(archive::Archive archive, const Container& container);
 
 Result<bool> matches_export(const archive::Archive& archive);
 Match matches_export_index(const Probe& entry);
@@ -101,12 +115,27 @@ inline constexpr std::array kArchiveFormats = {
                   .matches = matches_mlf,
                   .read = read_mlf,
                   .unpacked = {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
+    ArchiveFormat{.name = "pt2", .packing = Packing::zip, .matches = matches_pt2, .read = read_pt2},
     ArchiveFormat{.name = "pytorch", .packing = Packing::zip, .matches = matches_pytorch, .read = read_pytorch},
+    ArchiveFormat{.name = "pytorch-tar",
+                  .packing = Packing::tar,
+                  .matches = matches_pytorch_tar,
+                  .read = read_pytorch_tar},
     ArchiveFormat{.name = "oci-layout",
                   .packing = Packing::tar,
                   .matches = matches_oci_layout,
                   .read = read_oci_layout,
                   .unpacked = {"index.json", "oci-layout", matches_oci_index, nullptr}},
+    ArchiveFormat{.name = "tensorflow-savedmodel",
+                  .packing = Packing::tar,
+                  .matches = matches_saved_model,
+                  .read = read_saved_model,
+                  .unpacked = {"saved_model.pb", "", matches_saved_model_pb, nullptr, files_of_saved_model}},
+    ArchiveFormat{.name = "nnef",
+                  .packing = Packing::tar,
+                  .matches = matches_nnef,
+                  .read = read_nnef,
+                  .unpacked = {"graph.nnef", "", matches_nnef_graph, nullptr}},
     ArchiveFormat{.name = "nemo", .packing = Packing::tar, .matches = matches_nemo, .read = read_nemo},
     ArchiveFormat{.name = "dduf", .packing = Packing::zip, .matches = matches_dduf, .read = read_dduf},
     ArchiveFormat{.name = "npz", .packing = Packing::zip, .matches = matches_npz, .read = read_npz},

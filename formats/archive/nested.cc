@@ -127,8 +127,9 @@ class HeadSource final : public Source {
 struct NestingContext {
   BlobsPtr blobs;
   BudgetPtr budget;
-  codec::DecodeChargePtr charge;  // of the outer container if it is compressed as a whole; or null
-  int depth;                      // of the nested containers
+  codec::DecodeChargePtr charge;   // of the outer container if it is compressed as a whole; or null
+  int depth;                       // of the nested containers
+  std::vector<bool> is_read = {};  // by part; such a part is no candidate
 };
 
 class NestedFinder {
@@ -138,7 +139,8 @@ class NestedFinder {
 
   Result<std::vector<Nested>> find() && {
     const codec::DecodeCharge::Active active(context_.charge);
-    for (size_t i = 0; i < model_->parts.size(); ++i) TRY_VOID(add_candidate(i));
+    for (size_t i = 0; i < model_->parts.size(); ++i)
+      if (!is_read(i)) TRY_VOID(add_candidate(i));
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       const auto of_a = a.key(), of_b = b.key();
       return of_a != of_b ? of_a < of_b : a.part < b.part;
@@ -156,6 +158,8 @@ class NestedFinder {
   }
 
  private:
+  bool is_read(size_t part) const { return part < context_.is_read.size() && context_.is_read[part]; }
+
   // A part whose bytes are not available without decoding is not a candidate.
   Result<void> add_candidate(size_t i) {
     const Part& part = model_->parts[i];
@@ -271,15 +275,18 @@ Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingCont
 
 }  // namespace
 
-void add_members(Model& model, Archive archive, const Container& container) {
+void add_members(Model& model, Archive archive, const Container& container, std::vector<bool> is_read) {
+  is_read.resize(std::max(is_read.size(), archive.parts.size()));
+  const auto end_of_members = is_read.begin() + static_cast<std::ptrdiff_t>(archive.parts.size());
+  const bool has_candidates = std::find(is_read.begin(), end_of_members, false) != end_of_members;
   model.parts = std::move(archive.parts);
   model.has_members = true;
   model.directories.edit() = std::move(archive.directories);
   std::move(archive.warnings).move_to(model);
-  if (container.depth < kMaxNestingDepth)
-    model.nested = [blobs = container.blobs, budget = container.budget, charge = archive.charge,
-                    depth = container.depth + 1](const ModelPtr& itself) {
-      return find_nested(itself, {blobs, budget, charge, depth});
+  if (has_candidates && container.depth < kMaxNestingDepth)
+    model.nested = [context = NestingContext{container.blobs, container.budget, archive.charge, container.depth + 1,
+                                             std::move(is_read)}](const ModelPtr& itself) {
+      return find_nested(itself, context);
     };
 }
 

@@ -5,13 +5,16 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/archive/archive.h"
 
 namespace weightfs::archive {
 
-/// Moves the archive's members into the model, as files/ and nested/, and its warnings.
-void add_members(Model& model, Archive archive, const Container& container);
+/// Moves the archive's members into the model, as files/ and nested/, and its warnings. `is_read` says of each member
+/// whether the model has what is in it, so that it is not in nested/; it may be shorter, and longer for parts that are
+/// added later.
+void add_members(Model& model, Archive archive, const Container& container, std::vector<bool> is_read = {});
 
 /// The model of an archive of plain files: its members in files/, the containers among them in nested/.
 Model model_of(Archive archive, const Container& container, std::string format);

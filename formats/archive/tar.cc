@@ -102,8 +102,8 @@ class ArchiveReader {
   }
 
   // For libarchive a compressed stream has one member, without a name and a size.
-  static Result<std::unique_ptr<ArchiveReader>> of_bzip2(SourcePtr source) {
-    auto reader = TRY(open({std::move(source)}, archive_read_support_format_raw, archive_read_support_filter_bzip2));
+  static Result<std::unique_ptr<ArchiveReader>> of_compressed(SourcePtr source, int (*filter)(::archive*)) {
+    auto reader = TRY(open({std::move(source)}, archive_read_support_format_raw, filter));
     const int got = reader->next_header();
     if (got != ARCHIVE_OK && got != ARCHIVE_EOF) return tl::unexpected(reader->error());
     // libarchive applies a filter repeatedly.
@@ -161,22 +161,29 @@ class ArchiveReader {
 
 using ReaderPtr = std::unique_ptr<ArchiveReader>;
 
-// Decodes bzip2 by a Reader.
-class Bzip2Stream final : public Stream {
+// Decodes what a filter of libarchive decodes.
+class FilterStream final : public Stream {
  public:
-  explicit Bzip2Stream(ReaderPtr reader) : reader_(std::move(reader)) {}
+  FilterStream(std::string_view name, ReaderPtr reader) : name_(name), reader_(std::move(reader)) {}
+
+  static Result<StreamPtr> open(std::string_view name, SourcePtr bytes, int (*filter)(::archive*)) {
+    auto reader = ArchiveReader::of_compressed(std::move(bytes), filter);
+    if (!reader) return tl::unexpected(about(name, reader.error()));
+    return std::make_unique<FilterStream>(name, std::move(*reader));
+  }
 
   Result<size_t> next(std::span<std::byte> out) override {
     const la_ssize_t got = archive_read_data(reader_->get(), out.data(), out.size());
-    if (got < 0) return tl::unexpected(about(reader_->error()));
+    if (got < 0) return tl::unexpected(about(name_, reader_->error()));
     return static_cast<size_t>(got);
   }
 
-  static Error about(const Error& error) {
-    return error.code == Code::io ? error : Error{error.code, fmt::format("bzip2: {}", error.message)};
+ private:
+  static Error about(std::string_view name, const Error& error) {
+    return error.code == Code::io ? error : Error{error.code, fmt::format("{}: {}", name, error.message)};
   }
 
- private:
+  std::string_view name_;
   ReaderPtr reader_;
 };
 
@@ -391,8 +398,14 @@ class TarLister {
 }  // namespace
 
 Result<StreamPtr> tar::bzip2_stream(SourcePtr compressed) {
-  return codec::limit_input("bzip2", std::move(compressed), [](SourcePtr bytes) -> Result<StreamPtr> {
-    return std::make_unique<Bzip2Stream>(TRY(ArchiveReader::of_bzip2(std::move(bytes)).map_error(Bzip2Stream::about)));
+  return codec::limit_input("bzip2", std::move(compressed), [](SourcePtr bytes) {
+    return FilterStream::open("bzip2", std::move(bytes), archive_read_support_filter_bzip2);
+  });
+}
+
+Result<StreamPtr> tar::lz4_stream(SourcePtr compressed) {
+  return codec::limit_input("lz4", std::move(compressed), [](SourcePtr bytes) {
+    return FilterStream::open("lz4", std::move(bytes), archive_read_support_filter_lz4);
   });
 }
 

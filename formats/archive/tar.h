@@ -38,6 +38,9 @@ const Compression* compression_of(std::string_view head);
 /// Decodes bzip2. Fails with corrupt, with unsupported if the output is compressed too, and as reading does.
 Result<StreamPtr> bzip2_stream(SourcePtr compressed);
 
+/// Decodes frames of LZ4. Fails as bzip2_stream() does.
+Result<StreamPtr> lz4_stream(SourcePtr compressed);
+
 /// The first kBlock bytes of a stream, or all if it has less.
 Result<std::string> first_block(Stream& stream);
 

@@ -17,7 +17,7 @@ class SparseSource final : public Source {
     return std::min(sum, tar_->occupied());
   }
   std::string identity() const override { return identity_; }
-  std::shared_ptr<const void> hold() const override { return tar_->hold(); }
+  std::shared_ptr<const void> keep_cached() const override { return tar_->keep_cached(); }
   VerifiedBy verification() const override { return tar_->verification(); }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {

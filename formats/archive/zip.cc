@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "base/download_scope.h"
+#include "base/files/leaf.h"
 #include "base/os/descriptor.h"
 #include "base/text.h"
 #include "formats/archive/archive.h"
@@ -63,24 +64,12 @@ class Member final : public Source {
   Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
     return size_ <= kSmallBlob ? read(offset, out) : TRY(opened())->read_ahead(offset, out, expected);
   }
-  Result<void> fetch(ByteRange range) const override;
+  Result<void> prefetch(ByteRange range) const override;
   // Small members are decoded by each read.
   Result<CachedBytes> cached(ByteRange range) const override {
     return size_ > kSmallBlob ? TRY(opened())->cached(range) : Result<CachedBytes>();
   }
-  Result<Descriptor> open_whole_file() const override { return TRY(opened())->open_whole_file(); }
-  std::optional<Extent> extent() const override {
-    const auto source = opened();
-    return source ? (*source)->extent() : std::nullopt;
-  }
-  bool is_local() const override;
-  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
-    return TRY(opened())->map(offset, size);
-  }
-  void advise(ByteRange range, Advice advice) const override {
-    const Source* const source = opened_.load(std::memory_order_acquire);
-    if (source != nullptr) source->advise(range, advice);
-  }
+  Result<Place> place(uint64_t offset, Opens opens) const override;
   std::string identity() const override {
     const auto source = opened();
     return source ? (*source)->identity() : "";
@@ -89,9 +78,15 @@ class Member final : public Source {
     const Source* const source = opened_.load(std::memory_order_acquire);
     return source == nullptr ? VerifiedBy::unknown : source->verification();
   }
-  SourcePtr direct() const override {
+  // The decoding of an open file continues between slow reads.
+  std::shared_ptr<const void> keep_cached() const override {
+    if (size_ <= kSmallBlob) return nullptr;
+    const auto source = opened();
+    return source ? (*source)->keep_cached() : nullptr;
+  }
+  SourcePtr verified_file() const override {
     const Source* const source = opened_.load(std::memory_order_acquire);
-    return source == nullptr ? nullptr : source->direct();
+    return source == nullptr ? nullptr : source->verified_file();
   }
 
   void expect(const Digest& digest) const;
@@ -149,7 +144,7 @@ class Zip {
 
   std::mutex& mutex() { return mutex_; }
 
-  bool is_local() const { return bytes_->is_local(); }
+  bool is_ready() const { return weightfs::is_ready(*bytes_); }
 
  private:
   Result<void> open(Budget& budget);
@@ -328,14 +323,21 @@ Result<StoredRange> Member::stored() const {
   return zip_.stored_range(index_);
 }
 
-Result<void> Member::fetch(ByteRange range) const {
-  if (DownloadScope::is_active() && zip_.is_local()) return {};
-  if (size_ > kSmallBlob) return TRY(opened())->fetch(range);
-  return DownloadScope::is_active() ? TRY(made())->fetch(range) : Source::fetch(range);
+Result<void> Member::prefetch(ByteRange range) const {
+  if (DownloadScope::is_active() && zip_.is_ready()) return {};
+  if (size_ > kSmallBlob) return TRY(opened())->prefetch(range);
+  return DownloadScope::is_active() ? TRY(made())->prefetch(range) : Source::prefetch(range);
 }
 
-// A member of a remote zip is not opened for this, as that downloads.
-bool Member::is_local() const { return zip_.is_local() && (size_ <= kSmallBlob || Source::is_local()); }
+// A large compressed member is decoded by its first read.
+Result<Place> Member::place(uint64_t offset, Opens opens) const {
+  const Source* source = opened_.load(std::memory_order_acquire);
+  if (source == nullptr && opens == Opens::files) source = TRY(opened());
+  Place place = TRY(source == nullptr ? Source::place(offset, opens) : source->place(offset, opens));
+  if (!place.is_ready && (size_ <= kSmallBlob || source == nullptr))
+    place.is_ready = zip_.is_ready() && (size_ <= kSmallBlob || method() == kStored);
+  return place;
+}
 
 Result<SourcePtr> Member::to_parse(const codec::DecodeChargePtr& charge) const { return made(charge); }
 

@@ -23,6 +23,9 @@ Result<StreamPtr> gunzip_stream(SourcePtr compressed);
 /// needs more than 80 MiB of memory (`xz -9` needs 65).
 Result<StreamPtr> xz_stream(SourcePtr compressed);
 
+/// Decodes the older format of LZMA, "lzma-alone": one stream, without a check. Fails as xz_stream() does.
+Result<StreamPtr> lzma_alone_stream(SourcePtr compressed);
+
 /// Decodes Zstandard (RFC 8878): any number of frames, skippable ones included, checksums verified. Ends where
 /// `compressed` ends. A window over 8 MiB is kept in an unlinked temporary file, not in memory. Fails with corrupt,
 /// with unsupported for a window over 128 MiB (window log 27) or a dictionary, and with io if the temporary file cannot

@@ -1,4 +1,4 @@
-// xz, by liblzma.
+// xz and the older format of LZMA, by liblzma.
 #include <fmt/core.h>
 #include <lzma.h>
 
@@ -12,14 +12,20 @@ namespace {
 
 constexpr uint64_t kMaxMemory = 80ULL << 20;
 
-class XzStream final : public Stream {
+// The formats of liblzma.
+enum class Form { xz, lzma };
+
+template <Form form>
+class LzmaStream final : public Stream {
  public:
-  explicit XzStream(SourcePtr compressed) : input_(std::move(compressed)) {
+  explicit LzmaStream(SourcePtr compressed) : input_(std::move(compressed)) {
     // Without the second flag a check that is not known would not be compared.
     constexpr uint32_t kFlags = LZMA_CONCATENATED | LZMA_TELL_UNSUPPORTED_CHECK;
-    if (lzma_stream_decoder(&stream_, kMaxMemory, kFlags) != LZMA_OK) throw std::bad_alloc();
+    const lzma_ret made = form == Form::xz ? lzma_stream_decoder(&stream_, kMaxMemory, kFlags)
+                                           : lzma_alone_decoder(&stream_, kMaxMemory);
+    if (made != LZMA_OK) throw std::bad_alloc();
   }
-  ~XzStream() override { lzma_end(&stream_); }
+  ~LzmaStream() override { lzma_end(&stream_); }
 
   Result<size_t> next(std::span<std::byte> out) override {
     stream_.next_out = reinterpret_cast<uint8_t*>(out.data());
@@ -43,22 +49,23 @@ class XzStream final : public Stream {
   }
 
   tl::unexpected<Error> refused(lzma_ret status) const {
+    constexpr std::string_view kName = form == Form::xz ? "xz" : "lzma";
     const auto near = [&](std::string_view what) {
-      return fmt::format("xz: {} near byte {}", what, input_.position());
+      return fmt::format("{}: {} near byte {}", kName, what, input_.position());
     };
     switch (status) {
       case LZMA_MEM_ERROR:
-        return failure(Code::resource, "xz: out of memory");
+        return failure(Code::resource, fmt::format("{}: out of memory", kName));
       case LZMA_MEMLIMIT_ERROR:
         return failure(Code::unsupported,
-                       fmt::format("xz: the dictionary is too large: {} of memory needed, at most {} are used",
+                       fmt::format("{}: the dictionary is too large: {} of memory needed, at most {} are used", kName,
                                    human_size(lzma_memusage(&stream_)), human_size(kMaxMemory)));
       case LZMA_UNSUPPORTED_CHECK:
         return failure(Code::unsupported, near("unknown check"));
       case LZMA_OPTIONS_ERROR:
         return failure(Code::unsupported, near("unknown filter or option"));
       case LZMA_BUF_ERROR:
-        return failure(Code::corrupt, fmt::format("xz: truncated at byte {}", input_.position()));
+        return failure(Code::corrupt, fmt::format("{}: truncated at byte {}", kName, input_.position()));
       default:
         return failure(Code::corrupt, near("invalid data"));
     }
@@ -72,7 +79,11 @@ class XzStream final : public Stream {
 }  // namespace
 
 Result<StreamPtr> xz_stream(SourcePtr compressed) {
-  return limit_input("xz", std::move(compressed), decoder_of<XzStream>);
+  return limit_input("xz", std::move(compressed), decoder_of<LzmaStream<Form::xz>>);
+}
+
+Result<StreamPtr> lzma_alone_stream(SourcePtr compressed) {
+  return limit_input("lzma", std::move(compressed), decoder_of<LzmaStream<Form::lzma>>);
 }
 
 }  // namespace weightfs::codec

@@ -54,6 +54,12 @@ Result<void> Cursor::read_text(uint64_t size, std::string& out) {
   return skip(size);
 }
 
+Result<std::string_view> Cursor::ahead(size_t least) {
+  const auto wanted = static_cast<size_t>(std::min<uint64_t>(least, left()));
+  if (buffer_.size() - at_ < wanted) TRY_VOID(fill(wanted));
+  return std::string_view(reinterpret_cast<const char*>(buffer_.data()) + at_, buffer_.size() - at_);
+}
+
 Result<void> Cursor::skip(uint64_t size) {
   if (size > left()) return ends(fmt::format("{} bytes to skip at {}, {} left", size, position(), left()));
   if (size <= buffer_.size() - at_) {

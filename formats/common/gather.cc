@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/files/leaf.h"
 #include "base/parallel.h"
 #include "formats/common/transpose.h"
 
@@ -219,7 +220,7 @@ class Gathering {
     std::vector<Piece> reads;
     for (uint64_t i = 0; i < pieces; ++i)
       reads.push_back({(source + i * batched_.stride) * width_, {buffer + i * pitch_ * width_, plan_.span * width_}});
-    return storage_.read_pieces(reads);
+    return read_pieces(storage_, reads);
   }
 
   const Source& storage_;

@@ -99,9 +99,9 @@ class Gathered final : public Source {
   }
 
   VerifiedBy verification() const override { return storage_.verification(); }
-  std::shared_ptr<const void> hold() const override {
-    return std::make_shared<const std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(storage_.hold(),
-                                                                                                       blocks_.hold());
+  std::shared_ptr<const void> keep_cached() const override {
+    return std::make_shared<const std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+        storage_.keep_cached(), blocks_.hold());
   }
 
  private:

@@ -35,11 +35,14 @@ Strides fortran_strides(const Shape& shape);
 Result<Slice> strided(const Slice& storage, uint64_t offset, const DType& dtype, const Shape& shape,
                       const Strides& strides, const Conversion& conversion = {});
 
-/// Charges for gathering `tensor`, which strided() made of `storage`, once. Call it when the tensor is listed: tensors
-/// may share a storage, and a storage may be zeros in a small archive. `Charge` is Budget or Charges.
+/// Charges for gathering `tensor`, which strided() made of `storage`, once, and for what describes that. Call it when
+/// the tensor is listed: tensors may share a storage, and a storage may be zeros in a small archive. `Charge` is Budget
+/// or Charges.
 template <class Charge>
 Result<void> charge_gathering(Charge& charge, const Slice& tensor, const Slice& storage) {
+  constexpr uint64_t kDescription = 1024;
   if (tensor.whole() == storage.whole()) return {};
+  TRY_VOID(charge.charge(Cost::kept, kDescription));
   TRY_VOID(charge.charge(Cost::input, tensor.size()));
   return charge.charge(Cost::output, tensor.size());
 }

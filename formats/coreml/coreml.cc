@@ -12,6 +12,7 @@
 #include "formats/common/limits.h"
 #include "formats/common/relative_path.h"
 #include "formats/coreml/fields.h"
+#include "formats/coreml/network.h"
 #include "formats/coreml/program.h"
 #include "formats/format.h"
 
@@ -103,7 +104,8 @@ class ModelReader {
       : container_(container),
         scanner_(*root.file, container.budget.get()),
         blobs_(container, root.directory),
-        programs_(container, root.file, scanner_, blobs_, out_) {}
+        programs_(container, root.file, scanner_, blobs_, out_),
+        networks_(container, root.file, scanner_, out_) {}
 
   Result<Model> read() {
     out_.format = "coreml";
@@ -111,6 +113,7 @@ class ModelReader {
     TRY_VOID(model(whole, ""));
     out_.metadata = std::move(header_);
     programs_.finish(warnings_);
+    networks_.finish(warnings_);
     blobs_.finish(out_);
     std::move(warnings_).move_to(out_);
     return std::move(out_);
@@ -146,6 +149,8 @@ class ModelReader {
 
   Result<void> kind(uint32_t tag, const Message& message, const std::string& scope) {
     if (tag == model::kProgram) return programs_.program(message, scope);
+    if (tag == model::kNetwork || tag == model::kNetworkClassifier || tag == model::kNetworkRegressor)
+      return networks_.network(message, scope);
     if (tag == model::kPipeline) return pipeline(message, scope);
     if (tag == model::kPipelineClassifier || tag == model::kPipelineRegressor) {
       const Message inner = TRY(scanner_.message_at(message, pipeline::kInner));
@@ -229,6 +234,7 @@ class ModelReader {
   Scanner scanner_;
   BlobFiles blobs_;
   ProgramReader programs_;
+  NetworkReader networks_;
   Warnings warnings_;
   Map header_;
   Map user_;

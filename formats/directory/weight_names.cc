@@ -21,6 +21,7 @@ constexpr auto kSuffixes = std::to_array<Suffix>({
     {".bin", Family::pytorch},
     {".pt", Family::pytorch},
     {".pth", Family::pytorch},
+    {".pt2", Family::other},
     {".ckpt", Family::pytorch},
     {".h5", Family::tensorflow},
     {".hdf5", Family::tensorflow},

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/text.h"
 #include "base/values/json.h"
@@ -39,10 +40,11 @@ class KerasReader {
     TRY_VOID(read_weights());
     flat::add_facts(model_.metadata, "keras", std::move(facts_));
     archive_.warnings.append(warnings_, "");
-    const Part* const weights = archive_.find(kWeights);
-    const auto place = weights == nullptr ? SIZE_MAX : static_cast<size_t>(weights - archive_.parts.data());
-    archive::add_members(model_, std::move(archive_), container_);
-    leave_out_of_nested(place);
+    // Other members, such as assets, may be containers.
+    std::vector<bool> is_read;
+    for (const Part& part : archive_.parts)
+      is_read.push_back(part.path == kConfig || part.path == kMetadata || part.path == kWeights);
+    archive::add_members(model_, std::move(archive_), container_, std::move(is_read));
     return std::move(model_);
   }
 
@@ -108,20 +110,6 @@ class KerasReader {
                                      .blobs = container_.blobs,
                                      .depth = container_.depth + 1,
                                      .budget = container_.budget});
-  }
-
-  // The tensors of the weights are the model's. Other members, such as assets, may be containers.
-  void leave_out_of_nested(size_t weights) {
-    const auto is_known = [](const Part& part) {
-      return part.path == kConfig || part.path == kMetadata || part.path == kWeights;
-    };
-    if (std::ranges::all_of(model_.parts, is_known)) model_.nested = nullptr;
-    if (!model_.nested) return;
-    model_.nested = [find = std::move(model_.nested), weights](const ModelPtr& itself) -> Result<std::vector<Nested>> {
-      std::vector<Nested> nested = TRY(find(itself));
-      std::erase_if(nested, [&](const Nested& one) { return one.part == weights; });
-      return nested;
-    };
   }
 
   archive::Archive archive_;

@@ -5,6 +5,7 @@
 #include "formats/format.h"
 #include "formats/grouped.h"
 #include "formats/numpy/array.h"
+#include "formats/numpy/pickled.h"
 
 namespace weightfs {
 namespace numpy {
@@ -35,7 +36,17 @@ Result<Model> read(const Container& container) {
   model.format = "npy";
   model.version = header.version;
   Warnings warnings;
-  TRY_VOID(ArrayAdder(model, warnings, *container.budget).add(array_name(container.name), header, file));
+  if (header.type.has_objects) {
+    const pickle::File around{container.bytes, container.blobs, container.budget, container.depth};
+    pickle::Contents objects(*container.budget);
+    const auto added = add_objects("", container.bytes, header.data, around, objects);
+    if (!added && !is_about_the_bytes(added.error())) return tl::unexpected(added.error());
+    ArrayAdder adder(model, warnings, *container.budget);
+    if (!added) TRY_VOID(adder.add_refused(array_name(container.name), added.error().message));
+    pickle::add_to(model, warnings, std::move(objects));
+  } else {
+    TRY_VOID(ArrayAdder(model, warnings, *container.budget).add(array_name(container.name), header, file));
+  }
   if (data > header.nbytes && !header.type.has_objects)
     warnings.add("{} bytes after the array are not shown", data - header.nbytes);
   std::move(warnings).move_to(model);

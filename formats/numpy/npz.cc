@@ -2,11 +2,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/text.h"
 #include "formats/archive/archive_formats.h"
 #include "formats/archive/zip.h"
+#include "formats/codec/codec_meter.h"
 #include "formats/numpy/array.h"
+#include "formats/numpy/pickled.h"
 
 namespace weightfs::numpy {
 namespace {
@@ -36,8 +39,12 @@ Result<bool> matches(const archive::Archive& archive) {
 // Adds the arrays among the members.
 class NpzReader {
  public:
-  NpzReader(Model& model, Warnings& warnings, Budget& budget)
-      : warnings_(warnings), budget_(budget), adder_(model, warnings, budget) {}
+  NpzReader(Model& model, Warnings& warnings, const Container& container)
+      : warnings_(warnings),
+        container_(container),
+        budget_(*container.budget),
+        objects_(budget_),
+        adder_(model, warnings, budget_) {}
 
   /// Whether the part is an array. Fails with errors that are not about the bytes, and if the budget is exhausted.
   Result<bool> add(const Part& part) {
@@ -58,38 +65,37 @@ class NpzReader {
     return true;
   }
 
+  pickle::Contents take_objects() { return std::move(objects_); }
+
  private:
   Result<void> add_array(const Part& part, const SourcePtr& member, std::string head) {
     const auto more = [&](size_t most) { return archive::member_head(*member, most, budget_); };
     const Header header = TRY(read_header(std::move(head), more, budget_));
+    if (header.type.has_objects) return add_pickle(array_name(part.path), member, header.data);
     const Slice whole = TRY(slice(member, 0, member->size()));
     return adder_.add(array_name(part.path), header, whole);
   }
 
+  // An array of objects.
+  Result<void> add_pickle(std::string_view name, const SourcePtr& member, uint64_t offset) {
+    const auto charge = std::make_shared<codec::DecodeCharge>(container_.budget);
+    const codec::DecodeCharge::Active active(charge);
+    const SourcePtr bytes = TRY(archive::bytes_to_parse(member, charge));
+    const pickle::File around{bytes, container_.blobs, container_.budget, container_.depth + 1};
+    return add_objects(std::string(name), bytes, offset, around, objects_);
+  }
+
   Warnings& warnings_;
+  const Container& container_;
   Budget& budget_;
+  pickle::Contents objects_;
   ArrayAdder adder_;
 };
-
-// The arrays are the model's tensors; the other members may be containers.
-void leave_arrays_out_of_nested(Model& model, std::vector<bool> is_array) {
-  if (!model.nested) return;
-  if (std::find(is_array.begin(), is_array.end(), false) == is_array.end()) {
-    model.nested = nullptr;
-    return;
-  }
-  model.nested = [find = std::move(model.nested),
-                  is_array = std::move(is_array)](const ModelPtr& itself) -> Result<std::vector<Nested>> {
-    std::vector<Nested> nested = TRY(find(itself));
-    std::erase_if(nested, [&](const Nested& one) { return is_array[one.part]; });
-    return nested;
-  };
-}
 
 Result<Model> read(archive::Archive archive, const Container& container) {
   Model model;
   Warnings warnings;
-  NpzReader reader(model, warnings, *container.budget);
+  NpzReader reader(model, warnings, container);
   std::vector<bool> is_array(archive.parts.size());
   for (size_t i = 0; i < archive.parts.size(); ++i) {
     const Part& part = archive.parts[i];
@@ -103,10 +109,10 @@ Result<Model> read(archive::Archive archive, const Container& container) {
     }
     is_array[i] = *added;
   }
+  pickle::add_to(model, warnings, reader.take_objects());
   archive.warnings.append(warnings, "");
   model.format = "npz";
-  archive::add_members(model, std::move(archive), container);
-  leave_arrays_out_of_nested(model, std::move(is_array));
+  archive::add_members(model, std::move(archive), container, std::move(is_array));
   return model;
 }
 

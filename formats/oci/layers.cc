@@ -34,7 +34,7 @@ Result<archive::Archive> members_of(const SourcePtr& tar, const std::string& nam
 Result<SourcePtr> decoded(const SourcePtr& stored, std::string_view compression, const std::string& name,
                           const Container& container, const codec::DecodeChargePtr& charge) {
   const codec::DecodeCharge::Active active(charge);
-  TRY_VOID(stored->fetch({0, stored->size()}));
+  TRY_VOID(stored->prefetch({0, stored->size()}));
   BlobProducer producer;
   producer.name = name;
   producer.depth = container.depth + 1;

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "formats/common/limits.h"
 #include "formats/onnx/fields.h"
+#include "formats/protobuf/dimensions.h"
 
 namespace weightfs::onnx {
 namespace {
@@ -262,7 +263,7 @@ Result<void> GraphReader::values(const StoredTensor& stored, Tensor& tensor) {
   if (stored.data_type != kStringType) return {};
   TRY_VOID(container_.budget->charge(Cost::value, 2));  // its entry in the map of strings
   out_.strings.edit().emplace(out_.tensors.size(),
-                              strings_of(container_.bytes, stored.message, stored.strings, container_.budget));
+                              protobuf::strings_of(container_.bytes, stored.message, stored.strings, container_.budget));
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include "formats/common/limits.h"
 #include "formats/onnx/fields.h"
+#include "formats/protobuf/dimensions.h"
 
 namespace weightfs::onnx {
 namespace {
@@ -13,7 +14,6 @@ using protobuf::Fields;
 using protobuf::Message;
 using protobuf::NumbersField;
 using protobuf::Scanner;
-using protobuf::WireType;
 
 constexpr int32_t kExternal = 1;  // TensorProto.DataLocation
 
@@ -60,22 +60,12 @@ Result<void> add_field(Scanner& scanner, const Field& field, StoredTensor& tenso
   }
 }
 
-void add_dimension(uint64_t number, Shape& shape, std::optional<std::string>& problem) {
-  if (problem) return;
-  if (static_cast<int64_t>(number) < 0) problem = fmt::format("dimension {}", static_cast<int64_t>(number));
-  if (shape.size() == kMaxDimensions) problem = fmt::format("more than {} dimensions", kMaxDimensions);
-  if (problem)
-    shape.clear();
-  else
-    shape.push_back(number);
-}
-
 Result<Slice> strings_as_lines(const StoredTensor& tensor, const SourcePtr& file) {
   const auto elements = elements_of(tensor.shape);
   if (!elements) return failure(Code::corrupt, "its shape overflows");
   if (tensor.strings.count != *elements)
     return failure(Code::corrupt, fmt::format("{} strings, {} needed", tensor.strings.count, *elements));
-  return slice(string_lines(file, tensor.message, tensor.strings), 0, tensor.strings.bytes + tensor.strings.count);
+  return slice(protobuf::string_lines(file, tensor.message, tensor.strings), 0, tensor.strings.bytes + tensor.strings.count);
 }
 
 }  // namespace
@@ -87,18 +77,6 @@ Result<StoredTensor> read_tensor(Scanner& scanner, Message message) {
   Fields fields(scanner, tensor.message);
   while (const auto field = TRY(fields.next())) TRY_VOID(add_field(scanner, *field, tensor));
   return tensor;
-}
-
-Result<void> read_dimensions(Scanner& scanner, const Field& field, Shape& shape, std::optional<std::string>& problem) {
-  if (field.tag == varint(field.number())) {
-    add_dimension(field.value, shape, problem);
-    return {};
-  }
-  for (uint64_t at = field.bytes.begin; at < field.bytes.end && !problem;) {
-    const uint64_t number = TRY(scanner.number(at, field.bytes.end, WireType::varint));
-    add_dimension(number, shape, problem);
-  }
-  return {};
 }
 
 Result<Slice> inline_bytes(const StoredTensor& tensor, const SourcePtr& file, Scanner& scanner, uint64_t& countable) {

@@ -8,9 +8,9 @@
 #include "formats/model.h"
 #include "formats/onnx/external.h"
 #include "formats/onnx/node.h"
-#include "formats/onnx/strings.h"
 #include "formats/onnx/types.h"
 #include "formats/protobuf/numbers.h"
+#include "formats/protobuf/strings.h"
 
 namespace weightfs::onnx {
 
@@ -25,16 +25,11 @@ struct StoredTensor {
   ExternalPlace place;                              ///< then
   std::optional<protobuf::Range> raw;               ///< raw_data, which takes precedence over typed fields
   std::array<protobuf::NumbersLayout, 12> numbers;  ///< the typed fields, by their field number
-  StringsField strings;
+  protobuf::StringsField strings;
 };
 
 /// Reads a TensorProto. An error of its shape or its segment is its `problem`. Fails as Scanner does.
 Result<StoredTensor> read_tensor(protobuf::Scanner& scanner, protobuf::Message message);
-
-/// Adds the dimensions of a repeated field to a shape, which may be packed: `field` is one of its occurrences. Fails as
-/// Scanner does; a dimension that is negative or beyond kMaxDimensions becomes a `problem`.
-Result<void> read_dimensions(protobuf::Scanner& scanner, const protobuf::Field& field, Shape& shape,
-                             std::optional<std::string>& problem);
 
 /// The bytes of a tensor in the message, as protobuf::numbers_as_bytes(). Fails with corrupt if they do not match the
 /// shape, and as Scanner does.

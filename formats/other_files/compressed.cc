@@ -103,12 +103,7 @@ Result<std::optional<Error>> compressed(const Container& container, std::string_
   if (const Compression* const row = archive::tar::compression_of(head))
     return compressed_by(row->name, content_of(TRY(decoded(container, *row))));
   if (head.starts_with("\x04\x22\x4D\x18")) return compressed_by("lz4", content_of(lz4_literals(head)));
-  // zlib has no magic number, so only what can be decoded to a pickle is taken for it. joblib writes that.
-  const auto begins = [&](std::string_view bytes) { return head.starts_with(bytes); };
-  if (std::ranges::none_of(std::array{"\x78\x01", "\x78\x5E", "\x78\x9C", "\x78\xDA"}, begins)) return std::nullopt;
-  const Compression zlib{"zlib", "", codec::zlib_stream, 1};
-  if (content_of(TRY(decoded(container, zlib))) != "a pickle") return std::nullopt;
-  return other("a pickle of joblib, compressed by zlib: not supported");
+  return std::nullopt;
 }
 
 }  // namespace weightfs::other_files

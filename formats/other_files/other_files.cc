@@ -71,6 +71,9 @@ std::optional<Error> find_magic(std::span<const Magic> table, std::string_view b
 // A zip, which is read as an archive otherwise.
 bool is_dlc(std::string_view name) { return name.ends_with(".dlc"); }
 
+// Zips one after another.
+bool is_chunks(std::string_view name) { return name.ends_with(".distcp"); }
+
 bool is_zeros(std::string_view bytes) { return !bytes.empty() && bytes.find_first_not_of('\0') == bytes.npos; }
 
 std::string_view name_of(Code code) {
@@ -110,6 +113,9 @@ Result<void> check_may_be_model(const Container& container) {
   if (auto found = other_files::html(head)) return failure(std::move(*found));
   if (auto found = find_magic(kBeforeReaders, head)) return failure(std::move(*found));
   if (is_dlc(container.name)) return failure(other("a Qualcomm model (.dlc): not supported"));
+  if (is_chunks(container.name))
+    return failure(
+        other("chunks of a checkpoint of torch.distributed.checkpoint; open its directory, or the .metadata"));
   if (is_zeros(head) && is_zeros(TRY(read_text(*container.bytes, 0, std::min(size, kMost)))))
     return failure(other("only zero bytes: a download that was interrupted or preallocated", "zeros"));
   return {};
@@ -118,10 +124,9 @@ Result<void> check_may_be_model(const Container& container) {
 Result<std::optional<Error>> identify_other_file(const Container& container) {
   const uint64_t size = container.bytes->size();
   const std::string bytes = TRY(read_text(*container.bytes, 0, std::min(size, kMost)));
-  const std::string tail = size <= kHead ? bytes : TRY(read_text(*container.bytes, size - kHead, kHead));
   if (auto found = other_files::xml(bytes)) return found;
   if (auto found = other_files::json_error(bytes, size, *container.budget)) return found;
-  if (auto found = other_files::unsupported(container, bytes, tail)) return found;
+  if (auto found = other_files::unsupported(container, bytes)) return found;
   if (auto found = TRY(other_files::compressed(container, bytes))) return found;
   // One with this name is a broken llamafile.
   if (container.name.ends_with(".llamafile")) return std::nullopt;
@@ -137,12 +142,16 @@ Result<std::optional<Error>> identify_text(const Container& container) {
 
 std::optional<Error> identify_other_directory(const std::vector<std::string>& names) {
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
-  if (has("saved_model.pb")) return other("a TensorFlow SavedModel: not supported");
+  if (has("manifest.ocdbt") || has("_CHECKPOINT_METADATA"))
+    return other(
+        "an Orbax checkpoint: not supported; export it with the library that wrote it, for example as safetensors");
   if (has("coremldata.bin")) return other("compiled Core ML: not supported; use the .mlpackage");
   return std::nullopt;
 }
 
-bool is_refused_by_name(std::string_view name) { return is_unfinished_download(name) || is_dlc(name); }
+bool is_refused_by_name(std::string_view name) {
+  return is_unfinished_download(name) || is_dlc(name) || is_chunks(name);
+}
 
 bool is_named_as_bad_file(std::string_view name) {
   return is_named_as_model(without(kCompressed, without(kUnfinished, name)));

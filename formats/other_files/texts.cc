@@ -89,10 +89,7 @@ std::optional<Error> html(std::string_view head) {
 std::optional<Error> xml(std::string_view text) {
   const std::string_view begin = without_blanks(text);
   constexpr const char* kXml = "xml";
-  constexpr const char* kOpenVino = "an OpenVINO model (.xml): not supported";
-  if (begin.starts_with("<net ")) return other(kOpenVino, kXml);
   if (!begin.starts_with("<?xml") && !begin.starts_with("<Error>")) return std::nullopt;
-  if (text.find("<net ") != text.npos) return other(kOpenVino, kXml);
   const size_t at = text.find("<Code>");
   const size_t end = at == text.npos ? at : text.find("</Code>", at);
   if (end == text.npos || end - at > kMaxShown + 6) return other("an XML document, not a model", kXml);

@@ -8,8 +8,7 @@
 
 namespace weightfs::other_files {
 
-/// "a TensorRT engine: not supported", or "a Parquet table, not a model", by the file's name, its first 64 KiB and its
-/// last bytes.
-std::optional<Error> unsupported(const Container& container, std::string_view begin, std::string_view tail);
+/// "a TensorRT engine: not supported", or "a Parquet table, not a model", by the file's name and its first 64 KiB.
+std::optional<Error> unsupported(const Container& container, std::string_view begin);
 
 }  // namespace weightfs::other_files

@@ -176,6 +176,13 @@ Result<uint64_t> count_numbers(Scanner& scanner, const NumbersField& field) {
   return count;
 }
 
+Result<bool> has_number(Scanner& scanner, const NumbersField& field, uint64_t wanted) {
+  NumberReader numbers(scanner, field, NumberReader::start(field));
+  bool found = false;
+  while (const auto number = TRY(numbers.next())) found = found || *number == wanted;
+  return found;
+}
+
 SourcePtr number_bytes(SourcePtr source, NumbersField field, uint64_t count, uint32_t width) {
   return std::make_shared<NumberBytes>(std::move(source), std::move(field), count, width);
 }

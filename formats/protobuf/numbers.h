@@ -39,6 +39,9 @@ Result<NumbersLayout> read_layout(Scanner& scanner, const NumbersField& field);
 /// The number of numbers in a field. Reads all of it. Fails as Scanner does.
 Result<uint64_t> count_numbers(Scanner& scanner, const NumbersField& field);
 
+/// Whether a field has this number. Reads all of it. Fails as Scanner does.
+Result<bool> has_number(Scanner& scanner, const NumbersField& field, uint64_t wanted);
+
 /// The bytes of packed varints that are counted when a model is listed, over all tensors. Those beyond are counted by
 /// the reads of their tensor.
 inline constexpr uint64_t kMaxCounted = 1 << 20;

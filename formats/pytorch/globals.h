@@ -1,4 +1,4 @@
-// The names in a pickle that unpickling would import: which of them are harmless, which are typical of malware.
+// The names in a pickle of PyTorch that unpickling would import: which of them are harmless.
 #pragma once
 
 #include <string>
@@ -7,16 +7,13 @@
 
 #include "base/values/value.h"
 #include "formats/common/warnings.h"
+#include "formats/pickle/danger.h"
 
 namespace weightfs::pytorch {
 
 /// Whether torch.load(weights_only=True) permits the name: it creates tensors or plain values. So do the classes of
 /// TorchScript, which are part of the file.
 bool is_permitted(std::string_view global);
-
-/// Whether the name runs programs, loads code or reaches other functions by their names. A hint, not a proof: other
-/// names can do the same.
-bool can_run_code(std::string_view global);
 
 /// The names that are not permitted.
 struct ReportedGlobals {
@@ -26,6 +23,7 @@ struct ReportedGlobals {
 
 /// Adds a warning for each name that can run code, then one for all other names that are not permitted. `subject` is in
 /// front of the warnings.
-ReportedGlobals report_globals(const std::vector<std::string>& globals, std::string_view subject, Warnings& warnings);
+ReportedGlobals report_globals(const std::vector<pickle::Global>& globals, std::string_view subject,
+                               Warnings& warnings);
 
 }  // namespace weightfs::pytorch

@@ -1,13 +1,15 @@
 // Checkpoints of torch before 1.6: pickles of a magic number, a version, facts about the writer, the object and the
 // keys of its storages; then the storages in the order of the keys, each with its number of elements in front.
 // Reference: _legacy_save and _legacy_load in torch/serialization.py.
+#include "formats/pytorch/legacy.h"
+
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/text.h"
 #include "formats/format.h"
-#include "formats/pytorch/contents.h"
 
 namespace weightfs::pytorch {
 namespace {
@@ -21,6 +23,14 @@ constexpr int64_t kVersion = 1001;
 // PROTO, FRAME and its length may precede the magic number.
 constexpr size_t kMaxBefore = 11;
 
+// The bytes of a file that have the magic number.
+constexpr uint64_t kMaxHead = 64;
+
+bool has_magic(std::string_view head) {
+  if (head.starts_with(kMagicLine)) return true;
+  return head.starts_with('\x80') && head.substr(2, kMaxBefore + kMagic.size()).find(kMagic) != head.npos;
+}
+
 // The elements of the storages, by key: those of the identifiers that are no views, and the root of those that are.
 std::map<std::string, const TorchType*> types_by_key(const Pickle& pickle) {
   std::map<std::string, const TorchType*> types;
@@ -29,32 +39,31 @@ std::map<std::string, const TorchType*> types_by_key(const Pickle& pickle) {
   return types;
 }
 
-class LegacyCheckpoint {
+class LegacyFile {
  public:
-  explicit LegacyCheckpoint(const Container& container)
-      : container_(container), cursor_(*container.bytes, 0, container.bytes->size()), contents_(*container.budget) {}
+  LegacyFile(SourcePtr bytes, Budget& budget, Contents& contents)
+      : bytes_(std::move(bytes)), budget_(budget), contents_(contents), cursor_(*bytes_, 0, bytes_->size()) {}
 
-  Result<Model> read() && {
+  /// The object. Finds the storages.
+  Result<Pickle> read() {
     TRY_VOID(check_header());
-    Map facts = TRY(read_writer());
-    const Pickle object = TRY(read_pickle(cursor_, *container_.budget));
-    const Pickle keys = TRY(read_pickle(cursor_, *container_.budget));
+    writer_ = TRY(read_writer());
+    Pickle object = TRY(pickle::read_pickle(cursor_, budget_));
+    const Pickle keys = TRY(read_next(cursor_, budget_, contents_));
     TRY_VOID(locate_storages(object, keys));
-    const StorageBytes storages{.find = [&](std::string_view key) { return storage(key); }};
-    TRY_VOID(add_pickle(object, storages, "", "", contents_));
-    Model model;
-    model.format = "pytorch-legacy";
-    model.version = std::to_string(kVersion);
-    TRY_VOID(add_contents(model, std::move(contents_), std::move(facts)));
-    model.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
-    return model;
+    return object;
+  }
+
+  Map take_writer() { return std::move(writer_); }
+  StorageBytes storages() const {
+    return {.find = [this](std::string_view key) { return storage(key); }};
   }
 
  private:
   Result<void> check_header() {
-    const Pickle magic = TRY(read_pickle(cursor_, *container_.budget));
+    const Pickle magic = TRY(read_next(cursor_, budget_, contents_));
     if (magic.text(magic.root()) != kMagicDigits) return failure(Code::corrupt, "not the magic number of PyTorch");
-    const Pickle version = TRY(read_pickle(cursor_, *container_.budget));
+    const Pickle version = TRY(read_next(cursor_, budget_, contents_));
     const auto number = version.integer(version.root());
     if (number != kVersion)
       return failure(Code::unsupported, fmt::format("version {}, {} is supported", number.value_or(-1), kVersion));
@@ -63,7 +72,7 @@ class LegacyCheckpoint {
 
   // The byte order and sizes of C types of the writer's machine. Storages are little-endian everywhere.
   Result<Map> read_writer() {
-    const Pickle writer = TRY(read_pickle(cursor_, *container_.budget));
+    const Pickle writer = TRY(read_next(cursor_, budget_, contents_));
     constexpr size_t kFacts = 32;
     Map facts;
     const std::vector<Index> items = writer.items(writer.root(), kFacts);
@@ -103,12 +112,12 @@ class LegacyCheckpoint {
   }
 
   Result<Slice> locate(const TorchType* type, uint64_t at) const {
-    Cursor number(*container_.bytes, at, at + sizeof(int64_t));
+    Cursor number(*bytes_, at, at + sizeof(int64_t));
     const auto elements = TRY(number.number<int64_t>());
     if (elements < 0) return failure(Code::corrupt, fmt::format("{} elements", elements));
     const auto size = storage_size(type, static_cast<uint64_t>(elements));
     if (!size) return failure(Code::corrupt, fmt::format("{} elements, their size overflows", elements));
-    return slice(container_.bytes, at + sizeof(int64_t), *size);
+    return slice(bytes_, at + sizeof(int64_t), *size);
   }
 
   Result<Slice> storage(std::string_view key) const {
@@ -118,26 +127,48 @@ class LegacyCheckpoint {
     return found->second;
   }
 
-  const Container& container_;
+  SourcePtr bytes_;
+  Budget& budget_;
+  Contents& contents_;
   Cursor cursor_;
-  Contents contents_;
+  Map writer_;
   std::map<std::string, Slice, std::less<>> storages_;
 };
 
+Result<Model> read_legacy(const Container& container) {
+  Contents contents(*container.budget);
+  LegacyFile file(container.bytes, *container.budget, contents);
+  const Pickle object = TRY(file.read());
+  const pickle::File around{container.bytes, container.blobs, container.budget, container.depth};
+  TRY_VOID(add_pickle(object, around, file.storages(), "", "", contents));
+  Model model;
+  model.format = "pytorch-legacy";
+  model.version = std::to_string(kVersion);
+  TRY_VOID(add_contents(model, std::move(contents), file.take_writer()));
+  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  return model;
+}
+
 }  // namespace
+
+Result<LoadedStorage> storage_in(const Slice& bytes, const pickle::File& around, Contents& out) {
+  const auto source = std::make_shared<Slice>(bytes);
+  const std::string head = TRY(read_text(*source, 0, std::min<uint64_t>(source->size(), kMaxHead)));
+  if (!has_magic(head)) return failure(Code::unsupported, "a file of torch in bytes that is not one before 1.6");
+  LegacyFile file(source, *around.budget, out);
+  const Pickle object = TRY(file.read());
+  TRY_VOID(add_globals(object, "a file of torch in bytes: ", out));
+  if (object.kind(object.root()) != Kind::persistent) return failure(Code::corrupt, "a file in bytes is not a storage");
+  const StorageId id = TRY(parse_storage_id(object, object.root()));
+  return LoadedStorage{id.type, TRY(storage_bytes(id, file.storages()))};
+}
+
 }  // namespace weightfs::pytorch
 
 namespace weightfs {
 
-Match matches_pytorch_legacy(const Probe& probe) {
-  if (probe.head.starts_with(pytorch::kMagicLine)) return Match::yes;
-  const bool is_pickle = probe.head.starts_with('\x80');
-  return is_pickle && probe.head.substr(2, pytorch::kMaxBefore + pytorch::kMagic.size()).find(pytorch::kMagic) !=
-                          probe.head.npos
-             ? Match::yes
-             : Match::no;
-}
+Match matches_pytorch_legacy(const Probe& probe) { return pytorch::has_magic(probe.head) ? Match::yes : Match::no; }
 
-Result<Model> read_pytorch_legacy(const Container& container) { return pytorch::LegacyCheckpoint(container).read(); }
+Result<Model> read_pytorch_legacy(const Container& container) { return pytorch::read_legacy(container); }
 
 }  // namespace weightfs

@@ -1,7 +1,11 @@
 #include "formats/pytorch/rebuild.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
+
+#include "formats/tensor_list.h"
 
 namespace weightfs::pytorch {
 namespace {
@@ -54,6 +58,25 @@ std::optional<TensorCall> tensor_call(const Pickle& pickle, Index value) {
     arguments = wraps_call ? pickle.call(given[0]).arguments : given[2];
   }
   return std::nullopt;
+}
+
+Result<std::vector<uint64_t>> sizes_in(const Pickle& pickle, Index value, std::string_view what) {
+  if (pickle.kind(value) == Kind::call) {
+    const std::vector<Index> arguments = pickle.items(pickle.call(value).arguments, 1);
+    if (!arguments.empty()) value = arguments[0];
+  }
+  if (pickle.kind(value) != Kind::tuple && pickle.kind(value) != Kind::list)
+    return failure(Code::corrupt, fmt::format("its {} is not a tuple", what));
+  if (pickle.item_count(value) > kMaxDimensions)
+    return failure(Code::unsupported,
+                   fmt::format("{} dimensions, at most {} are read", pickle.item_count(value), kMaxDimensions));
+  std::vector<uint64_t> sizes;
+  for (const Index item : pickle.items(value)) {
+    const auto size = pickle.integer(item);
+    if (!size || *size < 0) return failure(Code::corrupt, fmt::format("its {} has a value below 0 or no number", what));
+    sizes.push_back(static_cast<uint64_t>(*size));
+  }
+  return sizes;
 }
 
 }  // namespace weightfs::pytorch

@@ -6,9 +6,13 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/pytorch/pickle.h"
+#include "formats/pickle/pickle.h"
 
 namespace weightfs::pytorch {
+
+using pickle::Index;
+using pickle::Kind;
+using pickle::Pickle;
 
 enum class Rebuild : uint8_t {
   tensor,      ///< storage, offset, size, strides, …
@@ -33,5 +37,9 @@ struct TensorCall {
 /// The call that `value` is, if it is one of these. The functions that wrap others (parameter, with_state) are removed,
 /// as long as they are not nested deeper than files have them.
 std::optional<TensorCall> tensor_call(const Pickle& pickle, Index value);
+
+/// The numbers of a tuple, or of a call of torch.Size with one: sizes or strides. `what` names them in errors. Fails
+/// with corrupt for other values and for numbers below 0, and with unsupported beyond kMaxDimensions.
+Result<std::vector<uint64_t>> sizes_in(const Pickle& pickle, Index value, std::string_view what);
 
 }  // namespace weightfs::pytorch

@@ -6,16 +6,29 @@
 #include <string_view>
 
 #include "formats/common/strided.h"
-#include "formats/pytorch/pickle.h"
+#include "formats/pickle/pickle.h"
 #include "formats/pytorch/torch_types.h"
 
 namespace weightfs::pytorch {
+
+using pickle::Index;
+using pickle::Kind;
+using pickle::Pickle;
+
+/// A storage of a whole file, which a pickle has as bytes.
+struct LoadedStorage {
+  const TorchType* type = nullptr;  ///< null for an untyped storage
+  Slice bytes;
+};
 
 /// The bytes of the storages of a container.
 struct StorageBytes {
   /// Finds the bytes by the storage's key; they may be more than the storage has. Fails with corrupt if there are none.
   std::function<Result<Slice>(std::string_view key)> find;
   bool big_endian = false;
+  /// Reads a whole file of torch before 1.6, which a pickle has as bytes; null if there are no such files. Fails with
+  /// corrupt if its object is not a storage.
+  std::function<Result<LoadedStorage>(const Slice& file)> load = nullptr;
 };
 
 /// The persistent identifier of a storage: ("storage", class, key, device, number of elements, [view]).

@@ -6,15 +6,13 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/common/limits.h"
 
 namespace weightfs::pytorch {
 namespace {
 
 // Parts of sparse tensors are dense, and so are the scales of quantized ones.
 constexpr int kMaxParts = 1;
-
-// The memory of a tensor that is gathered when it is read.
-constexpr uint64_t kGathered = 1024;
 
 // The parts of a sparse tensor by its layout (torch/_utils.py, _rebuild_sparse_tensor).
 struct SparseLayout {
@@ -29,17 +27,6 @@ constexpr std::array kSparseLayouts = {
     SparseLayout{"torch.sparse_bsc", {"ccol_indices", "row_indices", "values"}},
 };
 
-// An expanded tensor repeats the elements of its storage; programs that read all files must get to an end. Real ones
-// repeat a mask or a position, and stay far below.
-constexpr uint64_t kMaxExpanded = uint64_t{1} << 30;
-
-Result<void> check_expansion(const TorchType& type, const Shape& shape, const Slice& storage) {
-  const auto size = size_in_bytes(type.layout, shape);
-  if (!size || *size <= storage.size() || *size <= kMaxExpanded) return {};
-  return failure(Code::unsupported, fmt::format("{} bytes that repeat a storage of {}, at most {} are served", *size,
-                                                storage.size(), kMaxExpanded));
-}
-
 // The number of arguments that a function needs.
 size_t needed(Rebuild function) {
   return function == Rebuild::tensor ? 4 : function == Rebuild::tensor_v3 ? 7 : function == Rebuild::meta ? 3 : 5;
@@ -53,6 +40,12 @@ std::string_view layout_name(const Pickle& pickle, Index value) {
   return arguments.empty() ? std::string_view() : pickle.text(arguments[0]);
 }
 
+// Whether a call makes a storage of a whole file of torch before 1.6.
+bool is_loaded_file(const Pickle& pickle, Index value) {
+  return pickle.kind(value) == Kind::call &&
+         pickle.global(pickle.call(value).callable) == "torch.storage._load_from_bytes";
+}
+
 // The number that a scale or a zero point is.
 Value number(const Pickle& pickle, Index value) {
   if (const auto n = pickle.integer(value)) return *n;
@@ -60,6 +53,49 @@ Value number(const Pickle& pickle, Index value) {
 }
 
 }  // namespace
+
+Result<void> check_expansion(const TorchType& type, const Shape& shape, const Slice& storage) {
+  const auto size = size_in_bytes(type.layout, shape);
+  if (!size || *size <= storage.size() || *size <= kMaxExpanded) return {};
+  return failure(Code::unsupported, fmt::format("{} bytes that repeat a storage of {}, at most {} are served", *size,
+                                                storage.size(), kMaxExpanded));
+}
+
+Result<std::optional<pickle::Meaning>> TensorReader::meaning(const std::string& name, Index value) {
+  const auto added = []() -> std::optional<pickle::Meaning> { return pickle::Meaning{}; };
+  if (const auto call = tensor_call(pickle_, value)) return add(name, *call).map(added);
+  const bool is_file = storages_.load && is_loaded_file(pickle_, value);
+  if (pickle_.kind(value) != Kind::persistent && !is_file) return std::nullopt;
+  const std::vector<Index> identifier = is_file ? std::vector<Index>() : pickle_.items(pickle_.identifier(value), 1);
+  if (!is_file && (identifier.empty() || pickle_.text(identifier[0]) == "module")) return std::nullopt;
+  if (is_file) {
+    const auto storage = storage_of(value);
+    if (!storage && !is_about_the_bytes(storage.error())) return tl::unexpected(storage.error());
+    if (!storage) {  // another object, which is shown as its call
+      out_.warnings.miss_tensors(1, storage.error().code, "{}: {}", quoted(name), storage.error().message);
+      return std::nullopt;
+    }
+  }
+  return add_storage(name, value).map(added);
+}
+
+// The storage of a persistent identifier, or of a file in bytes.
+Result<LoadedStorage> TensorReader::storage_of(Index value) {
+  if (storages_.load && is_loaded_file(pickle_, value)) {
+    if (const auto known = loaded_.find(value); known != loaded_.end()) return known->second;
+    constexpr uint64_t kLoaded = 256;
+    TRY_VOID(out_.charges.charge(Cost::kept, kLoaded));
+    const std::vector<Index> arguments = pickle_.items(pickle_.call(value).arguments, 1);
+    if (arguments.empty()) return failure(Code::corrupt, "_load_from_bytes without bytes");
+    const Slice bytes = TRY(pickle::bytes_of(pickle_, arguments[0], file_));
+    auto loaded = storages_.load(bytes);
+    if (!loaded && !is_about_the_bytes(loaded.error())) return loaded;
+    return loaded_.emplace(value, std::move(loaded)).first->second;
+  }
+  if (pickle_.kind(value) != Kind::persistent) return failure(Code::corrupt, "its storage is not a storage");
+  const StorageId id = TRY(parse_storage_id(pickle_, value));
+  return LoadedStorage{id.type, TRY(storage_bytes(id, storages_))};
+}
 
 Result<void> TensorReader::add(const std::string& name, const TensorCall& call, int depth) {
   const std::vector<Index> arguments = pickle_.items(call.arguments, 2);
@@ -96,36 +132,34 @@ Result<void> TensorReader::add_dense(const std::string& name, const TensorCall& 
   return {};
 }
 
-Result<void> TensorReader::read(Tensor& tensor, const TensorCall& call) const {
+Result<void> TensorReader::read(Tensor& tensor, const TensorCall& call) {
   const std::vector<Index> arguments = pickle_.items(call.arguments, 8);
   if (call.function == Rebuild::sparse)
     return failure(Code::unsupported, "a sparse tensor of an unknown layout, or inside of another tensor");
   if (arguments.size() < needed(call.function))
     return failure(Code::corrupt, fmt::format("{} arguments, {} needed", arguments.size(), needed(call.function)));
   if (call.function == Rebuild::meta) return read_meta(tensor, arguments);
-  tensor.shape = TRY(sizes(arguments[2], "size"));
-  if (pickle_.kind(arguments[0]) != Kind::persistent) return failure(Code::corrupt, "its storage is not a storage");
-  const StorageId id = TRY(parse_storage_id(pickle_, arguments[0]));
+  tensor.shape = TRY(sizes_in(pickle_, arguments[2], "size"));
+  const LoadedStorage loaded = TRY(storage_of(arguments[0]));
   const TorchType* const type =
-      call.function == Rebuild::tensor_v3 ? type_of_dtype(pickle_.global(arguments[6])) : id.type;
+      call.function == Rebuild::tensor_v3 ? type_of_dtype(pickle_.global(arguments[6])) : loaded.type;
   if (type == nullptr) return failure(Code::unsupported, "its dtype is unknown");
   tensor.dtype = type->dtype;
   tensor.stored_dtype = type->name;
-  const Strides strides = TRY(sizes(arguments[3], "stride"));
+  const Strides strides = TRY(sizes_in(pickle_, arguments[3], "stride"));
   const auto offset = pickle_.integer(arguments[1]);
   if (!offset || *offset < 0) return failure(Code::corrupt, "an offset that is not a number of elements");
-  const Slice storage = TRY(storage_bytes(id, storages_));
+  const Slice& storage = loaded.bytes;
   TRY_VOID(check_expansion(*type, tensor.shape, storage));
   const Slice elements = TRY(strided(storage, static_cast<uint64_t>(*offset), type->layout, tensor.shape, strides,
                                      conversion(*type, call, arguments)));
   TRY_VOID(charge_gathering(out_.charges, elements, storage));
   tensor.source = elements;
-  if (tensor.source.whole() != storage.whole()) TRY_VOID(out_.charges.charge(Cost::kept, kGathered));
   return {};
 }
 
 Result<void> TensorReader::read_meta(Tensor& tensor, const std::vector<Index>& arguments) const {
-  tensor.shape = TRY(sizes(arguments[1], "size"));
+  tensor.shape = TRY(sizes_in(pickle_, arguments[1], "size"));
   if (const TorchType* const type = type_of_dtype(pickle_.global(arguments[0]))) {
     tensor.dtype = type->dtype;
     tensor.stored_dtype = type->name;
@@ -153,26 +187,6 @@ bool TensorReader::flag(Index dict, std::string_view key) const {
   return false;
 }
 
-// A tuple of numbers, or a call of torch.Size with one.
-Result<std::vector<uint64_t>> TensorReader::sizes(Index value, std::string_view what) const {
-  if (pickle_.kind(value) == Kind::call) {
-    const std::vector<Index> arguments = pickle_.items(pickle_.call(value).arguments, 1);
-    if (!arguments.empty()) value = arguments[0];
-  }
-  if (pickle_.kind(value) != Kind::tuple && pickle_.kind(value) != Kind::list)
-    return failure(Code::corrupt, fmt::format("its {} is not a tuple", what));
-  if (pickle_.item_count(value) > kMaxDimensions)
-    return failure(Code::unsupported,
-                   fmt::format("{} dimensions, at most {} are read", pickle_.item_count(value), kMaxDimensions));
-  std::vector<uint64_t> sizes;
-  for (const Index item : pickle_.items(value)) {
-    const auto size = pickle_.integer(item);
-    if (!size || *size < 0) return failure(Code::corrupt, fmt::format("its {} has a value below 0 or no number", what));
-    sizes.push_back(static_cast<uint64_t>(*size));
-  }
-  return sizes;
-}
-
 Result<void> TensorReader::add_sparse(const std::string& name, const std::vector<Index>& arguments, int depth) {
   const std::string_view layout = arguments.size() < 2 ? "" : layout_name(pickle_, arguments[0]);
   const auto row = std::find_if(kSparseLayouts.begin(), kSparseLayouts.end(),
@@ -186,7 +200,7 @@ Result<void> TensorReader::add_sparse(const std::string& name, const std::vector
     const std::string_view part = i < row->parts.size() ? row->parts[i] : "";
     if (!part.empty()) {
       TRY_VOID(add_part(fmt::format("{}.{}", name, part), parts[i], depth + 1));
-    } else if (const auto shape = sizes(parts[i], "size")) {
+    } else if (const auto shape = sizes_in(pickle_, parts[i], "size")) {
       TRY_VOID(out_.charges.charge(Cost::value, shape->size()));
       fact.set("shape", List(shape->begin(), shape->end()));
     }
@@ -223,7 +237,7 @@ Result<void> TensorReader::add_quantizer(const std::string& name, Index quantize
   return {};
 }
 
-Result<void> TensorReader::add_storage(const std::string& name, Index persistent) {
+Result<void> TensorReader::add_storage(const std::string& name, Index value) {
   TRY_VOID(out_.charges.charge(Cost::tensor));
   TRY_VOID(out_.charges.charge(Cost::kept, name.size() + sizeof(uint64_t)));
   Tensor tensor;
@@ -231,17 +245,16 @@ Result<void> TensorReader::add_storage(const std::string& name, Index persistent
   tensor.dtype = dtype_named("uint8");
   tensor.stored_dtype = "uint8";
   const auto read = [&]() -> Result<void> {
-    const StorageId id = TRY(parse_storage_id(pickle_, persistent));
-    if (id.type != nullptr) {
-      tensor.dtype = id.type->dtype;
-      tensor.stored_dtype = id.type->name;
+    const LoadedStorage storage = TRY(storage_of(value));
+    if (storage.type != nullptr) {
+      tensor.dtype = storage.type->dtype;
+      tensor.stored_dtype = storage.type->name;
     }
-    const DType& layout = id.type == nullptr ? *tensor.dtype : id.type->layout;
-    tensor.shape = {id.is_view ? id.view_elements : id.elements};
+    const DType& layout = storage.type == nullptr ? *tensor.dtype : storage.type->layout;
+    tensor.shape = {storage.bytes.size() / layout.block_bytes * layout.block};
     Conversion how;
-    if (storages_.big_endian && id.type != nullptr && id.type->swapped > 1) how.swap = id.type->swapped;
-    const Slice storage = TRY(storage_bytes(id, storages_));
-    tensor.source = TRY(strided(storage, 0, layout, tensor.shape, {1}, how));
+    if (storages_.big_endian && storage.type != nullptr && storage.type->swapped > 1) how.swap = storage.type->swapped;
+    tensor.source = TRY(strided(storage.bytes, 0, layout, tensor.shape, {1}, how));
     return {};
   };
   const auto result = read();

@@ -1,34 +1,37 @@
 // Tensors from the calls in a pickle that would create them.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
-#include "formats/common/warnings.h"
+#include "formats/pickle/escaped.h"
+#include "formats/pickle/walk.h"
 #include "formats/pytorch/rebuild.h"
 #include "formats/pytorch/storage.h"
 
 namespace weightfs::pytorch {
 
-/// What was found in pickles. The metadata and the tensors are charged to `charges`.
-struct Contents {
-  explicit Contents(Budget& budget) : charges(budget) {}
+/// What was found in pickles of PyTorch.
+struct Contents : pickle::Contents {
+  using pickle::Contents::Contents;
 
-  Charges charges;
-  TensorList tensors;
-  Map metadata;           ///< values that are no tensors
-  Map quantized;          ///< by tensor: the scheme, scales and zero points
-  Map sparse;             ///< by tensor: the layout and the shape
-  List globals;           ///< names that are neither of tensors nor of plain values
-  std::string dangerous;  ///< those of them that can run code, joined by ", "
-  Warnings warnings;
+  Map quantized;  ///< by tensor: the scheme, scales and zero points
+  Map sparse;     ///< by tensor: the layout and the shape
 };
 
+/// Fails with unsupported if a tensor repeats the elements of its storage and has more than 1 GiB: programs that
+/// read all files must get to an end.
+Result<void> check_expansion(const TorchType& type, const Shape& shape, const Slice& storage);
+
 /// Adds tensors of one pickle.
-class TensorReader {
+class TensorReader final : public pickle::Objects {
  public:
-  TensorReader(const Pickle& pickle, const StorageBytes& storages, Contents& out)
-      : pickle_(pickle), storages_(storages), out_(out) {}
+  TensorReader(const Pickle& pickle, const pickle::File& file, const StorageBytes& storages, Contents& out)
+      : pickle_(pickle), file_(file), storages_(storages), out_(out) {}
+
+  /// A tensor; or a storage, as a tensor with one dimension.
+  Result<std::optional<pickle::Meaning>> meaning(const std::string& name, Index value) override;
 
   /// Adds the tensor that a call creates: its parts, if it is sparse. A tensor that cannot be read is refused, with a
   /// warning. Fails with io and resource, and as the budget does.
@@ -37,6 +40,12 @@ class TensorReader {
   /// Adds a storage as a tensor with one dimension.
   Result<void> add_storage(const std::string& name, Index persistent);
 
+  /// Whether a call was one of a whole file in bytes that was read.
+  bool has_loaded(Index call) const {
+    const auto found = loaded_.find(call);
+    return found != loaded_.end() && found->second;
+  }
+
  private:
   Result<void> add(const std::string& name, const TensorCall& call, int depth);
   Result<void> add_dense(const std::string& name, const TensorCall& call, int depth);
@@ -44,15 +53,18 @@ class TensorReader {
   Result<void> add_part(const std::string& name, Index value, int depth);
   Result<void> add_quantizer(const std::string& name, Index quantizer, int depth);
   Result<void> add_read(Tensor tensor, const Result<void>& problem);
-  Result<void> read(Tensor& tensor, const TensorCall& call) const;
+  Result<void> read(Tensor& tensor, const TensorCall& call);
   Result<void> read_meta(Tensor& tensor, const std::vector<Index>& arguments) const;
   Conversion conversion(const TorchType& type, const TensorCall& call, const std::vector<Index>& arguments) const;
-  Result<std::vector<uint64_t>> sizes(Index value, std::string_view what) const;
   bool flag(Index dict, std::string_view key) const;
 
+  Result<LoadedStorage> storage_of(Index value);
+
   const Pickle& pickle_;
+  const pickle::File& file_;
   const StorageBytes& storages_;
   Contents& out_;
+  std::map<Index, Result<LoadedStorage>> loaded_;
 };
 
 }  // namespace weightfs::pytorch

@@ -6,10 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "base/text.h"
 #include "formats/archive/archive_formats.h"
-#include "formats/pytorch/contents.h"
+#include "formats/pytorch/saved.h"
 
 namespace weightfs::pytorch {
 namespace {
@@ -50,25 +51,32 @@ bool is_own_member(std::string_view path) {
 
 class ZipCheckpoint {
  public:
-  ZipCheckpoint(const archive::Archive& archive, const Container& container, std::string root)
-      : archive_(archive), container_(container), root_(std::move(root)), contents_(*container.budget) {}
+  ZipCheckpoint(const archive::Archive& archive, const Container& container, std::string root, Contents& contents)
+      : archive_(archive), container_(container), root_(std::move(root)), contents_(contents) {}
 
-  Result<Model> read() && {
-    Model model;
-    model.format = "pytorch";
+  // Adds everything to the contents; the facts about the file.
+  Result<Map> read(Model& model) {
     Map facts = TRY(read_facts(model));
-    TRY_VOID(add("data.pkl", "data/", ""));
+    TRY_VOID(add("data.pkl", "data/", "", ""));
     if (archive_.find(root_ + "constants.pkl") != nullptr) TRY_VOID(add_constants());
     contents_.warnings.append(archive_.warnings, "");
-    TRY_VOID(add_contents(model, std::move(contents_), std::move(facts)));
-    return model;
+    return facts;
   }
 
-  // Whether all members are its own, so that none is a container.
-  bool has_only_own_members() const {
-    return std::all_of(archive_.parts.begin(), archive_.parts.end(), [&](const Part& part) {
-      return part.path.starts_with(root_) && is_own_member(std::string_view(part.path).substr(root_.size()));
-    });
+  // Adds the object alone.
+  Result<void> read_object(const std::string& prefix, std::string_view subject) {
+    TRY_VOID(read_byte_order());
+    TRY_VOID(add("data.pkl", "data/", prefix, subject));
+    contents_.warnings.append(archive_.warnings, subject);
+    return {};
+  }
+
+  // Whether each member is its own, so that it is no container.
+  std::vector<bool> own_members() const {
+    std::vector<bool> is_own;
+    for (const Part& part : archive_.parts)
+      is_own.push_back(part.path.starts_with(root_) && is_own_member(std::string_view(part.path).substr(root_.size())));
+    return is_own;
   }
 
  private:
@@ -76,10 +84,7 @@ class ZipCheckpoint {
     Map facts;
     facts.append("root", root_.substr(0, root_.size() - 1));
     model.version = TRY(record(archive_, root_ + "version")).value_or("");
-    const std::string order = TRY(record(archive_, root_ + "byteorder")).value_or("little");
-    big_endian_ = order == "big";
-    if (order != "little" && order != "big")
-      contents_.warnings.add("byteorder {} is unknown; little-endian is assumed", quoted(order));
+    TRY_VOID(read_byte_order());
     facts.append("byte_order", big_endian_ ? "big" : "little");
     constexpr std::array kRecords = {std::pair{".format_version", "format_version"},
                                      std::pair{".storage_alignment", "storage_alignment"},
@@ -90,21 +95,30 @@ class ZipCheckpoint {
     return facts;
   }
 
+  Result<void> read_byte_order() {
+    const std::string order = TRY(record(archive_, root_ + "byteorder")).value_or("little");
+    big_endian_ = order == "big";
+    if (order != "little" && order != "big")
+      contents_.warnings.add("byteorder {} is unknown; little-endian is assumed", quoted(order));
+    return {};
+  }
+
   // TorchScript's constants: weights of frozen models, and numbers in the code, which have no dimension and are no
   // weights.
   Result<void> add_constants() {
     const size_t before = contents_.tensors.size();
-    TRY_VOID(add("constants.pkl", "constants/", "constants"));
+    TRY_VOID(add("constants.pkl", "constants/", "constants", ""));
     const auto is_number = [](const TensorView& tensor) { return tensor.shape.empty() && !tensor.source.refused(); };
     std::vector<size_t> numbers;
     for (size_t i = before; i < contents_.tensors.size(); ++i)
       if (is_number(contents_.tensors[i])) numbers.push_back(i);
-    contents_.tensors.erase(numbers);
+    erase_tensors(contents_, numbers);
     return {};
   }
 
   // Reads one of the pickles. Its storages are looked up among the members: a key is never a path.
-  Result<void> add(const std::string& name, const std::string& directory, const std::string& prefix) {
+  Result<void> add(const std::string& name, const std::string& directory, const std::string& prefix,
+                   std::string_view subject) {
     const auto about = [&](const Error& error) {
       return Error{error.code, fmt::format("{}: {}", name, error.message)};
     };
@@ -112,18 +126,20 @@ class ZipCheckpoint {
     const codec::DecodeCharge::Active active(charge);
     const SourcePtr bytes = TRY(pickle_bytes(root_ + name, charge).map_error(about));
     Cursor cursor(*bytes, 0, bytes->size());
-    const Pickle pickle = TRY(read_pickle(cursor, *container_.budget).map_error(about));
+    const Pickle object = TRY(pickle::read_pickle(cursor, *container_.budget).map_error(about));
     const StorageBytes storages{.find = [&](std::string_view key) { return storage(directory, key); },
                                 .big_endian = big_endian_};
-    return add_pickle(pickle, storages, prefix, name + ": ", contents_).map_error(about);
+    const pickle::File file{bytes, container_.blobs, container_.budget, container_.depth};
+    return add_pickle(object, file, storages, prefix, fmt::format("{}{}: ", subject, name), contents_).map_error(about);
   }
 
   Result<SourcePtr> pickle_bytes(const std::string& path, const codec::DecodeChargePtr& charge) {
     const Part* const part = archive_.resolve(path);
     if (part == nullptr) return failure(Code::corrupt, "not in the archive");
     const SourcePtr source = TRY(part->source.get());
-    if (source->size() > kMaxPickleSize)
-      return failure(Code::unsupported, fmt::format("{} bytes, at most {} are read", source->size(), kMaxPickleSize));
+    if (source->size() > pickle::kMaxPickleSize)
+      return failure(Code::unsupported,
+                     fmt::format("{} bytes, at most {} are read", source->size(), pickle::kMaxPickleSize));
     return archive::bytes_to_parse(source, charge);
   }
 
@@ -139,10 +155,18 @@ class ZipCheckpoint {
   const Container& container_;
   std::string root_;
   bool big_endian_ = false;
-  Contents contents_;
+  Contents& contents_;
 };
 
 }  // namespace
+
+Result<void> add_saved(const Container& zip, const std::string& prefix, std::string_view subject, Contents& out) {
+  const archive::Archive archive = TRY(archive::zip_members(zip));
+  auto root = root_of(archive);
+  if (!root) return failure(Code::corrupt, "no data.pkl in a directory of a zip of torch.save");
+  return ZipCheckpoint(archive, zip, std::move(*root), out).read_object(prefix, subject);
+}
+
 }  // namespace weightfs::pytorch
 
 namespace weightfs {
@@ -152,12 +176,15 @@ Result<bool> matches_pytorch(const archive::Archive& archive) { return pytorch::
 Result<Model> read_pytorch(archive::Archive archive, const Container& container) {
   const auto root = pytorch::root_of(archive);
   if (!root) return failure(Code::unsupported, "no data.pkl in a directory of the archive");
-  pytorch::ZipCheckpoint checkpoint(archive, container, *root);
-  const bool has_containers = !checkpoint.has_only_own_members();
-  Model model = TRY(std::move(checkpoint).read());
+  pytorch::Contents contents(*container.budget);
+  pytorch::ZipCheckpoint checkpoint(archive, container, *root, contents);
+  std::vector<bool> is_own = checkpoint.own_members();
+  Model model;
+  model.format = "pytorch";
+  Map facts = TRY(checkpoint.read(model));
+  TRY_VOID(pytorch::add_contents(model, std::move(contents), std::move(facts)));
   archive.warnings = Warnings();  // the model has them
-  archive::add_members(model, std::move(archive), container);
-  if (!has_containers) model.nested = nullptr;
+  archive::add_members(model, std::move(archive), container, std::move(is_own));
   return model;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "formats/common/cursor.h"
 
@@ -32,18 +34,21 @@ Result<std::vector<int32_t>> read_offsets(Cursor& cursor, uint64_t count, uint64
   return offsets;
 }
 
-Result<Strings> read_strings(const Slice& bytes, const Shape& shape, Budget& budget) {
+Result<Strings> read_strings(const Slice& bytes, const Shape& shape, Budget& budget, OffsetsFrom from) {
   Charges charges(budget);
   TRY_VOID(charges.charge(Cost::input, bytes.size()));
   Cursor cursor(bytes, 0, bytes.size());
   const uint64_t count = TRY(read_count(cursor, shape));
   TRY_VOID(charges.charge(Cost::kept, kUtf8Growth * bytes.size() + (kStringSize + sizeof(int32_t)) * count));
-  const auto offsets = TRY(read_offsets(cursor, count, bytes.size()));
+  const uint64_t before_text = std::min((count + 2) * sizeof(int32_t), bytes.size());
+  const uint64_t base = from == OffsetsFrom::text ? before_text : 0;
+  const auto offsets = TRY(read_offsets(cursor, count, bytes.size() - base));
   auto strings = std::make_shared<std::vector<std::string>>();
   strings->reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
     const auto begin = static_cast<uint64_t>(offsets[i]);
-    strings->push_back(to_utf8(TRY(read_text(bytes, begin, static_cast<uint64_t>(offsets[i + 1]) - begin))));
+    const uint64_t size = static_cast<uint64_t>(offsets[i + 1]) - begin;
+    strings->push_back(to_utf8(TRY(read_text(bytes, base + begin, size))));
   }
   charges.keep();
   return strings;
@@ -51,9 +56,9 @@ Result<Strings> read_strings(const Slice& bytes, const Shape& shape, Budget& bud
 
 }  // namespace
 
-Later<Strings> later_strings(const Tensor& tensor, const BudgetPtr& budget) {
+Later<Strings> later_strings(const Tensor& tensor, const BudgetPtr& budget, OffsetsFrom offsets) {
   return Later<Strings>([=, bytes = tensor.source, shape = tensor.shape, name = tensor.name]() -> Result<Strings> {
-    return read_strings(bytes, shape, *budget).map_error([&](const Error& error) {
+    return read_strings(bytes, shape, *budget, offsets).map_error([&](const Error& error) {
       return Error{error.code, fmt::format("tensor {}: {}", quoted(name), error.message)};
     });
   });

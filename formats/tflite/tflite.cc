@@ -1,6 +1,8 @@
 // TFLite: a FlatBuffer of subgraphs, tensors and buffers, sometimes followed by a zip of associated files.
 #include <fmt/core.h>
 
+#include <vector>
+
 #include "base/values/rendering.h"
 #include "formats/archive/nested.h"
 #include "formats/archive/zip_end.h"
@@ -65,14 +67,9 @@ Result<void> add_associated_files(Model& model, const Container& container, Warn
     warnings.miss_file(members.error().code, "associated files: {}", members.error().message);
     return {};
   }
-  archive::add_members(model, std::move(*members), container);
-  if (model.nested == nullptr) return {};
-  model.nested = [find = std::move(model.nested),
-                  own = model.parts.size()](const ModelPtr& itself) -> Result<std::vector<Nested>> {
-    auto found = TRY(find(itself));
-    std::erase_if(found, [own](const Nested& nested) { return nested.part >= own; });
-    return found;
-  };
+  std::vector<bool> is_read(members->parts.size());
+  is_read.push_back(true);  // the file, which is the next part
+  archive::add_members(model, std::move(*members), container, std::move(is_read));
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "base/text.h"
 
@@ -60,9 +61,21 @@ bool KilledReader::operator()() {
 void InterruptibleRequests::interrupt(fuse_req_t request, void* which) {
   PendingRequest& pending = *static_cast<PendingRequest*>(which);
   const std::scoped_lock lock(pending.mutex);
-  if (pending.request != request || !has_fatal_signal(fuse_req_ctx(request)->pid)) return;
-  pending.request = nullptr;
-  fuse_reply_err(request, EINTR);
+  if (pending.request == request) interrupt_if_killed(pending);
+}
+
+// Needs the lock of a request that is pending.
+void InterruptibleRequests::interrupt_if_killed(PendingRequest& pending) {
+  if (!has_fatal_signal(fuse_req_ctx(pending.request)->pid)) return;
+  fuse_reply_err(std::exchange(pending.request, nullptr), EINTR);
+}
+
+void InterruptibleRequests::interrupt_killed() {
+  const std::scoped_lock lock(mutex_);
+  for (PendingRequest& each : pending_) {
+    const std::scoped_lock pending(each.mutex);
+    if (each.request != nullptr) interrupt_if_killed(each);
+  }
 }
 
 InterruptibleRequests::PendingRequest& InterruptibleRequests::begin(fuse_req_t request) {

@@ -38,6 +38,10 @@ class KilledReader {
 /// Callable from any thread.
 class InterruptibleRequests {
  public:
+  /// Interrupts all requests whose threads have been killed. For requests that came by a ring (fs/fuse/rings.h) the
+  /// kernel sends an INTERRUPT by /dev/fuse, but libfuse does not find the request.
+  void interrupt_killed();
+
   /// Calls `work` and returns its result; nothing if the request was interrupted meanwhile and failed with EINTR. An
   /// interrupt cancels `work`.
   template <class Work>
@@ -66,6 +70,7 @@ class InterruptibleRequests {
   };
 
   static void interrupt(fuse_req_t request, void* which);
+  static void interrupt_if_killed(PendingRequest& pending);
   PendingRequest& begin(fuse_req_t request);
   bool end(PendingRequest& pending, fuse_req_t request);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "fs/fuse/rings.h"
 #include "fs/serving/error_numbers.h"
 
 namespace weightfs::fuse {
@@ -42,6 +43,7 @@ void respond(fuse_req_t request, Operation operation, Ino ino, const Answer& ans
 
 void init(void* server, fuse_conn_info* connection) {
   static_cast<Server*>(server)->passthrough().request_feature(*connection);
+  static_cast<Server*>(server)->rings().request_feature(*connection);
   const auto want = [&](unsigned wanted) { connection->want |= connection->capable & wanted; };
   want(FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_EXPLICIT_INVAL_DATA |
        FUSE_CAP_READDIRPLUS);
@@ -127,7 +129,7 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
     // Dynamic files bypass the page cache.
     const bool live = s.forest().is_dynamic(ino);
     file->direct_io = live ? 1 : 0;
-    file->keep_cache = !live && keeps_pages && !s.drops_pages() ? 1 : 0;
+    file->keep_cache = !live && keeps_pages ? 1 : 0;
     file->noflush = 1;
     // An open that was interrupted is never released.
     if (reply_open(request, *file, tier) != 0) s.close(file->fh);
@@ -162,7 +164,7 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
     const CancelScope scope(std::ref(killed));
     const bool is_released = size >= kLargeRead && s.is_memory_short();
     OpenFile::Read read(handle->file, static_cast<uint64_t>(offset), size, is_released ? Pages::released : Pages::kept);
-    const auto bytes = read.bytes();
+    const auto bytes = read.bytes(payload_of(request));
     if (!bytes && is_cancelled()) {
       fuse_reply_err(request, EINTR);
       return {};
@@ -220,8 +222,6 @@ void reply_xattr(fuse_req_t request, std::string_view bytes, size_t size) {
 
 // The kernel does not cache replies to GETXATTR. After EOPNOTSUPP for security labels and access control lists, ls(1),
 // cp(1) and others do not ask for them again on the same device; after ENODATA they ask for every file.
-constexpr std::string_view kXattrNamespace = "user.";
-
 void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
   respond(request, Operation::getxattr, ino, [&]() -> Result<void> {
     if (!std::string_view(name).starts_with(kXattrNamespace)) {

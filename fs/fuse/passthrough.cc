@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/files/leaf.h"
 #include "base/files/no_passthrough.h"
 #include "base/os/descriptor.h"
 #include "fs/fuse/interrupts.h"
@@ -32,7 +33,7 @@ class Passthrough::OpenInode {
       is_chosen_ = true;
       if (tier_.backing_id == 0 && on_first) on_first();
     } else if (tier_.backing_id != 0) {
-      const auto file = source.open_whole_file();
+      const auto file = open_whole_file(source);
       if (!file && file.error().code != Code::unsupported) return tl::unexpected(file.error());
     }
     return {};
@@ -133,7 +134,7 @@ const Tier& Passthrough::tier(const OpenInode& inode) { return inode.tier(); }
 // The kernel does not compare the sizes: a larger file would show more bytes.
 Tier Passthrough::choose(const Source& source) {
   if (const std::string reason = unavailable(); !reason.empty()) return {0, reason};
-  const auto file = source.open_whole_file();
+  const auto file = open_whole_file(source);
   if (!file) return {0, file.error().message};
   struct stat status {};
   if (::fstat(file->number(), &status) != 0 || static_cast<uint64_t>(status.st_size) != source.size())

@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "base/files/leaf.h"
+
 namespace weightfs::fuse {
 namespace {
 
@@ -64,7 +66,7 @@ Result<HandlePtr> Server::open(Ino ino) {
 // Whatever fails here fails again, and is reported, when the kernel requests the bytes.
 void Server::store_small(Ino ino, const Source& source) {
   const uint64_t size = source.size();
-  if (size == 0 || size > SmallFiles::kMaxSize || drops_pages() || !source.is_local()) return;
+  if (size == 0 || size > SmallFiles::kMaxSize || !is_ready(source)) return;
   if (!small_files_.is_first_open(ino)) return;
   std::array<std::byte, SmallFiles::kMaxSize> buffer;
   const std::span<std::byte> bytes = std::span(buffer).first(size);

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/os/memory.h"
@@ -20,6 +21,9 @@
 #include "fs/open_file.h"
 
 namespace weightfs::fuse {
+
+/// The beginning of the names of extended attributes that files can have.
+inline constexpr std::string_view kXattrNamespace = "user.";
 
 /// The read-ahead of a mount, if it can be set: requests of 1 MiB instead of 128 KiB.
 inline constexpr int kReadaheadKiB = 1024;
@@ -64,11 +68,11 @@ class Server {
 
   Forest& forest() { return forest_; }
   RequestStatistics& statistics() { return statistics_; }
-  bool drops_pages() const { return params_.drop_pages; }
   /// Whether the containers do not fit into memory twice, as pages of their files and of the mount. Then one of the two
   /// is not kept.
   bool is_memory_short() const { return forest_.container_bytes() > available_memory() / 2; }
   Passthrough& passthrough() { return *params_.passthrough; }
+  Rings& rings() { return *params_.rings; }
   Prefetch* prefetch() { return params_.prefetch; }
   DirectoryReader& directories() { return directories_; }
   struct stat stat_of(Ino ino, const Attributes& attributes) const;
@@ -80,7 +84,8 @@ class Server {
   uint64_t add(HandlePtr handle);
   void close(uint64_t handle);
 
-  /// Has the kernel drop its listing of a directory. Not before the reply to a request for it, which may hold its pages.
+  /// Has the kernel drop its listing of a directory. Not before the reply to a request for it, which may hold its
+  /// pages.
   void forget_listing(Ino directory);
 
   InterruptibleRequests& interruptible_requests() { return interruptible_requests_; }

@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "fs/fuse/attached_device.h"
 #include "fs/fuse/operations.h"
+#include "fs/fuse/rings.h"
 #include "fs/fuse/workers.h"
 
 namespace weightfs::fuse {
@@ -42,9 +43,11 @@ SessionPtr make_session(Server* s, const SessionParams& params) {
     if (c == ',' || c == '\\') options += '\\';
     options += c;
   }
+  if (params.rings != nullptr) options += params.rings->session_options();
   fuse_args arguments = FUSE_ARGS_INIT(0, nullptr);
   for (const char* argument : {"weightfs", "-o", options.c_str()}) fuse_opt_add_arg(&arguments, argument);
-  const fuse_lowlevel_ops ops = operations();
+  fuse_lowlevel_ops ops = operations();
+  if (params.rings != nullptr) params.rings->add_to(ops);
   SessionPtr session(fuse_session_new(&arguments, &ops, sizeof ops, s));
   fuse_opt_free_args(&arguments);
   return session;
@@ -293,9 +296,12 @@ void end_connection(fuse_session* session, const SessionParams& params) {
   ::close(null);
 }
 
-WorkerLimits worker_limits() {
+WorkerLimits worker_limits(Server& s) {
   WorkerLimits limits{.threads = kMaxThreads};
   limits.prompt = std::max<size_t>(limits.prompt, std::thread::hardware_concurrency());
+  limits.on_interrupt = [&s] {
+    if (s.rings().refusal().empty()) s.interruptible_requests().interrupt_killed();
+  };
   return limits;
 }
 
@@ -326,7 +332,8 @@ Result<void> serve(Forest& forest, RequestStatistics& statistics, const SessionP
   bool never_answered = false;
   try {
     const MountMonitor monitor(s, params, session.get());
-    ended = serve_requests(session.get(), worker_limits());
+    ended = serve_requests(session.get(), worker_limits(s));
+    params.rings->stop(session.get());
     if (ended == kNoThread) {
       end_connection(session.get(), params);
     } else {

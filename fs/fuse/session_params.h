@@ -20,6 +20,8 @@
 
 namespace weightfs::fuse {
 
+class Rings;
+
 /// The owner of the files, and the permission bits to remove (files have 0444, directories 0555).
 struct Ownership {
   uid_t user = ::getuid();
@@ -57,10 +59,10 @@ struct SessionParams {
   /// SessionCallbacks::on_unmount.
   std::optional<int> device = {};
   Ownership ownership = {};
-  Passthrough* passthrough = nullptr;  ///< of the files; required by serve()
-  Prefetch* prefetch = nullptr;        ///< is told about reads; null: none
-  Follower* follower = nullptr;        ///< runs while the mount is served; null: nothing changes
-  bool drop_pages = false;             ///< data may be found corrupt later: drop cached pages when a file is opened
+  Passthrough* passthrough = nullptr;                ///< of the files; required by serve()
+  Rings* rings = nullptr;                            ///< required by serve()
+  Prefetch* prefetch = nullptr;                      ///< is told about reads; null: none
+  Follower* follower = nullptr;                      ///< runs while the mount is served; null: nothing changes
   std::function<void(const std::string&)> log = {};  ///< receives each distinct error once
   std::function<void(Ino)> on_open = {};             ///< called for each opened file, in any thread
   SessionCallbacks callbacks = {};

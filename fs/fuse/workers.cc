@@ -1,5 +1,6 @@
 #include "fs/fuse/workers.h"
 
+#include <linux/fuse.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -12,6 +13,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <list>
 #include <mutex>
 #include <system_error>
@@ -42,6 +44,13 @@ int processors() {
 
 // The checks for stuck threads end after so many in a row that found a waiting thread.
 constexpr int kQuietChecks = 500;
+
+bool is_interrupt(const fuse_buf& request) {
+  fuse_in_header header{};
+  if ((request.flags & FUSE_BUF_IS_FD) != 0 || request.size < sizeof header) return false;
+  std::memcpy(&header, request.mem, sizeof header);
+  return header.opcode == FUSE_INTERRUPT;
+}
 
 class Workers {
  public:
@@ -98,6 +107,7 @@ class Workers {
         end(got);
         break;
       }
+      if (limits_.on_interrupt && is_interrupt(request)) limits_.on_interrupt();
       fuse_session_process_buf(session_, &request);
     }
     std::free(request.mem);

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 
 struct fuse_session;
 
@@ -20,6 +21,7 @@ struct WorkerLimits {
   std::chrono::microseconds soon{200};         ///< the next request is polled for if the last two followed so soon
   std::chrono::microseconds polled{50};        ///< the duration of a poll
   int (*poll)(pollfd*, nfds_t, int) = ::poll;  ///< tests replace it
+  std::function<void()> on_interrupt = {};     ///< called before an INTERRUPT is processed
 };
 
 /// The signal that interrupts a thread that waits for a request. Its handler must do nothing.

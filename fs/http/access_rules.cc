@@ -45,7 +45,8 @@ bool is_equal(std::string_view sent, std::string_view secret) {
 
 const std::string* permitted_origin(const AccessRules& rules, const Request& request) {
   const std::string* const origin = request.field("origin");
-  if (origin == nullptr || origin->empty()) return nullptr;
+  // RFC 6454, section 6.2: no white space. A field's value may have tabs, which would be sent back.
+  if (origin == nullptr || origin->empty() || !is_visible_ascii(*origin)) return nullptr;
   const bool is_permitted =
       std::ranges::any_of(rules.origins, [&](const std::string& each) { return each == "*" || each == *origin; });
   return is_permitted ? origin : nullptr;

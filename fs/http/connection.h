@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "base/files/leaf.h"
 #include "base/os/descriptor.h"
 #include "base/result.h"
 #include "base/source.h"

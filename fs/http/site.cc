@@ -12,6 +12,7 @@
 #include "base/values/base64.h"
 #include "base/values/http.h"
 #include "base/values/value.h"
+#include "formats/other_files.h"
 #include "fs/http/listing.h"
 #include "fs/http/protocol/conditions.h"
 #include "fs/http/transfer.h"
@@ -173,7 +174,6 @@ Response Site::answer_permitted(const Request& request, const Client& client, co
   if (is_unlisted && !is_trusted)
     return refuse({403, "the status is for this machine, and for requests with the token"}, &request);
   if (!is_unlisted && options_.on_used) options_.on_used();
-  const SizeQuery query;
   const auto attributes = forest_.unsized_attributes(*found);
   if (!attributes) return failed(request, *found, attributes.error());
   if (attributes->is_directory()) return directory(request, *found, target);
@@ -252,7 +252,11 @@ Response Site::missing(const Request& request, const std::string& path) const {
 
 Response Site::failed(const Request& request, Ino ino, const Error& error) const {
   if (options_.on_failed) options_.on_failed(ino, error);
-  return refuse({http_status_of(error), explained(ino, error)}, &request);
+  Response response = refuse({http_status_of(error), explained(ino, error)}, &request);
+  // Several kinds of failure have one status.
+  const bool has_changed = error.code == Code::stale || is_changed_file(error);
+  response.add("Weightfs-Error", has_changed ? "changed" : std::string(error_name(error)));
+  return response;
 }
 
 // The error, and the line of warnings.txt about a refused tensor.

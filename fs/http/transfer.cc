@@ -18,8 +18,8 @@ constexpr const char* kTooMany = "too many requests wait for servers";
 
 uint64_t size_of(const FilePart& part) { return part.range.to - part.range.from; }
 
-Result<std::string> read_text(OpenFile& file, ByteRange range) {
-  OpenFile::Read read(file, range.from, range.to - range.from, Pages::kept);
+Result<std::string> read_text(OpenFile& file, ByteRange range, ByteRange expected) {
+  OpenFile::Read read(file, range.from, range.to - range.from, Pages::kept, expected);
   const auto bytes = TRY(read.bytes());
   if (bytes.size() != range.to - range.from) return failure(Code::io, "ends too early");
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -35,7 +35,7 @@ Result<void> read_first(Response& response) {
   if (first == response.body.end()) return {};
   auto& part = std::get<FilePart>(*first);
   const uint64_t end = part.range.from + std::min(size_of(part), kCopied);
-  std::string text = TRY(read_text(*part.file, {part.range.from, end}));
+  std::string text = TRY(read_text(*part.file, {part.range.from, end}, part.range));
   part.range.from = end;
   if (size_of(part) == 0)
     *first = std::move(text);
@@ -153,9 +153,10 @@ Transfer::Progress Transfer::send_extent(Transport& to, FilePart& part, const Ex
 
 // What the socket does not take is read again: it is in the page cache or in the cache then.
 Transfer::Progress Transfer::send_copy(Transport& to, FilePart& part) {
-  if (!may_wait_ && !part.file->is_local()) return fail({Code::resource, kTooMany});
+  if (!may_wait_ && !part.file->is_ready()) return fail({Code::resource, kTooMany});
   const uint64_t size = std::min(size_of(part), to.is_encrypted() ? kTlsPiece : kPlainPiece);
-  OpenFile::Read read(*part.file, part.range.from, size, Pages::kept);
+  // The client gets no bytes after its range.
+  OpenFile::Read read(*part.file, part.range.from, size, Pages::kept, part.range);
   const auto bytes = read.bytes();
   if (!bytes) return fail(bytes.error(), part.file->ino());
   if (bytes->size() != size) return fail({Code::io, "ends too early"});

@@ -13,6 +13,7 @@
 
 #include "base/cancel.h"
 #include "base/download_scope.h"
+#include "base/files/leaf.h"
 #include "base/os/kernel.h"
 #include "formats/completeness.h"
 #include "fs/file_walk.h"
@@ -120,7 +121,7 @@ bool Prefetch::finds_request(const Model& model) {
   for (size_t skipped = 0; skipped < kMaxSkipped && has_space(); ++skipped) {
     next_ = skip_empty(model.tensors, next_);
     if (next_ >= model.tensors.size()) return false;
-    if (!model.tensors[next_].source.is_local()) return true;
+    if (!is_ready(model.tensors[next_].source)) return true;
     ahead_ += model.tensors.nbytes(next_++) - std::exchange(next_offset_, 0);
   }
   return false;
@@ -163,7 +164,7 @@ void Prefetch::fetch_in_order(const std::stop_token& stop) {
     const auto is_ended = [&] { return stop.stop_requested() || run_ != request->run; };
     const CancelScope cancel(is_ended);
     const DownloadScope scope;
-    const auto done = request->source->fetch(request->range);
+    const auto done = request->source->prefetch(request->range);
     const std::scoped_lock lock(mutex_);
     if (done || is_ended()) continue;
     report(done.error());
@@ -198,13 +199,13 @@ Result<void> Prefetch::fetch_file(Ino file, uint64_t& left, const std::stop_toke
   Result<void> done;
   for (uint64_t at = 0; done && at < source->size() && !stop.stop_requested(); at += kBackgroundStep) {
     wait_for_readers(stop);
-    done = source->fetch({at, at + std::min(kBackgroundStep, source->size() - at)});
+    done = source->prefetch({at, at + std::min(kBackgroundStep, source->size() - at)});
     if (scope.bytes() == 0) break;  // local, or downloaded as a whole
   }
   left -= scope.bytes();
   if (!done || stop.stop_requested()) return done;
   const DownloadScope whole(scope.bytes() == 0 ? left : UINT64_MAX);
-  done = source->fetch({0, source->size()});
+  done = source->prefetch({0, source->size()});
   left -= scope.bytes() == 0 ? whole.bytes() : 0;
   return done;
 }

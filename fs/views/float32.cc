@@ -15,7 +15,10 @@ std::optional<uint64_t> float32_size(const Model& model, size_t index) {
 
 Result<SourcePtr> open_float32(const Model& model, size_t index) {
   const TensorView& tensor = model.tensors[index];
-  return concat({in_memory(float32_npy_header(tensor)), float32_values(tensor)});
+  const auto affine = model.affine_numbers->find(index);
+  const SourcePtr values =
+      affine == model.affine_numbers->end() ? float32_values(tensor) : affine_values(tensor, affine->second);
+  return concat({in_memory(float32_npy_header(tensor)), values});
 }
 
 }  // namespace

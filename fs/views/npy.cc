@@ -8,14 +8,12 @@
 #include "base/text.h"
 #include "base/values/little_endian.h"
 #include "formats/float32.h"
+#include "formats/numpy/npy_header.h"
 #include "fs/views/unpacked.h"
 #include "fs/views/view.h"
 
 namespace weightfs::views {
 namespace {
-
-constexpr size_t kMaxNumpyDimensions = 32;  // NPY_MAXDIMS
-constexpr size_t kAlignment = 64;           // so that a mapped array is aligned
 
 // The code points of UTF-8 text (strings of TOML are UTF-8).
 std::u32string code_points(std::string_view text) {
@@ -75,26 +73,8 @@ Shape array_shape(const TensorView& tensor) {
   return shape;
 }
 
-// A tuple as Python writes it: (), (3,), (2, 3).
-std::string python_tuple(ShapeView shape) {
-  std::string out = "(";
-  for (size_t i = 0; i < shape.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return out + (shape.size() == 1 ? ",)" : ")");
-}
-
-// The header for an array of this type and shape.
-std::string header_of(std::string_view descr, ShapeView shape) {
-  std::string dict =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, python_tuple(shape));
-  constexpr size_t kPrefix = 10;  // magic, version, u16 length; 32 dimensions do not need version 2.0
-  const size_t unpadded = kPrefix + dict.size() + 1;
-  dict.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
-  dict += '\n';
-  std::string header = "\x93NUMPY";
-  header += {'\x01', '\x00'};
-  append_little_endian(header, dict.size(), 2);
-  return header + dict;
-}
+// The header for an array of a type with this code.
+std::string header_of(std::string_view code, ShapeView shape) { return npy_header(fmt::format("'{}'", code), shape); }
 
 constexpr std::string_view kFloat32Descr = "<f4";
 
@@ -106,18 +86,18 @@ bool is_dequantised(const TensorView& tensor) {
 }  // namespace
 
 bool has_npy(const TensorView& tensor) {
-  if (tensor.source.refused() || tensor.shape.size() > kMaxNumpyDimensions) return false;
+  if (tensor.source.refused() || tensor.shape.size() > kMaxNpyDimensions) return false;
   return !tensor.dtype->npy_descr.empty() || is_dequantised(tensor);
 }
 
 bool has_float32_npy(const TensorView& tensor) {
-  return !tensor.source.refused() && tensor.shape.size() <= kMaxNumpyDimensions && has_float32(*tensor.dtype) &&
+  return !tensor.source.refused() && tensor.shape.size() <= kMaxNpyDimensions && has_float32(*tensor.dtype) &&
          size_in_bytes(*tensor.dtype, tensor.shape) == tensor.nbytes() &&
          element_count(tensor.shape) <= kMaxFloat32Elements;
 }
 
 bool has_string_npy(const Model& model, size_t tensor) {
-  return model.strings->contains(tensor) && model.tensors[tensor].shape.size() <= kMaxNumpyDimensions;
+  return model.strings->contains(tensor) && model.tensors[tensor].shape.size() <= kMaxNpyDimensions;
 }
 
 Result<SourcePtr> string_npy(ShapeView shape, std::shared_ptr<const std::vector<std::string>> texts) {

@@ -34,12 +34,12 @@ class Sequence final : public Source {
     return read_pieces_of(offset, out, read_piece);
   }
 
-  Result<void> fetch(ByteRange range) const override {
+  Result<void> prefetch(ByteRange range) const override {
     const uint64_t to = std::min(range.to, size());
     for (size_t i = first_piece(range.from); i < layout_->ends.size() && layout_->begin(i) < to; ++i) {
       const SourcePtr piece = TRY(opened(i));
       const ByteRange inside = in_piece(*piece, layout_->begin(i), range);
-      if (inside.from < inside.to) TRY_VOID(piece->fetch(inside));
+      if (inside.from < inside.to) TRY_VOID(piece->prefetch(inside));
     }
     return {};
   }
@@ -54,31 +54,25 @@ class Sequence final : public Source {
     return sum;
   }
 
-  // Maps within one piece: an empty range at the end is in the last one.
-  Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
-    if (layout_->ends.empty()) return std::nullopt;
+  // In one piece, or in the zeros behind it. It is not known whether reads wait: that would be asked of many pieces.
+  Result<Place> place(uint64_t offset, Opens opens) const override {
+    if (layout_->ends.empty()) return Source::place(offset, opens);
     const size_t i = std::min(first_piece(offset), layout_->ends.size() - 1);
     const SourcePtr piece = TRY(opened(i));
     const uint64_t within = offset - layout_->begin(i);
-    const uint64_t count = std::min<uint64_t>(size, this->size() - std::min(offset, this->size()));
-    if (count > piece->size() - std::min(within, piece->size())) return std::nullopt;
-    return piece->map(within, static_cast<size_t>(count));
+    if (within >= piece->size() && offset < size()) return Place{.length = layout_->ends[i] - offset};
+    Place place = TRY(piece->place(within, opens));
+    place.is_ready = false;
+    place.owner = std::make_shared<std::pair<SourcePtr, std::shared_ptr<const void>>>(piece, std::move(place.owner));
+    return place;
   }
 
-  void advise(ByteRange range, Advice advice) const override {
-    const uint64_t to = std::min(range.to, size());
-    for (size_t i = first_piece(range.from); i < layout_->ends.size() && layout_->begin(i) < to; ++i) {
-      const auto piece = opened(i);
-      if (piece) (*piece)->advise(in_piece(**piece, layout_->begin(i), {range.from, to}), advice);
-    }
-  }
-
-  std::shared_ptr<const void> hold() const override {
+  std::shared_ptr<const void> keep_cached() const override {
     auto held = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     const std::set<SourcePtr> all = sources();
     if (all.size() > kMaxHeld) return nullptr;
     for (const SourcePtr& source : all)
-      if (auto one = source->hold()) held->push_back(std::move(one));
+      if (auto one = source->keep_cached()) held->push_back(std::move(one));
     return held->empty() ? nullptr : held;
   }
 

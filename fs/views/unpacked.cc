@@ -29,7 +29,7 @@ class Unpacked final : public Source {
     return wanted;
   }
 
-  std::shared_ptr<const void> hold() const override { return packed_->hold(); }
+  std::shared_ptr<const void> keep_cached() const override { return packed_->keep_cached(); }
   VerifiedBy verification() const override { return packed_->verification(); }
 
  private:

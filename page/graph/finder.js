@@ -62,9 +62,12 @@ export function Finder({ field, find, onChoose }) {
       setText("");
       field.current.blur();
     }
-    if (event.key === "Enter" && found?.found.length > 0) {
+    if (event.key === "Enter") {
       event.preventDefault();
-      choose(found.found[0]);
+      // The list may still be that of fewer letters.
+      find(text)
+        .then(({ found: [first] }) => first && choose(first))
+        .catch(() => {}); // the list shows the error
     }
   };
   return html`<div class="finder" role="search">

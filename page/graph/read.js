@@ -5,12 +5,14 @@ import { isObject, kMostOperators } from "./builder.js";
 import { buildExecutorch, countExecutorch, isExecutorch, listExecutorch } from "./executorch.js";
 import { buildOnnx, countOnnx, isOnnx, listOnnx } from "./onnx.js";
 import { buildRten, countRten, isRten, listRten } from "./rten.js";
+import { buildTensorflow, countTensorflow, isTensorflow, listTensorflow } from "./tensorflow.js";
 import { buildTflite, countTflite, isTflite, listTflite } from "./tflite.js";
 
 const kFormats = [
   { is: isOnnx, list: listOnnx, count: countOnnx, build: buildOnnx },
   { is: isTflite, list: listTflite, count: countTflite, build: buildTflite },
   { is: isExecutorch, list: listExecutorch, count: countExecutorch, build: buildExecutorch },
+  { is: isTensorflow, list: listTensorflow, count: countTensorflow, build: buildTensorflow },
   { is: isRten, list: listRten, count: countRten, build: buildRten },
 ];
 

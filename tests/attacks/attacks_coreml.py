@@ -158,6 +158,27 @@ def link(target):
     return lambda folder: os.symlink(target, os.path.join(folder, "link"))
 
 
+def network(layers):
+    """A model with a neural network of these layers."""
+    return number(1, 4) + data(500, layers)
+
+
+def layer(name, kind, parameters):
+    return data(1, data(1, name) + data(kind, parameters))
+
+
+def bias(name, weights=data(1, bytes(4))):
+    return layer(name, 250, number(1, 1) + data(2, weights))
+
+
+def branches(levels):
+    """Branches in branches."""
+    code = bias("b")
+    for level in range(levels):
+        code = layer("n" * 1_000, 605, data(1, code))
+    return network(code)
+
+
 ATTACKS = [
     Attack("coreml-operations-empty", "coreml", "1,000,000 operations of two bytes", file(lambda: data(3, b"") * 1_000_000)),
     Attack("coreml-operations-different", "coreml", "200,000 different operations",
@@ -277,4 +298,20 @@ ATTACKS = [
     Attack("coreml-pipeline-wide", "coreml", "a pipeline of 20,000 models",
            one_file("m.mlmodel", lambda: number(1, 8) + data(202,
                                                              data(1, model(constant(immediate(7, b"good")))) * 20_000))),
+    Attack("coreml-network-layers-empty", "coreml", "1,000,000 empty layers",
+           one_file("m.mlmodel", lambda: network(data(1, b"") * 1_000_000))),
+    Attack("coreml-network-branches", "coreml", "30 branches in branches with long names",
+           one_file("m.mlmodel", lambda: branches(30))),
+    Attack("coreml-network-branches-deep", "coreml", "1,000 branches in branches",
+           one_file("m.mlmodel", lambda: branches(1_000)), REFUSED),
+    Attack("coreml-network-shape", "coreml", "a shape of 10,000,000 dimensions",
+           one_file("m.mlmodel", lambda: network(layer("s", 245, data(1, b"\1" * 10_000_000) + data(2, data(1, bytes(4)))))),
+           SHOWN),
+    Attack("coreml-network-custom", "coreml", "500,000 weights of a custom layer",
+           one_file("m.mlmodel", lambda: network(layer("c", 500, data(20, data(1, bytes(4))) * 500_000)))),
+    Attack("coreml-network-scales", "coreml", "1,024 tensors with 1,024 scales each",
+           one_file("m.mlmodel", lambda: network(b"".join(
+               bias(f"b{i}", data(30, b"x") + data(40, number(1, 8) + data(101, data(1, bytes(4096))))) for i in range(1_024))))),
+    Attack("coreml-network-labels", "coreml", "2,000,000 labels",
+           one_file("m.mlmodel", lambda: number(1, 4) + data(403, bias("b") + data(100, data(1, b"x") * 2_000_000)))),
 ]

@@ -155,6 +155,9 @@ class Runner:
             below = os.path.relpath(base, self.tmp)
             if below.split("/")[0] in ("tmp", "home") or any(part in below.split("/") for part in ("making", "fetching")):
                 found += [os.path.join(below, name) for name in names]
+            for name in (name for name in names if name.endswith(".map")):
+                with open(os.path.join(base, name), "rb") as file:
+                    found += [os.path.join(below, name)] if b"\nnew " in file.read(4096) else []
         if is_mounted(os.path.join(self.tmp, "mnt")):
             found.append("a mount")
         return found[:10]

@@ -122,6 +122,7 @@ TEST(Crc32c, IsCastagnoli) {
   EXPECT_EQ(crc32c(bytes("123456789")), 0xE3069283U);
   EXPECT_EQ(crc32c(bytes(std::string(32, '\0'))), 0x8A9136AAU);
   EXPECT_EQ(crc32c(bytes(std::string(32, '\xFF'))), 0x62A8AB43U);
+  EXPECT_EQ(crc32c(crc32c(bytes("1234")), bytes("56789")), 0xE3069283U);
 }
 
 }  // namespace

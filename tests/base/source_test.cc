@@ -18,6 +18,7 @@
 
 #include "base/cancel.h"
 #include "base/files/file_source.h"
+#include "base/files/leaf.h"
 #include "base/files/private_file.h"
 #include "base/os/descriptor.h"
 #include "tests/support/eventually.h"
@@ -42,7 +43,7 @@ std::string pieces(const Source& source, const std::vector<uint64_t>& offsets) {
   const auto bytes = std::as_writable_bytes(std::span(out));
   std::vector<Piece> wanted;
   for (const uint64_t offset : offsets) wanted.push_back({offset, bytes.subspan(2 * wanted.size(), 2)});
-  const auto done = source.read_pieces(wanted);
+  const auto done = read_pieces(source, wanted);
   return done ? out : "error: " + done.error().message;
 }
 
@@ -88,11 +89,27 @@ TEST_P(EverySource, ServesManyThreads) {
   for (auto& thread : threads) thread.join();
 }
 TEST_P(EverySource, ExtentHoldsSameBytes) {
-  const auto extent = source->extent();
+  const auto extent = extent_of(*source);
   if (!extent) return;
   std::string out(extent->size, '?');
   EXPECT_EQ(::pread(extent->fd, out.data(), out.size(), static_cast<off_t>(extent->offset)), 10);
   EXPECT_EQ(out, "0123456789");
+}
+
+TEST_P(EverySource, PlacesCoverAllBytes) {
+  for (const Opens opens : {Opens::nothing, Opens::files}) {
+    for (uint64_t offset = 0; offset < 10; ++offset) {
+      const auto place = source->place(offset, opens);
+      ASSERT_TRUE(place);
+      EXPECT_GE(place->length, 1U) << offset;
+      EXPECT_LE(place->length, 10 - offset);
+    }
+    for (const uint64_t offset : {uint64_t{10}, uint64_t{11}, UINT64_MAX}) {
+      const auto place = source->place(offset, opens);
+      ASSERT_TRUE(place);
+      EXPECT_EQ(place->length, 0U) << offset;
+    }
+  }
 }
 
 SourcePtr file(const TemporaryDirectory& directory, const std::string& bytes) {
@@ -418,36 +435,147 @@ TEST(Verification, OfAConcatenationIsTheWorstOfItsParts) {
             VerifiedBy::mismatch);
   EXPECT_EQ(concat({in_memory("a"), in_memory("b")})->verification(), VerifiedBy::unknown);
 }
-// Ten bytes, and the ranges that it got advice about.
-class AdvisedBytes final : public Source {
+// Ten bytes, the ranges that it got advice about, and the number of groups of pieces that were read together.
+class TenBytes final : public Leaf {
  public:
   uint64_t size() const override { return 10; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return in_memory("0123456789")->read(offset, out);
   }
   void advise(ByteRange range, Advice) const override { ranges.emplace_back(range.from, range.to); }
+  Result<void> read_pieces(std::span<const Piece> pieces) const override {
+    ++groups;
+    return Leaf::read_pieces(pieces);
+  }
 
+  mutable int groups = 0;
   mutable std::vector<std::pair<uint64_t, uint64_t>> ranges;
 };
 TEST(Advice, ReachesTheSourcesThatHaveTheBytes) {
   using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
-  const auto first = std::make_shared<AdvisedBytes>();
-  const auto second = std::make_shared<AdvisedBytes>();
+  const auto first = std::make_shared<TenBytes>();
+  const auto second = std::make_shared<TenBytes>();
   const SourcePtr both = concat({in_memory("head"), first, second});
   const auto part = std::make_shared<Slice>(slice(both, 2, 20).value());
-  part->advise({0, 100}, Advice::reads_soon);
+  advise(*part, {0, 100}, Advice::reads_soon);
   EXPECT_EQ(first->ranges, (Ranges{{0, 10}}));
   EXPECT_EQ(second->ranges, (Ranges{{0, 8}}));
-  part->advise({5, 6}, Advice::reads_soon);
+  advise(*part, {5, 6}, Advice::reads_soon);
   EXPECT_EQ(first->ranges, (Ranges{{0, 10}, {3, 4}}));
   const Later<SourcePtr> later([=]() -> Result<SourcePtr> { return second; });
   const SourcePtr lazily = lazy(10, later);
-  lazily->advise({1, 2}, Advice::has_read);
+  advise(*lazily, {1, 2}, Advice::has_read);
   EXPECT_EQ(second->ranges.size(), 1u) << "it must not be computed for this";
   ASSERT_TRUE(later.get());
-  lazily->advise({1, 2}, Advice::has_read);
+  advise(*lazily, {1, 2}, Advice::has_read);
   EXPECT_EQ(second->ranges.back(), std::pair(uint64_t{1}, uint64_t{2}));
 }
+TEST(Pieces, OfOneLeafAreReadTogether) {
+  const auto leaf = std::make_shared<TenBytes>();
+  const SourcePtr both = concat({in_memory("head"), leaf});
+  EXPECT_EQ(pieces(*slice(both, 5, 9), {6, 0, 3}), "781245");
+  EXPECT_EQ(leaf->groups, 1);
+  EXPECT_EQ(pieces(*both, {3, 5}), "d012");
+  EXPECT_EQ(leaf->groups, 1) << "of both parts";
+  EXPECT_THAT(pieces(Slice(), {0}), HasSubstr("refused"));
+}
+
+// The place of a byte: the number of its leaf in `leaves`, the offset there, and how many bytes follow.
+std::string place_of(const Source& source, uint64_t offset, const std::vector<SourcePtr>& leaves,
+                     Opens opens = Opens::nothing) {
+  const auto place = source.place(offset, opens);
+  if (!place) return "error: " + place.error().message;
+  const Source* const leaf = place->leaf;
+  const auto is_leaf = [&](const SourcePtr& each) { return each.get() == leaf; };
+  const auto found = std::ranges::find_if(leaves, is_leaf);
+  const std::string name = leaf == nullptr ? "none" : std::to_string(found - leaves.begin());
+  return name + " at " + std::to_string(place->offset) + ": " + std::to_string(place->length);
+}
+
+TEST(Place, OfASliceOfASliceIsInTheLeaf) {
+  const SourcePtr leaf = std::make_shared<TenBytes>();
+  const auto inner = std::make_shared<Slice>(slice(leaf, 2, 6).value());
+  const Slice outer = slice(inner, 1, 3).value();
+  EXPECT_EQ(place_of(*leaf, 4, {leaf}), "0 at 4: 6");
+  EXPECT_EQ(place_of(*inner, 0, {leaf}), "0 at 2: 6");
+  EXPECT_EQ(place_of(outer, 0, {leaf}), "0 at 3: 3");
+  EXPECT_EQ(place_of(outer, 2, {leaf}), "0 at 5: 1");
+  EXPECT_EQ(place_of(outer, 3, {leaf}), "0 at 6: 0");
+  EXPECT_EQ(place_of(outer, UINT64_MAX, {leaf}), "0 at 6: 0");
+}
+
+TEST(Place, EndsWithThePartOfAConcatenation) {
+  const std::vector<SourcePtr> leaves = {std::make_shared<TenBytes>(), std::make_shared<TenBytes>()};
+  const SourcePtr all = concat({leaves[0], in_memory(""), in_memory("head"), leaves[1]});
+  EXPECT_EQ(place_of(*all, 0, leaves), "0 at 0: 10");
+  EXPECT_EQ(place_of(*all, 9, leaves), "0 at 9: 1");
+  EXPECT_EQ(place_of(*all, 10, leaves), "none at 0: 4");
+  EXPECT_EQ(place_of(*all, 13, leaves), "none at 0: 1");
+  EXPECT_EQ(place_of(*all, 14, leaves), "1 at 0: 10");
+  EXPECT_EQ(place_of(*all, 23, leaves), "1 at 9: 1");
+  EXPECT_EQ(place_of(*all, 24, leaves), "1 at 10: 0");
+  EXPECT_EQ(place_of(*all, UINT64_MAX, leaves), "1 at 10: 0");
+  const Slice middle = slice(all, 8, 8).value();
+  EXPECT_EQ(place_of(middle, 0, leaves), "0 at 8: 2");
+  EXPECT_EQ(place_of(middle, 2, leaves), "none at 0: 4");
+  EXPECT_EQ(place_of(middle, 6, leaves), "1 at 0: 2");
+  EXPECT_EQ(place_of(*concat({}), 0, leaves), "none at 0: 0");
+}
+
+TEST(Place, OfALazySourceIsKnownOnceItIsMade) {
+  const SourcePtr leaf = std::make_shared<TenBytes>();
+  const Later<SourcePtr> later([=]() -> Result<SourcePtr> { return leaf; });
+  const SourcePtr lazily = lazy(10, later);
+  const SourcePtr other_size = lazy(9, later);
+  for (const Opens opens : {Opens::nothing, Opens::files})
+    EXPECT_EQ(place_of(*lazily, 4, {leaf}, opens), "none at 0: 6") << "it must not be computed for this";
+  EXPECT_FALSE(later.peek());
+  ASSERT_TRUE(later.get());
+  EXPECT_EQ(place_of(*lazily, 4, {leaf}), "0 at 4: 6");
+  EXPECT_EQ(place_of(*other_size, 4, {leaf}), "none at 0: 5") << "its reads fail";
+}
+
+TEST(Place, OfAnEmptySliceIsItsOffset) {
+  const SourcePtr leaf = std::make_shared<TenBytes>();
+  EXPECT_EQ(place_of(slice(leaf, 4, 0).value(), 0, {leaf}), "0 at 4: 0");
+  EXPECT_EQ(place_of(slice(leaf, 10, 0).value(), 0, {leaf}), "0 at 10: 0");
+  EXPECT_THAT(place_of(Slice(), 0, {leaf}), HasSubstr("refused"));
+}
+
+TEST(Extent, IsInOneFile) {
+  const TemporaryDirectory directory;
+  const SourcePtr numbers = file(directory, "0123456789");
+  EXPECT_EQ(extent_of(*numbers)->size, 10U);
+  const SourcePtr inner = std::make_shared<Slice>(slice(concat({in_memory("head"), numbers}), 5, 4).value());
+  ASSERT_TRUE(extent_of(*inner));
+  EXPECT_EQ(extent_of(*inner)->offset, 1U);
+  EXPECT_EQ(extent_of(*inner)->size, 4U);
+  EXPECT_FALSE(extent_of(*concat({in_memory("head"), numbers})));
+  EXPECT_FALSE(extent_of(*concat({numbers, in_memory("tail")})));
+  EXPECT_FALSE(extent_of(*in_memory("0123456789")));
+  EXPECT_FALSE(extent_of(Slice()));
+}
+
+TEST(IsReady, IfAllBytesAre) {
+  const TemporaryDirectory directory;
+  const SourcePtr remote = verified(VerifiedBy::blocks);
+  EXPECT_TRUE(is_ready(*file(directory, "0123456789")));
+  EXPECT_TRUE(is_ready(*file(directory, "")));
+  EXPECT_TRUE(is_ready(*concat({})));
+  EXPECT_FALSE(is_ready(*remote));
+  EXPECT_FALSE(is_ready(*slice(remote, 5, 0)));
+  EXPECT_FALSE(is_ready(Slice()));
+  const SourcePtr parts = concat({in_memory("head"), file(directory, "0123456789"), remote});
+  EXPECT_FALSE(is_ready(*parts));
+  EXPECT_TRUE(is_ready(*slice(parts, 2, 12)));
+  EXPECT_FALSE(is_ready(*slice(parts, 2, 13)));
+  const Later<SourcePtr> later([]() -> Result<SourcePtr> { return in_memory("0123456789"); });
+  const SourcePtr lazily = lazy(10, later);
+  EXPECT_FALSE(is_ready(*lazily));
+  ASSERT_TRUE(later.get());
+  EXPECT_TRUE(is_ready(*lazily));
+}
+
 TEST(Cancel, EndsReadsOfAFile) {
   const TemporaryDirectory directory;
   const SourcePtr source = file(directory, "0123456789");
@@ -470,7 +598,7 @@ TEST_F(ChangedFile, UnlinkKeepsReadsWorking) {
 
 // The mapped bytes, as a system call copies them; "not mapped", or the error.
 std::string mapped_text(const Source& whole, uint64_t offset, size_t size) {
-  const auto mapped = whole.map(offset, size);
+  const auto mapped = map_bytes(whole, offset, size);
   if (!mapped) return "error: " + mapped.error().message;
   if (!*mapped) return "not mapped";
   std::array<int, 2> ends{};
@@ -523,7 +651,7 @@ TEST_F(MappedFile, SliceAndConcatenationMapTheirOwnBytes) {
   permit(0400);
   EXPECT_EQ(mapped_text(*slice(source, 2, 5), 1, 20), "3456");
   EXPECT_EQ(mapped_text(*slice(source, 2, 5), 5, 20), "");
-  EXPECT_EQ(mapped_text(*lazy(10, Later<SourcePtr>([&]() -> Result<SourcePtr> { return source; })), 4, 3), "456");
+  EXPECT_EQ(mapped_text(*lazy(10, Later<SourcePtr>::of(source)), 4, 3), "456");
   EXPECT_EQ(mapped_text(*in_memory("bytes"), 0, 5), "not mapped");
   const SourcePtr parts = concat({in_memory("head"), source});
   EXPECT_EQ(mapped_text(*parts, 0, 4), "not mapped");
@@ -536,7 +664,7 @@ TEST_F(MappedFile, SliceAndConcatenationMapTheirOwnBytes) {
 
 // The bytes of a whole file, or the reason why there is none.
 std::string whole_text(const Source& whole) {
-  const auto file = whole.open_whole_file();
+  const auto file = open_whole_file(whole);
   if (!file) return "error: " + file.error().message;
   EXPECT_EQ(::fcntl(file->number(), F_GETFL) & O_ACCMODE, O_RDONLY);
   std::string out(20, '?');

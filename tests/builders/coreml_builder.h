@@ -90,4 +90,37 @@ inline Files small_package() {
           {"Data/com.apple.CoreML/weights/weight.bin", small_weights()}};
 }
 
+/// WeightParams with packed floats.
+inline Message floats(std::string_view bytes) { return Message().bytes(1, bytes); }
+
+/// WeightParams with packed numbers of so many bits, and a scale and a bias of 2.
+inline Message quantised(uint64_t bits, std::string_view values) {
+  const Message linear = Message().bytes(1, little(0x40000000, 4)).bytes(2, little(0x40000000, 4));
+  return Message().bytes(30, values).message(40, Message().number(1, bits).message(101, linear));
+}
+
+inline Message layer(std::string_view name, uint32_t type, const Message& parameters) {
+  return Message().bytes(1, name).message(type, parameters);
+}
+
+inline Message network(const std::vector<Message>& layers) {
+  Message out;
+  for (const Message& each : layers) out.message(1, each);
+  return out;
+}
+
+/// A Model with a network: its `kind` is that of a network (500), a classifier (403) or a regressor (303).
+inline Message network_model(const Message& network, uint32_t kind = 500) {
+  return Message().number(1, 4).message(kind, network);
+}
+
+/// A classifier: an inner product with quantised weights, and a branch with a bias.
+inline std::string small_network() {
+  const Message inner =
+      layer("fc", 140, Message().number(1, 2).number(2, 1).message(20, quantised(8, "wx")).message(21, floats("abcd")));
+  const Message branch = layer(
+      "if", 605, Message().message(1, network({layer("b", 250, Message().number(1, 1).message(2, floats("0123")))})));
+  return network_model(network({inner, branch}).message(100, Message().bytes(1, "cat").bytes(1, "dog")), 403).build();
+}
+
 }  // namespace weightfs::test::coreml

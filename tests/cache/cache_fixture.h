@@ -56,10 +56,10 @@ class CacheFolders : public testing::Test {
   store::BlockFilePtr open_partial(const Digest& digest) const {
     folders();
     std::filesystem::create_directories(directory + "/v1/blocks");
-    auto file = std::make_shared<Descriptor>(::open(part_at(digest).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     store::BlockFile::Space space{[](int, uint64_t, uint64_t) { return Result<void>(); },
-                                  [](int, uint64_t) { return Result<void>(); }};
-    return store::BlockFile::open(std::move(file), kBlobSize, store::blob_identity(digest, kBlobSize), space).value();
+                                  [](int, uint64_t, store::Eviction) { return Result<void>(); }};
+    const std::string identity = store::blob_identity(digest, kBlobSize);
+    return store::BlockFile::open(*folders()->root, blocks_file(sha256(identity)), kBlobSize, identity, space).value();
   }
   /// Opens it like its downloader.
   store::BlockFilePtr open_held(const Digest& digest) const {
@@ -92,7 +92,8 @@ class CacheFolders : public testing::Test {
 
   std::vector<std::string> blobs() const { return files_in(directory + "/v1/blobs"); }
   std::vector<std::string> making_files() const { return files_in(directory + "/v1/making"); }
-  std::vector<std::string> block_files() const { return files_in(directory + "/v1/blocks"); }
+  /// The data of ranges and partial downloads; each has a map beside it.
+  std::vector<std::string> block_files() const { return data_files(directory); }
   std::vector<std::string> links() const { return files_in(directory + "/v1/index"); }
 
   TemporaryDirectory temporary;

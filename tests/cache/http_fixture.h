@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/text.h"
+#include "cache/download/request_with_retry.h"
 #include "cache/http/client.h"
-#include "cache/registry/request_with_retry.h"
 #include "tests/support/http_server.h"
 
 namespace weightfs::http_fixture {
@@ -39,16 +39,16 @@ inline http::Request get(const std::string& url, http::Trust trust = http::Trust
 }
 
 /// Status and body, or the error, as text.
-inline std::string describe(const Result<registry::Response>& page) {
+inline std::string describe(const Result<download::Response>& page) {
   if (page) return fmt::format("{} {}", page->head.status, page->body);
   constexpr const char* kNames[kCodes] = {"not_found",   "corrupt", "unsupported", "forbidden", "mismatch",
-                                          "unavailable", "network", "unreachable", "io", "stale"};
+                                          "unavailable", "network", "unreachable", "io",        "stale"};
   return fmt::format("{}: {}", kNames[static_cast<int>(page.error().code)], page.error().message);
 }
 
 inline std::string send(const http::Request& request, http::Options options = quick()) {
   http::Client http(std::move(options));
-  return describe(registry::send_request(http, request, 1 << 20, kNeverStop));
+  return describe(download::send_request(http, request, 1 << 20, kNeverStop));
 }
 
 }  // namespace weightfs::http_fixture

@@ -127,6 +127,14 @@ inline std::string blob_path(std::string_view bytes) {
   return fmt::format("v1/blobs/{}/{}", hex.substr(0, 2), hex);
 }
 
+/// The paths of the data in v1/blocks of a cache, without their maps.
+inline std::vector<std::string> data_files(const std::string& cache) {
+  std::vector<std::string> data;
+  for (const std::string& name : files_in(cache + "/v1/blocks"))
+    if (!name.ends_with(".map")) data.push_back(fmt::format("{}/v1/blocks/{}", cache, name));
+  return data;
+}
+
 /// The disk space of the files below a directory.
 inline uint64_t allocated_in(const std::string& directory) {
   uint64_t sum = 0;

@@ -1,6 +1,8 @@
 // weightfs info: screens, JSON, and files that are no model or damaged.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
+#include "base/files/file_source.h"
 #include "tests/cli/command_line.h"
 
 namespace weightfs::test::info_test {
@@ -58,6 +60,39 @@ TEST_F(InfoTest, JsonIsMetadataJson) {
   EXPECT_EQ(run({"show", "--json", source}), run({"info", "--json", source})) << "another name";
 }
 
+// docs/api.md, index: programs map the bytes of tensors, after they have compared the identity of the file.
+TEST_F(InfoTest, TensorsInJsonSayWhereTheirBytesAre) {
+  const std::string bytes = GgufBuilder()
+                                .tensor("plain", {4}, 0, "plain bytes of 4")
+                                .tensor("packed", {32}, 8, std::string(34, 'q'))
+                                .tensor("cut", {40}, 0, std::string(160, 'c'))
+                                .build();
+  const std::string source = write("m.gguf", bytes.substr(0, bytes.size() - 32));
+  const Ended ended = run({"info", "--json", "--tensors", source});
+  EXPECT_EQ(ended.status, 5) << "a part is missing";
+  const std::string out = compact(ended.out);
+  struct stat status {};
+  ASSERT_EQ(::stat(source.c_str(), &status), 0);
+  EXPECT_THAT(out, HasSubstr(fmt::format(R"("local_files":["{}"])", FileStatus(status).identity())));
+  EXPECT_THAT(out, HasSubstr(fmt::format(
+                       R"("descr":"<f4","local":[0,{}],"npy":"npy/plain.npy","float32":"float32/plain.npy"}})",
+                       bytes.find("plain bytes"))));
+  EXPECT_THAT(out, HasSubstr(fmt::format(R"(}},"local":[0,{}],"npy":"npy/packed.npy","float32":"float32/packed.npy"}})",
+                                         bytes.find("qqqq"))))
+      << "blocks are not elements";
+  EXPECT_THAT(out, HasSubstr(R"("name":"cut")"));
+  EXPECT_THAT(out, HasSubstr(R"("refused":true}])")) << "no place";
+}
+
+TEST_F(InfoTest, TensorsInJsonAreBesideTheMetadata) {
+  const std::string source = write("m.gguf", tiny_gguf());
+  const std::string whole = compact(run({"info", "--json", "--tensors", source}).out);
+  const std::string metadata = compact(run({"info", "--json", source}).out);
+  EXPECT_THAT(whole, StartsWith(metadata.substr(0, metadata.size() - 1) + R"(,"v":")"));
+  EXPECT_THAT(run({"info", "--json", "--tensors", source, source}).out, testing::Not(HasSubstr("tensor_list")))
+      << "of one model only";
+}
+
 // semantics 27.3
 TEST_F(InfoTest, SeveralSourcesHaveAScreenEach) {
   const std::string a = write("a.safetensors", small_safetensors()), b = write("b.gguf", "");
@@ -91,11 +126,10 @@ TEST_F(InfoTest, ControlCharactersAreEscaped) {
 TEST_F(InfoTest, FileThatIsNoModelIsStatus4WithTheReason) {
   EXPECT_EQ(run({"info", write("model.gguf", pointer())}),
             (Ended{4, "", fmt::format("weightfs: model.gguf: {}\n", kPoints)}));
-  write("saved/saved_model.pb", "\x08\x01\x12\x02");
-  write("saved/variables/variables.index", "");
-  const Ended saved = run({"info", temporary.path("saved")});
-  EXPECT_EQ(saved.status, 4);
-  EXPECT_THAT(saved.err, HasSubstr("a TensorFlow SavedModel: not supported"));
+  write("compiled/coremldata.bin", "x");
+  const Ended compiled = run({"info", temporary.path("compiled")});
+  EXPECT_EQ(compiled.status, 4);
+  EXPECT_THAT(compiled.err, HasSubstr("compiled Core ML: not supported"));
 }
 
 TEST_F(InfoTest, ErrorInJsonHasANameForPrograms) {

@@ -116,7 +116,7 @@ TEST(Float32Values, ExpectedRangeIsOfStoredBytes) {
       ranges.push_back({expected.from, expected.to});
       return out.size();
     }
-    Result<void> fetch(ByteRange range) const override {
+    Result<void> prefetch(ByteRange range) const override {
       ranges.push_back({range.from, range.to});
       return {};
     }
@@ -126,8 +126,8 @@ TEST(Float32Values, ExpectedRangeIsOfStoredBytes) {
   const auto source = float32_values(tensor_in(stored, dtype_named("q4_0"), 320));
   std::string out(4, '\0');
   ASSERT_TRUE(source->read_ahead(130, std::as_writable_bytes(std::span(out)), {130, 260}));
-  ASSERT_TRUE(source->fetch({0, 128}));
-  ASSERT_TRUE(source->fetch({1279, UINT64_MAX}));
+  ASSERT_TRUE(source->prefetch({0, 128}));
+  ASSERT_TRUE(source->prefetch({1279, UINT64_MAX}));
   const std::vector<std::pair<uint64_t, uint64_t>> expected = {{18, 54}, {0, 18}, {162, 180}};
   EXPECT_EQ(stored->ranges, expected);
 }

@@ -90,8 +90,7 @@ TEST(OtherFiles, PagesAndErrorsOfServersAreNamed) {
        "xml"},
       {"<Error><Code>NoSuchKey</Code></Error>", "an XML document with the error NoSuchKey", "xml"},
       {"<?xml version=\"1.0\"?><a/>", "an XML document, not a model", "xml"},
-      {"<net name=\"m\" version=\"11\">", "an OpenVINO model (.xml): not supported", "xml"},
-      {"<?xml version=\"1.0\"?>\n<net name=\"m\">", "an OpenVINO model (.xml): not supported", "xml"},
+      {"<?xml version=\"1.0\"?>\n<net name=\"m\">", "an XML document, not a model", "xml"},
   });
 }
 
@@ -189,56 +188,43 @@ TEST(OtherFiles, KnownModelsAreNotSupported) {
     return Row{bytes, what + ": not supported", "unsupported", file};
   };
   expect({
-      row("\x08\x01\x12\x07", "a TensorFlow SavedModel"),
-      row("\1\2\3", "a TensorFlow SavedModel", "saved_model.pb"),
-      row("\1\2\3\x57\xFB\x80\x8B\x24\x75\x47\xDB", "the index of a TensorFlow checkpoint", "m.index"),
-      row("\1\2\3", "the data of a TensorFlow checkpoint", "m.ckpt.data-00000-of-00001"),
+      Row{"\1\2\3", "the data of a TensorFlow checkpoint; open its .index", "unsupported", "m.ckpt.data-00000-of-00001"},
+      row("node {", "a graph of TensorFlow as text (.pbtxt)", "graph.pbtxt"),
       row("model_checkpoint_path: \"m\"", "the list of TensorFlow checkpoints", "checkpoint"),
-      row("\x0A\x10\x0A\1x\x12\x0BPlaceholder", "a frozen graph of TensorFlow", "net.pb"),
-      row("\x0A\4tiny\xA2\6\1x", "a Caffe model"),
-      row("\x0A\4tiny\x12\1x", "a Caffe model", "net.caffemodel"),
+      row("bs64\tAAAA", "an XGBoost model in base64"),
       row("name: \"net\"", "the structure of a Caffe model", "net.prototxt"),
-      row("\x80\x04\x95\0csklearn.svm\nSVC\n"s, "a pickle of scikit-learn"),
-      row("\x80\x02"
-          "ccollections\nOrderedDict\nq\0."s,
-          "a pickle of collections.OrderedDict"),
-      row("\x80\x04\x8C\x06"
-          "numpy.\x94\x8C\x05"
-          "array\x94\x93.",
-          "a pickle of numpy..array"),
-      row("\x80\x05N.", "a pickle"),
-      row("\x78\x9C\x6B\x60\xF1\xD3\x03\x00\x02\xDA\x01\x01"s, "a pickle of joblib, compressed by zlib"),
-      row("{\"learner\":{\"a\":1}}", "an XGBoost model"),
-      row("{L\0\0\0\0\0\0\0\x07learner{"s, "an XGBoost model"),
-      row("binf\0\0\0\x3F"s, "an XGBoost model"),
-      row("tree\nversion=v4\n", "a LightGBM model"),
-      row("CBM1\1\0\0\0"s, "a CatBoost model"),
-      row("ftrt\1\0\0\0"s, "a TensorRT engine"),
-      row("ptrt\1\0\0\0"s, "a TensorRT engine"),
-      row("\2\0\0\0{}ftrt"s, "a TensorRT engine", "yolo.engine"),
-      row("\1\2\3", "an MNN model", "m.mnn"),
       row("\x18\0\0\0MSL2"s, "a MindSpore Lite model"),
       row("\x18\0\0\0MSL1"s, "a MindSpore Lite model"),
-      row("\x18\0\0\0ORTM"s, "an ONNX Runtime model (.ort)"),
       row("\x18\0\0\0PTMF"s, "a PyTorch Mobile model"),
       row("IMOD\1\0"s, "an Ascend model (.om)"),
       row("RKNN\1\0"s, "an RKNN model"),
       row("\1\2\3", "a Tengine model", "m.tmfile"),
       row("\1\2\3", "a Paddle Lite model", "m.nb"),
       row("\1\2\3", "a NexaML model", "m.nexa"),
-      row("7767517\n10 12\n", "the structure of an ncnn model (.param)", "m.param"),
       row("\xDD\x85\x76\0\1"s, "the structure of an ncnn model (.param.bin)"),
-      row("\0\0\0\0\2\0\0\0\5\0\0\0"s, "Darknet weights", "yolo.weights"),
-      row("\1\0\0\0\2\0\0\0\5\0\0\0"s, "Darknet weights", "yolo.weights"),
       row("[net]\nbatch=1\n", "a Darknet configuration", "yolo.cfg"),
       row("\x01HEF\1", "a Hailo model (.hef)"),
       row("24ka\0\0"s, "a llama2.c model"),
       row("\4\0\0\0\1\0\0\0\3\0\0\0"s, "a Lua Torch model", "m.t7"),
-      row("\x12\1\0\0\0\0\0\0\1"s, "MXNet parameters", "m.params"),
       row("B\0C\0N\0\1"s, "a CNTK model"),
-      row("\6\0\0\0\x10\0TransformerSpec\0\7\0\0\0"s, "a CTranslate2 model"),
-      row("{\"tree_metadata\": {}}", "the metadata of an Orbax checkpoint", "_METADATA"),
   });
+}
+
+TEST(OtherFiles, SomeModelsAreRefusedWithAdvice) {
+  const auto advice = [](const std::string& bytes, const char* name = "m") { return error_of(bytes, name); };
+  EXPECT_EQ(advice("CBM1\1\0\0\0"s), "m: a CatBoost model: not supported; it has decision trees, not tensors");
+  for (const std::string& engine : {"ftrt\1\0\0\0"s, "ptrt\1\0\0\0"s, "\2\0\0\0{}ftrt"s})
+    EXPECT_EQ(
+        advice(engine),
+        "m: a TensorRT engine: not supported; it is compiled for one device; open the model that it was built from");
+  EXPECT_THAT(advice("\1\2\3", "m.mnn"), HasSubstr("an MNN model: not supported; its weights are compressed"));
+  EXPECT_THAT(advice("LITERTLM\1\0\0\0"s), HasSubstr("a LiteRT-LM bundle (.litertlm): not supported; "));
+  for (const std::string& kaldi : {"\0B<TransitionModel> "s, "\0B<Nnet3> "s, "<TransitionModel>\n<Topology>"s})
+    EXPECT_THAT(advice(kaldi), HasSubstr("a Kaldi model: not supported; convert it"));
+  EXPECT_THAT(advice("\x0C\xDB\x3A\x2A\1"),
+              HasSubstr("an OCDBT database, in which Orbax stores checkpoints: not supported; "));
+  EXPECT_THAT(advice("{\"tree_metadata\": {}}", "_METADATA"),
+              HasSubstr("an Orbax checkpoint: not supported; export it"));
 }
 
 TEST(OtherFiles, QualcommModelIsNoZip) {
@@ -249,14 +235,13 @@ TEST(OtherFiles, QualcommModelIsNoZip) {
 TEST(OtherFiles, WeightsBesideAnOpenVinoModelAreNamed) {
   const auto folder = std::make_shared<test::MemoryFolder>(
       test::Files{{"m.xml", "<?xml version=\"1.0\"?><net name=\"m\">"}, {"other.xml", "<a/>"}});
-  EXPECT_EQ(error_in("\1\2\3", "m.bin", folder).message,
-            "m.bin: the weights of an OpenVINO model (.bin): not supported");
+  EXPECT_EQ(error_in("\1\2\3", "m.bin", folder).message, "m.bin: the weights of an OpenVINO model; open m.xml");
   EXPECT_THAT(error_in("\1\2\3", "other.bin", folder).message, HasSubstr("not a model that weightfs knows"));
 }
 
 TEST(OtherFiles, DirectoriesOfUnsupportedModelsAreNamed) {
-  EXPECT_EQ(identify_other_directory({"saved_model.pb", "variables"})->message,
-            "a TensorFlow SavedModel: not supported");
+  for (const char* const name : {"manifest.ocdbt", "_CHECKPOINT_METADATA"})
+    EXPECT_THAT(identify_other_directory({"d", name})->message, HasSubstr("an Orbax checkpoint: not supported; "));
   EXPECT_EQ(identify_other_directory({"coremldata.bin", "model.mil"})->message,
             "compiled Core ML: not supported; use the .mlpackage");
   EXPECT_FALSE(identify_other_directory({"config.json", "model.safetensors"}));

@@ -14,6 +14,7 @@
 
 #include "base/files/confined_directory.h"
 #include "base/files/file_source.h"
+#include "base/files/leaf.h"
 #include "tests/support/lock_count.h"
 #include "tests/support/temporary.h"
 
@@ -27,16 +28,20 @@ using testing::SizeIs;
 constexpr size_t kSize = size_t{1} << 20;
 
 // Bytes in memory that can be mapped, held and advised about.
-class Recorder final : public Source {
+class Recorder final : public Leaf {
  public:
   uint64_t size() const override { return bytes.size(); }
-  bool is_local() const override { return true; }
+  bool is_ready() const override { return true; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     ++reads;
     if (!error.empty()) return failure(Code::io, error);
     const size_t count = bytes_inside(size(), offset, out.size());
     if (count > 0) std::memcpy(out.data(), bytes.data() + offset, count);
     return count;
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange range) const override {
+    expected.emplace_back(range.from, range.to);
+    return read(offset, out);
   }
   Result<std::optional<MappedBytes>> map(uint64_t offset, size_t size) const override {
     if (!can_be_mapped) return std::nullopt;
@@ -46,7 +51,7 @@ class Recorder final : public Source {
   void advise(ByteRange range, Advice advice) const override {
     (advice == Advice::reads_soon ? requested : released).emplace_back(range.from, range.to);
   }
-  std::shared_ptr<const void> hold() const override { return is_available ? held : nullptr; }
+  std::shared_ptr<const void> keep_cached() const override { return is_available ? held : nullptr; }
   VerifiedBy verification() const override { return verified; }
 
   std::string bytes = std::string(kSize, 'x');
@@ -56,6 +61,7 @@ class Recorder final : public Source {
   VerifiedBy verified = VerifiedBy::unknown;
   const std::shared_ptr<const void> held = std::make_shared<int>();
   mutable int reads = 0;
+  mutable std::vector<std::pair<uint64_t, uint64_t>> expected;
   mutable std::vector<std::pair<uint64_t, uint64_t>> requested;
   mutable std::vector<std::pair<uint64_t, uint64_t>> released;
 };
@@ -83,6 +89,14 @@ TEST_F(OpenFileTest, ReadEndsAtTheEndOfTheFile) {
   EXPECT_EQ(read(file, kSize + 5, 4096), 0);
 }
 
+TEST_F(OpenFileTest, ReaderExpectsTheWholeFileOrARange) {
+  read(file, 4096, 4096);
+  OpenFile::Read part(file, 4096, 4096, Pages::kept, ByteRange{4096, 10'000});
+  EXPECT_TRUE(part.bytes());
+  EXPECT_THAT(source->expected,
+              ElementsAre(std::pair(uint64_t{0}, kSize), std::pair(uint64_t{4096}, uint64_t{10'000})));
+}
+
 TEST_F(OpenFileTest, ErrorOfTheSourceIsThatOfTheRead) {
   source->error = "the disk failed";
   OpenFile::Read failing(file, 0, 4096, Pages::kept);
@@ -97,6 +111,19 @@ TEST_F(OpenFileTest, LargeReadIsMappedAfterTheFirstRead) {
   EXPECT_EQ(source->reads, 1) << "mapped";
   EXPECT_EQ(read(file, kLargeRead, kLargeRead - 1), static_cast<int64_t>(kLargeRead - 1));
   EXPECT_EQ(source->reads, 2) << "small reads are copied";
+}
+
+TEST_F(OpenFileTest, MappedFileIsCopiedIntoTheMemoryOfTheReader) {
+  source->can_be_mapped = true;
+  EXPECT_EQ(read(file, 0, kLargeRead), static_cast<int64_t>(kLargeRead));
+  std::vector<std::byte> memory(kLargeRead);
+  OpenFile::Read copied(file, 0, 2 * kLargeRead, Pages::kept);
+  const auto bytes = copied.bytes(memory);
+  ASSERT_TRUE(bytes);
+  EXPECT_EQ(bytes->data(), memory.data());
+  EXPECT_EQ(bytes->size(), memory.size()) << "as many as fit";
+  EXPECT_EQ(memory.back(), std::byte{'x'});
+  EXPECT_EQ(source->reads, 2);
 }
 
 TEST_F(OpenFileTest, FileThatCannotBeMappedIsCopied) {

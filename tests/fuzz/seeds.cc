@@ -192,28 +192,46 @@ std::string_view target_of(std::string_view name, std::string_view bytes) {
       {{"GGUF", "gguf"}, {"RTEN", "rten"}, {"PK", "zip"}}};
   for (const auto& [magic, target] : kMagic)
     if (bytes.starts_with(magic)) return target;
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kNames = {{{"npy", "numpy"},
-                                                                                     {"flax", "flax"},
-                                                                                     {"ggml", "ggml"},
-                                                                                     {"llamafile", "llamafile"},
-                                                                                     {"hdf5", "hdf5"},
-                                                                                     {"kerassharded", "keras_sharded"},
-                                                                                     {"rten", "rten"},
-                                                                                     {"onnx", "onnx"},
-                                                                                     {"coreml", "coreml"},
-                                                                                     {"paddle", "paddle"},
-                                                                                     {"tflite", "tflite"},
-                                                                                     {"executorch", "executorch"},
-                                                                                     {"index", "safetensors_index"},
-                                                                                     {"safetensors", "safetensors"},
-                                                                                     {"bintensors", "bintensors"},
-                                                                                     {"params", "tvm_params"},
-                                                                                     {"cache", "tensor_cache"},
-                                                                                     {"ollama", "ollama"},
-                                                                                     {"tar-", "tar"},
-                                                                                     {"zip-", "zip"},
-                                                                                     {"gguf", "gguf"},
-                                                                                     {"mlf", "mlf"}}};
+  constexpr auto kNames = std::to_array<std::pair<std::string_view, std::string_view>>({
+      {"npy", "numpy"},
+      {"dcp", "dcp"},
+      {"flax", "flax"},
+      {"ggml", "ggml"},
+      {"llamafile", "llamafile"},
+      {"hdf5", "hdf5"},
+      {"kerassharded", "keras_sharded"},
+      {"rten", "rten"},
+      {"onnx", "onnx"},
+      {"coreml", "coreml"},
+      {"paddle", "paddle"},
+      {"openvino", "openvino"},
+      {"caffe", "caffe"},
+      {"tfjs", "tfjs"},
+      {"mxnet", "mxnet"},
+      {"mindspore", "mindspore"},
+      {"tflite", "tflite"},
+      {"executorch", "executorch"},
+      {"index", "safetensors_index"},
+      {"safetensors", "safetensors"},
+      {"bintensors", "bintensors"},
+      {"params", "tvm_params"},
+      {"cache", "tensor_cache"},
+      {"ollama", "ollama"},
+      {"tar-", "tar"},
+      {"zip-", "zip"},
+      {"gguf", "gguf"},
+      {"mlf", "mlf"},
+      {"-ort", "ort"},
+      {"ncnn", "ncnn"},
+      {"nnef", "nnef"},
+      {"ctranslate2", "ctranslate2"},
+      {"darknet", "darknet"},
+      {"xgboost", "xgboost"},
+      {"lightgbm", "lightgbm"},
+      {"savedmodel", "saved_model"},
+      {"tensorflowcheckpoint", "tf_checkpoint"},
+      {"tensorflowgraph", "tf_graph"},
+  });
   if (bytes.size() > 262 && bytes.substr(257, 5) == "ustar") return "tar";
   for (const auto& [part, target] : kNames)
     if (lower_case(name).find(part) != std::string::npos) return target;
@@ -363,6 +381,13 @@ int write_seeds(const std::string& folder) {
   add_tflite_options(seeds);
   add_executorch(seeds);
   add_paddle(seeds);
+  add_tensorflow(seeds);
+  add_trees(seeds);
+  add_layers(seeds);
+  add_openvino(seeds);
+  add_caffe(seeds);
+  add_coreml_networks(seeds);
+  add_tfjs(seeds);
   add_zips(seeds);
   add_tars(seeds);
   add_cartons(seeds);

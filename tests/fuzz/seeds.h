@@ -30,10 +30,21 @@ void add_pickles(Seeds& seeds);
 /// HDF5 files with each kind of chunk index, filter and attribute (seeds_hdf5.cc).
 void add_hdf5(Seeds& seeds);
 
-/// Options of TFLite's operators, instructions of ExecuTorch, Paddle's programs in JSON (seeds_graphs.cc).
+/// Options of TFLite's operators, instructions of ExecuTorch, Paddle's programs in JSON, OpenVINO's XML, forms of
+/// Caffe's layers, manifests of TensorFlow.js (seeds_graphs.cc).
 void add_tflite_options(Seeds& seeds);
 void add_executorch(Seeds& seeds);
 void add_paddle(Seeds& seeds);
+void add_openvino(Seeds& seeds);
+void add_caffe(Seeds& seeds);
+void add_coreml_networks(Seeds& seeds);
+void add_tfjs(Seeds& seeds);
+
+/// Checkpoints and graphs of TensorFlow (seeds_tensorflow.cc).
+void add_tensorflow(Seeds& seeds);
+/// Tree models, ORT, ncnn and Darknet in forms that the small models do not have (seeds_trees.cc).
+void add_trees(Seeds& seeds);
+void add_layers(Seeds& seeds);
 
 /// Inputs other than containers: TOML, JSON, names, compressed bytes (seeds_texts.cc).
 void add_texts(Seeds& seeds);

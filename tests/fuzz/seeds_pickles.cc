@@ -1,5 +1,9 @@
 // Seeds for the readers of pickles: every opcode, every way to describe a tensor, and bombs.
+#include "tests/builders/dcp_builder.h"
 #include "tests/builders/pickle_builder.h"
+#include "tests/builders/pt2_builder.h"
+#include "tests/builders/python_builder.h"
+#include "tests/builders/trees_builder.h"
 #include "tests/fuzz/seeds.h"
 
 namespace weightfs::test {
@@ -71,12 +75,70 @@ void add_bombs(Seeds& seeds) {
   seeds["pickle/call-of-system"] = PickleBuilder().call("posix", "system", PickleBuilder().text("id")).pickle();
 }
 
+// What pickle.dump and joblib.dump write.
+void add_objects_of_python(Seeds& seeds) {
+  const auto add = [&](const std::string& name, const PickleBuilder& value) {
+    seeds["python/" + name] = dict(PickleBuilder().text("a").add(value).text("b").add(array("u1", {1}, "x"))).pickle();
+  };
+  seeds["python/pipeline"] = small_pipeline();
+  add("columns", array_of(dtype("f4", ">"), {2, 2}, PickleBuilder().bytes(std::string(16, 'x')), true));
+  add("latin1", array_of(dtype("u1"), {2},
+                         PickleBuilder().call("_codecs", "encode", PickleBuilder().text("a\xC3\xBF").text("latin1"))));
+  add("string", array_of(dtype("u1"), {3}, PickleBuilder().raw("S'\\x00\\n\\''\n")));
+  add("escapes",
+      array_of(dtype("u1"), {2},
+               PickleBuilder().call("_codecs", "encode", PickleBuilder().raw("V\\u0000a\n").text("latin1"))));
+  add("record", array_of(record_dtype({{"n", dtype("i2"), 0}, {"x", dtype("f4"), 4}}, 8), {2},
+                         PickleBuilder().bytes("01..abcd23..efgh")));
+  add("objects",
+      array_of(dtype("O8"), {2}, PickleBuilder().raw("]").mark().text("t").add(array("u1", {1}, "y")).raw("e")));
+  add("buffer",
+      PickleBuilder().call("numpy.core.numeric", "_frombuffer",
+                           PickleBuilder().raw("\x96" + le(4, 8) + "wxyz").add(dtype("u1")).integers({4}).text("C")));
+  add("joblib", joblib_array("u1", {3}, ".R."));
+  add("eval", PickleBuilder().call(
+                  "builtins", "eval",
+                  PickleBuilder().text("data").add(dict(PickleBuilder().text("data").add(array("u1", {1}, "p"))))));
+  const std::string file = PytorchBuilder::legacy_header() + storage("Float", "0", 2).pickle() +
+                           PickleBuilder().raw("]").mark().text("0").raw("e").pickle() + le(2, 8) + "01234567";
+  add("torch",
+      tensor_v2(PickleBuilder().call("torch.storage", "_load_from_bytes", PickleBuilder().bytes(file)), {{2}, {1}}));
+  add("booster", booster_of(trees::small_xgboost_ubjson()));
+  add("booster-text",
+      object("lightgbm.basic", "Booster", PickleBuilder().text("handle").text(trees::small_lightgbm())));
+  add("booster-latin1", object("xgboost.core", "Booster",
+                               PickleBuilder().text("handle").call(
+                                   "builtins", "bytearray", PickleBuilder().text("binf\xC3\xBF").text("latin-1"))));
+  add("companion",
+      object("joblib.numpy_pickle", "NDArrayWrapper", PickleBuilder().text("filename").text("beside.npy")));
+}
+
+// Checkpoints of several files, and archives of torch.export.
+void add_checkpoints(Seeds& seeds) {
+  dcp::CheckpointBuilder wrong;
+  wrong.tensor("w", "uint8", {4}, {{{0}, {2}}, {{2}, {2}}}).placed("w", dcp::Sizes{0}, "../x", 0, 4);
+  wrong.placed("w", dcp::Sizes{2}, "__0_0.distcp", 1, -1).object_entry("x");
+  seeds["dcp/wrong"] = with_files(wrong.metadata(), {{"__0_0.distcp", dcp::saved("Byte", 1, {2}, "ab")}});
+  dcp::CheckpointBuilder evil;
+  evil.object_entry("x").stored("x", std::nullopt, "a/b", dcp::saved(PickleBuilder().call("os", "system", {})));
+  seeds["dcp/evil"] = with_files(evil.metadata(), evil.files());
+  seeds["pt2/small"] = pt2::small_pt2();
+  seeds["pt2/old"] = pt2::small_old_pt2();
+  ZipBuilder pickled = pt2::archive(pt2::payload("w", "s", pt2::meta(1, "4", "1"), true) + "," +
+                                        pt2::payload("v", "../s", pt2::meta(9, "-1", "1", "-1", 2)),
+                                    "big");
+  pickled.deflated("m/data/weights/s", dcp::saved("Byte", 1, {4}, "abcd"));
+  seeds["pt2/pickled"] = pickled.build();
+}
+
 }  // namespace
 
 void add_pickles(Seeds& seeds) {
+  add_checkpoints(seeds);
   add_opcodes(seeds);
   add_tensors(seeds);
   add_bombs(seeds);
+  add_objects_of_python(seeds);
   seeds["pickle/checkpoint"] = small_checkpoint().object().pickle();
   seeds["pytorch_legacy/checkpoint"] = small_checkpoint().legacy({4, 1, 2});
   seeds["pytorch_legacy/version"] = PytorchBuilder::legacy_header(1002);

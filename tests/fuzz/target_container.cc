@@ -51,6 +51,7 @@ constexpr std::pair<std::string_view, std::string_view> kKeyFiles[] = {
     {"metadata.json", "tvm-mlf"},
     {"tensor-cache.json", "tensor-cache"},
     {"tensors.json", "weightfs-export"},
+    {"saved_model.pb", "tensorflow-savedmodel"},
     {"m.params", "tvm-params"},
 };
 
@@ -68,7 +69,7 @@ void run_container(std::string_view bytes) {
 
 }  // namespace
 
-// Each input is read and mounted up to 22 times.
+// Each input is read and mounted up to 24 times.
 const Target kContainerTarget = {.name = "container",
                                  .run = run_container,
                                  .limits = {.memory = 100'000'000,

@@ -93,6 +93,43 @@ void run_bintensors(std::string_view input) {
 void run_onnx(std::string_view input) { read_checked(parse_input(input).named("m.onnx"), "onnx"); }
 void run_coreml(std::string_view input) { read_checked(parse_input(input).named("m.mlmodel"), "coreml"); }
 void run_paddle(std::string_view input) { read_checked(parse_input(input).named("m.pdiparams"), "paddle"); }
+void run_ort(std::string_view input) { read_checked(parse_input(input).named("m.ort"), "ort"); }
+void run_ncnn(std::string_view input) { read_checked(parse_input(input).named("m.param"), "ncnn"); }
+void run_ctranslate2(std::string_view input) { read_checked(parse_input(input).named("model.bin"), "ctranslate2"); }
+void run_nnef(std::string_view input) {
+  const bool is_file = input.starts_with("\x4E\xEF");
+  read_checked(parse_input(input).named(is_file ? "w.dat" : "m.tar"), is_file ? "nnef-tensor" : "nnef");
+}
+void run_darknet(std::string_view input) { read_checked(parse_input(input).named("m.weights"), "darknet"); }
+
+// Numbers are converted when they are read, so the first and last of some arrays are read, too.
+void run_trees(std::string_view input, std::string_view format) {
+  constexpr size_t kMaxRead = 8;
+  const Container container = parse_input(input).named("m.json");
+  read_checked(container, format);
+  const auto model = read_model(container, format_named(format));
+  if (!model) return;
+  std::array<std::byte, 256> buffer;
+  for (size_t i = 0; i < std::min(kMaxRead, model->tensors.size()); ++i) {
+    const Slice source = model->tensors[i].source;
+    if (source.refused()) continue;
+    for (const uint64_t offset : {uint64_t{0}, source.size() - std::min<uint64_t>(source.size(), 100)})
+      if (const auto got = source.read(offset, buffer); !got)
+        complain("an array cannot be read: " + got.error().message);
+  }
+  for (const Document& document : model->documents)
+    if (const auto text = document.source.get(); !text && !is_about_the_bytes(text.error()))
+      complain("a document cannot be read: " + text.error().message);
+}
+void run_xgboost(std::string_view input) { run_trees(input, "xgboost"); }
+void run_lightgbm(std::string_view input) { run_trees(input, "lightgbm"); }
+void run_openvino(std::string_view input) { read_checked(parse_input(input).named("m.xml"), "openvino"); }
+void run_caffe(std::string_view input) { read_checked(parse_input(input).named("m.caffemodel"), "caffe"); }
+void run_dcp(std::string_view input) { read_checked(parse_input(input).named(".metadata"), "dcp"); }
+void run_pt2(std::string_view input) { read_checked(parse_input(input).named("m.pt2"), "pt2"); }
+void run_tfjs(std::string_view input) { read_checked(parse_input(input).named("model.json"), "tfjs"); }
+void run_mxnet(std::string_view input) { read_checked(parse_input(input).named("m.params"), "mxnet"); }
+void run_mindspore(std::string_view input) { read_checked(parse_input(input).named("m.ckpt"), "mindspore"); }
 void run_tvm_params(std::string_view input) { read_checked(parse_input(input).named("m.params"), "tvm-params"); }
 void run_ggml(std::string_view input) { read_checked(parse_input(input).named("ggml-m.bin"), "ggml"); }
 void run_flax(std::string_view input) { read_checked(parse_input(input).named("m.msgpack"), "flax"); }
@@ -114,6 +151,8 @@ void run_pickle(std::string_view input) {
   const std::string zip = storages.members_of(input).build();
   read_checked(parse_input(zip).named("m.pt"), "pytorch");
 }
+// Arrays of joblib have files beside the pickle.
+void run_python(std::string_view input) { read_checked(parse_input(input).named("m.pkl"), "pickle"); }
 void run_pytorch_legacy(std::string_view input) { read_checked(parse_input(input).named("m.pt"), "pytorch-legacy"); }
 void run_ollama(std::string_view input) { read_checked(parse_input(input).named("latest"), "ollama"); }
 
@@ -169,6 +208,21 @@ const Target kBintensorsTarget = {
 const Target kOnnxTarget = {.name = "onnx", .run = run_onnx, .limits = kNestedLimits, .mutate = mutate_protobuf};
 const Target kCoremlTarget = {.name = "coreml", .run = run_coreml, .limits = kNestedLimits, .mutate = mutate_protobuf};
 const Target kPaddleTarget = {.name = "paddle", .run = run_paddle, .limits = kLimits, .mutate = mutate_numbers};
+const Target kOrtTarget = {.name = "ort", .run = run_ort, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
+const Target kNcnnTarget = {.name = "ncnn", .run = run_ncnn, .limits = kLimits, .mutate = mutate_text};
+const Target kDarknetTarget = {.name = "darknet", .run = run_darknet, .limits = kLimits, .mutate = mutate_text};
+const Target kCtranslate2Target = {
+    .name = "ctranslate2", .run = run_ctranslate2, .limits = kLimits, .mutate = mutate_numbers};
+const Target kNnefTarget = {
+    .name = "nnef", .run = run_nnef, .limits = kNemoLimits, .mutate = mutate_tar, .repair = repair_tar};
+const Target kXgboostTarget = {.name = "xgboost", .run = run_xgboost, .limits = kLimits, .mutate = mutate_text};
+const Target kLightgbmTarget = {.name = "lightgbm", .run = run_lightgbm, .limits = kLimits, .mutate = mutate_text};
+const Target kOpenvinoTarget = {.name = "openvino", .run = run_openvino, .limits = kLimits, .mutate = mutate_text};
+const Target kCaffeTarget = {.name = "caffe", .run = run_caffe, .limits = kNestedLimits, .mutate = mutate_protobuf};
+const Target kTfjsTarget = {.name = "tfjs", .run = run_tfjs, .limits = kLimits, .mutate = mutate_text};
+const Target kMxnetTarget = {.name = "mxnet", .run = run_mxnet, .limits = kLimits, .mutate = mutate_numbers};
+const Target kMindsporeTarget = {
+    .name = "mindspore", .run = run_mindspore, .limits = kLimits, .mutate = mutate_protobuf};
 const Target kTvmParamsTarget = {
     .name = "tvm_params", .run = run_tvm_params, .limits = kLimits, .mutate = mutate_numbers};
 const Target kGgmlTarget = {.name = "ggml", .run = run_ggml, .limits = kLimits, .mutate = mutate_numbers};
@@ -184,8 +238,16 @@ const Target kTensorCacheTarget = {
 const Target kMlfTarget = {.name = "mlf", .run = run_mlf, .limits = kPackedLimits, .mutate = mutate_text};
 const Target kCartonTarget = {.name = "carton", .run = run_carton, .limits = kLimits, .mutate = mutate_text};
 const Target kOllamaTarget = {.name = "ollama", .run = run_ollama, .limits = kLimits, .mutate = mutate_text};
+const Target kPythonTarget = {.name = "python", .run = run_python, .limits = kPickleLimits};
 const Target kPickleTarget = {.name = "pickle", .run = run_pickle, .limits = kPickleLimits};
 const Target kPytorchLegacyTarget = {
     .name = "pytorch_legacy", .run = run_pytorch_legacy, .limits = kPickleLimits, .mutate = mutate_numbers};
+
+// A pickle, and zips beside it.
+constexpr Limits kDcpLimits = {
+    .memory = 180'000'000, .memory_per_byte = 1'000, .read = 300'000, .read_per_byte = 128, .time = 4'000'000'000};
+const Target kDcpTarget = {.name = "dcp", .run = run_dcp, .limits = kDcpLimits};
+const Target kPt2Target = {
+    .name = "pt2", .run = run_pt2, .limits = kZippedLimits, .mutate = mutate_zip, .repair = repair_zip};
 
 }  // namespace weightfs::test

@@ -37,6 +37,18 @@ extern const Target kOciLayoutTarget;
 extern const Target kOnnxTarget;
 extern const Target kCoremlTarget;
 extern const Target kPaddleTarget;
+extern const Target kOrtTarget;
+extern const Target kNcnnTarget;     // a .param, with the .bin beside it
+extern const Target kDarknetTarget;  // a .weights, with the .cfg beside it
+extern const Target kCtranslate2Target;
+extern const Target kNnefTarget;  // a tensor file, or a tar
+extern const Target kXgboostTarget;
+extern const Target kLightgbmTarget;
+extern const Target kOpenvinoTarget;
+extern const Target kCaffeTarget;
+extern const Target kTfjsTarget;
+extern const Target kMxnetTarget;
+extern const Target kMindsporeTarget;
 extern const Target kTvmParamsTarget;
 extern const Target kGgmlTarget;
 extern const Target kFlaxTarget;
@@ -48,7 +60,15 @@ extern const Target kMlfTarget;
 extern const Target kCartonTarget;
 extern const Target kOllamaTarget;
 extern const Target kPickleTarget;  // data.pkl of a zip with two storages
+extern const Target kPythonTarget;  // a file of pickle.dump or joblib.dump
 extern const Target kPytorchLegacyTarget;
+extern const Target kDcpTarget;  // a .metadata, with the chunks beside it
+extern const Target kPt2Target;
+
+// target_tensorflow.cc
+extern const Target kTfCheckpointTarget;
+extern const Target kTfGraphTarget;
+extern const Target kSavedModelTarget;
 
 // target_servers.cc
 extern const Target kS3ListingTarget;

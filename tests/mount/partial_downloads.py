@@ -27,8 +27,12 @@ def crc32c(data):
 
 
 def path_of(cache, data):
-    """The file with the blocks of the blob `data`."""
+    """The file with the blocks of the blob `data`; the map is beside it."""
     return os.path.join(cache, "v1", "blocks", sha256(identity_of(data).encode()))
+
+
+def map_of(path):
+    return path + ".map"
 
 
 def identity_of(data):
@@ -36,11 +40,10 @@ def identity_of(data):
 
 
 def header_of(path):
-    """The size and identity in the file's header. ValueError if it is being created or published."""
-    with open(path, "rb") as file:
-        file.seek(-PAGE, os.SEEK_END)
-        magic, size, identity = file.read().rstrip(b"\0").decode().split("\n", 2)
-    if magic != "weightfs blocks 2":
+    """The size and identity in the header of the file's map. ValueError if it is being created or published."""
+    with open(map_of(path), "rb") as file:
+        magic, size, identity = file.read(PAGE).rstrip(b"\0").decode().split("\n", 2)
+    if magic != "weightfs blocks 3":
         raise ValueError(f"{path}: no header")
     return int(size), identity
 
@@ -48,7 +51,7 @@ def header_of(path):
 def in_cache(cache):
     """The digests of all partial downloads."""
     folder = os.path.join(cache, "v1", "blocks")
-    names = os.listdir(folder) if os.path.isdir(folder) else []
+    names = [name for name in os.listdir(folder) if not name.endswith(".map")] if os.path.isdir(folder) else []
     found = []
     for name in names:
         try:
@@ -63,8 +66,8 @@ def present_blocks(path):
     """The numbers of the blocks in the map; none if there is no such file."""
     try:
         size, _ = header_of(path)
-        with open(path, "rb") as file:
-            file.seek(-(-size // PAGE) * PAGE)
+        with open(map_of(path), "rb") as file:
+            file.seek(PAGE)
             entries = file.read(-(-size // BLOCK) * 8)
     except (OSError, ValueError):
         return set()
@@ -87,8 +90,9 @@ def write(cache, data, present):
         sums += crc.to_bytes(4, "little") + (crc ^ 0xFFFFFFFF).to_bytes(4, "little")
     with open(path, "wb") as file:
         file.write(data[:present * BLOCK])
-        file.seek(-(-len(data) // PAGE) * PAGE)
+        file.truncate(len(data))
+    with open(map_of(path), "wb") as file:
+        file.write(f"weightfs blocks 3\n{len(data)}\n{identity_of(data)}".encode().ljust(PAGE, b"\0"))
         file.write(sums)
-        file.seek(-(-len(data) // PAGE) * PAGE + count * 8)
-        file.write(f"weightfs blocks 2\n{len(data)}\n{identity_of(data)}".encode().ljust(PAGE, b"\0"))
+        file.truncate(PAGE + count * 8)
     return path

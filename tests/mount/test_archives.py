@@ -1,5 +1,7 @@
 """Archives through the kernel: cartons, zips, tars, nested containers, and the cache."""
+import contextlib
 import errno
+import glob
 import hashlib
 import io
 import json
@@ -36,8 +38,13 @@ def blobs_in(cache):
 
 
 def temporary_files_in(cache):
+    """Files in making/, and the maps of blobs that are being written (docs/cache-format.md)."""
     making = os.path.join(cache, "v1", "making")
-    return os.listdir(making) if os.path.isdir(making) else []
+    files = os.listdir(making) if os.path.isdir(making) else []
+    for path in glob.glob(os.path.join(cache, "v1", "blocks", "*.map")):
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            files += [path] if b"\nnew " in file.read(4096) else []
+    return files
 
 
 def temporary_files_left_in(cache):

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 import unittest
+import zipfile
 
 from fetching import blobs_in, temporary_files_left_in
 from hostile import Server, gated, stalls, correct
@@ -68,6 +69,75 @@ class ConcurrentDownloads(HostileTestCase):
         self.assertLessEqual(self.web.requests("GET")[1].first or 0, MEGABYTE)
         subprocess.run([WEIGHTFS, "cache", "gc"], stdout=subprocess.DEVNULL, check=True)  # removes what the killed one was writing
         self.assert_cached(data)
+
+
+class Killed(HostileTestCase):
+    """Processes that share a cache are killed at any moment."""
+    KILLS = 60
+
+    def setUp(self):
+        super().setUp()
+        self.data = noise(3 * MEGABYTE)
+        url = self.web.serve("far", correct(self.data), head=correct(self.data))
+        self.carton = self.carton_of({"model/far": (self.data, [url])})
+        self.member = noise(MEGABYTE) * 4
+        self.zip = self.path("member.npz")
+        with zipfile.ZipFile(self.zip, "w", zipfile.ZIP_DEFLATED) as file:
+            header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({len(self.member)},), }}".ljust(117) + "\n"
+            file.writestr("far.npy", b"\x93NUMPY\x01\x00\x76\x00" + header.encode() + self.member)
+        self.running = {}
+
+    def commands(self):
+        """What each process runs, and what it prints."""
+        return {"fetch": ([WEIGHTFS, "cat", ALLOWED, "--cache-size=32M", self.carton, "files/model/far"], self.data),
+                "decode": ([WEIGHTFS, "cat", "--cache-size=32M", self.zip, "tensors/far"], self.member),
+                "evict": ([WEIGHTFS, "cache", "gc", "--size=1M"], None)}
+
+    def start(self, kind):
+        output = open(self.path(f"{kind}.out"), "w+b")
+        self.addCleanup(output.close)
+        process = subprocess.Popen(self.commands()[kind][0], stdout=output, stderr=subprocess.PIPE)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.running[kind] = process, output
+
+    def finish(self, kind, killed):
+        process, output = self.running.pop(kind)
+        errors = process.communicate(timeout=LIMIT_S)[1]
+        output.seek(0)
+        printed = output.read()
+        output.close()
+        right = self.commands()[kind][1]
+        if not killed:
+            self.assertEqual(process.returncode, 0, f"{kind}: {errors}")
+        if right is not None:
+            self.assertTrue(right.startswith(printed), kind)
+            self.assertTrue(killed or printed == right, kind)
+
+    def test_sixty_kills_leave_only_right_bytes(self):
+        random_moments = random.Random(45)
+        kills = 0
+        while kills < self.KILLS:
+            for kind in self.commands():
+                if kind not in self.running:
+                    self.start(kind)
+            time.sleep(random_moments.uniform(0, 0.3))
+            kind = random_moments.choice(sorted(self.running))
+            process = self.running[kind][0]
+            is_killed = process.poll() is None
+            if is_killed:
+                process.kill()
+                kills += 1
+            self.finish(kind, is_killed)
+        for kind in sorted(self.running):
+            self.finish(kind, killed=False)
+        for kind in ("fetch", "decode"):
+            self.start(kind)
+            self.finish(kind, killed=False)
+        subprocess.run([WEIGHTFS, "cache", "gc"], stdout=subprocess.DEVNULL, check=True)
+        self.assertEqual(temporary_files_left_in(self.cache()), [])
+        self.assertEqual(os.listdir(os.path.join(self.cache(), "v1", "blocks")), [])
+        self.assertEqual(run("cache", "verify").returncode, 0)
 
 
 class ServerDown(HostileTestCase):

@@ -134,10 +134,9 @@ class PullThrough(FleetTestCase):
         # One copy for the disk of the mirror, and the beginning of one for each request that came too early.
         self.assertLessEqual(self.bytes_sent(), 3 * self.bytes)
 
-    def test_simultaneous_first_readers_cost_a_copy_each(self):
+    def test_simultaneous_first_readers_cost_at_most_a_copy_each(self):
         self.assert_fleet_reads(self.mount_all("--insecure", self.url(self.mirror)))
-        # One copy per host at most, and those for the disk of the mirror.
-        self.assertGreater(self.bytes_sent(), 2.05 * self.bytes)
+        # One copy per host, and one for the disk of the mirror with each. How many they share is a matter of moments.
         self.assertLessEqual(self.bytes_sent(), 2 * HOSTS * self.bytes)
 
 

@@ -10,12 +10,15 @@ CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz", 
 
 # The files' names, for formats that a name identifies.
 NAMES = {"BintensorsLegacy": ".bt", "BintensorsRelease": ".bt", "RtenVersion1": ".rten", "Msgpack": ".msgpack",
-         "Paddle": ".pdiparams", "Pdiparams": ".pdiparams", "Ollama": ".json"}
+         "Paddle": ".pdiparams", "Pdiparams": ".pdiparams", "Pickle": ".pkl", "Darknet": ".weights", "Ncnn": ".param",
+         "TensorflowCheckpoint": ".index", "Ollama": ".json"}
+# Their other files have the same name but for the suffix.
+NAMED_BESIDE = {"Darknet", "Ncnn", "TensorflowCheckpoint"}
 # Not one file that is detected: a directory, a file that needs --format, and a carton with links to blobs.
-OTHERS = re.compile(r"Forced|Directory|Shards|Index|TensorCache|Ollama|Sharded|Package|Carton")
+OTHERS = re.compile(r"Forced|Directory|Shards|Index|TensorCache|Ollama|Sharded|Package|Carton|OpenVino|Dcp")
 # The formats of these, and those without a model in the corpus.
 MISSING = {"ollama", "safetensors-index", "tensor-cache", "bintensors-release", "bintensors-legacy", "carton", "keras-sharded",
-           "nemo", "oci", "oci-layout", "weightfs-export"}
+           "dcp", "nemo", "openvino", "oci", "oci-layout", "tensorflow-savedmodel", "weightfs-export"}
 
 
 def known_formats():
@@ -24,7 +27,8 @@ def known_formats():
 
 
 # Those with a tensor that is refused.
-INCOMPLETE = {"CoreMlModel.model", "Onnx.model", "RtenVersion1.rten"}
+INCOMPLETE = {"CoreMlModel.model", "Ctranslate2.model", "Onnx.model", "Ort.model", "RtenVersion1.rten",
+              "TensorflowCheckpoint.index"}
 
 
 class EveryFormat(MountTestCase):
@@ -43,7 +47,8 @@ class EveryFormat(MountTestCase):
             self.write(name, content)
             self.models[name] = content
             for beside, its in zip(others[::2], others[1::2]):
-                self.write(beside.decode(), its)
+                is_named = title in NAMED_BESIDE
+                self.write(beside.decode().replace("m.", f"{title}.", 1) if is_named else beside.decode(), its)
 
     def write(self, name, content):
         path = os.path.join(self.folder, name)

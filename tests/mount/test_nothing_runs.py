@@ -5,6 +5,7 @@ import json
 import sys
 import tarfile
 import zipfile
+import zlib
 
 from mounting import os, unittest
 from tracing import TracedTestCase
@@ -14,6 +15,7 @@ import protobuf
 from tensors import Tensor
 
 sys.path.append(os.path.join(os.path.dirname(__file__), "..", "attacks"))
+import attacks_dcp as dcp  # noqa: E402
 import attacks_executorch as executorch  # noqa: E402
 import attacks_flax as flax  # noqa: E402
 import attacks_hdf5 as hdf5  # noqa: E402
@@ -30,6 +32,18 @@ GOOD = b"good"
 
 def evil_pickle(marker):
     return pickles.pickle(pickles.call("posix", "system", pickles.text(f"touch {marker}")))
+
+
+def python_objects(marker):
+    """A good array, and calls in a key, in a value that is popped, by an extension's name, and as an array's class and type."""
+    call = pickles.call("posix", "system", pickles.text(f"touch {marker}"))
+    extension = pickles.text("os") + pickles.text("system") + pickles.integer(240)
+    hidden = call + b"0" + pickles.call("copyreg", "add_extension", extension)
+    array = pickles.array("u1", (4,), GOOD)
+    evil = pickles.array("u1", (4,), GOOD, subclass=("posix", "system"))
+    inner = pickles.call("pickle", "loads", b"B" + len(evil_pickle(marker)).to_bytes(4, "little") + evil_pickle(marker))
+    items = pickles.text("good") + array + call + pickles.text("key") + pickles.text("evil") + evil + pickles.text("inner") + inner
+    return b"\x80\x02" + hidden + b"0}(" + items + b"u."
 
 
 def lambda_layer(marker):
@@ -129,6 +143,19 @@ def paddle_program(marker):
     return data(1, number(1, 0) + variable + operator)
 
 
+def checkpoint(marker, *paths):
+    """A good tensor, one per path, an object that is a call, and a call in the .metadata."""
+    chunk = dcp.saved((4,), GOOD)
+    evil = dcp.saved_object(pickles.call("posix", "system", pickles.text(f"touch {marker}")))
+    entry = dcp.tensor((4,), [dcp.chunk((0,), (4,))])
+    entries = [("w", entry), *((f"e{i}", entry) for i in range(len(paths))),
+               ("evil", dcp.instance(dcp.MODULE, "BytesStorageMetadata", b"")),
+               ("call", pickles.call("posix", "system", pickles.text(f"touch {marker}")))]
+    places = [dcp.place("w", (0,), dcp.FILE, 0, len(chunk)), dcp.place("evil", None, dcp.FILE, len(chunk), len(evil))]
+    places += [dcp.place(f"e{i}", (0,), path, 0, 4) for i, path in enumerate(paths)]
+    return dcp.metadata(entries, places), chunk + evil
+
+
 class HostileModels(TracedTestCase):
     """Each model has a tensor of the bytes GOOD, which is read, so that the model is known to be understood."""
 
@@ -155,6 +182,20 @@ class HostileModels(TracedTestCase):
                                                           "rootModelIdentifier": "A"}))
         self.put("m.tflite", tflite_file(self.outside[0]))
         self.put("m.h5", h5(secret, self.marker))
+        weights = [{"name": "w", "dtype": "bool", "shape": [4]}]
+        paths = ("good.bin", self.outside[0], secret, "file:///etc/passwd")
+        self.put("tfjs/model.json", json.dumps({"weightsManifest": [{"paths": [path], "weights": weights} for path in paths]}))
+        self.put("tfjs/good.bin", GOOD)
+        constant = '<layer name="w" type="Const"><data element_type="u8" shape="4" offset="0" size="4"/></layer>'
+        self.put("openvino/m.xml", f'<!DOCTYPE net SYSTEM "{secret}"><net version="11"><layers>{constant}</layers></net>')
+        self.put("openvino/m.bin", GOOD)
+        described, chunks = checkpoint(self.marker, self.outside[0], secret, "link.distcp")
+        self.put("dcp/.metadata", described)
+        self.put(f"dcp/{dcp.FILE}", chunks)
+        os.symlink(secret, os.path.join(self.models, "dcp/link.distcp"))
+        config = dict([dcp.entry("w", shape=(4,), strides=(1,)), dcp.entry("e0", self.outside[0]), dcp.entry("e1", secret)])
+        self.put("m.pt2", zip_of({"m/archive_format": "pt2", "m/data/weights/s": GOOD, "m/data/aotinductor/m/x.so": "\x7fELF",
+                                  "m/data/weights/m_weights_config.json": json.dumps({"config": config})}))
         self.put("sharded/good.weights.h5", h5(secret))
         names = ("good.weights.h5", self.outside[1], self.path("outside", "secret.h5"))
         self.put("sharded/m.weights.json", json.dumps({"weight_map": dict(zip("abc", names))}))
@@ -178,6 +219,8 @@ class HostileModels(TracedTestCase):
         self.put("m.llamafile", program + zip_of({".args": "-m\n/etc/passwd\n", "w.gguf": self.read(gguf)}))
         os.chmod(os.path.join(self.models, "m.llamafile"), 0o755)
         self.put("m.nemo", nemo(self.path("outside", "secret.bin"), self.marker))
+        self.put("m.pkl", python_objects(self.marker))
+        self.put("m.joblib", zlib.compress(python_objects(self.marker)))
         self.put("m.pdiparams", paddle(GOOD))
         self.put("m.pdmodel", paddle_program(self.marker))
 
@@ -190,20 +233,33 @@ class HostileModels(TracedTestCase):
         self.put("m.ptd", executorch.ptd([executorch.segment(0, 4)], [executorch.named("w", executorch.layout((4,))),
                                                                      executorch.named(self.outside[0])], GOOD))
 
+    def put_companions(self):
+        """Models of two files, with links that lead outside."""
+        self.put("n.param", "7767517\n2 1\nPReLU w 0 0 0=1\nPReLU ../../outside/secret.bin 0 0 0=9\n")
+        self.put("n.bin", GOOD)
+        self.put("d.weights", bytes([0, 0, 0, 0, 2]) + bytes(15) + 3 * GOOD)
+        self.put("d.cfg", "[net]\nchannels=1\n[batchnorm]\n")
+        for name, text in (("p.param", "7767517\n1 1\nPReLU w 0 0 0=1\n"), ("e.weights", bytes(32))):
+            self.put(f"linked/{name}", text)
+        for name in ("p.bin", "e.cfg"):
+            os.symlink(self.path("outside", "secret.bin"), os.path.join(self.models, "linked", name))
+
     def test_hostile_models_cause_no_system_calls(self):
         self.put_named_files()
         self.put_code()
         self.put_names()
+        self.put_companions()
         calls, contents = self.traced(self.models)
         self.assertTrue(any("m.onnx" in call for call in calls), "the trace lacks the models")
         for name in sorted(os.listdir(self.models)):
             shown = [data for path, data in contents.items() if path.startswith(name + "/") and "/tensors/" in path]
-            if not name.startswith(("link.data", "code.npy", "m.pdmodel")):
+            if not name.startswith(("link.data", "code.npy", "m.pdmodel", "n.bin", "d.cfg", "linked")):
                 self.assertIn(GOOD, shown, f"{name}: its tensor is not shown")
         self.assert_nothing_runs(calls, self.models)
         self.assertFalse(os.path.exists(self.marker), "a model ran a command")
         for path, data in contents.items():
-            self.assertNotIn(SECRET, data, path)
+            if path != "dcp/files/link.distcp":  # a link of the user, which files/ follows (semantics 19.2); no tensor does
+                self.assertNotIn(SECRET, data, path)
 
 
 class CraftedSamples(TracedTestCase):

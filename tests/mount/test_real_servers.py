@@ -208,24 +208,6 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         self.assertEqual({request.status for request in later}, {206})
         self.assertLess(sum(request.bytes for request in later), len(data))
 
-    def test_stream_serves_bytes_as_they_arrive(self):
-        data = noise(4 * MEGABYTE)
-        server = Nginx(self, "limit_rate_after 2m; limit_rate 1k;", name="slow")
-        process, point = self.foreground(ALLOWED, "--stream", self.carton_of(server.publish("far", data), data=data))
-        with open(os.path.join(point, "files", "model", "far"), "rb", buffering=0) as file:
-            self.assertEqual(file.read(4096), data[:4096])
-        self.assertLess(sum(request.bytes for request in server.requests() if request.method == "GET"), len(data))
-        self.assertEqual(blobs_in(self.cache()), [])
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(30), 0)
-
-    def test_corrupt_stream_fails_before_its_end_and_is_not_kept(self):
-        wrong = FAR[:-1] + b"\xff"
-        point = self.mount(ALLOWED, "--stream", self.carton_of(self.web.publish("far", wrong)))
-        for _ in range(2):
-            self.assert_unreadable(point)
-        self.assert_cache_holds()
-
     def test_blob_larger_than_the_quota_is_not_readable(self):
         process, point = self.foreground(ALLOWED, "--cache-size", "500K", self.carton_of(self.web.publish("far", FAR)))
         self.assert_unreadable(point, [errno.EIO])

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "base/files/leaf.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::disk_folder_test {
@@ -90,6 +91,31 @@ TEST_F(ReferredFileTest, RefusesFilesThatAreNotRegular) {
   ASSERT_EQ(::mkfifo(here.path("models/m/fifo").c_str(), 0600), 0);
   EXPECT_EQ(read("fifo"), "not a regular file");
   EXPECT_EQ(read("sub"), "not a regular file");
+}
+
+TEST(ListedFile, IsReadyAndOpenedOnlyWhenItMayBe) {
+  const TemporaryDirectory here;
+  const std::string path = here.write("model", "0123456789");
+  struct stat listed {};
+  ASSERT_EQ(::stat(path.c_str(), &listed), 0);
+  const auto root = std::make_shared<const ConfinedDirectory>(
+      Descriptor(::open(here.path("").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)), here.path(""), Confinement{});
+  const SourcePtr file = listed_file(Location{root, "model"}, listed);
+  const SourcePtr removed = listed_file(Location{root, "model"}, listed);
+  const auto before = file->place(4, Opens::nothing);
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->leaf, nullptr);
+  EXPECT_EQ(before->length, 6U);
+  EXPECT_TRUE(is_ready(*file));
+  ASSERT_TRUE(file->place(4, Opens::files));
+  const auto after = file->place(4, Opens::nothing);
+  ASSERT_TRUE(after);
+  EXPECT_NE(after->leaf, nullptr);
+  EXPECT_EQ(after->offset, 4U);
+  stdfs::remove(path);
+  EXPECT_TRUE(is_ready(*removed));
+  EXPECT_FALSE(removed->place(0, Opens::files));
+  EXPECT_FALSE(open_whole_file(*removed));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@ import struct
 
 import archives
 import containers
+import pickles
 import protobuf
 from containers import Graph, Operator, Value
 from tensors import Tensor
@@ -140,6 +141,31 @@ def write_onnx(path):
         file.write(protobuf.onnx_model(graph, protobuf.onnx_property("license", "CC0-1.0")))
 
 
+def estimator(module, name, **attributes):
+    """An object of scikit-learn; an attribute is a plain value, or opcodes."""
+    attributes["_sklearn_version"] = "1.2.1"
+    return pickles.instance(
+        module, name, b"".join(
+            pickles.text(key) + (value if isinstance(value, bytes) else pickles.value(value))
+            for key, value in attributes.items()))
+
+
+def float64_array(name, *shape):
+    return pickles.array("f8", shape, struct.pack(f"<{elements(shape)}d", *weights(name, elements(shape))))
+
+
+def write_pipeline(path):
+    """A classifier behind a scaler, as pickle.dump writes it. scikit-learn is not used."""
+    scaler = estimator("sklearn.preprocessing._data", "StandardScaler", with_mean=True, n_features_in_=16,
+                       mean_=float64_array("mean", 16), scale_=float64_array("scale", 16))
+    classifier = estimator("sklearn.linear_model._logistic", "LogisticRegression", penalty="l2", C=0.5, max_iter=200,
+                           n_features_in_=16, classes_=pickles.array("i8", (10, ), struct.pack("<10q", *range(10))),
+                           coef_=float64_array("coefficients", 10, 16), intercept_=float64_array("intercept", 10))
+    steps = b"".join(pickles.text(name) + step + b"\x86" for name, step in (("scale", scaler), ("classify", classifier)))
+    with open(path, "wb") as file:
+        file.write(pickles.pickle(estimator("sklearn.pipeline", "Pipeline", steps=b"(" + steps + b"l", verbose=False)))
+
+
 CARTON_TOML = """spec_version = 1
 model_name = "digits"
 short_description = "A perceptron, packed with a test of itself"
@@ -208,6 +234,7 @@ def write_demo(folder):
     containers.write_gguf(path("demo.gguf"), llama, gguf_metadata())
     containers.write_bintensors(path("demo.bt"), adapter(), {**notes, "base_model": "weightfs demo"})
     containers.write_pytorch(path("demo.pt"), model, {"epoch": 3, "hyper_parameters": {"lr": 0.001, "optimizer": "adamw"}})
+    write_pipeline(path("demo.pkl"))
     write_perceptron(path("demo.rten"))
     write_onnx(path("demo-onnx", "demo.onnx"))
     containers.write_safetensors(path("adapter.safetensors"), adapter(), notes)

@@ -42,8 +42,8 @@ class ModelInvariants {
   static constexpr uint64_t kMaxText = 64 << 20;
   static constexpr uint64_t kMaxModelFile = 1 << 20;
 
-  // Bytes of an archive, and chunks of HDF5, are verified only after decoding: reading may fail because of their
-  // content.
+  // Bytes of an archive, chunks of HDF5 and values of old checkpoints are verified only after decoding: reading may
+  // fail because of their content.
   enum class Bytes { plain, unpacked };
 
   // One model's tree: the container's, or that of a container in it.
@@ -70,8 +70,10 @@ class ModelInvariants {
     const ModelPtr outline = forest_.model_of(*metadata);
     const auto whole = outline->complete_model ? outline->complete_model->get() : outline;
     const ModelPtr model = whole.value_or(outline);
+    const bool has_old_checkpoint = model->format == "tensorflow-savedmodel" ||
+                                    (model->format == "tensorflow-checkpoint" && model->version == "V1");
     const bool decoded = model->nested != nullptr || model->stored_bytes || model->format == "hdf5" ||
-                         model->format.starts_with("keras");
+                         model->format.starts_with("keras") || has_old_checkpoint;
     Mount mount{model, path.empty() ? "" : path + "/", depth, decoded ? Bytes::unpacked : bytes};
     if (!whole) return check_outline(mount, root, whole.error());
     for (const TensorView& tensor : model->tensors) check_tensor(tensor);

@@ -13,9 +13,9 @@ using Files = std::map<std::string, std::string, std::less<>>;
 
 class MemoryFolder final : public Folder {
  public:
-  /// `special`: the name of a FIFO, a device or the like.
-  explicit MemoryFolder(Files files, std::string special = {})
-      : files_(std::move(files)), special_(std::move(special)) {}
+  /// `special`: the name of a FIFO, a device or the like, or of another file whose opening fails with `code`.
+  explicit MemoryFolder(Files files, std::string special = {}, Code code = Code::io)
+      : files_(std::move(files)), special_(std::move(special)), code_(code) {}
 
   Result<std::vector<std::string>> names() const override {
     std::vector<std::string> names;
@@ -24,7 +24,7 @@ class MemoryFolder final : public Folder {
     return names;
   }
   Result<SourcePtr> open(std::string_view name) const override {
-    if (!special_.empty() && name == special_) return failure(Code::io, "not a regular file");
+    if (!special_.empty() && name == special_) return failure(code_, "not a regular file");
     const auto file = files_.find(name);
     if (file == files_.end()) return failure(Code::not_found, "no such file");
     return in_memory(file->second);
@@ -38,6 +38,7 @@ class MemoryFolder final : public Folder {
  private:
   Files files_;
   std::string special_;
+  Code code_;
 };
 
 }  // namespace weightfs::test

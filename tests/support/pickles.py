@@ -148,3 +148,30 @@ def legacy(opcodes, storages):
         pickle(value([key for key, _, _ in storages]))
     ]
     return b"".join(parts) + b"".join(struct.pack("<q", count) + data for _, count, data in storages)
+
+
+def dtype(code, order="<"):
+    """numpy.dtype with its state."""
+    state = b"(" + integer(3) + text(order) + b"NNN" + integer(-1) + integer(-1) + integer(0) + b"t"
+    return call("numpy", "dtype", text(code) + b"\x89\x88") + state + b"b"
+
+
+def array(code, shape, data, subclass=("numpy", "ndarray"), fortran=False):
+    """An array of NumPy, with its data as bytes."""
+    sizes = b"(" + b"".join(map(integer, shape)) + b"t"
+    made = call("numpy.core.multiarray", "_reconstruct", function(*subclass) + b"(" + integer(0) + b"tB\x01\0\0\0b")
+    state = integer(1) + sizes + dtype(code) + (b"\x88" if fortran else b"\x89") + b"B" + struct.pack("<I", len(data)) + data
+    return made + b"(" + state + b"tb"
+
+
+def instance(module, name, attributes):
+    """An object of a class; `attributes`: opcodes of names and values."""
+    return function(module, name) + b")\x81}(" + attributes + b"ub"
+
+
+def joblib_array(code, shape, data, padding=5):
+    """An array as joblib writes it: its bytes after the object."""
+    sizes = b"(" + b"".join(map(integer, shape)) + b"t"
+    attributes = (text("subclass") + function("numpy", "ndarray") + text("shape") + sizes + text("order") + text("C") +
+                  text("dtype") + dtype(code) + text("allow_mmap") + b"\x88" + text("numpy_array_alignment_bytes") + integer(16))
+    return instance("joblib.numpy_pickle", "NumpyArrayWrapper", attributes) + bytes([padding]) + b"\xff" * padding + data

@@ -10,26 +10,40 @@
 #include <vector>
 
 #include "tests/builders/bintensors_builder.h"
+#include "tests/builders/caffe_builder.h"
 #include "tests/builders/coreml_builder.h"
+#include "tests/builders/ctranslate2_builder.h"
+#include "tests/builders/dcp_builder.h"
 #include "tests/builders/dduf_builder.h"
 #include "tests/builders/executorch_builder.h"
 #include "tests/builders/flax_builder.h"
 #include "tests/builders/ggml_builder.h"
 #include "tests/builders/gguf_builder.h"
 #include "tests/builders/hdf5_builder.h"
+#include "tests/builders/mindspore_builder.h"
 #include "tests/builders/mlf_builder.h"
+#include "tests/builders/mxnet_builder.h"
+#include "tests/builders/ncnn_builder.h"
+#include "tests/builders/nnef_builder.h"
 #include "tests/builders/numpy_builder.h"
 #include "tests/builders/oci_builder.h"
 #include "tests/builders/ollama_builder.h"
 #include "tests/builders/onnx_builder.h"
+#include "tests/builders/openvino_builder.h"
+#include "tests/builders/ort_builder.h"
 #include "tests/builders/paddle_builder.h"
 #include "tests/builders/params_builder.h"
 #include "tests/builders/pickle_builder.h"
+#include "tests/builders/pt2_builder.h"
+#include "tests/builders/python_builder.h"
 #include "tests/builders/rten_builder.h"
 #include "tests/builders/safetensors_builder.h"
 #include "tests/builders/tar_builder.h"
 #include "tests/builders/tensor_cache_builder.h"
+#include "tests/builders/tensorflow_builder.h"
+#include "tests/builders/tfjs_builder.h"
 #include "tests/builders/tflite_builder.h"
+#include "tests/builders/trees_builder.h"
 #include "tests/builders/zip_builder.h"
 #include "tests/support/expected_tree.h"
 #include "tests/support/memory_folder.h"
@@ -60,6 +74,18 @@ inline std::string small_safetensors_index() {
   return R"({"metadata":{"total_size":11},"weight_map":{"w":"a.safetensors","empty":"a.safetensors",)"
          R"("s":"a.safetensors","f4":"a.safetensors"}})"
          "\n";
+}
+
+inline Names nnef_tree() {
+  return tree({"b.dat", "fc/", "fc/w.dat", "graph.nnef"}, {}, {"b.npy", "fc/", "fc/w.npy"}, {"b", "fc/", "fc/w"});
+}
+
+/// The tree of a file with these arrays, and those of structures, which have no other form.
+inline Names tree_of_arrays(const std::string& file, const Names& arrays, const Names& structures = {}) {
+  Names npy, tensors = joined({arrays, structures});
+  for (const std::string& name : arrays) npy.push_back(name + ".npy");
+  std::ranges::sort(tensors);
+  return tree({file}, {}, npy, tensors);
 }
 
 /// A container to nest in others.
@@ -124,6 +150,23 @@ inline std::string small_mlf() {
 }
 
 /// A checkpoint of one tensor, with its configuration.
+inline std::string small_torch_tar() {
+  const TorchTar tar = torch_tar();
+  return tars::TarBuilder()
+      .file("sys_info", tar.sys_info)
+      .file("pickle", tar.pickle)
+      .file("storages", tar.storages)
+      .file("tensors", tar.tensors)
+      .build();
+}
+
+/// A booster with one tree of one array.
+inline std::string small_booster_pickle() {
+  using namespace trees;
+  const std::string tree = "{" + ub_key("base_weights") + ub_floats({1.5F, -2.0F}) + "}";
+  return booster_of(xgboost_ubjson(ub_key("trees") + "[#L" + big(1) + tree)).pickle();
+}
+
 inline std::string small_nemo() {
   PytorchBuilder checkpoint;
   checkpoint.tensor("w", "Byte", 1, {4}, "wwww");
@@ -317,6 +360,20 @@ inline std::vector<SmallModel> small_models() {
             {}, {"half.npy", "inner.tied.npy", "t.npy", "w.npy"}, {"half", "inner.tied", "t", "w"})},
       {"PytorchLegacy", "pytorch-legacy", true, "m.pt", small_checkpoint().legacy({4, 1, 2}),
        tree({"m.pt"}, {}, {"half.npy", "inner.tied.npy", "t.npy", "w.npy"}, {"half", "inner.tied", "t", "w"})},
+      {"Dcp", "dcp", true, ".metadata", dcp::small_dcp().metadata(),
+       tree({".metadata", "__0_0.distcp", "__1_0.distcp"}, {}, {"grid.npy", "model.w.npy", "rows.npy"},
+            {"grid", "model.w", "rows"}),
+       dcp::small_dcp().files()},
+      {"Pt2", "pt2", true, "m.pt2", pt2::small_pt2(),
+       tree({"m/", "m/archive_format", "m/archive_version", "m/byteorder", "m/data/", "m/data/aotinductor/",
+             "m/data/aotinductor/model/", "m/data/aotinductor/model/x.so", "m/data/constants/",
+             "m/data/constants/model_constants_config.json", "m/data/constants/tensor_0", "m/data/weights/",
+             "m/data/weights/model_weights_config.json", "m/data/weights/weight_0", "m/data/weights/weight_1",
+             "m/models/", "m/models/model.json"},
+            {}, {"c.npy", "fc.t.npy", "fc.w.npy", "half.npy"}, {"c", "fc.t", "fc.w", "half"})},
+      {"Pt2Old", "pt2", true, "m.pt2", pt2::small_old_pt2(),
+       tree({"serialized_constants.pt", "serialized_exported_program.json", "serialized_state_dict.pt", "version"}, {},
+            {"c.npy", "fc.w.npy"}, {"c", "fc.w"})},
       {"Nemo", "nemo", true, "m.nemo", small_nemo(),
        tree({"model_config.yaml", "model_weights.ckpt"}, {}, {"w.npy"}, {"w"},
             joined({{"nested/", "nested/model_weights.ckpt/"},
@@ -382,6 +439,15 @@ inline std::vector<SmallModel> small_models() {
        with_warnings(tree({"m.mlmodel", "weights/", "weights/weight.bin"}, {},
                           {"here.npy", "p.lut.npy", "tied.npy", "w.npy"}, {"bad", "here", "p.lut", "tied", "w"})),
        {{"weights/weight.bin", coreml::small_weights()}}},
+      {"PytorchTar", "pytorch-tar", true, "m.pt", small_torch_tar(),
+       tree({"pickle", "storages", "sys_info", "tensors"}, {}, {"w.npy"}, {"w"})},
+      {"Pickle", "pickle", true, "m.pkl", small_pipeline(),
+       tree({"m.pkl"}, {}, {"steps.0.1.mean_.npy", "steps.1.1.coef_.npy"}, {"steps.0.1.mean_", "steps.1.1.coef_"})},
+      {"PickleOfABooster", "pickle", true, "m.pkl", small_booster_pickle(),
+       tree({"booster.ubj", "m.pkl"}, {}, {}, {}, nested("", "booster.ubj", "trees.0.base_weights"))},
+      {"CoreMlNetwork", "coreml", true, "m.mlmodel", coreml::small_network(),
+       tree({"m.mlmodel"}, {}, {"fc.bias.npy", "fc.weights.npy", "if/", "if/if/", "if/if/b.bias.npy"},
+            {"fc.bias", "fc.weights", "if/", "if/if/", "if/if/b.bias"})},
       {"Paddle",
        "paddle",
        true,
@@ -389,6 +455,101 @@ inline std::vector<SmallModel> small_models() {
        paddle::small_paddle(),
        tree({"m.pdiparams", "m.pdmodel"}, {}, {"b.npy", "e/", "e/f.npy", "w.npy"}, {"b", "e/", "e/f", "w"}),
        {{"m.pdmodel", paddle::small_program()}}},
+      {"TensorflowCheckpoint",
+       "tensorflow-checkpoint",
+       true,
+       "TensorflowCheckpoint.index",
+       tensorflow::small_index(),
+       with_warnings(tree({"TensorflowCheckpoint.data-00000-of-00001", "TensorflowCheckpoint.index"}, {},
+                          {"emb.npy", "names.npy", "w.npy"}, {"emb", "late", "names", "w"}, {}, {"names.npy"})),
+       {{"TensorflowCheckpoint.data-00000-of-00001", tensorflow::small_data()}}},
+      {"TensorflowCheckpointV1", "tensorflow-checkpoint", true, "m.ckpt", tensorflow::small_v1(),
+       tree({"m.ckpt"}, {}, {"emb.npy", "w.npy"}, {"emb", "w"})},
+      {"TensorflowGraph", "tensorflow-graph", true, "graph.pb", tensorflow::small_graph().build(),
+       tree({"graph.pb"}, {"graph.json"}, {"f/", "f/c.npy", "fill.npy", "names.npy", "w.npy"},
+            {"f/", "f/c", "fill", "names", "w"}, {}, {"names.npy"})},
+      {"SavedModelDirectory", "tensorflow-savedmodel", true, "saved_model.pb", tensorflow::small_saved_model(),
+       with_warnings(tree({"assets/", "assets/vocab.txt", "saved_model.pb", "variables/",
+                           "variables/variables.data-00000-of-00001", "variables/variables.index"},
+                          {"graph.json"}, {"emb.npy", "names.npy", "w.npy"}, {"emb", "late", "names", "w"}, {},
+                          {"names.npy"})),
+       tensorflow::small_variables()},
+      {"Ort", "ort", true, "m.ort", ort::small_ort(),
+       with_warnings(tree({"m.ort"}, {}, {"e.npy", "if/", "if/then_branch/", "if/then_branch/w.npy", "t.npy", "w.npy"},
+                          {"e", "if/", "if/then_branch/", "if/then_branch/w", "short", "t", "w"}, {}, {"t.npy"}))},
+      {"Ncnn",
+       "ncnn",
+       true,
+       "m.param",
+       ncnn::small_param(),
+       tree({"m.bin", "m.param"}, {}, {"conv.bias.npy", "conv.weight.npy", "fc.weight.npy", "p.slope.npy"},
+            {"conv.bias", "conv.weight", "fc.weight", "p.slope"}),
+       {{"m.bin", ncnn::small_bin()}}},
+      {"Darknet",
+       "darknet",
+       true,
+       "m.weights",
+       darknet::small_weights(),
+       tree({"m.cfg", "m.weights"}, {},
+            {"0.biases.npy", "0.rolling_mean.npy", "0.rolling_variance.npy", "0.scales.npy", "0.weights.npy",
+             "2.biases.npy", "2.weights.npy"},
+            {"0.biases", "0.rolling_mean", "0.rolling_variance", "0.scales", "0.weights", "2.biases", "2.weights"}),
+       {{"m.cfg", std::string(darknet::kSmallConfig)}}},
+      {"Ctranslate2", "ctranslate2", true, "model.bin", ctranslate2::small_ctranslate2(),
+       with_warnings(tree({"model.bin"}, {}, {"heads.npy", "layer/", "layer/bias.npy", "layer/weight.npy"},
+                          {"heads", "layer/", "layer/bias", "layer/weight", "short"}))},
+      {"NnefTensor", "nnef-tensor", true, "w.dat", nnef::tensor_file({2}, 32, nnef::kFloat, "aaaabbbb"),
+       tree({"w.dat"}, {}, {"w.npy"}, {"w"})},
+      {"Nnef", "nnef", true, "m.tar", tar_of(nnef::small_nnef_files()), nnef_tree()},
+      {"NnefDirectory", "nnef", true, "graph.nnef", std::string(nnef::kGraph), nnef_tree(),
+       without(nnef::small_nnef_files(), "graph.nnef")},
+      {"XgboostJson", "xgboost", true, "m.json", trees::small_xgboost_json(),
+       tree_of_arrays("m.json", {"tree_info", "trees.0.base_weights", "trees.0.categories", "trees.0.default_left",
+                                 "trees.0.left_children", "trees.0.split_conditions", "trees.0.split_indices"})},
+      {"XgboostUbjson", "xgboost", true, "m.ubj", trees::small_xgboost_ubjson(),
+       tree_of_arrays("m.ubj", {"tree_info", "trees.0.base_weights", "trees.0.categories_sizes", "trees.0.default_left",
+                                "trees.0.left_children", "trees.0.parents", "trees.0.split_type"})},
+      {"XgboostBinary", "xgboost", true, "m.bst", trees::small_xgboost_binary(),
+       tree_of_arrays(
+           "m.bst",
+           {"tree_info", "trees.0.nodes.cleft", "trees.0.nodes.cright", "trees.0.nodes.info", "trees.0.nodes.parent",
+            "trees.0.nodes.sindex", "trees.0.stats.base_weight", "trees.0.stats.leaf_child_cnt",
+            "trees.0.stats.loss_chg", "trees.0.stats.sum_hess", "weight_drop"},
+           {"trees.0.nodes", "trees.0.stats"})},
+      {"Lightgbm", "lightgbm", true, "m.txt", trees::small_lightgbm(),
+       tree_of_arrays("m.txt", {"trees.0.leaf_value", "trees.0.split_feature", "trees.0.threshold",
+                                "trees.1.leaf_value", "trees.1.split_feature"})},
+      {"MxNet", "mxnet", true, "m.params", mxnet::small_mxnet(),
+       tree({"m.params"}, {}, {"arg:e/", "arg:e/f.npy", "arg:w.npy", "aux:b.npy"},
+            {"arg:e/", "arg:e/f", "arg:w", "aux:b"})},
+      {"MindSpore", "mindspore", true, "m.ckpt", mindspore::small_mindspore(),
+       tree({"m.ckpt"}, {}, {"e/", "e/f.npy", "net.w.npy", "step.npy"}, {"e/", "e/f", "net.w", "step"})},
+      {"OpenVino",
+       "openvino",
+       true,
+       "m.xml",
+       openvino::small_openvino(),
+       tree({"m.bin", "m.xml"}, {},
+            {"a/", "a/w.npy", "four.npy", "loop/", "loop/body/", "loop/body/inner.npy", "text.npy"},
+            {"a/", "a/w", "four", "loop/", "loop/body/", "loop/body/inner", "text"}, {}, {"text.npy"}),
+       {{"m.bin", openvino::small_openvino_weights()}}},
+      {"Caffe",
+       "caffe",
+       true,
+       "m.caffemodel",
+       caffe::small_caffe(),
+       tree({"m.caffemodel", "m.prototxt"}, {"graph.json"}, {"a/", "a/conv.0.npy", "a/conv.1.npy"},
+            {"a/", "a/conv.0", "a/conv.1"}),
+       {{"m.prototxt", "name: \"tiny\""}}},
+      {"Tfjs",
+       "tfjs",
+       true,
+       "model.json",
+       tfjs::small_tfjs(),
+       tree({"below/", "below/s2.bin", "model.json", "s1.bin", "t.bin"}, {},
+            {"a/", "a/w.npy", "c.npy", "empty.npy", "q.npy", "text.npy"}, {"a/", "a/w", "c", "empty", "q", "text"}, {},
+            {"c.npy", "text.npy"}),
+       {{"s1.bin", "012"}, {"below/s2.bin", "34567qrs"}, {"t.bin", tfjs::small_tfjs_texts()}}},
       {"Ollama", "ollama", true, "latest", small_ollama().manifest(),
        tree({"config.json", "license", "manifest.json", "model.gguf", "params.json", "projector.gguf", "template",
              "tensors/", "tensors/d", "tensors/t.safetensors"},

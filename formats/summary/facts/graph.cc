@@ -85,7 +85,9 @@ void describe_methods(const Map& metadata, Summary& out) {
 }  // namespace
 
 bool is_graph_format(const Model& model) {
-  static constexpr std::array<std::string_view, 5> kFormats = {"coreml", "executorch", "onnx", "rten", "tflite"};
+  static constexpr auto kFormats = std::to_array<std::string_view>(
+      {"caffe", "coreml", "darknet", "executorch", "ncnn", "nnef", "onnx", "openvino", "ort", "pt2", "rten",
+       "tensorflow-graph", "tensorflow-savedmodel", "tfjs", "tflite"});
   if (std::ranges::find(kFormats, model.format) != kFormats.end()) return true;
   const auto* const facts = model.metadata.find_as<Map>("pytorch");
   const auto* const is_script = facts == nullptr ? nullptr : facts->find_as<bool>("torchscript");

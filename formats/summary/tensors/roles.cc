@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "base/text.h"
 #include "formats/summary/tensors/tensor_name.h"
@@ -15,6 +16,10 @@ namespace {
 constexpr std::array<std::string_view, 11> kBuffers = {
     "final_logits_bias", "inv_freq",           "masked_bias", "moving_mean",  "moving_variance", "num_batches_tracked",
     "rope_factors_long", "rope_factors_short", "rope_freqs",  "running_mean", "running_var"};
+
+// Slots of TensorFlow's optimizers by the last component of their names.
+constexpr std::array<std::string_view, 8> kSlots = {"Adam",        "Adam_1",      "Momentum", "RMSProp",
+                                                    "beta1_power", "beta2_power", "adam_m",   "adam_v"};
 
 std::string_view before_last(std::string_view name) {
   const std::string_view last = last_component(name);
@@ -38,7 +43,9 @@ bool has_rotary_frequencies(std::string_view name) {
 
 // Formats of graphs that are quantised: integers of at most 8 bits are weights.
 bool has_integer_weights(const Model& model) {
-  static constexpr std::array<std::string_view, 5> kGraphs = {"coreml", "executorch", "onnx", "rten", "tflite"};
+  static constexpr auto kGraphs =
+      std::to_array<std::string_view>({"coreml", "executorch", "onnx", "openvino", "rten", "tensorflow-graph",
+                                       "tensorflow-savedmodel", "tfjs", "tflite"});
   return std::ranges::find(kGraphs, model.format) != kGraphs.end();
 }
 
@@ -47,15 +54,29 @@ bool is_integer_weight(const Model& model, const DType& dtype, ShapeView shape) 
   return bits_of(dtype).value_or(64) <= 8;
 }
 
-// The tensors of a TFLite that have a scale: biases are int32, but other int32 are shapes.
+// The tensors of a TFLite or TensorFlow.js that have a scale: biases are int32, but other int32 are shapes.
 using Scaled = std::set<std::string_view>;
 Scaled scaled_tensors(const Model& model) {
-  const auto* const list = model.format == "tflite" ? model.metadata.find_as<List>("quantization") : nullptr;
+  const bool has_list = model.format == "tflite" || model.format == "tfjs";
+  const auto* const list = has_list ? model.metadata.find_as<List>("quantization") : nullptr;
   Scaled out;
   if (list == nullptr) return out;
   for (const Value& value : *list)
     if (const auto* const entry = std::get_if<Map>(&value)) out.insert(text_in(*entry, "name"));
   return out;
+}
+
+// The name of a variable of TensorFlow 2, whose key in a checkpoint ends with this.
+std::string_view without_attribute(std::string_view name) {
+  constexpr std::string_view kValue = "/.ATTRIBUTES/VARIABLE_VALUE";
+  return name.ends_with(kValue) ? name.substr(0, name.size() - kValue.size()) : name;
+}
+
+// The state of an optimizer, which a checkpoint of TensorFlow has beside the variables.
+bool is_optimizer_state(const Model& model, std::string_view name) {
+  if (!model.format.starts_with("tensorflow-")) return false;
+  return has_component(name, ".OPTIMIZER_SLOT") || name.starts_with("optimizer/") ||
+         std::ranges::find(kSlots, last_component(name)) != kSlots.end();
 }
 
 bool is_buffer(const Model& model, const Scaled& scaled, size_t i) {
@@ -64,8 +85,9 @@ bool is_buffer(const Model& model, const Scaled& scaled, size_t i) {
   const ShapeView shape = model.tensors.shape(i);
   if (dtype.name == "string" || &dtype == &kUnknownDType) return true;
   if (is_integer(dtype)) return !is_integer_weight(model, dtype, shape) && !scaled.contains(name);
-  if (model.format == "onnx" && shape.empty()) return true;
-  std::string_view last = last_component(name);
+  if ((model.format == "onnx" || model.format == "tensorflow-graph") && shape.empty()) return true;
+  if (is_optimizer_state(model, name)) return true;
+  std::string_view last = last_component(without_attribute(name));
   if (last == "weight") last = last_component(before_last(name));
   if (std::ranges::binary_search(kBuffers, last)) return true;
   if (last == "alpha" && shape.size() <= 1 && elements_of(shape) == Number(1)) return true;
@@ -77,6 +99,21 @@ bool is_gguf_scale(const TensorList& tensors, size_t i) {
   const std::string_view last = last_component(tensors.name(i));
   return (last == "scale" || last == "input_scale") && tensors.dtype(i)->name == "float32" &&
          tensors.shape(i).size() <= 1;
+}
+
+// The scales and zero points of weights that NNCF compressed are constants of OpenVINO beside them: "w", "w/scale".
+std::vector<bool> nncf_companions(const TensorList& tensors) {
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < tensors.size(); ++i) names.insert(tensors.name(i));
+  std::vector<bool> out(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i)
+    for (const std::string_view end : {"/scale", "/zero_point"}) {
+      std::string_view name = tensors.name(i);
+      if (!name.ends_with(end)) continue;
+      name.remove_suffix(end.size());
+      out[i] = out[i] || names.contains(name);
+    }
+  return out;
 }
 
 bool has_type(const TensorList& tensors, std::string_view name) {
@@ -109,18 +146,20 @@ Roles find_roles(const Model& model, const Fields& config, const Fields& quantis
   const TensorList& tensors = model.tensors;
   const bool has_gguf_scales = has_type(tensors, "nvfp4");
   const Scaled scaled = scaled_tensors(model);
+  const bool is_openvino = model.format == "openvino";
+  const std::vector<bool> companions = is_openvino ? nncf_companions(tensors) : std::vector<bool>(tensors.size());
   roles.tensors.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const uint64_t elements = elements_of(tensors.shape(i)).value_or(0);
     const bool is_companion =
-        tensors.dtype(i)->name == "float8_e8m0fnu" || (has_gguf_scales && is_gguf_scale(tensors, i));
+        companions[i] || tensors.dtype(i)->name == "float8_e8m0fnu" || (has_gguf_scales && is_gguf_scale(tensors, i));
     roles.tensors.push_back(is_companion                  ? Counted{Role::companion, 0}
                             : is_buffer(model, scaled, i) ? Counted{Role::buffer, elements}
                                                           : Counted{Role::parameter, elements});
   }
   // In these files two tensors cannot have the same place, or may have it only if they are empty.
   if (model.format != "gguf" && model.format != "safetensors") find_shared_storage(model, roles.tensors);
-  if (model.format != "tflite") count_packed(tensors, config, quantisation, roles);
+  if (model.format != "tflite" && !is_openvino) count_packed(tensors, config, quantisation, roles);
   return roles;
 }
 

@@ -22,6 +22,7 @@
 
 #include "base/files/confined_directory.h"
 #include "base/files/file_source.h"
+#include "base/files/leaf.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::open_files_test {
@@ -139,6 +140,15 @@ TEST_F(MapCached, FileSystemThatDoesNotTellWhatIsInThePageCacheIsNotMapped) {
   EXPECT_FALSE(map_cached(status, {0, 1}));
 }
 
+TEST_F(MapCached, LastByteTellsWhetherARangeIsCached) {
+  const SharedFilePtr model = file("model");
+  const Extent whole{model->number(), kPage, 2 * kPage};
+  EXPECT_TRUE(weightfs::is_cached(whole, {0, 2 * kPage}));
+  ASSERT_EQ(::ftruncate(Descriptor(::open(here.path("model").c_str(), O_WRONLY | O_CLOEXEC)).number(), 2 * kPage), 0);
+  EXPECT_TRUE(weightfs::is_cached(whole, {0, kPage}));
+  EXPECT_FALSE(weightfs::is_cached(whole, {0, 2 * kPage}));
+}
+
 TEST_F(MapCached, CopyOfACutFileFails) {
   const SharedFilePtr model = file("model");
   const auto mapped = map_cached(*model, {2 * kPage, 3 * kPage});
@@ -194,12 +204,12 @@ TEST_F(ClosedFile, IsOpenedAgainByRead) {
 
 TEST_F(ClosedFile, HeldFileAndItsExtentStayOpen) {
   const SourcePtr file = open("model");
-  auto held = slice(file, 1, 2)->hold();
+  auto held = slice(file, 1, 2)->keep_cached();
   recent_files().clear();
   EXPECT_EQ(descriptors(), 1U);
   held = nullptr;
   EXPECT_EQ(descriptors(), 0U);
-  const auto extent = file->extent();
+  const auto extent = extent_of(*file);
   recent_files().clear();
   std::string out(10, '?');
   EXPECT_EQ(::pread(extent->fd, out.data(), out.size(), 0), 10);

@@ -1,4 +1,4 @@
-// Reads of verified local blobs that take no lock (Source::direct()).
+// Reads of verified local blobs that take no lock (Source::verified_file()).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -59,7 +59,7 @@ uint64_t locks_of_read(const Source& source) {
   return test::locks_taken() - before;
 }
 
-TEST_F(DirectBlobTest, BlobThatIsNotLocalHasNone) { EXPECT_EQ(downloadable_blob()->direct(), nullptr); }
+TEST_F(DirectBlobTest, BlobThatIsNotLocalHasNone) { EXPECT_EQ(downloadable_blob()->verified_file(), nullptr); }
 
 // docs/design/reading.md
 TEST_F(DirectBlobTest, WarmReadsTakeNoLock) {
@@ -69,13 +69,13 @@ TEST_F(DirectBlobTest, WarmReadsTakeNoLock) {
   const SourcePtr blob = downloadable_blob();
   read(*blob);
   EXPECT_GT(locks_of_read(*blob), 0u) << "locks are not counted";
-  const SourcePtr direct = blob->direct();
+  const SourcePtr direct = blob->verified_file();
   ASSERT_NE(direct, nullptr);
   EXPECT_EQ(locks_of_read(*direct), 0u);
   EXPECT_EQ(read(*direct), describe(bytes));
 
   const SourcePtr npy = concat({in_memory("head"), std::make_shared<Slice>(slice(blob, 4, 5000).value())});
-  const SourcePtr direct_npy = npy->direct();
+  const SourcePtr direct_npy = npy->verified_file();
   ASSERT_NE(direct_npy, nullptr);
   EXPECT_EQ(locks_of_read(*direct_npy), 0u);
   EXPECT_EQ(read(*direct_npy), describe("head" + bytes.substr(4, 5000)));
@@ -84,11 +84,11 @@ TEST_F(DirectBlobTest, WarmReadsTakeNoLock) {
 TEST_F(DirectBlobTest, DecodedMemberHasOneOnceItIsCached) {
   const auto cache = store();
   const SourcePtr blob = cache->blob(test::producer_of(member, "zip 1"));
-  EXPECT_EQ(blob->direct(), nullptr);
+  EXPECT_EQ(blob->verified_file(), nullptr);
   SourcePtr direct;
   const auto has_direct = [&] {
     read(*blob);
-    direct = blob->direct();
+    direct = blob->verified_file();
     return direct != nullptr;
   };
   ASSERT_TRUE(test::eventually(has_direct)) << "it is published after the last read";
@@ -103,7 +103,7 @@ TEST_F(DirectBlobTest, ExternalFileIsReadWhereItIs) {
   options.blob_directories = {temporary.path("blobs")};
   const SourcePtr blob = resolved(blob_store(std::move(options)), {});
   read(*blob);
-  const SourcePtr direct = blob->direct();
+  const SourcePtr direct = blob->verified_file();
   ASSERT_NE(direct, nullptr);
   EXPECT_EQ(read(*direct), describe(bytes));
 }
@@ -111,7 +111,7 @@ TEST_F(DirectBlobTest, ExternalFileIsReadWhereItIs) {
 TEST_F(DirectBlobTest, EvictedBlobStaysReadable) {
   const SourcePtr blob = downloadable_blob();
   read(*blob);
-  const SourcePtr direct = blob->direct();
+  const SourcePtr direct = blob->verified_file();
   ASSERT_NE(direct, nullptr);
   std::filesystem::remove_all(directory);
   EXPECT_EQ(read(*direct), describe(bytes));
@@ -122,7 +122,7 @@ TEST_F(DirectBlobTest, BlobThatIsFoundDamagedIsDownloadedAgain) {
   const SourcePtr blob = downloadable_blob();  // of another store, which has compared nothing yet
   std::array<std::byte, 1000> out;
   ASSERT_TRUE(blob->read(0, out));
-  const SourcePtr direct = blob->direct();
+  const SourcePtr direct = blob->verified_file();
   ASSERT_NE(direct, nullptr);
   {
     std::fstream file(directory + "/" + test::blob_path(bytes), std::ios::binary | std::ios::in | std::ios::out);

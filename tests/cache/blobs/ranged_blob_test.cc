@@ -130,7 +130,7 @@ TEST_F(RangedBlobTest, PinnedRangesBecomeAPinnedBlob) {
   const auto remote = std::ranges::find(ranges, ItemKind::remote, &store::Item::kind);
   ASSERT_NE(remote, ranges.end());
   ASSERT_TRUE(maintenance.pin(remote->digest).value());
-  ASSERT_TRUE(blob->fetch({0, all.size()}));
+  ASSERT_TRUE(blob->prefetch({0, all.size()}));
   const auto items = maintenance.inventory().value().items;
   const auto published = std::ranges::find(items, digest, &store::Item::digest);
   ASSERT_NE(published, items.end());
@@ -149,19 +149,18 @@ TEST_F(RangedBlobTest, CompleteRangesThatDoNotMatchAreDroppedAndReadsFail) {
   EXPECT_FALSE(std::filesystem::exists(blob_path()));
   EXPECT_LE(ranges_on_disk(), 64u * 1024) << "a read that had begun may have opened the file again";
   const uint64_t before = sent;
-  EXPECT_FALSE(blob.verified->fetch({0, all.size()}));
+  EXPECT_FALSE(blob.verified->prefetch({0, all.size()}));
   EXPECT_THAT(read(*blob.verified, 0, 100), HasSubstr("do not match"));
   EXPECT_EQ(sent, before) << "nothing is downloaded again";
 }
 
-// A process that evicts the file locks its first byte (block_file.h), so that its space cannot be held for a
+// A process that evicts the file locks the first byte of its map (block_file.h), so that its space cannot be held for a
 // verification.
 TEST_F(RangedBlobTest, CompleteRangesAreVerifiedAgainAfterAFailure) {
   const auto cache = store();
   const ResolvedBlob blob = resolved(cache);
   read(*blob.verified, 0, 100);
-  const std::string blocks = fmt::format("{}/v1/blocks/{}", directory, files_in(directory + "/v1/blocks").at(0));
-  Descriptor other(::open(blocks.c_str(), O_RDWR | O_CLOEXEC));
+  Descriptor other(::open((data_files(directory).at(0) + ".map").c_str(), O_RDWR | O_CLOEXEC));
   struct flock first {};
   first.l_type = F_WRLCK;
   first.l_len = 1;
@@ -201,7 +200,7 @@ TEST_F(RangedBlobTest, OfflineReadsCachedRangesOnly) {
   EXPECT_EQ(describe(read(*blob.verified, 5 * kMiB, 1000)), describe(all.substr(5 * kMiB, 1000)));
   EXPECT_EQ(blob.verified->verification(), VerifiedBy::transport);
   EXPECT_THAT(read(*blob.verified, 2 * kMiB, 1000), HasSubstr("not cached, and downloads are disabled by --offline"));
-  EXPECT_FALSE(blob.verified->fetch({0, all.size()}));
+  EXPECT_FALSE(blob.verified->prefetch({0, all.size()}));
   EXPECT_EQ(sent, before);
 }
 
@@ -223,7 +222,7 @@ TEST_F(RangedBlobTest, VerificationIsOfTheTransportUntilAllBytesMatch) {
   EXPECT_EQ(remotes[0].blocks, 577u);
   EXPECT_EQ(remotes[0].present, 2u) << "the head, and that of the read";
   EXPECT_EQ(remotes[0].verified_blocks, 0u);
-  ASSERT_TRUE(blob.verified->fetch({0, all.size()}));
+  ASSERT_TRUE(blob.verified->prefetch({0, all.size()}));
   EXPECT_EQ(blob.verified->verification(), VerifiedBy::whole);
   const auto verified = cache->in_progress_status().remotes;
   ASSERT_EQ(verified.size(), 1u);
@@ -239,7 +238,7 @@ TEST_F(RangedBlobTest, VerificationReportsAMismatch) {
   const ResolvedBlob blob = resolved(cache);
   read(*blob.verified, 0, 1000);
   EXPECT_EQ(blob.verified->verification(), VerifiedBy::transport);
-  EXPECT_FALSE(blob.verified->fetch({0, all.size()}));
+  EXPECT_FALSE(blob.verified->prefetch({0, all.size()}));
   EXPECT_EQ(blob.verified->verification(), VerifiedBy::mismatch);
   const auto remotes = cache->status().remotes;
   ASSERT_EQ(remotes.size(), 1u);
@@ -258,7 +257,7 @@ TEST_F(RangedBlobTest, VerificationOfABlobThatIsDownloadedFirstIsKnownAfterARead
 
 TEST_F(RangedBlobTest, FetchOfTheBlobVerifiesIt) {
   const auto cache = store();
-  ASSERT_TRUE(resolved(cache).verified->fetch({0, all.size()}));
+  ASSERT_TRUE(resolved(cache).verified->prefetch({0, all.size()}));
   EXPECT_TRUE(std::filesystem::exists(blob_path()));
   EXPECT_LE(sent, all.size() + 64u * 1024);
 }
@@ -282,7 +281,7 @@ TEST_F(RangedBlobTest, CancelledFetchEndsAtOnceWhileOthersRead) {
   for (int i = 0; i < 6; ++i) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(10);
     const CancelScope scope([&] { return std::chrono::steady_clock::now() > until; });
-    EXPECT_FALSE(blob.verified->fetch({0, all.size()}));
+    EXPECT_FALSE(blob.verified->prefetch({0, all.size()}));
   }
   is_over = true;
   readers.clear();
@@ -292,10 +291,10 @@ TEST_F(RangedBlobTest, CancelledFetchEndsAtOnceWhileOthersRead) {
 }
 
 TEST_F(RangedBlobTest, FetchOfACachedBlobNeedsNoServer) {
-  ASSERT_TRUE(resolved(store(true)).verified->fetch({0, all.size()}));  // the version on the server is not saved
-  EXPECT_TRUE(resolved(offline_store()).verified->fetch({0, all.size()}));
+  ASSERT_TRUE(resolved(store(true)).verified->prefetch({0, all.size()}));  // the version on the server is not saved
+  EXPECT_TRUE(resolved(offline_store()).verified->prefetch({0, all.size()}));
   refusals = 100;
-  EXPECT_TRUE(resolved(store()).verified->fetch({0, all.size()}));
+  EXPECT_TRUE(resolved(store()).verified->prefetch({0, all.size()}));
 }
 
 // Without a strong tag the blocks are not published.
@@ -316,7 +315,7 @@ TEST_F(RangedBlobTest, VerifiedRangesAreNotHashedAgain) {
 TEST_F(RangedBlobTest, FetchOfAPartDownloadsThePart) {
   const auto cache = store();
   const ResolvedBlob blob = resolved(cache);
-  ASSERT_TRUE(blob.verified->fetch({2 * kMiB, 3 * kMiB}));
+  ASSERT_TRUE(blob.verified->prefetch({2 * kMiB, 3 * kMiB}));
   EXPECT_LE(sent, kMiB + 64u * 1024);
   const uint64_t before = sent;
   EXPECT_EQ(describe(read(*blob.verified, 2 * kMiB, kMiB)), describe(all.substr(2 * kMiB, kMiB)));
@@ -328,10 +327,10 @@ TEST_F(RangedBlobTest, DownloadScopeDownloadsRangesOnce) {
   const auto cache = store();
   const ResolvedBlob blob = resolved(cache);
   const DownloadScope scope;
-  ASSERT_TRUE(blob.verified->fetch({2 * kMiB, 3 * kMiB}));
+  ASSERT_TRUE(blob.verified->prefetch({2 * kMiB, 3 * kMiB}));
   const uint64_t before = sent;
   EXPECT_LE(before, kMiB + 64u * 1024);
-  ASSERT_TRUE(blob.verified->fetch({2 * kMiB, 3 * kMiB}));
+  ASSERT_TRUE(blob.verified->prefetch({2 * kMiB, 3 * kMiB}));
   EXPECT_EQ(sent, before);
   EXPECT_EQ(scope.bytes(), 2 * kMiB);
 }
@@ -340,13 +339,13 @@ TEST_F(RangedBlobTest, DownloadScopeDownloadsNoBlobForAPart) {
   const auto cache = store(true);
   const ResolvedBlob blob = resolved(cache);
   const DownloadScope scope;
-  ASSERT_TRUE(blob.verified->fetch({2 * kMiB, 3 * kMiB}));
+  ASSERT_TRUE(blob.verified->prefetch({2 * kMiB, 3 * kMiB}));
   EXPECT_EQ(sent, 0u);
-  ASSERT_TRUE(blob.verified->fetch({0, all.size()}));
+  ASSERT_TRUE(blob.verified->prefetch({0, all.size()}));
   EXPECT_EQ(scope.bytes(), all.size());
   EXPECT_TRUE(is_published());
   const uint64_t before = sent;
-  ASSERT_TRUE(blob.verified->fetch({0, all.size()}));
+  ASSERT_TRUE(blob.verified->prefetch({0, all.size()}));
   EXPECT_EQ(sent, before);
 }
 
@@ -354,9 +353,9 @@ TEST_F(RangedBlobTest, DownloadScopeLimitsBytes) {
   const auto cache = store();
   const ResolvedBlob blob = resolved(cache);
   const DownloadScope scope(2 * kMiB);
-  ASSERT_TRUE(blob.verified->fetch({0, kMiB}));
+  ASSERT_TRUE(blob.verified->prefetch({0, kMiB}));
   const uint64_t before = sent;
-  const auto done = blob.verified->fetch({kMiB, 3 * kMiB + 1});
+  const auto done = blob.verified->prefetch({kMiB, 3 * kMiB + 1});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Code::resource);
   EXPECT_EQ(sent, before);

@@ -366,13 +366,8 @@ TEST_F(RemoteSourceTest, StoppedProcessDoesNotBlockReadersForever) {
   const auto cache = blob_store(std::move(options));
   const SourcePtr source = open(cache).value();
   read(*source, 0, 100);
-  std::string blocks;
-  for (const auto& file : std::filesystem::directory_iterator(directory + "/v1/blocks")) blocks = file.path();
-  const auto other =
-      store::BlockFile::open(
-          std::make_shared<Descriptor>(::open(blocks.c_str(), O_RDWR | O_CLOEXEC)), all.size(),
-          store::BlockFile::identity_of(Descriptor(::open(blocks.c_str(), O_RDONLY)).number()).value(), {})
-          .value();
+  const Descriptor root(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto other = store::BlockFile::of_files(store::open_files(root, data_files(directory).at(0), O_RDWR)).value();
   auto claim = store::BlockFile::claim(other, other->blocks_of(kMiB, 2 * kMiB));
   ASSERT_NE(claim, nullptr);
   EXPECT_THAT(read(*source, kMiB, 100), HasSubstr("another process is downloading it, and makes no progress"));
@@ -403,10 +398,7 @@ TEST_F(RemoteSourceTest, ReaderWaitsForAnotherProcessThatMakesProgress) {
 TEST_F(RemoteSourceTest, DamagedBlockIsDownloadedAgainByASequentialReader) {
   const ByteRange whole{0, all.size()};
   EXPECT_EQ(describe(read_ahead(*open(store()).value(), whole)), describe(all));
-  std::string cached;
-  for (const std::string& path : files_in(directory))
-    if (path.starts_with("v1/blocks/")) cached = directory + "/" + path;
-  std::fstream file(cached, std::ios::in | std::ios::out | std::ios::binary);
+  std::fstream file(data_files(directory).at(0), std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(static_cast<std::streamoff>(3 * kMiB + 5));
   file.put(static_cast<char>(all[3 * kMiB + 5] ^ 1));
   file.close();
@@ -423,7 +415,7 @@ TEST_F(RemoteSourceTest, BlockDroppedByVerifyIsDownloadedAgain) {
   const auto cache = store();
   const SourcePtr source = open(cache).value();
   EXPECT_EQ(describe(read(*source, 0, 3 * 16 * kKiB)), describe(all.substr(0, 3 * 16 * kKiB)));
-  const std::string blocks = directory + "/v1/blocks/" + files_in(directory + "/v1/blocks").at(0);
+  const std::string blocks = data_files(directory).at(0);
   std::fstream(blocks, std::ios::in | std::ios::out | std::ios::binary).seekp(20'000).put('?').put('!');
   const auto before = ranges();
   // The transfer holds its lock a little longer than the read waits, and locked blocks are skipped.

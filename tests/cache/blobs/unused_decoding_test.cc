@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, UnusedDecoding, testing::Values("Directory", "T
 TEST_P(UnusedDecoding, EndsWithoutFilesWhenLastFileIsClosed) {
   const BlobsPtr blobs = any_store();
   const auto blob = blobs->blob(endless("zip"));
-  auto open = blob->hold();
+  auto open = blob->keep_cached();
   byte_at(*blob, 40'000);
   EXPECT_EQ(streams, 1);
   open = nullptr;
@@ -104,8 +104,8 @@ TEST_P(UnusedDecoding, ContinuesForOtherReader) {
   const BlobsPtr blobs = any_store();
   const auto one = blobs->blob(producer_of(member, "zip"));
   const auto other = blobs->blob(producer_of(member, "zip"));
-  auto first = one->hold();
-  const auto second = other->hold();
+  auto first = one->keep_cached();
+  const auto second = other->keep_cached();
   EXPECT_EQ(read(*one, 0, 40'000), describe(member->bytes.substr(0, 40'000)));
   first = nullptr;
   wait_for_end_of_unused_decoding(blobs);
@@ -122,7 +122,7 @@ TEST_P(UnusedDecoding, SlowReaderKeepsItsDecoding) {
   };
   const BlobsPtr blobs = any_store();
   const auto blob = blobs->blob(producer_of(member, "zip"));
-  const auto open = blob->hold();
+  const auto open = blob->keep_cached();
   EXPECT_EQ(read(*blob, 0, 40'000), describe(member->bytes.substr(0, 40'000)));
   wait_for_end_of_unused_decoding(blobs);
   may_end = true;
@@ -155,7 +155,7 @@ TEST_P(UnusedDecoding, EndsTogetherWithItsSource) {
   producer.depth = 1;
   producer.start = [inner]() -> Result<StreamPtr> { return std::make_unique<Copied>(inner); };
   const auto outer = blobs->blob(std::move(producer));
-  auto open = outer->hold();
+  auto open = outer->keep_cached();
   byte_at(*outer, 40'000);
   EXPECT_EQ(streams, 1);
   open = nullptr;
@@ -200,7 +200,7 @@ TEST_P(UnusedDecoding, NestedBlobHoldsItsSource) {
   };
   producer.start = [&, inner]() -> Result<StreamPtr> { return std::make_unique<Seldom>(inner, is_paused, gate); };
   const auto outer = blobs->blob(std::move(producer));
-  const auto open = outer->hold();
+  const auto open = outer->keep_cached();
   std::jthread reader([&] { EXPECT_EQ(read(*outer), describe(member->bytes)); });
   is_paused.get_future().wait();
   wait_for_end_of_unused_decoding(blobs);

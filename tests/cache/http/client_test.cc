@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 TEST(HttpClient, ResponseHasStatusHeadersAndBody) {
   HttpServer server(always(answer("200 OK", "body", {"X-Thing:  some value ", "x-thing: other"})));
   Client http(quick());
-  const auto page = registry::send_request(http, get(server.url("/a?q=1")), 100, kNeverStop);
+  const auto page = download::send_request(http, get(server.url("/a?q=1")), 100, kNeverStop);
   ASSERT_EQ(describe(page), "200 body");
   EXPECT_EQ(page->head.header("x-thing"), "some value");
   EXPECT_EQ(page->head.header("absent"), "");
@@ -42,7 +42,7 @@ TEST(HttpClient, HeadReadsNoBody) {
   Client http(quick());
   Request request = get(server.url("/"));
   request.method = Request::Method::head;
-  const auto page = registry::send_request(http, request, 0, kNeverStop);
+  const auto page = download::send_request(http, request, 0, kNeverStop);
   ASSERT_EQ(describe(page), "200 ");
   EXPECT_EQ(page->head.header("content-length"), "5");
   EXPECT_EQ(server.count("HEAD"), 1u);
@@ -52,7 +52,7 @@ TEST(HttpClient, ConnectionsAreReused) {
   HttpServer server(always(answer("200 OK", "x")));
   Client http(quick());
   for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 9, kNeverStop)), "200 x");
+    EXPECT_EQ(describe(download::send_request(http, get(server.url("/")), 9, kNeverStop)), "200 x");
   ASSERT_EQ(server.requests().size(), 3u);
   for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.connection, 0u);
 }
@@ -60,8 +60,8 @@ TEST(HttpClient, ConnectionsAreReused) {
 TEST(HttpClient, OverlongResponseIsRejected) {
   HttpServer server(always(answer("200 OK", "12345")));
   Client http(quick());
-  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 5, kNeverStop)), "200 12345");
-  EXPECT_THAT(describe(registry::send_request(http, get(server.url("/")), 4, kNeverStop)), HasSubstr("corrupt: "));
+  EXPECT_EQ(describe(download::send_request(http, get(server.url("/")), 5, kNeverStop)), "200 12345");
+  EXPECT_THAT(describe(download::send_request(http, get(server.url("/")), 4, kNeverStop)), HasSubstr("corrupt: "));
 }
 
 TEST(HttpClient, HandlerErrorEndsRequest) {
@@ -259,7 +259,7 @@ TEST(HttpClient, StopCancelsWaitingRequest) {
   Options patient;
   patient.stall_timeout = std::chrono::hours(1);
   Client http(patient);
-  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, stop.get_token())),
+  EXPECT_EQ(describe(download::send_request(http, get(server.url("/")), 100, stop.get_token())),
             "network: " + server.url("/") + ": cancelled");
 }
 

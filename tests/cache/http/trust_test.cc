@@ -27,7 +27,7 @@ TEST(HttpClient, EveryRedirectStatusIsFollowed) {
     wire.send(answer("200 OK", request.target));
   });
   Client http(quick());
-  const auto page = registry::send_request(http, get(server.url("/0")), 100, kNeverStop);
+  const auto page = download::send_request(http, get(server.url("/0")), 100, kNeverStop);
   ASSERT_EQ(describe(page), "200 /a%20b");
   EXPECT_EQ(page->head.url, server.url("/a%20b"));
   EXPECT_EQ(server.requests().size(), 6u);
@@ -89,8 +89,8 @@ TEST(HttpClient, ContainerCannotReachLoopbackInAnyNotation) {
 TEST(HttpClient, ContainerCannotReuseConnectionToPrivateAddress) {
   HttpServer server(always(answer("200 OK", "secret")));
   Client http(quick());
-  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, kNeverStop)), "200 secret");
-  EXPECT_THAT(describe(registry::send_request(http, get(server.url("/"), Trust::container), 100, kNeverStop)),
+  EXPECT_EQ(describe(download::send_request(http, get(server.url("/")), 100, kNeverStop)), "200 secret");
+  EXPECT_THAT(describe(download::send_request(http, get(server.url("/"), Trust::container), 100, kNeverStop)),
               HasSubstr("forbidden: "));
   EXPECT_EQ(server.requests().size(), 1u);
 }

@@ -17,22 +17,21 @@ namespace {
 
 using namespace store;
 
-constexpr uint64_t kBlock = BlockFile::kBlock;
 constexpr uint64_t kSize = 10 * kBlock + 100;
+constexpr std::string_view kIdentity = "https://example.com/m \"v1\"";
 
 class BlockFileTest : public testing::Test {
  protected:
-  SharedDescriptor descriptor() const {
-    return std::make_shared<Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  static BlockFile::Space unlimited() {
+    return {[](int, uint64_t, uint64_t) { return Result<void>(); },
+            [](int, uint64_t, Eviction) { return Result<void>(); }};
   }
-  BlockFilePtr open(std::string_view identity = "https://example.com/m \"v1\"", uint64_t size = kSize) {
-    return BlockFile::open(
-               descriptor(), size, identity,
-               {[](int, uint64_t, uint64_t) { return Result<void>(); }, [](int, uint64_t) { return Result<void>(); }})
-        .value();
-  }
+  BlockFilePtr open() const { return BlockFile::open(folder, "blocks", kSize, kIdentity, unlimited()).value(); }
+  CachedFiles files() const { return open_files(folder, "blocks", O_RDWR); }
+  auto evict(BlockFile::Held held) const { return BlockFile::evict(folder, "blocks", held); }
+  bool publish(BlockFile& file) const { return file.publish_as(sha256(all), folder, "blocks", folder, "blob", "sums"); }
   Code refusal(std::string_view identity) const {
-    const auto file = BlockFile::open(descriptor(), kSize, identity, {});
+    const auto file = BlockFile::open(folder, "blocks", kSize, identity, {});
     EXPECT_FALSE(file);
     return file.error().code;
   }
@@ -50,8 +49,7 @@ class BlockFileTest : public testing::Test {
     const std::optional<Blocks> found = file.first_absent(within).value();
     return found ? std::pair(found->first, found->last) : std::pair(within.last, within.last);
   }
-  void flip(uint64_t offset) const {
-    const SharedDescriptor file = descriptor();
+  static void flip(const SharedDescriptor& file, uint64_t offset) {
     char byte = 0;
     ASSERT_EQ(::pread(file->number(), &byte, 1, static_cast<off_t>(offset)), 1);
     byte = static_cast<char>(byte ^ 1);
@@ -59,6 +57,7 @@ class BlockFileTest : public testing::Test {
   }
 
   TemporaryDirectory temporary;
+  const Descriptor folder{::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   std::string path = temporary.path("blocks");
   std::string all = some_bytes(kSize);
 };
@@ -70,7 +69,9 @@ TEST_F(BlockFileTest, NewFileHasNoBlocksAndTakesOnePage) {
   EXPECT_EQ(read(*file, 0, 10), "");
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
-  EXPECT_LE(status.st_blocks * 512, 8192);
+  EXPECT_EQ(status.st_blocks, 0);
+  ASSERT_EQ(::stat((path + ".map").c_str(), &status), 0);
+  EXPECT_LE(status.st_blocks * 512, 4096);
 }
 
 TEST_F(BlockFileTest, WrittenBlocksAreReadUpToTheFirstAbsentOne) {
@@ -94,8 +95,7 @@ TEST_F(BlockFileTest, PresentBlockIsNotReplaced) {
 
 TEST_F(BlockFileTest, EvictedFileIsNotWritten) {
   const BlockFilePtr file = open();
-  const Descriptor folder(::open(temporary.path("").c_str(), O_RDONLY | O_DIRECTORY));
-  ASSERT_TRUE(BlockFile::evict(folder, "blocks", file->descriptor()->number(), BlockFile::Held::keep));
+  ASSERT_TRUE(evict(BlockFile::Held::keep));
   const auto written = write(*file, 0, 2);
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, Code::not_found);
@@ -118,7 +118,7 @@ TEST_F(BlockFileTest, OtherProcessesFindWrittenBlocks) {
 
 TEST_F(BlockFileTest, BlockWithWrongChecksumIsAbsent) {
   ASSERT_TRUE(write(*open(), 0, 3));
-  flip(kBlock + 17);
+  flip(files().data, kBlock + 17);
   const BlockFilePtr file = open();
   EXPECT_EQ(read(*file, 0, 3 * kBlock), all.substr(0, kBlock));
   EXPECT_FALSE(open()->first_absent({0, 3}, 1).value());
@@ -127,7 +127,7 @@ TEST_F(BlockFileTest, BlockWithWrongChecksumIsAbsent) {
 
 TEST_F(BlockFileTest, BlockWhoseMapEntryIsDamagedIsAbsent) {
   ASSERT_TRUE(write(*open(), 0, 3));
-  flip((kSize + 4095) / 4096 * 4096 + 8);  // the entry of block 1
+  flip(files().map, entry_offset(1));
   EXPECT_EQ(absent(*open(), {0, 3}), std::pair(uint64_t{1}, uint64_t{2}));
 }
 
@@ -137,35 +137,65 @@ TEST_F(BlockFileTest, FileOfAnotherVersionIsRefused) {
   EXPECT_EQ(read(*open(), 0, kBlock), all.substr(0, kBlock));
 }
 
-TEST_F(BlockFileTest, TruncatedFileIsRefusedAndDiscarded) {
+TEST_F(BlockFileTest, TruncatedMapIsRefusedAndDiscarded) {
   ASSERT_TRUE(write(*open(), 0, 3));
-  ASSERT_EQ(::truncate(path.c_str(), kSize), 0);
-  EXPECT_EQ(refusal("https://example.com/m \"v1\""), Code::not_found);
-  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  EXPECT_TRUE(BlockFile::evict(folder, "blocks", descriptor()->number(), BlockFile::Held::remove));
+  ASSERT_EQ(::truncate((path + ".map").c_str(), 100), 0);
+  EXPECT_EQ(refusal(kIdentity), Code::not_found);
+  EXPECT_TRUE(evict(BlockFile::Held::remove));
   EXPECT_EQ(read(*open(), 0, kBlock), "");
 }
 
-// Its readers go on until they find it evicted; it has the blob's bytes and no map.
+// As a killed process, or an earlier version, leaves them.
+TEST_F(BlockFileTest, DataWithoutAMapAreReplaced) {
+  temporary.write("blocks", all);
+  const BlockFilePtr file = open();
+  EXPECT_EQ(absent(*file, {0, 11}), std::pair(uint64_t{0}, uint64_t{11}));
+  EXPECT_EQ(read(*file, 0, 10), "");
+}
+
+TEST_F(BlockFileTest, MapWithoutDataIsRefusedAndDiscarded) {
+  ASSERT_TRUE(write(*open(), 0, 3));
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  EXPECT_EQ(refusal(kIdentity), Code::not_found);
+  EXPECT_TRUE(evict(BlockFile::Held::keep));
+  EXPECT_EQ(read(*open(), 0, kBlock), "");
+}
+
+// A file that was opened while blocks were absent stays valid.
 TEST_F(BlockFileTest, PublishedFileIsTheBlob) {
   const BlockFilePtr file = open();
   const BlockFilePtr other = open();
   ASSERT_TRUE(write(*file, 0, 11));
-  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  ASSERT_TRUE(file->publish_as(folder, "blocks", folder, "blob"));
-  EXPECT_TRUE(other->is_evicted());
-  EXPECT_TRUE(other->is_published());
+  ASSERT_TRUE(publish(*file));
+  EXPECT_FALSE(other->is_current());
+  EXPECT_EQ(read(*other, 0, kSize), all);
   std::ifstream blob(temporary.path("blob"), std::ios::binary);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(blob), {}), all);
-  EXPECT_FALSE(other->publish_as(folder, "blocks", folder, "again"));
+  EXPECT_FALSE(publish(*other));
   EXPECT_EQ(errno, ENOENT);
+  EXPECT_FALSE(other->write(0, std::as_bytes(std::span(all)))) << "its readers trust a blob";
+  EXPECT_EQ(files().data, nullptr);
+  EXPECT_EQ(files().map, nullptr);
 }
 
-TEST_F(BlockFileTest, IdentityIsFoundInFile) {
+TEST_F(BlockFileTest, MapOfALargeBlobIsKept) {
+  constexpr uint64_t kLarge = kWorthAMap + 1;
+  const auto file = BlockFile::open(folder, "blocks", kLarge, kIdentity, unlimited()).value();
+  const std::string bytes = some_bytes(kLarge);
+  ASSERT_TRUE(file->write(0, std::as_bytes(std::span(bytes))));
+  ASSERT_TRUE(file->publish_as(sha256(bytes), folder, "blocks", folder, "blob", "sums"));
+  const Descriptor map(::open(temporary.path("sums").c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(read_map_header(map.number()), (MapHeader{MapOf::blob, kLarge, blob_identity(sha256(bytes), kLarge)}));
+  const auto entries = read_entries(map.number(), 0, blocks_in(kLarge)).value();
+  EXPECT_EQ(entries.front(), entry_of(std::as_bytes(std::span(bytes)).first(kBlock)));
+  EXPECT_EQ(entries.back(), entry_of(std::as_bytes(std::span(bytes)).last(1)));
+}
+
+TEST_F(BlockFileTest, IdentityIsFoundInMap) {
   open();
-  EXPECT_EQ(BlockFile::identity_of(descriptor()->number()), "https://example.com/m \"v1\"");
-  ASSERT_EQ(::truncate(path.c_str(), 100), 0);
-  EXPECT_EQ(BlockFile::identity_of(descriptor()->number()), std::nullopt);
+  EXPECT_EQ(read_map_header(files().map->number()), (MapHeader{MapOf::blocks, kSize, std::string(kIdentity)}));
+  ASSERT_EQ(::truncate((path + ".map").c_str(), 100), 0);
+  EXPECT_EQ(read_map_header(files().map->number()), std::nullopt);
 }
 
 TEST_F(BlockFileTest, OneClaimPerBlock) {
@@ -182,56 +212,49 @@ TEST_F(BlockFileTest, OneClaimPerBlock) {
 TEST_F(BlockFileTest, EvictedFileCannotBeReadAndTakesNoSpace) {
   const BlockFilePtr file = open();
   ASSERT_TRUE(write(*file, 0, 3));
-  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const SharedDescriptor evictor = descriptor();
-  ASSERT_TRUE(BlockFile::evict(folder, "blocks", evictor->number(), BlockFile::Held::keep));
-  EXPECT_TRUE(file->is_evicted());
+  const CachedFiles evicted = files();
+  ASSERT_TRUE(evict(BlockFile::Held::keep));
+  EXPECT_FALSE(file->is_current());
   std::string bytes(10, '\0');
   const auto got = file->read(0, std::as_writable_bytes(std::span(bytes)));
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Code::not_found);
   struct stat status {};
-  ASSERT_EQ(::fstat(evictor->number(), &status), 0);
-  EXPECT_EQ(status.st_blocks, 0);
+  for (const SharedDescriptor& each : {evicted.data, evicted.map}) {
+    ASSERT_EQ(::fstat(each->number(), &status), 0);
+    EXPECT_EQ(status.st_blocks, 0);
+  }
 }
 
 TEST_F(BlockFileTest, HeldFileIsNotEvicted) {
-  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const BlockFilePtr file = open();
   ASSERT_TRUE(file->hold());
-  const SharedDescriptor evictor = descriptor();
-  EXPECT_TRUE(BlockFile::is_held(evictor->number()));
-  EXPECT_FALSE(BlockFile::evict(folder, "blocks", evictor->number(), BlockFile::Held::keep));
+  EXPECT_TRUE(BlockFile::is_held(files()));
+  EXPECT_FALSE(evict(BlockFile::Held::keep));
   EXPECT_EQ(errno, EBUSY);
-  EXPECT_FALSE(file->is_evicted());
+  EXPECT_TRUE(file->is_current());
   file->release();
-  EXPECT_FALSE(BlockFile::is_held(evictor->number()));
-  EXPECT_TRUE(BlockFile::evict(folder, "blocks", evictor->number(), BlockFile::Held::keep));
+  EXPECT_FALSE(BlockFile::is_held(files()));
+  EXPECT_TRUE(evict(BlockFile::Held::keep));
   EXPECT_EQ(file->hold().error().code, Code::not_found);
 }
 
-// A process that has opened the file to evict it must not empty the blob that it has become.
 TEST_F(BlockFileTest, PublishedFileIsNotEvicted) {
-  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const BlockFilePtr file = open();
-  const SharedDescriptor evictor = descriptor();
   ASSERT_TRUE(write(*file, 0, 11));
-  ASSERT_TRUE(file->publish_as(folder, "blocks", folder, "blob"));
-  const BlockFilePtr next = open();  // has the name now
+  ASSERT_TRUE(publish(*file));
   for (const auto held : {BlockFile::Held::keep, BlockFile::Held::remove}) {
-    EXPECT_FALSE(BlockFile::evict(folder, "blocks", evictor->number(), held));
+    EXPECT_FALSE(evict(held));
     EXPECT_EQ(errno, ENOENT);
   }
-  EXPECT_TRUE(file->is_published());
-  EXPECT_FALSE(next->is_evicted());
+  EXPECT_EQ(read(*file, 0, kSize), all);
 }
 
 TEST_F(BlockFileTest, MismatchedFileIsRemovedAlthoughItIsHeld) {
-  const Descriptor folder(::open(temporary.path(".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const BlockFilePtr file = open();
   ASSERT_TRUE(file->hold());
-  EXPECT_TRUE(BlockFile::evict(folder, "blocks", descriptor()->number(), BlockFile::Held::remove));
-  EXPECT_TRUE(file->is_evicted());
+  EXPECT_TRUE(evict(BlockFile::Held::remove));
+  EXPECT_FALSE(file->is_current());
 }
 
 TEST_F(BlockFileTest, SpaceForAllBlocksIsReservedOnce) {
@@ -241,14 +264,13 @@ TEST_F(BlockFileTest, SpaceForAllBlocksIsReservedOnce) {
     to += bytes;
     return Result<void>();
   };
-  const BlockFilePtr file = BlockFile::open(descriptor(), kSize, "x",
+  const BlockFilePtr file = BlockFile::open(folder, "blocks", kSize, "x",
                                             {[&](int, uint64_t from, uint64_t to) { return add(reserved, to - from); },
-                                             [&](int, uint64_t bytes) { return add(allocated, bytes); }})
+                                             [&](int, uint64_t bytes, Eviction) { return add(allocated, bytes); }})
                                 .value();
   ASSERT_TRUE(file->hold() && file->hold() && file->reserve({0, 2}));
   EXPECT_EQ(reserved, 0u);
-  EXPECT_GE(allocated, kSize);
-  EXPECT_LE(allocated, kSize + 3 * 4096);  // with the map
+  EXPECT_EQ(allocated, kSize);
   file->release();
   ASSERT_TRUE(file->reserve({0, 2}));
   EXPECT_EQ(reserved, 2 * kBlock);
@@ -256,9 +278,45 @@ TEST_F(BlockFileTest, SpaceForAllBlocksIsReservedOnce) {
 
 TEST_F(BlockFileTest, PresentBytesAreThoseInItsMap) {
   const BlockFilePtr file = open();
-  EXPECT_EQ(BlockFile::present_bytes(descriptor()->number()), 0u);
+  EXPECT_EQ(BlockFile::present_bytes(files()), 0u);
   ASSERT_TRUE(write(*file, 2, 4));
-  EXPECT_EQ(BlockFile::present_bytes(descriptor()->number()), 2 * kBlock);
+  EXPECT_EQ(BlockFile::present_bytes(files()), 2 * kBlock);
+}
+
+// A decoder does not know how many bytes will come.
+TEST_F(BlockFileTest, FileOfUnknownSizeGrowsUntilItsEnd) {
+  constexpr uint64_t kWhole = 100 * kBlock;  // enough to keep the map
+  const std::string bytes = some_bytes(kWhole + 100);
+  const auto span = std::as_bytes(std::span(bytes));
+  const auto file = BlockFile::open(folder, "blocks", std::nullopt, kIdentity, unlimited()).value();
+  EXPECT_FALSE(file->has_blocks());
+  ASSERT_TRUE(file->hold_first(4 * kBlock, Eviction::allowed));
+  ASSERT_TRUE(file->write(0, span.first(kWhole)));
+  EXPECT_TRUE(file->has_blocks());
+  const auto other = BlockFile::open(folder, "blocks", std::nullopt, kIdentity, unlimited()).value();
+  ASSERT_TRUE(file->set_end(bytes.size(), span.subspan(kWhole)));
+  EXPECT_TRUE(other->is_current()) << "it waits for the publication";
+  EXPECT_EQ(file->size(), bytes.size());
+  EXPECT_EQ(read(*file, 0, bytes.size() + 1), bytes);
+  const Digest digest = sha256(bytes);
+  ASSERT_TRUE(file->publish_as(digest, folder, "blocks", folder, "blob", "sums"));
+  EXPECT_FALSE(other->is_current());
+  EXPECT_EQ(std::filesystem::file_size(temporary.path("blob")), bytes.size());
+  const Descriptor map(::open(temporary.path("sums").c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(read_map_header(map.number()), (MapHeader{MapOf::blob, bytes.size(), blob_identity(digest, bytes.size())}));
+  EXPECT_EQ(read_entries(map.number(), 100, 1)->front(), entry_of(span.subspan(kWhole)));
+}
+
+TEST_F(BlockFileTest, IsInUseWhileItIsHeldOrClaimed) {
+  const BlockFilePtr file = open();
+  EXPECT_FALSE(BlockFile::is_in_use(files()));
+  auto claim = BlockFile::claim(file, {3, 4});
+  EXPECT_TRUE(BlockFile::is_in_use(files()));
+  EXPECT_FALSE(BlockFile::is_held(files()));
+  claim = nullptr;
+  EXPECT_FALSE(BlockFile::is_in_use(files()));
+  ASSERT_TRUE(file->hold());
+  EXPECT_TRUE(BlockFile::is_in_use(files()) && BlockFile::is_held(files()));
 }
 
 TEST_F(BlockFileTest, IdentityOfABlobHasItsDigest) {
@@ -269,7 +327,7 @@ TEST_F(BlockFileTest, IdentityOfABlobHasItsDigest) {
 }
 
 TEST_F(BlockFileTest, HugeFileIsRefused) {
-  const auto file = BlockFile::open(descriptor(), BlockFile::kMaxSize + 1, "", {});
+  const auto file = BlockFile::open(folder, "blocks", BlockFile::kMaxSize + 1, "", {});
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().code, Code::resource);
 }

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <string>
 
-#include "cache/blobs/digest_blob.h"
+#include "cache/blobs/resolve.h"
 #include "cache/blobs/store_core.h"
 #include "cache/store/disk_backend.h"
 #include "tests/cache/fetch_fixture.h"
@@ -63,12 +63,10 @@ class CacheVerityTest : public StoreDirectory {
   }
   // Publishes a blob of this backend.
   store::BlobHandle publish(store::BlobBackend& in, const std::string& blob) {
-    const auto all = std::as_bytes(std::span(blob));
-    auto acquired = in.acquire({"digest-" + sha256(blob).hex(), "", sha256(blob)}, blob.size(), {});
-    if (!acquired || acquired->partial == nullptr) return {};
-    EXPECT_TRUE(acquired->partial->reserve(blob.size(), store::Eviction::allowed));
-    EXPECT_TRUE(acquired->partial->write(all));
-    return acquired->partial->publish(sha256(blob)).value_or(store::BlobHandle{});
+    const store::BlobName name{"digest-" + sha256(blob).hex(), "", sha256(blob)};
+    const auto file = written_blob(in, name, blob);
+    if (file == nullptr) return {};
+    return in.publish_blocks(file, name, sha256(blob)).value_or(store::BlobHandle{});
   }
   std::string content(const store::BlobHandle& handle) const {
     std::string out(bytes.size(), '?');
@@ -98,14 +96,14 @@ TEST_F(CacheVerityTest, IsEnabledForDownloadedBlobWithoutWriters) {
     sizes.clear();
     bytes = some_bytes(size);
     HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
-    const auto store = core(backend(recorded()));
-    const auto blob = blobs::resolve_blob(store, {.name = "model", .digest = sha256(bytes), .size = size},
+    const auto live = std::make_shared<blobs::LiveBlobs>(core(backend(recorded())));
+    const auto blob = blobs::resolve_blob(live, {.name = "model", .digest = sha256(bytes), .size = size},
                                           {{server.url("/blob"), http::Trust::user}});
     ASSERT_TRUE(blob) << blob.error().message;
     EXPECT_EQ(read(*blob->verified), describe(bytes));
     EXPECT_THAT(tried(), ElementsAre(0, size));
     EXPECT_EQ(read(*blob->verified), describe(bytes));
-    store->stop();
+    live->stop();
   }
 }
 
@@ -152,7 +150,7 @@ TEST_F(CacheVerityTest, SmallAndMissingBlobsAreLeft) {
 }
 
 TEST_F(CacheVerityTest, IsNotEnabledWithoutSpaceForTheTree) {
-  const auto in = backend(recorded(), allocated(bytes.size()) + 16'000);
+  const auto in = backend(recorded(), allocated(bytes.size()) + 24'000);
   ASSERT_TRUE(publish(*in, bytes));
   in->enable_verity(sha256(bytes));
   EXPECT_THAT(sizes, ElementsAre(0));

@@ -36,11 +36,10 @@ class CacheMaintenanceTest : public CacheFolders {
     folders();
     std::filesystem::create_directories(directory + "/v1/blocks");
     const Digest name = sha256(identity);
-    auto file = std::make_shared<Descriptor>(::open(blocks_at(name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    const size_t whole = kBlobSize / BlockFile::kBlock * BlockFile::kBlock;
+    const size_t whole = kBlobSize / kBlock * kBlock;
     const std::string bytes = some_bytes(size == kBlobSize ? kBlobSize : whole, 1);
-    EXPECT_TRUE(
-        BlockFile::open(std::move(file), size, identity, {}).value()->write(0, std::as_bytes(std::span(bytes))));
+    const auto file = BlockFile::open(*folders()->root, blocks_file(name), size, identity, {}).value();
+    EXPECT_TRUE(file->write(0, std::as_bytes(std::span(bytes))));
     return name;
   }
   std::string blocks_at(const Digest& name) const { return directory + "/v1/" + blocks_file(name); }
@@ -204,7 +203,7 @@ TEST_F(CacheMaintenanceTest, VerifyRemovesOnlyMismatchedBlobs) {
 // semantics 16.3
 TEST_F(CacheMaintenanceTest, VerifyDropsOnlyDamagedBlocksOfRanges) {
   const Digest ranges = add_ranges("https://host/a \"v1\" 50000");
-  damage(ranges, BlockFile::kBlock + 5);
+  damage(ranges, kBlock + 5);
   const VerifyResult checked = verify();
   EXPECT_THAT(checked.mismatched,
               ElementsAre("https://host/a: 1 of 4 cached blocks do not match their checksums; dropped"));
@@ -212,7 +211,7 @@ TEST_F(CacheMaintenanceTest, VerifyDropsOnlyDamagedBlocksOfRanges) {
   EXPECT_EQ(checked.blocks.all, 4U);
   EXPECT_EQ(checked.blocks.bytes, kBlobSize);
   EXPECT_EQ(checked.ranged_files, 1U);
-  EXPECT_EQ(maintenance.inventory()->items.at(0).size, kBlobSize - BlockFile::kBlock);
+  EXPECT_EQ(maintenance.inventory()->items.at(0).size, kBlobSize - kBlock);
   const VerifyResult again = verify();
   EXPECT_THAT(again.mismatched, IsEmpty());
   EXPECT_EQ(again.blocks.valid, 3U);
@@ -221,7 +220,7 @@ TEST_F(CacheMaintenanceTest, VerifyDropsOnlyDamagedBlocksOfRanges) {
 
 TEST_F(CacheMaintenanceTest, VerifyRemovesRangesWithoutValidHeader) {
   const Digest ranges = add_ranges("https://host/a \"v1\" 50000");
-  std::filesystem::resize_file(blocks_at(ranges), kBlobSize);
+  std::filesystem::resize_file(blocks_at(ranges) + ".map", 100);
   EXPECT_THAT(verify().mismatched, ElementsAre(ranges.hex() + ": cached ranges without a valid header; removed"));
   EXPECT_THAT(block_files(), IsEmpty());
   EXPECT_THAT(verify().mismatched, IsEmpty());
@@ -231,8 +230,8 @@ TEST_F(CacheMaintenanceTest, VerifyRemovesRangesWithoutValidHeader) {
 TEST_F(CacheMaintenanceTest, VerifySkipsBlockThatIsBeingWritten) {
   const Digest ranges = add_ranges("https://host/a \"v1\" 50000");
   damage(ranges, 5);
-  auto file = std::make_shared<const Descriptor>(open_blocks_file(*folders(), ranges, O_RDWR));
-  const auto claim = BlockFile::claim(BlockFile::of_file(file).value(), {0, 1});
+  const auto file = BlockFile::of_files(open_blocks_files(*folders(), ranges, O_RDWR)).value();
+  const auto claim = BlockFile::claim(file, {0, 1});
   ASSERT_NE(claim, nullptr);
   const VerifyResult checked = verify();
   EXPECT_THAT(checked.mismatched, IsEmpty());
@@ -456,16 +455,16 @@ TEST_F(CacheMaintenanceTest, PinnedRangesAreKeptUntilTheyAreUnpinned) {
 TEST_F(CacheMaintenanceTest, ReservedSpaceIsNotCountedAsCached) {
   const Digest ranges = add_ranges("https://host/a \"v1\" 1000000", 1'000'000);
   const uint64_t before = usage_of(maintenance.inventory().value()).remote_bytes;
-  const Descriptor file = open_blocks_file(*folders(), ranges, O_RDWR);
-  ASSERT_TRUE(allocate(file.number(), 10 * BlockFile::kBlock, 20 * BlockFile::kBlock));
+  const CachedFiles files = open_blocks_files(*folders(), ranges, O_RDWR);
+  ASSERT_TRUE(allocate(files.data->number(), 10 * kBlock, 20 * kBlock));
   const Inventory contents = maintenance.inventory().value();
   const Item& item = contents.items.at(0);
-  EXPECT_EQ(item.size, 3 * BlockFile::kBlock);
-  EXPECT_GE(item.on_disk, 13 * BlockFile::kBlock);
-  EXPECT_GE(item.reserved, 9 * BlockFile::kBlock);
-  EXPECT_LE(item.reserved, 10 * BlockFile::kBlock);
+  EXPECT_EQ(item.size, 3 * kBlock);
+  EXPECT_GE(item.on_disk, 13 * kBlock);
+  EXPECT_GE(item.reserved, 9 * kBlock);
+  EXPECT_LE(item.reserved, 10 * kBlock);
   EXPECT_EQ(usage_of(contents).reserved_bytes, item.reserved);
-  EXPECT_LE(usage_of(contents).remote_bytes, before + BlockFile::kBlock);
+  EXPECT_LE(usage_of(contents).remote_bytes, before + kBlock);
   EXPECT_EQ(usage_of(contents).all_bytes, disk_usage());
 }
 
@@ -588,6 +587,18 @@ TEST_F(SweepTest, PartialDownloadIsSweptAfterOneWeek) {
   EXPECT_TRUE(std::filesystem::exists(part_at(lately)));
   EXPECT_TRUE(std::filesystem::exists(part_at(fetched)));
   EXPECT_THAT(block_files(), SizeIs(2));
+}
+
+// A killed process, or an earlier version, whose map was the end of the file, has left them.
+TEST_F(SweepTest, DataAndMapsWithoutEachOtherAreSweptAtOnce) {
+  const Digest whole = add_partial(1, ::time(nullptr));
+  const Digest lost_map = add_partial(2, ::time(nullptr));
+  const Digest lost_data = add_partial(3, ::time(nullptr));
+  std::filesystem::remove(part_at(lost_map) + ".map");
+  std::filesystem::remove(part_at(lost_data));
+  EXPECT_EQ(sweep(*folders()).leftovers, 2U);
+  EXPECT_THAT(files_in(directory + "/v1/blocks"), SizeIs(2));
+  EXPECT_TRUE(std::filesystem::exists(part_at(whole)));
 }
 
 // They hold the temporary files of earlier versions.

@@ -1,8 +1,12 @@
 // One cache, used by several processes.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/os/descriptor.h"
 #include "cache/blob_store.h"
+#include "cache/maintenance.h"
+#include "cache/store/block_file.h"
 #include "tests/cache/child_process.h"
 #include "tests/cache/store_fixture.h"
 
@@ -136,7 +140,7 @@ TEST_F(ProcessesTest, KillAtAnyMomentLeavesConsistentCache) {
     Child child([&] { return reads_all(store(), member); });
     EXPECT_EQ(child.wait(), 128 + SIGKILL);
     EXPECT_THAT(blobs(), IsEmpty());
-    EXPECT_THAT(making_files(), SizeIs(1));
+    EXPECT_THAT(making_files(), SizeIs(2));  // the data and the map
     member->before = nullptr;
     // The next use of the store, for another blob, removes the files of the killed process.
     const TestProducerPtr other = test_producer(some_bytes(70'000, 2));
@@ -147,19 +151,83 @@ TEST_F(ProcessesTest, KillAtAnyMomentLeavesConsistentCache) {
   }
 }
 
-// The file of the dead process has the right length but wrong bytes.
+// The blocks of the dead process match their checksums, but they are of other bytes.
 TEST_F(ProcessesTest, FileOfDeadProcessIsNotContinued) {
   member->before = [&](size_t given) {
     if (given == 200'000) ::raise(SIGKILL);
   };
-  Child child([&] { return reads_all(store(), member); });
+  Child child([&] {
+    member->bytes = some_bytes(kMember, 2);
+    return reads_all(store(), member);
+  });
   EXPECT_EQ(child.wait(), 128 + SIGKILL);
-  ASSERT_THAT(making_files(), SizeIs(1));
-  const std::string left = directory + "/v1/making/" + making_files()[0];
-  std::filesystem::resize_file(left, 0);
-  std::filesystem::resize_file(left, 299'000);
+  ASSERT_THAT(making_files(), SizeIs(2));
   member->before = nullptr;
   EXPECT_EQ(reads_all(store(), member), kPass);
+  EXPECT_THAT(blobs(), SizeIs(1));
+  EXPECT_THAT(making_files(), IsEmpty());
+}
+
+// Another process may read every present block, so the last one is not there before the verification.
+TEST_F(ProcessesTest, LastBlockIsAbsentUntilAllBytesAreVerified) {
+  BlobProducer wrong = producer_of(member, "zip 1");
+  wrong.digest = sha256("others");
+  std::vector<uint64_t> present;
+  member->piece = 1000;
+  member->before = [&](size_t given) {
+    for (const std::string& path : data_files(directory)) {
+      const auto files = store::open_files(Descriptor(::open("/", O_PATH | O_CLOEXEC)), path, O_RDWR);
+      present.push_back(store::BlockFile::present_bytes(files));
+      EXPECT_LT(present.back(), kMember) << given;
+    }
+  };
+  EXPECT_THAT(read(*store()->blob(wrong)), testing::HasSubstr("expected " + sha256("others").hex()));
+  EXPECT_GT(present.size(), 10U);
+  EXPECT_THAT(blobs(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
+}
+
+// Its size is not known, so the other process waits for all of it.
+TEST_F(ProcessesTest, BlobOfUnknownSizeIsMaterializedOnce) {
+  const auto shared = shared_memory();
+  member->before = [&](size_t given) {
+    if (given == 100'000) ++shared->starts;  // not by the search for small blobs
+  };
+  BlobProducer producer = producer_of(member, "tar.gz 1");
+  producer.size = std::nullopt;
+  const auto materializes = [&] {
+    const auto made = store()->materialize(producer);
+    return made && read(**made) == describe(bytes) ? kPass : kFail;
+  };
+  std::vector<std::unique_ptr<Child>> children;
+  for (int i = 0; i < 4; ++i) children.push_back(std::make_unique<Child>(materializes));
+  for (const auto& child : children) EXPECT_EQ(child->wait(), kPass);
+  EXPECT_EQ(shared->starts, 1);
+  EXPECT_THAT(blobs(), SizeIs(1));
+  EXPECT_THAT(making_files(), IsEmpty());
+}
+
+TEST_F(ProcessesTest, DecodingInProgressIsNeitherListedNorRemoved) {
+  const auto shared = shared_memory();
+  member->before = [&](size_t given) {
+    if (given != 200'000) return;
+    ::sem_post(&shared->first);
+    wait_for(shared->second);
+  };
+  Child maker([&] { return reads_all(store(), member); });
+  wait_for(shared->first);
+  const auto before = making_files();
+  EXPECT_THAT(before, SizeIs(2));
+  const CacheMaintenance maintenance(directory);
+  EXPECT_THAT(maintenance.inventory().value().items, IsEmpty());
+  EXPECT_EQ(maintenance.inventory().value().temporary_files, 1U);
+  EXPECT_EQ(maintenance.collect(0).value().leftovers, 0U);
+  EXPECT_THAT(maintenance.remove_all(PinnedBlobs::remove).value().not_removed, IsEmpty());
+  EXPECT_TRUE(maintenance.verify({}).value().mismatched.empty());
+  EXPECT_EQ(making_files(), before);
+  ::sem_post(&shared->second);
+  EXPECT_EQ(maker.wait(), kPass);
+  EXPECT_THAT(blobs(), SizeIs(1));
 }
 
 }  // namespace

@@ -126,6 +126,17 @@ TEST_F(ApiTest, TableIsSortedAndSearched) {
   EXPECT_EQ(ask("tensors?limit=1001").status, 400);
 }
 
+TEST_F(ApiTest, IndexSaysWhereTheTensorsAre) {
+  EXPECT_EQ(names("index", "tensor_list"), names("tensors"));
+  const std::string index = body("index");
+  EXPECT_THAT(index,
+              HasSubstr(R"("descr": "<f4", "npy": "npy/output.weight.npy", "float32": "float32/output.weight.npy"})"));
+  EXPECT_THAT(index, HasSubstr("\"local_files\": [], "));
+  EXPECT_THAT(index, Not(HasSubstr("\"local\": "))) << "the container is in memory";
+  EXPECT_EQ(text_in(json("index"), "v"), text_in(json("model"), "v"));
+  EXPECT_EQ(ask("index?model=elsewhere").status, 404);
+}
+
 TEST_F(ApiTest, EqualLayersAreFolded) {
   EXPECT_THAT(names("tree", "entries", "label"), ElementsAre("layers", "output"));
   EXPECT_THAT(names("tree?under=layers.", "entries", "label"), ElementsAre("0…2", "10"));

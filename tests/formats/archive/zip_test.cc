@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/files/file_source.h"
+#include "base/files/leaf.h"
 #include "base/text.h"
 #include "formats/archive/archive.h"
 #include "tests/builders/zip_builder.h"
@@ -171,14 +172,90 @@ TEST(Zip, StoredMembersAreExtentsOfTheFile) {
   const Archive archive = members(Container{"m.zip", bytes});
   for (const std::string text : {"first", "second"}) {
     const SourcePtr member = archive.parts[text == "first" ? 0 : 1].source.get().value();
-    const auto extent = member->extent();
+    const auto extent = extent_of(*member);
     ASSERT_TRUE(extent);
-    EXPECT_EQ(extent->fd, bytes->extent()->fd);
+    EXPECT_EQ(extent->fd, extent_of(*bytes)->fd);
     EXPECT_EQ(extent->offset, file.find(text));
     EXPECT_EQ(extent->size, text.size());
     EXPECT_EQ(member->identity(), fmt::format("{} [{}+{}]", bytes->identity(), file.find(text), text.size()));
   }
-  EXPECT_FALSE(archive.parts[2].source.get().value()->extent());
+  EXPECT_FALSE(extent_of(*archive.parts[2].source.get().value()));
+}
+
+// Reads fail while `broken`, and are counted.
+class Disk final : public Source {
+ public:
+  explicit Disk(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
+  uint64_t size() const override { return bytes_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    ++reads;
+    if (offset + out.size() > broken_from) return failure(Code::io, "the disk is gone");
+    return bytes_->read(offset, out);
+  }
+
+  std::atomic<uint64_t> broken_from = UINT64_MAX;
+  mutable std::atomic<int> reads = 0;
+
+ private:
+  SourcePtr bytes_;
+};
+
+// Reads of a zip on a server wait.
+TEST(Zip, OnlyMembersThatAreNotDecodedAreReady) {
+  ZipBuilder zip;
+  zip.stored("a", "small");
+  zip.deflated("b", "small");
+  zip.stored("c", std::string(100'000, 'x'));
+  zip.deflated("d", std::string(100'000, 'x'));
+  const auto ready = [](const Archive& archive) {
+    std::string paths;
+    for (const Part& part : archive.parts)
+      if (is_ready(*part.source.get().value())) paths += part.path;
+    return paths;
+  };
+  const std::string bytes = zip.build();
+  const Archive local = members(bytes);
+  EXPECT_EQ(ready(local), "abc");
+  EXPECT_THAT(listing(local), SizeIs(4));
+  EXPECT_EQ(ready(local), "abc") << "they are open";
+  const auto disk = std::make_shared<Disk>(bytes);
+  const Archive remote = members(Container{"m.zip", disk});
+  const int reads = disk->reads;
+  EXPECT_EQ(ready(remote), "");
+  EXPECT_EQ(disk->reads, reads) << "they must not be opened for this";
+}
+
+// Its blobs note that they are kept.
+class Keeping final : public Blobs {
+ public:
+  class Kept final : public Source {
+   public:
+    Kept(uint64_t size, int& times) : size_(size), times_(times) {}
+    uint64_t size() const override { return size_; }
+    Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "not read"); }
+    std::shared_ptr<const void> keep_cached() const override { return std::make_shared<int>(++times_); }
+
+   private:
+    const uint64_t size_;
+    int& times_;
+  };
+  SourcePtr blob(BlobProducer producer) override { return std::make_shared<Kept>(*producer.size, times); }
+  Result<SourcePtr> materialize(BlobProducer) override { return failure(Code::io, "not used"); }
+
+  int times = 0;
+};
+
+TEST(Zip, OpenFileOfALargeMemberKeepsItsDecoding) {
+  ZipBuilder zip;
+  zip.deflated("large", std::string(100'000, 'x'));
+  zip.deflated("small", "decoded at each read");
+  const auto blobs = std::make_shared<Keeping>();
+  Container file{"m.zip", in_memory(zip.build())};
+  file.blobs = blobs;
+  const Archive archive = members(file);
+  EXPECT_NE(archive.parts[0].source.get().value()->keep_cached(), nullptr);
+  EXPECT_EQ(archive.parts[1].source.get().value()->keep_cached(), nullptr);
+  EXPECT_EQ(blobs->times, 1);
 }
 
 TEST(Zip, CompressedMembersAreBlobs) {
@@ -602,24 +679,6 @@ TEST(ZipNames, RepeatedOneIsNotCompared) {
 }
 
 // Errors of the disk.
-
-// Reads fail while `broken`, and are counted.
-class Disk final : public Source {
- public:
-  explicit Disk(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
-  uint64_t size() const override { return bytes_->size(); }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    ++reads;
-    if (offset + out.size() > broken_from) return failure(Code::io, "the disk is gone");
-    return bytes_->read(offset, out);
-  }
-
-  std::atomic<uint64_t> broken_from = UINT64_MAX;
-  mutable std::atomic<int> reads = 0;
-
- private:
-  SourcePtr bytes_;
-};
 
 TEST(Zip, DiskErrorIsNotReportedAsCorrupt) {
   const auto disk = std::make_shared<Disk>(of_all_methods().build());

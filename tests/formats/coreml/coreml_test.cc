@@ -149,10 +149,10 @@ TEST(CoreMl, FunctionsBlocksAndPipelinesAreRead) {
 }
 
 TEST(CoreMl, OtherKindsHaveMetadataAndAWarning) {
-  const Model read = read_well(Message().number(1, 4).message(500, Message()));
+  const Model read = read_well(Message().number(1, 4).message(400, Message()));
   EXPECT_THAT(read.tensors, IsEmpty());
-  EXPECT_THAT(read.warnings, ElementsAre("neuralNetwork: the weights of this kind of model are not shown"));
-  EXPECT_EQ(to_json_line(read.metadata), R"({"specification_version":4,"kind":"neuralNetwork"})");
+  EXPECT_THAT(read.warnings, ElementsAre("glmClassifier: the weights of this kind of model are not shown"));
+  EXPECT_EQ(to_json_line(read.metadata), R"({"specification_version":4,"kind":"glmClassifier"})");
 }
 
 TEST(CoreMl, BlocksAreReadUpTo100Messages) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files/file_source.h"
+#include "base/files/leaf.h"
 #include "formats/format.h"
 #include "tests/builders/dduf_builder.h"
 #include "tests/support/model_text.h"
@@ -40,8 +41,8 @@ TEST(Llamafile, TensorsAreRangesOfFile) {
   ASSERT_TRUE(model) << model.error().message;
   const Slice source = model->tensors.at(0).source;
   EXPECT_EQ(source.whole(), *model->parts.at(0).source.get());
-  ASSERT_TRUE(source.extent());
-  EXPECT_EQ(bytes[static_cast<size_t>(source.extent()->offset)], 'x');
+  ASSERT_TRUE(extent_of(source));
+  EXPECT_EQ(bytes[static_cast<size_t>(extent_of(source)->offset)], 'x');
 }
 
 TEST(Llamafile, SeveralGgufsAreNested) {

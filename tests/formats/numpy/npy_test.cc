@@ -6,6 +6,7 @@
 #include "formats/format.h"
 #include "formats/numpy/array.h"
 #include "tests/builders/numpy_builder.h"
+#include "tests/builders/python_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
@@ -101,12 +102,21 @@ TEST(NpyFile, TypesWithoutDTypeAreShownAsStored) {
 
 TEST(NpyFile, NumbersHaveNoNpyFileOfTheirOwn) { EXPECT_THAT(*read_well(small_npy()).npy_files, IsEmpty()); }
 
-TEST(NpyFile, PickledObjectsAreRefused) {
+TEST(NpyFile, ObjectsAreReadFromTheirPickle) {
+  const PickleBuilder objects = PickleBuilder().raw("]").mark().add(array("u1", {1}, "x")).text("t").raw("e");
+  const std::string pickle = array_of(dtype("O8"), {2}, objects).pickle();
+  const Model model = read_well(npy_of(npy_dict("'|O'", "(2,)"), pickle));
+  EXPECT_THAT(listing(model), ElementsAre("0 uint8 <u1 [1] x"));
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(NpyFile, ObjectsWithoutAPickleAreRefused) {
   for (const char* descr : {"'|O'", "[('a', '<f4'), ('b', '|O')]"}) {
-    const Model model = read_well(npy_of(npy_dict(descr, "(3,)"), "\x80\x04."));
+    const Model model = read_well(npy_of(npy_dict(descr, "(3,)"), "\x80\x04" "cos\nsystem\n"));
     EXPECT_TRUE(model.tensors.at(0).source.refused());
     EXPECT_THAT(*model.npy_files, IsEmpty());
-    EXPECT_THAT(model.warnings, ElementsAre("tensor \"dir.weight\": pickled objects, which are never opened: refused"));
+    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("no STOP: the file was cut")));
+    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("before that it names os.system")));
   }
 }
 

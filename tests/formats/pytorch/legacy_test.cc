@@ -111,15 +111,22 @@ TEST(PytorchLegacy, IsDetectedInEveryProtocol) {
   EXPECT_EQ(matches_pytorch_legacy(probe_of("")), Match::no);
 }
 
-TEST(PytorchLegacy, BarePickleIsNoModel) {
-  EXPECT_THAT(error_of(PickleBuilder().call("os", "system", PickleBuilder().text("id")).pickle()),
-              HasSubstr("a pickle of os.system: not supported"));
-}
-
 TEST(PytorchLegacy, NamesOfFunctionsAreWarnedOf) {
   const Model model =
       read_well(file_of(PickleBuilder().call("os", "system", PickleBuilder().text("touch ran")), keys_of({}), ""));
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("names os.system")));
+}
+
+TEST(PytorchLegacy, NamesOfFunctionsInItsOtherPicklesAreWarnedOf) {
+  const std::string call = PickleBuilder().call("os", "system", PickleBuilder().text("touch ran")).raw("0").opcodes();
+  std::string header = PytorchBuilder::legacy_header();
+  header.insert(header.find('.') + 3, call);  // behind PROTO of the version
+  const std::string object = PickleBuilder().raw("}").pickle();
+  EXPECT_THAT(read_well(header + object + keys_of({}).pickle()).warnings, ElementsAre(HasSubstr("names os.system")));
+  std::string keys = keys_of({}).pickle();
+  keys.insert(2, call);
+  EXPECT_THAT(read_well(PytorchBuilder::legacy_header() + object + keys).warnings,
+              ElementsAre(HasSubstr("names os.system")));
 }
 
 }  // namespace

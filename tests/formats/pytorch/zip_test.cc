@@ -76,6 +76,18 @@ TEST(PytorchZip, AnyDirectoryIsItsRoot) {
   EXPECT_EQ(fact(model, "root"), R"("a b")");
 }
 
+TEST(PytorchZip, ItsOwnPicklesAreNotNested) {
+  ZipBuilder zip = small_checkpoint().members("a");
+  zip.stored("a/code/m.py.debug_pkl", PickleBuilder().raw("]").pickle());
+  zip.stored("a/extra/data.pkl", PickleBuilder().raw("]").pickle());
+  const auto model = std::make_shared<const Model>(read_well(zip.build()));
+  ASSERT_TRUE(model->nested);
+  const auto nested = well(model->nested(model));
+  ASSERT_THAT(nested, SizeIs(1));
+  EXPECT_EQ(model->parts[nested[0].part].path, "a/extra/data.pkl");
+  EXPECT_EQ(nested[0].model.get().value()->format, "pickle");
+}
+
 TEST(PytorchZip, ReadsDeflatedMembers) {
   PytorchBuilder b;
   b.tensor("w", "Byte", 1, {4}, "wwww");

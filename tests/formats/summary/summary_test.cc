@@ -258,6 +258,17 @@ TEST(Summary, BuffersAreNotParameters) {
   EXPECT_EQ(summary_of(tensors, {}).buffer_elements, 64u + 4 + 4 + 8);
 }
 
+TEST(Summary, OptimizerStateOfTensorflowIsNotCounted) {
+  NamedTensors tensors;
+  tensors.add("layer/kernel/.ATTRIBUTES/VARIABLE_VALUE", "float32", {4, 4})
+      .add("layer/kernel/.OPTIMIZER_SLOT/optimizer/m/.ATTRIBUTES/VARIABLE_VALUE", "float32", {4, 4})
+      .add("layer/moving_mean/.ATTRIBUTES/VARIABLE_VALUE", "float32", {4})
+      .add("dense/kernel", "float32", {2})
+      .add("dense/kernel/Adam_1", "float32", {2});
+  EXPECT_EQ(summary_of(tensors, {}, "tensorflow-checkpoint").parameters, 18u);
+  EXPECT_EQ(summary_of(tensors, {}).parameters, 36u);
+}
+
 TEST(Summary, HeadIsADuplicateOnlyIfStated) {
   NamedTensors tensors = llama();
   tensors.add("lm_head.weight", "bfloat16", {64, 32});

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/files/leaf.h"
 #include "base/os/descriptor.h"
 #include "base/os/tmpfile.h"
 #include "fs/fuse/attached_device.h"
@@ -42,7 +43,7 @@ Descriptor file_with(const std::string& bytes) {
 }
 
 // A source that is a file, or says why not.
-class FakeSource final : public Source {
+class FakeSource final : public Leaf {
  public:
   uint64_t size() const override { return 5; }
   Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "is not read"); }

@@ -203,6 +203,19 @@ TEST_F(WorkersTest, BlockedRequestsDoNotDelayOthers) {
   EXPECT_EQ(answered(), last_request_);
 }
 
+TEST_F(WorkersTest, InterruptsAreReportedAndOtherRequestsAreNot) {
+  std::atomic<int> interrupts = 0;
+  WorkerLimits limits{.threads = 1000};
+  limits.on_interrupt = [&interrupts] { ++interrupts; };
+  serve(limits);
+  ask();
+  EXPECT_EQ(interrupts, 0);
+  const fuse_interrupt_in body{.unique = 1'000'000};  // of a request that libfuse does not know
+  send(FUSE_INTERRUPT, 0, &body, sizeof body);
+  while (interrupts == 0) std::this_thread::yield();
+  EXPECT_EQ(interrupts, 1);
+}
+
 TEST_F(WorkersTest, RequestsOneAfterTheOtherNeedFewThreads) {
   serve({.threads = 1000});
   for (int i = 0; i < 2000; ++i) ask();

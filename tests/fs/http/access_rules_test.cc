@@ -128,6 +128,8 @@ TEST(AccessRules, OnlyPermittedOriginsAreToldThatTheyMayRead) {
   EXPECT_NE(answer("https://a.example").find("Access-Control-Allow-Origin=https://a.example\n"), std::string::npos);
   EXPECT_EQ(answer("https://b.example"), "Vary=Origin\n");
   EXPECT_EQ(answer("null"), "Vary=Origin\n");
+  rules.origins = {"*"};
+  EXPECT_EQ(answer("https://a\texample"), "Vary=Origin\n");
   rules.origins = {};
   EXPECT_EQ(answer("https://a.example"), "");
 }

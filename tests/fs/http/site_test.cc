@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <variant>
 
 #include "base/values/base64.h"
@@ -244,6 +245,54 @@ TEST_F(SiteTest, ErrorsAreTextOrJson) {
   EXPECT_EQ(body(text), "/nothing: not found\n");
   const Response json = answer(get("/nothing", {{"accept", "application/json"}}));
   EXPECT_EQ(body(json), "{\"status\": 404, \"error\": \"/nothing: not found\"}\n");
+}
+
+// A container whose reads fail as soon as an error is set.
+class FailingSource final : public Source {
+ public:
+  explicit FailingSource(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
+  uint64_t size() const override { return bytes_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (error) return failure(*error);
+    return bytes_->read(offset, out);
+  }
+
+  std::optional<Error> error;
+
+ private:
+  SourcePtr bytes_;
+};
+
+// docs/api.md: several kinds of failure have one status, and the field names the kind.
+TEST(Site, FailureOfAReadIsNamedInAField) {
+  const auto source =
+      std::make_shared<FailingSource>(SafetensorsBuilder().tensor("w", "U8", "11", "hello world").build());
+  Forest forest(tree_of({"m.safetensors", source}));
+  const Site site(forest, local());
+  const auto answer = [&](const std::string& target) {
+    const Response response = site.answer(get(target), {"127.0.0.1"});
+    return fmt::format("{} {}", response.status, field(response, "Weightfs-Error"));
+  };
+  EXPECT_EQ(answer("/tensors/w"), "200 ") << "no failure";
+  for (const auto& [code, expected] : std::vector<std::pair<Code, std::string>>{{Code::not_found, "404 not-found"},
+                                                                                {Code::corrupt, "502 damaged"},
+                                                                                {Code::unsupported, "502 unsupported"},
+                                                                                {Code::forbidden, "403 forbidden"},
+                                                                                {Code::mismatch, "502 mismatch"},
+                                                                                {Code::resource, "503 resource"},
+                                                                                {Code::network, "503 network"},
+                                                                                {Code::unreachable, "502 unreachable"},
+                                                                                {Code::io, "500 io"},
+                                                                                {Code::stale, "503 changed"}}) {
+    source->error = Error(code, "a sentence");
+    EXPECT_EQ(answer("/tensors/w"), expected);
+    EXPECT_EQ(answer("/npy/w.npy"), expected);
+  }
+  source->error = changed_file("m.safetensors: changed").value();
+  EXPECT_EQ(answer("/tensors/w"), "503 changed");
+  source->error = timeout("m.safetensors: no response");
+  EXPECT_EQ(answer("/tensors/w"), "504 timeout");
+  EXPECT_EQ(answer("/tensors/missing"), "404 ") << "a path, which no read has";
 }
 
 TEST(Site, StatusIsForThisMachineAndTheToken) {

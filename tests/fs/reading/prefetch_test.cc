@@ -73,7 +73,7 @@ class Requests {
   int cancelled_ = 0;
 };
 
-// What fetch() does after it was recorded.
+// What prefetch() does after it was recorded.
 enum class Fetch { succeeds, fails, waits_for_cancellation };
 
 class RemoteDouble final : public Source {
@@ -81,7 +81,7 @@ class RemoteDouble final : public Source {
   RemoteDouble(uint64_t size, Requests& requests, Fetch fetch) : size_(size), requests_(requests), fetch_(fetch) {}
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "read"); }
-  Result<void> fetch(ByteRange range) const override {
+  Result<void> prefetch(ByteRange range) const override {
     TRY_VOID(DownloadScope::charge(range.to - range.from));
     requests_.add(range);
     if (fetch_ == Fetch::succeeds) return {};
@@ -101,9 +101,11 @@ class LocalDouble final : public Source {
  public:
   explicit LocalDouble(uint64_t size) : size_(size) {}
   uint64_t size() const override { return size_; }
-  bool is_local() const override { return true; }
+  Result<Place> place(uint64_t offset, Opens) const override {
+    return Place{.length = bytes_after(offset), .is_ready = true};
+  }
   Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "read"); }
-  Result<void> fetch(ByteRange) const override { return {}; }
+  Result<void> prefetch(ByteRange) const override { return {}; }
 
  private:
   uint64_t size_;

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "base/files/leaf.h"
 #include "fs/views/model_file.h"
 #include "tests/support/counted_source.h"
 #include "tests/support/models.h"
@@ -75,7 +76,7 @@ TEST(Sequence, OpensOnlyPiecesThatAreRead) {
     opened.push_back(position);
     return shown_bytes(false, pieces.layout->tensor(position));
   });
-  EXPECT_EQ(whole->hold(), nullptr);
+  EXPECT_EQ(whole->keep_cached(), nullptr);
   EXPECT_EQ(read_at(*whole, 7, 5), pieces.all.substr(7, 5));
   EXPECT_THAT(opened, testing::ElementsAre(1, 2));
   EXPECT_EQ(pieces.source->bytes_read, 4U);
@@ -100,11 +101,11 @@ class Told final : public Source {
     told.push_back({expected.from, expected.to});
     return read(offset, out);
   }
-  Result<void> fetch(ByteRange range) const override {
+  Result<void> prefetch(ByteRange range) const override {
     fetched.push_back({range.from, range.to});
     return {};
   }
-  std::shared_ptr<const void> hold() const override { return std::make_shared<int>(++held); }
+  std::shared_ptr<const void> keep_cached() const override { return std::make_shared<int>(++held); }
   VerifiedBy verification() const override { return VerifiedBy::blocks; }
 
   using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
@@ -132,11 +133,41 @@ TEST(Sequence, PassesHintsToTheSourcesOfTheTensors) {
   std::string text(10, '?');
   EXPECT_EQ(well(whole->read_ahead(15, std::as_writable_bytes(std::span(text)), {5, 30})), 10U);
   EXPECT_EQ(told->told, (Told::Ranges{{55, 70}, {10, 20}}));
-  EXPECT_TRUE(whole->fetch({0, 25}));
+  EXPECT_TRUE(whole->prefetch({0, 25}));
   EXPECT_EQ(told->fetched, (Told::Ranges{{50, 70}, {10, 15}}));
-  EXPECT_NE(whole->hold(), nullptr);
+  EXPECT_NE(whole->keep_cached(), nullptr);
   EXPECT_EQ(told->held, 1);  // one source, held once
   EXPECT_EQ(whole->verification(), VerifiedBy::blocks);
+}
+
+class ThreeBytes final : public Leaf {
+ public:
+  uint64_t size() const override { return 3; }
+  Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "not read"); }
+  bool is_ready() const override { return true; }
+};
+
+TEST(Sequence, PlaceIsInAPieceWhichItKeeps) {
+  const Pieces pieces({3, 3});
+  std::weak_ptr<const Source> last;
+  const SourcePtr whole = sequence(pieces.layout, [&](size_t) -> Result<SourcePtr> {
+    const SourcePtr made = std::make_shared<ThreeBytes>();
+    last = made;
+    return made;
+  });
+  auto place = well(whole->place(5, Opens::nothing));
+  EXPECT_EQ(place.leaf, last.lock().get());
+  EXPECT_EQ(place.offset, 1U);
+  EXPECT_EQ(place.length, 2U);
+  EXPECT_FALSE(place.is_ready) << "of a hundred thousand tensors that would take long";
+  place = {};
+  EXPECT_TRUE(last.expired());
+  place = well(whole->place(3, Opens::nothing));
+  EXPECT_EQ(place.leaf, nullptr) << "the padding";
+  EXPECT_EQ(place.length, 1U);
+  place = well(whole->place(8, Opens::nothing));
+  EXPECT_EQ(place.offset, 3U) << "the end of the last piece";
+  EXPECT_EQ(place.length, 0U);
 }
 
 // The memory of the file of a large model, beside the model: its lists, and the offsets of blocks of its header.

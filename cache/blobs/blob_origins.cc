@@ -1,0 +1,79 @@
+#include "cache/blobs/blob_origins.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "cache/blobs/saved_texts.h"
+#include "cache/download/mirror_scheduler.h"
+
+namespace weightfs::blobs {
+namespace {
+
+// Whether a mirror has a file of this size.
+bool has_mirror_copy(StoreCore& store, const BlobRef& ref, uint64_t size, const Origins& origins) {
+  std::vector<download::Origin> mirrors = origins;
+  std::erase_if(mirrors, [](const download::Origin& origin) { return !origin.is_mirror; });
+  if (mirrors.empty() || store.fetching().http == nullptr) return false;
+  download::RetryPolicy once = store.fetching().options;
+  once.retries = 0;
+  once.waits_for_network = false;
+  download::RemoteFile file(store.fetching().http, ref.name, std::move(mirrors), std::nullopt, once);
+  const auto reported = file.query_size(store.stop_token());
+  return reported.has_value() && *reported == size;
+}
+
+// The file on its server when that has begun to send ranges; null after FetchSettings::wait_for_ranges.
+Result<download::RemoteFilePtr> wait_for_ranges(StoreCore& store, const BlobRef& ref, uint64_t size,
+                                                const download::Origin& server) {
+  const auto until = std::chrono::steady_clock::now() + store.fetching().wait_for_ranges;
+  download::RetryPolicy policy = store.fetching().options;
+  policy.retries = std::numeric_limits<int>::max();
+  for (download::Backoff backoff(policy, *store.fetching().http);;) {
+    const auto pause = TRY(backoff.pause({Code::resource, "no ranges"}, {}));
+    if (std::chrono::steady_clock::now() + pause >= until) return nullptr;
+    if (!download::interruptible_sleep(pause, store.stop_token())) return failure(Code::resource, "cancelled");
+    auto remote = TRY(open_remote_file(store, server, ref.name, size));
+    if (remote->has_ranges() != false) return remote;
+  }
+}
+
+}  // namespace
+
+bool is_fetchable(const StoreCore& store, const Origins& origins) {
+  return store.fetching().http != nullptr && !origins.empty();
+}
+
+const download::Origin* server_in(const Origins& origins) {
+  const auto found = std::ranges::find(origins, false, &download::Origin::is_mirror);
+  return found == origins.end() ? nullptr : &*found;
+}
+
+bool may_be_ranged(const StoreCore& store, uint64_t size, const Origins& origins) {
+  const FetchSettings& fetching = store.fetching();
+  const download::Origin* const server = server_in(origins);
+  return size > kMaxVerifiedFirst && !fetching.verify_whole && server != nullptr && server->trust == http::Trust::user;
+}
+
+// Ranges come from one server: another one may have other bytes, and the digest verifies only all of them.
+Result<download::RemoteFilePtr> open_ranged_file(StoreCore& store, const BlobRef& ref, uint64_t size,
+                                                 const Origins& origins) {
+  if (has_mirror_copy(store, ref, size, origins)) return nullptr;
+  const download::Origin& server = *server_in(origins);
+  auto remote = TRY(open_remote_file(store, server, ref.name, size));
+  if (remote->has_ranges() != false) return remote;
+  return wait_for_ranges(store, ref, size, server);
+}
+
+Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
+  if (reason.code != Code::not_found) return reason;
+  const bool offline = store.fetching().http == nullptr;
+  return {offline ? Code::network : Code::not_found,
+          fmt::format("{}: not cached, and {}", ref.name,
+                      offline ? "downloads are disabled by --offline" : "the container has no URL for it")};
+}
+
+}  // namespace weightfs::blobs

@@ -1,0 +1,98 @@
+#include "cache/download/request_with_retry.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stop_token>
+
+#include "base/text.h"
+#include "base/values/json.h"
+#include "cache/download/mirror_scheduler.h"
+#include "cache/download/response.h"
+
+namespace weightfs::download {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A longer Retry-After is not waited for: the user can retry.
+RetryPolicy retry_policy(const http::Client& http) {
+  return {std::min(2, http.options().max_retries), std::chrono::milliseconds(400), std::chrono::seconds(5)};
+}
+
+// An attempt that took this long ended by a timeout, and is not repeated.
+constexpr std::chrono::seconds kLongAttempt{5};
+
+constexpr size_t kMaxErrorPage = 64 * 1024;
+constexpr uint64_t kMaxValues = 1000;
+constexpr size_t kMaxReason = 300;
+
+// The first error text in the formats that registries use.
+std::string reason_in(const Value& value) {
+  const auto* object = std::get_if<Map>(&value);
+  if (object == nullptr) return {};
+  if (const Value* errors = object->find("errors")) {
+    const auto* list = std::get_if<List>(errors);
+    return list == nullptr || list->empty() ? std::string() : reason_in(list->front());
+  }
+  for (const char* key : {"message", "details", "error", "code"})
+    if (const auto* text = object->find_as<std::string>(key)) return *text;
+  return {};
+}
+
+}  // namespace
+
+Result<Response> send_request(http::Client& http, const http::Request& request, size_t max_size,
+                              const std::stop_token& stop) {
+  Response page;
+  bool truncated = false;
+  const http::ResponseHandler handler{
+      [&](const http::Response& head) -> Result<void> {
+        page.head = head;
+        return {};
+      },
+      [&](std::span<const std::byte> bytes) -> Result<void> {
+        const bool is_error = page.head.status != 200;
+        const size_t room = (is_error ? kMaxErrorPage : max_size) - page.body.size();
+        page.body.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
+        if (bytes.size() <= room) return {};
+        truncated = is_error;
+        return failure(Code::corrupt, fmt::format("{}: response larger than {}", http::printable_url(request.url),
+                                                  human_size(max_size)));
+      }};
+  const auto done = http.perform(request, handler, stop);
+  if (!done && !truncated) return tl::unexpected(done.error());
+  return page;
+}
+
+Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
+                                    const std::stop_token& stop, std::string (*describe)(const Response& page)) {
+  for (Backoff backoff(retry_policy(http), http);;) {
+    const Clock::time_point started = Clock::now();
+    auto page = send_request(http, request, max_size, stop);
+    const auto outcome = page ? outcome_of(page->head) : outcome_of(page.error());
+    if (outcome.next != Outcome::Next::retry_later) return page;
+    const Error error = page ? Error{Code::network, http::printable_url(request.url) + describe(*page)} : page.error();
+    if (Clock::now() - started > kLongAttempt && http.patience().count() == 0) return tl::unexpected(error);
+    const auto pause = TRY(backoff.pause(error, outcome.retry_after));
+    if (!backoff.wait(error, pause, stop)) return tl::unexpected(error);
+  }
+}
+
+Result<Value> parse_body(const Response& page) {
+  ValueBuilder builder(kMaxValues);
+  const SourcePtr text = in_memory(page.body);
+  TRY_VOID(read_json(*text, 0, text->size(), builder));
+  return builder.take();
+}
+
+std::string error_detail(const Response& page) {
+  std::string out = fmt::format(": status {}", page.head.status);
+  const auto body = parse_body(page);
+  std::string reason = body ? reason_in(*body) : "";
+  if (reason.size() > kMaxReason) reason = reason.substr(0, kMaxReason) + "...";
+  return reason.empty() ? out : out + ", " + printable(reason);
+}
+
+}  // namespace weightfs::download

@@ -1,0 +1,36 @@
+// Small requests to the API of a server, with retries, and with error messages from response bodies.
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "base/values/value.h"
+#include "cache/http/client.h"
+
+namespace weightfs::download {
+
+/// A response with its body.
+struct Response {
+  http::Response head;
+  std::string body;
+};
+
+/// Sends a request; the body has at most `max_size` bytes. Bodies of error statuses are truncated. Fails as
+/// http::Client::perform() does, and with corrupt when the body is longer. An error status is not a failure.
+Result<Response> send_request(http::Client& http, const http::Request& request, size_t max_size,
+                              const std::stop_token& stop);
+
+/// Describes an error response, as the end of a sentence: ": status 404, manifest unknown". Reads
+/// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}.
+std::string error_detail(const Response& page);
+
+/// As send_request(), with up to three attempts for network errors and temporary statuses like 429 and 503; then fails
+/// with network, and what `describe` reads in the last response. Other error statuses are not failures.
+Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
+                                    const std::stop_token& stop,
+                                    std::string (*describe)(const Response& page) = error_detail);
+
+/// The body as JSON, of at most 1000 values. Fails as read_json() does.
+Result<Value> parse_body(const Response& page);
+
+}  // namespace weightfs::download

@@ -1,0 +1,101 @@
+// The files beside a blob: its map (cache/store/block_map.h) in v1/sums, and its block list (base/verity/block_list.h)
+// in v1/lists. They are written to making/ while the blob is written or verified, and are renamed after it was
+// published. A blob does not need them: an error ends such a file, never the blob.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/os/descriptor.h"
+#include "base/verity/block_list.h"
+#include "cache/disk_quota.h"
+#include "cache/paths.h"
+#include "cache/store/block_map.h"
+
+namespace weightfs::store {
+
+/// A locked file in making/, for one thread. Destruction before publish() removes it.
+class SideFile {
+ public:
+  /// KIND-RANDOM.BOOT. Null with errno set if it cannot be created, or has no space for `size` bytes.
+  static std::unique_ptr<SideFile> create(const FoldersPtr& folders, std::string_view kind, uint64_t size = 0);
+  ~SideFile();
+  SideFile(const SideFile&) = delete;
+  SideFile& operator=(const SideFile&) = delete;
+
+  int number() const { return file_.number(); }
+  const Descriptor& file() const { return file_; }
+  /// Renames it to `path` in `folder`; false with errno set on failure.
+  bool move(const Descriptor& folder, const std::string& path);
+  /// Renames it to `path` in `folder` below v1, which is created if it is missing. A failure has no effect.
+  void publish(const char* folder, const std::string& path);
+
+ private:
+  SideFile(FoldersPtr folders, Descriptor file, std::string name)
+      : folders_(std::move(folders)), file_(std::move(file)), name_(std::move(name)) {}
+
+  const FoldersPtr folders_;
+  const Descriptor file_;
+  const std::string name_;
+  bool is_published_ = false;
+};
+
+/// Writes a block list. For one thread.
+class ListWriter {
+ public:
+  /// Starts the list of a blob of `size` bytes. Null if the quota or the disk has no space for it: nothing is evicted
+  /// for a list.
+  static std::unique_ptr<ListWriter> create(const FoldersPtr& folders, DiskQuota& quota, uint64_t size);
+
+  /// Adds the next bytes of the blob.
+  void add(std::span<const std::byte> bytes);
+
+  /// Saves the list of all bytes that were added under the digest of the blob, which has been published.
+  void publish(const Digest& blob);
+
+ private:
+  ListWriter(std::unique_ptr<SideFile> file, uint64_t size);
+
+  const std::unique_ptr<SideFile> file_;
+  BlockListBuilder builder_;
+  bool has_failed_ = false;
+};
+
+/// Writes a map. For one thread.
+class MapWriter {
+ public:
+  explicit MapWriter(FoldersPtr folders) : folders_(std::move(folders)) {}
+
+  /// Adds the next blocks of the blob; only the last one may be shorter than others.
+  void add(std::span<const std::byte> bytes);
+
+  /// Saves the map of all bytes that were added under the digest of the blob, which has been published, unless the
+  /// quota has no space for it, or the blob needs none.
+  void publish(const Digest& blob, DiskQuota& quota);
+
+ private:
+  void write_entries();
+
+  const FoldersPtr folders_;
+  std::unique_ptr<SideFile> file_;  // null before the first entries are written, and after an error
+  bool has_failed_ = false;
+  uint64_t size_ = 0;
+  std::vector<MapEntry> entries_;  // that are not written yet
+  uint64_t written_ = 0;           // entries before them
+};
+
+/// Passes the saved list of a blob of `size` bytes to `write`, every block of it verified up to its root, and returns
+/// its fs-verity digest. Fails with corrupt or mismatch if it is damaged or of another size, and as `write` and reading
+/// do.
+Result<Digest> copy_list(SourcePtr list, uint64_t size, const BlockListBuilder::Write& write);
+
+/// The saved map of a blob of `size` bytes, open for reading; null if there is none, or it is of another blob.
+SharedDescriptor open_map(const Folders& folders, const Digest& blob, uint64_t size);
+
+}  // namespace weightfs::store

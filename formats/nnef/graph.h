@@ -1,0 +1,25 @@
+// The text of a graph.nnef: what its graph is called, its ends, its operations, and the labels of its variables.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/values/value.h"
+
+namespace weightfs::nnef {
+
+struct Graph {
+  std::string version, name;
+  std::vector<std::string> inputs, outputs;
+  std::map<std::string, uint64_t> operations;
+  std::vector<std::string> labels;  ///< paths of the tensor files, without `.dat`
+};
+
+/// Reads the flat syntax (section 3 of the NNEF specification) as far as these need it. Fails with corrupt if there is
+/// no graph, or a label is not in quotes. What it keeps is charged to `charges`.
+Result<Graph> parse_graph(std::string_view text, Charges& charges);
+
+}  // namespace weightfs::nnef

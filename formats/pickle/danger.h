@@ -1,0 +1,27 @@
+// The names in a pickle that unpickling would import: which of them are typical of malware.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weightfs::pickle {
+
+/// A name that unpickling would import. What is computed while unpickling is `?`.
+struct Global {
+  std::string text;    ///< "module.name"; `name` may have dots itself
+  size_t module_size;  ///< of "module", in bytes
+};
+
+/// Whether it runs programs, loads code or reaches other functions by their names. A hint, not a proof: other names can
+/// do the same. Names of Python 2 count as those of Python 3.
+bool can_run_code(const Global& global);
+
+/// The name of Python 3: "builtins.eval" of "__builtin__.eval".
+std::string in_python_3(std::string_view global);
+
+/// The end of a message about a pickle that breaks: " (before that it names posix.system, which can run code)"; empty
+/// if none of the names can.
+std::string before_an_error(const std::vector<Global>& globals);
+
+}  // namespace weightfs::pickle

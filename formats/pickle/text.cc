@@ -1,0 +1,98 @@
+#include "formats/pickle/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "base/text.h"
+
+namespace weightfs::pickle {
+namespace {
+
+void append_utf8(std::string& out, uint32_t code) {
+  const auto rest = [&](int shift) { out += static_cast<char>(0x80 | (code >> shift & 0x3F)); };
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+  } else if (code < 0x800) {
+    out += static_cast<char>(0xC0 | code >> 6);
+    rest(0);
+  } else if (code < 0x10000) {
+    out += static_cast<char>(0xE0 | code >> 12);
+    rest(6);
+    rest(0);
+  } else {
+    out += static_cast<char>(0xF0 | code >> 18);
+    rest(12);
+    rest(6);
+    rest(0);
+  }
+}
+
+// The length of an escape at the beginning of `text`, and its code; 0 if there is none.
+size_t escape(std::string_view text, uint32_t& code) {
+  if (text.size() < 2 || text[0] != '\\' || (text[1] != 'u' && text[1] != 'U')) return 0;
+  const size_t digits = text[1] == 'u' ? 4 : 8;
+  if (text.size() < 2 + digits) return 0;
+  const char* const begin = text.data() + 2;
+  const auto [stop, error] = std::from_chars(begin, begin + digits, code, 16);
+  constexpr uint32_t kLast = 0x10FFFF;
+  return error == std::errc() && stop == begin + digits && code <= kLast ? 2 + digits : 0;
+}
+
+}  // namespace
+
+std::optional<int64_t> parse_integer(std::string_view digits) { return parse_number<int64_t>(digits); }
+
+std::optional<double> parse_real(std::string_view digits) { return parse_number<double>(digits); }
+
+bool is_decimal(std::string_view digits) {
+  if (digits.starts_with('-')) digits.remove_prefix(1);
+  return !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
+}
+
+std::string decimal(std::string_view little_endian) {
+  const bool negative = !little_endian.empty() && (static_cast<uint8_t>(little_endian.back()) & 0x80) != 0;
+  std::vector<uint32_t> groups = {0};  // of nine digits, the last ones first
+  constexpr uint64_t kGroup = 1'000'000'000;
+  // The magnitude of a negative number is one more than that of its complement.
+  uint64_t carry = negative ? 1 : 0;
+  std::string magnitude;
+  for (const char c : little_endian) {
+    carry += static_cast<uint8_t>(negative ? ~c : c);
+    magnitude += static_cast<char>(carry & 0xFF);
+    carry >>= 8;
+  }
+  for (auto byte = magnitude.rbegin(); byte != magnitude.rend(); ++byte) {
+    uint64_t over = static_cast<uint8_t>(*byte);
+    for (uint32_t& group : groups) {
+      over += uint64_t{group} << 8;
+      group = static_cast<uint32_t>(over % kGroup);
+      over /= kGroup;
+    }
+    if (over > 0) groups.push_back(static_cast<uint32_t>(over));
+  }
+  std::string digits = fmt::format("{}{}", negative ? "-" : "", groups.back());
+  for (size_t i = groups.size() - 1; i-- > 0;) digits += fmt::format("{:09}", groups[i]);
+  return digits;
+}
+
+std::string unescape_unicode(std::string_view line) {
+  std::string out;
+  while (!line.empty()) {
+    uint32_t code = static_cast<uint8_t>(line[0]);
+    const size_t length = std::max<size_t>(escape(line, code), 1);
+    if (length == 1) code = static_cast<uint8_t>(line[0]);
+    append_utf8(out, code);
+    line.remove_prefix(length);
+  }
+  return out;
+}
+
+std::string unquote(std::string_view line) {
+  const bool quoted = line.size() >= 2 && line.front() == line.back() && (line.front() == '\'' || line.front() == '"');
+  return std::string(quoted ? line.substr(1, line.size() - 2) : line);
+}
+
+}  // namespace weightfs::pickle

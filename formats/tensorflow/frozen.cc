@@ -1,0 +1,63 @@
+// A graph in a file of its own: a GraphDef, whose constants are the weights if it was frozen, or the MetaGraphDef
+// beside a checkpoint of TensorFlow 1. As graph.proto and meta_graph.proto of TensorFlow 2.18 describe them.
+#include "formats/format.h"
+#include "formats/tensorflow/graph.h"
+#include "formats/tensorflow/graph_json.h"
+#include "formats/tensorflow/meta_graph.h"
+
+namespace weightfs {
+namespace tensorflow {
+namespace {
+
+using protobuf::Message;
+using protobuf::Scanner;
+
+Result<Model> read_graph_file(const Container& container) {
+  const BudgetPtr& budget = container.budget;
+  Scanner scanner(*container.bytes, budget.get());
+  const Message whole = scanner.whole();
+  const GraphKind kind = TRY(kind_of_graph(scanner, whole));
+  if (kind == GraphKind::other) return failure(Code::corrupt, "not a graph");
+  Model model;
+  Warnings warnings;
+  GraphReader graphs({container.bytes, budget}, scanner, model, warnings);
+  Message graph = whole;
+  Map described;
+  if (kind == GraphKind::meta_graph) {
+    graph = TRY(scanner.message_at(whole, meta_graph::kGraph));
+    described = TRY(describe_meta_graph(scanner, whole, *budget));
+  }
+  TRY_VOID(graphs.read(graph, Constants::all));
+  model.format = "tensorflow-graph";
+  model.version = text_in(described, "tensorflow_version");
+  TRY_VOID(add_ends(described, graphs, *budget, model.metadata));
+  for (const auto& [key, value] : described) model.metadata.append(key, value);
+  for (const auto& [key, value] : graphs.facts()) model.metadata.append(key, value);
+  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  add_graph_json(model, "graph.json", container.bytes, graph, budget);
+  std::move(warnings).move_to(model);
+  return model;
+}
+
+}  // namespace
+}  // namespace tensorflow
+
+// No magic number: the first field must be a node, with its name and its operator, or belong to a message that has
+// such nodes.
+Match matches_tensorflow_graph(const Probe& probe) {
+  if (probe.head.empty() || probe.name.ends_with("saved_model.pb")) return Match::no;
+  const auto tag = static_cast<uint8_t>(probe.head.front());
+  const bool is_field = tag == tensorflow::graph::kNode || tag == tensorflow::graph::kLibrary ||
+                        tag == tensorflow::graph::kVersions || tag == tensorflow::graph::kOldVersion;
+  if (!is_field) return Match::no;
+  const SourcePtr head = in_memory(std::string(probe.head));
+  protobuf::Scanner scanner(*head, nullptr);
+  uint64_t at = 1;
+  const auto value = scanner.number(at, probe.head.size(), protobuf::WireType::varint);
+  const bool is_message = tag != tensorflow::graph::kOldVersion;
+  return value && (!is_message || *value <= probe.size - at) ? Match::maybe : Match::no;
+}
+
+Result<Model> read_tensorflow_graph(const Container& container) { return tensorflow::read_graph_file(container); }
+
+}  // namespace weightfs

@@ -1,0 +1,63 @@
+"""Models of 40 formats as NumPy arrays, by the program weightfs.
+
+    >>> import weightfs
+    >>> m = weightfs.open("demo.gguf")
+    >>> list(m)[:2]
+    ['token_embd.weight', 'blk.0.attn_norm.weight']
+    >>> m["token_embd.weight"].shape
+    (2048, 32)
+    >>> m.tensor("blk.0.attn_q.weight")
+    <weightfs.Tensor 'blk.0.attn_q.weight': q8_0 [32, 32]>
+    >>> m.tensor("blk.0.attn_q.weight")[10:20].shape
+    (10, 32)
+    >>> m.summary["architecture"]
+    'llama'
+    >>> m.open_file("metadata.toml").readline()
+    b'architecture = "llama"\\n'
+    >>> m.close()
+
+A tensor of a local file that has its elements as they are is memory of that file; nothing is copied. Everything else comes from a
+server process of the program, which the first such read starts and which ends with this process. docs/python.md describes the rest.
+"""
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Union
+
+from ._errors import Changed, Error, Mismatch, NotFound, Refused, Unavailable
+
+if TYPE_CHECKING:
+    from ._model import Model
+    from ._tensor import Tensor
+
+__version__ = "0.2.0"
+__all__ = ["Changed", "Error", "Mismatch", "Model", "NotFound", "Refused", "Tensor", "Unavailable", "open"]
+
+
+def open(source: "Union[str, os.PathLike[str]]", **options: Any) -> "Model":
+    """Opens a model: a file, a directory, a mount of weightfs, a URL, or a name such as "hf://org/repo" or "ollama:llama3.2".
+
+    `options` are those of the program: `offline=True` is --offline, `cache_size="20G"` is --cache-size=20G, a list repeats an
+    option; `file="lora.safetensors"` opens another file of a directory. Raises NotFound, Refused, Mismatch or Unavailable with the
+    sentence of the program, and TypeError for an option that the program does not have.
+
+    >>> import weightfs
+    >>> weightfs.open("missing.gguf")
+    Traceback (most recent call last):
+    weightfs.NotFound: ...missing.gguf: No such file or directory
+    >>> with weightfs.open("demo.safetensors") as m:
+    ...     m.tensor("model.norm.weight").shape
+    (32,)
+    """
+    from ._model import Model
+    return Model(source, **options)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Model":
+        from ._model import Model
+        return Model
+    if name == "Tensor":
+        from ._tensor import Tensor
+        return Tensor
+    raise AttributeError(f"module 'weightfs' has no attribute {name!r}")
