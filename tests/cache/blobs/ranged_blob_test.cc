@@ -3,7 +3,10 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <array>
+#include <barrier>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -288,6 +291,35 @@ TEST_F(RangedBlobTest, CancelledFetchEndsAtOnceWhileOthersRead) {
   is_slow = false;
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(describe(read(*blob.verified, 0, all.size())), describe(all));
+}
+
+// The locks of two stores exclude each other as those of two processes do.
+TEST_F(RangedBlobTest, TwoStoresThatVerifyAtOncePublishOnce) {
+  constexpr uint64_t kLast = 64 * 1024;
+  const std::array caches = {store(), store()};
+  const std::array blobs = {resolved(caches[0]).verified, resolved(caches[1]).verified};
+  ASSERT_TRUE(blobs[0]->prefetch({0, all.size() - kLast}));
+  EXPECT_EQ(read(*blobs[1], 0, 100), all.substr(0, 100));  // its file is open before the other store publishes it
+  EXPECT_FALSE(std::filesystem::exists(blob_path()));
+  std::array<ino_t, 2> published = {};
+  std::barrier start(2);
+  const auto fetch = [&](size_t i) {
+    start.arrive_and_wait();
+    struct stat blob = {};
+    if (blobs[i]->prefetch({0, all.size()}) && ::stat(blob_path().c_str(), &blob) == 0) published[i] = blob.st_ino;
+  };
+  {
+    const std::jthread other(fetch, 1);
+    fetch(0);
+  }
+  EXPECT_NE(published[0], 0u);
+  EXPECT_EQ(published[0], published[1]);
+  for (const SourcePtr& blob : blobs) {
+    EXPECT_EQ(blob->verification(), VerifiedBy::whole);
+    EXPECT_EQ(describe(read(*blob, 0, all.size())), describe(all));
+  }
+  EXPECT_LE(sent, all.size() + 2 * kLast);
+  EXPECT_EQ(ranges_on_disk(), 0u);
 }
 
 TEST_F(RangedBlobTest, FetchOfACachedBlobNeedsNoServer) {
