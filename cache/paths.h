@@ -123,7 +123,7 @@ bool has_blocks(const Folders& folders, const Digest& name);
 store::CachedFiles open_blocks_files(const Folders& folders, const Digest& name, int mode);
 /// Removes both, unless a process holds them and `held` is keep; their readers lose the blocks. Returns the freed disk
 /// space, or nothing.
-std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, store::BlockFile::Held held);
+std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, store::BlockFile::Evict which);
 
 /// 16 hex digits that identify the current boot; empty if the system does not provide it. (proc_sys_kernel(5):
 /// /proc/sys/kernel/random/boot_id.)

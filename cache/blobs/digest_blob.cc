@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "base/cancel.h"
@@ -23,8 +21,6 @@
 namespace weightfs::blobs {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 class DigestBlob final : public Leaf, public std::enable_shared_from_this<DigestBlob> {
  public:
   DigestBlob(LiveBlobsPtr live, BlobRef ref, uint64_t size, std::vector<download::Origin> origins)
@@ -34,8 +30,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
         size_(size),
         origins_(std::move(origins)),
         name_(StoreCore::name_of(ref_.digest, size)),
-        ranges_([this] { return open_ranges(); }),
-        download_([this] { return live_->download(ref_, size_, origins_); }),
+        remote_([this] { return open_remote(); }),
         copy_([this] { return verified_copy(*store_, ref_); }) {
     copy_.keep_make();
   }
@@ -52,8 +47,8 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   VerifiedBy verification() const override {
     if (!check_consistent()) return VerifiedBy::mismatch;
     if (!identity().empty()) return VerifiedBy::whole;
-    if (const auto ranges = ranges_.peek(); ranges && *ranges != nullptr) return (*ranges)->verification();
-    return VerifiedBy::unknown;
+    const Download* const ranges = ranges_in_use();
+    return ranges == nullptr ? VerifiedBy::unknown : ranges->source()->verification();
   }
   SourcePtr verified_file() const override {
     if (!check_consistent() || has_read_before_verification()) return nullptr;
@@ -80,9 +75,10 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     const bool is_part = range.from > 0 || range.to < size_;
     if (is_part && find_cached()) return {};
     if (DownloadScope::is_active() && !needs_download()) return {};
-    const auto ranges = this->ranges();
-    if (ranges && *ranges != nullptr) return is_part ? (*ranges)->prefetch(range) : verify(*ranges);
-    if (!ranges && !weightfs::blobs::is_local(*store_, ref_)) return tl::unexpected(ranges.error());
+    const auto remote = this->remote();
+    if (!remote && !weightfs::blobs::is_local(*store_, ref_)) return tl::unexpected(remote.error());
+    if (remote && *remote != nullptr && (*remote)->is_served_as_received())
+      return is_part ? (*remote)->source()->prefetch(range) : verify(**remote);
     if (!DownloadScope::is_active()) return Source::prefetch(range);
     if (is_part || size_ == 0) return {};
     TRY_VOID(DownloadScope::charge(size_));
@@ -95,13 +91,13 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     range.to = std::min(range.to, size_);
     const uint64_t all = range.to - std::min(range.from, range.to);
     if (find_cached()) return CachedBytes{all, store_->stats().is_downloaded(ref_.digest) ? 0 : all};
-    if (const auto open = ranges_.peek(); open && *open != nullptr) return (*open)->cached(range);
+    if (const Download* const ranges = ranges_in_use()) return ranges->source()->cached(range);
     if (find_verified_copy()) return CachedBytes{all, all};
-    const auto ranges = this->ranges();
-    if (ranges && *ranges != nullptr) return (*ranges)->cached(range);
-    if (!ranges && !weightfs::blobs::is_local(*store_, ref_)) return tl::unexpected(ranges.error());
-    if (!needs_download()) return CachedBytes{};
-    return TRY(download_.get())->source()->cached(range);
+    const auto remote = this->remote();
+    if (!remote && !weightfs::blobs::is_local(*store_, ref_)) return tl::unexpected(remote.error());
+    if (!remote || *remote == nullptr) return CachedBytes{};
+    if (!(*remote)->is_served_as_received() && !needs_download()) return CachedBytes{};
+    return (*remote)->source()->cached(range);
   }
   // A verified copy; without a search that would hash a file.
   Result<Descriptor> open_whole_file() const override {
@@ -145,67 +141,80 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     return out.size();
   }
 
-  // With bytes that the store serves, which depends on its settings.
+  // With bytes that the store serves, which depends on its settings. While ranges are in use, no other copy is searched
+  // at each read.
   Result<void> fill_served(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
     TRY_VOID(check_consistent());
+    if (Download* const ranges = ranges_in_use()) {
+      if (!fill_from_open(offset, out)) return read_range(*ranges, offset, out, expected);
+      return check_unverified_reads();
+    }
     if (TRY(fill_from_local(offset, out))) return check_unverified_reads();
-    if (const auto ranges = TRY(this->ranges())) return read_range(ranges, offset, out, expected);
-    const DownloadPtr download = TRY(needed_download());
-    TRY_VOID(fill_verified(*download, offset, out));
+    const DownloadPtr remote = TRY(needed_remote());
+    if (remote->is_served_as_received()) return read_range(*remote, offset, out, expected);
+    TRY_VOID(fill_verified(*remote, offset, out));
     return check_unverified_reads();
   }
 
-  // ---- reading by ranges
+  // ---- the blob on its servers
 
-  // The ranges of a large blob on a server of the user; null if it is downloaded as a whole: a mirror has it, whose
-  // bytes must be verified first; the server sends no ranges, or has a file of another size.
-  // Fails if its server does not respond and no other one has the blob: a later read must not wait for a whole
-  // download.
-  Result<RemoteSourcePtr> ranges() const {
-    if (!may_be_ranged(*store_, size_, origins_)) return nullptr;
-    auto opened = ranges_.get();
-    if (opened || (may_pass(opened.error()) && origins_.size() == 1)) return opened;
-    return nullptr;
+  // Null if nothing can be downloaded, and no ranges are cached. Fails if the server of a blob that is read by ranges
+  // does not respond: a later read must not wait for a whole download. If it has other origins, they are asked for all
+  // of it meanwhile.
+  Result<DownloadPtr> remote() const {
+    auto opened = remote_.get();
+    if (opened) in_use_ = opened->get();
+    if (opened || !may_pass(opened.error()) || origins_.size() == 1) return opened;
+    if (!is_fetchable(*store_, origins_)) return nullptr;
+    return live_->download(ref_, size_, origins_);
   }
 
-  Result<RemoteSourcePtr> open_ranges() const {
-    auto remote = TRY(open_ranged_file(*store_, ref_, size_, origins_));
-    if (remote == nullptr) return nullptr;
+  Result<DownloadPtr> needed_remote() const {
+    auto remote = TRY(this->remote());
+    if (remote == nullptr) return tl::unexpected(not_available(*store_, ref_, {Code::not_found, ""}));
+    if (!remote->is_served_as_received()) store_->stats().record_miss(ref_.digest);
+    return remote;
+  }
+
+  // The ranges of a large blob on a server of the user; the whole blob if a mirror has it, whose bytes must be verified
+  // first; if the server sends no ranges; or if it has a file of another size.
+  Result<DownloadPtr> open_remote() const {
+    if (may_be_ranged(*store_, size_, origins_)) {
+      auto file = open_ranged_file(*store_, ref_, size_, origins_);
+      if (file && *file != nullptr) return open_ranges(std::move(*file));
+      if (!file && may_pass(file.error())) return tl::unexpected(file.error());
+    }
+    if (!is_fetchable(*store_, origins_)) return nullptr;
+    return live_->download(ref_, size_, origins_);
+  }
+
+  DownloadPtr open_ranges(download::RemoteFilePtr file) const {
     store_->stats().record_miss(ref_.digest);
-    const auto identity = download::identity_of(remote->url(), remote->version(), ref_.digest, ref_.block_list);
-    const auto ranges =
-        std::make_shared<const RemoteSource>(std::move(remote), store_, identity, name_, ref_.block_list);
-    ranges->set_served_unverified();
+    const auto identity = download::identity_of(file->url(), file->version(), ref_.digest, ref_.block_list);
+    const auto ranges = std::make_shared<const RemoteSource>(std::move(file), store_, identity, name_, ref_.block_list);
     // Under a key of its own: the bytes of one blob may not match, and those of another one may.
-    return live_->share_remote(fmt::format("{} at {}", ranges->remote().url(), static_cast<const void*>(ranges.get())),
-                               ranges);
+    live_->share_remote(fmt::format("{} at {}", ranges->remote().url(), static_cast<const void*>(ranges.get())),
+                        ranges);
+    return std::make_shared<Download>(store_, ref_, ranges);
+  }
+
+  // Null until its ranges are in use.
+  Download* ranges_in_use() const {
+    Download* const remote = in_use_;
+    return remote != nullptr && remote->is_served_as_received() ? remote : nullptr;
   }
 
   // Without a block list, the bytes are as trustworthy as the connection. Once all are cached, their digest is
   // compared.
-  Result<void> read_range(const RemoteSourcePtr& ranges, uint64_t offset, std::span<std::byte> out,
+  Result<void> read_range(Download& remote, uint64_t offset, std::span<std::byte> out,
                           const std::optional<ByteRange>& expected) const {
-    const auto read = expected ? ranges->read_ahead(offset, out, *expected) : ranges->read(offset, out);
-    if (!read && ranges->is_refused()) return set_mismatch(*ranges, read.error());
+    const RemoteSource& ranges = *remote.source();
+    const auto read = expected ? ranges.read_ahead(offset, out, *expected) : ranges.read(offset, out);
+    if (!read && ranges.is_refused()) return set_mismatch(ranges, read.error());
+    // A copy may have appeared since, or the blob in the cache.
+    if (!read && fill_from_local(offset, out).value_or(false)) return check_unverified_reads();
     TRY(read);
-    if (!ranges->is_complete()) return {};
-    std::ignore = exceptions_to_errors([&] { return start_verifier(ranges); });  // a later read tries again
-    return {};
-  }
-
-  // Unless it runs, or has failed just before: a full disk, or another process that is still writing.
-  Result<void> start_verifier(const RemoteSourcePtr& ranges) const {
-    const std::scoped_lock lock(mutex_);
-    if (Clock::now() < next_verification_ || verified_ == ranges->generation()) return {};
-    verifier_ = std::jthread([this, ranges](const std::stop_token& stop) {
-      const CancelScope scope([&] { return stop.stop_requested(); });
-      const uint64_t generation = ranges->generation();
-      const auto verified = exceptions_to_errors([&] { return verify(ranges); });
-      const std::scoped_lock ending(mutex_);
-      if (verified) verified_ = generation;
-      next_verification_ = Clock::now() + store_->times().next_verification;
-    });
-    next_verification_ = Clock::time_point::max();
+    std::ignore = exceptions_to_errors([&]() -> Result<void> { return remote.verify_if_complete(), Result<void>(); });
     return {};
   }
 
@@ -218,19 +227,15 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   }
 
   // Publishes the blob; if the digest differs, all blocks are dropped, and reads fail from then on.
-  Result<void> verify(const RemoteSourcePtr& ranges) const {
+  Result<void> verify(Download& remote) const {
     if (find_cached()) {
       store_->stats().record_local(ref_.digest, size_, "cache");
       return {};
     }
-    const auto verified = ranges->verify();
-    if (verified) {
-      store_->stats().record_download(ref_.digest, size_, ranges->remote().printable());
-      add_names();
-      store_->enable_verity(ref_.digest);
-    }
-    if (verified || !ranges->is_refused()) return verified.map([](const auto&) {});
-    return set_mismatch(*ranges, verified.error());
+    const auto verified = remote.wait();
+    if (verified) add_names();
+    if (verified || !remote.source()->is_refused()) return verified.map([](const auto&) {});
+    return set_mismatch(*remote.source(), verified.error());
   }
 
   tl::unexpected<Error> set_mismatch(const RemoteSource& ranges, const Error& error) const {
@@ -250,15 +255,15 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     });
     if (fits == copies.end()) {
       if (TRY(fill_from_local(offset, out))) return {};
-      if (const auto ranges = TRY(this->ranges())) {
-        TRY(ranges->read(offset, out));
+      const DownloadPtr remote = TRY(needed_remote());
+      if (remote->is_served_as_received()) {
+        TRY(remote->source()->read(offset, out));
         record_unverified_read(offset, out);
         return {};
       }
-      const DownloadPtr download = TRY(needed_download());
       // What an earlier process received may be wrong, and the server correct by now.
-      if (download->source()->has_earlier_bytes()) return fill_verified(*download, offset, out);
-      return fill_before_verification(*download->source(), offset, out);
+      if (remote->source()->has_earlier_bytes()) return fill_verified(*remote, offset, out);
+      return fill_before_verification(*remote->source(), offset, out);
     }
     TRY_VOID(read_exact(*fits->bytes, offset, out));
     record_unverified_read(offset, out);
@@ -288,7 +293,13 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   }
 
   bool fill_from_cache(uint64_t offset, std::span<std::byte> out) const {
-    const store::BlobHandle handle = find_cached();
+    return fill_from(find_cached(), offset, out);
+  }
+  // If the blob is open already.
+  bool fill_from_open(uint64_t offset, std::span<std::byte> out) const {
+    return fill_from(store_->backend().find_open(name_), offset, out);
+  }
+  bool fill_from(const store::BlobHandle& handle, uint64_t offset, std::span<std::byte> out) const {
     if (!handle || !read_exact(*handle.range, offset, out)) return false;
     set_held(handle.range);
     if (!has_names_.exchange(true)) add_names();
@@ -311,11 +322,11 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
       const bool is_found = copy_.peek().has_value();
       if (!is_found && fill_from_cache(offset, out)) return true;
       // During a download, do not search for copies at every read.
-      if (!is_found && is_fetchable(*store_, origins_) && is_downloading()) return false;
+      if (!is_found && is_downloading()) return false;
       const auto found = copy_.get();
       if (!found) {
         TRY_VOID(store_->check_open());
-        if (is_fetchable(*store_, origins_) || ranges().value_or(nullptr) != nullptr) return false;
+        if (is_fetchable(*store_, origins_) || remote().value_or(nullptr) != nullptr) return false;
         return tl::unexpected(not_available(*store_, ref_, found.error()));
       }
       if (found->is_cached && fill_from_cache(offset, out)) return true;
@@ -333,14 +344,8 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   }
 
   bool is_downloading() const {
-    const auto download = download_.peek();
-    return download && (*download)->is_running();
-  }
-
-  Result<DownloadPtr> needed_download() const {
-    if (!is_fetchable(*store_, origins_)) return tl::unexpected(not_available(*store_, ref_, {Code::not_found, ""}));
-    store_->stats().record_miss(ref_.digest);
-    return download_.get();
+    const Download* const remote = in_use_;
+    return remote != nullptr && remote->is_running();
   }
 
   Result<void> fill_verified(Download& download, uint64_t offset, std::span<std::byte> out) const {
@@ -406,8 +411,8 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   Result<bool> is_same(const UnverifiedRead& earlier) const {
     std::vector<std::byte> bytes(earlier.size);
     if (!TRY(fill_from_local(earlier.offset, bytes))) {
-      const DownloadPtr download = TRY(needed_download());
-      TRY_VOID(fill_verified(*download, earlier.offset, bytes));
+      const DownloadPtr remote = TRY(needed_remote());
+      TRY_VOID(fill_verified(*remote, earlier.offset, bytes));
     }
     Sha256 hash;
     hash.update(bytes);
@@ -420,18 +425,15 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   uint64_t size_;
   std::vector<download::Origin> origins_;
   store::BlobName name_;
-  Later<RemoteSourcePtr> ranges_;
-  Later<DownloadPtr> download_;
+  Later<DownloadPtr> remote_;
   Later<LocalCopy> copy_;
+  mutable std::atomic<Download*> in_use_ = nullptr;  // that of remote_, once it is open
   mutable std::atomic<bool> has_names_ = false;
   mutable std::mutex mutex_;  // guards the rest
   mutable std::vector<UnverifiedRead> unverified_reads_;
   mutable std::optional<Error> mismatch_;
   mutable size_t holders_ = 0;
-  mutable store::FileRangePtr held_;             // set while there are holders
-  mutable Clock::time_point next_verification_;  // of complete ranges; max() while it runs
-  mutable uint64_t verified_ = 0;                // their generation; a blob without a strong ETag is not published
-  mutable std::jthread verifier_;                // ends before the others are destroyed
+  mutable store::FileRangePtr held_;  // set while there are holders
 };
 
 class UnverifiedSource final : public Source {

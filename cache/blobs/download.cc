@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <system_error>
 #include <tuple>
 
 #include "base/cancel.h"
@@ -12,9 +11,6 @@
 
 namespace weightfs::blobs {
 namespace {
-
-// A waiting reader polls at this interval whether it was killed.
-constexpr std::chrono::milliseconds kKilledCheck{100};
 
 constexpr std::chrono::milliseconds kOtherWriterCheck{20};
 
@@ -40,101 +36,63 @@ Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<
       ref_(std::move(ref)),
       remote_(std::move(remote)),
       name_(StoreCore::name_of(ref_.digest, size)),
-      source_(source_of(store_, ref_, size, remote_)) {}
+      source_(source_of(store_, ref_, size, remote_)),
+      served_as_received_(false),
+      job_(
+          ref_.name, store_->times().unused_download, [this](const std::stop_token& stop) { return run(stop); },
+          [this] { store_->enable_verity(ref_.digest); }) {}
 
-Download::~Download() { stop(); }
-
-void Download::start_locked() {
-  last_wanted_ = Clock::now();
-  if (is_running_ || is_stopped_) return;
-  if (thread_.joinable()) thread_.join();  // it has ended
-  result_ = store::BlobHandle{};
-  is_running_ = true;
-  try {
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  } catch (const std::system_error&) {
-    is_running_ = false;
-    result_ = failure(Code::network, fmt::format("{}: cannot start a download thread", ref_.name));
-  }
+Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, RemoteSourcePtr ranges)
+    : store_(std::move(store)),
+      ref_(std::move(ref)),
+      name_(StoreCore::name_of(ref_.digest, ranges->size())),
+      source_(std::move(ranges)),
+      served_as_received_(true),
+      job_(
+          ref_.name, store_->times().unused_download, [this](const std::stop_token&) { return verify_ranges(); },
+          [this] { store_->enable_verity(ref_.digest); }) {
+  source_->set_served_unverified();
 }
 
-Result<store::BlobHandle> Download::wait() {
-  if (is_cancelled()) return tl::unexpected(cancelled_error());
-  const InFlightBlob::WaitScope waiting;
-  std::unique_lock lock(mutex_);
-  ++waiting_;
-  start_locked();
-  bool cancelled = false;
-  while (!cancelled && (is_running_ || (result_ && !*result_))) {
-    if (is_stopped_) break;
-    if (!is_running_) start_locked();  // it ended as unused just before
-    lock.unlock();
-    cancelled = is_cancelled();
-    lock.lock();
-    if (is_running_ && !cancelled) changed_.wait_for(lock, kKilledCheck);
-  }
-  --waiting_;
-  last_wanted_ = Clock::now();
-  auto result = is_running_ ? Result<store::BlobHandle>() : result_;
-  // The store keeps the blob open, not this object: an evicted blob must free its space.
-  if (waiting_ == 0 && !is_running_) result_ = store::BlobHandle{};
-  if (result && !*result) return tl::unexpected(cancelled_error());
-  return result;
-}
-
-void Download::stop() {
-  std::jthread ending;
+void Download::verify_if_complete() {
+  if (!source_->is_complete()) return;
   {
     const std::scoped_lock lock(mutex_);
-    is_stopped_ = true;
-    ending = std::move(thread_);
+    if (Clock::now() < next_verification_ || verified_ == source_->generation()) return;
   }
-  changed_.notify_all();
-  ending.request_stop();
-  if (ending.joinable()) ending.join();
-}
-
-bool Download::is_running() const {
-  const std::scoped_lock lock(mutex_);
-  return is_running_;
+  job_.start();
 }
 
 StoreStatus::Blob Download::status() const {
   StoreStatus::Blob status;
   status.digest = ref_.digest;
   status.fetched = source_ == nullptr ? received_.load() : source_->received();
-  status.from = remote_->printable();
+  status.from = source_ == nullptr ? remote_->printable() : source_->remote().printable();
   return status;
 }
 
-bool Download::is_unused() const {
+// A failure may be of a full disk, or of another process that is still writing.
+Result<store::BlobHandle> Download::verify_ranges() {
+  const uint64_t generation = source_->generation();
+  auto verified = source_->verify();
+  if (verified) store_->stats().record_download(ref_.digest, source_->size(), source_->remote().printable());
   const std::scoped_lock lock(mutex_);
-  return waiting_ == 0 && Clock::now() - last_wanted_ > store_->times().unused_download;
+  if (verified) verified_ = generation;
+  next_verification_ = Clock::now() + store_->times().next_verification;
+  return verified;
 }
 
-void Download::run(const std::stop_token& stop) noexcept {
-  bool is_ended = false;  // stays true, also if a reader comes
-  const CancelScope scope([&] { return is_ended = is_ended || stop.stop_requested() || is_unused(); });
-  auto result = exceptions_to_errors([&]() -> Result<store::BlobHandle> {
-    auto downloaded = source_ != nullptr ? download() : download_unsized(stop);
-    if (!downloaded && is_cancelled()) downloaded = store::BlobHandle{};
-    if (downloaded && *downloaded)
-      store_->stats().record_download(ref_.digest, downloaded->range->size(), remote_->printable());
-    if (!downloaded) remote_->reset();  // the server may be corrected before the next run
-    if (!downloaded) {
-      downloaded = tl::unexpected(for_readers(ref_.name, downloaded.error()));
-      store_->stats().record_failure(ref_.digest, downloaded.error());
-    }
+Result<store::BlobHandle> Download::run(const std::stop_token& stop) {
+  auto downloaded = source_ != nullptr ? download() : download_unsized(stop);
+  if (downloaded) {
+    store_->stats().record_download(ref_.digest, downloaded->range->size(), remote_->printable());
     return downloaded;
-  });
-  const bool is_cached = result && *result;
-  {
-    const std::scoped_lock lock(mutex_);
-    result_ = std::move(result);
-    is_running_ = false;
-    changed_.notify_all();
   }
-  if (is_cached) store_->enable_verity(ref_.digest);  // the readers do not wait for it
+  if (is_cancelled()) return downloaded;
+  remote_->reset();  // the server may be corrected before the next run
+  const Error error = for_readers(ref_.name, downloaded.error());
+  store_->stats().record_failure(ref_.digest, error);
+  return tl::unexpected(error);
 }
 
 Result<store::BlobHandle> Download::download() {

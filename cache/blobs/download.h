@@ -1,18 +1,17 @@
-// The download of a whole blob, which is verified before it is read. Exception: format detection.
+// A blob on servers: its bytes as they arrive, and the job that verifies and publishes all of them.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
-#include <thread>
+#include <stop_token>
 
 #include "base/blobs.h"
 #include "cache/blobs/remote_source.h"
+#include "cache/decoding/shared_job.h"
 #include "cache/decoding/blob_writer.h"
 #include "cache/download/remote_file.h"
 #include "cache/store/blob_backend.h"
@@ -21,23 +20,28 @@ namespace weightfs::blobs {
 
 class StoreCore;
 
-/// Runs in a thread of its own while readers wait. Its blocks are kept when it ends early, and used by the next
-/// download of any process. Thread-safe.
+/// Its blocks are kept when it ends early, and used by the next download of any process. Thread-safe.
 class Download {
  public:
-  /// Downloads `ref`, which has `size` bytes if that is known, from `remote`.
+  /// Downloads `ref`, which has `size` bytes if that is known, from `remote`. Its readers wait for the verified blob;
+  /// only format detection does not.
   Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<uint64_t> size, download::RemoteFilePtr remote);
-  ~Download();
+  /// Serves the bytes of `ref` as they arrive (semantics 16.8).
+  Download(std::shared_ptr<StoreCore> store, BlobRef ref, RemoteSourcePtr ranges);
   Download(const Download&) = delete;
   Download& operator=(const Download&) = delete;
 
-  /// Starts it, unless it runs, and waits for the verified blob. It ends if this is not called for a while. Fails as
-  /// RemoteSource::verify(); with resource if the calling thread is cancelled.
-  Result<store::BlobHandle> wait();
+  /// Downloads the absent bytes, unless that runs already, and waits for the verified blob, which is not in the cache
+  /// if it has no identity (RemoteSource). It ends if this is not called for a while. Fails as RemoteSource::verify();
+  /// with resource if the calling thread is cancelled.
+  Result<store::BlobHandle> wait() { return job_.wait(); }
+  /// Verifies it in the background if all bytes are there, unless that has just failed.
+  void verify_if_complete();
   /// Ends it, and starts no more.
-  void stop();
+  void stop() { job_.stop(); }
 
-  bool is_running() const;
+  bool is_running() const { return job_.is_running(); }
+  bool is_served_as_received() const { return served_as_received_; }
 
   /// The bytes, verified or not; null if the size is unknown.
   const RemoteSourcePtr& source() const { return source_; }
@@ -48,28 +52,24 @@ class Download {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void start_locked();
-  void run(const std::stop_token& stop) noexcept;
+  Result<store::BlobHandle> run(const std::stop_token& stop);
+  Result<store::BlobHandle> verify_ranges();
   Result<store::BlobHandle> download();
   Result<store::BlobHandle> download_unsized(const std::stop_token& stop);
   Result<std::optional<store::BlobHandle>> write_unsized(BlobWriter& writer, const std::stop_token& stop);
-  bool is_unused() const;
 
   const std::shared_ptr<StoreCore> store_;
   const BlobRef ref_;
-  const download::RemoteFilePtr remote_;
+  const download::RemoteFilePtr remote_;  // null if it is served as received
   const store::BlobName name_;
   const RemoteSourcePtr source_;
+  const bool served_as_received_;
   std::atomic<uint64_t> received_ = 0;  // if the size is unknown
 
-  mutable std::mutex mutex_;  // guards the rest
-  std::condition_variable changed_;
-  bool is_running_ = false;
-  bool is_stopped_ = false;
-  size_t waiting_ = 0;
-  Clock::time_point last_wanted_;
-  Result<store::BlobHandle> result_;  // of the last run; without a blob if it was cancelled
-  std::jthread thread_;
+  std::mutex mutex_;                     // guards the next two
+  Clock::time_point next_verification_;  // not before
+  uint64_t verified_ = 0;                // the generation of the source; a blob without a strong ETag is not published
+  SharedJob job_;
 };
 
 using DownloadPtr = std::shared_ptr<Download>;

@@ -92,7 +92,7 @@ void LiveBlobs::drop_unverified() {
   if (store_->fetching().http == nullptr) return;  // nothing can be downloaded again
   for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX)) source->drop_unverified();
   for (const std::string& identity : store_->take_unverified())
-    store_->backend().remove_blocks(identity, store::BlockFile::Held::keep);
+    store_->backend().remove_blocks(identity, store::BlockFile::Evict::unheld);
 }
 
 StoreStatus LiveBlobs::with_remotes(StoreStatus status) {

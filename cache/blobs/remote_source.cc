@@ -276,9 +276,12 @@ Result<void> RemoteSource::hold_space() const {
   for (int attempts = 0;; ++attempts) {
     const auto [file, blob] = TRY(open());
     if (blob != nullptr) return {};
-    const std::scoped_lock lock(mutex_);
-    auto held = file->hold();
-    if (held || held.error().code != Code::not_found || attempts == kMaxAttempts) return held;
+    {
+      const std::scoped_lock lock(mutex_);
+      auto held = file->hold();
+      if (held || held.error().code != Code::not_found || attempts == kMaxAttempts) return held;
+    }
+    std::this_thread::sleep_for(kClaimCheck);  // another process is evicting it
   }
 }
 
@@ -333,7 +336,7 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
 void RemoteSource::remove_if_empty() const {
   const std::scoped_lock lock(mutex_);
   if (blocks_ != nullptr && identity_ && BlockFile::present_bytes(blocks_->files()) == 0)
-    store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
+    store_->backend().remove_blocks(*identity_, BlockFile::Evict::unheld);
 }
 
 void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
@@ -341,7 +344,7 @@ void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
   const std::scoped_lock lock(mutex_);
   refused_ = refused;
   if (blocks_ != nullptr) blocks_->release();
-  if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Held::remove);
+  if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Evict::all);
   blocks_ = nullptr;
   present_ = 0;
 }
@@ -362,7 +365,7 @@ void RemoteSource::drop_unverified() const {
   const std::scoped_lock lock(mutex_);
   if (!may_drop()) return;
   blocks_->release();
-  store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
+  store_->backend().remove_blocks(*identity_, BlockFile::Evict::unheld);
   blocks_ = nullptr;
   present_ = 0;
 }
@@ -429,7 +432,7 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   resumed_ = BlockFile::present_bytes(blocks_->files());
   // Another process may have published the blob just before this file was created.
   if (BlobHandle handle; blob_ && resumed_ == 0 && (handle = store_->backend().find(*blob_, size()))) {
-    if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Held::keep);
+    if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Evict::unheld);
     blocks_ = nullptr;
     return Opened{nullptr, std::move(handle.range)};
   }

@@ -19,15 +19,16 @@ std::unique_ptr<BlobWriter> BlobWriter::claim(BlobBackend& backend, BlobName nam
   std::unique_ptr<BlobWriter> writer(
       new BlobWriter(backend, std::move(name), producer, eviction, std::move(file), std::move(claim)));
   // The last one that had the claim may have published the blob just before.
-  const bool is_left = writer->file_->has_blocks() || backend.find(writer->name_, producer.size);
-  return is_left ? nullptr : std::move(writer);
+  if (!writer->file_->has_blocks() && !backend.find(writer->name_, producer.size)) return writer;
+  return nullptr;
 }
 
+// A file that is not current has been published, and its name may be that of another one.
 BlobWriter::~BlobWriter() {
-  if (is_published_) return;
+  if (is_published_ || !file_->is_current()) return;
   std::ignore = exceptions_to_errors([&]() -> Result<void> {
     file_->release();
-    backend_.remove_blocks(file_->identity(), BlockFile::Held::keep);
+    backend_.remove_blocks(file_->identity(), BlockFile::Evict::unheld);
     return {};
   });
 }

@@ -62,7 +62,7 @@ class BlobBackend {
   /// has flushed the file. Fails with unsupported if processes share them and they have no identity.
   virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest) = 0;
   /// Removes the blocks of this identity.
-  virtual void remove_blocks(const std::string& /*identity*/, BlockFile::Held /*held*/) {}
+  virtual void remove_blocks(const std::string& /*identity*/, BlockFile::Evict /*which*/) {}
 
   /// Adds names to those of a cached blob, or of the cached blocks of an identity, for listings. A failure has no
   /// effect.

@@ -27,7 +27,7 @@ constexpr uint64_t kHeaderLock = 1;
 bool is_disk_full(int error) { return error == ENOSPC || error == EDQUOT; }
 
 Error evicted() { return {Code::not_found, "evicted"}; }
-Error other_file() { return {Code::not_found, "the cache: another file has this name"}; }
+Error lost_its_name() { return {Code::not_found, "the cache: another file has this name"}; }
 
 // The size of the data; 0 without a valid header.
 uint64_t size_in(int map) {
@@ -111,18 +111,25 @@ bool initialize(const CachedFiles& files, std::optional<uint64_t> size, const Ma
 Result<SharedDescriptor> initialized_data(const Descriptor& folder, const std::string& name,
                                           const SharedDescriptor& map, std::optional<uint64_t> size,
                                           const MapHeader& header) {
-  if (!is_same_file(folder, map_name(name), map->number())) return tl::unexpected(other_file());
+  if (!is_same_file(folder, map_name(name), map->number())) return tl::unexpected(lost_its_name());
   if (read_map_header(map->number()) == header) {
     if (auto data = open_shared(folder, name, O_RDWR)) return data;
     if (errno != ENOENT) return failure(io_error("the cache"));  // perhaps no descriptor is left
   }
-  if (status_of(map->number()).st_size != 0) return tl::unexpected(other_file());
+  if (status_of(map->number()).st_size != 0) return failure(Code::corrupt, "the cache: a file of other bytes");
   ::unlinkat(folder.number(), name.c_str(), 0);  // data without a map
   auto data = open_shared(folder, name, O_RDWR | O_CREAT | O_EXCL);
   if (data != nullptr && initialize({data, map}, size, header)) return data;
   const Error error = io_error("the cache");
   for (const std::string& file : {map_name(name), name}) ::unlinkat(folder.number(), file.c_str(), 0);
   return tl::unexpected(error);
+}
+
+// Whether one of the files is missing, or a killed process was writing a new blob. Call with the lock of the header.
+bool is_left(const CachedFiles& files) {
+  const auto header = read_map_header(files.map->number());
+  if (files.data == nullptr || status_of(files.map->number()).st_size == 0) return true;
+  return header && is_new_blob(header->identity) && !BlockFile::is_in_use(files);
 }
 
 Result<void> check_limits(uint64_t size, std::string_view identity) {
@@ -151,7 +158,7 @@ Result<BlockFilePtr> BlockFile::open(const Descriptor& folder, const std::string
     files.data = TRY(initialized_data(folder, name, files.map, size, header));
   }
   // A map that has lost its name meanwhile may be of other data.
-  if (!is_same_file(folder, map_name(name), files.map->number())) return tl::unexpected(other_file());
+  if (!is_same_file(folder, map_name(name), files.map->number())) return tl::unexpected(lost_its_name());
   return BlockFilePtr(new BlockFile(std::move(files), header.size, header.identity, std::move(space)));
 }
 
@@ -189,25 +196,31 @@ bool BlockFile::is_held(const CachedFiles& files) { return is_locked(files, 1); 
 
 bool BlockFile::is_in_use(const CachedFiles& files) { return is_locked(files, 0); }
 
-std::optional<uint64_t> BlockFile::evict(const Descriptor& folder, const std::string& name, Held held) {
+// The lock of the header keeps other processes from creating or publishing the files, so these are opened with it.
+std::optional<uint64_t> BlockFile::evict(const Descriptor& folder, const std::string& name, Evict which) {
   const std::string map_path = map_name(name);
-  const CachedFiles files = open_files(folder, name, O_RDWR);
-  const uint64_t data_space = files.data == nullptr ? 0 : on_disk(status_of(files.data->number()));
-  // Data without a map are a file of an earlier version, or of a killed process.
+  CachedFiles files = open_files(folder, name, O_RDWR);
+  // Data without a map get one for its lock.
   if (files.map == nullptr && errno == ENOENT && files.data != nullptr)
-    return ::unlinkat(folder.number(), name.c_str(), 0) == 0 ? std::optional(data_space) : std::nullopt;
+    files.map = open_shared(folder, map_path, O_RDWR | O_CREAT);
   if (files.map == nullptr) return std::nullopt;
   const int map = files.map->number();
-  if (held == Held::keep && !lock_range(map, F_WRLCK, 0, 1)) {
+  if (which != Evict::all && !lock_range(map, F_WRLCK, 0, 1)) {
     errno = EBUSY;
     return std::nullopt;
   }
   const HeaderLock lock(map);
-  const uint64_t map_space = on_disk(status_of(map));
   if (!is_same_file(folder, map_path, map)) {
     errno = ENOENT;
     return std::nullopt;
   }
+  files.data = open_shared(folder, name, O_RDWR);
+  if (which == Evict::left && !is_left(files)) {
+    errno = EBUSY;
+    return std::nullopt;
+  }
+  const uint64_t map_space = on_disk(status_of(map));
+  const uint64_t data_space = files.data == nullptr ? 0 : on_disk(status_of(files.data->number()));
   if (::ftruncate(map, 0) != 0 || ::unlinkat(folder.number(), map_path.c_str(), 0) != 0) return std::nullopt;
   if (files.data != nullptr && ::unlinkat(folder.number(), name.c_str(), 0) == 0)
     std::ignore = ::ftruncate(files.data->number(), 0);

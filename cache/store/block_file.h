@@ -56,9 +56,9 @@ class BlockFile {
   };
 
   /// The files `name` and `name`.map in `folder`, of `size` bytes with this identity; they are created if the map is
-  /// missing or empty. If the size is not known, it is kMaxSize until set_end(). Fails with not_found if they are of
-  /// other bytes, or just published or evicted; with resource if `size` is above kMaxSize, with io if they cannot be
-  /// written.
+  /// missing or empty. If the size is not known, it is kMaxSize until set_end(). Fails with corrupt if they are of
+  /// other bytes, with not_found if they were just published or evicted, with resource if `size` is above kMaxSize,
+  /// with io if they cannot be written.
   static Result<std::shared_ptr<BlockFile>> open(const Descriptor& folder, const std::string& name,
                                                  std::optional<uint64_t> size, std::string_view identity, Space space);
 
@@ -73,12 +73,12 @@ class BlockFile {
   bool publish_as(const Digest& digest, const Descriptor& folder, const std::string& name, const Descriptor& blobs,
                   const std::string& blob, const std::string& sums);
 
-  /// Whether files are removed although a process holds them.
-  enum class Held { keep, remove };
+  /// Which files are removed: those that no process holds, also those that one holds, or only what a killed process or
+  /// an earlier version has left.
+  enum class Evict { unheld, all, left };
   /// Removes the files `name` in `folder` and returns the freed disk space. Nothing with errno set on failure: EBUSY if
-  /// a process holds them, ENOENT if there are none, or not any more. `remove` waits while they are just being
-  /// published.
-  static std::optional<uint64_t> evict(const Descriptor& folder, const std::string& name, Held held);
+  /// they are kept, ENOENT if there are none, or not any more. `all` waits while they are just being published.
+  static std::optional<uint64_t> evict(const Descriptor& folder, const std::string& name, Evict which);
   /// Whether a process holds the files.
   static bool is_held(const CachedFiles& files);
   /// Whether a process holds the files, or has a claim of blocks.

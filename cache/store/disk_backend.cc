@@ -157,10 +157,13 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, std::
     if (may_repeat && remove_if_no_file(*folders, *folders->root, map_name(path))) continue;
     auto blocks = BlockFile::open(*folders->root, path, size, identity, space());
     if (blocks && !is_new_blob(identity)) record_use(*folders, name);
-    if (blocks || blocks.error().code != Code::not_found || !may_repeat) return blocks;
+    if (blocks || !may_repeat) return blocks;
     // A new blob that a process holds was just created.
-    std::ignore =
-        BlockFile::evict(*folders->root, path, is_new_blob(identity) ? BlockFile::Held::keep : BlockFile::Held::remove);
+    if (blocks.error().code == Code::corrupt)
+      std::ignore = BlockFile::evict(*folders->root, path,
+                                     is_new_blob(identity) ? BlockFile::Evict::unheld : BlockFile::Evict::all);
+    else if (blocks.error().code != Code::not_found)
+      return blocks;
   }
 }
 
@@ -190,9 +193,9 @@ void DiskBackend::add_names(const Folders& folders, const Digest& file, const st
   write_names(folders, file, all);
 }
 
-void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Held held) {
+void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Evict which) {
   if (const auto folders = this->folders(Missing::fail))
-    std::ignore = weightfs::remove_blocks(**folders, sha256(identity), held);
+    std::ignore = weightfs::remove_blocks(**folders, sha256(identity), which);
 }
 
 std::unique_ptr<ListWriter> DiskBackend::start_list(uint64_t size) {

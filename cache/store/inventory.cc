@@ -137,7 +137,7 @@ GcResult sweep(const Folders& folders, time_t kept_since) {
   });
   for_each_file(*folders.root, kBlocksFolder, [&](const std::string& name, const struct stat& file) {
     const auto left = left_file(folders, name);
-    const auto removed = left ? remove_blocks(folders, *left, BlockFile::Held::keep) : std::nullopt;
+    const auto removed = left ? remove_blocks(folders, *left, BlockFile::Evict::left) : std::nullopt;
     swept.leftovers += removed.has_value();
     swept.bytes += removed.value_or(0);
     const bool may_be_old = !left && file.st_mtim.tv_sec < kept_since;
@@ -233,7 +233,7 @@ bool store::is_record(const Item& item) {
 }
 
 std::optional<uint64_t> store::remove_item(const Folders& folders, const Item& item) {
-  if (item.kind != ItemKind::blob) return remove_blocks(folders, item.name, BlockFile::Held::keep);
+  if (item.kind != ItemKind::blob) return remove_blocks(folders, item.name, BlockFile::Evict::unheld);
   return unlink_blob(folders, item.digest) ? std::optional(item.on_disk) : std::nullopt;
 }
 

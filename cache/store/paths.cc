@@ -254,8 +254,8 @@ store::CachedFiles open_blocks_files(const Folders& folders, const Digest& name,
   return open_files(*folders.root, blocks_file(name), mode);
 }
 
-std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, BlockFile::Held held) {
-  const auto freed = BlockFile::evict(*folders.root, blocks_file(name), held);
+std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name, BlockFile::Evict which) {
+  const auto freed = BlockFile::evict(*folders.root, blocks_file(name), which);
   const int error = errno;
   if (freed) remove_names(folders, name);
   errno = error;

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <thread>
+#include <vector>
 
 #include "tests/cache/test_producer.h"
 #include "tests/support/temporary.h"
@@ -28,7 +31,7 @@ class BlockFileTest : public testing::Test {
   }
   BlockFilePtr open() const { return BlockFile::open(folder, "blocks", kSize, kIdentity, unlimited()).value(); }
   CachedFiles files() const { return open_files(folder, "blocks", O_RDWR); }
-  auto evict(BlockFile::Held held) const { return BlockFile::evict(folder, "blocks", held); }
+  auto evict(BlockFile::Evict which) const { return BlockFile::evict(folder, "blocks", which); }
   bool publish(BlockFile& file) const { return file.publish_as(sha256(all), folder, "blocks", folder, "blob", "sums"); }
   Code refusal(std::string_view identity) const {
     const auto file = BlockFile::open(folder, "blocks", kSize, identity, {});
@@ -95,7 +98,7 @@ TEST_F(BlockFileTest, PresentBlockIsNotReplaced) {
 
 TEST_F(BlockFileTest, EvictedFileIsNotWritten) {
   const BlockFilePtr file = open();
-  ASSERT_TRUE(evict(BlockFile::Held::keep));
+  ASSERT_TRUE(evict(BlockFile::Evict::unheld));
   const auto written = write(*file, 0, 2);
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, Code::not_found);
@@ -133,16 +136,39 @@ TEST_F(BlockFileTest, BlockWhoseMapEntryIsDamagedIsAbsent) {
 
 TEST_F(BlockFileTest, FileOfAnotherVersionIsRefused) {
   ASSERT_TRUE(write(*open(), 0, 3));
-  EXPECT_EQ(refusal("https://example.com/m \"v2\""), Code::not_found);
+  EXPECT_EQ(refusal("https://example.com/m \"v2\""), Code::corrupt);
   EXPECT_EQ(read(*open(), 0, kBlock), all.substr(0, kBlock));
 }
 
 TEST_F(BlockFileTest, TruncatedMapIsRefusedAndDiscarded) {
   ASSERT_TRUE(write(*open(), 0, 3));
   ASSERT_EQ(::truncate((path + ".map").c_str(), 100), 0);
-  EXPECT_EQ(refusal(kIdentity), Code::not_found);
-  EXPECT_TRUE(evict(BlockFile::Held::remove));
+  EXPECT_EQ(refusal(kIdentity), Code::corrupt);
+  EXPECT_TRUE(evict(BlockFile::Evict::all));
   EXPECT_EQ(read(*open(), 0, kBlock), "");
+}
+
+// Each process sweeps when it begins to use the cache.
+TEST_F(BlockFileTest, SweepsRemoveNothingThatIsCreatedOrPublished) {
+  std::atomic<bool> is_over = false;
+  std::vector<std::jthread> sweeps;
+  for (int i = 0; i < 2; ++i)
+    sweeps.emplace_back([&] {
+      while (!is_over) evict(BlockFile::Evict::left);
+    });
+  for (int i = 0; i < 300; ++i) {
+    BlockFilePtr file;
+    while (file == nullptr) {
+      auto opened = BlockFile::open(folder, "blocks", kSize, kIdentity, unlimited());
+      if (!opened) ASSERT_EQ(opened.error().code, Code::not_found);
+      if (opened) file = *opened;
+    }
+    ASSERT_TRUE(write(*file, 0, 11)) << i;
+    ASSERT_TRUE(publish(*file)) << i;
+    std::ifstream blob(temporary.path("blob"), std::ios::binary);
+    ASSERT_EQ(std::string(std::istreambuf_iterator<char>(blob), {}), all) << i;
+  }
+  is_over = true;
 }
 
 // As a killed process, or an earlier version, leaves them.
@@ -156,8 +182,8 @@ TEST_F(BlockFileTest, DataWithoutAMapAreReplaced) {
 TEST_F(BlockFileTest, MapWithoutDataIsRefusedAndDiscarded) {
   ASSERT_TRUE(write(*open(), 0, 3));
   ASSERT_EQ(::unlink(path.c_str()), 0);
-  EXPECT_EQ(refusal(kIdentity), Code::not_found);
-  EXPECT_TRUE(evict(BlockFile::Held::keep));
+  EXPECT_EQ(refusal(kIdentity), Code::corrupt);
+  EXPECT_TRUE(evict(BlockFile::Evict::unheld));
   EXPECT_EQ(read(*open(), 0, kBlock), "");
 }
 
@@ -213,7 +239,7 @@ TEST_F(BlockFileTest, EvictedFileCannotBeReadAndTakesNoSpace) {
   const BlockFilePtr file = open();
   ASSERT_TRUE(write(*file, 0, 3));
   const CachedFiles evicted = files();
-  ASSERT_TRUE(evict(BlockFile::Held::keep));
+  ASSERT_TRUE(evict(BlockFile::Evict::unheld));
   EXPECT_FALSE(file->is_current());
   std::string bytes(10, '\0');
   const auto got = file->read(0, std::as_writable_bytes(std::span(bytes)));
@@ -230,12 +256,12 @@ TEST_F(BlockFileTest, HeldFileIsNotEvicted) {
   const BlockFilePtr file = open();
   ASSERT_TRUE(file->hold());
   EXPECT_TRUE(BlockFile::is_held(files()));
-  EXPECT_FALSE(evict(BlockFile::Held::keep));
+  EXPECT_FALSE(evict(BlockFile::Evict::unheld));
   EXPECT_EQ(errno, EBUSY);
   EXPECT_TRUE(file->is_current());
   file->release();
   EXPECT_FALSE(BlockFile::is_held(files()));
-  EXPECT_TRUE(evict(BlockFile::Held::keep));
+  EXPECT_TRUE(evict(BlockFile::Evict::unheld));
   EXPECT_EQ(file->hold().error().code, Code::not_found);
 }
 
@@ -243,7 +269,7 @@ TEST_F(BlockFileTest, PublishedFileIsNotEvicted) {
   const BlockFilePtr file = open();
   ASSERT_TRUE(write(*file, 0, 11));
   ASSERT_TRUE(publish(*file));
-  for (const auto held : {BlockFile::Held::keep, BlockFile::Held::remove}) {
+  for (const auto held : {BlockFile::Evict::unheld, BlockFile::Evict::all}) {
     EXPECT_FALSE(evict(held));
     EXPECT_EQ(errno, ENOENT);
   }
@@ -253,7 +279,7 @@ TEST_F(BlockFileTest, PublishedFileIsNotEvicted) {
 TEST_F(BlockFileTest, MismatchedFileIsRemovedAlthoughItIsHeld) {
   const BlockFilePtr file = open();
   ASSERT_TRUE(file->hold());
-  EXPECT_TRUE(evict(BlockFile::Held::remove));
+  EXPECT_TRUE(evict(BlockFile::Evict::all));
   EXPECT_FALSE(file->is_current());
 }
 

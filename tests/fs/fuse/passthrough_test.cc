@@ -23,6 +23,7 @@
 #include "base/os/tmpfile.h"
 #include "fs/fuse/attached_device.h"
 #include "fs/fuse/operations.h"
+#include "fs/fuse/rings.h"
 #include "tests/support/eventually.h"
 
 namespace weightfs::passthrough_test {
@@ -100,6 +101,7 @@ class PassthroughTest : public testing::Test {
  protected:
   PassthroughTest() {
     params_.passthrough = &passthrough_;
+    params_.rings = &rings_;
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
     kernel_ = Descriptor(ends[0]);
@@ -167,6 +169,7 @@ class PassthroughTest : public testing::Test {
   Forest forest_{tree_of(source_)};
   Ino ino_ = forest_.lookup(Forest::kRoot, "file").value();
   RequestStatistics statistics_{kOperationNames};
+  Rings rings_{"none in tests"};
   SessionParams params_;
   Server server_{forest_, statistics_, params_};
   Descriptor kernel_;
