@@ -1,5 +1,5 @@
 // A file that one or several servers have, and requests for its bytes: the origins are tried in turn, failures are
-// retried, and responses are checked. (RFC 9110: 13.1.1 If-Match, 13.1.2 If-None-Match, 14 ranges, 15.3.7 status 206.)
+// retried, and responses are checked. (RFC 9110: 13.1.2 If-None-Match, 14 ranges.)
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "base/source.h"
-#include "cache/download/origin.h"
-#include "cache/download/response.h"
+#include "cache/download/range_request.h"
 
 namespace weightfs::download {
 
@@ -24,8 +23,7 @@ class MirrorScheduler;
 /// Thread-safe.
 class RemoteFile {
  public:
-  /// Receives bytes; false: no more are needed. Without bytes, it is called before more are waited for.
-  using Sink = std::function<Result<bool>(uint64_t offset, std::span<const std::byte> bytes)>;
+  using Sink = RangeRequest::Sink;
 
   static constexpr uint64_t kHead = 16 * 1024;  ///< bytes that open() requests
 
@@ -86,21 +84,6 @@ class RemoteFile {
   uint64_t requests() const { return requests_; }
 
  private:
-  class Get;
-
-  struct OriginState {
-    Origin origin;
-    std::string redirect = {};  // the URL that it redirected to, which may be signed and expire; empty: none
-    bool is_public = false;     // the server that responded last is
-    std::optional<bool> has_ranges = {};
-    std::optional<FileVersion> version = {};  // of the first response
-    bool is_rejected = false;
-    bool has_contributed = false;  // sent bytes since the last rejection
-
-    const std::string& url() const { return redirect.empty() ? origin.url : redirect; }
-    void set_server(const http::Response& response);
-  };
-
   template <class Attempt>
   Result<void> try_origins(const std::stop_token& stop, Attempt attempt);
   Outcome fetch_from(size_t origin, ByteRange& range, uint64_t& passed, const Sink& sink, MirrorScheduler& mirrors,
@@ -110,7 +93,6 @@ class RemoteFile {
   template <class Change>
   void change_state(size_t origin, Change change);
   void report_if_mirror(size_t origin, const Error& error) const;
-  Error changed(const std::string& url) const;
 
   const http::ClientPtr http_;
   const std::string name_;
