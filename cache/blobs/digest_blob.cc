@@ -351,6 +351,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   Result<void> fill_verified(Download& download, uint64_t offset, std::span<std::byte> out) const {
     const auto verified = download.wait();
     if (!verified) return tl::unexpected(verified.error());
+    if (!*verified) return read_exact(*download.source(), offset, out);  // no version: verified, but not published
     TRY_VOID(read_exact(*verified->range, offset, out));
     if (!has_names_.exchange(true)) add_names();
     set_held(verified->range);

@@ -31,9 +31,9 @@ class Download {
   Download(const Download&) = delete;
   Download& operator=(const Download&) = delete;
 
-  /// Downloads the absent bytes, unless that runs already, and waits for the verified blob, which is not in the cache
-  /// if it has no identity (RemoteSource). It ends if this is not called for a while. Fails as RemoteSource::verify();
-  /// with resource if the calling thread is cancelled.
+  /// Downloads the absent bytes, unless that runs already, and waits for the verified blob. The result is empty if the
+  /// server states no version: such a blob is not published. It ends if this is not called for a while. Fails as
+  /// RemoteSource::verify(); with resource if the calling thread is cancelled.
   Result<store::BlobHandle> wait() { return job_.wait(); }
   /// Verifies it in the background if all bytes are there, unless that has just failed.
   void verify_if_complete();

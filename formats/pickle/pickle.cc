@@ -4,16 +4,18 @@
 
 namespace weightfs::pickle {
 
+const Pickle::Node Pickle::kMissing{};
+
 std::optional<int64_t> Pickle::integer(Index value) const {
   if (kind(value) != Kind::integer && kind(value) != Kind::boolean) return std::nullopt;
   return static_cast<int64_t>(nodes_[value].number);
 }
 
-double Pickle::real(Index value) const { return std::bit_cast<double>(nodes_[value].number); }
+double Pickle::real(Index value) const { return std::bit_cast<double>(node(value).number); }
 
 std::string_view Pickle::text(Index value) const {
-  const Node& node = nodes_[value];
-  return node.text == nullptr ? std::string_view() : std::string_view(node.text, node.number);
+  const Node& found = node(value);
+  return found.text == nullptr ? std::string_view() : std::string_view(found.text, found.number);
 }
 
 Place Pickle::place(Index value) const {

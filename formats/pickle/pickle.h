@@ -70,10 +70,11 @@ struct Call {
   Index dict;   ///< items set in the object
 };
 
-/// The values of a pickle, in one arena. They may form cycles, and many values may share one.
+/// The values of a pickle, in one arena. They may form cycles, and many values may share one. kNoValue, a part that a
+/// call lacks, is of the kind none, and empty.
 class Pickle {
  public:
-  Kind kind(Index value) const { return nodes_[value].kind; }
+  Kind kind(Index value) const { return node(value).kind; }
   /// Whether it is of the kinds text, bytes and byte_array.
   bool is_text(Index value) const { return kind(value) >= Kind::text && kind(value) <= Kind::byte_array; }
   Index root() const { return root_; }
@@ -85,7 +86,7 @@ class Pickle {
   /// The content of a text or of bytes, or the digits of a big integer; empty for other kinds, and if it is not kept.
   std::string_view text(Index value) const;
   /// Its size in bytes, even if it is not kept.
-  uint64_t length(Index value) const { return nodes_[value].number; }
+  uint64_t length(Index value) const { return node(value).number; }
 
   /// Where the content of a text, of bytes or of a byte array is. For other kinds, the size is 0.
   Place place(Index value) const;
@@ -126,6 +127,9 @@ class Pickle {
     Index value, next;
   };
 
+  static const Node kMissing;
+
+  const Node& node(Index value) const { return value == kNoValue ? kMissing : nodes_[value]; }
   bool is_container(Index value) const { return kind(value) >= Kind::list && kind(value) <= Kind::dict; }
 
   Charges charges_;
