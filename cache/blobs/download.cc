@@ -55,11 +55,7 @@ Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, RemoteSourcePt
 }
 
 void Download::verify_if_complete() {
-  if (!source_->is_complete()) return;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (Clock::now() < next_verification_ || verified_ == source_->generation()) return;
-  }
+  if (!source_->is_complete() || verified_ == source_->generation() || Clock::now() < next_verification_.load()) return;
   job_.start();
 }
 
@@ -76,7 +72,6 @@ Result<store::BlobHandle> Download::verify_ranges() {
   const uint64_t generation = source_->generation();
   auto verified = source_->verify();
   if (verified) store_->stats().record_download(ref_.digest, source_->size(), source_->remote().printable());
-  const std::scoped_lock lock(mutex_);
   if (verified) verified_ = generation;
   next_verification_ = Clock::now() + store_->times().next_verification;
   return verified;

@@ -5,14 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 
 #include "base/blobs.h"
 #include "cache/blobs/remote_source.h"
-#include "cache/decoding/shared_job.h"
 #include "cache/decoding/blob_writer.h"
+#include "cache/decoding/shared_job.h"
 #include "cache/download/remote_file.h"
 #include "cache/store/blob_backend.h"
 
@@ -66,9 +65,9 @@ class Download {
   const bool served_as_received_;
   std::atomic<uint64_t> received_ = 0;  // if the size is unknown
 
-  std::mutex mutex_;                     // guards the next two
-  Clock::time_point next_verification_;  // not before
-  uint64_t verified_ = 0;                // the generation of the source; a blob without a strong ETag is not published
+  std::atomic<Clock::time_point> next_verification_ = Clock::time_point();  // not before
+  // The generation of the source that was verified; a blob without a strong ETag is not published.
+  std::atomic<uint64_t> verified_ = 0;
   SharedJob job_;
 };
 
