@@ -63,6 +63,8 @@ EXCLUSIVE = ("test_mounts", "test_system", "package_test")
 # Jobs that measure CPU time and memory. They run last, as many as there are processors.
 ALONE = ("test_attacks", "test_changes", "test_http_attacks", "test_living_attacks", "test_memory", "test_numbers_attacks")
 
+KNOWN_LEAKS = f"suppressions='{HOME}/tests/support/leaks.txt':print_suppressions=0"
+
 SANDBOX = "a sanitized process has no sandbox and no limit of its address space"
 UNITS = "units and processes, not code that reads models"
 TRACED = "counts system calls, which sanitizers add"
@@ -157,8 +159,7 @@ def run_to_end(argv, environment=None):
 def environment_of(weightfs, build, logs):
     """Environment of sanitized servers, which run in the background: findings and leaks are written to a log."""
     options = f"log_path={logs}/log"
-    leaks = f"suppressions='{HOME}/tests/support/leaks.txt':print_suppressions=0"
-    return dict(os.environ, WEIGHTFS=weightfs, WEIGHTFS_BUILD=build, ASAN_OPTIONS=options, LSAN_OPTIONS=leaks,
+    return dict(os.environ, WEIGHTFS=weightfs, WEIGHTFS_BUILD=build, ASAN_OPTIONS=options, LSAN_OPTIONS=KNOWN_LEAKS,
                 UBSAN_OPTIONS=f"{options}:print_stacktrace=1:halt_on_error=1")
 
 
@@ -177,6 +178,7 @@ def run_googletest(binary, kind, shard, shards):
     with tempfile.TemporaryDirectory() as tmp:
         report = os.path.join(tmp, "report.json")
         environment = dict(os.environ, ASAN_OPTIONS="detect_stack_use_after_return=1:allocator_may_return_null=0",
+                           LSAN_OPTIONS=KNOWN_LEAKS,
                            UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
                            GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard),
                            GTEST_FILTER=f"-{':'.join(TOO_LONG)}" if kind == "sanitized" else "*")

@@ -140,6 +140,8 @@ class RequestParser::Parser final : public beast::http::basic_parser<true> {
   std::size_t on_body_impl(BeastText body, error_code&) override { return body.size(); }
   void on_chunk_header_impl(std::uint64_t, BeastText, error_code&) override {}
   std::size_t on_chunk_body_impl(std::uint64_t, BeastText body, error_code&) override { return body.size(); }
+  // Pure in the newest versions of Boost, and absent in others.
+  void on_trailer_field_impl(beast::http::field, BeastText, BeastText, error_code&) {}
   void on_finish_impl(error_code&) override {}
 };
 
