@@ -88,7 +88,7 @@ bool SharedJob::is_unused() const {
 }
 
 void SharedJob::run(const std::stop_token& stop) noexcept {
-  bool is_ended = false;  // stays true, also if somebody waits again
+  bool is_ended = false;  // once true, it stays true
   const CancelScope scope([&] { return is_ended = is_ended || stop.stop_requested() || is_unused(); });
   auto made = exceptions_to_errors([&] { return work_(stop); });
   const bool is_made = made.has_value();

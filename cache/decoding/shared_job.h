@@ -19,7 +19,7 @@ namespace weightfs::blobs {
 /// Thread-safe.
 class SharedJob {
  public:
-  /// Makes the blob. Its thread is cancelled (base/cancel.h) by stop(), and when nobody has waited for a while; then
+  /// Makes the blob. Its thread is cancelled (base/cancel.h) by stop(), or when no thread has waited for a while; then
   /// its result is ignored.
   using Work = std::function<Result<store::BlobHandle>(const std::stop_token&)>;
   /// Is called by the same thread after a success, when those that waited have the result.

@@ -35,19 +35,6 @@ uint64_t size_in(int map) {
   return header && header->size <= BlockFile::kMaxSize ? header->size : 0;
 }
 
-// How many of the bytes [from, to) are in present blocks.
-Result<uint64_t> present_in(int map, uint64_t from, uint64_t to) {
-  const uint64_t last = blocks_in(to);
-  uint64_t present = 0;
-  uint64_t block = from / kBlock;
-  while (block < last)
-    for (const MapEntry& entry : TRY(read_entries(map, block, std::min(last - block, kEntriesPerRead)))) {
-      if (entry.is_present()) present += std::min(to, (block + 1) * kBlock) - std::max(from, block * kBlock);
-      ++block;
-    }
-  return present;
-}
-
 SharedDescriptor open_shared(const Descriptor& folder, const std::string& name, int flags) {
   Descriptor file(::openat(folder.number(), name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   return file ? std::make_shared<const Descriptor>(std::move(file)) : nullptr;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -72,6 +73,18 @@ Result<std::vector<MapEntry>> read_entries(int fd, uint64_t first, uint64_t coun
 
 bool write_entries(int fd, uint64_t first, std::span<const MapEntry> entries) {
   return write_fully(fd, entry_offset(first), std::as_bytes(entries));
+}
+
+Result<uint64_t> present_in(int map, uint64_t from, uint64_t to) {
+  const uint64_t last = blocks_in(to);
+  uint64_t present = 0;
+  uint64_t block = from / kBlock;
+  while (block < last)
+    for (const MapEntry& entry : TRY(read_entries(map, block, std::min(last - block, kEntriesPerRead)))) {
+      if (entry.is_present()) present += std::min(to, (block + 1) * kBlock) - std::max(from, block * kBlock);
+      ++block;
+    }
+  return present;
 }
 
 }  // namespace weightfs::store

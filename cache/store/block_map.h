@@ -83,4 +83,7 @@ bool write_entries(int fd, uint64_t first, std::span<const MapEntry> entries);
 /// The most entries that should be read at a time: those of 64 MiB.
 inline constexpr uint64_t kEntriesPerRead = 4096;
 
+/// How many of the bytes [from, to) are in present blocks. Fails with io.
+Result<uint64_t> present_in(int map, uint64_t from, uint64_t to);
+
 }  // namespace weightfs::store
