@@ -17,15 +17,22 @@ using namespace store;
 constexpr uint64_t kRequest = uint64_t{8} << 20;  // bytes per request: the largest window is eight requests in parallel
 constexpr uint64_t kRequestBlocks = kRequest / kBlock;
 
-constexpr uint64_t kWritten = 256 << 10;  // bytes at a time, if so many have arrived
+// Bytes that a transfer writes at a time, if so many have arrived. Many transfers share the memory of sixteen.
+constexpr size_t kMaxBatch = 256 << 10;
+constexpr size_t kMinBatch = 64 << 10;
+size_t batch_of(size_t transfers) {
+  return std::clamp(16 * kMaxBatch / std::max<size_t>(transfers, 1), kMinBatch, kMaxBatch);
+}
 
-// Combines received bytes to whole blocks, and writes many blocks at a time: libcurl passes 16 KiB.
+// Combines received bytes to whole blocks, and writes a batch of blocks at a time: libcurl passes 16 KiB.
 class BlockWriter {
  public:
   using OnWritten = std::function<void(Blocks)>;
 
-  BlockWriter(BlockFile& file, const BlockList* list, OnWritten on_written)
-      : file_(file), list_(list), on_written_(std::move(on_written)) {}
+  BlockWriter(BlockFile& file, const BlockList* list, size_t batch, OnWritten on_written)
+      : file_(file), list_(list), batch_(batch), on_written_(std::move(on_written)) {
+    pending_.reserve(batch + kBlock);
+  }
 
   Result<void> add(uint64_t offset, std::span<const std::byte> bytes) {
     if (offset != begin_ + pending_.size()) {
@@ -37,7 +44,7 @@ class BlockWriter {
       bytes = bytes.subspan(static_cast<size_t>(skipped));
     }
     pending_.insert(pending_.end(), bytes.begin(), bytes.end());
-    return pending_.size() < kWritten ? Result<void>() : write();
+    return pending_.size() < batch_ ? Result<void>() : write();
   }
 
   // Writes the complete blocks; with a block list those before the first that does not match.
@@ -67,6 +74,7 @@ class BlockWriter {
 
   BlockFile& file_;
   const BlockList* list_;  // may be null
+  const size_t batch_;
   const OnWritten on_written_;
   uint64_t begin_ = 0;  // of the pending bytes; a multiple of the block size
   std::vector<std::byte> pending_;
@@ -252,7 +260,7 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
   std::stop_source either;
   const std::stop_callback on_stop(stop, [&] { either.request_stop(); });
   const std::stop_callback on_end(store_->stop_token(), [&] { either.request_stop(); });
-  BlockWriter writer(*transfer.file, list_.get(), [&](Blocks written) {
+  BlockWriter writer(*transfer.file, list_.get(), batch_of(store_->transfers()), [&](Blocks written) {
     const std::scoped_lock lock(mutex_);
     record_written(transfer, written);
   });

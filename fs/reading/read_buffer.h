@@ -18,7 +18,7 @@ inline constexpr size_t kMaxRead = size_t{1} << 20;
 /// do not touch the others before they have a turn (MemoryTurn). Those are mapped for one read, and return to the system.
 class ReadBuffer {
  public:
-  static constexpr size_t kKept = 12;
+  static constexpr size_t kKept = 8;
 
   /// Throws std::bad_alloc.
   ReadBuffer();
