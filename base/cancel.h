@@ -2,6 +2,7 @@
 // the reader was killed, the file was closed or the mount is ending.
 #pragma once
 
+#include <chrono>
 #include <functional>
 
 namespace weightfs {
@@ -20,6 +21,9 @@ class CancelScope {
   std::function<bool()> cancelled_;
   const CancelScope* outer_;
 };
+
+/// How often a thread that waits polls is_cancelled(): nothing announces that a reader was killed.
+inline constexpr std::chrono::milliseconds kCancelCheck{100};
 
 /// Whether the work of the calling thread is cancelled. A long computation polls it and fails with Code::resource.
 /// Every read of a file (open_file()) polls it too, so decoding ends with the next input that it needs.

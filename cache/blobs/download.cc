@@ -12,8 +12,6 @@
 namespace weightfs::blobs {
 namespace {
 
-constexpr std::chrono::milliseconds kOtherWriterCheck{20};
-
 // The error for readers.
 Error for_readers(const std::string& name, const Error& error) {
   if (error.code != Code::io && error.code != Code::resource) return error;
@@ -109,7 +107,7 @@ Result<store::BlobHandle> Download::download_unsized(const std::stop_token& stop
     // It may be endless, so it never evicts other blobs.
     const auto writer = BlobWriter::claim(backend, name_, producer, store::Eviction::forbidden, *file);
     if (writer == nullptr)
-      std::this_thread::sleep_for(kOtherWriterCheck);  // another process downloads it
+      std::this_thread::sleep_for(store::kOtherProcessCheck);  // another process downloads it
     else if (auto written = TRY(write_unsized(*writer, stop)))
       return std::move(*written);
   }

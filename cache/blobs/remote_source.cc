@@ -26,7 +26,6 @@ constexpr int kMaxAttempts = 4;  // transfers that end without the wanted blocks
 
 // Publishing waits this long for the last transfers of other processes.
 constexpr std::chrono::seconds kMaxClaimWait{10};
-constexpr std::chrono::milliseconds kClaimCheck{20};
 
 // More reads at a time (of all files) that are larger than this get their bytes when all of them are present.
 constexpr int kFewReads = 8;
@@ -281,7 +280,7 @@ Result<void> RemoteSource::hold_space() const {
       auto held = file->hold();
       if (held || held.error().code != Code::not_found || attempts == kMaxAttempts) return held;
     }
-    std::this_thread::sleep_for(kClaimCheck);  // another process is evicting it
+    std::this_thread::sleep_for(store::kOtherProcessCheck);  // another process is evicting it
   }
 }
 
@@ -324,7 +323,7 @@ Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest&
     if (claim != nullptr) break;
     if (is_cancelled() || std::chrono::steady_clock::now() > until)
       return failure(Code::resource, "other processes are still writing it");
-    changed_.wait_for(lock, kClaimCheck);
+    changed_.wait_for(lock, store::kOtherProcessCheck);
   }
   auto handle = store_->backend().publish_blocks(file, *blob_, digest);
   if (!handle) return handle;

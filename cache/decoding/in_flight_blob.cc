@@ -8,9 +8,6 @@
 namespace weightfs::blobs {
 namespace {
 
-// A waiting reader or producer polls at this interval whether it was killed or cancelled.
-constexpr std::chrono::milliseconds kCancelCheck{100};
-
 // That of the calling thread, if it decodes one.
 thread_local InFlightBlob* decoded = nullptr;
 

@@ -14,7 +14,6 @@ namespace {
 constexpr uint64_t kBufferSize = 512 * 1024;
 
 constexpr std::chrono::milliseconds kMinPause{1};
-constexpr std::chrono::milliseconds kMaxPause{20};
 constexpr std::chrono::milliseconds kUnusedCheck{500};
 
 // A producer in another process without progress for this long may be stopped (SIGSTOP). Flushing to disk after the
@@ -52,11 +51,12 @@ std::optional<InFlightBlob::State> InFlightBlob::produce(BlobWriter& writer) {
 
 // Verified blobs that are being published can be evicted only afterwards, so wait for them.
 Result<void> InFlightBlob::reserve(BlobWriter& writer) {
-  for (auto waited = kMaxPause * 0; !stop_.stop_requested() && waited < kMaxFlush; waited += kMaxPause) {
+  for (auto waited = store::kOtherProcessCheck * 0; !stop_.stop_requested() && waited < kMaxFlush;
+       waited += store::kOtherProcessCheck) {
     const int publishing = publishing_;
     auto reserved = writer.reserve();
     if (reserved || publishing == 0 || reserved.error().code == Code::not_found) return reserved;
-    std::this_thread::sleep_for(kMaxPause);
+    std::this_thread::sleep_for(store::kOtherProcessCheck);
   }
   return writer.reserve();
 }
@@ -105,7 +105,7 @@ std::optional<InFlightBlob::State> InFlightBlob::follow(const store::BlockFilePt
   const bool grew = file != file_ || last_written != last_written_;
   last_written_ = last_written;
   stalled_for_ = grew ? stalled_for_.zero() : stalled_for_ + poll_interval_;
-  poll_interval_ = grew ? kMinPause : std::min(2 * poll_interval_, kMaxPause);
+  poll_interval_ = grew ? kMinPause : std::min(2 * poll_interval_, store::kOtherProcessCheck);
   if (stalled_for_ > (present == producer_.size ? kMaxFlush : kMaxStall))
     return State{Phase::uncacheable, {Code::resource, "stalled: the process that writes this blob makes no progress"}};
   serve(file, present);

@@ -10,13 +10,6 @@
 #include "cache/decoding/in_flight_blob.h"
 
 namespace weightfs::blobs {
-namespace {
-
-// A waiting reader polls at this interval whether it was killed.
-constexpr std::chrono::milliseconds kKilledCheck{100};
-
-}  // namespace
-
 SharedJob::SharedJob(std::string name, std::chrono::milliseconds unused_after, Work work, Afterwards afterwards)
     : name_(std::move(name)), unused_after_(unused_after), work_(std::move(work)), afterwards_(std::move(afterwards)) {}
 
@@ -55,7 +48,7 @@ Result<store::BlobHandle> SharedJob::wait() {
     lock.unlock();
     cancelled = is_cancelled();
     lock.lock();
-    if (is_running_ && !cancelled) changed_.wait_for(lock, kKilledCheck);
+    if (is_running_ && !cancelled) changed_.wait_for(lock, kCancelCheck);
   }
   --waiting_;
   last_wanted_ = Clock::now();

@@ -14,13 +14,12 @@
 namespace weightfs::download {
 
 bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop) {
-  constexpr MirrorScheduler::Clock::duration kCheckInterval = std::chrono::milliseconds(100);
   const auto until = MirrorScheduler::Clock::now() + time;
   for (;;) {
     if (stop.stop_requested() || is_cancelled()) return false;
     const auto left = until - MirrorScheduler::Clock::now();
     if (left.count() <= 0) return true;
-    std::this_thread::sleep_for(std::min(left, kCheckInterval));
+    std::this_thread::sleep_for(std::min<MirrorScheduler::Clock::duration>(left, kCancelCheck));
   }
 }
 

@@ -4,6 +4,7 @@
 // means "cannot be cached", with a message that fits every blob.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,6 +22,9 @@
 #include "cache/store/side_files.h"
 
 namespace weightfs::store {
+
+/// How often a thread that waits for another process looks whether that has written, published or evicted.
+inline constexpr std::chrono::milliseconds kOtherProcessCheck{20};
 
 /// The names of a blob in a backend.
 struct BlobName {

@@ -19,7 +19,6 @@ namespace weightfs::store {
 namespace {
 
 constexpr size_t kBufferSize = 1 << 20;
-constexpr std::chrono::milliseconds kCancelCheck{100};
 constexpr std::chrono::milliseconds kMaxCheckTime{1000};  // of check_all()
 
 // Fills `out` without waiting for a disk; false if pages are not in the page cache.
