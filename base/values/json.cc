@@ -22,7 +22,11 @@ constexpr int kEnd = -1;
 class ByteStream {
  public:
   ByteStream(const Source& source, uint64_t offset, uint64_t size)
-      : source_(source), all_{offset, offset + std::min(size, UINT64_MAX - offset)}, offset_(offset), left_(size) {}
+      : source_(source),
+        all_{offset, offset + std::min(size, UINT64_MAX - offset)},
+        offset_(offset),
+        left_(size),
+        buffer_(static_cast<size_t>(std::clamp<uint64_t>(size, 1, kBuffer))) {}
   ByteStream(const ByteStream&) = delete;
   ByteStream& operator=(const ByteStream&) = delete;
 
@@ -53,12 +57,14 @@ class ByteStream {
     return true;
   }
 
+  static constexpr uint64_t kBuffer = 64 * 1024;
+
   const Source& source_;
   const ByteRange all_;
   uint64_t offset_;
   uint64_t left_;
-  uint64_t before_ = 0;  // bytes before the buffer
-  std::vector<char> buffer_ = std::vector<char>(size_t{64} * 1024);
+  uint64_t before_ = 0;       // bytes before the buffer
+  std::vector<char> buffer_;  // not larger than the range: a text with escapes is parsed alone
   const char* next_ = buffer_.data();
   const char* end_ = next_;
   std::optional<Error> error_;

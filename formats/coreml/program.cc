@@ -152,6 +152,7 @@ Result<void> ProgramReader::attribute(const Message& entry, const std::string& o
                                       std::string_view scope) {
   const std::string key = TRY(scanner_.text_at(entry, entry::kKey, kMaxNameLength));
   if (key == "name") return {};
+  TRY_VOID(container_.budget->charge(Cost::input, owner.size()));
   const Message message = TRY(scanner_.message_at(entry, entry::kValue));
   return value(message, is_constant && key == "val" ? owner : fmt::format("{}.{}", owner, key), scope);
 }
@@ -163,6 +164,7 @@ Result<void> ProgramReader::input(const Message& entry, const std::string& owner
   const Message message = TRY(scanner_.message_at(binding, operation::kBindingValue));
   if (message.absent()) return {};
   const std::string key = TRY(scanner_.text_at(entry, entry::kKey, kMaxNameLength));
+  TRY_VOID(container_.budget->charge(Cost::input, owner.size()));
   return value(message, fmt::format("{}.{}", owner, key), scope);
 }
 

@@ -153,9 +153,10 @@ Result<const pytorch::TorchType*> Metadata::type_of(const Entry& tensor) const {
 Result<std::vector<Box>> Metadata::chunks_of(const Entry& tensor, const Shape& shape, Charges& charges) const {
   const Index list = attribute(*pickle_, tensor.value, "chunks");
   if (list == kNoValue || pickle_->kind(list) != Kind::list) return failure(Code::corrupt, "no chunks");
+  // Many tensors may have the same list.
+  TRY_VOID(charges.charge(Cost::step, pickle_->item_count(list)));
   std::vector<Box> boxes;
   for (const Index chunk : pickle_->items(list)) {
-    TRY_VOID(charges.charge(Cost::step));
     TRY_VOID(charges.charge(Cost::kept, sizeof(PlacedBox) + 2 * sizeof(uint64_t) * shape.size()));
     Box box;
     box.start = TRY(sizes_at(*pickle_, chunk, "offsets"));

@@ -8,11 +8,6 @@
 #include "formats/model.h"
 
 namespace weightfs::trees {
-namespace {
-
-constexpr uint64_t kMaxMetadataValues = 65'536;
-
-}  // namespace
 
 Result<void> skip(Document& document) {
   const Document::Kind kind = TRY(document.kind());
@@ -57,7 +52,7 @@ Result<std::optional<Run>> read_numbers(Document& document, Element element, Run
 }
 
 Result<Value> MetadataReader::read(Document& document) {
-  if (values_ >= kMaxMetadataValues) {
+  if (is_full()) {
     ++omitted_;
     TRY_VOID(skip(document));
     return Value();
@@ -86,7 +81,7 @@ Result<Value> MetadataReader::read_list(Document& document) {
   List list;
   TRY_VOID(document.enter());
   while (TRY(document.next_element())) {
-    if (list.size() < kMaxInlineList) {
+    if (list.size() < kMaxInlineList && !is_full()) {
       Value value = TRY(read(document));
       list.push_back(std::move(value));
     } else {
@@ -101,7 +96,7 @@ Result<Value> MetadataReader::read_map(Document& document) {
   Map map;
   TRY_VOID(document.enter());
   while (auto key = TRY(document.next_key())) {
-    if (values_ >= kMaxMetadataValues) {
+    if (is_full()) {
       ++omitted_;
       TRY_VOID(skip(document));
       continue;

@@ -64,13 +64,16 @@ Result<std::optional<Run>> read_numbers(Document& document, Element element, Run
 /// Reads values as metadata, with limits.
 class MetadataReader {
  public:
+  static constexpr uint64_t kMaxMetadataValues = 65'536;
+
   explicit MetadataReader(Budget& budget) : budget_(budget) {}
 
-  /// The next value. Elements of a list beyond the first kMaxInlineList, and values beyond 65,536 in all
+  /// The next value. Elements of a list beyond the first kMaxInlineList, and values beyond kMaxMetadataValues in all
   /// are left out. Fails as the document and the budget do.
   Result<Value> read(Document& document);
 
-  uint64_t omitted() const { return omitted_; }  ///< values that were left out
+  uint64_t omitted() const { return omitted_; }                   ///< values that were left out
+  bool is_full() const { return values_ >= kMaxMetadataValues; }  ///< the next value is left out
 
  private:
   Result<Value> read_list(Document& document);
@@ -83,7 +86,8 @@ class MetadataReader {
 };
 
 /// A document in JSON from `begin` to the end of `source`. Also accepts NaN, Infinity and -Infinity, as XGBoost does.
-std::unique_ptr<Document> open_json(const Source& source, uint64_t begin = 0);
+/// Texts with escapes are charged to `budget`, unless it is null.
+std::unique_ptr<Document> open_json(const Source& source, uint64_t begin, Budget* budget);
 
 /// A document in UBJSON, as XGBoost writes it: big-endian, no marker of a text before a key, no end of an array with a
 /// count.

@@ -24,7 +24,7 @@ constexpr bool is_of_word(char c) {
 
 class Json final : public Document {
  public:
-  Json(const Source& source, uint64_t begin) : in_(source, begin, source.size()) {}
+  Json(const Source& source, uint64_t begin, Budget* budget) : in_(source, begin, source.size()), budget_(budget) {}
 
   Result<Kind> kind() override {
     const char c = TRY(first());
@@ -134,20 +134,22 @@ class Json final : public Document {
     }
   }
 
-  static Result<std::string> unescaped(const std::string& raw) {
+  Result<std::string> unescaped(const std::string& raw) const {
+    if (budget_ != nullptr) TRY_VOID(budget_->charge(Cost::step));
     const SourcePtr source = in_memory(fmt::format("\"{}\"", raw));
     Value value = TRY(parse_json(*source, 0, source->size()));
     return std::move(std::get<std::string>(value));
   }
 
   Cursor in_;
+  Budget* budget_;  // may be null
   std::vector<Open> open_;
 };
 
 }  // namespace
 
-std::unique_ptr<Document> open_json(const Source& source, uint64_t begin) {
-  return std::make_unique<Json>(source, begin);
+std::unique_ptr<Document> open_json(const Source& source, uint64_t begin, Budget* budget) {
+  return std::make_unique<Json>(source, begin, budget);
 }
 
 }  // namespace weightfs::trees

@@ -77,7 +77,7 @@ class RunReader {
   Result<Number> next() {
     if (run_.encoding == Encoding::text) return next_text();
     char marker = run_.marker;
-    if (run_.encoding == Encoding::marked) marker = static_cast<char>(TRY(in_.number<uint8_t>()));
+    if (run_.encoding == Encoding::marked) marker = TRY(next_marker());
     const auto width = bytes_of_marker(marker);
     if (!width) return changed();
     const std::string_view bytes = TRY(in_.ahead(*width));
@@ -88,6 +88,12 @@ class RunReader {
   }
 
  private:
+  // Of a value; N has none, and may be before each.
+  Result<char> next_marker() {
+    for (;;)
+      if (const auto marker = static_cast<char>(TRY(in_.number<uint8_t>())); marker != 'N') return marker;
+  }
+
   static tl::unexpected<Error> changed() { return failure(Code::io, "the numbers of the file have changed"); }
 
   Result<Number> next_text() {

@@ -69,7 +69,7 @@ class DocumentReader {
   DocumentReader(const Container& container, Form form)
       : container_(container),
         form_(form),
-        document_(open(form, *container.bytes, 0)),
+        document_(open(form, *container.bytes, 0, container.budget.get())),
         arrays_(model_, warnings_, *container.budget),
         facts_(*container.budget) {}
 
@@ -93,8 +93,8 @@ class DocumentReader {
   }
 
  private:
-  static std::unique_ptr<Document> open(Form form, const Source& source, uint64_t begin) {
-    return form == Form::json ? open_json(source, begin) : open_ubjson(source, begin);
+  static std::unique_ptr<Document> open(Form form, const Source& source, uint64_t begin, Budget* budget) {
+    return form == Form::json ? open_json(source, begin, budget) : open_ubjson(source, begin);
   }
 
   static std::string version_of(const Map& metadata) {
@@ -116,6 +116,7 @@ class DocumentReader {
     while (const auto key = TRY(document_->next_key())) {
       std::optional<Value> value = TRY(take(*key));
       if (!value) continue;
+      TRY_VOID(container_.budget->charge(Cost::value));
       TRY_VOID(container_.budget->charge(Cost::kept, key->size()));
       facts.append(*key, std::move(*value));
     }
@@ -125,7 +126,11 @@ class DocumentReader {
 
   using Taken = Result<std::optional<Value>>;
 
-  Taken fact() { return std::optional(TRY(facts_.read(*document_))); }
+  Taken fact() {
+    const bool is_omitted = facts_.is_full();
+    Value value = TRY(facts_.read(*document_));
+    return is_omitted ? std::nullopt : std::optional(std::move(value));
+  }
 
   Result<Map> read_root(int depth) {
     return read_object([&](const std::string& key) -> Taken {
@@ -153,7 +158,7 @@ class DocumentReader {
     release(footprint(names), *container_.budget);
     return std::optional(
         long_list(model_, key, container_, [form = form_, begin](const Source& file, const TakeText& take) {
-          return each_text(*open(form, file, begin), take);
+          return each_text(*open(form, file, begin, nullptr), take);
         }));
   }
 

@@ -217,6 +217,7 @@ Result<Slice> BundleReader::partitioned(const BundleEntry& entry, const ElementT
     Box box = TRY(box_of(each, tensor.shape));
     TRY_VOID(container_.budget->charge(Cost::kept, kSliceMemory + 2 * sizeof(uint64_t) * tensor.shape.size()));
     TRY_VOID(container_.budget->charge(Cost::step));
+    TRY_VOID(container_.budget->charge(Cost::input, tensor.name.size()));
     const auto found = slices_.find(slice_key(tensor.name, each));
     if (found == slices_.end()) return failure(Code::corrupt, "one of its slices is missing");
     if (found->second.data_type != entry.data_type) return failure(Code::corrupt, "a slice of another type");

@@ -43,7 +43,7 @@ Result<void> write_names(const Slice& graph, GraphWriter& out) {
 }  // namespace
 
 Result<std::string> full_names(const StoredStrings& stored, Budget& budget) {
-  const Slice graph = TRY(only_string(stored));
+  const Slice graph = TRY(only_string(stored, budget));
   return graph_document(budget, [&](GraphWriter& out) { return write_names(graph, out); });
 }
 

@@ -65,7 +65,8 @@ Later<Strings> strings_of(const StoredStrings& stored, const BudgetPtr& budget) 
   return Later<Strings>([stored, budget] { return read_strings(stored, *budget); });
 }
 
-Result<Slice> only_string(const StoredStrings& stored) {
+Result<Slice> only_string(const StoredStrings& stored, Budget& budget) {
+  TRY_VOID(budget.charge(Cost::input, stored.bytes.size()));
   Scanner scanner(stored.bytes, nullptr);
   uint64_t at = 0;
   const auto lengths = TRY(read_lengths(scanner, at, 1, stored.bytes.size()));

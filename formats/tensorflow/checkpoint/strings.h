@@ -33,6 +33,6 @@ uint64_t least_bytes(uint64_t strings);
 Later<Strings> strings_of(const StoredStrings& stored, const BudgetPtr& budget);
 
 /// The bytes of the only string of a scalar. Fails as reading strings does.
-Result<Slice> only_string(const StoredStrings& stored);
+Result<Slice> only_string(const StoredStrings& stored, Budget& budget);
 
 }  // namespace weightfs::tensorflow
