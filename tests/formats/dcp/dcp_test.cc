@@ -108,6 +108,20 @@ TEST(Dcp, ChunksThatDoNotTileTheTensorAreRefused) {
   EXPECT_THAT(with({}), ElementsAre(line, HasSubstr("0 elements")));
 }
 
+// 3,000 names of one tensor with 20,000 chunks, none of them valid: the list is not read for each of them.
+TEST(Dcp, ListThatTensorsShareIsChargedForEach) {
+  PickleBuilder list = PickleBuilder().raw("](");
+  for (int i = 0; i < 20'000; ++i) list.none();
+  PickleBuilder attributes = PickleBuilder().text("properties").add(properties("uint8"));
+  attributes.text("size").add(size({4})).text("chunks").add(list.raw("e"));
+  CheckpointBuilder b;
+  b.entry("0", object(kModule, "TensorStorageMetadata", attributes).raw("q\x77"));
+  for (int i = 1; i < 3000; ++i) b.entry(fmt::format("{}", i), PickleBuilder().raw("h\x77"));
+  const Container container{".metadata", in_memory(b.metadata()), std::make_shared<test::MemoryFolder>(b.files())};
+  std::ignore = read_as("dcp", container);
+  EXPECT_GT(container.budget->time_used(), container.budget->time_limit() / 2);
+}
+
 TEST(Dcp, ChunksWithoutBytesAreRefused) {
   const auto with = [](std::string_view path, int64_t offset, int64_t length, const PickleBuilder& more = {}) {
     CheckpointBuilder b;
@@ -201,7 +215,8 @@ TEST(Dcp, OtherPicklesAreRefused) {
   EXPECT_THAT(test::error_in(read(PickleBuilder().raw("}").pickle(), {})), HasSubstr("not a pickle of a Metadata"));
   const auto evil = PickleBuilder().call("posix", "system", PickleBuilder().text("id")).pickle();
   EXPECT_THAT(test::error_in(read(evil, {})), HasSubstr("posix.system, which can run code"));
-  EXPECT_THAT(test::error_in(read(test::object(kModule, "Metadata", {}).pickle(), {})), HasSubstr("no state_dict_metadata"));
+  EXPECT_THAT(test::error_in(read(test::object(kModule, "Metadata", {}).pickle(), {})),
+              HasSubstr("no state_dict_metadata"));
 }
 
 TEST(Dcp, IsDetectedByItsFirstName) {

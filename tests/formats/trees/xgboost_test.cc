@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -136,6 +137,30 @@ TEST(XgboostJson, ReadsOfManyNumbersBeginAnywhere) {
   EXPECT_EQ(test::text_of(source), expected);
 }
 
+// The memory that stays charged after a model with that learner was read.
+uint64_t memory_after(const std::string& learner) {
+  const Container container{"m", in_memory(R"({"learner":{)" + learner + R"("gradient_booster":{}}})")};
+  std::ignore = read_as("xgboost", container);
+  return container.budget->memory_used();
+}
+
+TEST(XgboostJson, FactsBeyondTheLimitAreLeftOut) {
+  std::string facts;
+  for (int i = 0; i < 70'000; ++i) facts += fmt::format(R"("{:05}":0,)", i);
+  const std::string learner = metadata_of(well(read(xgboost_json(gbtree_json(kJsonTree), facts))), "learner");
+  EXPECT_THAT(learner, HasSubstr(R"("65000":0)"));
+  EXPECT_EQ(learner.find("66000"), std::string::npos);
+}
+
+TEST(XgboostJson, NamesThatAreLeftOutAreNotReleased) {
+  std::string zeros = "0";
+  for (int i = 1; i < 1000; ++i) zeros += ",0";
+  std::string lists(50, '[');
+  for (int i = 0; i < 100; ++i) lists += "[" + zeros + "],";
+  for (int i = 0; i < 50; ++i) lists += zeros + "]" + (i < 49 ? "," : "");
+  EXPECT_LT(memory_after(R"("feature_names":)" + lists + ","), 1'000'000U);
+}
+
 TEST(XgboostJson, InvalidDocumentsAreRefused) {
   EXPECT_EQ(error_of(R"({"learner": 1})"), "xgboost: an object expected at byte 12");
   EXPECT_EQ(error_of(R"({"learner":{}})"), "xgboost: no model of XGBoost: the learner has no gradient_booster");
@@ -172,6 +197,7 @@ TEST(XgboostUbjson, TypedNumbersThatDoNotFitAreRefused) {
   EXPECT_EQ(parents(ub_typed('L', 1, big(1ULL << 31))), "refused");
   EXPECT_EQ(parents(ub_typed('d', 1, big(0, 4))), "refused");
   EXPECT_EQ(parents("[S" + ub_key("a") + "]"), "refused");
+  EXPECT_EQ(parents("[Ni\1NNi\2N]"s), ints({1, 2}));
 }
 
 TEST(XgboostUbjson, InvalidDocumentsAreRefused) {
