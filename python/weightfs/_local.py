@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import IO, TYPE_CHECKING, Any, Dict, Iterable, List, Optional, cast
+from typing import IO, TYPE_CHECKING, Any, Iterable, List, Optional, cast
 
 from ._errors import Changed
 
@@ -26,19 +26,25 @@ class LocalFile:
         self.size = os.fstat(file.fileno()).st_size
         self._file: Optional[IO[bytes]] = file
         self._opened = os.fstat(file.fileno())
-        self._arrays: Dict[str, "numpy.ndarray[Any, Any]"] = {}
+        self._array: "Optional[numpy.ndarray[Any, Any]]" = None  # mapped read-only
         self._lock = threading.Lock()
 
     def mapped(self, mode: str) -> "numpy.ndarray[Any, Any]":
-        """The bytes, mapped: read-only ("r"), or copied when they are written ("c")."""
+        """The bytes, mapped read-only ("r"), once; or copied when they are written ("c"), each time anew."""
+        if mode != "r":
+            return self.new_mapping(mode)
+        with self._lock:
+            if self._array is None:
+                self._array = self.new_mapping(mode)
+            return self._array
+
+    def new_mapping(self, mode: str) -> "numpy.ndarray[Any, Any]":
+        """As `mapped`, but nothing else sees what is written to it. Raises Changed if the file was cut."""
         import numpy
-        array = self._arrays.get(mode)
-        if array is None:
-            with self._lock:
-                if mode not in self._arrays:
-                    self._arrays[mode] = numpy.memmap(cast(Any, self.opened()), numpy.uint8, cast(Any, mode))
-                array = self._arrays[mode]
-        return array
+        file = self.opened()
+        if os.fstat(file.fileno()).st_size < self.size:
+            raise Changed(f"{self.path}: the file was cut after it was opened")
+        return numpy.memmap(cast(Any, file), numpy.uint8, cast(Any, mode), shape=(self.size,))
 
     def opened(self) -> IO[bytes]:
         if self._file is None:
@@ -66,7 +72,7 @@ class LocalFile:
 
     def close(self) -> None:
         """Arrays keep their mapping."""
-        self._arrays = {}
+        self._array = None
         if self._file is not None:
             self._file.close()
         self._file = None

@@ -21,7 +21,13 @@ def count_of(shape: Tuple[int, ...]) -> int:
 
 
 def is_integer(value: Any) -> bool:
-    return hasattr(value, "__index__") and type(value).__name__ not in ("bool", "bool_") and getattr(value, "ndim", 0) == 0
+    kind = getattr(getattr(value, "dtype", None), "kind", "i")
+    return hasattr(value, "__index__") and not isinstance(value, bool) and kind in "iu" and getattr(value, "ndim", 0) == 0
+
+
+def is_basic(item: Any) -> bool:
+    """Whether NumPy's basic indexing has it; a list or a mask makes integers beside it lists."""
+    return item is None or item is Ellipsis or isinstance(item, slice) or is_integer(item)
 
 
 def part_of(index: Any, shape: Tuple[int, ...]) -> Part:
@@ -36,6 +42,8 @@ def part_of(index: Any, shape: Tuple[int, ...]) -> Part:
     Part(begin=15, shape=(5,), rest=())
     """
     items = index if isinstance(index, tuple) else (index,)
+    if not all(is_basic(item) for item in items):
+        return Part(0, shape, items)
     begin = 0
     while items and shape and is_integer(items[0]):
         at, size = items[0].__index__(), shape[0]

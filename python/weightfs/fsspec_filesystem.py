@@ -55,7 +55,7 @@ class WeightfsFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 try:
                     model.check()
                 except Changed:
-                    model.close()
+                    self._models.pop(source).close()
                     model = None
             if model is None:
                 try:

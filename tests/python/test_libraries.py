@@ -65,6 +65,16 @@ class Fsspec(PythonTestCase):
         self.assertNotIn(b"other", before)
 
     @needs_module("pandas")
+    def test_fsspec_opens_a_model_again_that_was_away(self):
+        import fsspec
+        source = self.sample()
+        files = fsspec.filesystem("weightfs")
+        files.info(f"{source}!/files")
+        os.rename(source, source + ".away")
+        self.assertRaises(FileNotFoundError, files.info, f"{source}!/files")
+        os.rename(source + ".away", source)
+        self.assertEqual(files.info(f"{source}!/files")["type"], "directory")
+
     def test_pandas_reads_a_table_in_a_model(self):
         import pandas
         with zipfile.ZipFile(self.path("model.zip"), "w", zipfile.ZIP_DEFLATED) as archive:

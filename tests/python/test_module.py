@@ -82,6 +82,16 @@ class Module(PythonTestCase):
         self.assertEqual(failed, 0, out.getvalue())
         self.assertGreater(count, 10)
 
+    def test_part_of_an_array_and_the_rest_of_an_index_are_the_index(self):
+        array = numpy.arange(120).reshape(4, 5, 6)
+        lists = [(0, slice(None, 2), [1, 2]), (0, slice(None), [1, 2]), (0, ..., [1, 2]), (0, None, [1, 2]), ([0, 1], 0),
+                 (numpy.array(2), 1), (2, [True] * 5), array > 5, numpy.array(True), True]
+        for index in [*lists, (1, 2), (-1, ..., 2), (0, slice(1, 4, 2)), numpy.int64(2), None, ..., slice(3, None, -1)]:
+            part = weightfs._slicing.part_of(index, array.shape)
+            count = weightfs._slicing.count_of(part.shape)
+            found = array.reshape(-1)[part.begin:part.begin + count].reshape(part.shape)[part.rest]
+            self.assertEqual(found.tolist(), array[index].tolist(), index)
+
     def test_errors_are_below_one_exception(self):
         from weightfs._errors import error_of_exit, error_of_response
         for status, kind in ((1, weightfs.Error), (3, weightfs.NotFound), (4, weightfs.Refused), (5, weightfs.Refused),

@@ -3,6 +3,7 @@ are those that were published, and the bytes that the servers sent are counted."
 import importlib.util
 import os
 import struct
+import time
 import unittest
 import unittest.mock
 
@@ -170,6 +171,14 @@ class Artifact(RemoteModel, FetchTestCase, PythonTestCase):
         return artifacts.modelpack().add(WEIGHT, content, "model.gguf").push(self.registry, "ai/tiny", "latest")
 
     def sent(self):
+        """The registry logs a response after the client has its bytes, so this waits until nothing more is logged."""
+        before, now = None, self.logged()
+        while now != before:
+            time.sleep(0.3)
+            before, now = now, self.logged()
+        return now
+
+    def logged(self):
         return sum(request.bytes for request in self.registry.pulled() if request.method == "GET" and request.status in (200, 206))
 
 

@@ -143,6 +143,18 @@ class Changes(PythonTestCase):
         with self.assertRaises(weightfs.Error):
             model["blk.0.attn_k.weight"]
 
+    def test_container_that_is_cut_before_it_is_mapped_is_changed(self):
+        source = self.sample(tensors=[Tensor("a", "float32", (100,), bytes(400))])
+        tensor = self.open(source).tensor("a")
+        os.truncate(source, os.path.getsize(source) - 200)
+        self.assertRaises(weightfs.Changed, tensor.raw)
+        self.assertRaises(weightfs.Changed, tensor.numpy)
+
+    def test_written_memory_is_not_seen_by_others(self):
+        tensor = self.open(self.sample(tensors=[Tensor("a", "float32", (100,), bytes(400))])).tensor("a")
+        tensor._elements("c")[:] = 99  # as torch() has it
+        self.assertEqual(tensor._elements("c").max(), 0)
+
     def test_cut_container_gives_an_error_or_a_signal_but_no_value(self):
         source = self.sample("q.gguf", demo.ggml_layers(1), "gguf")
         model = self.open(source)
