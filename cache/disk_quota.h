@@ -49,9 +49,6 @@ uint64_t allocated(uint64_t size);
 /// does not support preallocation.
 bool allocate(int fd, uint64_t from, uint64_t to);
 
-/// Whether the errno means a full disk or an exceeded user quota.
-bool is_full(int error);
-
 /// Corrects the ledger, and evicts until at most `max_bytes` are in use or nothing more can be evicted.
 Result<GcResult> shrink(const Folders& folders, uint64_t max_bytes);
 

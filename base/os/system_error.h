@@ -15,6 +15,9 @@ std::string errno_text(int error);
 /// exhausted, otherwise Code::io.
 Code errno_code(int error);
 
+/// Whether the errno value means a full disk or an exceeded quota of a user.
+inline bool is_disk_full(int error) { return error == ENOSPC || error == EDQUOT; }
+
 /// A failed system call: "WHAT: Permission denied", of Code::io.
 Error io_error(const std::string& what, int error = errno);
 

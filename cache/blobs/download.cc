@@ -35,7 +35,6 @@ Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<
       remote_(std::move(remote)),
       name_(StoreCore::name_of(ref_.digest, size)),
       source_(source_of(store_, ref_, size, remote_)),
-      served_as_received_(false),
       job_(
           ref_.name, store_->times().unused_download, [this](const std::stop_token& stop) { return run(stop); },
           [this] { store_->enable_verity(ref_.digest); }) {}
@@ -45,7 +44,6 @@ Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, RemoteSourcePt
       ref_(std::move(ref)),
       name_(StoreCore::name_of(ref_.digest, ranges->size())),
       source_(std::move(ranges)),
-      served_as_received_(true),
       job_(
           ref_.name, store_->times().unused_download, [this](const std::stop_token&) { return verify_ranges(); },
           [this] { store_->enable_verity(ref_.digest); }) {
@@ -99,6 +97,8 @@ Result<store::BlobHandle> Download::download() {
 Result<store::BlobHandle> Download::download_unsized(const std::stop_token& stop) {
   store::BlobBackend& backend = store_->backend();
   const BlobProducer producer{.name = ref_.name, .digest = ref_.digest};
+  uint64_t last_written = 0;  // by another process
+  auto last_progress = Clock::now();
   for (;;) {
     if (is_cancelled()) return tl::unexpected(cancelled_error());
     if (auto cached = backend.find(name_, std::nullopt)) return cached;
@@ -106,10 +106,17 @@ Result<store::BlobHandle> Download::download_unsized(const std::stop_token& stop
     if (!file) return failure(Code::io, file.error().message);
     // It may be endless, so it never evicts other blobs.
     const auto writer = BlobWriter::claim(backend, name_, producer, store::Eviction::forbidden, *file);
-    if (writer == nullptr)
-      std::this_thread::sleep_for(store::kOtherProcessCheck);  // another process downloads it
-    else if (auto written = TRY(write_unsized(*writer, stop)))
-      return std::move(*written);
+    if (writer != nullptr) {
+      if (auto written = TRY(write_unsized(*writer, stop))) return std::move(*written);
+      continue;
+    }
+    if (const uint64_t written = (*file)->last_written(); written != last_written) {
+      last_written = written;
+      last_progress = Clock::now();
+    }
+    if (Clock::now() - last_progress > store_->max_wait_for_others())
+      return failure(Code::io, "the process that downloads it makes no progress");
+    std::this_thread::sleep_for(store::kOtherProcessCheck);
   }
 }
 

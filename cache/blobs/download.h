@@ -40,7 +40,7 @@ class Download {
   void stop() { job_.stop(); }
 
   bool is_running() const { return job_.is_running(); }
-  bool is_served_as_received() const { return served_as_received_; }
+  bool is_served_as_received() const { return remote_ == nullptr; }
 
   /// The bytes, verified or not; null if the size is unknown.
   const RemoteSourcePtr& source() const { return source_; }
@@ -62,7 +62,6 @@ class Download {
   const download::RemoteFilePtr remote_;  // null if it is served as received
   const store::BlobName name_;
   const RemoteSourcePtr source_;
-  const bool served_as_received_;
   std::atomic<uint64_t> received_ = 0;  // if the size is unknown
 
   std::atomic<Clock::time_point> next_verification_ = Clock::time_point();  // not before

@@ -138,7 +138,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     transfer = TRY(started);
     if (transfer != nullptr || has_transfers() || last_written != file->last_written()) last_progress = Clock::now();
     last_written = file->last_written();
-    if (Clock::now() - last_progress > max_wait_for_others())
+    if (Clock::now() - last_progress > store_->max_wait_for_others())
       return failure(Code::io,
                      fmt::format("{}: another process is downloading it, and makes no progress", remote_->printable()));
     const auto ended = wait(transfer, wanted.last);
@@ -229,7 +229,7 @@ Result<BlobHandle> RemoteSource::verify() const {
       Error mismatch{Code::mismatch,
                      fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex())};
       list = nullptr;  // its file is removed before the readers see the mismatch
-      const bool repeats = !served_unverified_ && remote_->reject(resumed_ > 0);
+      const bool repeats = !served_unverified_ && remote_->reject(has_blocks_of_others());
       drop_blocks(repeats ? std::nullopt : std::optional(mismatch));
       if (!repeats) return tl::unexpected(std::move(mismatch));
       dropped = 0;
@@ -379,11 +379,10 @@ bool RemoteSource::has_transfers() const {
   return !transfers_.empty();
 }
 
-// A process that downloads blocks may be stopped, and blocks that it has claimed cannot be written by others.
-std::chrono::milliseconds RemoteSource::max_wait_for_others() const {
-  const http::ClientPtr& http = store_->fetching().http;
-  if (http == nullptr) return 4 * http::Options().stall_timeout;
-  return 4 * http->options().stall_timeout + http->patience();  // the other one may wait for the network as long
+// Of an earlier run, or of another process that wrote at the same time.
+bool RemoteSource::has_blocks_of_others() const {
+  const std::scoped_lock lock(mutex_);
+  return written_.first_missing({0, block_count()}) < block_count();
 }
 
 bool RemoteSource::is_refused() const {

@@ -72,7 +72,7 @@ class RemoteSource final : public Source {
   /// Compares the digest if all blocks are cached. Fails as verify() does, also if the comparison has failed before.
   Result<void> verify_if_complete() const;
   /// Drops the blocks, which are downloaded again, if they are few and have a digest that was not compared. Those that
-  /// another process uses are kept.
+  /// another process holds are kept.
   void drop_unverified() const;
   /// Permits reads again after a mismatch.
   void accept() const;
@@ -150,7 +150,7 @@ class RemoteSource final : public Source {
   void extend(Transfer& transfer) const;
   bool may_start(bool is_wanted) const;
   bool has_transfers() const;
-  std::chrono::milliseconds max_wait_for_others() const;
+  bool has_blocks_of_others() const;
   TransferPtr transfer_of(const store::BlockFilePtr& file, uint64_t block) const;
   void reap() const;
 
@@ -173,6 +173,7 @@ class RemoteSource final : public Source {
   mutable store::BlockSet written_;            // those of its blocks that this object wrote
   mutable std::optional<Error> refused_;       // by verify(), until the next one
   mutable std::list<TransferPtr> transfers_;
+  mutable bool has_unused_space_ = false;         // of transfers that failed while others were writing
   mutable Clock::time_point last_data_;           // of any transfer
   mutable size_t max_transfers_ = kMaxTransfers;  // fewer after a server refused parallel requests
   mutable ReadAhead read_ahead_;

@@ -205,22 +205,27 @@ Result<RemoteSource::TransferPtr> RemoteSource::start(const BlockFilePtr& file, 
       std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; }))
     return nullptr;
   auto claim = BlockFile::claim(file, absent);
-  if (claim == nullptr) return nullptr;
-  if (!is_whole) {
+  while (claim != nullptr && !is_whole) {
     const auto still = TRY(file->first_absent(absent));
     if (!still) return nullptr;
+    if (*still == absent) break;
+    // Another process has just written some of them. The claims of transfers must not overlap, so claim the rest only.
+    claim.reset();
     absent = *still;
+    claim = BlockFile::claim(file, absent);
   }
+  if (claim == nullptr) return nullptr;
   TRY_VOID(file->reserve(absent));
   if (!file->is_current()) return failure(Code::not_found, "evicted");
   const auto transfer = std::make_shared<Transfer>(Transfer{absent, file, {}});
   transfer->claims.push_back(std::move(claim));
+  transfers_.push_back(transfer);
   try {
     transfer->thread = std::jthread([this, &it = *transfer](const std::stop_token& stop) { run(it, stop); });
   } catch (const std::system_error&) {
+    transfers_.pop_back();
     return failure(Code::resource, "cannot start a download thread");
   }
-  transfers_.push_back(transfer);
   return transfer;
 }
 
@@ -240,7 +245,11 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
   const auto is_writing = [&](const TransferPtr& other) {
     return other.get() != &transfer && !other->result && other->file == transfer.file;
   };
-  if (!result && std::none_of(transfers_.begin(), transfers_.end(), is_writing)) transfer.file->release_unused_space();
+  has_unused_space_ = has_unused_space_ || !result;
+  if (has_unused_space_ && std::none_of(transfers_.begin(), transfers_.end(), is_writing)) {
+    transfer.file->release_unused_space();
+    has_unused_space_ = false;
+  }
   max_ahead_ = std::min(ReadAhead::kMaxWindow, max_ahead_ + kBlock);
   // The server may limit connections: try again over one, unless the others receive nothing either.
   const auto is_receiving = [&](const TransferPtr& other) {

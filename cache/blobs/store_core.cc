@@ -248,6 +248,13 @@ void StoreCore::shut_down() {
   backend_->stop();
 }
 
+// A process that downloads blocks may be stopped, and blocks that it has claimed cannot be written by others.
+std::chrono::milliseconds StoreCore::max_wait_for_others() const {
+  const http::ClientPtr& http = fetching().http;
+  if (http == nullptr) return 4 * http::Options().stall_timeout;
+  return 4 * http->options().stall_timeout + http->patience();  // the other one may wait for the network as long
+}
+
 Result<void> StoreCore::check_open() const {
   if (stop_.stop_requested()) return failure(Code::resource, "the mount is shutting down");
   return {};

@@ -67,6 +67,8 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
 
   /// Counts a transfer of any download.
   CountScope count_transfer() { return CountScope(&transfers_); }
+  /// How long another process that downloads a blob may make no progress.
+  std::chrono::milliseconds max_wait_for_others() const;
   size_t transfers() const { return static_cast<size_t>(transfers_); }
   /// Whether more blocks may be requested than readers wait for.
   bool may_read_ahead() const { return transfers_ < kMaxTransfers; }

@@ -10,6 +10,7 @@
 #include "cache/decoding/in_flight_blob.h"
 
 namespace weightfs::blobs {
+
 SharedJob::SharedJob(std::string name, std::chrono::milliseconds unused_after, Work work, Afterwards afterwards)
     : name_(std::move(name)), unused_after_(unused_after), work_(std::move(work)), afterwards_(std::move(afterwards)) {}
 
@@ -18,12 +19,15 @@ SharedJob::~SharedJob() { stop(); }
 void SharedJob::start_locked() {
   last_wanted_ = Clock::now();
   if (is_running_ || is_stopped_) return;
-  if (thread_.joinable()) thread_.join();  // it has ended
   result_.reset();
   runs_to_its_end_ = false;
   is_running_ = true;
   try {
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    // The last run may still be in afterwards().
+    thread_ = std::jthread([this, last = std::move(thread_)](const std::stop_token& stop) mutable {
+      if (last.joinable()) last.join();
+      run(stop);
+    });
   } catch (const std::system_error&) {
     is_running_ = false;
     result_ = failure(Code::network, fmt::format("{}: cannot start a thread", name_));
@@ -81,11 +85,15 @@ bool SharedJob::is_unused() const {
 }
 
 void SharedJob::run(const std::stop_token& stop) noexcept {
+  Result<store::BlobHandle> made;
   bool is_ended = false;  // once true, it stays true
-  const CancelScope scope([&] { return is_ended = is_ended || stop.stop_requested() || is_unused(); });
-  auto made = exceptions_to_errors([&] { return work_(stop); });
+  {
+    const CancelScope scope([&] { return is_ended = is_ended || stop.stop_requested() || is_unused(); });
+    made = exceptions_to_errors([&] { return work_(stop); });
+    is_ended = is_cancelled();
+  }
   const bool is_made = made.has_value();
-  const bool is_ignored = !is_made && is_cancelled();
+  const bool is_ignored = !is_made && is_ended;
   {
     const std::scoped_lock lock(mutex_);
     if (!is_ignored) result_ = std::move(made);

@@ -22,7 +22,7 @@ class SharedJob {
   /// Makes the blob. Its thread is cancelled (base/cancel.h) by stop(), or when no thread has waited for a while; then
   /// its result is ignored.
   using Work = std::function<Result<store::BlobHandle>(const std::stop_token&)>;
-  /// Is called by the same thread after a success, when those that waited have the result.
+  /// Is called by the same thread after a success, when those that waited have the result. It is not cancelled.
   using Afterwards = std::function<void()>;
 
   /// `name` is for error messages.

@@ -24,8 +24,6 @@ constexpr std::string_view kBlocks = "the blocks of a remote file";  // in messa
 // published.
 constexpr uint64_t kHeaderLock = 1;
 
-bool is_disk_full(int error) { return error == ENOSPC || error == EDQUOT; }
-
 Error evicted() { return {Code::not_found, "evicted"}; }
 Error lost_its_name() { return {Code::not_found, "the cache: another file has this name"}; }
 
@@ -208,9 +206,11 @@ std::optional<uint64_t> BlockFile::evict(const Descriptor& folder, const std::st
   }
   const uint64_t map_space = on_disk(status_of(map));
   const uint64_t data_space = files.data == nullptr ? 0 : on_disk(status_of(files.data->number()));
-  if (::ftruncate(map, 0) != 0 || ::unlinkat(folder.number(), map_path.c_str(), 0) != 0) return std::nullopt;
+  // The map last: while it has its name, others wait for its lock.
+  if (::ftruncate(map, 0) != 0) return std::nullopt;
   if (files.data != nullptr && ::unlinkat(folder.number(), name.c_str(), 0) == 0)
     std::ignore = ::ftruncate(files.data->number(), 0);
+  if (::unlinkat(folder.number(), map_path.c_str(), 0) != 0) return std::nullopt;
   return data_space + map_space;
 }
 

@@ -140,8 +140,6 @@ bool allocate(int fd, uint64_t from, uint64_t to) {
   return done == 0 || errno == EOPNOTSUPP || errno == ENOSYS;
 }
 
-bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
-
 Result<GcResult> shrink(const Folders& folders, uint64_t max_bytes) {
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, {}));
   sweep(folders);
@@ -180,7 +178,7 @@ Result<void> DiskQuota::record_and_allocate(const Folders& folders, const QuotaL
                                             uint64_t to, uint64_t needed, Eviction eviction) {
   TRY_VOID(record(folders, ledger, needed, eviction));
   if (allocate(fd, from, to)) return {};
-  const bool full = is_full(errno);
+  const bool full = is_disk_full(errno);
   const Error error = io_error(folders.top);
   if (!full || eviction == Eviction::forbidden) return tl::unexpected(error);
   if (make_room(folders, ledger, needed, needed) && allocate(fd, from, to)) return {};
