@@ -88,7 +88,7 @@ class RunReader {
   }
 
  private:
-  // Of a value; N has none, and may be before each.
+  // The marker of the next value. N has no value, and may be before each.
   Result<char> next_marker() {
     for (;;)
       if (const auto marker = static_cast<char>(TRY(in_.number<uint8_t>())); marker != 'N') return marker;

@@ -85,10 +85,12 @@ InterruptibleRequests::PendingRequest& InterruptibleRequests::begin(fuse_req_t r
     if (free_.empty()) free_.push_back(&pending_.emplace_back());
     pending = free_.back();
     free_.pop_back();
-    const std::scoped_lock setting(pending->mutex);
-    pending->request = request;
   }
-  fuse_req_interrupt_func(request, interrupt, pending);  // calls it at once if the interrupt has already arrived
+  // It calls interrupt() at once if an interrupt has already arrived, and uses the request afterwards: no reply yet.
+  fuse_req_interrupt_func(request, interrupt, pending);
+  const std::scoped_lock lock(pending->mutex);
+  pending->request = request;
+  if (fuse_req_interrupted(request) != 0) interrupt_if_killed(*pending);
   return *pending;
 }
 

@@ -1,10 +1,13 @@
 #include "fs/http/site.h"
 
 #include <fmt/core.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <ctime>
+#include <new>
 #include <utility>
 
 #include "base/blobs.h"
@@ -72,17 +75,24 @@ std::string content_range(ByteRange range, uint64_t size) {
   return fmt::format("bytes {}-{}/{}", range.from, range.to - 1, size);
 }
 
-// RFC 9110, section 14.6. No file can end a part early: each has its length.
+// 32 hexadecimal digits that no file can have foreseen.
+std::string new_boundary() {
+  std::array<uint64_t, 2> number{};
+  if (::getrandom(number.data(), sizeof number, 0) != sizeof number) throw std::bad_alloc();
+  return fmt::format("weightfs-{:016x}{:016x}", number[0], number[1]);
+}
+
+// RFC 9110, section 14.6.
 void add_parts(Response& response, const std::vector<ByteRange>& parts, const std::shared_ptr<OpenFile>& file,
                std::string_view type) {
-  constexpr std::string_view kBoundary = "weightfs-8d1f6f1e2c9b47a0";
-  response.add("Content-Type", fmt::format("multipart/byteranges; boundary={}", kBoundary));
+  const std::string boundary = new_boundary();
+  response.add("Content-Type", fmt::format("multipart/byteranges; boundary={}", boundary));
   for (const ByteRange& part : parts) {
-    response.body.emplace_back(fmt::format("\r\n--{}\r\nContent-Type: {}\r\nContent-Range: {}\r\n\r\n", kBoundary, type,
+    response.body.emplace_back(fmt::format("\r\n--{}\r\nContent-Type: {}\r\nContent-Range: {}\r\n\r\n", boundary, type,
                                            content_range(part, file->size())));
     response.body.emplace_back(FilePart{file, part});
   }
-  response.body.emplace_back(fmt::format("\r\n--{}--\r\n", kBoundary));
+  response.body.emplace_back(fmt::format("\r\n--{}--\r\n", boundary));
 }
 
 void add_body(Response& response, const Request& request, const std::shared_ptr<OpenFile>& file, Verdict verdict,
