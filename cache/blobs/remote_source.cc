@@ -379,7 +379,7 @@ bool RemoteSource::has_transfers() const {
   return !transfers_.empty();
 }
 
-// Of an earlier run, or of another process that wrote at the same time.
+// Whether an earlier run, or another process at the same time, has written some of the blocks.
 bool RemoteSource::has_blocks_of_others() const {
   const std::scoped_lock lock(mutex_);
   return written_.first_missing({0, block_count()}) < block_count();
