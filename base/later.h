@@ -147,7 +147,6 @@ class Later {
   }
 
   // A waiting thread that is cancelled ends, while the one that computes may wait for a network.
-
   Result<T> wait_for_running_make(std::unique_lock<std::mutex>& lock) const {
     const auto trying = tries_.at(state());
     while (!trying->ended.wait_for(lock, kCancelCheck, [&] { return trying->result.has_value(); }))

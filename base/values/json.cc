@@ -22,11 +22,7 @@ constexpr int kEnd = -1;
 class ByteStream {
  public:
   ByteStream(const Source& source, uint64_t offset, uint64_t size)
-      : source_(source),
-        all_{offset, offset + std::min(size, UINT64_MAX - offset)},
-        offset_(offset),
-        left_(size),
-        buffer_(static_cast<size_t>(std::clamp<uint64_t>(size, 1, kBuffer))) {}
+      : source_(source), all_{offset, offset + std::min(size, UINT64_MAX - offset)}, offset_(offset), left_(size) {}
   ByteStream(const ByteStream&) = delete;
   ByteStream& operator=(const ByteStream&) = delete;
 
@@ -57,14 +53,13 @@ class ByteStream {
     return true;
   }
 
-  static constexpr uint64_t kBuffer = 64 * 1024;
-
   const Source& source_;
   const ByteRange all_;
   uint64_t offset_;
   uint64_t left_;
-  uint64_t before_ = 0;       // bytes before the buffer
-  std::vector<char> buffer_;  // not larger than the range: a text with escapes is parsed alone
+  uint64_t before_ = 0;  // bytes before the buffer
+  // Not larger than the range, because a text with escapes is parsed alone.
+  std::vector<char> buffer_ = std::vector<char>(std::clamp<size_t>(left_, 1, size_t{64} * 1024));
   const char* next_ = buffer_.data();
   const char* end_ = next_;
   std::optional<Error> error_;

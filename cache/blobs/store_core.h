@@ -67,11 +67,11 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
 
   /// Counts a transfer of any download.
   CountScope count_transfer() { return CountScope(&transfers_); }
-  /// How long another process that downloads a blob may make no progress.
-  std::chrono::milliseconds max_wait_for_others() const;
   size_t transfers() const { return static_cast<size_t>(transfers_); }
   /// Whether more blocks may be requested than readers wait for.
   bool may_read_ahead() const { return transfers_ < kMaxTransfers; }
+  /// How long another process that downloads a blob may make no progress.
+  std::chrono::milliseconds max_wait_for_others() const;
 
   /// While the result exists, the decoding of that name is not cancelled as unused.
   std::shared_ptr<const void> hold(const store::BlobName& name);

@@ -32,7 +32,7 @@ uint64_t least_bytes(uint64_t strings);
 /// differs.
 Later<Strings> strings_of(const StoredStrings& stored, const BudgetPtr& budget);
 
-/// The bytes of the only string of a scalar. Fails as reading strings does.
+/// The bytes of the only string of a scalar. Reading them is charged to `budget`. Fails as reading strings does.
 Result<Slice> only_string(const StoredStrings& stored, Budget& budget);
 
 }  // namespace weightfs::tensorflow
