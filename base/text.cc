@@ -48,6 +48,14 @@ bool is_control(std::string_view text) {
   return first < 0x20 || first == 0x7F || c1;
 }
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kUnquoted = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
+  if (!text.empty() && text.find_first_not_of(kUnquoted) == text.npos) return std::string(text);
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return printable(word + "'");
+}
+
 bool is_utf8(std::string_view text) {
   // No early exit from the loop, so that the compiler can vectorise it.
   uint8_t bits = 0;

@@ -24,6 +24,9 @@ inline std::string quoted(const char* name) { return quoted(std::string_view(nam
 /// `name` with control characters and bytes that are not UTF-8 written \xNN.
 std::string printable(std::string_view name);
 
+/// `text` as one word for a POSIX shell, in quotes if it needs them; printable.
+std::string shell_word(std::string_view text);
+
 /// Whether `text` is UTF-8 by RFC 3629: no surrogates, no overlong forms, nothing beyond U+10FFFF.
 bool is_utf8(std::string_view text);
 

@@ -31,12 +31,13 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// If the program is started with closed standard descriptors, an opened model file must not become one of them.
+// If the program is started with closed standard descriptors, an opened model file must not become one of them. Output
+// that nobody can read is a failed write.
 void fill_standard_descriptors() {
-  int descriptor = 0;
-  do descriptor = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  while (descriptor >= 0 && descriptor <= STDERR_FILENO);
-  if (descriptor >= 0) ::close(descriptor);
+  for (int wanted = STDIN_FILENO; wanted <= STDERR_FILENO; ++wanted) {
+    const int flags = wanted == STDERR_FILENO ? O_WRONLY : O_RDONLY;
+    if (::fcntl(wanted, F_GETFD) < 0 && ::open("/dev/null", flags | O_CLOEXEC) != wanted) return;
+  }
 }
 
 // A failed write to standard output is an error of the command. After a failed fputs(3) the buffer is empty, so

@@ -92,7 +92,7 @@ Result<std::string> implied_mount_point(const std::string& source) {
   if (status.type() == std::filesystem::file_type::directory && std::filesystem::is_empty(point, error) && !error)
     return point;
   return failure(Code::io, fmt::format("{}: exists and is not an empty directory; use weightfs mount {} MOUNTPOINT",
-                                       printable(point), printable_source(source)));
+                                       printable(point), shell_word(printable_source(source))));
 }
 
 Exit mount(MountArguments& arguments) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
@@ -107,6 +108,9 @@ Result<Display> open_display(const PlotArguments& arguments) {
     return display;
   }
   display.is_png = true;
+  const std::string extension = lower_case(std::filesystem::path(arguments.out).extension().string());
+  if (!extension.empty() && extension != ".png")
+    return failure(plot_usage(fmt::format("{}: pictures are written as PNG only", printable(arguments.out))));
   if (arguments.out == "-") {
     if (::isatty(STDOUT_FILENO) == 1) return failure(plot_usage("a PNG is not written to a terminal"));
     return display;

@@ -60,7 +60,7 @@ std::string busy_message(const Target& target) {
   const char* cut = users.is_complete ? "" : " (search incomplete: too many open files)";
   const char* unseen = ::geteuid() == 0 ? "" : " (processes of other users not shown)";
   return fmt::format("busy:{}{}{}; `weightfs umount --lazy {}` detaches it", described.empty() ? " in use" : described,
-                     cut, unseen, printable(target.name));
+                     cut, unseen, shell_word(target.name));
 }
 
 // The server processes of mounts, as pidfds.

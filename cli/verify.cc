@@ -58,6 +58,8 @@ void check_safety(const ModelPtr& model, const std::string& name, Outcome& outco
   }
   if (const auto* const names = model->common.find_as<std::string>("dangerous_globals"))
     outcome.fail({Code::unsupported, fmt::format("{}: runs code when it is loaded: {}", printable(name), *names)});
+  if (const auto* const names = model->common.find_as<std::string>("later_dangerous_globals"))
+    outcome.fail({Code::unsupported, fmt::format("{}: its later pickles can run code: {}", printable(name), *names)});
   const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
   if (!nested) return outcome.fail(nested.error());
   for (const Nested& inner : *nested) {

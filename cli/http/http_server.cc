@@ -161,10 +161,13 @@ class HttpServing {
     files.checksums = std::make_shared<views::Checksums>(options().open_options.blobs);
     trees_ = std::make_unique<SourceTrees>(params_.sources, absolute, options().open_options, files);
     TreePtr root = TRY(trees_->open());
-    std::string missing = TRY(what_is_missing(*root, options().require_complete));
-    if (!missing.empty()) log_.write(Level::error, missing);
+    const std::string label = source_label(absolute);
+    std::string missing = TRY(what_is_missing(*root, options().require_complete).map_error([&](const Error& error) {
+      return Error{error.code, fmt::format("{}: {}", printable(label), error.message)};
+    }));
+    if (!missing.empty()) log_.write(Level::error, fmt::format("{}: {}", printable(label), missing));
     forest_ = std::make_unique<Forest>(std::move(root));
-    state_ = std::unique_ptr<ServerState>(new ServerState{.source = source_label(absolute),
+    state_ = std::unique_ptr<ServerState>(new ServerState{.source = label,
                                                           .sources = absolute,
                                                           .place = opened_.listening.front().url,
                                                           .store = store_,

@@ -49,15 +49,6 @@ std::vector<std::string> models_below(Forest& forest) {
   return models;
 }
 
-// A word for a POSIX shell.
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view kUnquoted = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
-  if (!text.empty() && text.find_first_not_of(kUnquoted) == text.npos) return text;
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return printable(word + "'");
-}
-
 }  // namespace
 
 Result<Ino> resolve_typed(Forest& forest, const TypedPath& typed, Forest::FinalLink final_link) {

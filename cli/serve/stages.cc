@@ -136,8 +136,9 @@ Stage<Reading> Reading::open(Confined before) {
   plan.opening->end();
   if (!root) return failed(root.error());
   auto missing = what_is_missing(**root, options.require_complete);
-  if (!missing) return failed(missing.error());
-  if (!missing->empty()) plan.log->write(Level::error, fmt::format("{}: {}", printable(plan.session.source), *missing));
+  const std::string name = printable(plan.session.source);
+  if (!missing) return failed({missing.error().code, fmt::format("{}: {}", name, missing.error().message)});
+  if (!missing->empty()) plan.log->write(Level::error, fmt::format("{}: {}", name, *missing));
   reading.root = std::move(*root);
   reading.missing = std::move(*missing);
   return reading;
@@ -153,7 +154,7 @@ PrefetchOptions prefetch_options(const StoreFlags& store_flags, PrefetchMode mod
 Result<std::string> what_is_missing(const Tree& root, bool require_complete) {
   const ModelPtr model = root.model();
   if (model == nullptr && require_complete)
-    return failure(Code::unsupported, "--require-complete: not one model; name one as SOURCE");
+    return failure(Code::unsupported, "not one model, which --require-complete needs; name one as SOURCE");
   const Completeness completeness = model == nullptr ? Completeness{} : completeness_of(*model);
   if (require_complete && !completeness.is_complete())
     return failure(completeness.reason->code, to_sentence(completeness));

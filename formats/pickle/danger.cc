@@ -11,19 +11,26 @@
 namespace weightfs::pickle {
 namespace {
 
-// Modules of Python whose functions run programs, load code, open files or connect, and modules that reach any function
-// by its name.
-constexpr auto kModules = std::to_array<std::string_view>({
-    "os",       "posix",     "nt",        "subprocess", "_posixsubprocess", "sys",           "pty",        "commands",
-    "popen2",   "runpy",     "code",      "codeop",     "importlib",        "imp",           "pkgutil",    "zipimport",
-    "pickle",   "_pickle",   "cPickle",   "dill",       "cloudpickle",      "joblib",        "marshal",    "types",
-    "ctypes",   "_ctypes",   "cffi",      "operator",   "_operator",        "functools",     "_functools", "inspect",
-    "socket",   "_socket",   "ssl",       "_ssl",       "asyncio",          "http",          "urllib",     "urllib2",
-    "requests", "aiohttp",   "httplib",   "ftplib",     "smtplib",          "webbrowser",    "shutil",     "tempfile",
-    "pathlib",  "_thread",   "threading", "signal",     "multiprocessing",  "timeit",        "cProfile",   "profile",
-    "pdb",      "bdb",       "trace",     "distutils",  "platform",         "pip",           "lib2to3",    "pydoc",
-    "idlelib",  "ensurepip", "venv",      "setuptools", "doctest",          "_sitebuiltins",
-});
+// Modules of Python (2.7 to 3.13) and of common libraries whose functions run programs, load code, open files or
+// connect, and modules that reach any function by its name. A module that users may have under the same name, as `test`
+// and `user`, is not among them. A space stands before and after each.
+constexpr std::string_view kModules =
+    " aifc aiohttp _aix_support antigravity anydbm asynchat _asyncio asyncio asyncore atexit BaseHTTPServer bdb "
+    "_bootsubprocess bsddb bz2 cffi cgi CGIHTTPServer cgitb cloudpickle code codeop commands compileall compiler "
+    "concurrent cPickle cProfile _ctypes ctypes _curses curses dbhash _dbm dbm dill distutils doctest dumbdbm "
+    "_dummy_thread dummy_thread dummy_threading ensurepip faulthandler fcntl filecmp fileinput _frozen_importlib "
+    "_frozen_importlib_external ftplib _functools functools gc _gdbm gdbm glob gzip hotshot http httplib httplib2 "
+    "idlelib ihooks imaplib imghdr _imp imp importlib imputil inspect _interpreters joblib lib2to3 linecache lzma "
+    "mailbox mailcap marshal mhlib mimetools mimetypes mmap modulefinder msilib msvcrt _multiprocessing "
+    "multiprocessing netrc nis nntplib nt ntpath _operator operator os os2emxpath _osx _osx_support paramiko "
+    "pathlib pdb pexpect _pickle pickle pip pkgutil platform plistlib popen2 poplib posix posixfile _posixshmem "
+    "_posixsubprocess profile pstats psutil pty py_compile pyclbr pydoc _pyio _pyrepl readline requests resource "
+    "rexec rfc822 rlcompleter runpy _scproxy setuptools shelve shutil signal SimpleHTTPServer site _sitebuiltins "
+    "smtpd smtplib sndhdr _socket socket SocketServer socketserver _sqlite3 sqlite3 _ssl ssl subprocess sunau sys "
+    "sysconfig syslog tabnanny tarfile telnetlib tempfile termios _testcapi _testinternalcapi _thread threading "
+    "timeit Tkinter _tkinter tkinter tokenize trace tracemalloc tty turtle turtledemo types unittest urllib "
+    "urllib2 uu venv wave webbrowser whichdb _winapi winreg winsound wsgiref xdrlib xmlrpc xmlrpclib "
+    "_xxsubinterpreters zipapp zipfile zipimport ";
 
 // Functions and modules of other modules, with all that is inside of them.
 constexpr auto kNames = std::to_array<std::string_view>({
@@ -46,10 +53,23 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "builtins.filter",
     "builtins.staticmethod",
     "copyreg.add_extension",
+    "codecs.open",
     "io.open",
     "_io.open",
+    "io.FileIO",
+    "_io.FileIO",
+    "io.open_code",
+    "_io.open_code",
+    "logging.FileHandler",
+    "logging.basicConfig",
+    "logging.config",
+    "logging.handlers",
     "torch.load",
     "torch.hub",
+    "torch.classes",
+    "torch.ops",
+    "torch.package",
+    "torch.utils.cpp_extension",
     "torch.jit.load",
     "torch.serialization.load",
     "torch.storage._load_from_bytes",
@@ -85,7 +105,7 @@ constexpr auto kRenamed = std::to_array<std::pair<std::string_view, std::string_
 });
 
 bool is_dangerous_module(std::string_view module) {
-  return std::find(kModules.begin(), kModules.end(), module) != kModules.end();
+  return module.find(' ') == module.npos && kModules.find(fmt::format(" {} ", module)) != kModules.npos;
 }
 
 // Whether `name` is `outer` or inside of it.

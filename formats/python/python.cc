@@ -1,9 +1,11 @@
 // Objects of Python: pickle.dump and joblib.dump of estimators, arrays, and whatever holds them. Reference:
 // Lib/pickle.py of CPython 3.11, joblib/numpy_pickle.py.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/text.h"
 #include "formats/format.h"
@@ -63,7 +65,7 @@ class PickledModel {
     const Pickle object = TRY(pickle::read_pickle(cursor, *container_.budget, &inline_data));
     const pickle::File file{bytes, container_.blobs, container_.budget, container_.depth + 1};
     TRY_VOID(walk(object, file));
-    TRY_VOID(report_rest(*bytes, cursor.position()));
+    TRY_VOID(report_rest(*bytes, cursor, inline_data));
     return model(object, *bytes);
   }
 
@@ -108,14 +110,32 @@ class PickledModel {
     });
   }
 
-  Result<void> report_rest(const Source& bytes, uint64_t end) {
-    const uint64_t left = bytes.size() - std::min(bytes.size(), end);
-    if (left == 0) return {};
-    const std::string next = TRY(read_text(bytes, end, std::min<uint64_t>(left, 3)));
-    if (begins_pickle(next))
+  // pickle.load returns the first pickle, and never reads what follows. A program that loads once more runs that, too.
+  Result<void> report_rest(const Source& bytes, Cursor& cursor, const JoblibBytes& inline_data) {
+    const uint64_t end = cursor.position(), left = bytes.size() - std::min(bytes.size(), end);
+    while (cursor.position() < bytes.size()) {
+      const std::string next = TRY(read_text(bytes, cursor.position(), std::min<uint64_t>(cursor.left(), 3)));
+      const auto later = pickle::read_pickle(cursor, *container_.budget, &inline_data);
+      if (!later && !is_about_the_bytes(later.error())) return failure(later.error());
+      if (!later && begins_pickle(next))
+        TRY_VOID(add_later(fmt::format("unknown names, because it cannot be read: {}", later.error().message)));
+      if (!later) break;
+      is_followed_ = true;
+      for (const pickle::Global& global : later->globals())
+        if (pickle::can_run_code(global)) TRY_VOID(add_later(printable(pickle::in_python_3(global.text))));
+    }
+    if (is_followed_)
       contents_.warnings.add("more pickles follow the first one, which pickle.load returns; they are not shown");
-    else
+    else if (left > 0)
       contents_.warnings.add("{} bytes after the pickle are not shown", left);
+    return {};
+  }
+
+  Result<void> add_later(const std::string& name) {
+    is_followed_ = true;
+    TRY_VOID(contents_.charges.charge(Cost::kept, 2 * name.size()));
+    if (!later_.insert(name).second) return {};
+    contents_.warnings.add("a later pickle names {}: a program that loads it can run code", name);
     return {};
   }
 
@@ -131,6 +151,7 @@ class PickledModel {
     if (is_joblib) facts.append("joblib", true);
     if (!compression_.empty()) facts.append("compression", compression_);
     TRY_VOID(pytorch::add_contents(model, std::move(contents_), std::move(facts)));
+    if (!later_.empty()) model.common.append("later_dangerous_globals", fmt::format("{}", fmt::join(later_, ", ")));
     model.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
     for (Part& companion : companions_) model.parts.push_back(std::move(companion));
     TRY_VOID(add_boosters(model, std::move(boosters_), container_));
@@ -141,6 +162,8 @@ class PickledModel {
   pytorch::Contents contents_;
   std::string_view compression_;
   std::vector<Part> companions_, boosters_;
+  bool is_followed_ = false;     // by other pickles
+  std::set<std::string> later_;  // names in them that can run code
 };
 
 }  // namespace

@@ -28,6 +28,13 @@ TEST(Quoted, TruncatesLongName) {
   EXPECT_TRUE(text.ends_with("...\""));
 }
 
+TEST(ShellWord, IsQuotedWhereAShellNeedsIt) {
+  EXPECT_EQ(shell_word("./a-b/c@1.gguf"), "./a-b/c@1.gguf");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("a b"), "'a b'");
+  EXPECT_EQ(shell_word("it's $x"), R"('it'\''s $x')");
+}
+
 TEST(Utf8, FollowsRfc3629) {
   EXPECT_TRUE(is_utf8(""));
   EXPECT_TRUE(is_utf8("a\xC2\x80\xE0\xA0\x80\xF0\x90\x80\x80\xF4\x8F\xBF\xBF"));

@@ -49,6 +49,15 @@ class FullDisk(TestCase):
                 self.assertEqual(done.returncode, 2 if argv[0] == "diff" and "--help" not in argv else 1, done.stderr)
                 self.assertRegex(done.stderr, r"^weightfs: .*standard output")
 
+    def test_closed_output_is_an_error(self):
+        source = self.sample()
+        for argv in (["cat", source, "tensors/bias"], ["info", source], ["ls", source], ["--version"]):
+            with self.subTest(argv=argv):
+                done = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', WEIGHTFS, *argv], stderr=subprocess.PIPE, text=True,
+                                      timeout=LIMIT_S)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertRegex(done.stderr, r"^weightfs: .*standard output")
+
     def verbs(self):
         page = run("--help").stdout
         return re.findall(r"^  ([a-z]+) {2,}", page[page.index("Commands:"):page.index("Exit status:")], re.MULTILINE)

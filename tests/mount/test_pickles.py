@@ -75,6 +75,15 @@ class PickleTest(PickleTestCase):
         lines = run("info", file).stdout.splitlines()
         self.assertEqual(lines[1], "RUNS CODE: posix.system; see warnings.txt", lines)
 
+    def test_safe_refuses_later_pickles_that_run_code(self):
+        plain = b"\x80\x02}."
+        for rest, status in ((plain, 0), (b"cposix\nsystem\n(S'id'\ntR.", 4)):
+            with self.subTest(rest=rest):
+                self.write("many.pkl", plain + rest)
+                done = run("verify", "--safe", self.path("many.pkl"))
+                self.assertEqual(done.returncode, status, done)
+        self.assertIn("its later pickles can run code: posix.system", done.stderr)
+
     def test_info_of_a_directory_shows_dangerous_names_of_each_model(self):
         os.makedirs(self.path("models"))
         self.assertEqual(run("info", self.path("models")).stdout, "")

@@ -163,6 +163,11 @@ class Pictures(TestCase):
         self.assertEqual(run("plot", source, "absent", "-o", self.path("x.png")).returncode, 3)
         self.assertEqual(set(os.listdir(os.path.dirname(out))) - {"cache"}, {"m.safetensors", "w.png"})
 
+    def test_other_kinds_of_files_are_refused(self):
+        done = run("plot", self.sample("m.safetensors"), "bias", "-o", self.path("x.svg"))
+        self.assertEqual((done.returncode, os.path.exists(self.path("x.svg"))), (4, False), done.stderr)
+        self.assertIn("x.svg: pictures are written as PNG only", done.stderr)
+
     def test_reason_is_given_for_pictures_that_cannot_be_drawn(self):
         many = self.sample("many.safetensors", [Tensor(f"t{i}", "float32", (1,), bytes(4)) for i in range(17)])
         for words, arguments in (("at most 16", [many, "t*"]), ("is not a size", [many, "t1", "--size", "9x9"]),

@@ -56,9 +56,14 @@ class Incomplete(FetchTestCase):
         self.assertTrue(self.read_whole(point, "warnings.txt").startswith(b"the file ends 5 bytes early: 1 of 5 tensors refused"))
 
     def test_complete_model_can_be_required(self):
-        done = run("mount", "--require-complete", self.cut_model(), self.path("mnt"))
+        source = self.cut_model()
+        done = run("mount", "--require-complete", source, self.path("mnt"))
         self.assertEqual((done.returncode, os.path.ismount(self.path("mnt"))), (5, False), done)
+        self.assertIn("m.gguf: the file ends", done.stderr)
         self.assertIn("1 of 5 tensors refused", done.stderr)
+        served = run("serve", "--listen", f"unix:{self.path('socket')}", "--require-complete", source)
+        self.assertEqual(served.returncode, 5, served)
+        self.assertIn("m.gguf: the file ends", served.stderr)
         shutil.copy(self.sample("whole.gguf", format="gguf"), self.path("again.gguf"))
         self.mount("--require-complete", self.path("again.gguf"))
 

@@ -15,6 +15,7 @@ namespace weightfs::python_test {
 namespace {
 
 using namespace test;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -307,6 +308,19 @@ TEST(Python, DetectsPicklesByContent) {
 TEST(Python, RestOfAFileIsAWarning) {
   EXPECT_THAT(read_well(small_pipeline() + small_pipeline()).warnings, ElementsAre(HasSubstr("more pickles follow")));
   EXPECT_THAT(read_well(small_pipeline() + "xx").warnings, ElementsAre("2 bytes after the pickle are not shown"));
+}
+
+TEST(Python, LaterPicklesThatCanRunCodeAreNamed) {
+  const auto later_in = [](const Model& model) { return json_at(model.common, "later_dangerous_globals"); };
+  const std::string system = "cposix\nsystem\n.", plain = small_pipeline();
+  const Model model = read_well(plain + plain + system + "\x80\x02" + system);
+  EXPECT_EQ(later_in(model), R"("posix.system")");
+  EXPECT_EQ(dangerous_in(model), "");
+  EXPECT_THAT(model.warnings, Contains("a later pickle names posix.system: a program that loads it can run code"));
+  EXPECT_EQ(read_well(plain + plain).common.find("later_dangerous_globals"), nullptr);
+  EXPECT_EQ(read_well(plain + "xx").common.find("later_dangerous_globals"), nullptr);
+  EXPECT_THAT(later_in(read_well(plain + "\x80\x02" + system.substr(0, system.size() - 1))),
+              HasSubstr("(before that it names posix.system, which can run code)"));
 }
 
 }  // namespace
