@@ -43,6 +43,16 @@ std::optional<Value> value_of(const ElementType& type, std::string bytes) {
   return std::nullopt;
 }
 
+// The bytes of a field of all records, one after another. A field may begin at any byte of its record.
+Result<Slice> bytes_of_field(const Slice& records, const PickledType& type, const Field& field, Shape shape,
+                             bool fortran_order) {
+  Strides strides = fortran_order ? fortran_strides(shape) : c_strides(shape);
+  for (uint64_t& stride : strides) stride *= type.type.bytes;
+  shape.push_back(TRY(pickled_size(field.shape, field.type.bytes)));
+  strides.push_back(1);
+  return strided(records, field.offset, DType{"", 1, 1, "", false}, shape, strides);
+}
+
 }  // namespace
 
 Result<std::optional<Meaning>> PickledArrays::meaning(const std::string& name, Index value) {
@@ -207,26 +217,23 @@ Result<Meaning> PickledArrays::refuse(const std::string& name, const Error& reas
   return Meaning{};
 }
 
-// A tensor for each field whose elements lie at multiples of its own size.
+// A tensor for each field. Its elements are gathered from the records.
 Result<void> PickledArrays::add_fields(const std::string& name, const Slice& records, const PickledType& type,
                                        const Shape& shape, bool fortran_order) {
-  const uint64_t record = type.type.bytes;
   for (const Field& field : type.fields) {
     const uint64_t width = field.type.bytes;
-    if (field.type.has_objects || width == 0 || width > kMaxWidth || record % width != 0) continue;
-    const uint64_t count = TRY(pickled_size(field.shape, 1));
-    if (count == 0 || field.offset % width != 0) continue;
+    if (field.type.has_objects || width == 0 || width > kMaxWidth) continue;
+    if (TRY(pickled_size(field.shape, 1)) == 0) continue;
     Shape all = shape;
     all.insert(all.end(), field.shape.begin(), field.shape.end());
-    Strides strides = fortran_order ? fortran_strides(shape) : c_strides(shape);
-    for (uint64_t& stride : strides) stride *= record / width;
-    const Strides inner = c_strides(field.shape);
-    strides.insert(strides.end(), inner.begin(), inner.end());
-    const DType element{"", 1, static_cast<uint32_t>(width), "", false};
-    Tensor tensor = TRY(new_tensor(fmt::format("{}.{}", name, field.name), field.type, std::move(all)));
-    tensor.source =
-        TRY(strided(records, field.offset / width, element, tensor.shape, strides, {.swap = field.type.swap}));
+    Tensor tensor = TRY(new_tensor(fmt::format("{}.{}", name, field.name), field.type, all));
+    tensor.source = TRY(bytes_of_field(records, type, field, shape, fortran_order));
     TRY_VOID(charge_gathering(out_.charges, tensor.source, records));
+    if (field.type.swap > 1) {
+      const DType element{"", 1, static_cast<uint32_t>(width), "", false};
+      tensor.source = TRY(strided(tensor.source, 0, element, all, c_strides(all), {.swap = field.type.swap}));
+      TRY_VOID(charge_gathering(out_.charges, tensor.source, records));
+    }
     TRY_VOID(add_tensor(tensor));
   }
   return {};

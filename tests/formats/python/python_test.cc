@@ -93,6 +93,13 @@ TEST(Python, FieldsOfRecordsAreTensors) {
       read_dict(PickleBuilder().text("r").add(array_of(type, {2}, PickleBuilder().bytes("01..abcd23..efgh"))));
   EXPECT_THAT(listing(model), ElementsAre("r unknown [('n', '<i2'), ('', '|V2'), ('x', '<f4')] [2] 01..abcd23..efgh",
                                           "r.n int16 <i2 [2] 0123", "r.x float32 <f4 [2] abcdefgh"));
+  const PickleBuilder packed =
+      record_dtype({{"n", dtype("u1"), 0}, {"x", dtype("f4", ">"), 1}, {"y", dtype("i2"), 5}}, 7);
+  const Model unaligned =
+      read_dict(PickleBuilder().text("r").add(array_of(packed, {2}, PickleBuilder().bytes("1abcd232efgh45"))));
+  EXPECT_THAT(listing(unaligned),
+              ElementsAre("r unknown [('n', '|u1'), ('x', '>f4'), ('y', '<i2')] [2] 1abcd232efgh45",
+                          "r.n uint8 <u1 [2] 12", "r.x float32 >f4 [2] dcbahgfe", "r.y int16 <i2 [2] 2345"));
   const PickleBuilder outside = record_dtype({{"n", dtype("i8"), 4}}, 8);
   EXPECT_THAT(
       read_dict(PickleBuilder().text("r").add(array_of(outside, {1}, PickleBuilder().bytes("01234567")))).warnings,
