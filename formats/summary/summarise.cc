@@ -262,7 +262,7 @@ void describe_model(Work& work) {
 // What is only known once the tensors are counted.
 void describe_tensors(Work& work, Roles& roles) {
   Summary& out = work.out;
-  const TensorNames names = parse_names(work.model.tensors);
+  const TensorNames names = parse_names(work.model.tensors, work.gguf != nullptr);
   const Shapes shapes = shapes_of(work.model.tensors, names, roles.tensors);
   fill_from_shapes(work, shapes);
   std::optional<bool> tied = work.config.outer.flag("tie_word_embeddings");

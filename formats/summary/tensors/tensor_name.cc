@@ -17,8 +17,11 @@ constexpr auto kEmbeddings =
     std::to_array<std::string_view>({"embed_tokens", "token_embd", "wte", "word_embeddings", "shared", "embed_in"});
 constexpr auto kVision =
     std::to_array<std::string_view>({"vision_tower", "vision_model", "visual", "image_encoder", "multi_modal_projector",
-                                     "mm_projector", "connector", "v", "mm"});
-constexpr auto kAudio = std::to_array<std::string_view>({"audio_tower", "audio_encoder", "a"});
+                                     "mm_projector", "connector"});
+constexpr auto kAudio = std::to_array<std::string_view>({"audio_tower", "audio_encoder"});
+// Short names have this meaning in GGUF only.
+constexpr auto kShortVision = std::to_array<std::string_view>({"v", "mm"});
+constexpr std::string_view kShortAudio = "a";
 constexpr auto kHeads = std::to_array<std::string_view>({"lm_head", "embed_out", "output", "proj_out"});
 
 bool is_in(std::string_view text, std::span<const std::string_view> names) {
@@ -78,12 +81,12 @@ bool is_stack(const Components& name) {
 
 }  // namespace
 
-TensorName parse_tensor_name(std::string_view name) {
+TensorName parse_tensor_name(std::string_view name, bool is_ggml) {
   TensorName out;
   const Components components(name);
   const std::string_view part = components[first_part(components)];
-  out.is_vision = is_in(part, kVision);
-  out.is_audio = is_in(part, kAudio);
+  out.is_vision = is_in(part, kVision) || (is_ggml && is_in(part, kShortVision));
+  out.is_audio = is_in(part, kAudio) || (is_ggml && part == kShortAudio);
   out.is_predictor = part == "mtp";
   find_numbers(components, out);
   out.is_stacked = is_stack(components);

@@ -21,7 +21,8 @@ struct TensorName {
   bool is_text() const { return !is_vision && !is_audio; }
 };
 
-TensorName parse_tensor_name(std::string_view name);
+/// `is_ggml`: of a model with the names of GGUF.
+TensorName parse_tensor_name(std::string_view name, bool is_ggml);
 
 /// The last component of a tensor's name, after its last `.` or `/`.
 std::string_view last_component(std::string_view name);

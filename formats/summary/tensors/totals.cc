@@ -63,10 +63,10 @@ Number idle_of(const Routed& routed, uint64_t experts) {
 
 }  // namespace
 
-TensorNames parse_names(const TensorList& tensors) {
+TensorNames parse_names(const TensorList& tensors, bool is_ggml) {
   TensorNames names;
   names.reserve(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) names.push_back(parse_tensor_name(tensors.name(i)));
+  for (size_t i = 0; i < tensors.size(); ++i) names.push_back(parse_tensor_name(tensors.name(i), is_ggml));
   return names;
 }
 

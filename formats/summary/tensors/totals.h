@@ -15,7 +15,8 @@ namespace weightfs::summary {
 
 /// The names of the tensors, each parsed once.
 using TensorNames = std::vector<TensorName>;
-TensorNames parse_names(const TensorList& tensors);
+/// `is_ggml`: of a model with the names of GGUF.
+TensorNames parse_names(const TensorList& tensors, bool is_ggml);
 
 /// What names and shapes show of a text model without its configuration.
 struct Shapes {

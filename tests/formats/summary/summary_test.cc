@@ -247,6 +247,14 @@ TEST(Summary, TowersCountApart) {
   EXPECT_FALSE(s.parameters_mtp);
 }
 
+TEST(Summary, ShortNamesAreNoTowersOutsideOfGguf) {
+  NamedTensors tensors = llama();
+  tensors.add("v.weight", "bfloat16", {8, 8}).add("a.weight", "bfloat16", {4, 4}).add("mm.weight", "bfloat16", {2, 2});
+  const Summary s = summary_of(tensors, {{"config.json", kLlamaConfig}});
+  EXPECT_FALSE(s.parameters_vision || s.parameters_audio);
+  EXPECT_EQ(s.parameters, kLlama + 64 + 16 + 4);
+}
+
 TEST(Summary, BuffersAreNotParameters) {
   NamedTensors tensors;
   tensors.add("h.0.attn.bias", "float32", {1, 1, 8, 8})
