@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <string_view>
 #include <thread>
 
 #include "base/os/system_error.h"
@@ -38,8 +39,17 @@ Result<MountReport> report_of(const Mount& mount, const std::string& name) {
   return report;
 }
 
+// Whether a person knows the version by this text: a digest or a commit. That of a local file is its identity.
+bool is_known_to_people(std::string_view version) {
+  const size_t colon = version.find(':');
+  return version.substr(colon == version.npos ? 0 : colon + 1).find_first_not_of("0123456789abcdef") == version.npos;
+}
+
 std::string outcome_of(const MountReport::Refresh& before, const MountReport::Refresh& after) {
-  if (after.mounted != before.mounted) return fmt::format("was {}, is {}", before.mounted, after.mounted);
+  if (after.mounted != before.mounted) {
+    const bool is_shown = is_known_to_people(before.mounted) && is_known_to_people(after.mounted);
+    return is_shown ? fmt::format("was {}, is {}", before.mounted, after.mounted) : "the model was replaced";
+  }
   if (after.changed == 0) return "nothing has changed";
   return counted(after.changed, "entry", "entries") + " changed";
 }

@@ -5,21 +5,19 @@ import http.client
 import json
 import os
 import socket
-import threading
 from typing import Dict, List, Optional
 
 from ._errors import Changed, Error, Unavailable, error_of_response
 
-TIMEOUT_S = 24 * 3600  # the program itself times out when a server does not respond
 MAX_IDLE = 32  # connections
 MAX_ERROR = 64 * 1024  # bytes of a sentence
 
 
 class LocalConnection(http.client.HTTPConnection):
-    """A connection to a socket file."""
+    """A connection to a socket file. It never times out: the program itself does, when a source does not respond."""
 
     def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=TIMEOUT_S)
+        super().__init__("localhost")
         self.path = path
 
     def connect(self) -> None:
@@ -51,17 +49,20 @@ class Response:
     def header(self, name: str) -> Optional[str]:
         return self._response.getheader(name)
 
-    def read(self) -> bytes:
-        """The whole body."""
+    def read(self) -> Optional[bytes]:
+        """The whole body, or None if the server ended it early."""
         try:
             return self._response.read()
-        except http.client.HTTPException as error:
-            raise Unavailable(f"the server ended a response before its end: {error!r}") from error
+        except (OSError, http.client.HTTPException):
+            return None
 
     def sentence(self) -> str:
         """The body of an error."""
-        text = self._response.read(MAX_ERROR).decode("utf-8", "replace").strip()
-        return str(json.loads(text)["error"]) if self.header("Content-Type") == "application/json" else text
+        try:
+            text = self._response.read(MAX_ERROR).decode("utf-8", "replace").strip()
+            return str(json.loads(text)["error"]) if self.header("Content-Type") == "application/json" else text
+        except (OSError, ValueError, http.client.HTTPException):
+            return ""  # it was cut
 
     def read_into(self, view: memoryview) -> int:
         """Fills the memory, and returns how many bytes the server sent: fewer than requested if it ended the response."""
@@ -93,69 +94,80 @@ class Response:
 
 
 class Pool:
-    """The idle connections to one server. Callable from any thread; a process that was forked begins with none."""
+    """The idle connections to one server. Callable from any thread, and from a handler of a signal: it has no lock, because
+    append() and pop() of a list are atomic. A process that was forked begins with no connection."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._lock = threading.Lock()
         self._idle: List[LocalConnection] = []
         self._pid = os.getpid()
         self._is_closed = False
 
     def after_fork(self) -> None:
-        """Another thread may have held the lock. The sockets are those of the parent, which does not notice that they are closed
-        here."""
-        self._lock = threading.Lock()
-        idle, self._idle, self._pid = self._idle, [], os.getpid()
-        for connection in idle:
-            connection.close()
+        """The sockets are those of the parent, which does not notice that they are closed here."""
+        self._pid = os.getpid()
+        self._close_idle()
 
     def take(self) -> Optional[LocalConnection]:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def give_back(self, connection: LocalConnection) -> None:
-        with self._lock:
-            if len(self._idle) < MAX_IDLE and connection.sock is not None and not self._is_closed and self._pid == os.getpid():
-                self._idle.append(connection)
-                return
-        connection.close()
+        if len(self._idle) >= MAX_IDLE or connection.sock is None or self._pid != os.getpid():
+            connection.close()
+            return
+        self._idle.append(connection)
+        if self._is_closed:
+            self._close_idle()
 
     def close(self) -> None:
-        with self._lock:
-            idle, self._idle, self._is_closed = self._idle, [], True
-        for connection in idle:
+        self._is_closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        connection = self.take()
+        while connection is not None:
             connection.close()
+            connection = self.take()
 
     def request(self, target: str, fields: Dict[str, str], method: str = "GET") -> Response:
-        """Sends a request for a target that is escaped. Raises what the response says, and OSError if the server is not
-        running."""
-        while True:
-            used = self.take()
-            connection = used or LocalConnection(self.path)
+        """Sends a request for a target that is escaped. Raises what the response says, and OSError if there is no connection, as
+        when the server is not running."""
+        response = self._exchange(target, fields, method)
+        if response.status < 300:
+            return response
+        with response:
+            message = response.sentence()
+        if 300 <= response.status < 400:
+            raise Error(f"{target}: a directory, not a file")
+        if response.status in (412, 409):
+            raise Changed(f"{target}: the container has changed since it was opened; open it again")
+        message = message or f"{target}: the server of weightfs sent status {response.status}"
+        raise error_of_response(response.status, response.header("Weightfs-Error"), message)
+
+    def _exchange(self, target: str, fields: Dict[str, str], method: str) -> Response:
+        used = self.take()
+        if used is not None:
             try:
-                connection.request(method, target, headers=fields)
-                response = connection.getresponse()
-            except (OSError, http.client.HTTPException) as error:
-                connection.close()
-                if used is not None:
-                    continue  # the server has closed an idle connection
-                if isinstance(error, OSError):
-                    raise
-                raise Error(f"the server of weightfs sent no valid response: {error!r}") from error
-            except BaseException:
-                connection.close()
+                return self._send(used, target, fields, method)
+            except ConnectionError:
+                self._close_idle()  # the server has closed this one, and perhaps the others
+        return self._send(LocalConnection(self.path), target, fields, method)
+
+    def _send(self, connection: LocalConnection, target: str, fields: Dict[str, str], method: str) -> Response:
+        try:
+            connection.request(method, target, headers=fields)
+            return Response(self, connection, connection.getresponse())
+        except http.client.HTTPException as error:
+            connection.close()
+            if isinstance(error, OSError):
                 raise
-            found = Response(self, connection, response)
-            if response.status < 300:
-                return found
-            with found:
-                message = found.sentence()
-                if 300 <= response.status < 400:
-                    raise Error(f"{target}: a directory, not a file")
-                if response.status in (412, 409):
-                    raise Changed(f"{target}: the container has changed since it was opened; open it again")
-                raise error_of_response(response.status, response.getheader("Weightfs-Error"), message)
+            raise Error(f"the server of weightfs sent no valid response: {error!r}") from error
+        except BaseException:
+            connection.close()
+            raise
 
 
 def ended_early(target: str) -> Error:

@@ -45,7 +45,7 @@ class Origin:
         if place is None or record["nbytes"] == 0:
             return None
         file, offset = place
-        return file.mapped(mode)[offset:offset + record["nbytes"]]
+        return file.mapped(offset, record["nbytes"], mode)
 
     def views_of(self, record: Dict[str, Any]) -> Dict[str, str]:
         """The paths of a tensor's files in npy/ and float32/."""

@@ -4,10 +4,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from typing import Any, Dict, List, Mapping, Optional
+import signal
+import subprocess
+import tempfile
+import time
+from typing import IO, Any, Dict, List, Mapping, Optional
 
 from ._errors import Error, Refused, error_of_exit
 
+END_S = 15  # a server completes responses for 10 seconds
 OPTION = re.compile(r"[a-z][a-z0-9_]*")
 # Options that choose what a command prints or where a server listens: the module sets them.
 RESERVED = frozenset(("access_log", "allow_origin", "blocks", "duplicates", "follow", "help", "host", "idle_timeout", "json",
@@ -48,26 +53,91 @@ def sentence_of(text: str) -> str:
     return "\n".join(line[10:] if line.startswith("weightfs: ") else line for line in text.splitlines()).strip()
 
 
+class Process:
+    """A run of the program, whose output is read from `stdout`. Only the process that started it ends it and waits for it.
+
+    `subprocess` starts it, and nothing more: an interruption of Popen.poll() or wait() can leave a lock held, and the next wait()
+    would never return. Unbuffered pipes have no lock that another thread could hold during a fork.
+    """
+
+    def __init__(self, words: List[str], stdin: int) -> None:
+        self.owner = os.getpid()
+        self.status: Optional[int] = None  # as Popen.returncode; None while it runs
+        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        try:
+            # A session of its own: Ctrl-C in a terminal is for this program only.
+            self._popen = subprocess.Popen(words, bufsize=0, stdin=stdin, stdout=subprocess.PIPE, stderr=self._errors,
+                                           start_new_session=True)
+        except OSError as error:
+            self._errors.close()
+            raise Error(f"{words[0]}: {error.strerror}") from error
+        except BaseException:
+            self._errors.close()
+            raise
+        self.pid = self._popen.pid
+        assert self._popen.stdout is not None
+        self.stdout: IO[bytes] = self._popen.stdout
+
+    def log(self) -> str:
+        """What it has written to standard error."""
+        self._errors.seek(0)
+        return sentence_of(self._errors.read().decode("utf-8", "replace"))
+
+    def has_ended(self) -> bool:
+        """Whether it has ended. False in processes that were forked, which cannot know."""
+        if self.status is None and os.getpid() == self.owner:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                pid, status = self.pid, 0  # other code has waited for it, or an interruption came before the next line
+            if pid != 0:
+                self.status = os.waitstatus_to_exitcode(status)
+        return self.status is not None
+
+    def wait(self, seconds: float = float("inf")) -> bool:
+        """Waits for its end, and returns whether it has ended."""
+        end, delay = time.monotonic() + seconds, 0.0005
+        while not self.has_ended():
+            if time.monotonic() > end:
+                return False
+            time.sleep(delay)
+            delay = min(2 * delay, 0.05)
+        return True
+
+    def end(self) -> None:
+        """Ends it and waits for it. After an interruption, another call completes this."""
+        if self._popen.stdin is not None:
+            self._popen.stdin.close()  # a server ends with the last process that has its input
+        if os.getpid() == self.owner and not self.has_ended():
+            os.kill(self.pid, signal.SIGTERM)
+            if not self.wait(END_S):
+                os.kill(self.pid, signal.SIGKILL)
+                self.wait()
+        self.stdout.close()
+        self._errors.close()
+        self._popen.returncode = self.status or 0  # Popen has nothing to wait for
+
+
 def read_info(source: str, options: Mapping[str, Any]) -> str:
     """The text of `weightfs info --json --tensors SOURCE`. Raises what the exit status says, unless there is a model: an
     incomplete one is opened."""
-    import subprocess
     words = [find_program(), "info", "--json", "--tensors", *words_of(options), "--", source]
+    process = Process(words, subprocess.DEVNULL)
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
-    except OSError as error:
-        raise Error(f"{words[0]}: {error.strerror}") from error
-    text = done.stdout.decode("utf-8")
-    message = sentence_of(done.stderr.decode("utf-8", "replace"))
+        text = process.stdout.read().decode("utf-8")
+        process.wait()
+        status, message = process.status or 0, process.log()
+    finally:
+        process.end()
     if '"tensor_list": [' in text:
         return text
     if text.startswith("["):
         raise error_of_exit(4, message_about_directory(source, text))
-    if done.returncode == 0:
+    if status == 0:
         message = f"{words[0]}: a version of weightfs without the index of tensors; this module needs 0.2.0 or newer"
     if os.path.isfile(source) and not os.access(source, os.R_OK):
         raise Refused(message)
-    raise error_of_exit(done.returncode, message or f"{source}: weightfs ended with status {done.returncode}")
+    raise error_of_exit(status, message or f"{source}: weightfs ended with status {status}")
 
 
 def message_about_directory(source: str, text: str) -> str:

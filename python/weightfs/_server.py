@@ -4,19 +4,22 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
+import stat
 import subprocess
 import tempfile
 import threading
 import urllib.parse
 import weakref
-from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ._connection import Pool, Response, ended_early
-from ._errors import Changed, Error, error_of_exit
-from ._program import find_program, sentence_of, words_of
+from ._errors import Changed, Error, NotFound, error_of_exit
+from ._local import status_of, version_of
+from ._program import Process, find_program, words_of
 
 MAX_SOCKET_PATH = 100  # bytes; sun_path has 108
-END_S = 15  # the server completes responses for 10 seconds
+MAX_CUT = 3  # responses of one read that may end early, each continued by the next one
 MAX_KNOWN_TAGS = 100_000
 API = ".weightfs/api/v1/"
 
@@ -38,77 +41,45 @@ def socket_path() -> str:
 class Child:
     """A running server. Only the process that started it ends it; those that were forked since then use it."""
 
-    def __init__(self, source: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, source: str, options: Mapping[str, Any], tags: Dict[str, str]) -> None:
         self.path = socket_path()
         self.pool = Pool(self.path)
-        self.owner = os.getpid()
-        self.tags: Dict[str, str] = {}  # of the targets that were read
+        self.tags = tags  # entity tags of the targets that were read
         self.version = ""  # the entity tag of tensors.json
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
         words = [find_program(), "serve", "--listen", f"unix:{self.path}", "--until-eof", "--log-level=error", *words_of(options),
                  "--", source]
+        self.process = Process(words, subprocess.PIPE)
         try:
-            # A session of its own: Ctrl-C in a terminal is for this program only.
-            self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-                                            start_new_session=True)
-        except OSError as error:
-            self._errors.close()
-            raise Error(f"{words[0]}: {error.strerror}") from error
-        try:
-            assert self.process.stdout is not None
-            line = self.process.stdout.readline()
+            if not self.process.stdout.readline():
+                self.process.wait()
+                status = self.process.status or 0
+                raise error_of_exit(status, self.process.log() or f"{source}: weightfs ended with status {status}")
         except BaseException:
             self.end()
             raise
-        if not line:
-            status = self.process.wait()
-            message = self.log() or f"{source}: weightfs ended with status {status}"
-            self.end()
-            raise error_of_exit(status, message)
-
-    def log(self) -> str:
-        """What the server has written to standard error."""
-        self._errors.seek(0)
-        return sentence_of(self._errors.read().decode("utf-8", "replace"))
 
     def end(self) -> None:
-        """Ends the server and waits for it."""
+        """Ends the server and waits for it. After an interruption, another call completes this."""
         self.pool.close()
-        process = self.process
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.close()
-        if os.getpid() != self.owner:  # in a process that was forked: the server ends with the last one that has its input
-            process.stdout.close()
-            self._errors.close()
-            process.returncode = 0  # it is not a child of this process
-            return
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        process.stdout.close()
-        self._errors.close()
-        for remove, path in ((os.unlink, self.path), (os.rmdir, os.path.dirname(self.path))):
-            try:
-                remove(path)
-            except OSError:
-                pass  # the server has removed it
+        self.process.end()
+        if os.getpid() == self.process.owner:  # else it ends with the last process that has its input
+            shutil.rmtree(os.path.dirname(self.path), ignore_errors=True)  # the server removes it, unless it was killed
 
 
 class Server:
     """The server of a source, started by the first request. All bytes are of one version of the model: a request raises Changed
-    after the container was replaced. Callable from any thread, and in processes that were forked."""
+    after the container was replaced, also if the server was killed and started again. Callable from any thread, and in processes
+    that were forked."""
 
     def __init__(self, source: str, options: Mapping[str, Any]) -> None:
         self.source = source
         self.options = dict(options)
-        self.index = ""  # the text that describes the tensors; empty until it is known
+        self.status = status_of(source)  # None for a source that is not a path
+        self.index = ""  # the digest of the text that describes the tensors; empty until it is known
+        self._tags: Dict[str, str] = {}
         self._lock = threading.RLock()
         self._child: Optional[Child] = None
-        self._end: Optional[Callable[[], object]] = None
+        self._end: "Optional[weakref.finalize[Any, Any]]" = None
         self._is_closed = False
         _servers.add(self)
 
@@ -118,8 +89,9 @@ class Server:
             self._stop()
 
     def _stop(self) -> None:
-        if self._end is not None:
-            self._end()
+        if self._child is not None and self._end is not None:
+            self._child.end()
+            self._end.detach()  # last: it completes an interrupted end when this process exits
         self._child = self._end = None
 
     def after_fork(self) -> None:
@@ -127,16 +99,35 @@ class Server:
         if self._child is not None:
             self._child.pool.after_fork()
 
+    def check(self) -> None:
+        """Raises Changed if the file or directory at the source is another one, or was written."""
+        if self.status is not None:
+            now = status_of(self.source)
+            if now is None or version_of(now) != version_of(self.status):
+                raise self._changed()
+
+    def _changed(self) -> Changed:
+        return Changed(f"{self.source}: the container has changed since it was opened; open it again")
+
     def _start(self) -> Child:
-        child = Child(self.source, self.options)
+        # Of a local file, the version is compared below, and generated files have other tags in the next server. Of other sources
+        # each file must have the tag that it had.
+        child = Child(self.source, self.options, self._tags if self.status is None else {})
         end = weakref.finalize(self, child.end)
         try:
-            child.version = self._tag_of_index(child, {})
+            with child.pool.request(quoted("tensors.json"), {}, "HEAD") as response:
+                child.version = response.etag or ""
             with child.pool.request("/" + API + "index", {}) as response:
-                text = index_of(response.read().decode("utf-8"))
-            self._tag_of_index(child, {"If-Match": child.version})
+                body = response.read()
+            if body is None:
+                raise ended_early(API + "index")
+            text = index_of(body.decode("utf-8"))
+            self._check_version(child)
             if self.index and digest_of(text) != self.index:
-                raise Changed(f"{self.source}: the container has changed since it was opened; open it again")
+                raise self._changed()
+            # Its values may be in no tensor's identity. The files of a directory are in those; others beside them may change.
+            if self.status is not None and not stat.S_ISDIR(self.status.st_mode):
+                self.check()
         except BaseException:
             end()
             raise
@@ -145,17 +136,18 @@ class Server:
         self._end, self._child = end, child
         return child
 
-    @staticmethod
-    def _tag_of_index(child: Child, fields: Dict[str, str]) -> str:
-        with child.pool.request(quoted("tensors.json"), fields, "HEAD") as response:
-            return response.etag or ""
+    def _check_version(self, child: Child) -> None:
+        try:
+            child.pool.request(quoted("tensors.json"), {"If-Match": child.version}, "HEAD").close()
+        except NotFound:
+            raise self._changed() from None
 
     def _running(self) -> Child:
         with self._lock:
             if self._is_closed:
                 raise Error(f"{self.source}: the model is closed")
             child = self._child
-            if child is not None and child.owner == os.getpid() and child.process.poll() is not None:
+            if child is not None and child.process.has_ended():
                 self._stop()  # it was killed
                 child = None
             return child or self._start()
@@ -167,30 +159,34 @@ class Server:
             return self.text
 
     def request(self, path: str, fields: Dict[str, str], method: str = "GET", query: str = "") -> Response:
-        """A response for a path of the tree, of the version of the model that was opened."""
-        target = quoted(path) + query
+        """A response for a path of the tree, of the version of the model that was opened. If the server has died, another one is
+        started, once."""
         for is_last in (False, True):
             child = self._running()
-            tag = child.tags.get(target)
             try:
-                response = child.pool.request(target, {**fields, "If-Match": tag} if tag else fields, method)
-                if tag is None and response.etag is not None:
-                    try:
-                        self._tag_of_index(child, {"If-Match": child.version})
-                    except BaseException:
-                        response.close()
-                        raise
-            except OSError as error:
+                return self._request_of(child, quoted(path) + query, fields, method)
+            except (ConnectionError, FileNotFoundError) as error:
                 if is_last:
-                    raise Error(f"{self.source}: the server of weightfs is not running: {error.strerror}") from error
+                    raise Error(f"{self.source}: the server of weightfs is not running: {error.strerror or error}") from error
                 with self._lock:
                     if self._child is child:
                         self._stop()
-                continue
-            if tag is None and response.etag is not None and len(child.tags) < MAX_KNOWN_TAGS:
-                child.tags[target] = response.etag
-            return response
+            except OSError as error:  # such as too many open files
+                raise Error(f"{self.source}: no connection to the server of weightfs: {error.strerror}") from error
         raise AssertionError("unreachable")
+
+    def _request_of(self, child: Child, target: str, fields: Dict[str, str], method: str) -> Response:
+        tag = child.tags.get(target)
+        response = child.pool.request(target, {**fields, "If-Match": tag} if tag else fields, method)
+        if tag is None:
+            try:
+                self._check_version(child)
+            except BaseException:
+                response.close()
+                raise
+            if response.etag is not None and len(child.tags) < MAX_KNOWN_TAGS:
+                child.tags[target] = response.etag
+        return response
 
     def open(self, path: str, begin: int = 0, end: Optional[int] = None) -> Response:
         """A response with the bytes [begin, end) of a file."""
@@ -201,20 +197,25 @@ class Server:
     def read_into(self, path: str, begin: int, view: memoryview) -> None:
         """Fills the memory with the bytes from `begin` on."""
         done = 0
-        while done < len(view):
+        for _ in range(MAX_CUT + 1):
+            if done == len(view):
+                return
             with self.open(path, begin + done, begin + len(view)) as response:
                 if response.size != len(view) - done:
                     raise Error(f"{path}: {response.size} bytes from offset {begin + done} on, {len(view) - done} expected")
-                count = response.read_into(view[done:])
-            # A response that ends early has failed: the next request says why, or continues.
-            if count == 0 and done < len(view):
-                raise ended_early(path)
-            done += count
+                # A response that ends early has failed: the next request says why, or continues.
+                done += response.read_into(view[done:])
+        if done < len(view):
+            raise ended_early(path)
 
     def read(self, path: str, query: str = "", fields: Optional[Dict[str, str]] = None) -> Tuple[bytes, Response]:
-        """A whole body, and its response."""
-        with self.request(path, fields or {}, query=query) as response:
-            return response.read(), response
+        """A whole body, and its response. A response that ends early is requested once more."""
+        for _ in range(2):
+            with self.request(path, fields or {}, query=query) as response:
+                body = response.read()
+            if body is not None:
+                return body, response
+        raise ended_early(path)
 
     def text_of(self, path: str) -> str:
         return self.read(path)[0].decode("utf-8")
@@ -223,11 +224,9 @@ class Server:
         try:
             with self.request(path, {}, "HEAD") as response:
                 return response.size
-        except Error as error:
-            if str(error):
-                raise
-        with self.request(path, {}) as response:  # raises with the sentence that a response to HEAD lacks
-            return response.size
+        except Error:
+            with self.request(path, {}) as response:  # raises with the sentence that a response to HEAD lacks
+                return response.size
 
     def list(self, path: str) -> List[Tuple[str, bool, Optional[int]]]:
         """The entries of a directory: name, whether it is a directory, and size."""
@@ -237,8 +236,10 @@ class Server:
 
 
 def index_of(text: str) -> str:
-    """The part of an index that does not depend on the process that made it."""
-    return '{"local_files"' + text.partition('"local_files"')[2]
+    """The part of an index that is equal for equal containers: its last members, from "v" on. Metadata before it may have members
+    of the same names."""
+    at = text.rfind('"local_files": [')
+    return "{" + text[text.rfind('"v": ', 0, at):]
 
 
 def digest_of(text: str) -> str:
