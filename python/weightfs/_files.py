@@ -28,6 +28,11 @@ class TreeFile(io.RawIOBase):
         self.name = path
         self.mode = "rb"
 
+    @property
+    def size(self) -> int:
+        """The number of bytes of the file, which fsspec needs."""
+        return self._size
+
     def readable(self) -> bool:
         return True
 
@@ -35,10 +40,15 @@ class TreeFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
+        self._check_open()
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        self._check_open()
+        bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}
+        if whence not in bases:
+            raise ValueError(f"{self.name}: no position is relative to {whence!r}")
+        at = offset + bases[whence]
         if at < 0:
             raise ValueError(f"{self.name}: a negative position {at}")
         self._at = at
@@ -46,12 +56,14 @@ class TreeFile(io.RawIOBase):
 
     def peek(self, _size: int = 0) -> bytes:
         """Bytes from the position on, at least one before the end, without moving it."""
+        self._check_open()
         if not self._is_buffered():
             self._grow()
             self._fill()
         return bytes(self._block[self._at - self._block_at:][:FIRST_BLOCK])
 
     def readinto(self, buffer: Any) -> int:
+        self._check_open()
         view = memoryview(buffer).cast("B")[:max(0, self._size - self._at)]
         done = 0
         while done < len(view):
@@ -75,6 +87,10 @@ class TreeFile(io.RawIOBase):
         content = bytearray(max(0, min(end, self._size) - begin))
         self._reader.read_into(self.name, begin, memoryview(content))
         return bytes(content)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError(f"{self.name}: the file is closed")
 
     def _is_buffered(self) -> bool:
         return self._block_at <= self._at < self._block_at + len(self._block)

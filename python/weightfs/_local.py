@@ -107,7 +107,7 @@ def private(descriptor: int, offset: int, size: int) -> "Array":
     memory = (ctypes.c_uint8 * (before + size)).from_address(address)
     # Not at exit: arrays may be used until the process ends.
     weakref.finalize(memory, libc.munmap, address, before + size).atexit = False
-    array: "Array" = numpy.frombuffer(memory, numpy.uint8, size, before)
+    array: "Array" = numpy.frombuffer(cast(Any, memory), numpy.uint8, size, before)
     return array
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Optional, Tuple, Union, cast
 
 from . import _local
-from ._errors import Changed, Error, NotFound
+from ._errors import Error, NotFound
 from ._mount import Mounted, is_mounted
 from ._origin import Origin
 from ._program import read_info
@@ -39,7 +39,6 @@ class Model(Base):
         self.options: Dict[str, Any] = dict(options)
         self._origin = Origin(Mounted(self.source) if is_mounted(self.source) else Server(self.source, options))
         self._document: Optional[Dict[str, Any]] = None
-        self._status: Optional[os.stat_result] = None
         try:
             records = self._open()
         except BaseException:
@@ -52,11 +51,9 @@ class Model(Base):
         """Reads the index: from a mount, from a local source by the program, else from the server."""
         reader = self._origin.reader
         if isinstance(reader, Mounted):
-            return list(json.loads(reader.text_of("tensors.json"))["tensors"])
-        if not os.path.exists(self.source):
-            index = json.loads(reader.start())
-            return list(index["tensor_list"])
-        self._status = os.stat(self.source)
+            return list(json.loads(reader.start())["tensors"])
+        if reader.status is None:
+            return list(json.loads(reader.start())["tensor_list"])
         text = read_info(self.source, self.options)
         reader.index = digest_of(index_of(text))
         index = json.loads(text)
@@ -89,8 +86,16 @@ class Model(Base):
     def __len__(self) -> int:
         return len(self._tensors)
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._tensors)
+
     def __contains__(self, name: object) -> bool:
         return name in self._tensors
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The array of this name, or the default if there is no such tensor. Raises what reading it raises, also NotFound for a
+        tensor without an array."""
+        return self[name] if name in self else default
 
     __hash__ = object.__hash__
 
@@ -156,16 +161,11 @@ class Model(Base):
         """Raises Changed if a container was replaced or written since it was opened: mapped arrays keep the bytes of the file that
         was opened, and reads through the server fail. If a mapped file was cut, access to the missing part ends the process with
         SIGBUS (docs/python.md)."""
-        for file in self._origin.files:
-            if file is not None:
-                file.check()
-        if self._status is not None and not any(self._origin.files):
-            try:
-                now: Optional[os.stat_result] = os.stat(self.source)
-            except OSError:
-                now = None
-            if now is None or _local.identity_of(now) != _local.identity_of(self._status):
-                raise Changed(f"{self.source}: the container has changed since it was opened; open it again")
+        files = [file for file in self._origin.files if file is not None]
+        for file in files:
+            file.check()
+        if not files:
+            self._origin.reader.check()
 
     # Opening and closing.
 

@@ -13,6 +13,7 @@ from typing import IO, Any, Dict, List, Mapping, Optional
 from ._errors import Error, Refused, error_of_exit
 
 END_S = 15  # a server completes responses for 10 seconds
+LOST = 1  # the exit status of a process for which other code has waited, or whose status an interruption has lost
 OPTION = re.compile(r"[a-z][a-z0-9_]*")
 # Options that choose what a command prints or where a server listens: the module sets them.
 RESERVED = frozenset(("access_log", "allow_origin", "blocks", "duplicates", "follow", "help", "host", "idle_timeout", "json",
@@ -89,7 +90,8 @@ class Process:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
-                pid, status = self.pid, 0  # other code has waited for it, or an interruption came before the next line
+                self.status = LOST
+                return True
             if pid != 0:
                 self.status = os.waitstatus_to_exitcode(status)
         return self.status is not None

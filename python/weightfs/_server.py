@@ -11,10 +11,10 @@ import tempfile
 import threading
 import urllib.parse
 import weakref
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from ._connection import Pool, Response, ended_early
-from ._errors import Changed, Error, NotFound, error_of_exit
+from ._errors import Changed, Error, NotFound, Refused, error_of_exit
 from ._local import status_of, version_of
 from ._program import Process, find_program, words_of
 
@@ -79,7 +79,7 @@ class Server:
         self._tags: Dict[str, str] = {}
         self._lock = threading.RLock()
         self._child: Optional[Child] = None
-        self._end: "Optional[weakref.finalize[Any, Any]]" = None
+        self._forget: Optional[Callable[[], object]] = None  # the child's end need not be called when this process exits
         self._is_closed = False
         _servers.add(self)
 
@@ -89,15 +89,20 @@ class Server:
             self._stop()
 
     def _stop(self) -> None:
-        if self._child is not None and self._end is not None:
+        if self._child is not None and self._forget is not None:
             self._child.end()
-            self._end.detach()  # last: it completes an interrupted end when this process exits
-        self._child = self._end = None
+            self._forget()  # last: an interrupted end is completed by the next call, or when this process exits
+        self._child = self._forget = None
 
     def after_fork(self) -> None:
         self._lock = threading.RLock()
         if self._child is not None:
             self._child.pool.after_fork()
+
+    @property
+    def version(self) -> str:
+        """Identifies the version of the model, as far as it is known."""
+        return f"{self.index} {self.status and version_of(self.status)}"
 
     def check(self) -> None:
         """Raises Changed if the file or directory at the source is another one, or was written."""
@@ -115,8 +120,7 @@ class Server:
         child = Child(self.source, self.options, self._tags if self.status is None else {})
         end = weakref.finalize(self, child.end)
         try:
-            with child.pool.request(quoted("tensors.json"), {}, "HEAD") as response:
-                child.version = response.etag or ""
+            child.version = self._tag_of_index(child)
             with child.pool.request("/" + API + "index", {}) as response:
                 body = response.read()
             if body is None:
@@ -133,8 +137,17 @@ class Server:
             raise
         self.index, self.text = digest_of(text), text
         # Last: a process that is forked meanwhile starts another server.
-        self._end, self._child = end, child
+        self._forget, self._child = end.detach, child
         return child
+
+    def _tag_of_index(self, child: Child) -> str:
+        try:
+            with child.pool.request(quoted("tensors.json"), {}, "HEAD") as response:
+                return response.etag or ""
+        except NotFound:
+            if self.index:
+                raise self._changed() from None
+            raise Refused(f"{self.source}: not one model; if it is a directory of models, open one of them") from None
 
     def _check_version(self, child: Child) -> None:
         try:

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from ._dtypes import dtype_of, to_torch
-from ._errors import Error, NotFound
+from ._errors import Error, NotFound, Refused
 from ._slicing import Part, count_of, part_of
 
 if TYPE_CHECKING:
@@ -155,8 +155,15 @@ class Tensor:
 
     def _check_refused(self) -> None:
         """Raises the reason, which the response for its bytes has, if the tensor was refused."""
-        if self.refused:
-            self._origin.reader.text_of(f"tensors/{self._record['path']}")
+        if not self.refused:
+            return
+        try:
+            self._origin.reader.read_into(f"tensors/{self._record['path']}", 0, memoryview(bytearray(self.nbytes > 0)))
+        except Error as error:
+            if type(error) is not Error or self._origin.is_closed:
+                raise
+            raise Refused(f"{self.key}: the tensor was refused: {error}") from error  # a mount has no reason
+        raise Refused(f"{self.key}: the tensor was refused")
 
     def _file(self, view: str) -> str:
         """The path of the tensor's file in a view. Raises NotFound, or Refused with the reason for a refused tensor."""

@@ -9,8 +9,10 @@ SOURCE is what `weightfs.open()` takes, up to the first "!/"; options of the fil
 """
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
+from collections import OrderedDict
 from typing import Any, Dict, List, Optional, Tuple
 
 from fsspec.spec import AbstractFileSystem
@@ -20,10 +22,69 @@ from ._files import TreeFile
 from ._model import Model, resolved
 
 SEPARATOR = "!/"
+MAX_MODELS = 32  # that stay open
+
+
+class Slot:
+    """A model of the cache. Its lock is held while it is opened, which may take long."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.model: Optional[Model] = None
+
+    def opened(self, source: str, options: Dict[str, Any]) -> Model:
+        """The model, opened again if it has changed. The former one ends with its last open file."""
+        with self.lock:
+            if self.model is not None:
+                try:
+                    self.model.check()
+                except Changed:
+                    self.model = None
+            if self.model is None or self.model._origin.is_closed:
+                self.model = Model(source, **options)
+            return self.model
+
+
+class Cache:
+    """The models that were used last, by source and options: fsspec makes a file system for each thread, and keeps them all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._slots: "OrderedDict[str, Slot]" = OrderedDict()
+
+    def model(self, source: str, options: Dict[str, Any]) -> Model:
+        key = repr((source, sorted(options.items())))
+        with self._lock:
+            slot = self._slots.setdefault(key, Slot())
+            self._slots.move_to_end(key)
+            if len(self._slots) > MAX_MODELS:
+                self._slots.popitem(last=False)  # a model ends with its last open file
+        try:
+            return slot.opened(source, options)
+        except BaseException:
+            if slot.model is None:
+                with self._lock:
+                    if self._slots.get(key) is slot:
+                        del self._slots[key]
+            raise
+
+    def after_fork(self) -> None:
+        """Another thread may have held a lock."""
+        self._lock = threading.RLock()
+        for slot in self._slots.values():
+            slot.lock = threading.RLock()
+
+    def clear(self) -> None:
+        with self._lock:
+            self._slots.clear()
+
+
+_cache = Cache()
+os.register_at_fork(after_in_child=_cache.after_fork)
 
 
 class WeightfsFileSystem(AbstractFileSystem):  # type: ignore[misc]
-    """Read-only files of models. Each model is opened once, and again after it has changed."""
+    """Read-only files of models. A model is opened once in a process, and again after it has changed."""
 
     protocol = "weightfs"
     root_marker = ""
@@ -32,8 +93,6 @@ class WeightfsFileSystem(AbstractFileSystem):  # type: ignore[misc]
         super().__init__(*args, **storage_options)
         own = ("use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache", "asynchronous", "loop")
         self._options = {name: value for name, value in storage_options.items() if name not in own}
-        self._models: Dict[str, Model] = {}
-        self._models_lock = threading.Lock()
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -47,22 +106,17 @@ class WeightfsFileSystem(AbstractFileSystem):  # type: ignore[misc]
         source, inner = parts_of(cls._strip_protocol(path))
         return f"{source}{SEPARATOR}{inner.rpartition('/')[0]}"
 
+    @classmethod
+    def clear_instance_cache(cls) -> None:
+        """Forgets the file systems, and the models too."""
+        super().clear_instance_cache()
+        _cache.clear()
+
     def _model(self, source: str) -> Model:
-        source = resolved(source)
-        with self._models_lock:
-            model = self._models.get(source)
-            if model is not None:
-                try:
-                    model.check()
-                except Changed:
-                    self._models.pop(source).close()
-                    model = None
-            if model is None:
-                try:
-                    model = self._models[source] = Model(source, **self._options)
-                except NotFound as error:
-                    raise FileNotFoundError(str(error)) from error
-            return model
+        try:
+            return _cache.model(resolved(source), self._options)
+        except NotFound as error:
+            raise FileNotFoundError(str(error)) from error
 
     def info(self, path: str, **_: Any) -> Dict[str, Any]:
         path = self._strip_protocol(path)
@@ -76,6 +130,12 @@ class WeightfsFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 size = each[2] if each[1] or each[2] is not None else self._model(source)._origin.reader.size(inner)
                 return entry(path, each[1], size)
         raise FileNotFoundError(path)
+
+    def ukey(self, path: str) -> str:
+        """Another text after the model has changed: copies of other file systems are then made again."""
+        path = self._strip_protocol(path)
+        reader = self._model(parts_of(path)[0])._origin.reader
+        return hashlib.sha256(f"{reader.version} {self.info(path)}".encode("utf-8", "surrogatepass")).hexdigest()
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> List[Any]:
         path = self._strip_protocol(path)
@@ -114,8 +174,9 @@ class WeightfsFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
 def parts_of(path: str) -> Tuple[str, str]:
     """The source and the path in its model."""
-    source, _, inner = path.partition(SEPARATOR)
-    source = source[:-1] if source.endswith("!") else source
+    source, separator, inner = path.partition(SEPARATOR)
+    if not separator and source.endswith("!"):
+        source = source[:-1]  # the root, whose slash was stripped
     return source, inner.strip("/")
 
 

@@ -42,6 +42,13 @@ def sum_of(model, name):
     return float(model[name].sum())
 
 
+def kill_server_of(model):
+    """Kills the server, and waits until it has ended; the module has not noticed yet."""
+    pid = model._origin.reader._child.process.pid
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
 class Processes(PythonTestCase):
     def setUp(self):
         super().setUp()
@@ -133,8 +140,7 @@ class Processes(PythonTestCase):
         expected = self.expected()
         model = self.open(self.source)
         sum_of(model, self.names[2])
-        model._origin.reader._child.process.kill()
-        model._origin.reader._child.process.wait()
+        kill_server_of(model)
         self.assertEqual(sum_of(model, self.names[3]), expected[self.names[3]])
 
     def test_exit_leaves_nothing(self):
@@ -149,11 +155,18 @@ class Processes(PythonTestCase):
     def test_model_is_used_after_an_interrupted_read(self):
         process, server = self.reader("""
 import signal
+is_reading = False
+def interrupt(*_):
+    global is_reading
+    if is_reading:  # not while the loop goes on
+        is_reading = False
+        raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
 signal.setitimer(signal.ITIMER_REAL, 0.2, 0.05)
-signal.signal(signal.SIGALRM, signal.default_int_handler)
 count = 0
 while count < 10:
     try:
+        is_reading = True
         while True: m["blk.0.attn_q.weight"]
     except KeyboardInterrupt:
         count += 1
