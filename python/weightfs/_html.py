@@ -83,6 +83,7 @@ def server_of(tensor: "Tensor") -> Iterator[Tuple[Server, int]]:
     server = Server(os.path.join(reader.root, file), {})
     try:
         yield server, 0
+        reader.check()  # the server read the file of the present mount
     finally:
         server.close()
 

@@ -41,10 +41,10 @@ def socket_path() -> str:
 class Child:
     """A running server. Only the process that started it ends it; those that were forked since then use it."""
 
-    def __init__(self, source: str, options: Mapping[str, Any], tags: Dict[str, str]) -> None:
+    def __init__(self, source: str, options: Mapping[str, Any]) -> None:
         self.path = socket_path()
         self.pool = Pool(self.path)
-        self.tags = tags  # entity tags of the targets that were read
+        self.tags: Dict[str, str] = {}  # of the targets that were read
         self.version = ""  # the entity tag of tensors.json
         words = [find_program(), "serve", "--listen", f"unix:{self.path}", "--until-eof", "--log-level=error", *words_of(options),
                  "--", source]
@@ -76,7 +76,6 @@ class Server:
         self.options = dict(options)
         self.status = status_of(source)  # None for a source that is not a path
         self.index = ""  # the digest of the text that describes the tensors; empty until it is known
-        self._tags: Dict[str, str] = {}
         self._lock = threading.RLock()
         self._child: Optional[Child] = None
         self._forget: Optional[Callable[[], object]] = None  # the child's end need not be called when this process exits
@@ -114,10 +113,11 @@ class Server:
     def _changed(self) -> Changed:
         return Changed(f"{self.source}: the container has changed since it was opened; open it again")
 
+    def _closed(self) -> Error:
+        return Error(f"{self.source}: the model is closed")
+
     def _start(self) -> Child:
-        # Of a local file, the version is compared below, and generated files have other tags in the next server. Of other sources
-        # each file must have the tag that it had.
-        child = Child(self.source, self.options, self._tags if self.status is None else {})
+        child = Child(self.source, self.options)
         end = weakref.finalize(self, child.end)
         try:
             child.version = self._tag_of_index(child)
@@ -132,6 +132,12 @@ class Server:
             # Its values may be in no tensor's identity. The files of a directory are in those; others beside them may change.
             if self.status is not None and not stat.S_ISDIR(self.status.st_mode):
                 self.check()
+            if self._is_closed:  # by a handler of a signal
+                raise self._closed()
+        except OSError as error:
+            message = child.process.log() or f"{self.source}: the server of weightfs ended when it was started: {error}"
+            end()
+            raise Error(message) from error
         except BaseException:
             end()
             raise
@@ -158,7 +164,7 @@ class Server:
     def _running(self) -> Child:
         with self._lock:
             if self._is_closed:
-                raise Error(f"{self.source}: the model is closed")
+                raise self._closed()
             child = self._child
             if child is not None and child.process.has_ended():
                 self._stop()  # it was killed

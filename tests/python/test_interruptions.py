@@ -131,6 +131,24 @@ class Interruptions(PythonTestCase):
                 weightfs.open("https://127.0.0.1/m.gguf")
         self.assertEqual((os.listdir(self.sockets), processes_of(self.sockets)), ([], {}))
 
+    def test_server_that_ends_when_it_is_started_is_an_error_with_its_sentence(self):
+        program = self.write("program", b"#!/bin/sh\necho 'weightfs: no memory' >&2\necho unix:x\n")
+        os.chmod(program, 0o755)
+        with unittest.mock.patch.dict(os.environ, WEIGHTFS=program):
+            self.assertRaisesRegex(weightfs.Error, "^no memory$", weightfs.open, "https://127.0.0.1/m.gguf")
+
+    def test_model_that_is_closed_while_its_server_starts_has_none(self):
+        from weightfs._connection import Pool
+        model = self.open(self.source)
+
+        def request(pool, *arguments):
+            model.close()
+            return original(pool, *arguments)
+        original = Pool.request
+        with unittest.mock.patch.object(Pool, "request", request):
+            self.assertRaisesRegex(weightfs.Error, "closed", lambda: model[QUANTISED])
+        self.assertEqual(os.listdir(self.sockets), [])
+
     def test_child_for_which_other_code_waited_has_ended(self):
         model = self.open(self.source)
         expected = model[QUANTISED].tobytes()

@@ -6,12 +6,14 @@ import json
 import os
 import pickle
 import sys
+import threading
 import types
 import unittest
 import unittest.mock
 import zipfile
 
-from python_testing import PythonTestCase, numpy, weightfs
+from python_testing import PythonTestCase, numpy, until, weightfs
+from mounting import sample_tensors
 from tensors import Tensor
 import containers
 import demo
@@ -98,6 +100,77 @@ class Fsspec(PythonTestCase):
         with self.assertRaises(IsADirectoryError):
             files.open(f"{root}/files")
 
+    def test_ends_and_blocks_of_files_are_read(self):
+        import fsspec
+        source = self.sample()
+        files, content = fsspec.filesystem("weightfs"), self.read("model.safetensors")
+        path = f"{source}!/files/model.safetensors"
+        self.assertEqual((files.tail(path, 7), files.head(path, 7)), (content[-7:], content[:7]))
+        self.assertEqual((files.tail(path, 10**6), files.read_block(path, 3, 5), files.read_block(path, 3, None)),
+                         (content, content[3:8], content[3:]))
+        for start, end in ((-7, None), (None, -7), (5, 10**6), (10**6, None), (-10**6, 5), (8, 3), (None, None), (-7, -2)):
+            self.assertEqual(files.cat_file(path, start, end), content[start:end], (start, end))
+        self.assertEqual(files.cat_ranges([path] * 2, [0, -3], [4, None]), [content[:4], content[-3:]])
+        with files.open(path) as file:
+            self.assertEqual(file.size, len(content))
+
+    def test_threads_and_file_systems_share_one_model(self):
+        """fsspec makes a file system for each thread, and keeps it after the thread has ended."""
+        import fsspec
+        source, found = self.sample("q.gguf", demo.ggml_layers(1), "gguf"), []
+
+        def read():
+            found.append(fsspec.filesystem("weightfs").cat_file(f"{source}!/float32/blk.0.attn_q.weight.npy")[:6])
+            started.wait(60)  # no thread gets the number of another one
+        started = threading.Barrier(4)
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(found, [b"\x93NUMPY"] * 4)
+        again = fsspec.filesystem("weightfs", skip_instance_cache=True)
+        self.assertTrue(again.exists(f"{source}!/metadata.json"))
+        self.assertEqual(len(os.listdir(self.sockets)), 1)
+
+    def test_models_that_were_used_last_stay_open(self):
+        import fsspec
+        import weightfs.fsspec_filesystem
+        files = fsspec.filesystem("weightfs")
+        sources = [self.sample(f"{number}.gguf", demo.ggml_layers(1), "gguf") for number in range(3)]
+        with unittest.mock.patch("weightfs.fsspec_filesystem.MAX_MODELS", 2):
+            first = files.open(f"{sources[0]}!/files/0.gguf")
+            for source in sources[1:]:
+                files.cat_file(f"{source}!/metadata.toml")
+            self.assertEqual(first.read(), self.read("0.gguf"))  # its model is open as long as the file
+            self.assertEqual(len(os.listdir(self.sockets)), 3)
+            del first
+            until(lambda: len(os.listdir(self.sockets)) == 2, "the model does not end with its last file")
+
+    def test_model_that_was_closed_is_opened_again(self):
+        import fsspec
+        files, source = fsspec.filesystem("weightfs"), self.sample()
+        files._model(source).close()
+        self.assertEqual(files.cat_file(f"{source}!/tensors/bias"), numpy.arange(4, dtype="<i4").tobytes())
+
+    def test_open_file_of_a_replaced_model_is_changed_and_not_closed(self):
+        import fsspec
+        files, source = fsspec.filesystem("weightfs"), self.sample("q.gguf", demo.ggml_layers(1), "gguf")
+        file = files.open(f"{source}!/npy/blk.0.attn_q.weight.npy")
+        self.sample("new", demo.ggml_layers(2), "gguf")
+        os.rename(self.path("new"), source)
+        self.assertTrue(files.exists(f"{source}!/npy/blk.1.attn_q.weight.npy"))
+        self.assertRaises(weightfs.Changed, file.read)
+
+    def test_copies_of_filecache_are_made_again_after_a_change(self):
+        import fsspec
+        source = self.sample()
+        options = {"target_protocol": "weightfs", "cache_storage": self.path("copies"), "check_files": True}
+        self.assertEqual(fsspec.filesystem("filecache", **options).cat(f"{source}!/tensors/bytes"), bytes(range(5)))
+        self.sample("new", [tensor._replace(data=bytes(len(tensor.data))) for tensor in sample_tensors()])
+        os.rename(self.path("new"), source)
+        self.assertEqual(fsspec.filesystem("filecache", **options).cat(f"{source}!/tensors/bytes"), bytes(5))
+
     def test_relative_source_is_that_of_the_directory_in_which_it_was_opened(self):
         import fsspec
         before = os.getcwd()
@@ -111,9 +184,11 @@ class Fsspec(PythonTestCase):
 
     def test_names_with_exclamation_marks_and_blanks_are_found(self):
         import fsspec
-        self.sample("a! b#c%41.safetensors", [Tensor("x!y z", "int8", (1,), b"\5")])
-        with fsspec.open(f"weightfs://{self.path('a! b#c%41.safetensors')}!/tensors/x!y z") as file:
-            self.assertEqual(file.read(), b"\5")
+        for name in ("a! b#c%41.safetensors", "a!"):
+            self.sample(name, [Tensor("x!y z", "int8", (1,), b"\5")])
+            with fsspec.open(f"weightfs://{self.path(name)}!/tensors/x!y z") as file:
+                self.assertEqual(file.read(), b"\5")
+            self.assertIn(f"{self.path(name)}!/tensors", fsspec.filesystem("weightfs").ls(f"{self.path(name)}!/", False))
 
     def test_filesystem_is_pickled_and_its_model_is_opened_once(self):
         import fsspec

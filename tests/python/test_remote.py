@@ -13,6 +13,7 @@ from servers import Nginx, Registry, needs
 from tensors import Noise, Tensor
 from test_hub import TOKEN, HubTestCase
 from test_oci import WEIGHT
+from test_processes import kill_server_of
 from test_s3 import S3TestCase
 import artifacts
 
@@ -95,6 +96,19 @@ class RemoteModel:
         self.assertEqual(raw.tobytes(), self.tensors["q"].data)
         self.assertLessEqual(moved, 1.05 * raw.nbytes)
 
+    def test_server_that_is_killed_is_started_again_for_the_same_version(self):
+        model = self.open(self.source)
+        path, = (path for path in model.files if path.endswith(".gguf"))
+        arrays = {name: model.tensor(name).raw().tobytes() for name in ("a", "b")}
+        metadata, first = model.metadata, model._origin.reader._child
+        kill_server_of(model)
+        for name in self.tensors:
+            self.assertEqual(model.tensor(name).raw().tobytes(), arrays.get(name, self.tensors[name].data), name)
+        with model.open_file(path) as file:
+            self.assertEqual(file.read(), self.content)
+        self.assertEqual(model.metadata, metadata)
+        self.assertIsNot(model._origin.reader._child, first)
+
     def test_end_of_a_file_moves_a_few_blocks(self):
         model = self.open(self.source)
         path, = (path for path in model.files if path.endswith(".gguf"))
@@ -157,6 +171,17 @@ class WebServer(RemoteModel, FetchTestCase, PythonTestCase):
         os.rename(os.path.join(self.server.content, "new.gguf"), os.path.join(self.server.content, "model.gguf"))
         with self.assertRaises(weightfs.Error):
             model["c"]
+
+    def test_file_that_is_replaced_while_the_server_is_down_is_changed(self):
+        """Another file with the same tensors: their names, sizes and places are equal."""
+        model = self.open(self.source)
+        model["a"]
+        kill_server_of(model)
+        self.server.publish("new.gguf", self.content[:-1] + b"x")
+        os.utime(os.path.join(self.server.content, "new.gguf"), (1, 1))  # entity tags of nginx have sizes and seconds
+        os.rename(os.path.join(self.server.content, "new.gguf"), os.path.join(self.server.content, "model.gguf"))
+        for _ in range(2):
+            self.assertRaises(weightfs.Changed, model.tensor("c").raw)
 
 
 class Artifact(RemoteModel, FetchTestCase, PythonTestCase):
