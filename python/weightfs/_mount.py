@@ -79,8 +79,10 @@ class Mounted:
             with io.FileIO(self._path("tensors.json")) as file:
                 self.version = str(version_of(os.fstat(file.fileno())))
                 return file.readall().decode("utf-8")
+        except FileNotFoundError:
+            raise NotFound(f"{self.root}: no tensors.json here; if it is a directory of models, open one of them") from None
         except OSError as error:
-            raise raised(error, "tensors.json") from error
+            raise raised(error, self._path("tensors.json")) from error
 
     def check(self) -> None:
         """Raises Changed if the model is not that of `start()`."""

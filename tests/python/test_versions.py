@@ -215,6 +215,10 @@ class Mounts(MountTestCase, PythonTestCase):
         for read in (tensor.numpy, tensor.raw, tensor.float32):
             self.assertRaisesRegex(weightfs.Refused, "short", read)
 
+    def test_mounted_directory_of_models_is_no_model(self):
+        self.mounted_directory()
+        self.assertRaisesRegex(weightfs.NotFound, "mnt: .*open one of them", weightfs.open, self.path("mnt"))
+
     def test_directory_of_a_mount_is_not_a_file(self):
         model, _, _ = self.mounted_directory()
         self.assertRaisesRegex(weightfs.Error, "a directory", model.open_file, "files")
