@@ -11,16 +11,17 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cli/compare/select_tensors.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/export/files.h"
 #include "cli/export/tar.h"
 #include "cli/export/writer.h"
 #include "cli/open_source.h"
-#include "cli/compare/select_tensors.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
 #include "formats/float32.h"
+#include "formats/verify.h"
 
 namespace weightfs {
 namespace {
@@ -192,7 +193,11 @@ Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
   if (what.left_out.size() > 0 && !arguments.skip_unsupported) return failure(not_writable(*model, request, what));
   for (const std::string& line : what.left_out.lines()) log_to_stderr(fmt::format("left out: {}", line));
   if (const std::string keys = what.left_out_keys.to_sentence(); !keys.empty()) log_to_stderr(keys);
-  TRY_VOID(Exporter(arguments, to, what).write([&] { return opened.store->verify_complete(); }));
+  const auto compare = [&]() -> Result<void> {
+    TRY_VOID(opened.store->verify_complete());
+    return compare_files_of_tensors(*model, request.tensors);
+  };
+  TRY_VOID(Exporter(arguments, to, what).write(compare));
   Outcome outcome;
   if (arguments.patterns.empty()) outcome.check(*model, name);
   return outcome.status();

@@ -14,6 +14,7 @@
 #include "cli/inspect/named_file.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
+#include "formats/verify.h"
 
 namespace weightfs {
 namespace {
@@ -168,6 +169,17 @@ Result<void> copy_out(const Source& source) {
   }
 }
 
+// Compares the checksums of the files that the bytes of this one are in. Texts that are made of a model are in none.
+Result<void> compare_files(Forest& forest, Ino ino, const Source& bytes) {
+  const ModelPtr model = forest.model_of(ino);
+  if (model == nullptr) return {};
+  if (const auto tensor = forest.tensor_of(ino))
+    return compare_files_of_tensors(*tensor->model, std::array{tensor->index});
+  ReadBytes read;
+  read.add(bytes);
+  return compare_files_of(*model, &read);
+}
+
 struct CatArguments {
   SourceInput input;
   std::vector<std::string> paths;
@@ -179,9 +191,13 @@ Exit cat(CatArguments& arguments) {
   Forest& forest = *opened->forest;
   Outcome outcome;
   for (const std::string& path : arguments.paths) {
-    const auto copied = resolve_typed(forest, {"cat", arguments.input.source, path}, Forest::FinalLink::followed)
-                            .and_then([&](Ino ino) { return forest.open(ino); })
-                            .and_then([](const SourcePtr& bytes) { return copy_out(*bytes); });
+    Ino copied_ino = 0;
+    const auto copied =
+        resolve_typed(forest, {"cat", arguments.input.source, path}, Forest::FinalLink::followed)
+            .and_then([&](Ino ino) { return forest.open(copied_ino = ino); })
+            .and_then([&](const SourcePtr& bytes) {
+              return copy_out(*bytes).and_then([&] { return compare_files(forest, copied_ino, *bytes); });
+            });
     if (!copied) outcome.fail({copied.error().code, fmt::format("{}: {}", path, copied.error().message)});
   }
   if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());

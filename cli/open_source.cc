@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/console/report_error.h"
+#include "cli/console/suggestions.h"
 #include "cli/sandbox/sandbox.h"
 #include "formats/one_model.h"
 #include "fs/source_tree.h"
@@ -19,6 +20,7 @@ struct StoreAndBroker {
 };
 
 Result<StoreAndBroker> confine(const std::vector<std::string>& sources, SourceInput& input, sandbox::Output* output) {
+  TRY_VOID(check_spelling(sources));
   if (is_offline_by_environment(sources)) input.store_flags.offline = true;
   StoreAndBroker confined;
   confined.store = TRY(use_store(sources, input.open_options, input.store_flags, log_to_stderr));

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 
+#include "cli/console/suggestions.h"
 #include "cli/http/http_options.h"
 #ifdef WEIGHTFS_HTTP
 #include "cli/http/http_server.h"
@@ -21,6 +22,7 @@ struct ServeArguments {
 
 #ifdef WEIGHTFS_HTTP
 Exit serve(ServeArguments& arguments) {
+  if (const auto checked = check_spelling(arguments.sources); !checked) return report_error(checked.error());
   Log log(arguments.options.log_level, stderr_sink());
   HttpParams params{arguments.sources, arguments.options};
   params.on_usable = [](const ServerState&, const std::vector<std::string>& urls) {
@@ -52,6 +54,7 @@ Result<std::string> random_token() {
 }
 
 Exit open(OpenArguments& arguments) {
+  if (const auto checked = check_spelling(arguments.sources); !checked) return report_error(checked.error());
   const auto token = random_token();
   if (!token) return report_error(token.error());
   Log log(arguments.options.log_level, stderr_sink());

@@ -12,6 +12,7 @@
 #include "cli/open_source.h"
 #include "cli/stats/screen.h"
 #include "cli/verbs.h"
+#include "formats/verify.h"
 
 namespace weightfs {
 namespace {
@@ -104,6 +105,18 @@ void report_channels(const std::vector<stats::TensorFigures>& all, const StatsAr
                                                   : "no tensor has two axes"});
 }
 
+// Compares the checksums of the files that the tensors are in.
+void compare_files(const std::vector<compare::FoundModel>& models, const std::vector<compare::TensorPlace>& selected,
+                   const std::string& source, Outcome& outcome) {
+  std::vector<std::vector<size_t>> by_model(models.size());
+  for (const compare::TensorPlace& place : selected) by_model[place.model].push_back(place.index);
+  for (size_t i = 0; i < models.size(); ++i)
+    if (const auto compared = compare_files_of_tensors(*models[i].model, by_model[i]);
+        !compared && !by_model[i].empty())
+      outcome.fail({compared.error().code,
+                    fmt::format("{}: {}", compare::join_path(source, models[i].path), compared.error().message)});
+}
+
 stats::FigureOptions figure_options(const StatsArguments& arguments, size_t tensors) {
   const bool is_channels = arguments.channels || arguments.axis;
   const bool is_detail = tensors == 1 && !arguments.patterns.empty() && ::isatty(STDOUT_FILENO) == 1;
@@ -152,6 +165,7 @@ Exit run_stats(StatsArguments& arguments) {
     figures->tensors.erase(figures->tensors.begin() + static_cast<ptrdiff_t>(*arguments.top), figures->tensors.end());
   print(*figures, pairs, arguments);
   if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());
+  if (!arguments.sample) compare_files(*models, *selected, source, outcome);
   return outcome.status();
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <map>
@@ -13,6 +14,8 @@
 
 namespace weightfs {
 namespace {
+
+constexpr uint16_t kStoredMethod = 0;  // of a member of a zip that is not compressed
 
 bool has_checksum(const Part& part) { return part.digest || part.crc32 || part.md5; }
 
@@ -99,6 +102,13 @@ class Limits {
   std::map<const Source*, Used> used_;
 };
 
+// Whether reading all of a file compares its checksums: it is a compressed member, or a blob of a store.
+Result<bool> is_compared_by_reading(const Source& source) {
+  if (source.verification() != VerifiedBy::unknown) return true;
+  const auto range = TRY(archive::stored_range_of(source));
+  return range && range->method != kStoredMethod;
+}
+
 class Verifier {
  public:
   Verifier(const Model& model, const std::function<void(const Progress&)>& report) : model_(model), report_(report) {
@@ -108,6 +118,19 @@ class Verifier {
     }
     for (const Part& blob : *model.packed) count(blob);
     for (const CheckedFile& file : *model.checked_files) total_ += file.bytes_in_ranges();
+  }
+
+  // Only what holds bytes of `read`, or all if it is null, and is not compared by reading it.
+  Verification run_for(const ReadBytes* read) {
+    for (const Part& part : model_.parts)
+      if (has_checksum(part)) check_if_read(part, read);
+    for (const CheckedFile& file : *model_.checked_files) {
+      CheckedFile some{file.name, file.bytes, file.order, file.is_table, {}};
+      for (const RangeChecksum& range : file.ranges)
+        if (read == nullptr || read->has_any_of(*file.bytes, range.offset, range.size)) some.ranges.push_back(range);
+      if (!some.ranges.empty()) check_ranges(some);
+    }
+    return std::move(out_);
   }
 
   Verification run() {
@@ -140,6 +163,15 @@ class Verifier {
     else if (!compared->empty())
       out_.add_wrong(fmt::format("{}: {}", quoted(part.path), *compared));
     return compared && compared->empty();
+  }
+
+  void check_if_read(const Part& part, const ReadBytes* read) {
+    const auto source = part.source.peek();
+    if (!source) return;  // nothing was read of it
+    const Source& bytes = **source;
+    if (read == nullptr ? !is_ready(bytes) : !read->has_any_of(bytes, 0, bytes.size())) return;
+    const auto is_compared = is_compared_by_reading(bytes);
+    if (!is_compared || !*is_compared) check(part);
   }
 
   void check_ranges(const CheckedFile& file) {
@@ -245,6 +277,46 @@ void Verification::add_unreadable(Error error) {
 
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report) {
   return Verifier(model, report).run();
+}
+
+bool ReadBytes::add(const Source& source) {
+  bool is_all_known = true;
+  for (uint64_t at = 0; at < source.size();) {
+    auto place = source.place(at, Opens::files);
+    if (!place || place->length == 0) return false;
+    if (place->leaf == nullptr)
+      is_all_known = false;
+    else
+      ranges_.emplace(place->leaf, Range{std::move(place->owner), place->offset, place->offset + place->length});
+    at += place->length;
+  }
+  return is_all_known;
+}
+
+bool ReadBytes::has_any_of(const Source& source, uint64_t offset, uint64_t length) const {
+  if (length == 0 || offset >= source.size()) return false;
+  const auto place = source.place(offset, Opens::nothing);
+  if (!place || place->leaf == nullptr) return false;  // no file was opened for it
+  const auto [first, last] = ranges_.equal_range(place->leaf);
+  return std::any_of(first, last, [&](const auto& each) {
+    return each.second.begin < place->offset + length && place->offset < each.second.end;
+  });
+}
+
+Result<void> compare_files_of(const Model& model, const ReadBytes* read) {
+  const Verification found = Verifier(model, nullptr).run_for(read);
+  if (!found.unreadable.empty()) return failure(found.unreadable.front());
+  if (found.wrong.empty()) return {};
+  return failure(Code::mismatch, found.wrong.front());
+}
+
+Result<void> compare_files_of_tensors(const Model& model, std::span<const size_t> tensors) {
+  if (model.checked_files->empty() && std::ranges::none_of(model.parts, has_checksum)) return {};
+  ReadBytes read;
+  bool is_all_known = true;
+  for (const size_t i : tensors)
+    if (!model.tensors.is_refused(i)) is_all_known = read.add(model.tensors[i].source) && is_all_known;
+  return compare_files_of(model, is_all_known ? &read : nullptr);
 }
 
 }  // namespace weightfs

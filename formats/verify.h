@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,5 +44,31 @@ struct Progress {
 /// Bytes that several parts share are read once. Of a zip at most twice its size in storage and 64 MB are read, and
 /// 1,000 times that size and 1 GB decoded; members beyond these limits are unreadable.
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report);
+
+/// Bytes of files, for compare_files_of().
+class ReadBytes {
+ public:
+  /// Adds the bytes of `source` that are known to be those of a file. False if some are not: they are computed.
+  bool add(const Source& source);
+
+  /// Whether any of them are in these bytes of `source`, as far as it has opened files.
+  bool has_any_of(const Source& source, uint64_t offset, uint64_t length) const;
+
+ private:
+  struct Range {
+    std::shared_ptr<const void> owner;
+    uint64_t begin, end;
+  };
+  std::multimap<const Leaf*, Range> ranges_;
+};
+
+/// Compares the checksums of the files and ranges that hold bytes of `read`, or of all if it is null, as verify() does.
+/// Left out is what is compared by reading it: compressed members, and blobs of a store. It is called after the reads:
+/// files that nothing has opened are left out, too. Fails with mismatch if one
+/// differs, and as reading does.
+Result<void> compare_files_of(const Model& model, const ReadBytes* read);
+
+/// The same for what the tensors at these places are in.
+Result<void> compare_files_of_tensors(const Model& model, std::span<const size_t> tensors);
 
 }  // namespace weightfs

@@ -1,10 +1,15 @@
 #include "cli/console/suggestions.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/text.h"
 #include "cli/console/words.h"
+#include "sources/source.h"
 
 namespace weightfs {
 namespace {
@@ -60,6 +65,30 @@ std::vector<std::string> suggestions(std::string_view word, const std::vector<st
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string near = enumerated(suggestions(word, candidates), " or ");
   return near.empty() ? near : "; did you mean " + near + "?";
+}
+
+Result<void> check_spelling(const std::vector<std::string>& sources) {
+  constexpr size_t kMaxNames = 1'000;
+  for (const std::string& source : sources) {
+    std::error_code error;
+    const std::filesystem::path path = source;
+    if (!is_path(source) ||
+        std::filesystem::symlink_status(path, error).type() != std::filesystem::file_type::not_found)
+      continue;
+    const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
+    std::vector<std::string> names;
+    for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+         entry.increment(error)) {
+      if (names.size() == kMaxNames) break;
+      names.push_back(entry->path().filename().string());
+    }
+    std::vector<std::string> near = suggestions(path.filename().string(), names);
+    for (std::string& name : near) name = printable((path.parent_path() / name).string());
+    if (!near.empty())
+      return failure(Code::not_found, fmt::format("{}: No such file or directory; did you mean {}?", printable(source),
+                                                  enumerated(near, " or ")));
+  }
+  return {};
 }
 
 }  // namespace weightfs

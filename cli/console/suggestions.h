@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 namespace weightfs {
 
 /// Returns up to three `candidates` similar to `word`, the most similar first. Similar means: up to a third of the
@@ -13,5 +15,9 @@ std::vector<std::string> suggestions(std::string_view word, const std::vector<st
 
 /// The suggestions as text: "; did you mean a or b?"; empty without suggestions.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+/// Fails with not_found for a source that is a path without a file, if files in its directory have similar names: they
+/// are named. Reads at most 1,000 names.
+Result<void> check_spelling(const std::vector<std::string>& sources);
 
 }  // namespace weightfs

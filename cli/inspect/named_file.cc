@@ -2,11 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/text.h"
+#include "cli/console/suggestions.h"
 #include "fs/names.h"
 #include "fs/source_tree.h"
 
@@ -49,6 +51,17 @@ std::vector<std::string> models_below(Forest& forest) {
   return models;
 }
 
+// Names the tensors of similar names, if it is one model.
+Error with_similar_tensors(Forest& forest, const std::string& name, Error not_found) {
+  constexpr size_t kMaxNames = 10'000;
+  const ModelPtr model = forest.model_of(Forest::kRoot);
+  std::vector<std::string> names;
+  for (size_t i = 0; model != nullptr && i < std::min(model->tensors.size(), kMaxNames); ++i)
+    names.push_back(printable(model->tensors.name(i)));
+  not_found.message += did_you_mean(name, names);
+  return not_found;
+}
+
 }  // namespace
 
 Result<Ino> resolve_typed(Forest& forest, const TypedPath& typed, Forest::FinalLink final_link) {
@@ -62,7 +75,7 @@ Result<Ino> resolve_typed(Forest& forest, const TypedPath& typed, Forest::FinalL
       having.push_back(model);
       only = tensor;
     }
-  if (having.empty()) return found;
+  if (having.empty()) return failure(with_similar_tensors(forest, typed.path, found.error()));
   if (having.size() == 1) return *only;
   std::string commands;
   for (size_t i = 0; i < std::min(having.size(), kMaxHaving); ++i)

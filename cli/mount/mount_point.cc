@@ -141,7 +141,12 @@ std::string source_label(const std::vector<std::string>& sources) {
   return sources.size() == 1 ? sources[0] : fmt::format("{} and {} more", sources.at(0), sources.size() - 1);
 }
 
-Result<void> check_hides_no_source(const std::vector<std::string>& sources, const std::string& point) {
+Result<void> check_hides_nothing_needed(const std::vector<std::string>& sources, const std::string& point) {
+  for (const char* const needed : {"/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"})
+    if (is_at_or_below(needed, point))
+      return failure(Code::unsupported,
+                     fmt::format("{}: a mount there would hide files that every program needs; use another mount point",
+                                 printable(point)));
   for (const std::string& source : sources) {
     std::error_code no_path;
     const auto real = std::filesystem::canonical(source, no_path);

@@ -61,8 +61,8 @@ class MountPoint {
 /// The source of a mount in /proc/mounts: "/srv/a.gguf and 2 more".
 std::string source_label(const std::vector<std::string>& sources);
 
-/// Fails with unsupported if a source path is at or below `point` (absolute, without links): the mount would hide it
-/// from the server.
-Result<void> check_hides_no_source(const std::vector<std::string>& sources, const std::string& point);
+/// Fails with unsupported if a source path, or a directory of the system such as /etc, is at or below `point`
+/// (absolute, without links): the mount would hide it from the server.
+Result<void> check_hides_nothing_needed(const std::vector<std::string>& sources, const std::string& point);
 
 }  // namespace weightfs

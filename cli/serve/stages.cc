@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cache/cache_directory.h"
 #include "cache/disk_quota.h"
+#include "cli/console/suggestions.h"
 #include "cli/mount/backing_broker.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/sandbox/temporary_files.h"
@@ -92,9 +93,10 @@ Stage<Plan> Plan::make(ServeParams params, const MountPoint& point, Log& log) {
     if (const auto checked = check_not_in_a_mount(*directory, point.path()); !checked)
       return failed(checked.error(), Exit::mount);
   // An attached mount exists already and is not served yet, so its path must not be accessed.
-  if (!plan.params.device)
-    if (const auto checked = check_hides_no_source(plan.params.sources, point.path()); !checked)
-      return failed(checked.error(), Exit::usage);
+  if (plan.params.device) return plan;
+  if (const auto checked = check_hides_nothing_needed(plan.params.sources, point.path()); !checked)
+    return failed(checked.error(), Exit::usage);
+  if (const auto checked = check_spelling(plan.params.sources); !checked) return failed(checked.error());
   return plan;
 }
 

@@ -1,7 +1,9 @@
 """Commands without a mount, as processes: full disks, terminals, character sets, verify --tree. tests/cli has the rest."""
 import re
 import shutil
+import struct
 import unittest
+import zipfile
 
 from mounting import (LIMIT_S, WEIGHTFS, Hole, Tensor, TestCase, is_sanitized, on_terminal, os, run, sample_tensors, subprocess,
                       until)
@@ -64,6 +66,66 @@ class FullDisk(TestCase):
 
     def test_every_command_is_found(self):
         self.assertTrue({"ls", "stats", "diff", "doctor", "completion"} <= set(self.verbs()))
+
+
+class Mistyped(TestCase):
+    def test_files_of_similar_names_are_named(self):
+        source = self.sample("llama.safetensors")
+        wrong = self.path("lama.safetensors")
+        for argv in (["info", wrong], ["ls", wrong], ["verify", wrong], ["mount", wrong, self.path("mnt")],
+                     ["serve", "--listen", f"unix:{self.path('socket')}", wrong]):
+            with self.subTest(argv=argv):
+                done = run(*argv)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(f"did you mean {source}?", done.stderr)
+        self.assertNotIn("did you mean", run("info", self.path("other.bin")).stderr)
+
+    def test_tensors_of_similar_names_are_named(self):
+        done = run("cat", self.sample(), "bais")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("did you mean bias?", done.stderr)
+
+    def test_directories_of_the_system_are_not_covered(self):
+        self.need_mount_namespace()
+        for point in ("/etc", "/usr"):
+            with self.subTest(point=point):
+                done = subprocess.run(["unshare", "--mount", WEIGHTFS, "mount", self.sample(), point], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True, timeout=LIMIT_S)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn("every program needs", done.stderr)
+
+
+class Stored(TestCase):
+    """Members of a zip that are not compressed have checksums, which reading does not compare."""
+
+    def wrong(self):
+        path = self.path("m.npz")
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in ("a", "b"):
+                array = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1000,), }".ljust(117) + b"\n"
+                archive.writestr(f"{name}.npy", b"\x93NUMPY\x01\0" + struct.pack("<H", len(array)) + array + bytes(1000))
+        with open(path, "r+b") as file:
+            at = file.read().index(b"\n" + bytes(1000)) + 500
+            file.seek(at)
+            file.write(b"\1")
+        return path
+
+    def test_commands_that_read_wrong_bytes_fail(self):
+        source = self.wrong()
+        for argv in (["cat", source, "a"], ["cat", source, "files/a.npy"], ["cat", source, "npy/a.npy"], ["stats", source],
+                     ["export", source, self.path("out.safetensors")], ["export", source, self.path("out.npz")]):
+            with self.subTest(argv=argv):
+                done = run(*argv, errors="replace")
+                self.assertEqual(done.returncode, 7, done.stderr)
+                self.assertIn("CRC-32", done.stderr)
+        self.assertEqual(os.listdir(self.path()).count("out.npz"), 0)
+
+    def test_other_members_are_not_compared(self):
+        source = self.wrong()
+        for argv in (["cat", source, "b"], ["cat", source, "metadata.json"], ["stats", source, "b"],
+                     ["export", "--tensors", "b", source, self.path("b.npz")]):
+            with self.subTest(argv=argv):
+                self.assertEqual(run(*argv, errors="replace").returncode, 0)
 
 
 class Info(TestCase):

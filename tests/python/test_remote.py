@@ -108,6 +108,8 @@ class RemoteModel:
             self.assertEqual(file.read(), self.content)
         self.assertEqual(model.metadata, metadata)
         self.assertIsNot(model._origin.reader._child, first)
+        kill_server_of(model)  # all bytes are cached and verified now
+        self.assertEqual(model.tensor("c").raw().tobytes(), self.tensors["c"].data)
 
     def test_end_of_a_file_moves_a_few_blocks(self):
         model = self.open(self.source)
@@ -259,6 +261,13 @@ class Repository(RemoteModel, HubTestCase, PythonTestCase):
         part, moved = self.moved(lambda: files.cat_file(path, size - 300_000, size - 100_000))
         self.assertEqual(part, self.content[-300_000:-100_000])
         self.assertLessEqual(moved, len(part) + SMALL)
+
+    def test_repository_that_is_replaced_while_the_server_is_down_is_changed(self):
+        model = self.open(self.source)
+        model.tensor("a").raw()
+        kill_server_of(model)
+        self.repository.commit({"model.gguf": self.content[:-1] + b"x"})
+        self.assertRaises(weightfs.Changed, model.tensor("c").raw)
 
     def test_tensor_of_a_shard_moves_only_its_bytes(self):
         _, written = self.publish_sharded()
