@@ -68,7 +68,7 @@ class ReadBytes {
 /// differs, and as reading does.
 Result<void> compare_files_of(const Model& model, const ReadBytes* read);
 
-/// The same for what the tensors at these places are in.
+/// Compares the checksums of what the tensors at these places are in, as compare_files_of() does.
 Result<void> compare_files_of_tensors(const Model& model, std::span<const size_t> tensors);
 
 }  // namespace weightfs

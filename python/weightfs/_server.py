@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
 import shutil
@@ -76,6 +77,7 @@ class Server:
         self.options = dict(options)
         self.status = status_of(source)  # None for a source that is not a path
         self.index = ""  # the digest of the text that describes the tensors; empty until it is known
+        self._files: Tuple[Dict[str, str], str] = {}, ""  # of a source that is not a path
         self._lock = threading.RLock()
         self._child: Optional[Child] = None
         self._forget: Optional[Callable[[], object]] = None  # the child's end need not be called when this process exits
@@ -126,8 +128,9 @@ class Server:
             if body is None:
                 raise ended_early(API + "index")
             text = index_of(body.decode("utf-8"))
+            tags = {} if self.status else self._tags_of_files(child, text)
             self._check_version(child)
-            if self.index and digest_of(text) != self.index:
+            if self.index and digest_of(text) != self.index and not (tags and (tags, digest_of(tensors_of(text))) == self._files):
                 raise self._changed()
             # Its values may be in no tensor's identity. The files of a directory are in those; others beside them may change.
             if self.status is not None and not stat.S_ISDIR(self.status.st_mode):
@@ -142,6 +145,7 @@ class Server:
             end()
             raise
         self.index, self.text = digest_of(text), text
+        self._files = tags, digest_of(tensors_of(text))
         # Last: a process that is forked meanwhile starts another server.
         self._forget, self._child = end.detach, child
         return child
@@ -154,6 +158,18 @@ class Server:
             if self.index:
                 raise self._changed() from None
             raise Refused(f"{self.source}: not one model; if it is a directory of models, open one of them") from None
+
+    def _tags_of_files(self, child: Child, text: str) -> Dict[str, str]:
+        """The entity tags of the files that have the tensors, which are digests where a server states those. The index also has
+        the identities of tensors, but the identity of a file with a digest is another one after the file was verified."""
+        tags = {}
+        for file in {record["storage"]["file"] for record in json.loads(text)["tensor_list"] if "storage" in record}:
+            try:
+                with child.pool.request(quoted(f"files/{file}"), {}, "HEAD") as response:
+                    tags[file] = response.etag or ""
+            except Error:  # not a file of the tree, or one that cannot be read now
+                tags[file] = ""
+        return tags if all(tags.values()) else {}
 
     def _check_version(self, child: Child) -> None:
         try:
@@ -249,7 +265,6 @@ class Server:
 
     def list(self, path: str) -> List[Tuple[str, bool, Optional[int]]]:
         """The entries of a directory: name, whether it is a directory, and size."""
-        import json
         body, _ = self.read(path.rstrip("/") + "/" if path else "", fields={"Accept": "application/json"})
         return [(entry["name"].rstrip("/"), entry["is_dir"], entry.get("size")) for entry in json.loads(body)]
 
@@ -259,6 +274,11 @@ def index_of(text: str) -> str:
     of the same names."""
     at = text.rfind('"local_files": [')
     return "{" + text[text.rfind('"v": ', 0, at):]
+
+
+def tensors_of(text: str) -> str:
+    """The part of an index without the identities of tensors."""
+    return text[text.find('"local_files"'):]
 
 
 def digest_of(text: str) -> str:
