@@ -76,8 +76,7 @@ class Server:
         self.source = source
         self.options = dict(options)
         self.status = status_of(source)  # None for a source that is not a path
-        self.index = ""  # the digest of the text that describes the tensors; empty until it is known
-        self._files: Tuple[Dict[str, str], str] = {}, ""  # of a source that is not a path
+        self.index = ""  # the digest that identifies the tensors and their files; empty until it is known
         self._lock = threading.RLock()
         self._child: Optional[Child] = None
         self._forget: Optional[Callable[[], object]] = None  # the child's end need not be called when this process exits
@@ -128,9 +127,9 @@ class Server:
             if body is None:
                 raise ended_early(API + "index")
             text = index_of(body.decode("utf-8"))
-            tags = {} if self.status else self._tags_of_files(child, text)
+            index = digest_of(text) if self.status else self._digest_of_files(child, text)
             self._check_version(child)
-            if self.index and digest_of(text) != self.index and not (tags and (tags, digest_of(tensors_of(text))) == self._files):
+            if self.index and index != self.index:
                 raise self._changed()
             # Its values may be in no tensor's identity. The files of a directory are in those; others beside them may change.
             if self.status is not None and not stat.S_ISDIR(self.status.st_mode):
@@ -144,8 +143,7 @@ class Server:
         except BaseException:
             end()
             raise
-        self.index, self.text = digest_of(text), text
-        self._files = tags, digest_of(tensors_of(text))
+        self.index, self.text = index, text
         # Last: a process that is forked meanwhile starts another server.
         self._forget, self._child = end.detach, child
         return child
@@ -159,9 +157,9 @@ class Server:
                 raise self._changed() from None
             raise Refused(f"{self.source}: not one model; if it is a directory of models, open one of them") from None
 
-    def _tags_of_files(self, child: Child, text: str) -> Dict[str, str]:
-        """The entity tags of the files that have the tensors, which are digests where a server states those. The index also has
-        the identities of tensors, but the identity of a file with a digest is another one after the file was verified."""
+    def _digest_of_files(self, child: Child, text: str) -> str:
+        """Identifies the index and the files that have the tensors, by their entity tags: those are digests where a server states
+        them. The identities in the index are others after a file was verified."""
         tags = {}
         for file in {record["storage"]["file"] for record in json.loads(text)["tensor_list"] if "storage" in record}:
             try:
@@ -169,7 +167,7 @@ class Server:
                     tags[file] = response.etag or ""
             except Error:  # not a file of the tree, or one that cannot be read now
                 tags[file] = ""
-        return tags if all(tags.values()) else {}
+        return digest_of(tensors_of(text) + str(sorted(tags.items()))) if tags and all(tags.values()) else digest_of(text)
 
     def _check_version(self, child: Child) -> None:
         try:
