@@ -27,6 +27,9 @@ constexpr uint64_t kLongestName = 64;
 constexpr std::array<std::string_view, 6> kObjectives = {"binary:", "count:", "multi:", "rank:", "reg:", "survival:"};
 constexpr std::array<std::string_view, 3> kBoosters = {"gbtree", "dart", "gblinear"};
 
+// Old versions write a number between its attributes and metrics.
+constexpr std::string_view kPoisson = "count:poisson";
+
 constexpr uint64_t kMaxAttributes = 1024;
 constexpr uint64_t kMaxAttribute = 65'536;
 
@@ -69,7 +72,7 @@ class BinaryReader {
     if (!is_cut_) TRY_VOID(read_attributes());
     model_.format = "xgboost";
     model_.metadata.append("learner_model_param", std::move(parameters_));
-    model_.metadata.append("objective", std::move(objective_));
+    model_.metadata.append("objective", objective_);
     model_.metadata.append("booster", std::move(booster_));
     if (!attributes_.empty()) model_.metadata.append("attributes", std::move(attributes_));
     model_.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
@@ -94,7 +97,7 @@ class BinaryReader {
     parameters_.append("num_feature", TRY(in_.number<uint32_t>()));
     parameters_.append("num_class", TRY(in_.number<int32_t>()));
     has_attributes_ = TRY(in_.number<int32_t>()) != 0;
-    TRY_VOID(in_.skip(sizeof(int32_t)));  // contain_eval_metrics
+    has_metrics_ = TRY(in_.number<int32_t>()) != 0;
     const auto major = TRY(in_.number<uint32_t>());
     const auto minor = TRY(in_.number<uint32_t>());
     if (major > 0) model_.version = fmt::format("{}.{}", major, minor);
@@ -207,24 +210,37 @@ class BinaryReader {
     return {};
   }
 
+  // What is behind the trees: pairs of texts, and the names of metrics. They may be cut.
   Result<void> read_attributes() {
-    if (!has_attributes_) return {};
     const auto read = [&]() -> Result<void> {
-      const auto count = TRY(in_.number<uint64_t>());
-      if (count > kMaxAttributes) warnings_.add("{} attributes, {} are shown", count, kMaxAttributes);
-      for (uint64_t i = 0; i < std::min(count, kMaxAttributes); ++i) {
-        std::string key = TRY(read_text());
-        std::string value = TRY(read_text());
-        TRY_VOID(container_.budget->charge(Cost::value, 2));
-        attributes_.append(std::move(key), std::move(value));
-      }
-      return {};
+      if (has_attributes_)
+        TRY_VOID(each_entry("attributes", [&]() -> Result<void> {
+          std::string key = TRY(read_text());
+          std::string value = TRY(read_text());
+          TRY_VOID(container_.budget->charge(Cost::value, 2));
+          attributes_.append(std::move(key), std::move(value));
+          return {};
+        }));
+      if (!has_metrics_ || objective_ == kPoisson) return {};
+      return each_entry("metrics", [&]() -> Result<void> { return read_text().map([](const std::string&) {}); });
     };
     const auto done = read();
-    if (!done && !is_about_the_bytes(done.error())) return done;
-    if (!done) warnings_.add("attributes: {}", done.error().message);
     attributes_.keep_last_of_each_key();
+    if (done || !is_about_the_bytes(done.error())) return done;
+    if (in_.has_ended())
+      warnings_.miss_tensors(0, Code::corrupt, "the file ends in its attributes: {}", done.error().message);
+    else
+      warnings_.add("attributes: {}", done.error().message);
     return {};
+  }
+
+  // A count and so many entries, the first kMaxAttributes of which are read.
+  template <class ReadEntry>
+  Result<void> each_entry(std::string_view what, const ReadEntry& read_entry) {
+    const auto count = TRY(in_.number<uint64_t>());
+    for (uint64_t i = 0; i < std::min(count, kMaxAttributes); ++i) TRY_VOID(read_entry());
+    if (count <= kMaxAttributes) return {};
+    return failure(Code::unsupported, fmt::format("{} {}, {} are shown", count, what, kMaxAttributes));
   }
 
   const Container& container_;
@@ -235,6 +251,7 @@ class BinaryReader {
   std::string objective_, booster_;
   uint64_t trees_ = 0;
   bool has_attributes_ = false;
+  bool has_metrics_ = false;
   bool is_cut_ = false;
 };
 

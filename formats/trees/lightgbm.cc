@@ -64,22 +64,26 @@ Result<void> check_text(std::string_view bytes, uint64_t at) {
   return nul == bytes.npos ? Result<void>() : failure(Code::corrupt, fmt::format("a NUL byte at {}", at + nul));
 }
 
-// Calls `take` with each word of the rest of the line. The line break stays to be read.
+// Calls `take` with the first kMaxWord bytes of each word of the rest of the line, and returns how many words are
+// longer. The line break stays to be read.
 template <class Take>
-Result<void> each_word(Cursor& in, const Take& take) {
+Result<uint64_t> each_word(Cursor& in, const Take& take) {
   std::string word;
-  for (;;) {
+  bool is_cut = false;
+  for (uint64_t cut_words = 0;;) {
     const std::string_view bytes = TRY(in.ahead());
     const size_t end = std::min(bytes.find_first_of(" \t\r\n"), bytes.size());
     TRY_VOID(check_text(bytes.substr(0, end), in.position()));
-    word.append(bytes.substr(0, end));
+    const size_t kept = std::min(end, kMaxWord - word.size());
+    word.append(bytes.substr(0, kept));
+    is_cut = is_cut || kept < end;
     const bool has_ended = bytes.empty() || (end < bytes.size() && bytes[end] == '\n');
-    if (word.size() > kMaxWord) return failure(Code::corrupt, fmt::format("a word of more than {} bytes", kMaxWord));
     if (end < bytes.size() || has_ended) {
       if (!word.empty()) TRY_VOID(take(word));
       word.clear();
+      cut_words += std::exchange(is_cut, false) ? 1 : 0;
     }
-    if (has_ended) return {};
+    if (has_ended) return cut_words;
     TRY_VOID(in.skip(std::min(end + 1, bytes.size())));
   }
 }
@@ -97,11 +101,13 @@ class LightGbmReader {
     while (TRY(read_line())) {
     }
     if (trees_ == 0 && !has_ended_) return failure(Code::corrupt, "no trees");
-    report_cut();
+    TRY_VOID(report_cut());
     TRY_VOID(arrays_.finish(container_.bytes));
     add_tree_facts();
     if (cut_values_ > 0)
       warnings_.add("{} values of the metadata are longer than {} bytes, and cut", cut_values_, kMaxValue);
+    if (cut_words_ > 0)
+      warnings_.add("{} texts in lists of the metadata are longer than {} bytes, and cut", cut_words_, kMaxWord);
     if (omitted_ > 0) warnings_.add("{} lines are not shown", omitted_);
     facts_.keep_last_of_each_key();
     parameters_.keep_last_of_each_key();
@@ -115,7 +121,7 @@ class LightGbmReader {
   }
 
  private:
-  enum class Section { header, tree, end, importances, parameters };
+  enum class Section { header, tree, end_of_trees, importances, parameters, end };
 
   // The next line; false at the end of the file.
   Result<bool> read_line() {
@@ -212,10 +218,8 @@ class LightGbmReader {
   // A line that is not one of a tree.
   Result<void> read_other(const std::string& key, bool has_value) {
     if (key.empty() || !has_value) TRY_VOID(end_tree());
-    if (key == "end of trees") has_ended_ = true;
-    if (key == "end of trees" || key == "end of parameters") section_ = Section::end;
-    if (key == "feature_importances" || key == "feature importances") section_ = Section::importances;
-    if (key == "parameters") section_ = Section::parameters;
+    if (const auto next = section_named(key)) section_ = *next;
+    has_ended_ = has_ended_ || section_ > Section::tree;
     if (section_ == Section::parameters && key.starts_with('[')) return read_parameter();
     if (key == "pandas_categorical") return add_fact(facts_, key, TRY(value_behind(key)));
     if (section_ != Section::header) return {};
@@ -223,6 +227,14 @@ class LightGbmReader {
     if (std::ranges::find(kLists, key) != kLists.end()) return read_list(key);
     if (key == "tree_sizes") return count_sizes();
     return add_fact(facts_, key, TRY(read_fact()));
+  }
+
+  static std::optional<Section> section_named(std::string_view key) {
+    if (key == "end of trees") return Section::end_of_trees;
+    if (key == "feature_importances" || key == "feature importances") return Section::importances;
+    if (key == "parameters") return Section::parameters;
+    if (key == "end of parameters" || key == "pandas_categorical") return Section::end;
+    return std::nullopt;
   }
 
   Result<Value> read_fact() {
@@ -269,38 +281,56 @@ class LightGbmReader {
       list.emplace_back(word);
       return {};
     };
-    TRY_VOID(each_word(in_, keep));
+    cut_words_ += TRY(each_word(in_, keep));
     if (!is_long) return add_fact(facts_, key, std::move(list));
     return add_fact(facts_, key, long_list(model_, key, container_, [begin](const Source& file, const TakeText& take) {
                       Cursor in(file, begin, file.size());
-                      return each_word(in, take);
+                      return each_word(in, take).map([](uint64_t) {});
                     }));
   }
 
   // LightGBM jumps from tree to tree by these sizes. Here they only tell how many trees there were.
   Result<void> count_sizes() {
     stated_trees_ = 0;
-    return each_word(in_, [&](const std::string&) -> Result<void> {
+    const auto count = [&](const std::string&) -> Result<void> {
       ++stated_trees_;
       return {};
-    });
+    };
+    return each_word(in_, count).map([](uint64_t) {});
+  }
+
+  // Whether the text ends with a whole line of its last section. LightGBM writes importances behind the trees, and ends
+  // its parameters; only Python writes the line behind them.
+  Result<bool> has_end() {
+    if (section_ != Section::importances && section_ != Section::end) return false;
+    constexpr uint64_t kTail = 64;
+    const uint64_t size = container_.bytes->size(), shown = std::min(size, kTail);
+    const std::string tail = TRY(read_text(*container_.bytes, size - shown, shown));
+    if (in_.left() > 0 || tail.ends_with('\n')) return true;  // what is left are NUL bytes
+    if (section_ == Section::importances) return false;
+    const std::string_view text = trimmed(tail);
+    for (const char* const last : {"\nend of parameters", "pandas_categorical:null", "pandas_categorical:[]", "]]"})
+      if (text.ends_with(last)) return true;
+    return false;
   }
 
   // A tree at the end of the file may lack numbers, or digits.
-  void report_cut() {
+  Result<void> report_cut() {
+    const bool is_whole = TRY(has_end());
     if (has_ended_) {
       if (stated_trees_ > trees_)
         warnings_.miss_tensors(stated_trees_ - trees_, Code::corrupt, "{} trees, tree_sizes has {}", trees_,
                                stated_trees_);
       else if (stated_trees_ > 0 && stated_trees_ < trees_)
         warnings_.add("{} trees, tree_sizes has {}", trees_, stated_trees_);
-      return;
+      if (!is_whole) warnings_.miss_tensors(0, Code::corrupt, "the file was cut behind its trees");
+      return {};
     }
     if (is_open_) arrays_.drop_from(first_of_tree_);
     const uint64_t missing = std::max<uint64_t>(stated_trees_ > trees_ ? stated_trees_ - trees_ : 0, is_open_ ? 1 : 0);
-    if (missing > 0)
-      warnings_.miss_tensors(missing, Code::corrupt, "the file was cut: {} whole trees{}", trees_,
-                             stated_trees_ > 0 ? fmt::format(" of {}", stated_trees_) : "");
+    warnings_.miss_tensors(missing, Code::corrupt, "the file was cut: {} whole trees{}", trees_,
+                           stated_trees_ > 0 ? fmt::format(" of {}", stated_trees_) : "");
+    return {};
   }
 
   void check_length(size_t tensor, RowLength length) {
@@ -348,8 +378,9 @@ class LightGbmReader {
   uint64_t stated_trees_ = 0;
   uint64_t omitted_ = 0;
   uint64_t cut_values_ = 0;
+  uint64_t cut_words_ = 0;
   bool is_open_ = false;    // a tree has begun
-  bool has_ended_ = false;  // the line `end of trees` was read
+  bool has_ended_ = false;  // the line `end of trees`, or one that is behind it, was read
 };
 
 }  // namespace

@@ -294,6 +294,10 @@ Match matches_json(const Probe& probe) {
   const size_t quote = probe.head.find('"');
   const std::string_view begin = quote == probe.head.npos ? "" : probe.head.substr(quote);
   if (begin.starts_with("\"learner\"")) return Match::yes;
+  // Booster.serialize writes the configuration of the learner first.
+  constexpr std::string_view kConfig = "\"Config\"";
+  const size_t next = begin.starts_with(kConfig) ? begin.find('"', kConfig.size()) : begin.npos;
+  if (next != begin.npos && begin.substr(next).starts_with("\"learner\"")) return Match::yes;
   const bool is_wrapped = begin.starts_with("\"Config\"") || begin.starts_with("\"version\"");
   return is_wrapped && probe.head_contains("\"learner\"") ? Match::maybe : Match::no;
 }

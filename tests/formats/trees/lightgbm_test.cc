@@ -1,6 +1,8 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/trees_builder.h"
 #include "tests/support/model_text.h"
@@ -122,6 +124,56 @@ TEST(LightGbm, CutFilesHaveTheirWholeTrees) {
   EXPECT_THAT(model.warnings, ElementsAre("the file was cut: 1 whole trees of 2"));
   EXPECT_EQ(error_in(read(whole.substr(0, whole.find("num_leaves")))), "lightgbm: no trees");
   EXPECT_EQ(error_in(read("tree\n")), "lightgbm: no trees");
+}
+
+// What a model of these bytes lacks, as `info` prints it.
+std::string lack_of(const std::string& bytes) { return to_sentence(completeness_of(well(read(bytes)))); }
+
+TEST(LightGbm, CutFilesAreIncomplete) {
+  const std::string whole = small_lightgbm();
+  for (size_t size = whole.find("Tree=1"); size < whole.find("[boosting"); ++size) {
+    // How many features have importances, and whether parameters follow, is not stated.
+    if (size > whole.find("feature_imp") && whole[size - 1] == '\n' && size <= whole.find("parameters:")) continue;
+    EXPECT_THAT(lack_of(whole.substr(0, size)), HasSubstr("the file was cut")) << size;
+  }
+  EXPECT_EQ(lack_of(whole.substr(0, whole.find("end of par"))),
+            "the model is incomplete: the file was cut behind its trees");
+  EXPECT_NE(lack_of(whole.substr(0, whole.find("[]"))), "");
+  EXPECT_NE(lack_of(whole.substr(0, whole.find(":[]"))), "");
+}
+
+TEST(LightGbm, CutFilesWithoutSizesAreIncomplete) {
+  std::string text = small_lightgbm();
+  text.erase(text.find("tree_sizes"), sizeof("tree_sizes=10 10"));
+  EXPECT_EQ(lack_of(text), "");
+  EXPECT_EQ(lack_of(text.substr(0, text.find("end of trees"))),
+            "the model is incomplete: the file was cut: 2 whole trees");
+}
+
+TEST(LightGbm, LastLineBreakMayBeMissing) {
+  std::string text = small_lightgbm();
+  text.pop_back();
+  EXPECT_EQ(lack_of(text), "");
+  text.resize(text.find("\n\npandas"));
+  EXPECT_EQ(lack_of(text), "");
+}
+
+TEST(LightGbm, FilesOfVersionsWithoutTheLineBehindTheTreesAreWhole) {
+  std::string text = small_lightgbm();
+  text.erase(text.find("end of trees\n"), sizeof("end of trees"));
+  EXPECT_EQ(lack_of(text), "");
+}
+
+TEST(LightGbm, LinesOfManyCategoriesAreRead) {
+  std::string infos = "0", threshold;
+  for (int i = 1; i < 200'000; ++i) infos += fmt::format(":{}", i);
+  for (int i = 0; i < 200'000; ++i) threshold += "4294967295 ";
+  std::string text = with_tree("num_leaves=2\nnum_cat=1\ncat_boundaries=0 200000\ncat_threshold=" + threshold + "\n");
+  text.replace(text.find("[0:1]"), 5, infos);
+  const Model model = well(read(text));
+  EXPECT_EQ(model.tensors[1].shape, Shape{200'000});
+  EXPECT_THAT(model.warnings, ElementsAre("1 trees, tree_sizes has 2",
+                                          "1 texts in lists of the metadata are longer than 1048576 bytes, and cut"));
 }
 
 TEST(LightGbm, NulBytesEndTheText) {

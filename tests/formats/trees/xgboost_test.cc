@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/trees_builder.h"
 #include "tests/support/model_text.h"
@@ -257,7 +258,7 @@ class BrokenFile final : public Source {
 TEST(XgboostBinary, AttributesThatCannotBeReadFailTheModel) {
   const std::string model = binary_learner("reg:linear", "gblinear", true) + std::string(136, '\0') + little(20'000) +
                             std::string(80'000, 'w');
-  EXPECT_THAT(well(read(model)).warnings, ElementsAre(HasSubstr("attributes: ends at byte")));
+  EXPECT_THAT(well(read(model)).warnings, ElementsAre(HasSubstr("the file ends in its attributes: ends at byte")));
   const Container broken{"m", std::make_shared<BrokenFile>(model + little(0))};
   EXPECT_EQ(error_in(read_as("xgboost", broken)), "xgboost: broken disk");
 }
@@ -275,11 +276,33 @@ TEST(XgboostBinary, CutFilesHaveTheirWholeTrees) {
   EXPECT_THAT(error_of(learner + binary_trees(1) + binary_tree(0x7FFFFFFF, "")), HasSubstr("a count of 2147483647"));
 }
 
+// What a model of these bytes lacks, as `info` prints it.
+std::string lack_of(const std::string& bytes) { return to_sentence(completeness_of(well(read(bytes)))); }
+
+TEST(XgboostBinary, FilesThatAreCutInTheirAttributesAreIncomplete) {
+  const std::string whole = small_xgboost_binary();
+  EXPECT_EQ(lack_of(whole), "");
+  for (size_t size = whole.size() - 29; size < whole.size(); ++size)
+    EXPECT_THAT(lack_of(whole.substr(0, size)), HasSubstr("the file ends in its attributes")) << size;
+}
+
+TEST(XgboostBinary, FilesThatAreCutInTheNamesOfTheirMetricsAreIncomplete) {
+  std::string learner = binary_learner("reg:linear", "gblinear");
+  learner[16] = 1;  // contain_eval_metrics
+  const std::string whole =
+      learner + std::string(136, '\0') + little(1) + "wwww" + little(2) + little(3) + "auc" + little(4) + "rmse";
+  EXPECT_EQ(lack_of(whole), "");
+  EXPECT_THAT(lack_of(whole.substr(0, whole.size() - 1)), HasSubstr("the file ends in its attributes"));
+  EXPECT_THAT(lack_of(whole.substr(0, whole.size() - 31)), HasSubstr("the file ends in its attributes"));
+}
+
 TEST(Xgboost, IsDetectedByItsContent) {
   const auto match = [](const std::string& bytes) { return matches_xgboost(test::probe_of(bytes)); };
   EXPECT_EQ(match(small_xgboost_json()), Match::yes);
   EXPECT_EQ(match(" {\n  \"learner\" : {"), Match::yes);
   EXPECT_EQ(match(R"({"Config":{},"Model":{"learner":{}}})"), Match::maybe);
+  EXPECT_EQ(match(R"({"Config":{"learner":{)"), Match::yes);
+  EXPECT_EQ(match(R"({"Config":{"a":"learner"}})"), Match::maybe);
   EXPECT_EQ(match(R"({"version":1})"), Match::no);
   EXPECT_EQ(match(small_xgboost_ubjson()), Match::yes);
   EXPECT_EQ(match("{i\7learner{"), Match::yes);
