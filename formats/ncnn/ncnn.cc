@@ -51,7 +51,7 @@ class Reader {
     const Network network = TRY(parse_param(text, charges));
     TRY_VOID(open_weights());
     for (const Layer& layer : network.layers) TRY_VOID(read_layer(layer));
-    report_end();
+    report_end(network);
     TRY_VOID(add_metadata(network));
     model_.format = "ncnn";
     model_.parts.insert(model_.parts.begin(), {container_.name, Later<SourcePtr>::of(container_.bytes)});
@@ -123,14 +123,21 @@ class Reader {
     if (missing_.empty()) warnings_.refuse(error.code, "tensor {}: {}: refused", quoted(tensor.name), error.message);
   }
 
-  void report_end() {
+  void report_end(const Network& network) {
     if (!missing_.empty() && (refused_ > 0 || !incomplete_.empty())) warnings_.miss_file(missing_code_, "{}", missing_);
-    const uint64_t left = weights_ == nullptr ? 0 : weights_->size() - std::min(at_, weights_->size());
-    if (left == 0 || refused_ > 0) return;
-    if (incomplete_.empty())
-      warnings_.add("{} bytes behind the last array", left);
-    else
+    if (weights_ == nullptr || refused_ > 0 || at_ == weights_->size()) return;
+    if (at_ > weights_->size()) {
+      warnings_.add_short_by(at_ - weights_->size());
+      return warnings_.miss_tensors(0, Code::corrupt, "the padding behind the last array is cut");
+    }
+    const uint64_t left = weights_->size() - at_;
+    if (!incomplete_.empty())
       warnings_.miss_tensors(1, Code::corrupt, "{} bytes of weights are in or behind {}", left, incomplete_);
+    else if (network.ends_in_a_line)
+      warnings_.miss_tensors(0, Code::corrupt, "{} bytes behind the last array, and the layers end within a line",
+                             left);
+    else
+      warnings_.add("{} bytes behind the last array", left);
   }
 
   // The bytes of the next array.

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/ncnn_builder.h"
 #include "tests/support/memory_folder.h"
@@ -132,6 +133,32 @@ TEST(Ncnn, MissingWeightsAreOneWarning) {
 
 TEST(Ncnn, BytesBehindTheLastArrayAreAWarning) {
   EXPECT_THAT(well(read(small_param(), small_bin() + "tail")).warnings, ElementsAre("4 bytes behind the last array"));
+}
+
+// What a model lacks, as `info` prints it.
+std::string lack_of(const std::string& text, const std::string& weights) {
+  return to_sentence(completeness_of(well(read(text, weights))));
+}
+
+TEST(Ncnn, CutWeightsAreIncomplete) {
+  const std::string text = param({"PReLU a 0 0 0=1", "InnerProduct b 0 0 0=1 2=3"});
+  const std::string whole = "SLOP" + flagged(kInt8, std::string("xyz\0", 4));
+  EXPECT_EQ(lack_of(text, whole), "");
+  for (size_t size = 0; size < whole.size(); ++size) EXPECT_NE(lack_of(text, whole.substr(0, size)), "") << size;
+  EXPECT_EQ(lack_of(text, whole.substr(0, whole.size() - 1)), "the file ends 1 byte early; interrupted download?");
+}
+
+TEST(Ncnn, CutLayersAreRefusedOrIncomplete) {
+  const std::string whole = param({"PReLU a 0 1 x 0=1", "PReLU b 1 1 x y -23301=2,1,2 0=2"});
+  const std::string weights = "SLOPslopSLOP";
+  const std::string arrays = "ncnn: the file ends in a parameter of the last layer";
+  EXPECT_EQ(lack_of(whole.substr(0, whole.size() - 1), weights), "");
+  EXPECT_EQ(error_in(read(whole.substr(0, whole.size() - 2), weights)), arrays);
+  EXPECT_EQ(error_in(read(whole.substr(0, whole.find(",2")), weights)), arrays);
+  EXPECT_EQ(error_in(read(whole.substr(0, whole.find("2,1,2") + 2), weights)), arrays);
+  EXPECT_EQ(lack_of(whole.substr(0, whole.find(" -2")), weights),
+            "the model is incomplete: 8 bytes behind the last array, and the layers end within a line");
+  EXPECT_EQ(error_in(read(whole.substr(0, whole.find(" y -")), weights)), "ncnn: layer 1: a name is missing");
 }
 
 TEST(Ncnn, InvalidNetworksAreRefused) {
