@@ -68,8 +68,8 @@ class Reader {
     for (const Array& array : network.arrays) TRY_VOID(add(array));
     if (!network.stopped.empty())
       warnings_.miss_tensors(1, Code::corrupt, "further tensors: {}", network.stopped);
-    else if (at_ < container_.bytes->size())
-      warnings_.add("{} bytes behind the last array", container_.bytes->size() - at_);
+    else if (!has_ended_ && at_ < container_.bytes->size())
+      report_rest(container_.bytes->size() - at_);
     TRY_VOID(add_metadata(sections, network));
     model_.format = "darknet";
     model_.version = fmt::format("{}.{}.{}", header_.major, header_.minor, header_.revision);
@@ -94,9 +94,19 @@ class Reader {
     TRY_VOID(budget_.charge(Cost::input, (*file)->size()));
     model_.parts.push_back({name, Later<SourcePtr>::of(*file)});
     const std::string text = TRY(read_text(**file, 0, (*file)->size()));
+    ends_in_a_line_ = !text.ends_with('\n');
     return parse_config(text, charges).map_error([&](const Error& error) {
       return with_message(error, fmt::format("{}: {}", quoted(name), error.message));
     });
+  }
+
+  // The last line of a configuration may lack its line break. If layers seem to be missing, too, it was cut.
+  void report_rest(uint64_t bytes) {
+    if (ends_in_a_line_)
+      warnings_.miss_tensors(0, Code::corrupt,
+                             "{} bytes behind the last array, and the configuration ends within a line", bytes);
+    else
+      warnings_.add("{} bytes behind the last array", bytes);
   }
 
   // A file may end with any array: it has the first layers of a network then.
@@ -163,6 +173,7 @@ class Reader {
   Warnings warnings_;
   uint64_t at_ = 0;  // of the next array
   bool has_ended_ = false;
+  bool ends_in_a_line_ = false;  // the configuration has no line break at its end
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/ncnn_builder.h"
 #include "tests/support/memory_folder.h"
@@ -113,6 +114,33 @@ TEST(Darknet, ArraysBehindTheEndAreRefused) {
   EXPECT_EQ(listing(model)[4], "0.weights float32 float32 [2x1x1x1] refused");
   EXPECT_EQ(listing(model)[5], "2.biases float32 float32 [1] refused");
   EXPECT_THAT(model.warnings[0], HasSubstr("8 bytes needed at byte 52"));
+}
+
+// What a model lacks, as `info` prints it.
+std::string lack_of(std::string_view config, const std::string& weights) {
+  return to_sentence(completeness_of(well(read(config, weights))));
+}
+
+TEST(Darknet, CutWeightsAreIncomplete) {
+  const std::string whole = small_weights();
+  EXPECT_EQ(lack_of(kSmallConfig, whole), "");
+  for (size_t size = header().size(); size < whole.size(); ++size)
+    EXPECT_THAT(lack_of(kSmallConfig, whole.substr(0, size)), HasSubstr("tensors cannot be read")) << size;
+}
+
+TEST(Darknet, LastLineOfAConfigurationMayLackItsBreak) {
+  std::string config(kSmallConfig);
+  config.pop_back();
+  EXPECT_EQ(lack_of(config, small_weights()), "");
+}
+
+TEST(Darknet, CutConfigurationsWithBytesOfFurtherLayersAreIncomplete) {
+  std::string config(kSmallConfig);
+  config.resize(config.find("de=2"));
+  EXPECT_EQ(lack_of(config, small_weights()),
+            "the model is incomplete: 12 bytes behind the last array, and the configuration ends within a line");
+  config.resize(config.find("stri"));
+  EXPECT_EQ(lack_of(config, small_weights()), "");
 }
 
 TEST(Darknet, UnknownSectionsEndTheList) {
