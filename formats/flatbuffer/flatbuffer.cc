@@ -65,6 +65,10 @@ Result<Table> Table::at(Buffer& buffer, uint64_t where) {
   if (size > buffer.size() - static_cast<uint64_t>(vtable))
     return corrupt("the vtable at {} has {} bytes, {} are left", vtable, size,
                    buffer.size() - static_cast<uint64_t>(vtable));
+  // The vtable states the size of the table with all its fields.
+  const auto stated = TRY(buffer.number<uint16_t>(static_cast<uint64_t>(vtable) + sizeof(uint16_t)));
+  if (stated > buffer.size() - at)
+    return corrupt("the table at {} has {} bytes, {} are left", at, stated, buffer.size() - at);
   return Table(buffer, at, static_cast<uint64_t>(vtable), size);
 }
 
@@ -83,6 +87,8 @@ Result<std::string> Table::text(Slot slot, uint64_t most) const {
   if (bytes.size() > most)
     return failure(Code::unsupported,
                    fmt::format("the text at {} has {} bytes, more than {}", bytes.position(), bytes.size(), most));
+  if (bytes.position() + bytes.size() == buffer_->size())
+    return corrupt("the text at {} has no NUL behind its {} bytes", bytes.position(), bytes.size());
   TRY_VOID(buffer_->charge(Cost::input, bytes.size()));
   std::string out(static_cast<size_t>(bytes.size()), '\0');
   TRY_VOID(buffer_->copy(bytes.position(), std::as_writable_bytes(std::span(out))));

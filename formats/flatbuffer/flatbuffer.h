@@ -73,7 +73,8 @@ class Table {
  public:
   Table() = default;
 
-  /// The table that the offset at `where` refers to. Fails with corrupt if it or its vtable is not valid.
+  /// The table that the offset at `where` refers to. Fails with corrupt if it or its vtable is not valid, or not
+  /// all inside.
   static Result<Table> at(Buffer& buffer, uint64_t where);
 
   /// The table at the root of a FlatBuffer.
@@ -86,7 +87,8 @@ class Table {
     return value == 0 ? absent : buffer_->number<T>(value);
   }
 
-  /// The text in this slot; empty if the table does not have it. Fails with unsupported if it is longer than `most`.
+  /// The text in this slot; empty if the table does not have it. Fails with unsupported if it is longer than `most`,
+  /// and with corrupt if the buffer ends before the NUL behind it.
   Result<std::string> text(Slot slot, uint64_t most) const;
 
   /// The table in this slot, or one without fields.

@@ -82,6 +82,22 @@ TEST(FlatBuffer, RefusesListsLongerThanTheFile) {
   EXPECT_THAT(error_in(most.root().text(0, UINT64_MAX)), HasSubstr("4294967295 elements of 1 bytes"));
 }
 
+TEST(FlatBuffer, RefusesTablesWithFieldsBehindTheEnd) {
+  const std::string whole = bytes_of(12U) + bytes_of(uint16_t{6}) + bytes_of(uint16_t{8}) + bytes_of(uint16_t{4}) +
+                            bytes_of(uint16_t{0}) + bytes_of(8) + bytes_of(7);
+  EXPECT_EQ(Opened(whole).root().number<int32_t>(0).value(), 7);
+  for (size_t size = 0; size < whole.size(); ++size) EXPECT_NE(Opened(whole.substr(0, size)).error(), "") << size;
+  EXPECT_EQ(Opened(whole.substr(0, 16)).error(), "the table at 12 has 8 bytes, 4 are left");
+}
+
+TEST(FlatBuffer, RefusesTextsWhoseEndIsCut) {
+  const std::string whole = bytes_of(12U) + bytes_of(uint16_t{6}) + bytes_of(uint16_t{8}) + bytes_of(uint16_t{4}) +
+                            bytes_of(uint16_t{0}) + bytes_of(8) + bytes_of(4U) + bytes_of(3U) + std::string("abc\0", 4);
+  EXPECT_EQ(Opened(whole).root().text(0, 3).value(), "abc");
+  Opened cut(whole.substr(0, whole.size() - 1));
+  EXPECT_EQ(error_in(cut.root().text(0, 3)), "the text at 24 has no NUL behind its 3 bytes");
+}
+
 TEST(FlatBuffer, BoundsTextsAndLists) {
   Opened file(table({{0, text("12345")}, {1, list<int32_t>({1, 2, 3})}}));
   EXPECT_THAT(error_in(file.root().text(0, 4)), HasSubstr("has 5 bytes, more than 4"));
