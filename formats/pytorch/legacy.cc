@@ -28,7 +28,7 @@ constexpr uint64_t kMaxHead = 64;
 
 bool has_magic(std::string_view head) {
   if (head.starts_with(kMagicLine)) return true;
-  return head.starts_with('\x80') && head.substr(2, kMaxBefore + kMagic.size()).find(kMagic) != head.npos;
+  return head.starts_with('\x80') && head.substr(0, 2 + kMaxBefore + kMagic.size()).find(kMagic, 2) != head.npos;
 }
 
 // The elements of the storages, by key: those of the identifiers that are no views, and the root of those that are.

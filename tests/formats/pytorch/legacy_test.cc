@@ -109,6 +109,7 @@ TEST(PytorchLegacy, IsDetectedInEveryProtocol) {
   EXPECT_EQ(matches_pytorch_legacy(probe_of("L119547037146038801333356L\n.")), Match::yes);
   EXPECT_EQ(matches_pytorch_legacy(probe_of("\x80\x02}.")), Match::no);
   EXPECT_EQ(matches_pytorch_legacy(probe_of("")), Match::no);
+  EXPECT_EQ(matches_pytorch_legacy(probe_of("\x80")), Match::no);
 }
 
 TEST(PytorchLegacy, NamesOfFunctionsAreWarnedOf) {
