@@ -262,8 +262,10 @@ class TarLister {
   Result<bool> stopped() {
     const Error error = reader_->error();
     if (error.code != Code::corrupt || members_ == 0) return tl::unexpected(error);
-    builder_.warnings().miss_file(error.code, "at byte {}, after {} members: {}; later members are not shown",
-                                  header_position(), members_, error.message);
+    // libarchive has no position of a header that it could not read.
+    const uint64_t at = std::min(header_position(), reader_->position());
+    builder_.warnings().miss_file(error.code, "at byte {}, after {} members: {}; later members are not shown", at,
+                                  members_, error.message);
     return false;
   }
 
@@ -335,6 +337,9 @@ class TarLister {
       refuse(member, size, fmt::format("a size of {}, but {} bytes are stored", size, *member.end - member.begin));
     else
       builder_.add_file(member.name, std::make_shared<const Slice>(*std::move(bytes)));
+    if (bytes && padded(size) > tar_->size() - member.begin)
+      builder_.warnings().miss_tensors(0, Code::corrupt, "the archive ends in the padding behind the member {}",
+                                       quoted(member.name));
     return {};
   }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "tests/support/libarchive.h"
 #include "tests/support/tar_reading.h"
 
@@ -86,10 +87,21 @@ TEST(Tar, ReadsBinarySize) {
 TEST(Tar, EndBlocksAreOptional) {
   EXPECT_THAT(listing_of(TarBuilder().file("a", "hello").without_end()), ElementsAre("a = hello"));
   EXPECT_THAT(warnings_of(TarBuilder().file("a", "hello").without_end()), IsEmpty());
-  // Nor the padding of the last member.
-  const std::string tar = TarBuilder().file("a", "hello").without_end().substr(0, 517);
-  EXPECT_THAT(listing_of(tar), ElementsAre("a = hello"));
-  EXPECT_THAT(warnings_of(tar), IsEmpty());
+  const std::string block = TarBuilder().file("a", "hello").build().substr(0, 1024 + 512);
+  EXPECT_THAT(warnings_of(block), IsEmpty());
+}
+
+TEST(Tar, CutPaddingMakesTheArchiveIncomplete) {
+  const std::string whole = TarBuilder().file("a", "hello").file("b", "1").without_end();
+  for (const size_t size : std::initializer_list<size_t>{512 + 5, 1023, 1024 + 512 + 1, 2 * 1024 - 1}) {
+    Archive archive = read_well(whole.substr(0, size));
+    EXPECT_EQ(listing(archive).back(), size < 1024 ? "a = hello" : "b = 1");
+    Model model;
+    std::move(archive.warnings).move_to(model);
+    EXPECT_EQ(to_sentence(completeness_of(model)),
+              fmt::format("the model is incomplete: the archive ends in the padding behind the member \"{}\"",
+                          size < 1024 ? "a" : "b"));
+  }
 }
 
 TEST(Tar, EndsAtZeroBlock) {
@@ -292,7 +304,7 @@ TEST(Tar, CorruptHeaderEndsListing) {
 TEST(Tar, TruncatedHeaderEndsListing) {
   const std::string tar = TarBuilder().file("a", "1").file("b", "2").build().substr(0, 1024 + 100);
   EXPECT_THAT(listing_of(tar), ElementsAre("a = 1"));
-  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("later members are not shown")));
+  EXPECT_THAT(warnings_of(tar), ElementsAre(AllOf(HasSubstr("at byte 1"), HasSubstr("later members are not shown"))));
   EXPECT_THAT(error_of(tar.substr(0, 100)), StartsWith("corrupt: "));
   // A name for nothing.
   EXPECT_THAT(warnings_of(TarBuilder().file("a", "1").gnu_long('L', "b").without_end()), SizeIs(1));
