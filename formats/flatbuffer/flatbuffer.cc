@@ -69,6 +69,7 @@ Result<Table> Table::at(Buffer& buffer, uint64_t where) {
   const auto stated = TRY(buffer.number<uint16_t>(static_cast<uint64_t>(vtable) + sizeof(uint16_t)));
   if (stated > buffer.size() - at)
     return corrupt("the table at {} has {} bytes, {} are left", at, stated, buffer.size() - at);
+  buffer.extend_to(std::max(at + stated, static_cast<uint64_t>(vtable) + size));
   return Table(buffer, at, static_cast<uint64_t>(vtable), size);
 }
 
@@ -116,6 +117,7 @@ Result<List> List::at(Buffer& buffer, uint64_t where, uint64_t width) {
   if (list.size_ * width > buffer.size() - list.elements_)
     return corrupt("the list at {} has {} elements of {} bytes, {} bytes are left", at, list.size_, width,
                    buffer.size() - list.elements_);
+  buffer.extend_to(list.elements_ + list.size_ * width);
   return list;
 }
 

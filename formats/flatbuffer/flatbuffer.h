@@ -3,6 +3,7 @@
 // number of them is in memory, so a FlatBuffer with gigabytes of weights costs no more than its structure.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -27,6 +28,10 @@ class Buffer {
   Buffer(const Source& source, Budget& budget);
 
   uint64_t size() const { return source_.size(); }
+
+  /// Where the tables and lists end that were read so far.
+  uint64_t end() const { return end_; }
+  void extend_to(uint64_t end) { end_ = std::max(end_, end); }
 
   /// Copies the bytes from `at`. Fails with corrupt if they are not all inside.
   Result<void> copy(uint64_t at, std::span<std::byte> out);
@@ -64,6 +69,7 @@ class Buffer {
   const Source& source_;
   Budget& budget_;
   std::array<Page, kPages> pages_;  // a page is at its number modulo kPages
+  uint64_t end_ = 0;
 };
 
 class List;

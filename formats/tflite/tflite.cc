@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/values/little_endian.h"
 #include "base/values/rendering.h"
 #include "formats/archive/nested.h"
 #include "formats/archive/zip_end.h"
@@ -54,10 +55,25 @@ Result<void> add_quantization(Model& model, const File& file, const Container& c
   return {};
 }
 
-// The members of a zip after the FlatBuffer, as parts. The file itself is not one of its nested models.
-Result<void> add_associated_files(Model& model, const Container& container, Warnings& warnings) {
+// Whether the header of a member of a zip follows the FlatBuffer, near the end of the tables that were read.
+Result<bool> begins_zip(const Source& bytes, uint64_t end) {
+  constexpr uint64_t kSearched = 4096;
+  constexpr std::string_view kMember = "PK\3\4";
+  constexpr size_t kNeeded = 4, kMethod = 8, kHeader = 30;
+  const uint64_t shown = std::min(kSearched, bytes.size() - std::min(bytes.size(), end));
+  const std::string text = TRY(read_text(bytes, end, shown));
+  const std::string_view header = std::string_view(text).substr(std::min(text.find(kMember), text.size()));
+  if (header.size() < kHeader) return !header.empty() && end + shown == bytes.size();
+  constexpr uint64_t kNewest = 63, kStored = 0, kDeflated = 8;
+  const uint64_t needed = little_endian(header.substr(kNeeded, 2)), method = little_endian(header.substr(kMethod, 2));
+  return needed <= kNewest && (method == kStored || method == kDeflated);
+}
+
+// The members of a zip after the FlatBuffer, as parts; whether there is a zip with an end. The file itself is not one
+// of its nested models.
+Result<bool> add_associated_files(Model& model, const Container& container, Warnings& warnings) {
   const auto end = archive::find_zip_end(*container.bytes);
-  if (!end) return is_about_the_bytes(end.error()) ? Result<void>() : tl::unexpected(end.error());
+  if (!end) return is_about_the_bytes(end.error()) ? Result<bool>(false) : tl::unexpected(end.error());
   Container zip = container;
   const Slice from_begin = TRY(slice(container.bytes, end->begin, container.bytes->size() - end->begin));
   zip.bytes = std::make_shared<Slice>(from_begin);
@@ -65,12 +81,12 @@ Result<void> add_associated_files(Model& model, const Container& container, Warn
   if (!members) {
     if (!is_about_the_bytes(members.error())) return tl::unexpected(members.error());
     warnings.miss_file(members.error().code, "associated files: {}", members.error().message);
-    return {};
+    return true;
   }
   std::vector<bool> is_read(members->parts.size());
   is_read.push_back(true);  // the file, which is the next part
   archive::add_members(model, std::move(*members), container, std::move(is_read));
-  return {};
+  return true;
 }
 
 Result<Model> read(const Container& container) {
@@ -84,12 +100,14 @@ Result<Model> read(const Container& container) {
   Charges charges(*container.budget);  // released with the names
   const auto operators = TRY(operator_code_names(file, charges));
   TRY_VOID(check_structure(file, operators));
-  TRY_VOID(add_associated_files(model, container, warnings));
+  const bool has_zip = TRY(add_associated_files(model, container, warnings));
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
   model.stored_bytes = container.bytes->size();
   TRY_VOID(add_tensors(model, file, container, warnings));
   TRY_VOID(add_metadata(model, file, operators, *container.budget, warnings));
   TRY_VOID(add_quantization(model, file, container));
+  if (!has_zip && TRY(begins_zip(*container.bytes, file.bytes->end())))
+    warnings.miss_file(Code::corrupt, "associated files: the zip behind the model has no end");
   model.documents.push_back(document("graph.json", container, graph_json));
   std::move(warnings).move_to(model);
   return model;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/values/json.h"
+#include "formats/completeness.h"
 #include "tests/builders/safetensors_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
@@ -85,6 +86,24 @@ TEST(Tflite, AssociatedFilesAndNamedBuffersAreParts) {
       paths, ElementsAre("labels.txt", "inner.safetensors", "m.tflite", "weights.bin", "metadata/min_runtime_version"));
   EXPECT_EQ(test::text_of(**model.parts[0].source.get()), "cat\ndog\n");
   EXPECT_EQ(model.stored_bytes, small_tflite().size());
+}
+
+TEST(Tflite, CutAssociatedFilesMakeTheModelIncomplete) {
+  const std::string whole = small_tflite();
+  for (size_t size = whole.find("PK\3\4") + 4; size < whole.size(); ++size)
+    EXPECT_EQ(to_sentence(completeness_of(read_well(whole.substr(0, size), {{"weights.bin", "0123"}}))),
+              "1 file is missing: associated files: the zip behind the model has no end")
+        << size;
+}
+
+// The FlatBuffer of a file, which has text and padding at its end.
+TEST(Tflite, CutFilesAreRefusedOrIncomplete) {
+  const std::string whole = small_tflite();
+  constexpr size_t kAlignment = 8;
+  for (size_t size = 8; size < whole.find("PK\3\4") - kAlignment; ++size) {
+    const auto model = read(in_memory(whole.substr(0, size)));
+    EXPECT_TRUE(!model || !completeness_of(*model).is_complete()) << size;
+  }
 }
 
 TEST(Tflite, ModelsAmongTheAssociatedFilesAreNested) {
