@@ -177,10 +177,13 @@ Match matches_pickle(const Probe& probe) {
   const bool is_named = is_named_as_pickle(probe.name);
   const auto compression = compression_of(probe.head);
   if (!compression) return is_named ? Match::maybe : Match::no;
-  const std::string first = first_decoded(probe.head, *compression, 3);
+  constexpr size_t kShown = 3;
+  const std::string first = first_decoded(probe.head, *compression, kShown);
   if (begins_pickle(first)) return Match::yes;
-  return is_named && (first.empty() || compression->begin > 0 || first.find('\0') == first.npos) ? Match::maybe
-                                                                                                 : Match::no;
+  if (!is_named) return Match::no;
+  // The head may be too short, as for a block of bzip2, or the file may be cut.
+  if (first.size() < kShown && compression->begin == 0) return Match::yes;
+  return compression->begin > 0 || first.find('\0') == first.npos ? Match::maybe : Match::no;
 }
 
 Result<Model> read_pickle(const Container& container) { return python::PickledModel(container).read(); }

@@ -64,6 +64,20 @@ TEST(CompressedPickles, AreReadInEachForm) {
   }
 }
 
+TEST(CompressedPickles, CutFilesAreCorrupt) {
+  const std::string pickle = small_pickle();
+  for (const char* const filter : {"gzip", "bzip2", "xz", "lz4"}) {
+    const std::string whole = filtered(filter, pickle);
+    constexpr size_t kRecognised = 20;
+    for (size_t size = kRecognised; size < whole.size(); ++size) {
+      const auto model = read("m.pkl.gz", whole.substr(0, size));
+      if (!model)
+        EXPECT_EQ(model.error().code, Code::corrupt) << filter << ": " << size << ": " << model.error().message;
+    }
+    EXPECT_FALSE(read("m.pkl.gz", whole.substr(0, whole.size() / 2))) << filter;
+  }
+}
+
 TEST(CompressedPickles, CompanionsAreReadWithTheStateOfTheirArray) {
   const PickleBuilder arguments = PickleBuilder().global("numpy", "ndarray").integers({0}).text("b");
   const auto file = [&](bool fortran_order) {
