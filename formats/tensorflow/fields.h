@@ -26,10 +26,16 @@ inline constexpr uint32_t kLastField = 7;  ///< all fields are messages
 
 /// MetaInfoDef.
 namespace info {
+inline constexpr uint32_t kMetaGraphVersion = bytes(1);
+inline constexpr uint32_t kOperators = bytes(2);
 inline constexpr uint32_t kTag = bytes(4);
 inline constexpr uint32_t kVersion = bytes(5);
 inline constexpr uint32_t kGitVersion = bytes(6);
 }  // namespace info
+
+namespace op_list {
+inline constexpr uint32_t kOp = bytes(1);
+}  // namespace op_list
 
 namespace asset {
 inline constexpr uint32_t kFileName = bytes(2);

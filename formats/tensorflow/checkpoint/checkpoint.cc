@@ -130,7 +130,12 @@ Result<CheckpointFacts> read_checkpoint(const Container& container, const Checkp
 // The end of a member of an archive is not known before it is decoded: its name decides.
 Match matches_tensorflow_checkpoint(const Probe& probe) {
   if (probe.tail.empty() && probe.name.ends_with(tensorflow::kSuffix)) return Match::maybe;
-  return probe.tail.ends_with(tensorflow::kTableMagic) ? Match::yes : Match::no;
+  if (probe.tail.ends_with(tensorflow::kTableMagic)) return Match::yes;
+  // An index that was cut has no end. Its first entry has no key; the header in it ends with the version.
+  constexpr std::string_view kVersion = "\x1A\2\x08\1";
+  constexpr size_t kFirstEntry = 24;
+  const bool begins = probe.head.substr(0, kFirstEntry).find(kVersion) != std::string_view::npos;
+  return begins && probe.name.ends_with(tensorflow::kSuffix) ? Match::maybe : Match::no;
 }
 
 Result<Model> read_tensorflow_checkpoint(const Container& container) { return tensorflow::read_index(container); }

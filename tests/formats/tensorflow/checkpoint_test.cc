@@ -59,7 +59,17 @@ TEST(TensorflowCheckpoint, IsDetectedByItsLastBytes) {
   EXPECT_EQ(matches_tensorflow_checkpoint(test::probe_of(small_index())), Match::yes);
   EXPECT_EQ(matches_tensorflow_checkpoint(test::probe_of(small_data())), Match::no);
   EXPECT_EQ(matches_tensorflow_checkpoint({"m.index", "head", "", 9999}), Match::maybe);
+  EXPECT_EQ(matches_tensorflow_checkpoint({"m.index", "head", "tail", 9999}), Match::no);
   EXPECT_EQ(matches_tensorflow_checkpoint({"m.bin", "head", "", 9999}), Match::no);
+}
+
+TEST(TensorflowCheckpoint, CutIndexIsCorrupt) {
+  const std::string whole = small_index();
+  for (size_t size = 24; size < whole.size(); ++size) {
+    const auto model = read_model({"m.ckpt.index", in_memory(whole.substr(0, size))});
+    ASSERT_FALSE(model) << size;
+    EXPECT_EQ(model.error().code, Code::corrupt) << size << ": " << model.error().message;
+  }
 }
 
 TEST(TensorflowCheckpoint, EntriesThatLieRefuseTheirTensor) {

@@ -172,11 +172,37 @@ TEST(TensorflowGraph, OtherMessagesAreRefused) {
   EXPECT_THAT(error(Message().raw("\x0A\x7F")), HasSubstr("tensorflow-graph: "));
 }
 
+TEST(TensorflowGraph, CutFilesAreCorruptWhateverTheirName) {
+  const std::string first = graph({node("placeholder", "Placeholder")}).build();
+  const std::string whole = graph({node("placeholder", "Placeholder"), node("product", "MatMul")}).build();
+  for (size_t size = 28; size < whole.size(); ++size) {
+    if (size == first.size()) continue;  // a graph of one node
+    const auto model = read_model({"m.pb", in_memory(whole.substr(0, size))});
+    ASSERT_FALSE(model) << size;
+    EXPECT_EQ(model.error().code, Code::corrupt) << size << ": " << model.error().message;
+  }
+}
+
+TEST(TensorflowGraph, IsSureByItsOperators) {
+  const auto match = [](const Message& message) {
+    return matches_tensorflow_graph(test::probe_of(message.build(), "m"));
+  };
+  const auto info = [](const char* name) {
+    const Message operators = Message().message(1, Message().bytes(1, name));
+    return Message().message(1, Message().message(2, operators)).message(2, graph({}));
+  };
+  EXPECT_EQ(match(graph({node("n", "MatMul")})), Match::yes);
+  EXPECT_EQ(match(graph({node("n", "1")})), Match::maybe);
+  EXPECT_EQ(match(graph({node("", "MatMul")})), Match::maybe);
+  EXPECT_EQ(match(info("MatMul")), Match::yes);
+  EXPECT_EQ(match(info("\n")), Match::maybe);
+}
+
 TEST(TensorflowGraph, IsDetectedByTheBeginning) {
   const auto match = [](const std::string& bytes, const char* name = "m.pb") {
     return matches_tensorflow_graph(test::probe_of(bytes, name));
   };
-  EXPECT_EQ(match(small_graph().build()), Match::maybe);
+  EXPECT_EQ(match(small_graph().build()), Match::yes);
   EXPECT_EQ(match(meta_graph(small_graph()).build(), "m.meta"), Match::maybe);
   EXPECT_EQ(match(saved_model({meta_graph(small_graph())}), "saved_model.pb"), Match::no);
   EXPECT_EQ(match("node {"), Match::no);
