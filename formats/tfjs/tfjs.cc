@@ -100,6 +100,12 @@ Result<Model> read(const Container& container) {
   return model;
 }
 
+// Whether an object with these last bytes has no end.
+bool is_cut(std::string_view tail) {
+  const size_t last = tail.find_last_not_of(" \t\r\n");
+  return last != tail.npos && tail[last] != '}';
+}
+
 }  // namespace
 }  // namespace tfjs
 
@@ -110,7 +116,9 @@ Match matches_tfjs(const Probe& probe) {
   };
   if (probe.begins_json_object()) {
     if (has("\"weightsManifest\"")) return Match::yes;
-    return has("\"modelTopology\"") ? Match::maybe : Match::no;
+    const bool has_format = has("\"format\"") && (has("\"graph-model\"") || has("\"layers-model\""));
+    if (has_format || has("\"modelTopology\"")) return tfjs::is_cut(probe.tail) ? Match::yes : Match::maybe;
+    return Match::no;
   }
   const bool is_list =
       probe.head.substr(std::min(probe.head.find_first_not_of(" \t\r\n"), probe.head.size())).starts_with('[');

@@ -191,6 +191,8 @@ TEST(Tfjs, IsDetectedByItsManifest) {
   const auto match = [](const std::string& text) { return matches_tfjs(test::probe_of(text)); };
   EXPECT_EQ(match(small_tfjs()), Match::yes);
   EXPECT_EQ(match(R"({"modelTopology":{})"), Match::maybe);
+  EXPECT_EQ(match(R"({"format":"layers-model"})"), Match::maybe);
+  EXPECT_EQ(match(R"({"format":"cart")"), Match::no);
   EXPECT_EQ(match(R"({"model":"yolo"})"), Match::no);
   EXPECT_EQ(match("[1]"), Match::no);
   const std::string long_topology = R"({"modelTopology":")" + std::string(10'000, 'x') + R"(","weightsManifest":[]})";
@@ -203,6 +205,18 @@ TEST(Tfjs, DirectoryWithAModelJsonIsAModel) {
   };
   EXPECT_EQ(entry(small_tfjs()), "model.json");
   EXPECT_EQ(entry(R"({"model":"yolo"})"), std::nullopt);
+}
+
+TEST(Tfjs, CutDocumentsAreCorrupt) {
+  const std::string whole = R"({"format":"layers-model","generatedBy":"keras","modelTopology":{"a":[{"b":1}]},)"
+                            R"("weightsManifest":[{"paths":["w.bin"],"weights":[]}]})";
+  EXPECT_EQ(matches_tfjs(test::probe_of(whole)), Match::yes);
+  for (size_t size = whole.find("\"generatedBy"); size < whole.size(); ++size) {
+    if (whole[size - 1] == '}') continue;  // the end of an object: it may be of another format
+    const auto model = read_model({"m.json", in_memory(whole.substr(0, size))});
+    ASSERT_FALSE(model) << size;
+    EXPECT_EQ(model.error().code, Code::corrupt) << size << ": " << model.error().message;
+  }
 }
 
 }  // namespace
