@@ -187,7 +187,8 @@ Result<Names> read_names(const Container& container, Warnings& warnings) {
       found.names = std::move(*names);
       charges.keep();
     } else {
-      warnings.add("{}: {}; the tensors have no names", quoted(found.program), names.error().message);
+      warnings.miss_file(names.error().code, "{}: {}; the tensors have no names", quoted(found.program),
+                         names.error().message);
     }
     return found;
   }

@@ -17,7 +17,7 @@ struct Names {
 };
 
 /// Reads the names from STEM.pdmodel or STEM.json beside `container`, which is STEM.pdiparams. A program that cannot be
-/// read is a warning. Fails as the budget does.
+/// read is a warning, and makes the model incomplete. Fails as the budget does.
 Result<Names> read_names(const Container& container, Warnings& warnings);
 
 /// The names of the persistable variables of a program (ProgramDesc), sorted. They are charged to `charges`.

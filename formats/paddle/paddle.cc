@@ -158,6 +158,10 @@ class Reader {
     const uint64_t count = found.names.size();
     if (count == model_.tensors.size())
       for (size_t i = 0; i < count; ++i) rename(i, found.names[i]);
+    else if (count > model_.tensors.size())
+      warnings_.miss_tensors(count - model_.tensors.size(), Code::corrupt,
+                             "{} names {} parameters, the file has {}; they are shown without names",
+                             quoted(found.program), count, model_.tensors.size());
     else if (count > 0)
       warnings_.add("{} names {} parameters, the file has {}; they are shown without names", quoted(found.program),
                     count, model_.tensors.size());

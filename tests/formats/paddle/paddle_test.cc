@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/paddle_builder.h"
 #include "tests/support/counted_source.h"
@@ -52,6 +53,17 @@ TEST(Paddle, ProgramThatDoesNotFitIsAWarning) {
   EXPECT_EQ(warning(program({variable("w")})),
             "\"m.pdmodel\" names 1 parameters, the file has 3; they are shown without names");
   EXPECT_THAT(warning("\x0A\x7F"), HasSubstr("the tensors have no names"));
+}
+
+TEST(Paddle, FilesThatAreCutBehindATensorLackTheOthersOfTheProgram) {
+  const auto lack = [](const std::string& program) {
+    return to_sentence(completeness_of(test::well(read(small_paddle(), {{"m.pdmodel", program}}))));
+  };
+  EXPECT_EQ(
+      lack(program({variable("w"), variable("b"), variable("c"), variable("d")})),
+      "1 of 4 tensors cannot be read: \"m.pdmodel\" names 4 parameters, the file has 3; they are shown without names");
+  EXPECT_EQ(lack(program({variable("w"), variable("b")})), "");
+  EXPECT_THAT(lack("\x0A\x7F"), HasSubstr("1 file is missing: \"m.pdmodel\""));
 }
 
 TEST(Paddle, ProgramInJsonHasNames) {
