@@ -1,6 +1,8 @@
 // ExecuTorch: .ptd files with named tensors, and .pte files with programs.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "base/values/rendering.h"
 #include "formats/executorch/file.h"
@@ -34,6 +36,15 @@ Document graph_document(const Container& container) {
           })};
 }
 
+// Segments may have no tensor of a known type, or padding at their end.
+void report_end(const File& file, Warnings& warnings) {
+  const uint64_t behind = file.source->size() - std::min(file.segment_base.value_or(0), file.source->size());
+  if (file.segments_size <= behind) return;
+  warnings.add_short_by(file.segments_size - behind);
+  warnings.miss_tensors(0, Code::corrupt, "{} bytes of segments at byte {}, {} are in the file", file.segments_size,
+                        file.segment_base.value_or(0), behind);
+}
+
 Result<Model> read(const Container& container, std::string_view identifier) {
   File file = TRY(open_file(container.bytes, identifier, *container.budget));
   Model model;
@@ -51,6 +62,7 @@ Result<Model> read(const Container& container, std::string_view identifier) {
     TRY_VOID(add_program(model, file, adder, *container.budget));
     model.documents.push_back(graph_document(container));
   }
+  report_end(file, adder.warnings());
   std::move(adder.warnings()).move_to(model);
   return model;
 }

@@ -14,31 +14,35 @@ constexpr uint64_t kHeaderOffset = 8;
 constexpr uint32_t kMinDataHeader = 40;
 constexpr uint32_t kMinProgramHeader = 24;
 
-// The offset of the segments. A .ptd file has an extended header always: its magic, u32 length, u64 offset and u64 size
-// of the FlatBuffer before the header was inserted, u64 offset and u64 size of the segments.
-Result<uint64_t> data_segments(const Source& source) {
+// Sets the offset and the size of the segments. A .ptd file has an extended header always: its magic, u32 length, u64
+// offset and u64 size of the FlatBuffer before the header was inserted, u64 offset and u64 size of the segments.
+Result<void> find_data_segments(const Source& source, File& file) {
   Cursor header(source, kHeaderOffset, source.size());
   const std::string magic = TRY(header.text(4));
   const auto length = TRY(header.number<uint32_t>());
   if (magic != "FH01" || length < kMinDataHeader)
     return failure(Code::corrupt, "no extended header FH01 of at least 40 bytes");
   TRY_VOID(header.skip(2 * sizeof(uint64_t)));
-  return header.number<uint64_t>();
+  file.segment_base = TRY(header.number<uint64_t>());
+  file.segments_size = TRY(header.number<uint64_t>());
+  return {};
 }
 
-// Nothing if the file has none, as older ones. In a .pte file it has: its magic, u32 length, u64 size of the program,
-// u64 offset of the segments.
-Result<std::optional<uint64_t>> program_segments(const Source& source) {
-  if (source.size() < kHeaderOffset + kMinProgramHeader) return std::nullopt;
+// Sets nothing if the file has no extended header, as older ones. In a .pte file it has: its magic, u32 length, u64
+// size of the program, u64 offset of the segments, and in newer files their u64 size.
+Result<void> find_program_segments(const Source& source, File& file) {
+  if (source.size() < kHeaderOffset + kMinProgramHeader) return {};
   Cursor header(source, kHeaderOffset, source.size());
   const std::string magic = TRY(header.text(4));
   const auto length = TRY(header.number<uint32_t>());
-  if (magic != "eh00") return std::nullopt;
+  if (magic != "eh00") return {};
   if (length < kMinProgramHeader)
     return failure(Code::corrupt,
                    fmt::format("an extended header of {} bytes, less than {}", length, kMinProgramHeader));
   TRY_VOID(header.skip(sizeof(uint64_t)));
-  return TRY(header.number<uint64_t>());
+  file.segment_base = TRY(header.number<uint64_t>());
+  if (length >= kMinProgramHeader + sizeof(uint64_t)) file.segments_size = TRY(header.number<uint64_t>());
+  return {};
 }
 
 }  // namespace
@@ -48,11 +52,12 @@ Result<File> open_file(const SourcePtr& source, std::string_view identifier, Bud
             .bytes = std::make_unique<flatbuffer::Buffer>(*source, budget),
             .root = {},
             .segment_base = {},
+            .segments_size = 0,
             .segments = {}};
   if (identifier == kDataIdentifier)
-    file.segment_base = TRY(data_segments(*source));
+    TRY_VOID(find_data_segments(*source, file));
   else
-    file.segment_base = TRY(program_segments(*source));
+    TRY_VOID(find_program_segments(*source, file));
   file.root = TRY(flatbuffer::Table::root(*file.bytes));
   return file;
 }

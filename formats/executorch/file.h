@@ -21,6 +21,7 @@ struct File {
   std::unique_ptr<flatbuffer::Buffer> bytes;  ///< the tables and lists refer to it
   flatbuffer::Table root;
   std::optional<uint64_t> segment_base;  ///< offset of the segments; nothing without an extended header
+  uint64_t segments_size = 0;            ///< in bytes, as the extended header states it; 0 if it does not
   flatbuffer::List segments;             ///< of DataSegment
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/executorch_builder.h"
 #include "tests/support/model_text.h"
@@ -90,6 +91,18 @@ TEST(Executorch, SegmentsOutsideOfTheFileAreRefused) {
     EXPECT_THAT(model.warnings, SizeIs(2));
     EXPECT_THAT(model.parts, SizeIs(1));
   }
+}
+
+TEST(Executorch, FilesThatEndBeforeTheirSegmentsAreIncomplete) {
+  const auto lack = [](const std::string& bytes) { return to_sentence(completeness_of(read_well(bytes))); };
+  const std::string data = ptd({segment(0, 6)}, {named("w", 0, layout(kChar, {6}, {0}))}, "123456pad");
+  EXPECT_EQ(lack(data), "");
+  EXPECT_EQ(lack(data.substr(0, data.size() - 3)), "the file ends 3 bytes early; interrupted download?");
+  EXPECT_EQ(lack(data.substr(0, data.size() - 4)),
+            "the file ends 4 bytes early: 1 of 1 tensors refused; interrupted download?");
+  const std::string program = pte({}, {}, "pad");
+  EXPECT_EQ(lack(program), "");
+  EXPECT_EQ(lack(program.substr(0, program.size() - 1)), "the file ends 1 byte early; interrupted download?");
 }
 
 TEST(Executorch, TypesWithoutADtypeAreShownAsBytes) {
