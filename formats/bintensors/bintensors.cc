@@ -80,7 +80,8 @@ Match matches_bintensors(const Probe& probe) {
   const auto& [name, head, tail, size] = probe;
   if (head.size() <= flat::kPrefix || size <= flat::kPrefix) return Match::no;
   const uint64_t length = flat::length_in(head);
-  const bool fits = length >= 2 && length <= flat::kMaxHeaderSize && length <= size - flat::kPrefix;
+  const bool is_named = name.ends_with(".bt") || name.ends_with(".bintensors");  // then it may be cut
+  const bool fits = length >= 2 && length <= flat::kMaxHeaderSize && (is_named || length <= size - flat::kPrefix);
   const char option = head[flat::kPrefix];
   return fits && (option == 0 || option == 1) ? Match::maybe : Match::no;
 }

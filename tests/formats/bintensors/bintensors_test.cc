@@ -391,6 +391,15 @@ TEST(BinTensors, PlausibleFramingMatchesMaybe) {
   EXPECT_EQ(match(BinTensorsBuilder().release()), Match::maybe);
 }
 
+TEST(BinTensors, CutMetadataIsRecognisedByTheName) {
+  const std::string cut = small_bintensors().release().substr(0, 12);
+  EXPECT_EQ(matches_bintensors(probe_of(cut, "m.bt")), Match::maybe);
+  EXPECT_EQ(matches_bintensors(probe_of(cut, "m.bin")), Match::no);
+  const auto model = read_model({"m.bt", in_memory(cut)});
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, Code::corrupt) << model.error().message;
+}
+
 TEST(BinTensors, IsNotDetectedInOtherFiles) {
   EXPECT_EQ(match(""), Match::no);
   EXPECT_EQ(match(bintensors_file(kNone)), Match::no);
