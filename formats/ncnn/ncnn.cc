@@ -123,7 +123,10 @@ class Reader {
     if (missing_.empty()) warnings_.refuse(error.code, "tensor {}: {}: refused", quoted(tensor.name), error.message);
   }
 
+  // The writers of ncnn and pnnx end every line.
   void report_end(const Network& network) {
+    if (network.ends_in_a_line)
+      warnings_.miss_tensors(0, Code::corrupt, "the last layer has no line break at its end: it may be cut");
     if (!missing_.empty() && (refused_ > 0 || !incomplete_.empty())) warnings_.miss_file(missing_code_, "{}", missing_);
     if (weights_ == nullptr || refused_ > 0 || at_ == weights_->size()) return;
     if (at_ > weights_->size()) {
@@ -133,9 +136,6 @@ class Reader {
     const uint64_t left = weights_->size() - at_;
     if (!incomplete_.empty())
       warnings_.miss_tensors(1, Code::corrupt, "{} bytes of weights are in or behind {}", left, incomplete_);
-    else if (network.ends_in_a_line)
-      warnings_.miss_tensors(0, Code::corrupt, "{} bytes behind the last array, and the layers end within a line",
-                             left);
     else
       warnings_.add("{} bytes behind the last array", left);
   }

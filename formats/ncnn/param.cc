@@ -55,7 +55,6 @@ class Parser {
       return failure(Code::corrupt, fmt::format("{} layers, {} bytes are left", *layers, text_.size()));
     Network network;
     network.blobs = *blobs;
-    std::string_view last;
     while (network.layers.size() < *layers && !text_.empty()) {
       const std::string_view line = trimmed(next_line());
       if (line.empty()) continue;
@@ -64,30 +63,14 @@ class Parser {
       });
       if (!layer) return tl::unexpected(layer.error());
       network.layers.push_back(std::move(*layer));
-      last = line;
     }
     if (network.layers.size() < *layers)
       return failure(Code::corrupt, fmt::format("{} layers, {} stated", network.layers.size(), *layers));
     network.ends_in_a_line = text_.empty() && !has_last_break_;
-    if (network.ends_in_a_line && !has_whole_value(last))
-      return failure(Code::corrupt, "the file ends in a parameter of the last layer");
     return network;
   }
 
  private:
-  // Whether the last parameter of the line has a value, and an array as many as it states.
-  static bool has_whole_value(std::string_view line) {
-    const std::string_view word = line.substr(line.find_last_of(kBlanks) + 1);
-    const size_t equals = word.find('=');
-    const auto id = parse_number<int>(word.substr(0, std::min(equals, word.size())));
-    if (equals == word.npos || !id) return true;
-    const std::string_view value = word.substr(equals + 1);
-    if (value.empty() || value.ends_with(',')) return false;
-    const auto count = parse_number<uint64_t>(value.substr(0, value.find(',')));
-    const auto commas = static_cast<uint64_t>(std::ranges::count(value, ','));
-    return *id > kArrayBase || !count || commas >= *count;
-  }
-
   std::string_view next_line() {
     const size_t end = std::min(text_.find('\n'), text_.size());
     const std::string_view line = text_.substr(0, end);

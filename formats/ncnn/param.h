@@ -36,8 +36,7 @@ struct Network {
 };
 
 /// Parses the text of a file. Fails with corrupt if it is not valid: another magic number, fewer lines than layers, a
-/// name beyond 255 bytes, a parameter number from 32 on, a file that ends in a parameter. Its values are charged to
-/// `charges`.
+/// name beyond 255 bytes, a parameter number from 32 on. Its values are charged to `charges`.
 Result<Network> parse_param(std::string_view text, Charges& charges);
 
 }  // namespace weightfs::ncnn

@@ -117,8 +117,8 @@ Match matches_tfjs(const Probe& probe) {
   if (probe.begins_json_object()) {
     if (has("\"weightsManifest\"")) return Match::yes;
     const bool has_format = has("\"format\"") && (has("\"graph-model\"") || has("\"layers-model\""));
-    if (has_format || has("\"modelTopology\"")) return tfjs::is_cut(probe.tail) ? Match::yes : Match::maybe;
-    return Match::no;
+    if (has_format) return Match::yes;
+    return !has("\"modelTopology\"") ? Match::no : tfjs::is_cut(probe.tail) ? Match::yes : Match::maybe;
   }
   const bool is_list =
       probe.head.substr(std::min(probe.head.find_first_not_of(" \t\r\n"), probe.head.size())).starts_with('[');
