@@ -159,10 +159,25 @@ class Reader {
   Map settings_, aliases_;
 };
 
+// Whether a variable of version 1 goes on here, behind its name: its dimensions, the size of an item, and the number of
+// items, which has to fit.
+bool continues_variable(std::string_view bytes) {
+  constexpr size_t kMaxRank = 8, kDimension = 4;
+  const size_t rank = bytes.empty() ? kMaxRank + 1 : static_cast<uint8_t>(bytes.front());
+  if (rank > kMaxRank || bytes.size() < 1 + kDimension * rank + 1 + kDimension) return false;
+  uint64_t items = 1;
+  for (size_t i = 0; i < rank; ++i) {
+    const uint64_t size = little_endian(bytes.substr(1 + kDimension * i, kDimension));
+    if (__builtin_mul_overflow(items, size, &items)) return false;
+  }
+  const std::string_view rest = bytes.substr(1 + kDimension * rank);
+  return kItemTypes.find(rest.front()) != nullptr && items == little_endian(rest.substr(1, kDimension));
+}
+
 }  // namespace
 }  // namespace ctranslate2
 
-// A version and the name of a specification. The first version has a number of variables and the name of one instead.
+// A version and the name of a specification. The first version has a number of variables and the first one instead.
 Match matches_ctranslate2(const Probe& probe) {
   constexpr uint64_t kMaxVersion = 100;
   if (probe.head.size() < 12) return Match::no;
@@ -174,7 +189,9 @@ Match matches_ctranslate2(const Probe& probe) {
     return is_whole && is_visible_ascii(text.substr(0, text.size() - 1)) ? text.substr(0, text.size() - 1) : "";
   };
   if (version > 1 && version <= kMaxVersion) return text_at(4).ends_with("Spec") ? Match::yes : Match::no;
-  return version == 1 && text_at(8).find('/') != std::string_view::npos ? Match::maybe : Match::no;
+  const std::string_view first = text_at(8);
+  if (version != 1 || first.find('/') == first.npos) return Match::no;
+  return ctranslate2::continues_variable(probe.head.substr(8 + 2 + first.size() + 1)) ? Match::yes : Match::maybe;
 }
 
 Result<Model> read_ctranslate2(const Container& container) { return ctranslate2::Reader(container).read(); }

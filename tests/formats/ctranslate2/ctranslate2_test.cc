@@ -68,6 +68,8 @@ TEST(Ctranslate2, IsDetectedByItsSpecification) {
   EXPECT_EQ(match(small_ctranslate2()), Match::yes);
   EXPECT_EQ(match(little(2, 4) + text("Other") + little(0)), Match::no);
   EXPECT_EQ(match(little(1, 4) + little(1, 4) + text("a/b")), Match::maybe);
+  EXPECT_EQ(match(little(1, 4) + little(1, 4) + old_variable("a/b", {2, 3}, 4, 6, "cut")), Match::yes);
+  EXPECT_EQ(match(little(1, 4) + little(1, 4) + old_variable("a/b", {2, 3}, 4, 5, "other")), Match::maybe);
   EXPECT_EQ(match(little(1, 4) + little(1, 4) + "\1\0\xFF"), Match::no);
 }
 
