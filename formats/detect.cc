@@ -190,7 +190,10 @@ Error unidentified(const Container& container, const std::optional<Error>& of_na
   auto other = identify_other_file(container);
   if (other && !*other && !of_named_format) other = identify_text(container);
   if (!other) return other.error();
-  const Error what = *other ? **other : of_named_format.value_or(Error{Code::unsupported, kUnknown});
+  // Compressed data that cannot be decoded have an unknown content. By the name they are of this format, and cut.
+  const bool is_compressed = *other && (*other)->name != nullptr && std::string_view((*other)->name) == "compressed";
+  const bool is_cut = is_compressed && of_named_format && of_named_format->code == Code::corrupt;
+  const Error what = *other && !is_cut ? **other : of_named_format.value_or(Error{Code::unsupported, kUnknown});
   const std::string size = human_size(container.bytes->size());
   if (container.lists_tried) return with_message(what, fmt::format("{} ({}); tried {}", what.message, size, tried));
   return what.message == kUnknown ? with_message(what, fmt::format("{} ({})", kUnknown, size)) : what;

@@ -95,6 +95,20 @@ Result<std::optional<Slice>> bytes_of_buffer(const File& file, uint32_t index) {
   return TRY(slice(file.source, offset > 1 ? offset : data.position(), size));
 }
 
+Result<void> check_last_buffer(const File& file) {
+  TRY_VOID(file.buffers.charge());
+  uint64_t last = 0, furthest = 0;
+  for (uint64_t i = 0; i < file.buffers.size(); ++i) {
+    const uint64_t at = file.buffers.position() + sizeof(uint32_t) * i + TRY(file.buffers.number<uint32_t>(i));
+    if (at < furthest) continue;
+    furthest = at;
+    last = i;
+  }
+  if (file.buffers.size() == 0) return {};
+  const Table buffer = TRY(file.buffers.table(last));
+  return buffer.list(0, 1).map([](const flatbuffer::List&) {});
+}
+
 Result<std::string> operator_code_name(const Table& operator_code) {
   // Files of before 2020 have only the first, which ends at 127.
   const int32_t old_number = TRY(operator_code.number<int8_t>(0));

@@ -86,6 +86,10 @@ Result<Call> read_call(const flatbuffer::List& operators, uint64_t index);
 /// the file's buffers, or not all inside the file.
 Result<std::optional<Slice>> bytes_of_buffer(const File& file, uint32_t index);
 
+/// Checks that the buffer whose table is the last one in the file is all inside: no tensor needs to have it. Fails with
+/// corrupt if it is not, and as the budget does.
+Result<void> check_last_buffer(const File& file);
+
 /// The name of an operator code: "CONV_2D", "CUSTOM:name", "unknown(250)".
 Result<std::string> operator_code_name(const flatbuffer::Table& operator_code);
 

@@ -106,6 +106,9 @@ Result<Model> read(const Container& container) {
   TRY_VOID(add_tensors(model, file, container, warnings));
   TRY_VOID(add_metadata(model, file, operators, *container.budget, warnings));
   TRY_VOID(add_quantization(model, file, container));
+  const auto last = check_last_buffer(file);
+  if (!last && !is_about_the_bytes(last.error())) return tl::unexpected(last.error());
+  if (!last) warnings.miss_tensors(0, Code::corrupt, "the last buffer: {}", last.error().message);
   if (!has_zip && TRY(begins_zip(*container.bytes, file.bytes->end())))
     warnings.miss_file(Code::corrupt, "associated files: the zip behind the model has no end");
   model.documents.push_back(document("graph.json", container, graph_json));

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "formats/format.h"
+#include "tests/builders/tar_builder.h"
+#include "tests/support/filtered.h"
 #include "tests/support/small_models.h"
 
 namespace weightfs::detect_test {
@@ -84,6 +86,13 @@ TEST(Detection, ReportsErrorOfFormatOfItsName) {
   EXPECT_THAT(index.error().message, StartsWith("m.safetensors.index.json: safetensors index: "));
   EXPECT_EQ(outcome(R"({"weight_map": 7})"), "m: a JSON document, not a model");
   EXPECT_EQ(outcome(bytes), fmt::format("m: not a model that weightfs knows ({} B)", bytes.size()));
+}
+
+TEST(Detection, CompressedTarThatIsCutIsCorruptByItsName) {
+  const std::string tar = tars::TarBuilder().file("a", "hello").build();
+  const std::string cut = filtered("gzip", tar).substr(0, 30);
+  EXPECT_EQ(read_model({"m.tar.gz", in_memory(cut)}).error().code, Code::corrupt);
+  EXPECT_EQ(read_model({"m.gz", in_memory(cut)}).error().code, Code::unsupported);
 }
 
 TEST(Detection, ReportsErrorOfCertainFormat) {

@@ -96,6 +96,14 @@ TEST(Tflite, CutAssociatedFilesMakeTheModelIncomplete) {
         << size;
 }
 
+TEST(Tflite, BufferBehindTheEndMakesTheModelIncompleteIfNoTensorHasIt) {
+  std::string file = file_of(model({subgraph({tensor("w", {2}, kInt8, 1)})}, {buffer("unused"), buffer("ww")}));
+  const auto lack = [](const std::string& bytes) { return to_sentence(completeness_of(read_well(bytes))); };
+  EXPECT_EQ(lack(file), "");
+  file.at(file.find("unused") - 3) = 1;  // the list has 256 elements more
+  EXPECT_THAT(lack(file), HasSubstr("the model is incomplete: the last buffer: the list at"));
+}
+
 // The FlatBuffer of a file, which has text and padding at its end.
 TEST(Tflite, CutFilesAreRefusedOrIncomplete) {
   const std::string whole = small_tflite();
