@@ -40,12 +40,14 @@ void fill_standard_descriptors() {
   }
 }
 
-// A failed write to standard output is an error of the command. After a failed fputs(3) the buffer is empty, so
-// fflush(3) succeeds.
+// A failed write to standard output is an error of the command. Every other failure is worse (docs/semantics.md, 25.1),
+// but the statuses of `diff` are not ordered: `different` is not a failure. After a failed fputs(3) the buffer is
+// empty, so fflush(3) succeeds.
 int flushed(Exit status, Exit write_failed = Exit::io) {
   if (std::ferror(stdout) == 0 && std::fflush(stdout) == 0) return static_cast<int>(status);
   log_to_stderr("cannot write to standard output");
-  return static_cast<int>(write_failed);
+  const bool is_worse = status == Exit::ok || write_failed != Exit::io;
+  return static_cast<int>(is_worse ? write_failed : status);
 }
 
 int run(const std::vector<std::string>& words) {

@@ -51,6 +51,17 @@ class FullDisk(TestCase):
                 self.assertEqual(done.returncode, 2 if argv[0] == "diff" and "--help" not in argv else 1, done.stderr)
                 self.assertRegex(done.stderr, r"^weightfs: .*standard output")
 
+    # semantics 25.1: a failed write is the least of the causes. The statuses of `diff` are 0, 1 and 2.
+    def test_worse_cause_keeps_its_status(self):
+        cut = self.sample("cut.safetensors")
+        os.truncate(cut, os.path.getsize(cut) - 1)
+        dangerous = self.write("m.pkl", b"cos\nsystem\n(S'true'\ntR.")
+        for status, argv in ((5, ("info", cut)), (5, ("ls", cut)), (4, ("verify", "--safe", dangerous)), (2, ("diff", cut, self.sample("m.gguf", format="gguf")))):
+            with self.subTest(argv=argv):
+                done = self.run_full(*argv)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertRegex(done.stderr, r"weightfs: .*standard output")
+
     def test_closed_output_is_an_error(self):
         source = self.sample()
         for argv in (["cat", source, "tensors/bias"], ["info", source], ["ls", source], ["--version"]):
