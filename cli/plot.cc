@@ -94,11 +94,23 @@ struct Display {
   bool needs_cairo() const { return is_png || graphics != Graphics::text; }
 };
 
+// Whether the picture can be shown, or written, where the arguments say.
+Result<void> check_output(const PlotArguments& arguments) {
+  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  if (arguments.out.empty()) {
+    if (is_terminal || arguments.graphics != GraphicsChoice::automatic) return {};
+    return failure(plot_usage("standard output is not a terminal; use -o FILE.png"));
+  }
+  const std::string extension = lower_case(std::filesystem::path(arguments.out).extension().string());
+  if (!extension.empty() && extension != ".png")
+    return failure(plot_usage(fmt::format("{}: pictures are written as PNG only", printable(arguments.out))));
+  if (arguments.out == "-" && is_terminal) return failure(plot_usage("a PNG is not written to a terminal"));
+  return {};
+}
+
 Result<Display> open_display(const PlotArguments& arguments) {
   Display display;
   if (arguments.out.empty()) {
-    if (::isatty(STDOUT_FILENO) != 1 && arguments.graphics == GraphicsChoice::automatic)
-      return failure(plot_usage("standard output is not a terminal; use -o FILE.png"));
     display.graphics = arguments.graphics == GraphicsChoice::automatic ? plot::graphics_of_terminal()
                        : arguments.graphics == GraphicsChoice::kitty   ? Graphics::kitty
                        : arguments.graphics == GraphicsChoice::sixel   ? Graphics::sixel
@@ -108,23 +120,29 @@ Result<Display> open_display(const PlotArguments& arguments) {
     return display;
   }
   display.is_png = true;
-  const std::string extension = lower_case(std::filesystem::path(arguments.out).extension().string());
-  if (!extension.empty() && extension != ".png")
-    return failure(plot_usage(fmt::format("{}: pictures are written as PNG only", printable(arguments.out))));
-  if (arguments.out == "-") {
-    if (::isatty(STDOUT_FILENO) == 1) return failure(plot_usage("a PNG is not written to a terminal"));
-    return display;
-  }
+  if (arguments.out == "-") return display;
   display.file = TRY(sandbox::OutputFile::create(
       arguments.out, arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept));
   return display;
 }
 
-// The tensors of a source, each with its name; without patterns, those that are not refused.
-Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& source,
-                                            const std::vector<std::string>& patterns, Outcome& outcome) {
+// What failed: naming other tensors avoids only what is about tensors.
+struct Failures {
+  Outcome of_models;
+  Outcome of_tensors;
+
+  Exit status() const {
+    Outcome both = of_models;
+    both.add(of_tensors);
+    return both.status();
+  }
+};
+
+// The tensors of a source, each with its name.
+Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& source, const PlotArguments& arguments,
+                                            const std::vector<std::string>& patterns, Failures& failures) {
   const auto models = TRY(compare::models_in(forest, [&](const std::string& path, const Error& error) {
-    outcome.fail({error.code, fmt::format("{}: {}", compare::join_path(source, path), error.message)});
+    failures.of_models.fail({error.code, fmt::format("{}: {}", compare::join_path(source, path), error.message)});
   }));
   std::vector<NamedTensor> out;
   for (const compare::TensorPlace& place : TRY(select_tensors(models, patterns))) {
@@ -132,10 +150,9 @@ Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& s
     out.push_back({full_name(models[place.model], tensor), tensor});
   }
   if (out.empty()) return failure(Code::not_found, fmt::format("{}: has no tensors", source));
-  if (!patterns.empty()) return out;
-  for (const compare::FoundModel& found : models) outcome.check(*found.model, compare::join_path(source, found.path));
-  // These have been reported.
-  std::erase_if(out, [](const NamedTensor& named) { return named.tensor.source.refused(); });
+  if (arguments.patterns.empty())
+    for (const compare::FoundModel& found : models)
+      failures.of_tensors.check(*found.model, compare::join_path(source, found.path));
   return out;
 }
 
@@ -175,6 +192,8 @@ class Plotter {
                                                       first_failure_.message)});
     return made;
   }
+
+  uint64_t failed() const { return failed_; }
 
  private:
   template <class Failed>
@@ -270,6 +289,11 @@ Result<void> check_options(PlotKind kind, const PlotArguments& arguments) {
   TRY_VOID(only_for(choices.metric.has_value(), is_heat_map || is_overview, "--metric", "heat maps and overviews"));
   TRY_VOID(only_for(!arguments.against.empty(), is_overview || kind == PlotKind::channels, "--against",
                     "overviews and channels"));
+  const auto metric = choices.metric.value_or(Metric::largest);
+  TRY_VOID(only_for(metric == Metric::sparsity || metric == Metric::bits || metric == Metric::snr, is_overview,
+                    "this --metric", "overviews"));
+  if (metric == Metric::snr && arguments.against.empty())
+    return failure(plot_usage("--metric snr needs --against MODEL"));
   TRY_VOID(only_for(is_overview && !arguments.against.empty() && choices.metric.has_value(),
                     choices.metric == plot::Metric::snr, "--against", "--metric snr"));
   // Channels, experts and differences are of all elements.
@@ -278,11 +302,12 @@ Result<void> check_options(PlotKind kind, const PlotArguments& arguments) {
                   "heat maps, histograms and overviews without --against");
 }
 
-Result<void> check_panels(PlotKind kind, const std::vector<NamedTensor>& tensors, const PlotArguments& arguments) {
-  const bool is_model = kind == PlotKind::overview || kind == PlotKind::experts;
-  if (!is_model && tensors.size() > plot::kMaxPanels)
-    return failure(
-        plot_usage(fmt::format("{} tensors match; a picture shows at most {}", tensors.size(), plot::kMaxPanels)));
+Result<void> check_panels(PlotKind kind, size_t tensors) {
+  if (kind == PlotKind::overview || kind == PlotKind::experts || tensors <= plot::kMaxPanels) return {};
+  return failure(plot_usage(fmt::format("{} tensors match; a picture shows at most {}", tensors, plot::kMaxPanels)));
+}
+
+Result<void> check_reading(const std::vector<NamedTensor>& tensors, const PlotArguments& arguments) {
   if (arguments.choices.sample) return {};
   std::vector<TensorView> views;
   for (const NamedTensor& named : tensors) views.push_back(named.tensor);
@@ -306,28 +331,49 @@ plot::Choices choices_for(const PlotArguments& arguments, const Display& display
   return choices;
 }
 
+// A picture that lacks something is not written to a file.
+Exit publish(const Display& display, const PlotArguments& arguments, bool is_any_left, const Failures& failures) {
+  if (display.file == nullptr) return failures.status();
+  if (failures.status() == Exit::ok) {
+    const auto published = display.file->publish();
+    return published ? Exit::ok : report_error(published.error());
+  }
+  const bool is_avoidable = is_any_left && failures.of_models.status() == Exit::ok;
+  log_to_stderr(fmt::format("{}: nothing was written{}", printable(arguments.out),
+                            is_avoidable ? "; name the tensors that can be shown" : ""));
+  return failures.status();
+}
+
 Result<Exit> plot_sources(PlotArguments& arguments) {
+  if (const auto checked = check_output(arguments); !checked) return report_error(checked.error(), Exit::usage);
   const Display display = TRY(open_display(arguments));
   if (display.needs_cairo()) TRY_VOID(plot::Canvas::load());
   std::vector<std::string> sources = {arguments.input.source};
   if (!arguments.against.empty()) sources.push_back(arguments.against);
   const auto opened = TRY(open_each_source(sources, arguments.input, {}, display.file.get()));
-  Outcome outcome;
-  const auto tensors = TRY(tensors_of(*opened.forests[0], printable_source(sources[0]), arguments.patterns, outcome));
-  if (tensors.empty()) return outcome.status();
+  Failures failures;
+  auto tensors =
+      TRY(tensors_of(*opened.forests[0], printable_source(sources[0]), arguments, arguments.patterns, failures));
+  // Without patterns, the completeness of the model has reported these.
+  if (arguments.patterns.empty())
+    std::erase_if(tensors, [](const NamedTensor& named) { return named.tensor.source.refused(); });
+  if (tensors.empty()) return publish(display, arguments, false, failures);
   std::vector<NamedTensor> against;
-  if (sources.size() > 1) against = TRY(tensors_of(*opened.forests[1], printable_source(sources[1]), {}, outcome));
+  if (sources.size() > 1)
+    against = TRY(tensors_of(*opened.forests[1], printable_source(sources[1]), arguments, {}, failures));
 
   const PlotKind kind = kind_of(arguments, tensors.size());
-  TRY_VOID(check_options(kind, arguments));
-  TRY_VOID(check_panels(kind, tensors, arguments));
+  auto checked = check_options(kind, arguments);
+  if (checked) checked = check_panels(kind, tensors.size());
+  if (!checked) return report_error(checked.error(), Exit::usage);
+  TRY_VOID(check_reading(tensors, arguments));
   const plot::PictureSize size = arguments.out.empty() ? plot::terminal_picture_size() : arguments.size;
-  Plotter plotter(arguments, tensors, against, choices_for(arguments, display, size, tensors.size()), outcome);
+  Plotter plotter(arguments, tensors, against, choices_for(arguments, display, size, tensors.size()),
+                  failures.of_tensors);
   const Picture picture = TRY(plotter.picture(kind));
   TRY_VOID(show(picture, size, display));
-  if (const auto verified = opened.store->verify_complete(); !verified) outcome.fail_once(verified.error());
-  if (display.file != nullptr && outcome.status() == Exit::ok) TRY_VOID(display.file->publish());
-  return outcome.status();
+  if (const auto verified = opened.store->verify_complete(); !verified) failures.of_models.fail_once(verified.error());
+  return publish(display, arguments, plotter.failed() < tensors.size(), failures);
 }
 
 Exit run_plot(PlotArguments& arguments) {

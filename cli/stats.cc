@@ -70,7 +70,8 @@ void print(const stats::AllFigures& figures, const std::vector<stats::LoraFigure
     for (const stats::TensorFigures& one : figures.tensors) {
       if (one.channels.empty() && one.no_channels.empty()) continue;
       lines.emplace_back();
-      lines.push_back(info::painted(info::clean(one.name, style), info::Paint::bold));
+      lines.push_back(
+          info::painted(info::shortened(info::clean(one.name, style), style.width, style), info::Paint::bold));
       for (const std::string& line : channel_lines(one, style)) lines.push_back(line);
     }
     for (const std::string& line : lora_lines(pairs, style)) lines.push_back(line);
@@ -132,7 +133,7 @@ stats::FigureOptions figure_options(const StatsArguments& arguments, size_t tens
 }
 
 Exit run_stats(StatsArguments& arguments) {
-  if (const auto checked = check(arguments); !checked) return report_error(checked.error());
+  if (const auto checked = check(arguments); !checked) return report_error(checked.error(), Exit::usage);
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
   const std::string source = printable_source(arguments.input.source);
@@ -145,7 +146,8 @@ Exit run_stats(StatsArguments& arguments) {
   if (!selected) return report_error(selected.error());
   if (selected->empty()) outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
   if (arguments.svd && !arguments.json && (selected->size() != 1 || arguments.patterns.empty()))
-    return report_error({Code::unsupported, "--svd needs --json, or one TENSOR (see weightfs stats --help)"});
+    return report_error({Code::unsupported, "--svd needs --json, or one TENSOR (see weightfs stats --help)"},
+                        Exit::usage);
   ProgressBar bar;
   stats::FigureOptions options = figure_options(arguments, selected->size());
   options.report = [&bar](uint64_t done, uint64_t total, const std::string& name) { bar.show(done, total, name); };

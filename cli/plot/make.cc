@@ -60,6 +60,14 @@ Result<numbers::Window> window_of(const numbers::MatrixView& matrix, const Choic
 
 }  // namespace
 
+Result<void> check_counterpart(const NamedTensor& tensor, const NamedTensor* other) {
+  if (other == nullptr) return failure(Code::not_found, "the other model has no tensor of this name");
+  if (other->tensor.source.refused()) return failure(Code::corrupt, "refused in the other model: see its warnings.txt");
+  if (!(other->tensor.shape == tensor.tensor.shape))
+    return failure(Code::not_found, "it has another shape in the other model");
+  return {};
+}
+
 double value_of(const GridCell& cell, Metric metric) {
   if (metric == Metric::rms) return cell.rms;
   if (metric == Metric::mean) return cell.mean;
@@ -170,8 +178,7 @@ Result<Curves> channels_of(const NamedTensor& named, const std::vector<NamedTens
   }
   if (!against.empty()) {
     const auto other = std::ranges::find(against, named.name, &NamedTensor::name);
-    if (other == against.end() || !(other->tensor.shape == shape))
-      return failure(Code::not_found, "the other model has no tensor of this name and shape");
+    TRY_VOID(check_counterpart(named, other == against.end() ? nullptr : &*other));
     const Elements b = TRY(Elements::of(other->tensor));
     auto errors = numbers::channel_errors_of(elements, b, shape, axis, choices.threads, choices.count_bytes);
     if (!errors) return tl::unexpected(errors.error().error);

@@ -54,6 +54,10 @@ struct NamedTensor {
   TensorView tensor;
 };
 
+/// Checks that a tensor can be compared with `other`, which is that of this name in the other model; null if it has
+/// none. Fails with not_found if there is none of the same shape, and with corrupt if it is refused.
+Result<void> check_counterpart(const NamedTensor& tensor, const NamedTensor* other);
+
 /// The number that a cell shows: of `largest`, `rms` or `mean`.
 double value_of(const numbers::GridCell& cell, Metric metric);
 

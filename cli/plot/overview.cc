@@ -92,9 +92,7 @@ void set_scale(HeatMap& map, const char* label) {
 Result<double> snr_of(const NamedTensor& named, const std::unordered_map<std::string, const NamedTensor*>& others,
                       const Choices& choices) {
   const auto other = others.find(named.name);
-  if (other == others.end()) return failure(Code::not_found, "the other model has no tensor of this name");
-  if (!(other->second->tensor.shape == named.tensor.shape))
-    return failure(Code::not_found, "the other one has another shape");
+  TRY_VOID(check_counterpart(named, other == others.end() ? nullptr : other->second));
   const Elements a = TRY(Elements::of(named.tensor)), b = TRY(Elements::of(other->second->tensor));
   const auto deviation = numbers::deviation_of(a, b, std::nullopt, choices.threads, choices.count_bytes);
   if (!deviation) return tl::unexpected(deviation.error().error);

@@ -106,8 +106,16 @@ TEST_F(StatsTest, FiguresThatCannotBeShownAreErrors) {
   EXPECT_EQ(run({"stats", source, "--axis", "7"}).status, 3);
   EXPECT_EQ(run({"stats", source, "--axis", "0"}).status, 3) << "only vectors";
   EXPECT_EQ(run({"stats", source, "--per-channel"}).status, 3);
-  EXPECT_THAT(run({"stats", source, "--svd"}).err, HasSubstr("--svd needs --json"));
-  EXPECT_THAT(run({"stats", source, "--sample", "--per-channel"}).err, HasSubstr("cannot be combined"));
+}
+
+TEST_F(StatsTest, WrongUseOfOptionsHasTheStatusOfUsage) {
+  const std::string source = write("m.safetensors", model_of({{"a", {1}}}));
+  const Ended needs_json = run({"stats", source, "--svd"});
+  EXPECT_EQ(needs_json.status, 2);
+  EXPECT_THAT(needs_json.err, HasSubstr("--svd needs --json"));
+  const Ended combined = run({"stats", source, "--sample", "--per-channel"});
+  EXPECT_EQ(combined.status, 2);
+  EXPECT_THAT(combined.err, HasSubstr("cannot be combined"));
 }
 
 TEST_F(StatsTest, PatternsSelectTensors) {

@@ -165,16 +165,16 @@ class Pictures(TestCase):
 
     def test_other_kinds_of_files_are_refused(self):
         done = run("plot", self.sample("m.safetensors"), "bias", "-o", self.path("x.svg"))
-        self.assertEqual((done.returncode, os.path.exists(self.path("x.svg"))), (4, False), done.stderr)
+        self.assertEqual((done.returncode, os.path.exists(self.path("x.svg"))), (2, False), done.stderr)
         self.assertIn("x.svg: pictures are written as PNG only", done.stderr)
 
     def test_reason_is_given_for_pictures_that_cannot_be_drawn(self):
         many = self.sample("many.safetensors", [Tensor(f"t{i}", "float32", (1,), bytes(4)) for i in range(17)])
         for words, arguments in (("at most 16", [many, "t*"]), ("is not a size", [many, "t1", "--size", "9x9"]),
                                  ("needs --against", [many, "--metric", "snr"]),
-                                 ("for an overview", [many, "t1", "--metric", "bits"])):
+                                 ("for overviews", [many, "t1", "--metric", "bits"])):
             done = run("plot", *arguments, "-o", self.path("x.png"))
-            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
         self.assertIn("use -o FILE.png", run("plot", many).stderr)
         self.assertFalse(os.path.exists(self.path("x.png")))
@@ -195,7 +195,7 @@ class Pictures(TestCase):
                                     ("--index", "0,0", "heatmap"), ("--axis", "0", "heatmap"), ("--metric", "rms", "channels"),
                                     ("--against", source, "histogram")):
             done = run("plot", source, "w", "--kind", kind, option, value, "-o", self.path("x.png"))
-            self.assertEqual((done.returncode, f"{option} is for" in done.stderr), (4, True), done.stderr)
+            self.assertEqual((done.returncode, f"{option} is for" in done.stderr), (2, True), done.stderr)
         self.assertFalse(os.path.exists(self.path("x.png")))
 
     def test_counterparts_that_are_missing_are_one_line(self):
@@ -203,8 +203,42 @@ class Pictures(TestCase):
         b = self.sample("b.safetensors", [Tensor("h.0.w", "float32", (2, 2), bytes(16))])
         for options in ((), ("h.1.w", "--kind", "channels")):
             done = run("plot", a, *options, "--against", b, "-o", self.path("x.png"))
-            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1), done.stderr)
+            reason = f"weightfs: {1 if options else 8} of {1 if options else 9} tensors cannot be shown: tensor \"h.1.w\": "
+            self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
+                             (3, reason + "the other model has no tensor of this name"))
         self.assertFalse(os.path.exists(self.path("x.png")))
+
+    def cut_sample(self, name, count):
+        """A model of `count` tensors without the bytes of the last one."""
+        tensors = [Tensor(f"h.{i}.w", "float32", (2, 2), bytes(16)) for i in range(count)]
+        path = self.sample(name, tensors)
+        os.truncate(path, os.path.getsize(path) - 16)
+        return path
+
+    def test_picture_that_lacks_a_tensor_is_not_written_and_the_message_says_so(self):
+        cut, out = self.cut_sample("cut.safetensors", 9), self.path("x.png")
+        done = run("plot", cut, "-o", out)
+        self.assertEqual((done.returncode, done.stderr.splitlines()[-1]),
+                         (5, f"weightfs: {out}: nothing was written; name the tensors that can be shown"), done.stderr)
+        self.assertFalse(os.path.exists(out))
+        done = run("plot", cut, "h.0.w", "h.1.w", "-o", out)
+        self.assertEqual((done.returncode, done.stderr, os.path.exists(out)), (0, "", True))
+
+    def test_picture_of_a_model_without_readable_tensors_has_no_remedy(self):
+        out = self.path("x.png")
+        done = run("plot", self.cut_sample("cut.safetensors", 1), "-o", out)
+        self.assertEqual((done.returncode, done.stderr.splitlines()[1:]), (5, [f"weightfs: {out}: nothing was written"]))
+        self.assertFalse(os.path.exists(out))
+
+    def test_counterpart_that_is_refused_is_not_called_missing(self):
+        whole = self.sample("a.safetensors", [Tensor(f"h.{i}.w", "float32", (2, 2), bytes(16)) for i in range(9)])
+        cut, out = self.cut_sample("cut.safetensors", 9), self.path("x.png")
+        reason = 'tensor "h.8.w": refused in the other model: see its warnings.txt'
+        for options in ((), ("h.8.w",), ("h.8.w", "--kind", "channels")):
+            done = run("plot", whole, *options, "--against", cut, "-o", out)
+            self.assertEqual((done.returncode, reason in done.stderr), (5, True), done.stderr)
+        done = run("plot", whole, "h.7.w", "--against", cut, "-o", out)
+        self.assertEqual((done.returncode, done.stderr, os.path.exists(out)), (0, "", True))
 
     def test_sample_is_refused_where_all_is_read(self):
         source = self.matrix(4, 4, {})
@@ -288,7 +322,7 @@ class Terminals(TestCase):
             self.assertEqual((b"\033Pq#0;2;0;0;0" in out, "▀".encode() in out), (is_sixel, not is_sixel))
 
     def test_pipe_needs_a_file(self):
-        self.assertEqual(run("plot", self.source(), "w").returncode, 4)
+        self.assertEqual(run("plot", self.source(), "w").returncode, 2)
 
 
 if __name__ == "__main__":
