@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <set>
@@ -15,12 +16,12 @@
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/export/files.h"
+#include "cli/export/left_out.h"
 #include "cli/export/tar.h"
 #include "cli/export/writer.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
-#include "formats/float32.h"
 #include "formats/verify.h"
 
 namespace weightfs {
@@ -157,40 +158,27 @@ class Exporter {
   uint64_t total_ = 0;
 };
 
-// The error for tensors that the format cannot hold: how many, why, and what to do.
-Error not_writable(const Model& model, const exporting::Request& request, const ExportedFiles& what) {
-  bool is_any_refused = false;
-  bool is_any_converted = false;  // with --dtype float32
-  for (const size_t i : request.tensors) {
-    is_any_refused |= model.tensors.is_refused(i);
-    is_any_converted |= !request.float32 && has_float32(*model.tensors.dtype(i));
-  }
-  const uint64_t count = what.left_out.size();
-  return {
-      is_any_refused ? Code::corrupt : Code::unsupported,
-      fmt::format("{} of {} tensors cannot be written as {}, so nothing was written: {}{}; use {}--skip-unsupported",
-                  count, request.tensors.size(), exporting::name_of(request.form), what.left_out.lines().front(),
-                  count > 1 ? ", …" : "", is_any_converted ? "--dtype float32 or " : "")};
-}
-
 // The status is that of what the model lacks, if the rest is asked for.
 Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
   const OpenedSource opened = TRY(open_source(arguments.input, {}, to.output()));
   const ModelPtr model = TRY(single_model(*opened.forest, arguments.input.source));
   const std::string name = printable_source(arguments.input.source);
-  const Completeness completeness = arguments.patterns.empty() ? completeness_of(*model) : Completeness{};
-  if (!completeness.is_complete() && !arguments.skip_unsupported)
-    return failure(completeness.reason->code,
-                   fmt::format("{}: {}; nothing was written; use --skip-unsupported to export the rest", name,
-                               to_sentence(completeness)));
   if (model->tensors.empty() && model->has_members)
     return failure(Code::unsupported,
                    fmt::format("{}: has no tensors of its own; mount it, and export a model in nested/", name));
   exporting::Request request{
       .form = *arguments.form, .tensors = {}, .float32 = arguments.float32, .shard_size = arguments.shard_size};
   request.tensors = TRY(select_tensors(model, arguments.patterns));
-  const ExportedFiles what = TRY(exporting::files_of(*opened.forest, model, request));
-  if (what.left_out.size() > 0 && !arguments.skip_unsupported) return failure(not_writable(*model, request, what));
+  const Completeness completeness = arguments.patterns.empty() ? completeness_of(*model) : Completeness{};
+  const bool has_rest =
+      !std::ranges::all_of(request.tensors, [&](size_t tensor) { return model->tensors.is_refused(tensor); });
+  if (!completeness.is_complete() && (!arguments.skip_unsupported || !has_rest))
+    return failure(completeness.reason->code,
+                   fmt::format("{}: {}; nothing was written{}", name, to_sentence(completeness),
+                               has_rest ? "; use --skip-unsupported to export the rest" : ""));
+  const auto unsupported =
+      arguments.skip_unsupported ? exporting::Unsupported::left_out : exporting::Unsupported::refused;
+  const ExportedFiles what = TRY(exporting::writable_files(*opened.forest, model, request, unsupported));
   for (const std::string& line : what.left_out.lines()) log_to_stderr(fmt::format("left out: {}", line));
   if (const std::string keys = what.left_out_keys.to_sentence(); !keys.empty()) log_to_stderr(keys);
   const auto compare = [&]() -> Result<void> {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/values/value.h"
 #include "cli/compare/select_tensors.h"
 #include "fs/listing.h"
 #include "fs/views/model_file.h"
@@ -29,18 +30,47 @@ constexpr std::array kForms = {
     NamedForm{"tar", Form::tar, ".tar"},
 };
 
+// The text of a JSON string, with its quotes, at the beginning of `text`.
+std::string_view json_string_at(std::string_view text) {
+  size_t end = 1;
+  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+  return text.substr(0, end + 1);
+}
+
+// A line of tensors.json with another path. It begins with the members "name" and "path".
+std::string with_path(std::string_view entry, std::string_view path) {
+  constexpr std::string_view kName = "{\"name\": ", kPath = ", \"path\": ";
+  std::string_view rest = entry.substr(kName.size());
+  const std::string_view name = json_string_at(rest);
+  rest.remove_prefix(name.size() + kPath.size());
+  rest.remove_prefix(json_string_at(rest).size());
+  std::string out = fmt::format("{}{}{}", kName, name, kPath);
+  append_json_string(out, path);
+  return out.append(rest);
+}
+
+// A tensor of the output, and the path by which tensors.json names its file; empty if that is the one in tensors/.
+struct IndexedTensor {
+  size_t tensor;
+  std::string path;
+};
+
 // tensors.json with the lines of these tensors, which are in container order (semantics 2).
-Result<SourcePtr> selected_index(const Source& index, const std::vector<size_t>& tensors) {
+Result<SourcePtr> selected_index(const Source& index, const std::vector<IndexedTensor>& tensors) {
   const std::string text = TRY(read_text(index, 0, index.size()));
   std::string out;
   size_t line = 0;  // 0 is the opening one
   auto next = tensors.begin();
   for (size_t begin = 0; begin < text.size(); ++line) {
     const size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
-    if (line > 0 && next != tensors.end() && line == *next + 1) {
+    if (line > 0 && next != tensors.end() && line == next->tensor + 1) {
       std::string_view entry = std::string_view(text).substr(begin, end - begin - 1);
       if (entry.ends_with(',')) entry.remove_suffix(1);
-      out += fmt::format("{}{}", out.empty() ? "" : ",\n", entry);
+      if (!out.empty()) out += ",\n";
+      if (next->path.empty())
+        out += entry;
+      else
+        out += with_path(entry, next->path);
       ++next;
     }
     begin = end;
@@ -52,7 +82,11 @@ Result<SourcePtr> selected_index(const Source& index, const std::vector<size_t>&
 class TreeFiles {
  public:
   TreeFiles(Forest& forest, const Model& model, const Request& request)
-      : forest_(forest), model_(model), request_(request), is_in_view_(model.tensors.size()) {}
+      : forest_(forest),
+        model_(model),
+        request_(request),
+        is_in_view_(model.tensors.size()),
+        npy_paths_(model.tensors.size()) {}
 
   Result<void> add_texts() {
     for (const char* name : {"metadata.json", "metadata.toml"}) {
@@ -67,14 +101,16 @@ class TreeFiles {
     return {};
   }
 
-  // Adds tensors.json, with the tensors that were added. It makes the files a model again.
+  // Adds tensors.json, with the tensors that were added. It makes the files a model again. A .npy file may have another
+  // path than the file in tensors/: a name that just fits there is cut.
   Result<void> add_index() {
-    std::vector<size_t> written;
+    std::vector<IndexedTensor> written;
     for (const size_t i : request_.tensors)
-      if (is_in_view_[i]) written.push_back(i);
+      if (is_in_view_[i]) written.push_back({i, std::move(npy_paths_[i])});
     const Ino ino = TRY(forest_.resolve("tensors.json"));
     const SourcePtr index = TRY(forest_.open(ino));
-    const SourcePtr selected = written.size() == model_.tensors.size() ? index : TRY(selected_index(*index, written));
+    const bool is_as_stored = !is_npy_ && written.size() == model_.tensors.size();
+    const SourcePtr selected = is_as_stored ? index : TRY(selected_index(*index, written));
     const Time modified = TRY(forest_.attributes(Forest::kRoot)).modified;
     out_.files.push_back(
         {"tensors.json", selected->size(), modified, [selected] { return Result<SourcePtr>(selected); }});
@@ -83,8 +119,9 @@ class TreeFiles {
 
   // Adds the selected tensors of a view. `prefix` precedes their paths.
   Result<void> add_view(const std::string& view, const std::string& prefix) {
+    is_npy_ = view != "tensors";
     const Ino directory = TRY(forest_.resolve(view));
-    TRY_VOID(add_directory(directory, prefix));
+    TRY_VOID(add_directory(directory, prefix, ""));
     for (const size_t i : request_.tensors) {
       const TensorView tensor = model_.tensors[i];
       if (tensor.source.refused())
@@ -100,20 +137,22 @@ class TreeFiles {
   ExportedFiles take() && { return std::move(out_); }
 
  private:
-  Result<void> add_directory(Ino directory, const std::string& prefix) {
+  // Adds the files of a directory of the view, which has the path `below` in it: empty, or ending in a slash.
+  Result<void> add_directory(Ino directory, const std::string& prefix, const std::string& below) {
     const Forest::Listing all = TRY(forest_.list(directory));
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node node = all.tree->node(all.first + i);
-      const std::string path = prefix + node.name();
+      const std::string path = below + node.name();
       if (node.kind == NodeKind::directory) {
-        TRY_VOID(add_directory(all.ino_of(i), path + "/"));
+        TRY_VOID(add_directory(all.ino_of(i), prefix, path + "/"));
         continue;
       }
       const auto tensor = forest_.tensor_of(all.ino_of(i));
       if (!tensor || !std::binary_search(request_.tensors.begin(), request_.tensors.end(), tensor->index)) continue;
       if (model_.tensors[tensor->index].source.refused()) continue;
       is_in_view_[tensor->index] = true;
-      TRY_VOID(add_file(all.ino_of(i), path));
+      if (is_npy_) npy_paths_[tensor->index] = path.substr(0, path.size() - std::string_view(".npy").size());
+      TRY_VOID(add_file(all.ino_of(i), prefix + path));
     }
     return {};
   }
@@ -128,7 +167,9 @@ class TreeFiles {
   Forest& forest_;
   const Model& model_;
   const Request& request_;
-  std::vector<bool> is_in_view_;  // by index
+  bool is_npy_ = false;
+  std::vector<bool> is_in_view_;        // by index
+  std::vector<std::string> npy_paths_;  // by index, without the suffix; empty for files in tensors/
   ExportedFiles out_;
 };
 

@@ -215,8 +215,7 @@ Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
   const auto why = [&](size_t, const TensorView& tensor) { return why_not_in_gguf(selection.float32, tensor, order); };
   const auto layout = TRY(choose_tensors(model, selection, why, RepeatedNames::left_out, left_out));
   place_aligned(*layout, metadata.alignment, left_out);
-  if (layout->tensors.empty() && !model->tensors.empty())
-    return failure(Code::unsupported, "no tensor has a type of GGUF");
+  if (layout->tensors.empty() && !model->tensors.empty()) return failure(no_tensors("GGUF", left_out));
 
   GgufWriter head(order);
   head.bytes("GGUF");

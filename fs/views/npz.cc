@@ -227,7 +227,7 @@ Result<ModelFile> npz_file(const ModelPtr& model, const Selection& selection, co
     return why_not_in_npz(*model, selection.float32, index, tensor);
   };
   const auto layout = TRY(choose_tensors(model, selection, why, RepeatedNames::kept, left_out));
-  if (layout->tensors.empty()) return failure(Code::unsupported, "no tensor has a .npy file");
+  if (layout->tensors.empty()) return failure(no_tensors("npz", left_out));
   const auto members = std::make_shared<Members>(layout);
   TRY_VOID(members->name_all());
   uint64_t bytes = 0;

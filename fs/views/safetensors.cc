@@ -246,7 +246,7 @@ Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Se
   TRY_VOID(whole->charges.charge(Cost::kept, layout->tensors.size() * (sizeof(uint32_t) + sizeof(uint64_t))));
   whole->tensors = layout->tensors;
   TRY_VOID(place_sorted(*whole, left_out));
-  if (whole->tensors.empty()) return failure(Code::unsupported, "no tensor has a safetensors dtype");
+  if (whole->tensors.empty()) return failure(no_tensors("safetensors", left_out));
   const std::string metadata = metadata_object(*model);
   SourcePtr file = TRY(file_of(whole, metadata, limits));
   std::vector<ModelFile> files;

@@ -127,4 +127,11 @@ Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const 
   return layout;
 }
 
+Error no_tensors(std::string_view format, const Warnings& left_out) {
+  const std::vector<std::string> lines = left_out.lines();
+  if (lines.empty()) return {Code::unsupported, fmt::format("{}: there are no tensors", format)};
+  return {Code::unsupported,
+          fmt::format("no tensor can be written as {}: {}{}", format, lines.front(), lines.size() > 1 ? ", …" : "")};
+}
+
 }  // namespace weightfs::views

@@ -69,4 +69,7 @@ enum class RepeatedNames { left_out, kept };
 Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const Selection& selection,
                                                    const Reason& reason, RepeatedNames repeated, Warnings& left_out);
 
+/// The error for a file that would have no tensors: why it cannot have the first one. Its code is unsupported.
+Error no_tensors(std::string_view format, const Warnings& left_out);
+
 }  // namespace weightfs::views

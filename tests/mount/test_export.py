@@ -175,6 +175,53 @@ class Files(ExportTestCase):
             "weightfs: safetensors holds strings only: 12 of 12 keys are left out: k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, …\n")
         self.export(self.sample(metadata={"k": "v"}), self.out("again.safetensors"))
 
+    def cut_sample(self, name="cut.safetensors", tensors=None, missing=1):
+        source = self.sample(name, tensors)
+        os.truncate(source, os.path.getsize(source) - missing)
+        return source
+
+    # semantics 25.4
+    def test_model_without_readable_tensors_has_no_rest_to_export(self):
+        cut = self.cut_sample(tensors=[Tensor("w", "float32", (4,), bytes(16))])
+        for form in ("safetensors", "gguf", "npz", "npy", "dir", "tar"):
+            for options in ((), ("--skip-unsupported",)):
+                done = run("export", "--to", form, *options, cut, self.out("out"))
+                self.assertEqual((done.returncode, done.stderr), (
+                    5, f"weightfs: {cut}: the file ends 1 byte early: 1 of 1 tensors refused; interrupted download?; "
+                    "nothing was written\n"))
+            done = run("export", "--to", form, "--skip-unsupported", "--tensors", "w", cut, self.out("out"))
+            self.assertEqual((done.returncode, "refused when the container was read" in done.stderr), (5, True), done.stderr)
+            self.assertNotIn("; use", done.stderr)
+        self.assertEqual(self.listing(), [])
+
+    def test_model_with_readable_tensors_has_a_rest_to_export(self):
+        cut = self.cut_sample()
+        done = run("export", cut, self.out("m.gguf"))
+        self.assertEqual(done.returncode, 5)
+        self.assertIn("; nothing was written; use --skip-unsupported to export the rest\n", done.stderr)
+        done = run("export", "--skip-unsupported", cut, self.out("m.gguf"))
+        self.assertEqual((done.returncode, self.listing()), (5, ["m.gguf"]), done.stderr)
+
+    # semantics 25.4
+    def test_only_remedies_that_help_are_named(self):
+        long = Tensor("n" * 65, "float32", (4,), bytes(16))
+        small, byte = Tensor("w", "float32", (4,), bytes(16)), Tensor("b", "uint8", (4,), bytes(4))
+        reason = f'tensor "{"n" * 65}": a name of 65 bytes, ggml accepts 63'
+        type_reason = 'tensor "b": GGUF has no type for uint8'
+        some, none = "1 of 2 tensors cannot be written as gguf, so nothing was written: ", "no tensor can be written as GGUF: "
+        for tensors, options, message in (
+            ([small, long], (), some + reason + "; use --skip-unsupported"),
+            ([long], (), none + reason + "; nothing was written; use --to dir"),
+            ([long], ("--skip-unsupported",), none + reason + "; nothing was written; use --to dir"),
+            ([small, byte], (), some + type_reason + "; use --dtype float32 or --skip-unsupported"),
+            ([byte], ("--skip-unsupported",), none + type_reason + "; nothing was written; use --dtype float32"),
+            ([byte, long], (), none + type_reason + ", …; nothing was written; use --dtype float32 with --skip-unsupported")):
+            self.export(*options, self.sample(tensors=tensors), self.out("m.gguf"), status=4, stderr=f"weightfs: {message}\n")
+        self.assertEqual(self.listing(), [])
+        self.export("--to", "dir", self.sample(tensors=[long]), self.out("dir"))
+        self.export("--dtype", "float32", self.sample(tensors=[byte]), self.out("m.gguf"))
+        self.assertEqual(list(self.tensors_of(self.out("dir"))), [long.name])
+
     def test_archive_without_tensors_of_its_own_is_refused(self):
         with archives.Zip(self.path("m.zip")) as file:
             file.write("m.safetensors", self.read(self.sample()))
@@ -223,6 +270,18 @@ class Models(ExportTestCase):
         half = Tensor("h", "float16", (3,), struct.pack("<3e", 1, -2, 0.5))
         self.export("--to", "dir", "--dtype", "float32", self.sample(tensors=[half]), self.out("dir"))
         self.assertEqual(self.tensors_of(self.out("dir")), {"h": ("float32", [3], struct.pack("<3f", 1, -2, 0.5))})
+
+    # semantics 26.9: a name that is cut only with the suffix .npy, and one that is a directory only without it
+    def test_names_that_npy_changes_are_found_again(self):
+        long = Tensor("x" * 252, "float32", (2,), bytes(8))
+        names = [Tensor(name, "float32", (1,), bytes(4)) for name in ("a", "a.npy/b", 'q"\\é')]
+        source = self.sample(tensors=[long, *names])
+        for form in (("npy",), ("npy", "--dtype", "float32"), ("dir", "--dtype", "float32")):
+            out = self.out("-".join(form))
+            self.export("--to", *form, source, out)
+            self.assertEqual(run("verify", out).returncode, 0, form)
+            self.assertEqual(self.tensors_of(out), self.tensors_of(source))
+            self.assertEqual(run("diff", source, out).returncode, 0)
 
     def test_selected_tensors_are_the_model(self):
         for form in ("dir", "npy"):

@@ -153,7 +153,7 @@ TEST(NpzView, TensorsWithoutNpyAreLeftOut) {
   Tensor unknown = make_tensor("unknown", "uint8", {1});
   unknown.dtype = &kUnknownDType;
   model->tensors.push_back(unknown);
-  EXPECT_EQ(error_in(npz_file(model, {})), "no tensor has a .npy file");
+  EXPECT_EQ(error_in(npz_file(model, {})), "no tensor can be written as npz: tensor \"deep\": has no .npy file, …");
   model->tensors.push_back(make_tensor("w", "uint8", {1}));
   const ModelFile file = well(npz_file(model, {}));
   EXPECT_THAT(file.left_out.lines(),

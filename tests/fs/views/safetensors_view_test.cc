@@ -171,7 +171,8 @@ TEST(SafetensorsView, HeaderOverTheLimitIsAnError) {
   EXPECT_EQ(error_in(safetensors_files(model, {}, 0, {.max_header = size - 1})),
             fmt::format("a header of {} bytes, {} at most", size, size - 1));
   const auto none = model_with({make_tensor("q", "q4_0", {32})});
-  EXPECT_EQ(error_in(safetensors_files(none, {}, 0)), "no tensor has a safetensors dtype");
+  EXPECT_EQ(error_in(safetensors_files(none, {}, 0)),
+            "no tensor can be written as safetensors: tensor \"q\": safetensors has no dtype for q4_0");
 }
 
 TEST(SafetensorsView, SelectionHasOnlyItsTensors) {
