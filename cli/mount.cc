@@ -15,6 +15,7 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cli/console/words.h"
 #include "cli/mount/mount_name.h"
 #include "cli/mount/unmount.h"
 #include "cli/serve/mount_at.h"
@@ -91,8 +92,10 @@ Result<std::string> implied_mount_point(const std::string& source) {
   if (status.type() == std::filesystem::file_type::not_found) return point;
   if (status.type() == std::filesystem::file_type::directory && std::filesystem::is_empty(point, error) && !error)
     return point;
-  return failure(Code::io, fmt::format("{}: exists and is not an empty directory; use weightfs mount {} MOUNTPOINT",
-                                       printable(point), shell_word(printable_source(source))));
+  const auto word = command_word(printable_source(source));
+  return failure(Code::io, fmt::format("{}: exists and is not an empty directory; {}", point,
+                                       word ? fmt::format("use weightfs mount {} MOUNTPOINT", *word)
+                                            : std::string("name a MOUNTPOINT after SOURCE")));
 }
 
 Exit mount(MountArguments& arguments) {
@@ -120,8 +123,10 @@ Exit mount_at(ServeParams params, const std::string& mountpoint, RunMode mode, A
   auto point = MountPoint::at(mountpoint);
   if (!point) return report_error(point.error(), Exit::mount);
   const auto print_point = [&] {
-    if (announce == Announce::on_stdout)
-      std::printf("mounted at %s; weightfs umount %s unmounts it\n", mountpoint.c_str(), mountpoint.c_str());
+    if (announce != Announce::on_stdout) return;
+    const auto word = command_word(mountpoint);
+    const std::string hint = word ? fmt::format("; weightfs umount {} unmounts it", *word) : "";
+    std::printf("mounted at %s%s\n", printable(mountpoint).c_str(), hint.c_str());
   };
   if (mode == RunMode::background) {
     const Exit status = in_background(std::move(params), *point);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "cli/console/words.h"
 #include "cli/mount/mount_report.h"
 #include "cli/mount/mount_users.h"
 #include "cli/mount/unmount.h"
@@ -59,8 +60,9 @@ std::string busy_message(const Target& target) {
   const std::string described = describe_users(users.found);
   const char* cut = users.is_complete ? "" : " (search incomplete: too many open files)";
   const char* unseen = ::geteuid() == 0 ? "" : " (processes of other users not shown)";
-  return fmt::format("busy:{}{}{}; `weightfs umount --lazy {}` detaches it", described.empty() ? " in use" : described,
-                     cut, unseen, shell_word(target.name));
+  const auto word = command_word(target.name);
+  const std::string lazy = word ? fmt::format("`weightfs umount --lazy {}`", *word) : "--lazy";
+  return fmt::format("busy:{}{}{}; {} detaches it", described.empty() ? " in use" : described, cut, unseen, lazy);
 }
 
 // The server processes of mounts, as pidfds.

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "base/text.h"
+
 namespace weightfs {
 
 std::string counted(uint64_t count, std::string_view one, std::string_view many) {
@@ -18,6 +20,10 @@ std::string enumerated(const std::vector<std::string>& texts, std::string_view l
   }
   if (!out.empty()) out += last;
   return out.append(pending);
+}
+
+std::optional<std::string> command_word(std::string_view text) {
+  return printable(text) == text ? std::optional(shell_word(text)) : std::nullopt;
 }
 
 }  // namespace weightfs

@@ -72,7 +72,7 @@ Check check_fusermount() {
   const bool privileged = ::stat(program.c_str(), &file) == 0 && file.st_uid == 0 && (file.st_mode & S_ISUID) != 0;
   if (root || privileged) return {"fusermount3", Verdict::ok, program};
   return {"fusermount3", Verdict::failure, program + ", not setuid root",
-          fmt::format("as root: `chown root {} && chmod u+s {}`", program, program)};
+          fmt::format("as root: `chown root {0} && chmod u+s {0}`", shell_word(program))};
 }
 
 Check check_allow_other() {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/console/words.h"
 #include "cli/info/head.h"
 #include "cli/info/models.h"
 #include "cli/info/subject.h"
@@ -66,9 +67,7 @@ class ModelsTable {
       out.emplace_back();
       const bool ends_with_slash = source_.ends_with('/');
       const std::string path = fmt::format("{}{}{}", source_, ends_with_slash ? "" : "/", first->name);
-      constexpr std::string_view kHint = "name one: weightfs info ";
-      out.push_back(painted(
-          fmt::format("{}{}", kHint, shortened(clean(path, style_), style_.width - kHint.size(), style_)), Paint::dim));
+      out.push_back(painted(hint_to_name(path), Paint::dim));
     }
     return out;
   }
@@ -89,6 +88,13 @@ class ModelsTable {
       note_common(summary);
     }
     rows_.push_back(std::move(row));
+  }
+
+  // A command that is cut, or has other characters than the name, would not work.
+  std::string hint_to_name(const std::string& path) const {
+    const auto word = command_word(path);
+    const std::string hint = fmt::format("name one: weightfs info {}", word.value_or(""));
+    return word && clean(hint, style_) == hint && width_of(hint) <= style_.width ? hint : "name one for its screen";
   }
 
   // Facts that all models share are in the head.

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "cli/console/suggestions.h"
+#include "cli/console/words.h"
 #include "fs/names.h"
 #include "fs/source_tree.h"
 
@@ -77,12 +78,15 @@ Result<Ino> resolve_typed(Forest& forest, const TypedPath& typed, Forest::FinalL
     }
   if (having.empty()) return failure(with_similar_tensors(forest, typed.path, found.error()));
   if (having.size() == 1) return *only;
+  const auto source = command_word(printable_source(typed.source));
   std::string commands;
-  for (size_t i = 0; i < std::min(having.size(), kMaxHaving); ++i)
-    commands +=
-        fmt::format("{}weightfs {} {} {}", i == 0 ? "" : ", or ", typed.command,
-                    shell_word(printable_source(typed.source)), shell_word(having[i] + tensor_path(typed.path)));
-  return failure(Code::not_found, fmt::format("a tensor of {} models; use {}{}", having.size(), commands,
+  for (size_t i = 0; i < std::min(having.size(), kMaxHaving); ++i) {
+    const auto path = command_word(having[i] + tensor_path(typed.path));
+    if (source && path)
+      commands += fmt::format("{}weightfs {} {} {}", commands.empty() ? "" : ", or ", typed.command, *source, *path);
+  }
+  return failure(Code::not_found, fmt::format("a tensor of {} models; use {}{}", having.size(),
+                                              commands.empty() ? "the path of one of them" : commands,
                                               having.size() > kMaxHaving ? ", …" : ""));
 }
 

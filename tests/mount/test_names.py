@@ -24,6 +24,14 @@ class MountPoints(MountTestCase):
         self.assertEqual(run("umount", "Tiny-1B", cwd=self.path("work")).returncode, 0)
         self.assertEqual(os.listdir(self.path("work")), [])
 
+    def test_command_to_unmount_is_quoted_for_a_shell(self):
+        source = self.sample("it's a \"name\".safetensors")
+        done = self.mount_here(source)
+        self.assertTrue(done.stdout.startswith("mounted at ./it's a \"name\"; weightfs umount "), done.stdout)
+        command = done.stdout.partition("; weightfs ")[2].removesuffix(" unmounts it\n")
+        unmounted = subprocess.run(["sh", "-c", f'"{WEIGHTFS}" {command}'], cwd=self.tmp, timeout=LIMIT_S)
+        self.assertEqual((unmounted.returncode, os.path.exists(self.path("it's a \"name\""))), (0, False))
+
     def test_empty_directory_is_used_and_kept(self):
         os.mkdir(self.path("model"))
         self.mount_here(self.sample())

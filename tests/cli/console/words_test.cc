@@ -19,5 +19,12 @@ TEST(Enumerated, EmptyTextsAreLeftOut) {
   EXPECT_EQ(enumerated({"a", "b"}, " and "), "a and b");
 }
 
+TEST(CommandWord, NameThatCannotBeCopiedHasNone) {
+  EXPECT_EQ(command_word("mnt"), "mnt");
+  EXPECT_EQ(command_word("./it's a \"name\""), R"('./it'\''s a "name"')");
+  EXPECT_EQ(command_word("n\u00e9e"), "'n\u00e9e'");
+  for (const char* const name : {"a\nb", "\x1b[2J", "a\xFF"}) EXPECT_EQ(command_word(name), std::nullopt);
+}
+
 }  // namespace
 }  // namespace weightfs::words_test

@@ -12,6 +12,7 @@ using info::Charset;
 using info::Colours;
 using info::DirectoryItem;
 using info::Style;
+using testing::HasSubstr;
 
 constexpr Style kWide{80, Charset::utf8, Colours::off};
 
@@ -78,8 +79,16 @@ licence llama3.1
   …-Q2_K.gguf  a Git LFS pointer to a f…
   and 1 other file
 
-name one: weightfs info hf://or…4_0.gguf
+name one for its screen
 )");
+}
+
+TEST(InfoModels, CommandIsQuotedForAShell) {
+  std::vector<DirectoryItem> items = models();
+  items.back().name = "it's me.gguf";
+  EXPECT_THAT(info::render_models(items, "q 2's", kWide), HasSubstr(R"(weightfs info 'q 2'\''s/it'\''s me.gguf')"));
+  items.back().name = "a\nb.gguf";
+  EXPECT_THAT(info::render_models(items, "q", kWide), HasSubstr("\nname one for its screen\n"));
 }
 
 TEST(InfoModels, LinesFitAnyWidth) {
