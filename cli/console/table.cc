@@ -41,6 +41,23 @@ std::string with_color(const std::string& text, const std::string& color) {
   return color.empty() ? text : color + text + kPlain;
 }
 
+// The text in parts that fit into the terminal, broken at blanks: the first one after `begin` columns, the others after
+// the indentation of further lines.
+std::vector<std::string> broken(const std::string& text, size_t begin, const TableStyle& style) {
+  std::vector<std::string> parts = {""};
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at + 1), text.size());  // a blank stays before its word
+    const std::string word = text.substr(at, end - at);
+    const size_t indent = parts.size() == 1 ? begin : style.indent + 4;
+    if (style.width && !parts.back().empty() && indent + width(parts.back() + word) > *style.width)
+      parts.push_back(word.substr(1));
+    else
+      parts.back() += word;
+    at = end;
+  }
+  return parts;
+}
+
 }  // namespace
 
 std::string tab_escaped(std::string_view text) {
@@ -129,13 +146,18 @@ std::vector<size_t> Table::fit(std::vector<Line>& lines, const TableStyle& style
   }
 }
 
+// A text that is wider than the terminal continues on further lines; a longer word, such as a path, is not broken.
 void Table::print_below(const Line& line, const TableStyle& style) const {
   for (size_t i = 0; i < line.size(); ++i) {
     const auto& [text, color, is_below] = line[i];
     if (!is_below || text.empty()) continue;
-    const std::string name = columns_[i].header.empty() ? "" : columns_[i].header + ": ";
-    const std::string cell = style.colors == TableStyle::colored ? with_color(text, color) : text;
-    std::printf("%*s%s%s\n", static_cast<int>(style.indent + 2), "", name.c_str(), cell.c_str());
+    std::string begin = std::string(style.indent + 2, ' ');
+    if (!columns_[i].header.empty()) begin += columns_[i].header + ": ";
+    for (const std::string& part : broken(text, begin.size(), style)) {
+      const std::string cell = style.colors == TableStyle::colored ? with_color(part, color) : part;
+      std::printf("%s%s\n", begin.c_str(), cell.c_str());
+      begin = std::string(style.indent + 4, ' ');
+    }
   }
 }
 

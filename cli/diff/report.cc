@@ -132,7 +132,7 @@ void add_file(DifferenceTable& table, const FileChange& file) {
     table.add("file", CellColor::yellow, file.path, state_text(*file.a), state_text(*file.b));
 }
 
-void print_summary(const ContentsComparison& found) {
+void print_summary(const ContentsComparison& found, const info::Style& style) {
   size_t of_a = 0, of_b = 0, other_type = 0, other_bytes = 0, renamed = 0, missing = 0, added = 0;
   for (const ModelComparison& models : found.models) {
     of_a += models.a->tensors.size();
@@ -142,14 +142,15 @@ void print_summary(const ContentsComparison& found) {
     missing += models.tensors.missing.size();
     added += models.tensors.added.size();
   }
-  std::printf(
-      "%s%zu and %zu tensors: %llu equal, %zu of another type, %zu with other bytes, %zu renamed, %zu missing, "
-      "%zu added\n",
-      found.is_different() ? "\n" : "", of_a, of_b, static_cast<unsigned long long>(found.equal_tensors), other_type,
-      other_bytes, renamed, missing, added);
+  std::vector<std::string> lines;
+  const std::string tensors = fmt::format(
+      "{} and {} tensors: {} equal, {} of another type, {} with other bytes, {} renamed, {} missing, {} added", of_a,
+      of_b, found.equal_tensors, other_type, other_bytes, renamed, missing, added);
+  if (found.is_different()) lines.emplace_back();
+  for (std::string& line : info::wrapped(tensors, style.width, style)) lines.push_back(std::move(line));
   if (found.equal_files + found.files.size() > 0)
-    std::printf("files: %llu equal, %zu different\n", static_cast<unsigned long long>(found.equal_files),
-                found.files.size());
+    lines.push_back(fmt::format("files: {} equal, {} different", found.equal_files, found.files.size()));
+  std::fputs(info::emit(lines, style).c_str(), stdout);
 }
 
 Map type_value(const TensorView& tensor) {
@@ -251,12 +252,12 @@ void print_differences(const ContentsComparison& found, bool has_deviation) {
   for (const FileChange& file : found.files) add_file(table, file);
   table.print();
   if (!is_terminal) return;
+  const info::Style style = info::style_of_stdout();
   if (has_deviation) {
-    const info::Style style = info::style_of_stdout();
     const std::vector<std::string> lines = deviation_lines(found, style);
     std::printf("%s%s", table.empty() || lines.empty() ? "" : "\n", info::emit(lines, style).c_str());
   }
-  print_summary(found);
+  print_summary(found, style);
 }
 
 Map differences_value(const ContentsComparison& found, bool has_deviation) {

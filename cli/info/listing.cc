@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/compare/select_tensors.h"
+#include "cli/info/fitted_table.h"
 #include "fs/listing.h"
 
 namespace weightfs::info {
@@ -41,6 +42,27 @@ const Cells& header() {
 }
 
 constexpr std::array kColumns = {&Cells::name, &Cells::dtype, &Cells::shape, &Cells::elements, &Cells::size};
+constexpr std::array<size_t, 3> kLeftOutFirst = {3, 4, 2};  // elements, size, shape
+using Widths = std::array<size_t, kColumns.size()>;         // 0: the column is left out
+
+// Makes lines with `fixed` other columns fit into the terminal. Returns whether all columns are left.
+bool fit_columns(Widths& widths, size_t fixed, const Style& style) {
+  bool is_complete = true;
+  const size_t least = std::min(widths[0], kMinTensorName);
+  const auto others = [&] {
+    size_t sum = fixed;
+    for (size_t k = 1; k < widths.size(); ++k) sum += widths[k] == 0 ? 0 : kGap + widths[k];
+    return sum;
+  };
+  for (const size_t k : kLeftOutFirst) {
+    if (others() + least <= style.width) break;
+    widths[k] = 0;
+    is_complete = false;
+  }
+  if (const size_t sum = others() + least; sum > style.width) widths[1] -= std::min(widths[1], sum - style.width);
+  widths[0] = std::min(widths[0], std::max(least, style.width - std::min(style.width, others())));
+  return is_complete;
+}
 
 // A value that is in a file of its own: {"count" or "nbytes", "path"}.
 std::string note_text(std::string_view key, const Map& note) {
@@ -101,7 +123,7 @@ Map flat(const Map& common) {
 void list_tensors(const Subject& subject, const Style& style, Names names, const WriteLine& write) {
   const TensorList& tensors = subject.model.tensors;
   if (tensors.empty()) return;
-  std::array<size_t, kColumns.size()> widths{};
+  Widths widths{};
   const auto measure = [&](const Cells& cells) {
     for (size_t k = 0; k < kColumns.size(); ++k) widths[k] = std::max(widths[k], width_of(cells.*kColumns[k]));
   };
@@ -111,19 +133,23 @@ void list_tensors(const Subject& subject, const Style& style, Names names, const
     measure(cells_of(subject, i, style));
     is_any_refused = is_any_refused || tensors.is_refused(i);
   }
-  size_t others = kGap + (is_any_refused ? std::string_view("refused").size() + kGap : 0);
-  for (size_t k = 1; k < widths.size(); ++k) others += kGap + widths[k];
-  if (names == Names::shortened)
-    widths[0] = std::min(widths[0], std::max(kMinTensorName, style.width - std::min(style.width, others)));
+  const size_t fixed = kGap + (is_any_refused ? std::string_view("refused").size() + kGap : 0);
+  const bool is_complete = names == Names::complete || fit_columns(widths, fixed, style);
   const auto line_of = [&](const Cells& cells) {
     const std::string gap(kGap, ' ');
-    std::string line = gap + left(shortened(cells.name, widths[0], style), widths[0]);
-    line += gap + left(cells.dtype, widths[1]) + gap + left(cells.shape, widths[2]);
-    line += gap + right(cells.elements, widths[3]) + gap + right(cells.size, widths[4]);
-    return cells.is_refused ? line + gap + painted("refused", Paint::red) : line;
+    std::string line;
+    for (size_t k = 0; k < widths.size(); ++k) {
+      if (widths[k] == 0) continue;
+      const std::string text = k < 2 ? shortened(cells.*kColumns[k], widths[k], style) : cells.*kColumns[k];
+      line += gap + (k < 3 ? left(text, widths[k]) : right(text, widths[k]));
+    }
+    if (cells.is_refused) return line + gap + painted("refused", Paint::red);
+    return line.substr(0, line.find_last_not_of(' ') + 1);
   };
   write(line_of(header()));
   for (size_t i = 0; i < tensors.size(); ++i) write(line_of(cells_of(subject, i, style)));
+  if (is_complete) return;
+  for (const std::string& line : left_out_lines(style)) write(line);
 }
 
 void list_metadata(const Model& model, const Style& style, const WriteLine& write) {

@@ -11,7 +11,8 @@ namespace weightfs::info {
 
 using WriteLine = std::function<void(const std::string& line)>;
 
-/// How wide names may be: on a terminal they are shortened in the middle, elsewhere they are complete.
+/// How wide names may be: on a terminal they are shortened in the middle, and columns are left out that do not fit;
+/// elsewhere all is complete.
 enum class Names { shortened, complete };
 
 /// A header, and a line for each tensor: name, type, shape, elements, size.

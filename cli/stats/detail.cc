@@ -125,7 +125,8 @@ std::vector<std::string> lora_lines(const std::vector<LoraFigures>& pairs, const
 
 std::vector<std::string> detail_lines(const TensorFigures& one, const info::Style& style) {
   Detail detail(style);
-  detail.lines_.push_back(info::painted(info::clean(one.name, style), info::Paint::bold));
+  detail.lines_.push_back(
+      info::painted(info::shortened(info::clean(one.name, style), style.width, style), info::Paint::bold));
   detail.add("type", fmt::format("{} {}, {} elements, {}", dtype_text(one.tensor), shape_text(one.tensor.shape),
                                  info::grouped(row_of(one).elements), info::bytes_text(one.tensor.nbytes())));
   if (!one.statistics) {

@@ -74,20 +74,28 @@ std::vector<std::string> table_lines(const AllFigures& figures, const info::Styl
 }
 
 std::vector<std::string> channel_lines(const TensorFigures& one, const info::Style& style) {
+  static const std::vector<info::FittedColumn> columns = {
+      {"channel", 0, false}, {"rms", 1, false}, {"max", 2, false}, {"outliers", 3, false}};
   std::vector<std::string> lines;
   for (const AxisChannels& axis : one.channels) {
     lines.emplace_back();
-    lines.push_back(info::painted(
+    const std::string title =
         fmt::format("Channels of axis {} ({}), the largest first{}", axis.axis, one.tensor.shape[axis.axis],
-                    axis.dead == 0 ? "" : fmt::format("; {} of zeros", axis.dead)),
-        info::Paint::bold));
-    lines.push_back(fmt::format("  {:>10}  {:>10}  {:>10}  {:>10}", "channel", "rms", "max", "outliers"));
+                    axis.dead == 0 ? "" : fmt::format("; {} of zeros", axis.dead));
+    for (const std::string& line : info::wrapped(title, style.width, style))
+      lines.push_back(info::painted(line, info::Paint::bold));
+    std::vector<std::vector<std::string>> rows;
     for (const numbers::Channel& channel : axis.largest)
-      lines.push_back(fmt::format(
-          "  {:>10}  {:>10}  {:>10}  {:>10}", channel.index, figure_text(channel.rms), figure_text(channel.max),
-          channel.outlier_share == 0 ? "" : fmt::format("{:.3g} %", 100 * channel.outlier_share)));
+      rows.push_back({std::to_string(channel.index), figure_text(channel.rms), figure_text(channel.max),
+                      channel.outlier_share == 0 ? "" : fmt::format("{:.3g} %", 100 * channel.outlier_share)});
+    info::Style inner = style;
+    inner.width -= info::kIndent;
+    for (const std::string& line : info::fitted_table(columns, rows, inner).lines)
+      lines.push_back(std::string(info::kIndent, ' ') + line);
   }
-  if (!one.no_channels.empty()) lines.push_back("  " + info::clean(one.no_channels, style));
+  if (one.no_channels.empty()) return lines;
+  for (const std::string& line : info::wrapped(info::clean(one.no_channels, style), style.width - info::kIndent, style))
+    lines.push_back(std::string(info::kIndent, ' ') + line);
   return lines;
 }
 

@@ -37,6 +37,14 @@ class Differences(Comparison):
         self.assertIn("30 and 30 tensors: 10 equal, 0 of another type, 20 with other bytes, 0 renamed, 0 missing, 0 added\n", shown)
         self.assertTrue(all(len(line) <= 140 for line in shown.splitlines()), shown)
 
+    def test_summary_fits_the_terminal(self):
+        a = self.model("a.safetensors", *(float32(f"layers.{i}.weight", i, 1) for i in range(3)))
+        for columns in (40, 80):
+            shown = on_terminal("diff", a, a, columns=columns)
+            self.assertTrue(all(len(line) <= columns for line in shown.splitlines()), shown)
+            self.assertEqual(" ".join(shown.split()), "3 and 3 tensors: 3 equal, 0 of another type, 0 with other bytes, "
+                             "0 renamed, 0 missing, 0 added")
+
     def test_progress_is_shown_until_it_is_interrupted(self):
         sources = [self.model(name, Tensor("w", "uint8", (1 << 40,), Hole(1 << 40))) for name in ("a.safetensors", "b.safetensors")]
         command = Interactive("diff", *sources)

@@ -239,6 +239,15 @@ class Screens(SmallModels):
         self.assertRegex(shown, r"model.layers.1.mlp.up.weight +float32 +48 ")
         self.assertRegex(shown, r"\nlayer +elements +mean .*\nmodel.layers.0 +80 .*\nmodel.layers.1 +80 ")
 
+    def test_channels_fit_the_terminal(self):
+        source = self.layers()
+        for argv in ((source, "--per-channel"), (source, "embed"), (source, "embed", "--per-channel")):
+            shown = on_terminal("stats", *argv, columns=40, LC_ALL="C.UTF-8")
+            self.assertIn("Channels of axis 0", shown)
+            for line in shown.splitlines():
+                self.assertLessEqual(len(line), 40, shown)
+                self.assertEqual(line, line.rstrip())
+
     def test_detail_of_one_tensor_has_all_figures(self):
         shown = on_terminal("stats", self.layers(), "embed", columns=60, LC_ALL="C.UTF-8")
         self.assertTrue(all(len(line) <= 60 for line in shown.splitlines()), shown)

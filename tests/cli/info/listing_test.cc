@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/cli/command_line.h"
 #include "tests/cli/info/summaries.h"
 
 namespace weightfs::info_listing_test {
@@ -49,6 +50,26 @@ TEST(InfoListing, NamesOfTensorsAreShortenedOnATerminal) {
   model.la…j.qweight  int32     [128,1024]  1,048,576   512 KiB
   lm_head.weight      bfloat16  [4096,256]  1,048,576  2.00 MiB  refused
 )");
+}
+
+TEST(InfoListing, ColumnsThatDoNotFitAreLeftOut) {
+  EXPECT_EQ(tensors_of(small(), {.width = 60}, Names::shortened), R"(
+  tensor             dtype     shape            size
+  model.em…s.weight  bfloat16  [4096,256]  2.00 MiB
+  model.la….qweight  int32     [128,1024]   512 KiB
+  lm_head.weight     bfloat16  [4096,256]  2.00 MiB  refused
+Columns are left out; a wider terminal, a pipe or --json has
+them all.
+)");
+}
+
+TEST(InfoListing, TensorsFitAnyWidth) {
+  test::NamedTensors tensors;
+  tensors.add_refused("a.name.of.a.tensor.that.is.longer.than.a.terminal", "bfloat16", {1, 4096, 4096, 16, 16, 3});
+  const Summarised model = test::summarised(std::move(tensors));
+  for (size_t width = 40; width < 120; ++width)
+    for (const std::string& line : test::lines_of(tensors_of(model, {.width = width}, Names::shortened)))
+      EXPECT_LE(info::width_of(line), width) << line;
 }
 
 TEST(InfoListing, LongMetadataIsReplacedByItsLengthAndFile) {
