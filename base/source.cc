@@ -12,7 +12,8 @@ namespace weightfs {
 namespace {
 
 tl::unexpected<Error> ends_too_early(uint64_t size, uint64_t offset, uint64_t needed) {
-  return failure(Code::corrupt, fmt::format("ends at byte {}, {} bytes needed at {}", size, needed, offset));
+  return failure(Code::corrupt,
+                 fmt::format("ends at byte {}, {} byte{} needed at {}", size, needed, needed == 1 ? "" : "s", offset));
 }
 
 class MemorySource final : public Source {

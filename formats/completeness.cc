@@ -56,6 +56,15 @@ std::string sentence_of_cut_file(const Completeness& completeness) {
                      completeness.unreadable, completeness.tensors);
 }
 
+// The reason without the number of tensors at its end, if that is the one at the beginning of the sentence.
+std::string_view reason_without_count(const Completeness& completeness) {
+  std::string_view reason = completeness.reason->message;
+  for (const char* const state : {"refused", "missing"})
+    if (const std::string count = "; " + lost_tensors(completeness.unreadable, state); reason.ends_with(count))
+      reason.remove_suffix(count.size());
+  return reason;
+}
+
 }  // namespace
 
 std::string to_sentence(const Completeness& completeness) {
@@ -68,7 +77,7 @@ std::string to_sentence(const Completeness& completeness) {
     what = fmt::format("{} {} missing", completeness.files, completeness.files == 1 ? "file is" : "files are");
   else
     what = "the model is incomplete";
-  return fmt::format("{}: {}", what, completeness.reason->message);
+  return fmt::format("{}: {}", what, reason_without_count(completeness));
 }
 
 }  // namespace weightfs

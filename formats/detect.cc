@@ -153,7 +153,9 @@ const Format* format_named(std::string_view name) {
 
 Result<Model> read_as(const Format& format, const Container& container) {
   return format.read(container).map_error([&](const Error& error) {
-    return format.subject.empty() ? error : with_message(error, fmt::format("{}: {}", format.subject, error.message));
+    const std::string subject = fmt::format("{}: ", format.subject);
+    const bool is_named = format.subject.empty() || error.message.starts_with(subject);
+    return is_named ? error : with_message(error, subject + error.message);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/grouped.h"
 
 namespace weightfs {
 namespace {
@@ -22,7 +23,8 @@ tl::unexpected<Error> Cursor::ends(std::string message) {
 
 // Makes at least `wanted` (at most kBufferSize) bytes available at at_.
 Result<void> Cursor::fill(size_t wanted) {
-  if (left() < wanted) return ends(fmt::format("ends at byte {}, {} bytes needed at {}", end_, wanted, position()));
+  if (left() < wanted)
+    return ends(fmt::format("ends at byte {}, {} needed at {}", end_, counted_bytes(wanted), position()));
   buffer_begin_ = position();
   at_ = 0;
   buffer_.resize(static_cast<size_t>(std::min(kBufferSize, end_ - buffer_begin_)));
@@ -75,7 +77,7 @@ Result<void> Cursor::skip(uint64_t size) {
 
 Result<uint64_t> Cursor::bounded(uint64_t count, uint64_t smallest) {
   if (count > left() / smallest)
-    return ends(fmt::format("a count of {} at {} where {} bytes are left", count, position(), left()));
+    return ends(fmt::format("a count of {} at {}, {} left", count, position(), counted_bytes(left())));
   return count;
 }
 

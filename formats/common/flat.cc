@@ -166,8 +166,10 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
   }
   const uint64_t there = file->size() - kPrefix - length;
   if (end != there && ends == Ends::with_last_tensor)
-    return failure(Code::corrupt, fmt::format("tensors of {} bytes in all, {} bytes after the header", end, there));
-  if (end < there) header.warnings.add("{} bytes after the last tensor", grouped(there - end));
+    return failure(Code::corrupt,
+                   fmt::format("tensors of {} in all, {} after the header", counted_bytes(end), counted_bytes(there)));
+  if (end < there)
+    header.warnings.add("{}{} after the last tensor", grouped(there - end), there - end == 1 ? " byte" : " bytes");
   TensorList& tensors = header.tensors;
   uint64_t refused = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -6,6 +6,7 @@
 #include "formats/common/limits.h"
 #include "formats/coreml/fields.h"
 #include "formats/coreml/types.h"
+#include "formats/grouped.h"
 
 namespace weightfs::coreml {
 namespace {
@@ -222,7 +223,7 @@ Result<Slice> ProgramReader::immediate(const StoredValue& value, uint64_t size) 
     const auto layout = TRY(protobuf::read_layout(scanner_, field));
     return protobuf::numbers_as_bytes(file_, field, layout, size, dtype.block_bytes, scanner_, countable_);
   }
-  return failure(Code::corrupt, fmt::format("no values, {} bytes needed", size));
+  return failure(Code::corrupt, fmt::format("no values, {} needed", counted_bytes(size)));
 }
 
 void ProgramReader::finish(Warnings& warnings) {

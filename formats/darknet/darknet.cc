@@ -13,6 +13,7 @@
 #include "formats/darknet/config.h"
 #include "formats/darknet/network.h"
 #include "formats/format.h"
+#include "formats/grouped.h"
 
 namespace weightfs {
 namespace darknet {
@@ -125,8 +126,8 @@ class Reader {
       at_ += *size;
     } else {
       has_ended_ = true;
-      warnings_.refuse(Code::corrupt, "tensor {}: {} bytes needed at byte {}, {} left: refused", quoted(tensor.name),
-                       size ? std::to_string(*size) : "too many", at_, left);
+      warnings_.refuse(Code::corrupt, "tensor {}: {} needed at byte {}, {} left: refused", quoted(tensor.name),
+                       size ? counted_bytes(*size) : "too many bytes", at_, left);
     }
     TRY_VOID(budget_.charge(Cost::tensor));
     TRY_VOID(budget_.charge(Cost::kept, tensor.name.size() + sizeof(uint64_t) * tensor.shape.size()));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "formats/grouped.h"
+
 namespace weightfs::flatbuffer {
 namespace {
 
@@ -63,12 +65,12 @@ Result<Table> Table::at(Buffer& buffer, uint64_t where) {
   const auto size = TRY(buffer.number<uint16_t>(static_cast<uint64_t>(vtable)));
   if (size % 2 != 0 || size < 4) return corrupt("the vtable at {} has a size of {} bytes", vtable, size);
   if (size > buffer.size() - static_cast<uint64_t>(vtable))
-    return corrupt("the vtable at {} has {} bytes, {} are left", vtable, size,
+    return corrupt("the vtable at {} has {} bytes, {} left", vtable, size,
                    buffer.size() - static_cast<uint64_t>(vtable));
   // The vtable states the size of the table with all its fields.
   const auto stated = TRY(buffer.number<uint16_t>(static_cast<uint64_t>(vtable) + sizeof(uint16_t)));
   if (stated > buffer.size() - at)
-    return corrupt("the table at {} has {} bytes, {} are left", at, stated, buffer.size() - at);
+    return corrupt("the table at {} has {} bytes, {} left", at, stated, buffer.size() - at);
   buffer.extend_to(std::max(at + stated, static_cast<uint64_t>(vtable) + size));
   return Table(buffer, at, static_cast<uint64_t>(vtable), size);
 }
@@ -115,8 +117,8 @@ Result<List> List::at(Buffer& buffer, uint64_t where, uint64_t width) {
   list.size_ = TRY(buffer.number<uint32_t>(at));
   list.elements_ = at + sizeof(uint32_t);
   if (list.size_ * width > buffer.size() - list.elements_)
-    return corrupt("the list at {} has {} elements of {} bytes, {} bytes are left", at, list.size_, width,
-                   buffer.size() - list.elements_);
+    return corrupt("the list at {} has {} elements of {}, {} left", at, list.size_, counted_bytes(width),
+                   counted_bytes(buffer.size() - list.elements_));
   buffer.extend_to(list.elements_ + list.size_ * width);
   return list;
 }

@@ -12,6 +12,7 @@
 #include "formats/common/warnings.h"
 #include "formats/flax/msgpack.h"
 #include "formats/format.h"
+#include "formats/grouped.h"
 #include "formats/string_pool.h"
 
 namespace weightfs {
@@ -56,7 +57,7 @@ class FlaxReader {
     if (root.kind != Kind::map) return failure(Code::corrupt, "not a map");
     TRY_VOID(read_map("", root.number, 1));
     if (model_.tensors.empty()) return failure(Code::unsupported, "no array of Flax");
-    if (in_.left() > 0) warnings_.add("{} bytes after the map", in_.left());
+    if (in_.left() > 0) warnings_.add("{} after the map", counted_bytes(in_.left()));
     if (facts_omitted_ > 0) warnings_.add("{} other values are not shown", facts_omitted_);
     facts_.keep_last_of_each_key();
     model_.format = "flax";

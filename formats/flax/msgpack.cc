@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/values/value.h"
+#include "formats/grouped.h"
 
 namespace weightfs::flax {
 namespace {
@@ -77,7 +78,7 @@ Result<Token> sized(Cursor& in, Kind kind, uint64_t length) {
   const uint64_t smallest = kind == Kind::map ? 2 : 1;
   if (length > in.left() / smallest)
     return failure(Code::corrupt,
-                   fmt::format("a length of {} at byte {}, where {} bytes are left", length, in.position(), in.left()));
+                   fmt::format("a length of {} at byte {}, {} left", length, in.position(), counted_bytes(in.left())));
   return Token{.kind = kind, .number = length};
 }
 

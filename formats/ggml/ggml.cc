@@ -10,6 +10,7 @@
 #include "formats/common/warnings.h"
 #include "formats/format.h"
 #include "formats/gguf/types.h"
+#include "formats/grouped.h"
 
 namespace weightfs {
 namespace ggml {
@@ -117,7 +118,7 @@ class GgmlReader {
   }
 
   Result<void> read_tensor() {
-    if (in_.left() < kMinTensorSize) return failure(Code::corrupt, fmt::format("{} bytes left", in_.left()));
+    if (in_.left() < kMinTensorSize) return failure(Code::corrupt, fmt::format("{} left", counted_bytes(in_.left())));
     const auto dimensions = TRY(in_.number<int32_t>());
     const auto name_size = TRY(in_.number<int32_t>());
     const auto type_number = TRY(in_.number<int32_t>());
@@ -155,7 +156,8 @@ class GgmlReader {
     tensor.shape = std::move(shape);
     is_cut_ = size > in_.left();
     if (is_cut_) {
-      warnings_.refuse(Code::corrupt, "tensor {}: {} bytes needed, {} left: refused", quoted(name), size, in_.left());
+      warnings_.refuse(Code::corrupt, "tensor {}: {} needed, {} left: refused", quoted(name), counted_bytes(size),
+                       in_.left());
       warnings_.add_short_by(size - in_.left());
       model_.tensors.push_back(tensor);
       return {};

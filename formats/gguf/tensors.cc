@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "formats/gguf/types.h"
+#include "formats/grouped.h"
 
 namespace weightfs::gguf {
 namespace {
@@ -121,7 +122,7 @@ class TensorPlacer {
     if (&dtype == &kUnknownDType) return ByteRange{begin, begin + up_to_the_next(offset)};
     if (!size) return failure(Code::corrupt, why_no_size(dtype, shape));
     if (*size > bytes_->size() - begin)
-      return failure(Code::corrupt, fmt::format("{} bytes left, {} needed", bytes_->size() - begin, *size));
+      return failure(Code::corrupt, fmt::format("{} left, {} needed", counted_bytes(bytes_->size() - begin), *size));
     return ByteRange{begin, begin + *size};
   }
 
@@ -195,7 +196,7 @@ class TensorPlacer {
     }
     const uint64_t padded = round_up(end, file_.alignment).value_or(end);
     if (bytes_->size() > padded && count == model_.tensors.size() - first)
-      file_.warnings.add("{} bytes after the last tensor", bytes_->size() - padded);
+      file_.warnings.add("{} after the last tensor", counted_bytes(bytes_->size() - padded));
   }
 
   File& file_;

@@ -10,6 +10,7 @@
 #include "formats/common/strided.h"
 #include "formats/common/warnings.h"
 #include "formats/format.h"
+#include "formats/grouped.h"
 #include "formats/ncnn/layers.h"
 #include "formats/ncnn/param.h"
 #include "formats/ncnn/table_bytes.h"
@@ -179,7 +180,7 @@ class Reader {
     const uint64_t left = weights_->size() - std::min(at, weights_->size());
     if (size > left) {
       warnings_.add_short_by(size - left);
-      return failure(Code::corrupt, fmt::format("{} bytes needed at byte {}, {} left", size, at, left));
+      return failure(Code::corrupt, fmt::format("{} needed at byte {}, {} left", counted_bytes(size), at, left));
     }
     return slice(weights_, at, size);
   }

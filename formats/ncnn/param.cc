@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/grouped.h"
 
 namespace weightfs::ncnn {
 namespace {
@@ -52,7 +53,7 @@ class Parser {
     if (!layers || !blobs) return failure(Code::corrupt, "the second line is not two numbers");
     constexpr size_t kShortestLine = sizeof("T n 0 0");
     if (*layers > text_.size() / kShortestLine + 1)
-      return failure(Code::corrupt, fmt::format("{} layers, {} bytes are left", *layers, text_.size()));
+      return failure(Code::corrupt, fmt::format("{} layers, {} left", *layers, counted_bytes(text_.size())));
     Network network;
     network.blobs = *blobs;
     while (network.layers.size() < *layers && !text_.empty()) {

@@ -48,7 +48,7 @@ Result<Model> read(const Container& container) {
     TRY_VOID(ArrayAdder(model, warnings, *container.budget).add(array_name(container.name), header, file));
   }
   if (data > header.nbytes && !header.type.has_objects)
-    warnings.add("{} bytes after the array are not shown", data - header.nbytes);
+    warnings.add("not shown: {} after the array", counted_bytes(data - header.nbytes));
   std::move(warnings).move_to(model);
   flat::add_facts(model.metadata, model.format, facts_of(header));
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});

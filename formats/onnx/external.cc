@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "formats/common/relative_path.h"
+#include "formats/grouped.h"
 #include "formats/onnx/fields.h"
 
 namespace weightfs::onnx {
@@ -82,8 +83,8 @@ void ExternalFiles::finish(Model& model, Warnings& warnings) const {
   for (const std::string& path : order_) {
     const File& file = files_.at(path);
     if (file.bytes == nullptr) {
-      warnings.miss_file(file.reason.code, "external data {}: {}; {} tensors are refused", quoted(path),
-                         file.reason.message, file.lost);
+      warnings.miss_file(file.reason.code, "external data {}: {}; {}", quoted(path), file.reason.message,
+                         lost_tensors(file.lost, "refused"));
     } else if (path != container_.name) {
       model.parts.push_back({path, Later<SourcePtr>::of(file.bytes)});
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "formats/grouped.h"
 #include "formats/openvino/types.h"
 #include "formats/tflite/strings.h"
 
@@ -96,8 +97,8 @@ Result<Slice> Tensors::place(const Constant& constant, Shape& shape) const {
 void Tensors::finish() {
   if (weights_) model_->parts.push_back({name_, Later<SourcePtr>::of(*weights_)});
   if (lost_ > 0)
-    warnings_.miss_file(weights_.error().code, "{}: {}; {} tensors are refused", quoted(name_),
-                        weights_.error().message, lost_);
+    warnings_.miss_file(weights_.error().code, "{}: {}; {}", quoted(name_), weights_.error().message,
+                        lost_tensors(lost_, "refused"));
   std::move(warnings_).move_to(*model_);
 }
 

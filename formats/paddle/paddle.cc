@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "formats/common/type_codes.h"
 #include "formats/format.h"
+#include "formats/grouped.h"
 #include "formats/paddle/names.h"
 #include "formats/protobuf/scanner.h"
 
@@ -143,7 +144,7 @@ class Reader {
       if (is_whole)
         tensor.source = TRY(slice(container_.bytes, at, *size));
       else
-        warnings_.refuse(Code::corrupt, "{}: {} bytes needed, {} left: refused", tensor.name, *size, end - at);
+        warnings_.refuse(Code::corrupt, "{}: {} needed, {} left: refused", tensor.name, counted_bytes(*size), end - at);
       if (!is_whole) warnings_.add_short_by(*size - (end - at));
       at = is_whole ? at + *size : end;
       model_.tensors.push_back(tensor);

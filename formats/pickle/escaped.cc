@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "formats/common/cursor.h"
+#include "formats/grouped.h"
 
 namespace weightfs::pickle {
 namespace {
@@ -226,7 +227,7 @@ std::optional<std::string> kept_bytes(const Pickle& pickle, Index value, uint64_
 
 Result<Slice> bytes_of(const Pickle& pickle, Index value, const File& file, uint64_t size) {
   const auto wrong_size = [&](uint64_t found) {
-    return failure(Code::corrupt, fmt::format("{} bytes needed, {} are in the pickle", size, found));
+    return failure(Code::corrupt, fmt::format("{} needed, the pickle has {}", counted_bytes(size), found));
   };
   const auto [text, place, is_plain] = text_in(pickle, value);
   if (is_plain && place.size != size) return wrong_size(place.size);

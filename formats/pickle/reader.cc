@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/grouped.h"
 #include "formats/pickle/danger.h"
 #include "formats/pickle/text.h"
 
@@ -103,7 +104,7 @@ Result<bool> PickleReader::push_decimal(std::string_view digits) {
 }
 
 Result<bool> PickleReader::push_text(Kind kind, uint64_t size) {
-  if (size > in_.left()) return fail(fmt::format("a text of {} bytes, {} are left,", size, in_.left()));
+  if (size > in_.left()) return fail(fmt::format("a text of {}, {} left,", counted_bytes(size), in_.left()));
   const Place place{in_.position(), size, Spelling::stored};
   if (size <= kMaxText) return push_kept(kind, TRY(in_.text(size)), place);
   TRY_VOID(in_.skip(size));
@@ -309,7 +310,8 @@ Result<Index> PickleReader::inline_bytes(const Inline& data) {
     TRY_VOID(in_.skip(padding));
   }
   const Place place{in_.position(), data.size, Spelling::stored};
-  if (place.size > in_.left()) return fail(fmt::format("an array of {} bytes, {} are left,", place.size, in_.left()));
+  if (place.size > in_.left())
+    return fail(fmt::format("an array of {}, {} left,", counted_bytes(place.size), in_.left()));
   TRY_VOID(in_.skip(place.size));
   left_out_ += place.size;
   return add(text_node(Kind::bytes, place));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "formats/grouped.h"
+
 namespace weightfs::protobuf {
 namespace {
 
@@ -204,7 +206,8 @@ Result<void> check_count(const NumbersField& field, const NumbersLayout& layout,
 Result<Slice> numbers_as_bytes(const SourcePtr& file, const NumbersField& field, const NumbersLayout& layout,
                                uint64_t size, uint32_t width, Scanner& scanner, uint64_t& countable) {
   const uint64_t count = size / width;
-  if (layout.absent() && count > 0) return failure(Code::corrupt, fmt::format("no data, {} bytes needed", size));
+  if (layout.absent() && count > 0)
+    return failure(Code::corrupt, fmt::format("no data, {} needed", counted_bytes(size)));
   if (!layout.can_have(count, field.type))
     return failure(Code::corrupt, fmt::format("{} bytes of packed and {} single numbers, {} numbers needed",
                                               layout.chunk_bytes, layout.single, count));

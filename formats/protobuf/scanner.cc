@@ -165,7 +165,7 @@ Result<void> Fields::too_long(const Field& field, uint64_t size) const {
   const uint64_t left = end_ - at_;
   const std::string cut =
       scanner_.is_at_end(end_) ? fmt::format(": the file ends {} early", exact_size(size - left)) : "";
-  return corrupt(field.begin, fmt::format("a field of {} bytes where {} are left{}", size, left, cut));
+  return corrupt(field.begin, fmt::format("a field of {}, {} left{}", counted_bytes(size), left, cut));
 }
 
 Result<void> Fields::skip_group(uint32_t number) {

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "formats/common/strided.h"
+#include "formats/grouped.h"
 #include "formats/numpy/array.h"
 #include "formats/python/compression.h"
 
@@ -140,7 +141,7 @@ Result<void> JoblibArrays::add_compressed(const std::string& name, const SourceP
   if (!compression) return failure(Code::corrupt, "its file is not compressed");
   const SourcePtr bytes = TRY(decompressed(file, *compression, container_));
   if (bytes->size() != size)
-    return failure(Code::corrupt, fmt::format("{} bytes needed, its file has {}", size, bytes->size()));
+    return failure(Code::corrupt, fmt::format("{} needed, its file has {}", counted_bytes(size), bytes->size()));
   Tensor tensor = TRY(arrays_.new_tensor(name, type.type, shape));
   const bool fortran_order = pickle_.integer(items[3]).value_or(0) != 0;
   const Slice all = TRY(slice(bytes, 0, size));

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "formats/format.h"
+#include "formats/grouped.h"
 #include "formats/python/boosters.h"
 #include "formats/python/compression.h"
 #include "formats/python/estimators.h"
@@ -127,7 +128,7 @@ class PickledModel {
     if (is_followed_)
       contents_.warnings.add("more pickles follow the first one, which pickle.load returns; they are not shown");
     else if (left > 0)
-      contents_.warnings.add("{} bytes after the pickle are not shown", left);
+      contents_.warnings.add("not shown: {} after the pickle", counted_bytes(left));
     return {};
   }
 

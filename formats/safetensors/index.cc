@@ -15,6 +15,7 @@
 #include "base/values/little_endian.h"
 #include "formats/common/flat.h"
 #include "formats/common/missing_shards.h"
+#include "formats/grouped.h"
 
 namespace weightfs::safetensors {
 namespace {
@@ -233,10 +234,10 @@ class Merger {
 
   void miss(const Shard& shard, const Error& error) {
     if (error.code == Code::not_found)
-      missing_.add(shard.name, fmt::format("; {} tensors are missing", shard.weights));
+      missing_.add(shard.name, "; " + lost_tensors(shard.weights, "missing"));
     else
-      warnings_.miss_file(error.code, "shard {}: {}; {} tensors are missing", quoted(shard.name), error.message,
-                          shard.weights);
+      warnings_.miss_file(error.code, "shard {}: {}; {}", quoted(shard.name), error.message,
+                          lost_tensors(shard.weights, "missing"));
     warnings_.add_missing_tensors(shard.weights);
   }
 

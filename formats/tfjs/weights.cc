@@ -11,6 +11,7 @@
 #include "formats/common/cursor.h"
 #include "formats/common/limits.h"
 #include "formats/common/relative_path.h"
+#include "formats/grouped.h"
 
 namespace weightfs::tfjs {
 namespace {
@@ -125,8 +126,8 @@ Result<void> Weights::add_group(const Map& map) {
   const uint64_t end = group.bytes->size();
   if (group.lost == nullptr && !group.is_unknown && group.at > end) warnings_.add_short_by(group.at - end);
   if (group.refused > 0)
-    warnings_.miss_file(group.lost->reason.code, "{}: {}; {} tensors are refused", quoted(group.lost_name),
-                        group.lost->reason.message, group.refused);
+    warnings_.miss_file(group.lost->reason.code, "{}: {}; {}", quoted(group.lost_name), group.lost->reason.message,
+                        lost_tensors(group.refused, "refused"));
   return {};
 }
 

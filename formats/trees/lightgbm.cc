@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "formats/common/cursor.h"
 #include "formats/format.h"
+#include "formats/grouped.h"
 #include "formats/trees/arrays.h"
 #include "formats/trees/long_list.h"
 
@@ -126,7 +127,7 @@ class LightGbmReader {
   // The next line; false at the end of the file.
   Result<bool> read_line() {
     const std::string_view bytes = TRY(in_.ahead(kMaxKey + 1)).substr(0, kMaxKey + 1);
-    if (bytes.starts_with('\0')) warnings_.add("{} bytes after the text", in_.left());
+    if (bytes.starts_with('\0')) warnings_.add("{} after the text", counted_bytes(in_.left()));
     if (bytes.empty() || bytes.front() == '\0') return false;
     const size_t end = std::min(bytes.find_first_of("=\n:"), bytes.size());
     const std::string key(trimmed(bytes.substr(0, end)));

@@ -12,6 +12,7 @@
 #include "formats/common/flat.h"
 #include "formats/common/json_outline.h"
 #include "formats/common/limits.h"
+#include "formats/grouped.h"
 
 namespace weightfs {
 namespace tvm {
@@ -112,7 +113,7 @@ class ParamsReader {
         return failure(read.error().code, fmt::format("tensor {}: {}", quoted(tensor.name), read.error().message));
       params_.tensors.push_back(tensor);
     }
-    if (in_.left() > 0) params_.warnings.add("{} bytes after the last array", in_.left());
+    if (in_.left() > 0) params_.warnings.add("{} after the last array", counted_bytes(in_.left()));
     if (ambiguous_ > 0)
       params_.warnings.add("{} tensors have type codes 6 to 8, whose meaning changed in TVM; read as float8",
                            ambiguous_);

@@ -14,6 +14,7 @@
 #include "formats/common/json_outline.h"
 #include "formats/common/limits.h"
 #include "formats/common/missing_shards.h"
+#include "formats/grouped.h"
 #include "formats/string_pool.h"
 
 namespace weightfs::tvm {
@@ -269,10 +270,10 @@ class ModelAssembly {
     MissingShards missing;
     for (const Shard* const shard : order_)
       if (shard->bytes == nullptr && shard->reason.code == Code::not_found)
-        missing.add(shard->name, fmt::format("; {} tensors are refused", shard->lost));
+        missing.add(shard->name, "; " + lost_tensors(shard->lost, "refused"));
       else if (shard->bytes == nullptr)
-        warnings_.miss_file(shard->reason.code, "shard {}: {}; {} tensors are refused", quoted(shard->name),
-                            shard->reason.message, shard->lost);
+        warnings_.miss_file(shard->reason.code, "shard {}: {}; {}", quoted(shard->name), shard->reason.message,
+                            lost_tensors(shard->lost, "refused"));
     missing.report(order_.size(), warnings_);
     return {};
   }

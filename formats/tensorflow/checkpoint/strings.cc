@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "formats/checksums/range_checksums.h"
+#include "formats/grouped.h"
 #include "formats/protobuf/scanner.h"
 
 namespace weightfs::tensorflow {
@@ -21,7 +22,8 @@ Result<std::vector<uint64_t>> read_lengths(Scanner& scanner, uint64_t& at, uint6
   uint64_t left = size;
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t length = TRY(scanner.number(at, size, WireType::varint));
-    if (length > left) return failure(Code::corrupt, fmt::format("a string of {} bytes, {} are left", length, left));
+    if (length > left)
+      return failure(Code::corrupt, fmt::format("a string of {}, {} left", counted_bytes(length), left));
     left -= length;
     lengths.push_back(length);
   }

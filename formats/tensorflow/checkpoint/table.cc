@@ -85,7 +85,7 @@ Result<bool> BlockEntries::next() {
   if (shared > key_.size())
     return failure(Code::corrupt, fmt::format("a key shares {} bytes with one of {}", shared, key_.size()));
   if (own > end_ - at_ || size > end_ - at_ - own)
-    return failure(Code::corrupt, fmt::format("an entry of {} and {} bytes, {} are left", own, size, end_ - at_));
+    return failure(Code::corrupt, fmt::format("an entry of {} and {} bytes, {} left", own, size, end_ - at_));
   if (own > kMaxKey || shared + own > kMaxKey) return failure(Code::unsupported, "a key of more than 1 MiB");
   const std::string tail = TRY(scanner_->text({at_, at_ + own}, own));
   const bool ascends = is_first_ || std::string_view(key_).substr(shared) < tail;

@@ -169,17 +169,16 @@ TEST(BinTensors, AcceptsForeignPaddingWithWarning) {
 TEST(BinTensors, ReportsWhyNeitherLayoutFits) {
   EXPECT_EQ(error_in(read(bintensors_file(kNone + varint(1) + named("w", tensor_info(15, {}, 0, 1)), "x"))),
             "bintensors: in the release layout: tensor 0 \"w\": dtype 15, 14 at most; in the legacy layout: tensor 0: "
-            "a count of 119 at 12 where 4 bytes are left");
+            "a count of 119 at 12, 4 bytes left");
 }
 
 // Framing.
 
 TEST(BinTensors, RefusesBadFraming) {
   EXPECT_EQ(error_in(read("1234567")), "bintensors: 7 bytes, 8 needed for the length of the header");
-  EXPECT_EQ(
-      error_in(read(bintensors_file("") + "12345678")),
-      "bintensors: in the release layout: ends at byte 8, 1 bytes needed at 8; in the legacy layout: ends at byte "
-      "8, 1 bytes needed at 8");
+  EXPECT_EQ(error_in(read(bintensors_file("") + "12345678")),
+            "bintensors: in the release layout: ends at byte 8, 1 byte needed at 8; in the legacy layout: ends at byte "
+            "8, 1 byte needed at 8");
   std::string file = bintensors_file("\0\0", "");
   file[0] = 9;
   EXPECT_THAT(error_in(read(file)), HasSubstr("bintensors: the header is 9 bytes long, the file has "));
@@ -265,7 +264,7 @@ TEST(BinTensors, RefusesHolesOverlapAndDisorder) {
 TEST(BinTensors, RefusesMissingAndTrailingBytes) {
   const std::string file = BinTensorsBuilder().tensor("a", kU8, {2}, "xx").release();
   EXPECT_EQ(error_as_release(file.substr(0, file.size() - 1)),
-            "bintensors: tensors of 2 bytes in all, 1 bytes after the header");
+            "bintensors: tensors of 2 bytes in all, 1 byte after the header");
   EXPECT_EQ(error_as_release(file + "y"), "bintensors: tensors of 2 bytes in all, 3 bytes after the header");
 }
 
@@ -313,11 +312,11 @@ TEST(BinTensors, RefusesIncompleteOrDuplicateLegacyIndex) {
 // Attacks.
 
 TEST(BinTensors, CountsAreBoundedByRemainingBytes) {
-  EXPECT_EQ(error_of_release(kNone + varint(1'000'000)), "bintensors: a count of 1000000 at 14 where 0 bytes are left");
-  EXPECT_EQ(error_of_legacy(kNone + varint(2'000'000)), "bintensors: a count of 2000000 at 14 where 0 bytes are left");
-  EXPECT_EQ(error_of_release(kSome + varint(2'000'000)), "bintensors: a count of 2000000 at 14 where 0 bytes are left");
+  EXPECT_EQ(error_of_release(kNone + varint(1'000'000)), "bintensors: a count of 1000000 at 14, 0 bytes left");
+  EXPECT_EQ(error_of_legacy(kNone + varint(2'000'000)), "bintensors: a count of 2000000 at 14, 0 bytes left");
+  EXPECT_EQ(error_of_release(kSome + varint(2'000'000)), "bintensors: a count of 2000000 at 14, 0 bytes left");
   EXPECT_THAT(error_of_release(kNone + varint(1) + text("w") + varint(kU8) + varint(1'000'000)),
-              HasSubstr("tensor 0 \"w\": a count of 1000000 at 18 where 0 bytes are left"));
+              HasSubstr("tensor 0 \"w\": a count of 1000000 at 18, 0 bytes left"));
   EXPECT_THAT(error_of_release(kNone + varint(1) + varint(1'000'000)),
               HasSubstr("a string of 1000000 bytes at 15, 0 left"));
 }

@@ -67,7 +67,7 @@ TEST(FlatBuffer, RefusesTablesOutsideOfTheFile) {
   EXPECT_THAT(Opened(bytes_of(4U) + bytes_of(INT32_MIN)).error(), HasSubstr("not inside"));
   EXPECT_THAT(Opened(bytes_of(4U) + bytes_of(-4) + bytes_of(uint16_t{5})).error(), HasSubstr("a size of 5 bytes"));
   EXPECT_THAT(Opened(bytes_of(4U) + bytes_of(-4) + bytes_of(uint16_t{2})).error(), HasSubstr("a size of 2 bytes"));
-  EXPECT_THAT(Opened(bytes_of(4U) + bytes_of(-4) + bytes_of(uint16_t{4})).error(), HasSubstr("4 bytes, 2 are left"));
+  EXPECT_THAT(Opened(bytes_of(4U) + bytes_of(-4) + bytes_of(uint16_t{4})).error(), HasSubstr("4 bytes, 2 left"));
 }
 
 TEST(FlatBuffer, RefusesListsLongerThanTheFile) {
@@ -79,7 +79,7 @@ TEST(FlatBuffer, RefusesListsLongerThanTheFile) {
   bytes.replace(length, 4, bytes_of(UINT32_MAX));
   Opened most(bytes);
   EXPECT_THAT(error_in(most.root().list(0, 8)), HasSubstr("4294967295 elements of 8 bytes"));
-  EXPECT_THAT(error_in(most.root().text(0, UINT64_MAX)), HasSubstr("4294967295 elements of 1 bytes"));
+  EXPECT_THAT(error_in(most.root().text(0, UINT64_MAX)), HasSubstr("4294967295 elements of 1 byte"));
 }
 
 TEST(FlatBuffer, RefusesTablesWithFieldsBehindTheEnd) {

@@ -168,7 +168,7 @@ TEST(Gguf, BoundsACountBeforeReserving) {
   constexpr uint64_t kMany = uint64_t{1} << 60;
   const std::string padding(128, '\0');
   EXPECT_EQ(error_of(GgufBuilder().announcing(kMany, 0).build() + padding),
-            "gguf: tensors: a count of 1152921504606846976 at 24 where 128 bytes are left");
+            "gguf: tensors: a count of 1152921504606846976 at 24, 128 bytes left");
   EXPECT_THAT(error_of(GgufBuilder().announcing(0, kMany).build() + padding), HasSubstr("metadata: a count of"));
   GgufBuilder b;
   EXPECT_THAT(error_of(b.key("a", kArray, b.array(kU8, kMany, "")).build() + padding),

@@ -162,7 +162,7 @@ TEST(Ncnn, InvalidNetworksAreRefused) {
   const auto error = [](const std::string& text) { return error_in(read(text, "")); };
   EXPECT_EQ(error("7767518\n"), "ncnn: the first line is not 7767517");
   EXPECT_EQ(error("7767517\nmany\n"), "ncnn: the second line is not two numbers");
-  EXPECT_EQ(error("7767517\n2000000000 1\n"), "ncnn: 2000000000 layers, 0 bytes are left");
+  EXPECT_EQ(error("7767517\n2000000000 1\n"), "ncnn: 2000000000 layers, 0 bytes left");
   EXPECT_EQ(error("7767517\n2 2\nReLU r 0 0\n"), "ncnn: 1 layers, 2 stated");
   EXPECT_EQ(error(param({"ReLU"})), "ncnn: layer 0: a name is missing");
   EXPECT_EQ(error(param({"ReLU r x 0"})), "ncnn: layer 0: the numbers of its blobs are missing");

@@ -97,7 +97,7 @@ TEST(NpyFile, TypesWithoutDTypeAreShownAsStored) {
   EXPECT_THAT(listing(model), ElementsAre("dir.weight unknown " + descr + " [2] abcdefgh"));
   ASSERT_TRUE(model.npy_files->contains(0));
   EXPECT_EQ(text_of(model.npy_files->at(0)), file);
-  EXPECT_THAT(model.warnings, ElementsAre("4 bytes after the array are not shown"));
+  EXPECT_THAT(model.warnings, ElementsAre("not shown: 4 bytes after the array"));
 }
 
 TEST(NpyFile, NumbersHaveNoNpyFileOfTheirOwn) { EXPECT_THAT(*read_well(small_npy()).npy_files, IsEmpty()); }
@@ -112,7 +112,9 @@ TEST(NpyFile, ObjectsAreReadFromTheirPickle) {
 
 TEST(NpyFile, ObjectsWithoutAPickleAreRefused) {
   for (const char* descr : {"'|O'", "[('a', '<f4'), ('b', '|O')]"}) {
-    const Model model = read_well(npy_of(npy_dict(descr, "(3,)"), "\x80\x04" "cos\nsystem\n"));
+    const Model model = read_well(npy_of(npy_dict(descr, "(3,)"),
+                                         "\x80\x04"
+                                         "cos\nsystem\n"));
     EXPECT_TRUE(model.tensors.at(0).source.refused());
     EXPECT_THAT(*model.npy_files, IsEmpty());
     EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("no STOP: the file was cut")));

@@ -115,7 +115,7 @@ TEST(Onnx, MalformedFilesAreRefused) {
   EXPECT_THAT(error_of(small_onnx() + '\0'), HasSubstr("field number 0"));
   // A length inside of an initializer that leads out of it.
   const Message lies = Message().number(2, kUint8).raw("\x4A\x7Fx");
-  EXPECT_THAT(error_of(model(graph({lies})).build()), HasSubstr("a field of 127 bytes where 1 are left"));
+  EXPECT_THAT(error_of(model(graph({lies})).build()), HasSubstr("a field of 127 bytes, 1 left"));
 }
 
 TEST(Onnx, ValuesAreNotReadToListTensors) {

@@ -73,8 +73,7 @@ TEST(ProtobufFields, MalformedFieldsAreRefused) {
   EXPECT_EQ(error_of("\x0C"), "error: protobuf: the end of a group that has no beginning at byte 0");
   EXPECT_EQ(error_of("\x0B"), "error: protobuf: a group without an end at byte 1");
   EXPECT_EQ(error_of("\x0B\x14"), "error: protobuf: the end of another group at byte 1");
-  EXPECT_EQ(error_of("\x0A\4abc"),
-            "error: protobuf: a field of 4 bytes where 3 are left: the file ends 1 byte early at byte 0");
+  EXPECT_EQ(error_of("\x0A\4abc"), "error: protobuf: a field of 4 bytes, 3 left: the file ends 1 byte early at byte 0");
   EXPECT_EQ(error_of("\x0D"
                      "abc"),
             "error: protobuf: a number is cut at byte 1");
@@ -83,7 +82,7 @@ TEST(ProtobufFields, MalformedFieldsAreRefused) {
             "error: protobuf: a number is cut at byte 1");
   EXPECT_EQ(error_of("\x08\x80"), "error: protobuf: a number is cut at byte 2");
   EXPECT_THAT(error_of("\x0A" + test::varint(1ULL << 63)), HasSubstr("a field of 9223372036854775808 bytes"));
-  EXPECT_THAT(error_of("\x0A" + test::varint(~0ULL)), HasSubstr("where 0 are left"));
+  EXPECT_THAT(error_of("\x0A" + test::varint(~0ULL)), HasSubstr(", 0 left"));
   EXPECT_THAT(error_of(test::varint(1ULL << 32)), HasSubstr("field number 536870912"));
 }
 

@@ -151,8 +151,8 @@ TEST(Python, NpyFilesOfLeftOutTensorsAreLeftOut) {
 TEST(Python, WrongArraysAreRefusedAndOthersShown) {
   const PickleBuilder good = array("u1", {1}, "g");
   for (const auto& [bad, why] : std::initializer_list<std::pair<PickleBuilder, const char*>>{
-           {array("u1", {2}, "x"), "2 bytes needed, 1 are in the pickle"},
-           {array("u1", {1}, "xx"), "1 bytes needed, 2 are in the pickle"},
+           {array("u1", {2}, "x"), "2 bytes needed, the pickle has 1"},
+           {array("u1", {1}, "xx"), "1 byte needed, the pickle has 2"},
            {array("u1", {-1}, "x"), "below 0"},
            {array("q9", {1}, "x"), "is not a type of NumPy"},
            {array("u1", {int64_t{1} << 62, 4}, "x"), "2^63"},
@@ -314,7 +314,7 @@ TEST(Python, DetectsPicklesByContent) {
 
 TEST(Python, RestOfAFileIsAWarning) {
   EXPECT_THAT(read_well(small_pipeline() + small_pipeline()).warnings, ElementsAre(HasSubstr("more pickles follow")));
-  EXPECT_THAT(read_well(small_pipeline() + "xx").warnings, ElementsAre("2 bytes after the pickle are not shown"));
+  EXPECT_THAT(read_well(small_pipeline() + "xx").warnings, ElementsAre("not shown: 2 bytes after the pickle"));
 }
 
 TEST(Python, LaterPicklesThatCanRunCodeAreNamed) {

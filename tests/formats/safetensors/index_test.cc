@@ -149,7 +149,7 @@ TEST(SafetensorsIndex, CorruptShardIsSkippedWithWarning) {
   EXPECT_THAT(listing(model), ElementsAre(":b b"));
   EXPECT_THAT(
       model.warnings,
-      ElementsAre("shard \"1\": safetensors: 6 bytes, 8 needed for the length of the header; 1 tensors are missing"));
+      ElementsAre("shard \"1\": safetensors: 6 bytes, 8 needed for the length of the header; 1 tensor is missing"));
 }
 
 TEST(SafetensorsIndex, ModelWithoutShardsIsRefused) {

@@ -294,7 +294,7 @@ TEST(Safetensors, BytesAfterTheTensorsAreAWarning) {
   const std::string file = SafetensorsBuilder().tensor("a", "U8", "2", "xx").build();
   const Model model = read_well(file + "y");
   EXPECT_THAT(listing(model), ElementsAre("a uint8 U8 [2] xx"));
-  EXPECT_THAT(model.warnings, ElementsAre("1 bytes after the last tensor"));
+  EXPECT_THAT(model.warnings, ElementsAre("1 byte after the last tensor"));
   EXPECT_TRUE(completeness_of(model).is_complete());
 }
 

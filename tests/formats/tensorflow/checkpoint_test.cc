@@ -201,7 +201,7 @@ TEST(TensorflowCheckpoint, StringsThatDoNotFitAreNotRead) {
   EXPECT_EQ(error("\x7F"
                   "crc!a",
                   1),
-            "a string of 127 bytes, 6 are left");
+            "a string of 127 bytes, 6 left");
   EXPECT_THAT(outcome({.type = kString, .sizes = {1LL << 40}}),
               HasSubstr("0 bytes stored, at least 1099511627780 needed: refused"));
   EXPECT_THAT(outcome({.type = kString, .sizes = {2}, .size = 5}), HasSubstr("5 bytes stored, at least 6 needed"));

@@ -68,7 +68,7 @@ TEST(TensorflowTable, LengthsThatLieAreRefused) {
   };
   EXPECT_EQ(error_of(TableBuilder().add("z", "").build()), "a block of 0 bytes");
   EXPECT_EQ(error(std::string("\x05\x01\0k", 4)), "a key shares 5 bytes with one of 0");
-  EXPECT_EQ(error(std::string("\0\x01\x7Fk", 4)), "an entry of 1 and 127 bytes, 1 are left");
+  EXPECT_EQ(error(std::string("\0\x01\x7Fk", 4)), "an entry of 1 and 127 bytes, 1 left");
   EXPECT_EQ(error("", ~0U), "4294967295 restarts in a block of 8 bytes");
 }
 

@@ -147,7 +147,7 @@ TEST(Tfjs, PathsOutOfTheDirectoryAreRefused) {
   for (const char* const path : {"../w.bin", "/etc/hostname", "a/../../w.bin", ""}) {
     const Model model = read_well(model_json(group(fmt::format("\"{}\"", path), weight("w", "bool", "1"))));
     EXPECT_TRUE(model.tensors[0].source.refused()) << path;
-    EXPECT_THAT(model.warnings[0], HasSubstr("1 tensors are refused"));
+    EXPECT_THAT(model.warnings[0], HasSubstr("1 tensor is refused"));
   }
 }
 

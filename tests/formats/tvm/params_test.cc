@@ -251,10 +251,10 @@ TEST(TvmParams, BoundsTheDimensions) {
 
 TEST(TvmParams, CountsAreBoundedByRemainingBytes) {
   EXPECT_EQ(error_of(ParamsBuilder().array("a", kTvmInt8, {}, "x").build(2, 2)),
-            "tvm-params: a count of 2 at 24 where 58 bytes are left");
+            "tvm-params: a count of 2 at 24, 58 bytes left");
   for (const uint64_t count : {1ULL << 32, 1ULL << 61, ~0ULL})
     EXPECT_EQ(error_of(ParamsBuilder().build(count, count)),
-              fmt::format("tvm-params: a count of {} at 24 where 8 bytes are left", count));
+              fmt::format("tvm-params: a count of {} at 24, 8 bytes left", count));
 }
 
 TEST(TvmParams, RefusesMoreNamesThanArrays) {
