@@ -54,7 +54,7 @@ TEST(InfoListing, NamesOfTensorsAreShortenedOnATerminal) {
 
 TEST(InfoListing, ColumnsThatDoNotFitAreLeftOut) {
   EXPECT_EQ(tensors_of(small(), {.width = 60}, Names::shortened), R"(
-  tensor             dtype     shape            size
+  tensor             dtype     shape           size
   model.em…s.weight  bfloat16  [4096,256]  2.00 MiB
   model.la….qweight  int32     [128,1024]   512 KiB
   lm_head.weight     bfloat16  [4096,256]  2.00 MiB  refused

@@ -87,7 +87,7 @@ TEST(FlatBuffer, RefusesTablesWithFieldsBehindTheEnd) {
                             bytes_of(uint16_t{0}) + bytes_of(8) + bytes_of(7);
   EXPECT_EQ(Opened(whole).root().number<int32_t>(0).value(), 7);
   for (size_t size = 0; size < whole.size(); ++size) EXPECT_NE(Opened(whole.substr(0, size)).error(), "") << size;
-  EXPECT_EQ(Opened(whole.substr(0, 16)).error(), "the table at 12 has 8 bytes, 4 are left");
+  EXPECT_EQ(Opened(whole.substr(0, 16)).error(), "the table at 12 has 8 bytes, 4 left");
 }
 
 TEST(FlatBuffer, RefusesTextsWhoseEndIsCut) {

@@ -98,7 +98,7 @@ TEST(Python, FieldsOfRecordsAreTensors) {
   const Model unaligned =
       read_dict(PickleBuilder().text("r").add(array_of(packed, {2}, PickleBuilder().bytes("1abcd232efgh45"))));
   EXPECT_THAT(listing(unaligned),
-              ElementsAre("r unknown [('n', '|u1'), ('x', '>f4'), ('y', '<i2')] [2] 1abcd232efgh45",
+              ElementsAre("r unknown [('n', '<u1'), ('x', '>f4'), ('y', '<i2')] [2] 1abcd232efgh45",
                           "r.n uint8 <u1 [2] 12", "r.x float32 >f4 [2] dcbahgfe", "r.y int16 <i2 [2] 2345"));
   const PickleBuilder outside = record_dtype({{"n", dtype("i8"), 4}}, 8);
   EXPECT_THAT(
