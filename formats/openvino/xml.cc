@@ -59,7 +59,9 @@ class XmlReader {
 
   Result<void> pass(uint64_t at, uint64_t size) {
     TRY_VOID(charges_.charge(Cost::input, size));
-    auto* const buffer = static_cast<std::byte*>(XML_GetBuffer(parser_.get(), static_cast<int>(size)));
+    // Expat has no buffer of 0 bytes, for an empty file.
+    const auto room = static_cast<int>(std::max<uint64_t>(size, 1));
+    auto* const buffer = static_cast<std::byte*>(XML_GetBuffer(parser_.get(), room));
     if (buffer == nullptr) return out_of_memory();
     TRY_VOID(read_exact(xml_, at, {buffer, size}));
     const bool is_last = at + size == xml_.size();

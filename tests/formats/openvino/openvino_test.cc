@@ -144,6 +144,7 @@ TEST(OpenVino, OtherXmlIsRefused) {
   EXPECT_EQ(error_of("<net/>"), "openvino: no version of the format");
   EXPECT_EQ(error_of("<net version='11'/>"), "openvino: no layers");
   EXPECT_THAT(error_of("<net version='11'><layers>"), HasSubstr("not valid XML: no element found, line 1"));
+  EXPECT_EQ(error_of(""), "openvino: not valid XML: no element found, line 1");
 }
 
 TEST(OpenVino, HostileXmlIsRefused) {
