@@ -132,6 +132,13 @@ stats::FigureOptions figure_options(const StatsArguments& arguments, size_t tens
           .largest = is_channels ? size_t{20} : size_t{5}};
 }
 
+// Sorts the tensors and keeps the first ones, as the options ask.
+void order(std::vector<stats::TensorFigures>& tensors, const StatsArguments& arguments) {
+  if (!arguments.sort.empty()) sort_by(arguments.sort, tensors);
+  if (arguments.top && *arguments.top < tensors.size())
+    tensors.erase(tensors.begin() + static_cast<ptrdiff_t>(*arguments.top), tensors.end());
+}
+
 Exit run_stats(StatsArguments& arguments) {
   if (const auto checked = check(arguments); !checked) return report_error(checked.error(), Exit::usage);
   const auto opened = open_source(arguments.input);
@@ -162,9 +169,7 @@ Exit run_stats(StatsArguments& arguments) {
   // A table in a pipe has no place for them.
   const bool has_lora = !arguments.sample && (arguments.json || ::isatty(STDOUT_FILENO) == 1);
   const auto pairs = has_lora ? stats::lora_figures(figures->tensors) : std::vector<stats::LoraFigures>();
-  if (!arguments.sort.empty()) sort_by(arguments.sort, figures->tensors);
-  if (arguments.top && *arguments.top < figures->tensors.size())
-    figures->tensors.erase(figures->tensors.begin() + static_cast<ptrdiff_t>(*arguments.top), figures->tensors.end());
+  order(figures->tensors, arguments);
   print(*figures, pairs, arguments);
   if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());
   if (!arguments.sample) compare_files(*models, *selected, source, outcome);

@@ -56,7 +56,8 @@ class FullDisk(TestCase):
         cut = self.sample("cut.safetensors")
         os.truncate(cut, os.path.getsize(cut) - 1)
         dangerous = self.write("m.pkl", b"cos\nsystem\n(S'true'\ntR.")
-        for status, argv in ((5, ("info", cut)), (5, ("ls", cut)), (4, ("verify", "--safe", dangerous)), (2, ("diff", cut, self.sample("m.gguf", format="gguf")))):
+        other = self.sample("m.gguf", format="gguf")
+        for status, argv in ((5, ("info", cut)), (5, ("ls", cut)), (4, ("verify", "--safe", dangerous)), (2, ("diff", cut, other))):
             with self.subTest(argv=argv):
                 done = self.run_full(*argv)
                 self.assertEqual(done.returncode, status, done.stderr)

@@ -215,7 +215,7 @@ class Pictures(TestCase):
         os.truncate(path, os.path.getsize(path) - 16)
         return path
 
-    def test_picture_that_lacks_a_tensor_is_not_written_and_the_message_says_so(self):
+    def test_picture_that_lacks_a_tensor_is_not_written_with_a_message(self):
         cut, out = self.cut_sample("cut.safetensors", 9), self.path("x.png")
         done = run("plot", cut, "-o", out)
         self.assertEqual((done.returncode, done.stderr.splitlines()[-1]),
