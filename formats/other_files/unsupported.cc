@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/values/little_endian.h"
+#include "formats/other_files/companions.h"
 #include "formats/other_files/texts.h"
 
 namespace weightfs::other_files {
@@ -47,13 +48,11 @@ constexpr auto kModels = std::to_array<Known>({
     {"24ka"sv, 0, "", "a llama2.c model"},
     {"B\0C\0N\0"sv, 0, "", "a CNTK model"},
     {"\4\0\0\0\1\0\0\0"sv, 0, ".t7", "a Lua Torch model"},
-    {"[net]"sv, 0, ".cfg", "a Darknet configuration"},
     {""sv, 0, ".mnn", "an MNN model", kConverted},
     {""sv, 0, ".tmfile", "a Tengine model"},
     {""sv, 0, ".nb", "a Paddle Lite model"},
     {""sv, 0, ".nexa", "a NexaML model"},
     {""sv, 0, ".pbtxt", "a graph of TensorFlow as text (.pbtxt)"},
-    {""sv, 0, ".prototxt", "the structure of a Caffe model"},
     {"LITERTLM"sv, 0, "", "a LiteRT-LM bundle (.litertlm)", "its TFLite models cannot be taken out"},
     {"\0B<TransitionModel>"sv, 0, "", "a Kaldi model", kKaldi},
     {"\0B<Nnet"sv, 0, "", "a Kaldi model", kKaldi},
@@ -92,20 +91,6 @@ bool is_checkpoint_data(std::string_view name) {
   return at != name.npos && name.size() == at + 20 && name.substr(at + 11, 4) == "-of-";
 }
 
-// The weights of an OpenVINO model: "model.bin" beside "model.xml".
-std::optional<Error> openvino_weights(const Container& container) {
-  constexpr std::string_view kSuffix = ".bin";
-  if (container.folder == nullptr || !container.name.ends_with(kSuffix)) return std::nullopt;
-  const auto stem = std::string_view(container.name).substr(0, container.name.size() - kSuffix.size());
-  const std::string name = fmt::format("{}.xml", stem);
-  const auto structure = container.folder->open(name);
-  if (!structure) return std::nullopt;
-  constexpr uint64_t kShown = 512;
-  const auto text = read_text(**structure, 0, std::min((*structure)->size(), kShown));
-  if (!text || text->find("<net ") == text->npos) return std::nullopt;
-  return other(fmt::format("the weights of an OpenVINO model; open {}", printable(name)));
-}
-
 bool matches(const Known& row, std::string_view name, std::string_view begin) {
   return name.ends_with(row.suffix) && row.at <= begin.size() && begin.substr(row.at).starts_with(row.bytes);
 }
@@ -114,6 +99,7 @@ bool matches(const Known& row, std::string_view name, std::string_view begin) {
 
 std::optional<Error> unsupported(const Container& container, std::string_view begin) {
   if (is_checkpoint_data(container.name)) return other("the data of a TensorFlow checkpoint; open its .index");
+  if (auto found = companion(container, begin)) return found;
   const auto refused = [](std::string_view what, std::string_view advice) {
     return other(fmt::format("{}: not supported{}{}", what, advice.empty() ? "" : "; ", advice));
   };
@@ -121,7 +107,6 @@ std::optional<Error> unsupported(const Container& container, std::string_view be
       std::ranges::find_if(kModels, [&](const Known& known) { return matches(known, container.name, begin); });
   if (model != kModels.end()) return refused(model->what, model->advice);
   if (has_engine_after_json(begin, container.bytes->size())) return refused("a TensorRT engine", kCompiled);
-  if (auto weights = openvino_weights(container)) return weights;
   const auto* const row =
       std::ranges::find_if(kData, [&](const Known& known) { return matches(known, container.name, begin); });
   if (row != kData.end()) return other(fmt::format("{}, not a model", row->what), "data");

@@ -188,11 +188,11 @@ TEST(OtherFiles, KnownModelsAreNotSupported) {
     return Row{bytes, what + ": not supported", "unsupported", file};
   };
   expect({
-      Row{"\1\2\3", "the data of a TensorFlow checkpoint; open its .index", "unsupported", "m.ckpt.data-00000-of-00001"},
+      Row{"\1\2\3", "the data of a TensorFlow checkpoint; open its .index", "unsupported",
+          "m.ckpt.data-00000-of-00001"},
       row("node {", "a graph of TensorFlow as text (.pbtxt)", "graph.pbtxt"),
       row("model_checkpoint_path: \"m\"", "the list of TensorFlow checkpoints", "checkpoint"),
       row("bs64\tAAAA", "an XGBoost model in base64"),
-      row("name: \"net\"", "the structure of a Caffe model", "net.prototxt"),
       row("\x18\0\0\0MSL2"s, "a MindSpore Lite model"),
       row("\x18\0\0\0MSL1"s, "a MindSpore Lite model"),
       row("\x18\0\0\0PTMF"s, "a PyTorch Mobile model"),
@@ -202,7 +202,6 @@ TEST(OtherFiles, KnownModelsAreNotSupported) {
       row("\1\2\3", "a Paddle Lite model", "m.nb"),
       row("\1\2\3", "a NexaML model", "m.nexa"),
       row("\xDD\x85\x76\0\1"s, "the structure of an ncnn model (.param.bin)"),
-      row("[net]\nbatch=1\n", "a Darknet configuration", "yolo.cfg"),
       row("\x01HEF\1", "a Hailo model (.hef)"),
       row("24ka\0\0"s, "a llama2.c model"),
       row("\4\0\0\0\1\0\0\0\3\0\0\0"s, "a Lua Torch model", "m.t7"),
@@ -237,6 +236,43 @@ TEST(OtherFiles, WeightsBesideAnOpenVinoModelAreNamed) {
       test::Files{{"m.xml", "<?xml version=\"1.0\"?><net name=\"m\">"}, {"other.xml", "<a/>"}});
   EXPECT_EQ(error_in("\1\2\3", "m.bin", folder).message, "m.bin: the weights of an OpenVINO model; open m.xml");
   EXPECT_THAT(error_in("\1\2\3", "other.bin", folder).message, HasSubstr("not a model that weightfs knows"));
+}
+
+TEST(OtherFiles, MainFileBesideACompanionIsNamed) {
+  const auto folder = std::make_shared<test::MemoryFolder>(test::Files{
+      {"m.param", "7767517\n2 2\n"},
+      {"net.caffemodel", "x"},
+      {"yolo.weights", "x"},
+      {"old-0012.params", "x"},
+      {"old-symbol.json", "{}"},
+      {"new-0000.params", "x"},
+      {"new-0007.params", "x"},
+      {"model.json", R"({"weightsManifest": [{"paths": ["group1-shard1of1", "./w.bin"], "weights": []}]})"}});
+  const auto message = [&](const std::string& bytes, const std::string& name) {
+    return error_in(bytes, name, folder).message;
+  };
+  EXPECT_EQ(message("\1\2\3", "m.bin"), "m.bin: the weights of an ncnn model; open m.param");
+  EXPECT_EQ(message("name: \"net\"", "net.prototxt"),
+            "net.prototxt: the structure of a Caffe model; open net.caffemodel");
+  for (const char* const begin : {"[net]\n", "[network]\n"})
+    EXPECT_EQ(message(begin, "yolo.cfg"), "yolo.cfg: the configuration of a Darknet model; open yolo.weights");
+  EXPECT_EQ(message("{}", "old-symbol.json"), "old-symbol.json: the graph of an MXNet model; open old-0012.params");
+  EXPECT_EQ(message("{}", "new-symbol.json"), "new-symbol.json: the graph of an MXNet model; open new-0000.params");
+  for (const std::string name : {"w.bin", "group1-shard1of1"})
+    EXPECT_EQ(message("\1\2\3", name), name + ": weights of a TensorFlow.js model; open model.json");
+}
+
+TEST(OtherFiles, CompanionWithoutItsMainFileNamesNone) {
+  const auto folder = std::make_shared<test::MemoryFolder>(test::Files{
+      {"m.param", "text"}, {"a-x.params", "x"}, {"model.json", R"({"weightsManifest": [{"paths": [7]}]})"}});
+  expect({{"name: \"net\"", "the structure of a Caffe model; its weights are in a .caffemodel file", "unsupported",
+           "net.prototxt"},
+          {"[net]\nbatch=1\n", "the configuration of a Darknet model; its weights are in a .weights file",
+           "unsupported", "yolo.cfg"},
+          {R"({"nodes": []})", "a JSON document, not a model", "json", "a-symbol.json"}});
+  EXPECT_EQ(error_in("{}", "a-symbol.json", folder).message, "a-symbol.json: a JSON document, not a model");
+  EXPECT_THAT(error_in("\1\2\3", "m.bin", folder).message, HasSubstr("not a model that weightfs knows"));
+  EXPECT_THAT(error_in("\1\2\3", "w.bin", folder).message, HasSubstr("not a model that weightfs knows"));
 }
 
 TEST(OtherFiles, DirectoriesOfUnsupportedModelsAreNamed) {
