@@ -35,6 +35,7 @@ struct Part {
   std::optional<uint32_t> crc32 = {};  ///< of all its bytes, if the container has it (zip)
   std::optional<Md5> md5 = {};         ///< if the container has it (the MLC tensor cache)
   std::string link_target = {};        ///< the text of a symbolic link that stays inside files/; empty for a file
+  bool is_structure = false;           ///< no tensor is in it: a graph, a configuration, an index of other files
 };
 
 /// A text about the model that is rendered on first read: graph.json, a long list of metadata.

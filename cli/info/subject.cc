@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/directory/weight_files.h"
 #include "fs/listing.h"
 
 namespace weightfs::info {
@@ -99,9 +100,7 @@ uint64_t listed_bytes(const Model& model) {
 }
 
 uint64_t model_bytes(const Model& model) {
-  const bool is_whole_directory = !model.chosen->weight_files.empty();
-  const uint64_t stored = is_whole_directory ? 0 : file_bytes(model);
-  if (stored > 0) return stored;
+  if (const auto stored = weight_file_bytes(model); stored && *stored > 0) return *stored;
   uint64_t bytes = 0;
   for (size_t i = 0; i < model.tensors.size(); ++i)
     if (!model.tensors.is_refused(i)) bytes += model.tensors.nbytes(i);

@@ -31,7 +31,7 @@ std::string weights_text(const summary::Summary& summary);
 /// "Q4_K_M (guessed)"; empty for a plain type.
 std::string quantisation_text(const summary::Summary& summary);
 
-/// The bytes of the model: of its only file, or of the tensors in it.
+/// The bytes of the model: of the files with its weights, or of the tensors in it.
 uint64_t model_bytes(const Model& model);
 /// The bytes of all tensors; of refused ones by their shape.
 uint64_t listed_bytes(const Model& model);

@@ -38,7 +38,7 @@ Result<void> add_structure(const Container& container, Model& model) {
   const std::string name = container.name.substr(0, container.name.size() - kSuffix.size()) + ".prototxt";
   auto bytes = open_below(container, name);
   if (!bytes) return may_pass(bytes.error()) ? Result<void>(tl::unexpected(bytes.error())) : Result<void>();
-  model.parts.push_back({name, Later<SourcePtr>::of(std::move(*bytes))});
+  model.parts.push_back({.path = name, .source = Later<SourcePtr>::of(std::move(*bytes)), .is_structure = true});
   return {};
 }
 

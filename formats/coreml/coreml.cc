@@ -248,7 +248,8 @@ Result<Model> read(const Container& container) {
   if (is_package) root = TRY(root_of_package(container));
   Model model = TRY(ModelReader(container, root).read());
   std::vector<Part> parts;
-  parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  parts.push_back(
+      {.path = container.name, .source = Later<SourcePtr>::of(container.bytes), .is_structure = is_package});
   if (is_package) parts.push_back({root.path, Later<SourcePtr>::of(root.file)});
   model.parts.insert(model.parts.begin(), parts.begin(), parts.end());
   return model;

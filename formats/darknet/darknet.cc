@@ -93,7 +93,7 @@ class Reader {
       return failure(Code::unsupported,
                      fmt::format("{}: {} bytes, at most {} are read", quoted(name), (*file)->size(), kMaxConfigSize));
     TRY_VOID(budget_.charge(Cost::input, (*file)->size()));
-    model_.parts.push_back({name, Later<SourcePtr>::of(*file)});
+    model_.parts.push_back({.path = name, .source = Later<SourcePtr>::of(*file), .is_structure = true});
     const std::string text = TRY(read_text(**file, 0, (*file)->size()));
     ends_in_a_line_ = !text.ends_with('\n');
     return parse_config(text, charges).map_error([&](const Error& error) {

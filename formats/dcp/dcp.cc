@@ -65,7 +65,8 @@ class CheckpointReader {
     facts.append("files", files_.size());
     facts.append("chunks", metadata.chunks());
     TRY_VOID(pytorch::add_contents(model, std::move(contents_), std::move(facts)));
-    model.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
+    model.parts.push_back(
+        {.path = container_.name, .source = Later<SourcePtr>::of(container_.bytes), .is_structure = true});
     for (Part& part : parts_) model.parts.push_back(std::move(part));
     return model;
   }

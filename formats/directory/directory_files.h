@@ -24,6 +24,12 @@ class DirectoryFiles {
 
   bool has(std::string_view path) const { return paths_.contains(path); }
 
+  /// In bytes; 0 of a file that the directory has not.
+  uint64_t size_of(std::string_view path) const {
+    const auto found = paths_.find(path);
+    return found == paths_.end() ? 0 : found->second;
+  }
+
   /// The sets of weights in the directory itself.
   const std::vector<WeightSet>& sets() const { return sets_; }
 

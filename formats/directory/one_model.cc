@@ -4,7 +4,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 
 #include "base/text.h"
 #include "formats/directory/directory_files.h"
@@ -145,7 +147,32 @@ class Rule {
     OneModel model;
     model.is_own_form = true;
     model.weights.push_back({*entry, {}, {}});
+    name_all_models(model);
     return model;
+  }
+
+  // Names all files that are called models. Those that the form itself consists of are left out when it is read.
+  void name_all_models(OneModel& model) const {
+    std::set<std::string_view> of_sets;
+    name_sets(model, files_.sets());
+    for (const WeightSet& set : files_.sets()) {
+      of_sets.insert(set.path);
+      of_sets.insert(set.files.begin(), set.files.end());
+    }
+    for (const std::string& name : files_.names())
+      if (!of_sets.contains(name) && name != model.weights.front().path && is_other_model(name))
+        model.chosen.alternatives.push_back({name, files_.size_of(name)});
+    std::ranges::sort(model.chosen.alternatives, {}, &ChosenFiles::File::path);
+  }
+
+  // By the name: not an archive or a single array, which may be the data of a model. A structure of OpenVINO has its
+  // weights beside it.
+  bool is_other_model(std::string_view name) const {
+    constexpr std::string_view kXml = ".xml";
+    if (name.ends_with(kXml)) return files_.has(std::string(name.substr(0, name.size() - kXml.size())) + ".bin");
+    const auto ends = [&](std::string_view suffix) { return name.ends_with(suffix); };
+    constexpr auto kOthers = std::to_array<std::string_view>({".npy", ".npz", ".zip"});
+    return is_named_as_model(name) && !is_training_state(name) && std::ranges::none_of(kOthers, ends);
   }
 
   // One GGUF, whole or split, perhaps with a projector, adapters and an importance matrix.

@@ -12,6 +12,7 @@
 #include "base/values/json.h"
 #include "formats/common/warnings.h"
 #include "formats/directory/small_json.h"
+#include "formats/directory/weight_files.h"
 #include "formats/one_model.h"
 
 namespace weightfs {
@@ -27,12 +28,18 @@ void move_parts(Model& model, std::string_view file) {
   for (Part& part : model.parts) part.path.insert(0, below);
 }
 
-// Adds the files that the tensors of a model are in, which was read from the file at `path`.
-void add_weight_files(std::vector<std::string>& files, const Model& read, const std::string& path) {
-  if (read.has_members) return files.push_back(path);
-  for (const Part& part : read.parts)
-    if (part.path != path || !path.ends_with(".json")) files.push_back(part.path);
-}
+// Files of the directory that were read, and those of them that the tensors are in.
+struct ReadFiles {
+  std::vector<std::string> weights, all;
+
+  // Adds those of a model that was read from the file at `path`.
+  void add(const Model& read, const std::string& path) {
+    all.push_back(path);
+    if (read.has_members) return weights.push_back(path);
+    for (std::string& file : find_weight_files(read)) weights.push_back(std::move(file));
+    for (const Part& part : read.parts) all.push_back(part.path);
+  }
+};
 
 // A name takes a node of a set, besides its bytes, which are those of the file.
 constexpr uint64_t kNameNode = 64;
@@ -43,7 +50,7 @@ class Joiner {
   explicit Joiner(BudgetPtr budget) : budget_(std::move(budget)) {}
 
   Result<void> add(Model read, const std::string& path, const std::string& prefix) {
-    add_weight_files(weight_files_, read, path);
+    files_.add(read, path);
     if (is_first_) take_facts(read);
     is_first_ = false;
     const size_t first = model_.tensors.size();
@@ -77,7 +84,7 @@ class Joiner {
   }
 
   bool is_empty() const { return is_first_; }
-  std::vector<std::string>& weight_files() { return weight_files_; }
+  ReadFiles& files() { return files_; }
   Model take() && {
     std::move(warnings_).move_to(model_);
     model_.budget = budget_;
@@ -97,7 +104,7 @@ class Joiner {
   Model model_;
   Warnings warnings_;
   std::set<std::string, std::less<>> names_;  // of tensors without a prefix
-  std::vector<std::string> weight_files_;
+  ReadFiles files_;
   bool is_first_ = true;
 };
 
@@ -117,7 +124,7 @@ Result<void> describe_pipeline(Model& model, const OneModel& found, const ModelD
   return {};
 }
 
-Result<Model> join(const OneModel& found, const ModelDirectory& directory, std::vector<std::string>& weight_files) {
+Result<Model> join(const OneModel& found, const ModelDirectory& directory, ReadFiles& files) {
   const BudgetPtr budget = directory.budget != nullptr ? directory.budget : std::make_shared<Budget>(0);
   Joiner joiner(budget);
   std::optional<Error> first_error;
@@ -138,7 +145,7 @@ Result<Model> join(const OneModel& found, const ModelDirectory& directory, std::
     }
   }
   if (joiner.is_empty()) return tl::unexpected(*first_error);
-  weight_files = std::move(joiner.weight_files());
+  files = std::move(joiner.files());
   Model model = std::move(joiner).take();
   if (!found.pipeline.empty()) TRY_VOID(describe_pipeline(model, found, directory));
   return model;
@@ -193,31 +200,39 @@ void add_other_parts(Model& model, std::vector<Part> parts) {
     if (!shown.contains(part.path)) model.parts.push_back(std::move(part));
 }
 
+// Sets the files that were chosen. The alternatives lose what the model itself consists of: shards under unusual names,
+// files of the form of a directory.
+void choose(Model& model, const OneModel& found, ReadFiles files) {
+  ChosenFiles& chosen = model.chosen.edit() = found.chosen;
+  // A form whose members are all parts has them in nested/, or its tensors are in the weight files.
+  const bool has_all = found.is_own_form && model.has_members;
+  if (has_all && model.nested != nullptr) chosen.alternatives.clear();
+  if (has_all) files.weights = files.all = find_weight_files(model);
+  const std::set<std::string, std::less<>> read(files.all.begin(), files.all.end());
+  std::erase_if(chosen.alternatives, [&](const ChosenFiles::File& file) { return read.contains(file.path); });
+  chosen.weight_files = std::move(files.weights);
+}
+
 }  // namespace
 }  // namespace directory
 
 Result<Model> read_one_model(const OneModel& found, ModelDirectory directory) {
   const OneModel::Weights& first = found.weights.front();
   const bool is_one_file = found.weights.size() == 1 && first.shards.empty() && first.prefix.empty();
-  std::vector<std::string> files;
+  directory::ReadFiles files;
   Model model;
   if (is_one_file) {
     model = TRY(directory.read(first.path, nullptr));
     directory::move_parts(model, first.path);
-    directory::add_weight_files(files, model, first.path);
+    files.add(model, first.path);
   } else {
     model = TRY(directory::join(found, directory, files));
   }
   model.beside = directory.folder;
   // What is below such a directory is the format's own.
   if (found.is_own_form) std::erase_if(directory.parts, directory::is_below);
+  directory::choose(model, found, std::move(files));
   directory::add_other_parts(model, std::move(directory.parts));
-  if (found.is_own_form) return model;
-  ChosenFiles& chosen = model.chosen.edit() = found.chosen;
-  std::erase_if(chosen.alternatives, [&](const ChosenFiles::File& file) {  // shards under unusual names
-    return std::ranges::find(files, file.path) != files.end();
-  });
-  chosen.weight_files = std::move(files);
   directory::nest_alternatives(model, directory);
   directory::add_prefix(model, directory.prefix);
   return model;

@@ -88,7 +88,8 @@ Result<Model> read_sharded(const Container& container) {
   Map weights;
   Warnings warnings;
   MissingShards missing;
-  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  model.parts.push_back(
+      {.path = container.name, .source = Later<SourcePtr>::of(container.bytes), .is_structure = true});
   for (const std::string& name : files) TRY_VOID(add_shard(model, container, name, weights, warnings, missing));
   missing.report(files.size(), warnings);
   if (const Value* const metadata = root->find("metadata")) model.metadata.append("metadata", *metadata);

@@ -196,7 +196,7 @@ class Reader {
     const std::string name = container_.name.substr(0, container_.name.size() - kEnd.size()) + "-symbol.json";
     auto bytes = open_below(container_, name);
     if (!bytes) return may_pass(bytes.error()) ? Result<void>(tl::unexpected(bytes.error())) : Result<void>();
-    model_.parts.push_back({name, Later<SourcePtr>::of(std::move(*bytes))});
+    model_.parts.push_back({.path = name, .source = Later<SourcePtr>::of(std::move(*bytes)), .is_structure = true});
     return {};
   }
 

@@ -55,7 +55,9 @@ class Reader {
     report_end(network);
     TRY_VOID(add_metadata(network));
     model_.format = "ncnn";
-    model_.parts.insert(model_.parts.begin(), {container_.name, Later<SourcePtr>::of(container_.bytes)});
+    model_.parts.insert(
+        model_.parts.begin(),
+        {.path = container_.name, .source = Later<SourcePtr>::of(container_.bytes), .is_structure = true});
     std::move(warnings_).move_to(model_);
     return std::move(model_);
   }

@@ -18,7 +18,8 @@ Result<Model> read(const Container& container) {
   Tensors tensors = TRY(Tensors::open(container, model));
   TRY_VOID(read_structure(container, tensors, model, warnings));
   model.format = "openvino";
-  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  model.parts.push_back(
+      {.path = container.name, .source = Later<SourcePtr>::of(container.bytes), .is_structure = true});
   tensors.finish();
   std::move(warnings).move_to(model);
   return model;

@@ -155,7 +155,7 @@ class Reader {
   Result<void> name_tensors() {
     Names found = TRY(read_names(container_, warnings_));
     if (found.bytes == nullptr) return {};
-    model_.parts.push_back({found.program, Later<SourcePtr>::of(found.bytes)});
+    model_.parts.push_back({.path = found.program, .source = Later<SourcePtr>::of(found.bytes), .is_structure = true});
     const uint64_t count = found.names.size();
     if (count == model_.tensors.size())
       for (size_t i = 0; i < count; ++i) rename(i, found.names[i]);

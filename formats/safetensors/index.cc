@@ -249,7 +249,9 @@ class Merger {
     if (index_.metadata) facts.append("metadata", std::move(*index_.metadata));
     facts.append("shards", std::move(shards_));
     flat::add_facts(model_.metadata, "index", std::move(facts));
-    model_.parts.insert(model_.parts.begin(), Part{container.name, Later<SourcePtr>::of(container.bytes)});
+    model_.parts.insert(
+        model_.parts.begin(),
+        {.path = container.name, .source = Later<SourcePtr>::of(container.bytes), .is_structure = true});
     std::move(warnings_).move_to(model_);
     return std::move(model_);
   }

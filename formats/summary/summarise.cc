@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "formats/directory/small_json.h"
+#include "formats/directory/weight_files.h"
 #include "formats/format.h"
 #include "formats/summary/facts/adapter.h"
 #include "formats/summary/facts/cache.h"
@@ -62,23 +63,6 @@ void find_quantisation(Work& work) {
   if (work.quantisation || work.gguf != nullptr) return;
   if (const Map* const object = work.files.object("hf_quant_config.json"))
     work.quantisation = Fields(object, "hf_quant_config.json", warnings).object({"quantization"});
-}
-
-std::vector<std::string> weight_files_of(const Model& model) {
-  if (!model.chosen->weight_files.empty()) return model.chosen->weight_files;
-  std::set<const Source*> used;
-  const Source* last = nullptr;
-  for (const TensorView& tensor : model.tensors) {
-    const Source* const file = tensor.source.whole().get();
-    if (file != nullptr && file != last) used.insert(file);
-    last = file;
-  }
-  std::vector<std::string> out;
-  for (const Part& part : model.parts)
-    if (const auto source = part.source.peek(); source && used.contains(source->get())) out.push_back(part.path);
-  // Tensors that are decoded have sources of their own: the first part is the file that was opened.
-  if (out.empty() && !model.parts.empty() && !model.has_members) out.push_back(model.parts.front().path);
-  return out;
 }
 
 std::string format_by_name(const std::string& path) {
@@ -159,10 +143,13 @@ void describe_embedding(Work& work) {
   if (!out.embedding_size) out.embedding_size = out.hidden_size;
 }
 
+// The title of a model card, which begins with front matter: any other README may be about anything.
 std::string title_of(std::string_view readme) {
-  const size_t at = readme.starts_with("# ") ? 0 : readme.find("\n# ");
+  if (!readme.starts_with("---\n") && !readme.starts_with("---\r\n")) return "";
+  const size_t end = readme.find("\n---", 3);
+  const size_t at = end == readme.npos ? end : readme.find("\n# ", end + 1);
   if (at == readme.npos) return "";
-  std::string_view line = readme.substr(at == 0 ? 2 : at + 3);
+  std::string_view line = readme.substr(at + 3);
   line = trimmed(line.substr(0, line.find('\n')));
   const bool is_plain = line.find_first_of("<[`*{") == line.npos && is_utf8(line) && line.size() <= 100;
   return is_plain ? std::string(line) : "";
@@ -176,7 +163,8 @@ void describe_name(Work& work) {
       out.name = std::move(stated);
   if (const auto* const name = work.model.common.find_as<std::string>("name"); out.name.empty() && name != nullptr)
     if (work.model.format != "dduf" || is_repository_name(*name)) out.name = name->substr(0, kMaxName);
-  if (out.name.empty()) out.name = title_of(work.files.head("README.md", 64 * 1024));
+  // A card describes the model of its directory, not each file that is beside it.
+  if (out.name.empty() && work.model.chosen.is_set()) out.name = title_of(work.files.head("README.md", 64 * 1024));
   if (out.name.empty()) out.name = out.repository;
 }
 

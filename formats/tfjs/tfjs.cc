@@ -87,7 +87,8 @@ Result<Model> read(const Container& container) {
   Model model;
   Warnings warnings;
   ModelJson json = TRY(read_model_json(*container.bytes, *container.budget, warnings));
-  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  model.parts.push_back(
+      {.path = container.name, .source = Later<SourcePtr>::of(container.bytes), .is_structure = true});
   Weights weights(container, model, warnings);
   TRY_VOID(weights.add(json.manifest));
   const Footprint manifest = footprint(json.manifest);

@@ -166,7 +166,9 @@ class MetadataReader {
     line.append("nbytes", bytes.size());
     auto text = TRY(text_of(bytes));
     if (text) line.append("text", std::move(*text));
-    model_.parts.push_back({"metadata/" + name, Later<SourcePtr>::of(std::make_shared<Slice>(bytes))});
+    model_.parts.push_back({.path = "metadata/" + name,
+                            .source = Later<SourcePtr>::of(std::make_shared<Slice>(bytes)),
+                            .is_structure = true});
     return {};
   }
 

@@ -251,7 +251,7 @@ std::optional<Part> graph_beside(const Container& container) {
   const auto keys = outline(**json, kMaxGraphSize);
   if (!keys || !holds<List>(*keys, "nodes") || !holds<List>(*keys, "arg_nodes") || !holds<List>(*keys, "heads"))
     return std::nullopt;
-  return Part{std::move(name), Later<SourcePtr>::of(*json)};
+  return Part{.path = std::move(name), .source = Later<SourcePtr>::of(*json), .is_structure = true};
 }
 
 }  // namespace

@@ -145,7 +145,8 @@ class ModelAssembly {
     model_.format = "tensor-cache";
     model_.common = common_fields();
     take_metadata(std::move(index));
-    model_.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
+    model_.parts.push_back(
+        {.path = container_.name, .source = Later<SourcePtr>::of(container_.bytes), .is_structure = true});
     for (const Shard* const shard : order_) {
       if (shard->bytes == nullptr) continue;
       Part part{shard->name, Later<SourcePtr>::of(shard->bytes)};

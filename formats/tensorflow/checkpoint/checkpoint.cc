@@ -77,7 +77,7 @@ Result<void> add_graph(const Container& container, const std::string& prefix, Mo
   if (*kind != GraphKind::meta_graph) return {};
   const Message graph = TRY(scanner.message_at(whole, meta_graph::kGraph));
   add_graph_json(model, "graph.json", *file, graph, container.budget);
-  model.parts.push_back({name, Later<SourcePtr>::of(*file)});
+  model.parts.push_back({.path = name, .source = Later<SourcePtr>::of(*file), .is_structure = true});
   return {};
 }
 
@@ -90,7 +90,8 @@ Result<Model> read_index(const Container& container) {
                         }};
   Model model;
   Warnings warnings;
-  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  model.parts.push_back(
+      {.path = container.name, .source = Later<SourcePtr>::of(container.bytes), .is_structure = true});
   CheckpointFacts facts = TRY(read_checkpoint(container, files, model, warnings));
   TRY_VOID(add_graph(container, files.prefix, model, warnings));
   model.format = "tensorflow-checkpoint";

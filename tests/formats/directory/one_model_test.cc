@@ -289,11 +289,22 @@ TEST(OneModel, ModulesAddTheirWeights) {
   EXPECT_EQ(published(files), model);
 }
 
+// Their own files are among the others until the model is read.
 TEST(OneModel, FormsOfDirectoriesAreAsBefore) {
   EXPECT_EQ(undescribed({"tensor-cache.json", "params_shard_0.bin"}), "tensor-cache.json");
   EXPECT_EQ(undescribed({"carton.toml", "MANIFEST", "model/a.gguf"}), "carton.toml");
-  EXPECT_EQ(undescribed({"m.weights.json", "m_00000.weights.h5"}), "m.weights.json");
-  EXPECT_EQ(on_disk({{"config.json", R"({"class_name": "Functional"})"}, {"model.weights.h5", ""}}), "config.json");
+  EXPECT_EQ(undescribed({"m.weights.json", "m_00000.weights.h5"}), "m.weights.json; also m_00000.weights.h5");
+  EXPECT_EQ(on_disk({{"config.json", R"({"class_name": "Functional"})"}, {"model.weights.h5", ""}}),
+            "config.json; also model.weights.h5");
+}
+
+// semantics 1.6: files that are called models, and not what a format only has as its data.
+TEST(OneModel, OtherModelsBesideAFormAreNamed) {
+  Files files{{"model.json", R"({"weightsManifest": []})"}, {"weights.bin", ""}, {"a.safetensors", ""}};
+  for (const char* const name : {"b-00001-of-00002.gguf", "b-00002-of-00002.gguf", "net.caffemodel", "net.prototxt",
+                                 "ir.xml", "ir.bin", "page.xml", "x.npy", "x.zip", "README.md"})
+    files.emplace(name, "");
+  EXPECT_EQ(on_disk(files), "model.json; also a.safetensors, b-00001-of-00002.gguf, ir.xml, net.caffemodel");
 }
 
 TEST(OneModel, TransformersJsHasOneModelUnlessItHasParts) {

@@ -406,12 +406,28 @@ TEST(Summary, CardTokenizerAndTemplatesAreRead) {
   EXPECT_THAT(s.base_models, ElementsAre("org/base"));
   EXPECT_THAT(s.tags, ElementsAre("a", "b c"));
   EXPECT_THAT(s.languages, ElementsAre("en"));
-  EXPECT_EQ(s.name, "Title");
   EXPECT_EQ(s.tokenizer, "BPE");
   EXPECT_EQ(s.has_chat_template, true);
   EXPECT_THAT(s.chat_template_names, ElementsAre("tool_use", "default"));
   EXPECT_TRUE(s.template_has_tools && s.template_has_thinking);
   EXPECT_EQ(to_json_line(s.generation), R"({"temperature":0.6})");
+}
+
+// A card is about the model of its directory. Any other README may be about anything.
+TEST(Summary, TitleOfACardNamesOnlyTheModelOfItsDirectory) {
+  const auto name = [](const char* readme, bool is_directory) {
+    Model model;
+    model.format = "safetensors";
+    model.parts.push_back({"model.safetensors", Later<SourcePtr>::of(in_memory(""))});
+    model.beside = std::make_shared<test::MemoryFolder>(Files{{"README.md", readme}});
+    if (is_directory) model.chosen.edit().weight_files = {"model.safetensors"};
+    return summary::summarise(model).summary.name;
+  };
+  constexpr const char* kCard = "---\n# a comment\nlicense: mit\n---\n\n# Title\n";
+  EXPECT_EQ(name(kCard, true), "Title");
+  EXPECT_EQ(name(kCard, false), "");
+  EXPECT_EQ(name("# Samples\n", true), "");
+  EXPECT_EQ(name("---\nlicense: mit\n", true), "");
 }
 
 TEST(Summary, PathOfATrainerIsNoName) {
