@@ -84,8 +84,8 @@ class Info {
     auto found = info::find_models(forest);
     if (!found) return fail(name, found.error());
     for (const info::DirectoryItem& item : *found)
-      if (item.model) outcome_.check(*item.model, item.name);
-    fail_for(*found);
+      if (item.model) outcome_.check(*item.model, model_path(name, item.name));
+    fail_for(*found, name);
     if (arguments_.json) {
       is_directory_ = true;
       for (Value& value : info::to_list(*found)) values_.push_back(std::move(value));
@@ -99,11 +99,11 @@ class Info {
   }
 
   // One line: each model that cannot be read has its row.
-  void fail_for(const std::vector<info::DirectoryItem>& items) {
+  void fail_for(const std::vector<info::DirectoryItem>& items, const std::string& source) {
     const auto failed = [](const info::DirectoryItem& item) { return item.error.has_value(); };
     const auto first = std::ranges::find_if(items, failed);
     if (first == items.end()) return;
-    std::string message = fmt::format("{}: {}", first->name, info::problem_of(*first));
+    std::string message = error_at(model_path(source, first->name), *first->error).message;
     if (const auto count = std::ranges::count_if(items, failed); count > 1)
       message += fmt::format("; {} more cannot be read", count - 1);
     log_to_stderr(message);
@@ -114,7 +114,7 @@ class Info {
   void print_model(const ModelPtr& model, const std::string& name) {
     const auto summarised = summary::summarise(*model);
     info::Subject subject{*model, summarised.summary, summarised.tensors, name};
-    if (model->nested && !model->chosen.is_set()) {
+    if (model->nested && model->chosen->alternatives.empty() && model->chosen->projector.empty()) {
       const auto nested = model->nested(model);
       if (!nested) outcome_.fail(nested.error());
       for (const Nested& one : nested ? *nested : std::vector<Nested>())

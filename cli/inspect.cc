@@ -11,6 +11,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/console/outcome.h"
+#include "cli/console/report_error.h"
 #include "cli/inspect/named_file.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
@@ -65,14 +66,15 @@ class Lister {
   Result<void> list_directory(Ino directory, const std::string& path) {
     const Forest::Listing all = TRY(forest_.list(directory));
     if (const ModelPtr model = all.tree->model(); model != nullptr && checked_.insert(model.get()).second)
-      outcome_.check(*model, path.empty() ? printable_source(arguments_.input.source) : path);
+      outcome_.check(*model, full_path(path));
     if (arguments_.recursive && !arguments_.json)
       std::printf("%s%s:\n", first_ ? "" : "\n", path.empty() ? "." : path.c_str());
     first_ = false;
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node node = all.tree->node(all.first + i);
       // JSON output has no headings, so entries have complete paths.
-      note(print(all.ino_of(i), arguments_.json ? join(path, node.name()) : std::string(node.name()), node.kind));
+      const std::string name = arguments_.json ? join(path, node.name()) : std::string(node.name());
+      note(print(all.ino_of(i), name, node.kind), join(path, node.name()));
       if (arguments_.json && arguments_.recursive && is_directory(node)) enter(all.ino_of(i), join(path, node.name()));
     }
     if (arguments_.json || !arguments_.recursive) return {};
@@ -83,11 +85,11 @@ class Lister {
     return {};
   }
 
-  void enter(Ino directory, const std::string& path) { note(list_directory(directory, path)); }
+  void enter(Ino directory, const std::string& path) { note(list_directory(directory, path), path); }
 
   // Reports an unreadable entry and continues.
-  void note(const Result<void>& listed) {
-    if (!listed) outcome_.fail(listed.error());
+  void note(const Result<void>& listed, const std::string& path) {
+    if (!listed) outcome_.fail(error_at(full_path(path), listed.error()));
   }
 
   Result<void> print(Ino ino, const std::string& name, NodeKind kind) {
@@ -95,10 +97,7 @@ class Lister {
       std::printf("%s\n", name.c_str());
       return {};
     }
-    const auto about = [&](const Error& error) {
-      return Error{error.code, fmt::format("{}: {}", printable(name), error.message)};
-    };
-    const Attributes attributes = TRY(forest_.attributes(ino).map_error(about));
+    const Attributes attributes = TRY(forest_.attributes(ino));
     const std::string target = kind == NodeKind::link ? TRY(forest_.link(ino)) : "";
     if (!arguments_.json) {
       std::printf("%c%s %4u %14llu %s %s%s%s\n", type_letter(kind),
@@ -123,6 +122,12 @@ class Lister {
     return {};
   }
 
+  // The source, the requested path and a path below it.
+  std::string full_path(const std::string& path) const {
+    const std::string requested = model_path(printable_source(arguments_.input.source), arguments_.path);
+    return model_path(requested, path);
+  }
+
   static bool is_directory(const Node& node) { return node.kind == NodeKind::directory || node.kind == NodeKind::tree; }
   static std::string join(const std::string& path, std::string_view name) {
     return fmt::format("{}{}{}", path, path.empty() ? "" : "/", name);
@@ -144,7 +149,8 @@ Exit ls(ListArguments& arguments) {
   if (!ino) return report_error({ino.error().code, fmt::format("{}: {}", arguments.path, ino.error().message)});
   Lister lister(forest, arguments);
   const auto listed = lister.list(*ino, arguments.path);
-  return listed ? lister.status() : report_error(listed.error());
+  if (listed) return lister.status();
+  return report_error(error_at(model_path(printable_source(arguments.input.source), arguments.path), listed.error()));
 }
 
 Result<void> write_out(std::span<const std::byte> bytes) {

@@ -14,6 +14,7 @@
 #include "base/verity/block_list.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
+#include "cli/console/report_error.h"
 #include "cli/console/words.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
@@ -21,8 +22,8 @@
 namespace weightfs {
 namespace {
 
-// What was compared, and what could not be, of a model without errors.
-std::string summarize(const Model& model, const Verification& found) {
+// What was compared, and what could not be.
+std::string summarize_files(const Model& model, const Verification& found) {
   const std::string tensors = counted(model.tensors.size(), "tensor", "tensors");
   std::vector<std::string> compared;
   if (found.checked > 0)
@@ -37,6 +38,14 @@ std::string summarize(const Model& model, const Verification& found) {
   const bool is_every_file = found.unchecked == 0 || !found.packed.empty() || found.ranges > 0;
   if (!is_every_file) compared.push_back(fmt::format("{} have none", found.unchecked));
   return enumerated(compared);
+}
+
+// Summarizes a model without errors; other weights of its directory were not read.
+std::string summarize(const Model& model, const Verification& found) {
+  const size_t others = model.chosen->alternatives.size();
+  const std::string text = summarize_files(model, found);
+  if (others == 0) return text;
+  return fmt::format("{}; not verified: {}, which --file opens", text, counted(others, "alternative", "alternatives"));
 }
 
 // "1 wrong file, 2 wrong ranges of files".
@@ -54,20 +63,21 @@ std::string count_wrong(const Verification& found) {
 void check_safety(const ModelPtr& model, const std::string& name, Outcome& outcome) {
   if (model->complete_model != nullptr) {
     const auto& complete = model->complete_model->get();
-    return complete ? check_safety(*complete, name, outcome) : outcome.fail(complete.error());
+    return complete ? check_safety(*complete, name, outcome) : outcome.fail(error_at(name, complete.error()));
   }
   if (const auto* const names = model->common.find_as<std::string>("dangerous_globals"))
     outcome.fail({Code::unsupported, fmt::format("{}: runs code when it is loaded: {}", printable(name), *names)});
   if (const auto* const names = model->common.find_as<std::string>("later_dangerous_globals"))
     outcome.fail({Code::unsupported, fmt::format("{}: its later pickles can run code: {}", printable(name), *names)});
   const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
-  if (!nested) return outcome.fail(nested.error());
+  if (!nested) return outcome.fail(error_at(name, nested.error()));
   for (const Nested& inner : *nested) {
+    const std::string path = model_path(name, model->parts[inner.part].path);
     const auto& read = inner.model.get();
     if (read)
-      check_safety(*read, fmt::format("{}/{}", name, model->parts[inner.part].path), outcome);
+      check_safety(*read, path, outcome);
     else
-      outcome.fail(read.error());
+      outcome.fail(error_at(path, read.error()));
   }
 }
 
@@ -106,14 +116,14 @@ class Verifier {
     Outcome outcome;
     const auto all = forest_.list(directory);
     if (!all) {
-      outcome.fail(all.error());
+      outcome.fail(error_at(name, all.error()));
       return outcome;
     }
     if (const ModelPtr model = all->tree->model()) return verify_once(model, name);
     for (uint32_t i = 0; i < all->count; ++i) {
       const Node node = all->tree->node(all->first + i);
       if (node.kind == NodeKind::tree || node.kind == NodeKind::directory)
-        outcome.add(verify_all(all->ino_of(i), fmt::format("{}/{}", name, node.name())));
+        outcome.add(verify_all(all->ino_of(i), model_path(name, node.name())));
     }
     return outcome;
   }

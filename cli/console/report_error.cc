@@ -1,5 +1,7 @@
 #include "cli/console/report_error.h"
 
+#include <fmt/core.h>
+
 #include <cstdio>
 
 #include "base/text.h"
@@ -13,6 +15,25 @@ Exit report_error(const Error& error) { return report_error(error, exit_of(error
 Exit report_error(const Error& error, Exit status) {
   log_to_stderr(error.message);
   return status;
+}
+
+std::string model_path(std::string_view source, std::string_view below) {
+  if (below.empty()) return std::string(source);
+  const bool ends_with_slash = source.empty() || source.ends_with('/');
+  return fmt::format("{}{}{}", source, ends_with_slash ? "" : "/", below);
+}
+
+std::string without_name(std::string_view path, const std::string& message) {
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  for (const std::string_view name : {path, path.substr(path.rfind('/') + 1)}) {
+    const std::string begin = printable(name) + ": ";
+    if (message.starts_with(begin)) return message.substr(begin.size());
+  }
+  return message;
+}
+
+Error error_at(std::string_view path, const Error& error) {
+  return with_message(error, fmt::format("{}: {}", printable(path), without_name(path, error.message)));
 }
 
 }  // namespace weightfs

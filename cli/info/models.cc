@@ -8,6 +8,7 @@
 
 #include "cli/console/error_json.h"
 #include "cli/console/map_of.h"
+#include "cli/console/report_error.h"
 #include "cli/console/table.h"
 #include "cli/info/subject.h"
 #include "cli/open_source.h"
@@ -51,18 +52,23 @@ Result<std::vector<DirectoryItem>> find_below(Forest& forest, Ino directory, con
 
 std::vector<Cell> cells_of(const DirectoryItem& found) {
   if (!found.model) {
-    std::vector<Cell> row{found.name, found.error ? problem_of(found) : found.type};
-    row.resize(8, "");
+    std::vector<Cell> row(8, "");
+    row[0] = found.name;
+    if (found.error)
+      row[4] = problem_of(found);
+    else
+      row[1] = found.type;
     return row;
   }
   const summary::Summary summary = summary::summarise(*found.model).summary;
   const auto number = [](const summary::Number& n) { return n ? std::to_string(*n) : ""; };
   const auto bits = [](std::optional<double> n) { return n ? fmt::format("{:.2f}", *n) : ""; };
+  const std::string lack = lack_of(*found.model);
   return {found.name,
           found.model->format,
           std::to_string(found.model->tensors.size()),
           std::to_string(listed_bytes(*found.model)),
-          summary.kind,
+          lack.empty() ? summary.kind : lack,
           number(summary.parameters),
           summary.quantisation ? summary.quantisation->name : "",
           bits(summary.bits_per_weight)};
@@ -70,11 +76,7 @@ std::vector<Cell> cells_of(const DirectoryItem& found) {
 
 }  // namespace
 
-std::string problem_of(const DirectoryItem& found) {
-  const std::string& message = found.error->message;
-  const std::string prefix = found.name + ": ";
-  return message.starts_with(prefix) ? message.substr(prefix.size()) : message;
-}
+std::string problem_of(const DirectoryItem& found) { return without_name(found.name, found.error->message); }
 
 Result<std::vector<DirectoryItem>> find_models(Forest& forest) { return find_below(forest, Forest::kRoot, ""); }
 

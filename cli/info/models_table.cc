@@ -31,12 +31,7 @@ struct ModelRow {
 // What is wrong with a model, in a few words.
 std::string message_of(const Model& model) {
   if (const std::string* const names = dangerous_globals(model)) return "RUNS CODE: " + *names;
-  const auto completeness = completeness_of(model);
-  if (completeness.is_complete()) return "";
-  if (completeness.short_by > 0) return fmt::format("DAMAGED: ends {} early", bytes_text(completeness.short_by));
-  if (completeness.unreadable == 0) return "INCOMPLETE";
-  return fmt::format("INCOMPLETE: {} of {} tensors", completeness.tensors - completeness.unreadable,
-                     completeness.tensors);
+  return lack_of(model);
 }
 
 class ModelsTable {
@@ -188,6 +183,15 @@ class ModelsTable {
 };
 
 }  // namespace
+
+std::string lack_of(const Model& model) {
+  const auto completeness = completeness_of(model);
+  if (completeness.is_complete()) return "";
+  if (completeness.short_by > 0) return fmt::format("DAMAGED: ends {} early", bytes_text(completeness.short_by));
+  if (completeness.unreadable == 0) return "INCOMPLETE";
+  return fmt::format("INCOMPLETE: {} of {} tensors", completeness.tensors - completeness.unreadable,
+                     completeness.tensors);
+}
 
 std::string render_models(const std::vector<DirectoryItem>& items, const std::string& source, const Style& style) {
   return emit(ModelsTable(items, source, style).lines(), style);

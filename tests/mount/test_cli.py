@@ -1,4 +1,5 @@
 """Commands without a mount, as processes: full disks, terminals, character sets, verify --tree. tests/cli has the rest."""
+import json
 import re
 import shutil
 import struct
@@ -153,6 +154,38 @@ class Info(TestCase):
         shown = on_terminal("info", self.path("models"))
         self.assertRegex(shown, r"\A\S.*models +2 models · 1\.\d KiB\n\n  model +kind +parameters +quantised +bits +size\n")
         self.assertRegex(shown, r"\n  b\.gguf +tensors +61  float32 +32\.00 +\d+ B\n")
+
+    def damaged(self):
+        """A directory of three models with one name: complete, cut in the tensors, cut in the header."""
+        whole = self.read(self.sample())
+        for name, size in (("a", len(whole)), ("b", len(whole) - 1), ("c", 20)):
+            self.write(os.path.join("models", name, "model.safetensors"), whole[:size])
+        return self.path("models")
+
+    # semantics 27.3
+    def test_rows_of_damaged_models_say_what_is_wrong(self):
+        models = self.damaged()
+        rows = [line.split("\t") for line in run("info", models).stdout.splitlines()]
+        self.assertEqual([len(row) for row in rows], [8, 8, 8])
+        self.assertEqual([row[:2] for row in rows], [["a", "safetensors"], ["b", "safetensors"], ["c", ""]])
+        self.assertEqual([row[4] for row in rows][:2], ["tensors", "DAMAGED: ends 1 B early"])
+        self.assertRegex(rows[2][4], "^model.safetensors: safetensors: the header is ")
+        _, cut, broken = json.loads(run("info", "--json", models).stdout)
+        self.assertIn("1 of 5 tensors refused", cut["incomplete"])
+        self.assertEqual((broken["source"], broken["error"]["code"]), ("c", "damaged"))
+
+    def test_messages_have_the_path_of_the_damaged_model(self):
+        models = self.damaged()
+        for argv in (["info", models], ["verify", models], ["verify", "--safe", models], ["verify", models + "/"],
+                     ["ls", "-R", models], ["ls", "-R", "--json", models]):
+            with self.subTest(argv=argv):
+                done = run(*argv)
+                self.assertEqual(done.returncode, 5)
+                self.assertRegex(done.stderr, f"(?m)^weightfs: {models}/b: the file ends 1 bytes? early")
+                self.assertRegex(done.stderr, f"(?m)^weightfs: {models}/c: model.safetensors: safetensors: the header is ")
+        self.assertRegex(run("ls", models, "c").stderr, f"^weightfs: {models}/c: model.safetensors: safetensors: ")
+        shutil.copy(os.path.join(models, "c", "model.safetensors"), os.path.join(models, "d.safetensors"))
+        self.assertIn(f"weightfs: {models}/d.safetensors: safetensors: the header", run("verify", models).stderr)
 
     # semantics 27.1: 80 columns unless the terminal or COLUMNS states another width.
     def test_screen_fits_the_width(self):

@@ -92,6 +92,24 @@ class Directories(OneModelTestCase):
             self.assertEqual(run(*command, model).returncode, 0, command)
         self.assertEqual(len(json.loads(self.output("stats", "--json", model))["tensors"]), 1, "other weights have no statistics")
 
+    # semantics 1.6
+    def test_other_weights_beside_the_form_of_a_format_are_nested(self):
+        manifest = {"weightsManifest": [{"paths": ["weights.bin"], "weights": [{"name": "w", "shape": [2], "dtype": "float32"}]}]}
+        forms = {"tfjs": {"model.json": json.dumps(manifest).encode(), "weights.bin": b"01234567"},
+                 "saved": {"saved_model.pb": b"\x08\1\x12\0"}}
+        for name, files in forms.items():
+            with self.subTest(name):
+                model = self.directory({**files, "good.safetensors": self.weights("a"), "bad.safetensors": self.weights("b")[:20]},
+                                       name)
+                facts = json.loads(self.output("info", "--json", model))
+                self.assertEqual([one["path"] for one in facts["summary"]["alternatives"]], ["bad.safetensors", "good.safetensors"])
+                self.assertIn("also here: bad.safetensors, good.safetensors", " ".join(self.output("info", model).split()))
+                self.assertEqual(self.names(model, "nested"), ["bad.safetensors", "good.safetensors"])
+                self.assertEqual(self.output("cat", model, "a"), "\1\1\1\1")
+                self.assertEqual(self.tensors_of(model, "--file", "good.safetensors"), ["a"])
+                self.assertTrue(self.output("verify", model).endswith("; not verified: 2 alternatives, which --file opens\n"))
+                self.assertIn(f"weightfs: {model}/nested/bad.safetensors: safetensors: ", run("ls", "-R", model).stderr)
+
     def test_file_that_does_not_exist_is_reported(self):
         model = self.directory({"config.json": CONFIG, "model.safetensors": self.weights("a")})
         self.assertIn("b.gguf: no such file", self.failure("ls", "--file", "b.gguf", model, status=3))

@@ -91,6 +91,19 @@ TEST(InfoModels, CommandIsQuotedForAShell) {
   EXPECT_THAT(info::render_models(items, "q", kWide), HasSubstr("\nname one for its screen\n"));
 }
 
+// semantics 27.3
+TEST(InfoModels, RowsSayWhatIsWrongInThePlaceOfTheKind) {
+  testing::internal::CaptureStdout();
+  info::print_rows(models());
+  EXPECT_EQ("\n" + testing::internal::GetCapturedStdout(), R"(
+README.md	file						
+Tiny-Q2_K.gguf				a Git LFS pointer to a file of 3.0 GiB (3,179,131,456 bytes)			
+Tiny-Q6_K.gguf	gguf	2	430080	causal-lm	524288	Q6_K	6.56
+Tiny-Q8_0.gguf	gguf	2	557056	DAMAGED: ends 293 KiB early	524288	Q8_0	8.50
+Tiny-Q4_0.gguf	gguf	2	294912	causal-lm	524288	Q4_0	4.50
+)");
+}
+
 TEST(InfoModels, LinesFitAnyWidth) {
   for (size_t width = 40; width < 120; ++width)
     for (const Charset charset : {Charset::utf8, Charset::ascii}) {
