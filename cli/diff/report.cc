@@ -143,11 +143,17 @@ void print_summary(const ContentsComparison& found, const info::Style& style) {
     added += models.tensors.added.size();
   }
   std::vector<std::string> lines;
-  const std::string tensors = fmt::format(
-      "{} and {} tensors: {} equal, {} of another type, {} with other bytes, {} renamed, {} missing, {} added", of_a,
-      of_b, found.equal_tensors, other_type, other_bytes, renamed, missing, added);
   if (found.is_different()) lines.emplace_back();
-  for (std::string& line : info::wrapped(tensors, style.width, style)) lines.push_back(std::move(line));
+  lines.push_back(fmt::format("{} and {} tensors:", of_a, of_b));
+  for (const std::string& part :
+       {fmt::format(" {} equal,", found.equal_tensors), fmt::format(" {} of another type,", other_type),
+        fmt::format(" {} with other bytes,", other_bytes), fmt::format(" {} renamed,", renamed),
+        fmt::format(" {} missing,", missing), fmt::format(" {} added", added)}) {
+    if (lines.back().size() + part.size() > style.width)
+      lines.push_back(part.substr(1));
+    else
+      lines.back() += part;
+  }
   if (found.equal_files + found.files.size() > 0)
     lines.push_back(fmt::format("files: {} equal, {} different", found.equal_files, found.files.size()));
   std::fputs(info::emit(lines, style).c_str(), stdout);

@@ -281,7 +281,6 @@ class Models(ExportTestCase):
             self.export("--to", *form, source, out)
             self.assertEqual(run("verify", out).returncode, 0, form)
             self.assertEqual(self.tensors_of(out), self.tensors_of(source))
-            self.assertEqual(run("diff", source, out).returncode, 0)
 
     def test_selected_tensors_are_the_model(self):
         for form in ("dir", "npy"):
