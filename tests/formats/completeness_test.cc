@@ -40,6 +40,21 @@ TEST(Completeness, MissingFilesAndTheirTensorsAreCounted) {
   EXPECT_EQ(to_sentence(found), "7 of 7 tensors cannot be read: shard \"b\": no such file");
 }
 
+TEST(Completeness, CountThatTheSentenceBeginsWithIsNotRepeated) {
+  const auto sentence = [](const char* reason, uint64_t tensors) {
+    Warnings warnings;
+    warnings.miss_file(Code::not_found, "{}", reason);
+    warnings.add_missing_tensors(tensors);
+    return to_sentence(completeness_of(with(std::move(warnings))));
+  };
+  EXPECT_EQ(sentence("x: no such file; 24 tensors are refused", 24),
+            "24 of 24 tensors cannot be read: x: no such file");
+  EXPECT_EQ(sentence("1 of 2 shards; missing b; 1 tensor is missing", 1),
+            "1 of 1 tensors cannot be read: 1 of 2 shards; missing b");
+  EXPECT_EQ(sentence("x: no such file; 4 tensors are refused", 24),
+            "24 of 24 tensors cannot be read: x: no such file; 4 tensors are refused");
+}
+
 TEST(Completeness, ReasonIsTheWorstOne) {
   Warnings warnings;
   warnings.miss_file(Code::forbidden, "a: 403");

@@ -227,6 +227,10 @@ TEST(Python, DangerousNamesAreReportedWhereverTheyHide) {
   EXPECT_THAT(error_of("\x80\x02" + call.opcodes() + "\x82\x01."), HasSubstr("posix.system"));
 }
 
+TEST(Python, ErrorBeginsWithTheFormatOnce) {
+  EXPECT_EQ(error_of("\x80\x02}\xF0."), "pickle: unknown opcode 0xf0 at byte 4");
+}
+
 TEST(Python, OnlyPaddlesOwnFormOfEvalIsData) {
   const auto eval = [](std::string_view code, std::string_view key) {
     const PickleBuilder arguments =
