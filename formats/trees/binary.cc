@@ -212,17 +212,17 @@ class BinaryReader {
 
   // What is behind the trees: pairs of texts, and the names of metrics. They may be cut.
   Result<void> read_attributes() {
+    const auto read_pair = [&]() -> Result<void> {
+      std::string key = TRY(read_text());
+      std::string value = TRY(read_text());
+      TRY_VOID(container_.budget->charge(Cost::value, 2));
+      attributes_.append(std::move(key), std::move(value));
+      return {};
+    };
+    const auto read_name = [&]() -> Result<void> { return read_text().map([](const std::string&) {}); };
     const auto read = [&]() -> Result<void> {
-      if (has_attributes_)
-        TRY_VOID(each_entry("attributes", [&]() -> Result<void> {
-          std::string key = TRY(read_text());
-          std::string value = TRY(read_text());
-          TRY_VOID(container_.budget->charge(Cost::value, 2));
-          attributes_.append(std::move(key), std::move(value));
-          return {};
-        }));
-      if (!has_metrics_ || objective_ == kPoisson) return {};
-      return each_entry("metrics", [&]() -> Result<void> { return read_text().map([](const std::string&) {}); });
+      if (has_attributes_) TRY_VOID(each_entry("attributes", read_pair));
+      return has_metrics_ && objective_ != kPoisson ? each_entry("metrics", read_name) : Result<void>();
     };
     const auto done = read();
     attributes_.keep_last_of_each_key();

@@ -82,7 +82,7 @@ Result<uint64_t> each_word(Cursor& in, const Take& take) {
     if (end < bytes.size() || has_ended) {
       if (!word.empty()) TRY_VOID(take(word));
       word.clear();
-      cut_words += std::exchange(is_cut, false) ? 1 : 0;
+      cut_words += std::exchange(is_cut, false) ? uint64_t{1} : uint64_t{0};
     }
     if (has_ended) return cut_words;
     TRY_VOID(in.skip(std::min(end + 1, bytes.size())));
