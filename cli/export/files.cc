@@ -33,7 +33,7 @@ constexpr std::array kForms = {
 // The text of a JSON string, with its quotes, at the beginning of `text`.
 std::string_view json_string_at(std::string_view text) {
   size_t end = 1;
-  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? size_t{2} : size_t{1};
   return text.substr(0, end + 1);
 }
 
