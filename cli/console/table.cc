@@ -44,6 +44,7 @@ std::string with_color(const std::string& text, const std::string& color) {
 // The text in parts that fit into the terminal, broken at blanks: the first one after `begin` columns, the others after
 // the indentation of further lines.
 std::vector<std::string> broken(const std::string& text, size_t begin, const TableStyle& style) {
+  if (text.starts_with('/')) return {text};  // a path, which may be copied
   std::vector<std::string> parts = {""};
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find(' ', at + 1), text.size());  // a blank stays before its word
@@ -146,7 +147,7 @@ std::vector<size_t> Table::fit(std::vector<Line>& lines, const TableStyle& style
   }
 }
 
-// A text that is wider than the terminal continues on further lines; a longer word, such as a path, is not broken.
+// A text that is wider than the terminal continues on further lines; words and paths are not broken.
 void Table::print_below(const Line& line, const TableStyle& style) const {
   for (size_t i = 0; i < line.size(); ++i) {
     const auto& [text, color, is_below] = line[i];

@@ -84,7 +84,7 @@ bool lists(const Value& manifest, std::string_view name) {
 // A shard of TensorFlow.js. A model.json that is too large for the budget of this file is not read.
 bool is_tfjs_shard(const Container& container) {
   constexpr const char* kModelJson = "model.json";
-  if (container.folder == nullptr || container.name == kModelJson) return false;
+  if (container.folder == nullptr || container.name.ends_with(".json")) return false;
   const auto file = container.folder->open(kModelJson);
   if (!file) return false;
   Warnings ignored;
