@@ -16,7 +16,8 @@ std::string printed(const Table& table, size_t width) {
 TEST(Table, TextBelowItsRowIsWrapped) {
   Table table({{"check"}, {"found"}});
   table.add({"io_uring", "available in mounts by root, and by others if allowed"});
-  table.add({"cache", "/a/path/that/is/longer/than/the/terminal is kept"});
+  table.add({"cache", "/a/path of several words, longer than the terminal"});
+  table.add({"user", "a-word-that-is-longer-than-the-terminal stays whole"});
   EXPECT_EQ(printed(table, 30), R"(
 check
 io_uring
@@ -24,8 +25,10 @@ io_uring
     by root, and by others if
     allowed
 cache
-  found: /a/path/that/is/longer/than/the/terminal
-    is kept
+  found: /a/path of several words, longer than the terminal
+user
+  found: a-word-that-is-longer-than-the-terminal
+    stays whole
 )");
 }
 
