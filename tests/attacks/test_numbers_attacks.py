@@ -30,7 +30,7 @@ def run(*argv, memory_mb=MEMORY_MB):
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0), err.seek(0)
         printed, problems = out.read(), err.read()
-    assert len(problems.splitlines()) <= (2 if argv[0] in ("diff", "plot") else 1), problems  # diff: a line for each model; plot: what it wrote
+    assert len(problems.splitlines()) <= (2 if argv[0] in ("diff", "plot") else 1), problems  # of each model; of the file
     if not is_sanitized():
         assert usage.ru_maxrss < memory_mb * 1000, (argv, usage.ru_maxrss)
     return process.returncode, printed, problems
