@@ -6,6 +6,7 @@
 #include "cli/compare/models.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
+#include "cli/console/words.h"
 #include "cli/diff/deviations.h"
 #include "cli/diff/report.h"
 #include "cli/open_source.h"
@@ -51,8 +52,8 @@ Result<void> check_comparable(const Contents& a, const Contents& b, const DiffAr
 bool are_complete(const ContentsComparison& found, const DiffArguments& arguments) {
   Outcome outcome;
   for (const ModelComparison& models : found.models) {
-    outcome.check(*models.a, compare::join_path(printable_source(arguments.a), models.path));
-    outcome.check(*models.b, compare::join_path(printable_source(arguments.b), models.path));
+    outcome.check(*models.a, join_path(printable_source(arguments.a), models.path));
+    outcome.check(*models.b, join_path(printable_source(arguments.b), models.path));
   }
   return outcome.status() == Exit::ok;
 }

@@ -11,6 +11,7 @@
 #include "cli/console/error_json.h"
 #include "cli/console/outcome.h"
 #include "cli/console/report_error.h"
+#include "cli/console/words.h"
 #include "cli/info/duplicates.h"
 #include "cli/info/listing.h"
 #include "cli/info/models.h"
@@ -84,7 +85,7 @@ class Info {
     auto found = info::find_models(forest);
     if (!found) return fail(name, found.error());
     for (const info::DirectoryItem& item : *found)
-      if (item.model) outcome_.check(*item.model, model_path(name, item.name));
+      if (item.model) outcome_.check(*item.model, join_path(name, item.name));
     fail_for(*found, name);
     if (arguments_.json) {
       is_directory_ = true;
@@ -103,7 +104,7 @@ class Info {
     const auto failed = [](const info::DirectoryItem& item) { return item.error.has_value(); };
     const auto first = std::ranges::find_if(items, failed);
     if (first == items.end()) return;
-    std::string message = error_at(model_path(source, first->name), *first->error).message;
+    std::string message = error_at(join_path(source, first->name), *first->error).message;
     if (const auto count = std::ranges::count_if(items, failed); count > 1)
       message += fmt::format("; {} more cannot be read", count - 1);
     log_to_stderr(message);

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/console/outcome.h"
 #include "cli/console/report_error.h"
+#include "cli/console/words.h"
 #include "cli/inspect/named_file.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
@@ -73,14 +74,15 @@ class Lister {
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node node = all.tree->node(all.first + i);
       // JSON output has no headings, so entries have complete paths.
-      const std::string name = arguments_.json ? join(path, node.name()) : std::string(node.name());
-      note(print(all.ino_of(i), name, node.kind), join(path, node.name()));
-      if (arguments_.json && arguments_.recursive && is_directory(node)) enter(all.ino_of(i), join(path, node.name()));
+      const std::string name = arguments_.json ? join_path(path, node.name()) : std::string(node.name());
+      note(print(all.ino_of(i), name, node.kind), join_path(path, node.name()));
+      if (arguments_.json && arguments_.recursive && is_directory(node))
+        enter(all.ino_of(i), join_path(path, node.name()));
     }
     if (arguments_.json || !arguments_.recursive) return {};
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node node = all.tree->node(all.first + i);
-      if (is_directory(node)) enter(all.ino_of(i), join(path, node.name()));
+      if (is_directory(node)) enter(all.ino_of(i), join_path(path, node.name()));
     }
     return {};
   }
@@ -124,14 +126,11 @@ class Lister {
 
   // The source, the requested path and a path below it.
   std::string full_path(const std::string& path) const {
-    const std::string requested = model_path(printable_source(arguments_.input.source), arguments_.path);
-    return model_path(requested, path);
+    const std::string requested = join_path(printable_source(arguments_.input.source), arguments_.path);
+    return join_path(requested, path);
   }
 
   static bool is_directory(const Node& node) { return node.kind == NodeKind::directory || node.kind == NodeKind::tree; }
-  static std::string join(const std::string& path, std::string_view name) {
-    return fmt::format("{}{}{}", path, path.empty() ? "" : "/", name);
-  }
 
   Forest& forest_;
   const ListArguments& arguments_;
@@ -150,7 +149,7 @@ Exit ls(ListArguments& arguments) {
   Lister lister(forest, arguments);
   const auto listed = lister.list(*ino, arguments.path);
   if (listed) return lister.status();
-  return report_error(error_at(model_path(printable_source(arguments.input.source), arguments.path), listed.error()));
+  return report_error(error_at(join_path(printable_source(arguments.input.source), arguments.path), listed.error()));
 }
 
 Result<void> write_out(std::span<const std::byte> bytes) {

@@ -31,8 +31,8 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// If the program is started with closed standard descriptors, an opened model file must not become one of them. Output
-// that nobody can read is a failed write.
+// If the program is started with closed standard descriptors, an opened model file must not become one of them. Writing
+// to a closed output fails.
 void fill_standard_descriptors() {
   for (int wanted = STDIN_FILENO; wanted <= STDERR_FILENO; ++wanted) {
     const int flags = wanted == STDERR_FILENO ? O_WRONLY : O_RDONLY;

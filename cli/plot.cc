@@ -11,6 +11,7 @@
 #include "cli/compare/select_tensors.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
+#include "cli/console/words.h"
 #include "cli/open_source.h"
 #include "cli/plot/draw.h"
 #include "cli/plot/graphics.h"
@@ -142,7 +143,7 @@ struct Failures {
 Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& source, const PlotArguments& arguments,
                                             const std::vector<std::string>& patterns, Failures& failures) {
   const auto models = TRY(compare::models_in(forest, [&](const std::string& path, const Error& error) {
-    failures.of_models.fail({error.code, fmt::format("{}: {}", compare::join_path(source, path), error.message)});
+    failures.of_models.fail({error.code, fmt::format("{}: {}", join_path(source, path), error.message)});
   }));
   std::vector<NamedTensor> out;
   for (const compare::TensorPlace& place : TRY(select_tensors(models, patterns))) {
@@ -152,7 +153,7 @@ Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& s
   if (out.empty()) return failure(Code::not_found, fmt::format("{}: has no tensors", source));
   if (arguments.patterns.empty())
     for (const compare::FoundModel& found : models)
-      failures.of_tensors.check(*found.model, compare::join_path(source, found.path));
+      failures.of_tensors.check(*found.model, join_path(source, found.path));
   return out;
 }
 

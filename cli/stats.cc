@@ -9,6 +9,7 @@
 #include "cli/compare/select_tensors.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
+#include "cli/console/words.h"
 #include "cli/open_source.h"
 #include "cli/stats/screen.h"
 #include "cli/verbs.h"
@@ -114,8 +115,8 @@ void compare_files(const std::vector<compare::FoundModel>& models, const std::ve
   for (size_t i = 0; i < models.size(); ++i)
     if (const auto compared = compare_files_of_tensors(*models[i].model, by_model[i]);
         !compared && !by_model[i].empty())
-      outcome.fail({compared.error().code,
-                    fmt::format("{}: {}", compare::join_path(source, models[i].path), compared.error().message)});
+      outcome.fail(
+          {compared.error().code, fmt::format("{}: {}", join_path(source, models[i].path), compared.error().message)});
 }
 
 stats::FigureOptions figure_options(const StatsArguments& arguments, size_t tensors) {
@@ -146,7 +147,7 @@ Exit run_stats(StatsArguments& arguments) {
   const std::string source = printable_source(arguments.input.source);
   Outcome outcome;
   const auto models = compare::models_in(*opened->forest, [&](const std::string& path, const Error& error) {
-    outcome.fail({error.code, fmt::format("{}: {}", compare::join_path(source, path), error.message)});
+    outcome.fail({error.code, fmt::format("{}: {}", join_path(source, path), error.message)});
   });
   if (!models) return report_error(models.error());
   const auto selected = select_tensors(*models, arguments.patterns);
@@ -162,8 +163,7 @@ Exit run_stats(StatsArguments& arguments) {
   bar.clear();
   if (!figures) return report_error(figures.error());
   if (arguments.patterns.empty())
-    for (const compare::FoundModel& found : *models)
-      outcome.check(*found.model, compare::join_path(source, found.path));
+    for (const compare::FoundModel& found : *models) outcome.check(*found.model, join_path(source, found.path));
   report_failures(figures->tensors, arguments.patterns.empty(), outcome);
   report_channels(figures->tensors, arguments, outcome);
   // A table in a pipe has no place for them.

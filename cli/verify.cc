@@ -72,7 +72,7 @@ void check_safety(const ModelPtr& model, const std::string& name, Outcome& outco
   const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
   if (!nested) return outcome.fail(error_at(name, nested.error()));
   for (const Nested& inner : *nested) {
-    const std::string path = model_path(name, model->parts[inner.part].path);
+    const std::string path = join_path(name, model->parts[inner.part].path);
     const auto& read = inner.model.get();
     if (read)
       check_safety(*read, path, outcome);
@@ -123,7 +123,7 @@ class Verifier {
     for (uint32_t i = 0; i < all->count; ++i) {
       const Node node = all->tree->node(all->first + i);
       if (node.kind == NodeKind::tree || node.kind == NodeKind::directory)
-        outcome.add(verify_all(all->ino_of(i), model_path(name, node.name())));
+        outcome.add(verify_all(all->ino_of(i), join_path(name, node.name())));
     }
     return outcome;
   }

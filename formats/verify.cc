@@ -297,6 +297,7 @@ bool ReadBytes::has_any_of(const Source& source, uint64_t offset, uint64_t lengt
   if (length == 0 || offset >= source.size()) return false;
   const auto place = source.place(offset, Opens::nothing);
   if (!place || place->leaf == nullptr) return false;  // no file was opened for it
+  if (place->length < length) return true;             // the others may be in files that were read
   const auto [first, last] = ranges_.equal_range(place->leaf);
   return std::any_of(first, last, [&](const auto& each) {
     return each.second.begin < place->offset + length && place->offset < each.second.end;

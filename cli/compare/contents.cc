@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "cli/console/words.h"
 #include "cli/open_source.h"
 
 namespace weightfs::compare {
@@ -108,11 +109,6 @@ class ModelFinder {
 };
 
 }  // namespace
-
-std::string join_path(std::string_view path, std::string_view name) {
-  if (path.empty() || name.empty()) return std::string(path.empty() ? name : path);
-  return fmt::format("{}/{}", path, name);
-}
 
 namespace {
 

@@ -50,7 +50,4 @@ struct TensorPlace {
 Result<std::vector<FoundModel>> models_in(Forest& forest,
                                           const std::function<void(const std::string& path, const Error&)>& on_error);
 
-/// "layers/w" for "w" in "layers"; one of them if the other is empty.
-std::string join_path(std::string_view path, std::string_view name);
-
 }  // namespace weightfs::compare

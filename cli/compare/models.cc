@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/blobs.h"
+#include "cli/console/words.h"
 #include "formats/completeness.h"
 
 namespace weightfs::compare {

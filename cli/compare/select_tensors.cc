@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "cli/console/words.h"
 
 namespace weightfs {
 namespace {
@@ -20,7 +21,7 @@ std::string full_name(const TensorView& tensor) {
 }
 
 std::string full_name(const compare::FoundModel& found, const TensorView& tensor) {
-  return compare::join_path(found.path, full_name(tensor));
+  return join_path(found.path, full_name(tensor));
 }
 
 std::string layer_of(std::string_view name) {

@@ -17,12 +17,6 @@ Exit report_error(const Error& error, Exit status) {
   return status;
 }
 
-std::string model_path(std::string_view source, std::string_view below) {
-  if (below.empty()) return std::string(source);
-  const bool ends_with_slash = source.empty() || source.ends_with('/');
-  return fmt::format("{}{}{}", source, ends_with_slash ? "" : "/", below);
-}
-
 std::string without_name(std::string_view path, const std::string& message) {
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   for (const std::string_view name : {path, path.substr(path.rfind('/') + 1)}) {

@@ -17,9 +17,6 @@ Exit report_error(const Error& error);
 /// Prints `weightfs: <message>` and returns `status`.
 Exit report_error(const Error& error, Exit status);
 
-/// The path of a model below a source, as messages name it: "models/a" for "a" in "models" or "models/".
-std::string model_path(std::string_view source, std::string_view below);
-
 /// The message without the name of the file that it begins with, if that is the path or its last component.
 std::string without_name(std::string_view path, const std::string& message);
 

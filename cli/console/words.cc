@@ -22,6 +22,11 @@ std::string enumerated(const std::vector<std::string>& texts, std::string_view l
   return out.append(pending);
 }
 
+std::string join_path(std::string_view path, std::string_view below) {
+  const bool is_joined = !path.empty() && !below.empty() && !path.ends_with('/');
+  return fmt::format("{}{}{}", path, is_joined ? "/" : "", below);
+}
+
 std::optional<std::string> command_word(std::string_view text) {
   return printable(text) == text ? std::optional(shell_word(text)) : std::nullopt;
 }

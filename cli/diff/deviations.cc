@@ -9,6 +9,7 @@
 
 #include "cli/compare/select_tensors.h"
 #include "cli/console/map_of.h"
+#include "cli/console/words.h"
 #include "cli/info/fitted_table.h"
 #include "fs/listing.h"
 

@@ -10,6 +10,7 @@
 #include "cli/compare/select_tensors.h"
 #include "cli/console/map_of.h"
 #include "cli/console/table.h"
+#include "cli/console/words.h"
 #include "cli/diff/deviations.h"
 #include "fs/listing.h"
 

@@ -9,13 +9,14 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/compare/duplicates.h"
+#include "cli/compare/select_tensors.h"
 #include "cli/console/map_of.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/console/report_error.h"
 #include "cli/console/table.h"
+#include "cli/console/words.h"
 #include "cli/open_source.h"
-#include "cli/compare/select_tensors.h"
 #include "fs/listing.h"
 
 namespace weightfs::info {
@@ -31,7 +32,7 @@ struct NamedModels {
 
 // Adds all models of a source. A model that cannot be read, or is incomplete, is a failure.
 void add_models(NamedModels& out, Forest& forest, const std::string& source, Outcome& outcome) {
-  const auto name_of = [&](const std::string& path) { return compare::join_path(printable_source(source), path); };
+  const auto name_of = [&](const std::string& path) { return join_path(printable_source(source), path); };
   const auto found = compare::models_in(forest, [&](const std::string& path, const Error& error) {
     outcome.fail({error.code, fmt::format("{}: {}", name_of(path), error.message)});
   });

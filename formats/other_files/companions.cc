@@ -20,7 +20,8 @@ struct Pair {
   std::string_view main_suffix;
   std::string_view main_text;  // in the first bytes of the main file
   std::string_view what;
-  std::string_view without_main = {};  // what is said if there is no main file; nothing if the file is not known then
+  std::string_view without_main =
+      {};  // for the message if there is no main file; empty: the file is not recognised then
 };
 
 constexpr auto kPairs = std::to_array<Pair>({

@@ -32,6 +32,8 @@ constexpr std::string_view kModules =
     "urllib2 uu venv wave webbrowser whichdb _winapi winreg winsound wsgiref xdrlib xmlrpc xmlrpclib "
     "_xxsubinterpreters zipapp zipfile zipimport ";
 
+constexpr std::string_view kBeforeThat = " (before that it names ";
+
 // Functions and modules of other modules, with all that is inside of them.
 constexpr auto kNames = std::to_array<std::string_view>({
     "builtins.eval",
@@ -152,8 +154,9 @@ std::string before_an_error(const std::vector<Global>& globals) {
   std::vector<std::string> dangerous;
   for (const Global& global : globals)
     if (dangerous.size() < kShown && can_run_code(global)) dangerous.push_back(printable(global.text));
-  return dangerous.empty() ? ""
-                           : fmt::format(" (before that it names {}, which can run code)", fmt::join(dangerous, ", "));
+  return dangerous.empty() ? "" : fmt::format("{}{}, which can run code)", kBeforeThat, fmt::join(dangerous, ", "));
 }
+
+bool names_danger(std::string_view message) { return message.find(kBeforeThat) != message.npos; }
 
 }  // namespace weightfs::pickle

@@ -24,4 +24,7 @@ std::string in_python_3(std::string_view global);
 /// if none of the names can.
 std::string before_an_error(const std::vector<Global>& globals);
 
+/// Whether a message has that end: what a pickle names was imported before the error.
+bool names_danger(std::string_view message);
+
 }  // namespace weightfs::pickle

@@ -118,7 +118,8 @@ class PickledModel {
       const std::string next = TRY(read_text(bytes, cursor.position(), std::min<uint64_t>(cursor.left(), 3)));
       const auto later = pickle::read_pickle(cursor, *container_.budget, &inline_data);
       if (!later && !is_about_the_bytes(later.error())) return failure(later.error());
-      if (!later && begins_pickle(next))
+      if (!later && (begins_pickle(next) || later.error().code == Code::unsupported ||
+                     pickle::names_danger(later.error().message)))
         TRY_VOID(add_later(fmt::format("unknown names, because it cannot be read: {}", later.error().message)));
       if (!later) break;
       is_followed_ = true;

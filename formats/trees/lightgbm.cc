@@ -307,7 +307,7 @@ class LightGbmReader {
     constexpr uint64_t kTail = 64;
     const uint64_t size = container_.bytes->size(), shown = std::min(size, kTail);
     const std::string tail = TRY(read_text(*container_.bytes, size - shown, shown));
-    if (in_.left() > 0 || tail.ends_with('\n')) return true;  // what is left are NUL bytes
+    if (in_.left() > 0 || tail.ends_with('\n')) return true;  // only NUL bytes follow
     if (section_ == Section::importances) return false;
     const std::string_view text = trimmed(tail);
     for (const char* const last : {"\nend of parameters", "pandas_categorical:null", "pandas_categorical:[]", "]]"})

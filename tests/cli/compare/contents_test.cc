@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/compare/models.h"
+#include "cli/console/words.h"
 #include "tests/support/counted_source.h"
 #include "tests/support/numbers.h"
 

@@ -330,6 +330,8 @@ TEST(Python, LaterPicklesThatCanRunCodeAreNamed) {
   EXPECT_THAT(model.warnings, Contains("a later pickle names posix.system: a program that loads it can run code"));
   EXPECT_EQ(read_well(plain + plain).common.find("later_dangerous_globals"), nullptr);
   EXPECT_EQ(read_well(plain + "xx").common.find("later_dangerous_globals"), nullptr);
+  EXPECT_THAT(later_in(read_well(plain + system.substr(0, system.size() - 1))),
+              HasSubstr("(before that it names posix.system, which can run code)"));
   EXPECT_THAT(later_in(read_well(plain + "\x80\x02" + system.substr(0, system.size() - 1))),
               HasSubstr("(before that it names posix.system, which can run code)"));
 }
