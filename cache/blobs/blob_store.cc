@@ -106,7 +106,8 @@ class ProducedBlob final : public Leaf, public std::enable_shared_from_this<Prod
     const std::scoped_lock lock(mutex_);
     auto sources = sources_.lock();
     if (sources == nullptr) sources_ = sources = std::make_shared<HeldSources>();
-    return std::make_shared<std::pair<std::shared_ptr<const void>, decltype(sources)>>(store_->hold(name_), sources);
+    return std::make_shared<std::pair<std::shared_ptr<const void>, decltype(sources)>>(store_->decodings().hold(name_),
+                                                                                       sources);
   }
   // A declared digest identifies the bytes only after verification.
   std::string identity() const override { return is_verified() ? "sha256 " + producer_.digest->hex() : producer_.key; }
@@ -158,14 +159,14 @@ class ProducedBlob final : public Leaf, public std::enable_shared_from_this<Prod
     HeldSources::add_to_current(name_.text, [this] { return keep_cached(); });
     if (const SourcePtr fallback_source = fallback(offset, out.size())) return read_from(*fallback_source, offset, out);
     const store::BlobName name = known_name();
-    auto in_flight = store_->find_in_flight(name);
+    auto in_flight = store_->decodings().find_in_flight(name);
     if (in_flight == nullptr) {
       if (const store::BlobHandle handle = store_->backend().find(name, size_);
           handle && read_exact(*handle.range, offset, out)) {
-        if (!has_name_.exchange(true)) store_->add_names(handle.digest, {store_->member_name(producer_.name)});
+        if (!has_name_.exchange(true)) store_->names().add_member(handle.digest, producer_.name);
         return {};
       }
-      const auto failure = store_->known_failure(name);
+      const auto failure = store_->decodings().known_failure(name);
       if (failure && !name.key.empty()) return tl::unexpected(*failure);
       const bool is_head = offset <= kHeadSize && out.size() <= kHeadSize - offset;
       if (!failure && is_head && !producer_.costly_start) return read_head(offset, out);
@@ -182,11 +183,11 @@ class ProducedBlob final : public Leaf, public std::enable_shared_from_this<Prod
     return {};
   }
 
-  Result<void> read_in_flight(StoreCore::InFlightBlobPtr in_flight, const store::BlobName& name, uint64_t offset,
+  Result<void> read_in_flight(DecodeSlots::InFlightBlobPtr in_flight, const store::BlobName& name, uint64_t offset,
                               std::span<std::byte> out) const {
     for (;; in_flight = nullptr) {
       if (in_flight == nullptr) {
-        auto started = store_->find_or_start(producer_, name);
+        auto started = store_->decodings().find_or_start(producer_, name);
         if (!started) return read_uncached(started.error(), offset, out);
         in_flight = std::move(*started);
       }
@@ -284,9 +285,10 @@ class CachingBlobStore final : public BlobStore {
     const store::BlobName name = store_->name_of(producer);
     if (const store::BlobHandle handle = store_->find_cached(name, std::nullopt))
       return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
-    if (const auto failure = store_->known_failure(name); failure && !name.key.empty()) return tl::unexpected(*failure);
+    if (const auto failure = store_->decodings().known_failure(name); failure && !name.key.empty())
+      return tl::unexpected(*failure);
     if (auto small = TRY(materialize_small(producer))) return small;
-    const auto [phase, error, handle] = store_->produce(producer, name);
+    const auto [phase, error, handle] = store_->decodings().produce(producer, name);
     if (phase == Phase::failed) return tl::unexpected(error);
     if (phase == Phase::uncacheable) return materialize_uncached(error, producer);
     return with_known_digest(std::move(producer), handle.range->size(), handle.digest);

@@ -223,7 +223,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     std::vector<Name> names;
     const download::Origin* const server = server_in(origins_);
     if (server != nullptr) names.push_back({NameKind::url, http::printable_url(server->url)});
-    store_->add_names(ref_.digest, std::move(names));
+    store_->names().add(ref_.digest, std::move(names));
   }
 
   // Publishes the blob; if the digest differs, all blocks are dropped, and reads fail from then on.

@@ -37,7 +37,7 @@ Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<
       source_(source_of(store_, ref_, size, remote_)),
       job_(
           ref_.name, store_->times().unused_download, [this](const std::stop_token& stop) { return run(stop); },
-          [this] { store_->enable_verity(ref_.digest); }) {}
+          [this] { store_->backend().enable_verity(ref_.digest); }) {}
 
 Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, RemoteSourcePtr ranges)
     : store_(std::move(store)),
@@ -46,7 +46,7 @@ Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, RemoteSourcePt
       source_(std::move(ranges)),
       job_(
           ref_.name, store_->times().unused_download, [this](const std::stop_token&) { return verify_ranges(); },
-          [this] { store_->enable_verity(ref_.digest); }) {
+          [this] { store_->backend().enable_verity(ref_.digest); }) {
   source_->set_served_unverified();
 }
 

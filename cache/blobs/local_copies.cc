@@ -57,7 +57,7 @@ Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCop
   name.text = "copy-" + name.text;
   BlobProducer producer{.name = copy.name, .size = copy.bytes->size(), .digest = ref.digest};
   producer.start = [bytes = copy.bytes]() -> Result<StreamPtr> { return stream_of(bytes); };
-  const auto [phase, error, handle] = store.produce(producer, name);
+  const auto [phase, error, handle] = store.decodings().produce(producer, name);
   if (phase == InFlightBlob::Phase::failed) return tl::unexpected(error);
   if (phase == InFlightBlob::Phase::uncacheable)
     return failure(Code::io, fmt::format("{}: writable by other users, and it cannot be copied into the cache: {}",

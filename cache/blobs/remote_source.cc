@@ -424,7 +424,7 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   if (blocks_ != nullptr) max_ahead_ = max_ahead_ / 2;
   blocks_ = TRY(store_->backend().open_blocks(identity(), size()));
   if (identity_ && !digest_of_identity(*identity_))
-    store_->add_names(*identity_, {{NameKind::url, remote_->printable()}});
+    store_->names().add(*identity_, {{NameKind::url, remote_->printable()}});
   ++generation_;
   written_ = BlockSet(block_count());
   resumed_ = BlockFile::present_bytes(blocks_->files());

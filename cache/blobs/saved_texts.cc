@@ -13,7 +13,7 @@ Result<void> write_text(StoreCore& store, const std::string& key, std::string_vi
   if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");
   const Digest digest = sha256(text);
   TRY_VOID(store.backend().put(digest, text));
-  store.add_names(digest, {{NameKind::record, key}});
+  store.names().add(digest, {{NameKind::record, key}});
   return store.backend().save_digest(store::DigestOf::cached, "text " + key, digest);
 }
 
@@ -32,7 +32,7 @@ std::optional<std::string> load_text(StoreCore& store, const std::string& key) {
   std::string text(static_cast<size_t>(handle.range->size()), '\0');
   if (!read_exact(*handle.range, 0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest)
     return std::nullopt;
-  store.add_names(*digest, {{NameKind::record, key}});
+  store.names().add(*digest, {{NameKind::record, key}});
   return text;
 }
 

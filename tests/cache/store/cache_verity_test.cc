@@ -111,7 +111,7 @@ TEST_F(CacheVerityTest, IsEnabledForDecodedBlobWithoutWriters) {
   const auto store = core(backend(recorded()));
   member = test_producer(bytes);
   const BlobProducer producer = producer_of(member, "zip");
-  const auto in_flight = store->find_or_start(producer, store->name_of(producer));
+  const auto in_flight = store->decodings().find_or_start(producer, store->name_of(producer));
   ASSERT_TRUE(in_flight) << in_flight.error().message;
   EXPECT_EQ((*in_flight)->wait().phase, blobs::InFlightBlob::Phase::finished);
   EXPECT_THAT(tried(), ElementsAre(0, bytes.size()));
