@@ -3,109 +3,21 @@
 // A process that forks must open the store afterwards: threads and locks do not survive fork(2).
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/blobs.h"
 #include "base/verity/block_list.h"
 #include "cache/download/origin.h"
 #include "cache/download/response.h"
-#include "cache/recheck_policy.h"
+#include "cache/store_options.h"
+#include "cache/store_status.h"
 
 namespace weightfs {
-
-/// How blobs that are not local are downloaded.
-struct FetchSettings {
-  http::ClientPtr http;  ///< null: offline
-  download::RetryPolicy options = {};
-  /// URLs of directories v1/blobs of other caches, which may have any blob; requested before other servers.
-  std::vector<std::string> cache_mirrors = {};
-  /// Download and verify a blob from a server of the user as a whole before its first byte is served. Otherwise the
-  /// ranges of large ones are served as they were received.
-  bool verify_whole = false;
-  /// How long a server of the user that sends a whole blob instead of a range is asked again: a pull-through cache may
-  /// be storing the blob, and each request that it answers meanwhile is another download from its origin.
-  std::chrono::seconds wait_for_ranges{0};
-};
-
-/// How long a store waits. Tests shorten these times.
-struct StoreTimes {
-  /// Decoding that no reader waits for, and that no open file needs, is cancelled after this time: it uses a processor.
-  std::chrono::milliseconds unused_decoding{1000};
-  /// It is cancelled after this time if another blob waits for its slot.
-  std::chrono::milliseconds idle_decoding{200};
-  /// A download that no reader waits for is cancelled after this time.
-  std::chrono::milliseconds unused_download{10'000};
-  /// A transfer without data for this long is abandoned if others deliver.
-  std::chrono::milliseconds stalled_transfer{3000};
-  /// A reader that waits for blocks checks at this interval whether it was cancelled, and whether another process has
-  /// written them.
-  std::chrono::milliseconds block_check{20};
-  /// After a failed verification of complete ranges, the next one starts at the first read after this time.
-  std::chrono::milliseconds next_verification{5000};
-};
-
-struct StoreOptions {
-  /// Created with mode 0700 when the first blob is cached. Not used when another user than this one and root owns it,
-  /// or when others may write to it. Empty: unlinked temporary files of this process are used instead.
-  std::string directory;
-  std::optional<uint64_t> quota;                     ///< maximum bytes on disk; default: a quarter of the file system
-  std::function<void(const std::string&)> log = {};  ///< gets one line for each problem that was worked around
-  FetchSettings fetching = {};
-  std::vector<std::string> blob_directories = {};  ///< directories of external stores, see cache/external_stores.h
-  Recheck recheck = Recheck::read;
-  /// How many blobs of one depth are decoded at a time, besides those that wait for other blobs or a server. Each uses
-  /// two threads, 2 MiB and its decoder.
-  size_t max_decodings = 4;
-  /// The source that the process reads, for `weightfs cache ls`: what it caches or uses gets this name. Empty if it
-  /// reads several: none would be right.
-  std::string model = {};
-  StoreTimes times = {};
-};
-
-/// Counters since the store was opened, and the state of the blobs that were requested by digest.
-struct StoreStatus {
-  struct Blob {
-    std::string name;
-    Digest digest;
-    std::optional<uint64_t> size;
-    uint64_t fetched = 0;  ///< bytes received, verified or not
-    bool verified = false;
-    std::string from;   ///< a directory, a URL without its query, or empty
-    std::string error;  ///< of the last failed attempt; empty if none failed
-  };
-  /// A file on a server that is read by ranges.
-  struct Remote {
-    std::string url;  ///< without its query
-    uint64_t size = 0;
-    uint64_t requests = 0;       ///< sent
-    uint64_t bytes_fetched = 0;  ///< received
-    uint64_t bytes_read = 0;     ///< returned to readers and parsers
-    /// How its bytes are verified: "transport", "blocks" (each by a block list), "whole" (the digest of all bytes
-    /// matched), or "mismatch".
-    std::string_view verified = "transport";
-    uint64_t blocks = 0;  ///< of 16 KiB, the last one may be shorter
-    /// Blocks that were cached when the file was opened, or were received since. Those that other processes write
-    /// meanwhile are missing.
-    uint64_t present = 0;
-    std::optional<uint64_t> verified_blocks = {};  ///< of a file with a known digest or a block list
-  };
-  std::vector<Blob> blobs;      ///< in the order of the first request, each digest once
-  std::vector<Remote> remotes;  ///< those that are in use
-  uint64_t hits = 0;            ///< blobs that were local at their first read
-  uint64_t misses = 0;          ///< blobs that had to be downloaded
-  uint64_t bytes_fetched = 0;
-  uint64_t errors = 0;                       ///< failed downloads
-  std::map<std::string, uint64_t> requests;  ///< as http::Client::requests()
-  http::Waiting waiting;                     ///< as http::Client::waiting()
-};
 
 /// Caches blobs in files named by their digest. When it cannot (read-only or full disk, quota too small), each reader
 /// produces the bytes of its blob again, and a line is logged; a blob that needs a download cannot be read then.

@@ -29,10 +29,12 @@ ROOMS = {
     "cache/http": set(),
     "cache/download": {"cache/http"},
     "cache/decoding": {"cache/store"},
-    "cache/blobs": {"cache/decoding", "cache/download", "cache/http", "cache/store"},
+    "cache/core": {"cache/decoding", "cache/download", "cache/http", "cache/store"},
+    "cache/remote": {"cache/core", "cache/decoding", "cache/download", "cache/http", "cache/store"},
+    "cache/blobs": {"cache/core", "cache/decoding", "cache/download", "cache/http", "cache/remote", "cache/store"},
     "cache/huggingface": {"cache/blobs", "cache/download", "cache/http"},
     "cache/registry": {"cache/blobs", "cache/download", "cache/http"},
-    "cache/s3": {"cache/blobs", "cache/download", "cache/http"},
+    "cache/s3": {"cache/blobs", "cache/download", "cache/http", "cache/remote"},
 }
 APART = [("cli/mount", "cli/serve"), ("cli/mount", "cli/service"), ("cli/serve", "cli/service")]
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/blobs.h"
-#include "cache/blobs/store_core.h"
+#include "cache/core/store_core.h"
 #include "cache/download/origin.h"
 #include "cache/download/remote_file.h"
 

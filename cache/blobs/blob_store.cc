@@ -21,7 +21,7 @@
 #include "cache/blobs/local_copies.h"
 #include "cache/blobs/resolve.h"
 #include "cache/blobs/saved_texts.h"
-#include "cache/blobs/store_core.h"
+#include "cache/core/store_core.h"
 #include "cache/store/disk_backend.h"
 #include "cache/store/temp_file_backend.h"
 

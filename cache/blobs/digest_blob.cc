@@ -14,9 +14,9 @@
 #include "base/text.h"
 #include "cache/blobs/blob_origins.h"
 #include "cache/blobs/direct_blob.h"
-#include "cache/blobs/download.h"
 #include "cache/blobs/local_copies.h"
-#include "cache/blobs/remote_source.h"
+#include "cache/remote/download.h"
+#include "cache/remote/remote_source.h"
 
 namespace weightfs::blobs {
 namespace {

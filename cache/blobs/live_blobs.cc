@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "cache/remote/verify.h"
+
 namespace weightfs::blobs {
 namespace {
 
@@ -79,7 +81,7 @@ Result<void> LiveBlobs::verify_complete() {
   Result<void> result;
   for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX)) {
     if (!source->has_digest() || source->verification() == VerifiedBy::whole) continue;
-    const auto verified = source->verify_if_complete();
+    const auto verified = blobs::verify_if_complete(*source);
     const bool is_worse = !verified && (result || verified.error().code == Code::mismatch);
     if (is_worse)
       result =

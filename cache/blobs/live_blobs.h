@@ -11,9 +11,9 @@
 
 #include "base/blobs.h"
 #include "cache/blob_store.h"
-#include "cache/blobs/download.h"
-#include "cache/blobs/remote_source.h"
-#include "cache/blobs/store_core.h"
+#include "cache/core/store_core.h"
+#include "cache/remote/download.h"
+#include "cache/remote/remote_source.h"
 
 namespace weightfs::blobs {
 

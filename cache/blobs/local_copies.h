@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/blobs/store_core.h"
+#include "cache/core/store_core.h"
 
 namespace weightfs::blobs {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "cache/blobs/store_core.h"
+#include "cache/core/store_core.h"
 #include "cache/download/remote_file.h"
 
 namespace weightfs::blobs {

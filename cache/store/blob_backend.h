@@ -1,6 +1,6 @@
 // The storage interface for blobs: finished ones and ones that are being written. Backends are a directory shared by
 // processes (cache/store/disk_backend.h) and temporary files (cache/store/temp_file_backend.h);
-// cache/decoding/in_flight_blob.h and cache/blobs/remote_source.h write to both in the same way. Every failure here
+// cache/decoding/in_flight_blob.h and cache/remote/remote_source.h write to both in the same way. Every failure here
 // means "cannot be cached", with a message that fits every blob.
 #pragma once
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "cache/blobs/resolve.h"
-#include "cache/blobs/store_core.h"
+#include "cache/core/store_core.h"
 #include "cache/store/disk_backend.h"
 #include "tests/cache/fetch_fixture.h"
 #include "tests/cache/store_fixture.h"

@@ -1,4 +1,4 @@
-#include "cache/blobs/download.h"
+#include "cache/remote/download.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,8 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
-#include "cache/blobs/store_core.h"
+#include "cache/core/store_core.h"
+#include "cache/remote/verify.h"
 
 namespace weightfs::blobs {
 namespace {
@@ -66,7 +67,7 @@ StoreStatus::Blob Download::status() const {
 // A failure may be of a full disk, or of another process that is still writing.
 Result<store::BlobHandle> Download::verify_ranges() {
   const uint64_t generation = source_->generation();
-  auto verified = source_->verify();
+  auto verified = verify(*source_);
   if (verified) store_->stats().record_download(ref_.digest, source_->size(), source_->remote().printable());
   if (verified) verified_ = generation;
   next_verification_ = Clock::now() + store_->times().next_verification;
@@ -88,7 +89,7 @@ Result<store::BlobHandle> Download::run(const std::stop_token& stop) {
 
 Result<store::BlobHandle> Download::download() {
   source_->accept();
-  auto verified = source_->verify();
+  auto verified = verify(*source_);
   if (verified || verified.error().code != Code::mismatch) return verified;
   return failure(Code::mismatch, fmt::format("{}: {}", ref_.name, verified.error().message));
 }

@@ -1,5 +1,5 @@
 // Files on servers that are read by ranges: bytes, requests, and wrong servers.
-#include "cache/blobs/remote_source.h"
+#include "cache/remote/remote_source.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

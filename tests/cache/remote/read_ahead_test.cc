@@ -1,5 +1,5 @@
 // How many bytes are requested ahead of reads that follow each other.
-#include "cache/blobs/read_ahead.h"
+#include "cache/remote/read_ahead.h"
 
 #include <gtest/gtest.h>
 

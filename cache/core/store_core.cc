@@ -1,4 +1,4 @@
-#include "cache/blobs/store_core.h"
+#include "cache/core/store_core.h"
 
 #include <fmt/core.h>
 

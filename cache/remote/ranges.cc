@@ -1,13 +1,17 @@
-// The transfers of a file on a server: requests for ranges of its blocks, each by a thread, which writes them.
+#include "cache/remote/ranges.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/cancel.h"
-#include "cache/blobs/remote_source.h"
+#include "cache/decoding/in_flight_blob.h"
 
 namespace weightfs::blobs {
 namespace {
@@ -23,6 +27,9 @@ constexpr size_t kMinBatch = 64 << 10;
 size_t batch_of(size_t transfers) {
   return std::clamp(16 * kMaxBatch / std::max<size_t>(transfers, 1), kMinBatch, kMaxBatch);
 }
+
+// when_idle() waits this long for the last transfers of other processes.
+constexpr std::chrono::seconds kMaxClaimWait{10};
 
 // Combines received bytes to whole blocks, and writes a batch of blocks at a time: libcurl passes 16 KiB.
 class BlockWriter {
@@ -82,25 +89,54 @@ class BlockWriter {
 
 }  // namespace
 
-// Called with the lock. The blocks of a stream may have been present before. A transfer delivers many times what a
-// reader waits for, so it wakes the readers only when one of them can continue.
-void RemoteSource::record_written(Transfer& transfer, Blocks blocks) const {
-  const bool is_stream = remote_->has_ranges() == false;
-  if (transfer.file == blocks_) {
-    written_.add(blocks);
-    present_ = is_stream ? std::max(present_.load(), blocks.last) : present_ + blocks.last - blocks.first;
-  }
+// In a thread of its own.
+struct Ranges::Transfer {
+  Blocks blocks;
+  BlockFilePtr file;
+  std::vector<BlockFile::Claim> claims;
+  std::optional<Result<void>> result = {};     // set when it has ended
+  Clock::time_point last_data = Clock::now();  // or its start
+  uint64_t written = 0;                        // the end of the blocks that it wrote last
+  uint64_t wake_at = UINT64_MAX;               // the first end that a reader waits for
+  size_t readers = 0;                          // that wait for it
+  bool is_abandoned = false;  // stalled while others were not, or unused: its blocks may be requested again
+  std::jthread thread = {};
+};
+
+Ranges::Ranges(download::RemoteFilePtr remote, std::shared_ptr<StoreCore> store, BlockListPtr list,
+               OnWritten on_written)
+    : remote_(std::move(remote)),
+      store_(std::move(store)),
+      list_(std::move(list)),
+      on_written_(std::move(on_written)),
+      bytes_fetched_(remote_->head().size()) {
+  store_->stats().record_received(bytes_fetched_);
+}
+
+void Ranges::stop() {
+  for (const TransferPtr& transfer : transfers_) transfer->thread.request_stop();
+  for (const TransferPtr& transfer : transfers_)
+    if (transfer->thread.joinable()) transfer->thread.join();
+  transfers_.clear();
+}
+
+bool Ranges::is_idle() const {
+  const std::scoped_lock lock(mutex_);
+  return transfers_.empty();
+}
+
+// A transfer delivers many times what a reader waits for, so it wakes the readers only when one of them can continue.
+void Ranges::record_written(Transfer& transfer, Blocks blocks) {
+  on_written_(transfer.file, blocks);
+  const std::scoped_lock lock(mutex_);
   transfer.written = blocks.last;
   if (transfer.written < transfer.wake_at) return;
   transfer.wake_at = UINT64_MAX;
   changed_.notify_all();
 }
 
-// Starts transfers of the absent blocks in `ahead`. Returns that of the first absent block in `wanted`; null if there
-// is none, or if another process is downloading it. The transfer that the reader waited for may have failed since: then
-// it is returned, so that its error is not lost, and no request is sent again.
-Result<RemoteSource::TransferPtr> RemoteSource::request(const BlockFilePtr& file, Blocks wanted, Blocks ahead,
-                                                        const TransferPtr& waited_for) const {
+Result<Ranges::TransferPtr> Ranges::request(const BlockFilePtr& file, Blocks wanted, Blocks ahead,
+                                            const TransferPtr& waited_for) {
   const std::scoped_lock lock(mutex_);
   const bool has_failed =
       waited_for != nullptr && waited_for->file == file && waited_for->result && !*waited_for->result;
@@ -123,16 +159,14 @@ Result<RemoteSource::TransferPtr> RemoteSource::request(const BlockFilePtr& file
 }
 
 // Until the server is known to send ranges, one transfer at a time: it may send the whole file.
-bool RemoteSource::may_start(bool is_wanted) const {
+bool Ranges::may_start(bool is_wanted) const {
   if (transfers_.empty()) return true;
   if (!remote_->has_ranges()) return false;
   if (is_wanted) return max_transfers_ > 1;
   return transfers_.size() < max_transfers_ && store_->may_read_ahead();
 }
 
-// Waits for a moment, until the blocks before `wanted_end` were written, as far as they are the transfer's, or it has
-// ended: then it returns true. Fails as the transfer.
-Result<bool> RemoteSource::wait(const TransferPtr& transfer, uint64_t wanted_end) const {
+Result<bool> Ranges::wait(const TransferPtr& transfer, uint64_t wanted_end) {
   if (is_cancelled()) return failure(Code::resource, "cancelled");
   if (store_->stop_token().stop_requested()) return failure(Code::network, "cancelled");
   const InFlightBlob::WaitScope waiting;
@@ -156,26 +190,30 @@ Result<bool> RemoteSource::wait(const TransferPtr& transfer, uint64_t wanted_end
 }
 
 // A connection may hang while others of the same server deliver.
-void RemoteSource::abandon_if_stalled(Transfer& transfer) const {
+void Ranges::abandon_if_stalled(Transfer& transfer) const {
   const bool is_stalled = Clock::now() - transfer.last_data > store_->times().stalled_transfer;
   if (is_stalled && last_data_ > transfer.last_data) abandon(transfer);
 }
 
-void RemoteSource::abandon(Transfer& transfer) {
+void Ranges::abandon(Transfer& transfer) {
   transfer.is_abandoned = true;
   transfer.thread.request_stop();
 }
 
-RemoteSource::TransferPtr RemoteSource::transfer_of(const BlockFilePtr& file, uint64_t block) const {
+Ranges::TransferPtr Ranges::transfer_of(const BlockFilePtr& file, uint64_t block) const {
   const auto found = std::find_if(transfers_.begin(), transfers_.end(), [&](const TransferPtr& transfer) {
     return transfer->file == file && transfer->blocks.contains(block);
   });
   return found == transfers_.end() ? nullptr : *found;
 }
 
+bool Ranges::has_transfer(const BlockFilePtr& file) const {
+  return std::any_of(transfers_.begin(), transfers_.end(),
+                     [&](const TransferPtr& transfer) { return transfer->file == file; });
+}
+
 // Starts as start() does, for the wanted blocks only if there is no space for all.
-Result<RemoteSource::TransferPtr> RemoteSource::start_some(const BlockFilePtr& file, Blocks absent,
-                                                           Blocks wanted) const {
+Result<Ranges::TransferPtr> Ranges::start_some(const BlockFilePtr& file, Blocks absent, Blocks wanted) {
   auto all = start(file, absent);
   if (all || all.error().code != Code::resource) return all;
   if (wanted.empty()) return nullptr;
@@ -184,8 +222,7 @@ Result<RemoteSource::TransferPtr> RemoteSource::start_some(const BlockFilePtr& f
   if (some || some.error().code != Code::resource || !file->identity().empty()) return some;
   // Nothing evicts a file without identity, so it is read in passes, too: each begins when the transfers of the last
   // one, which have reserved space for later blocks, have ended.
-  const auto is_of_file = [&](const TransferPtr& other) { return other->file == file; };
-  if (std::any_of(transfers_.begin(), transfers_.end(), is_of_file)) return nullptr;
+  if (has_transfer(file)) return nullptr;
   const uint64_t kept = (needed.last - needed.first + 1) * kBlock;  // and the head
   if (BlockFile::present_bytes(file->files()) <= kept) return some;
   file->discard();
@@ -194,16 +231,14 @@ Result<RemoteSource::TransferPtr> RemoteSource::start_some(const BlockFilePtr& f
 
 // Null if another process is downloading one of the blocks, or has just written them. Fails with not_found if the file
 // was evicted, perhaps for the space of these blocks.
-Result<RemoteSource::TransferPtr> RemoteSource::start(const BlockFilePtr& file, Blocks absent) const {
+Result<Ranges::TransferPtr> Ranges::start(const BlockFilePtr& file, Blocks absent) {
   absent.last = std::min(absent.last, absent.first + kRequestBlocks);
   for (const TransferPtr& other : transfers_)
     if (other->file == file && other->blocks.first > absent.first)
       absent.last = std::min(absent.last, other->blocks.first);
   const bool is_whole = remote_->has_ranges() == false;
   if (is_whole) absent = {0, file->block_count()};
-  if (is_whole &&
-      std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& other) { return other->file == file; }))
-    return nullptr;
+  if (is_whole && has_transfer(file)) return nullptr;
   auto claim = BlockFile::claim(file, absent);
   while (claim != nullptr && !is_whole) {
     const auto still = TRY(file->first_absent(absent));
@@ -230,11 +265,11 @@ Result<RemoteSource::TransferPtr> RemoteSource::start(const BlockFilePtr& file, 
 }
 
 // Removes transfers that have ended; the readers that wait for them keep them.
-void RemoteSource::reap() const {
+void Ranges::reap() {
   std::erase_if(transfers_, [](const TransferPtr& transfer) { return transfer->result.has_value(); });
 }
 
-void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const noexcept {
+void Ranges::run(Transfer& transfer, const std::stop_token& stop) noexcept {
   auto result = exceptions_to_errors([&] {
     const CountScope counted = store_->count_transfer();
     return fetch(transfer, stop);
@@ -265,17 +300,15 @@ void RemoteSource::run(Transfer& transfer, const std::stop_token& stop) const no
   changed_.notify_all();
 }
 
-Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop) const {
+Result<void> Ranges::fetch(Transfer& transfer, const std::stop_token& stop) {
   std::stop_source either;
   const std::stop_callback on_stop(stop, [&] { either.request_stop(); });
   const std::stop_callback on_end(store_->stop_token(), [&] { either.request_stop(); });
-  BlockWriter writer(*transfer.file, list_.get(), batch_of(store_->transfers()), [&](Blocks written) {
-    const std::scoped_lock lock(mutex_);
-    record_written(transfer, written);
-  });
+  BlockWriter writer(*transfer.file, list_.get(), batch_of(store_->transfers()),
+                     [&](Blocks written) { record_written(transfer, written); });
   bool may_extend = true;
   const auto begin = [&] { return transfer.blocks.first * kBlock; };
-  const auto end = [&] { return std::min(size(), transfer.blocks.last * kBlock); };
+  const auto end = [&] { return std::min(remote_->size(), transfer.blocks.last * kBlock); };
   const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
     if (bytes.empty()) {
       TRY_VOID(writer.write());
@@ -303,13 +336,13 @@ Result<void> RemoteSource::fetch(Transfer& transfer, const std::stop_token& stop
 }
 
 // Adds the URL to the error of a block list.
-Result<void> RemoteSource::verified_by_list(Result<void> result) const {
+Result<void> Ranges::verified_by_list(Result<void> result) const {
   if (result || result.error().code != Code::mismatch) return result;
   return failure(Code::mismatch, fmt::format("{}: {}", remote_->printable(), result.error().message));
 }
 
 // Makes it a transfer of the whole file, unless others download parts of it.
-void RemoteSource::extend(Transfer& transfer) const {
+void Ranges::extend(Transfer& transfer) {
   const std::scoped_lock lock(mutex_);
   const BlockFilePtr& file = transfer.file;
   if (transfer.blocks.last - transfer.blocks.first == file->block_count()) return;
@@ -325,6 +358,39 @@ void RemoteSource::extend(Transfer& transfer) const {
   }
   transfer.blocks = {0, file->block_count()};
   transfer.written = 0;
+}
+
+void Ranges::release_space(const BlockFilePtr& file) {
+  std::unique_lock lock(mutex_);
+  const auto is_active = [&](const TransferPtr& transfer) { return transfer->file == file && !transfer->result; };
+  for (const TransferPtr& transfer : transfers_)
+    if (is_active(transfer) && transfer->readers == 0) abandon(*transfer);
+  const auto is_ending = [&](const TransferPtr& transfer) { return is_active(transfer) && transfer->is_abandoned; };
+  changed_.wait(lock, [&] { return std::none_of(transfers_.begin(), transfers_.end(), is_ending); });
+  std::map<uint64_t, uint64_t> kept;  // blocks of the other transfers: last by first
+  for (const TransferPtr& transfer : transfers_)
+    if (is_active(transfer)) kept.emplace(transfer->blocks.first, transfer->blocks.last);
+  uint64_t from = 0;
+  file->release();
+  for (const auto& [first, last] : kept) {
+    file->free_absent_blocks({from, first});
+    from = last;
+  }
+  file->free_absent_blocks({from, file->block_count()});
+  if (kept.empty()) file->release_unused_space();
+}
+
+Result<BlobHandle> Ranges::when_idle(const BlockFilePtr& file, const std::function<Result<BlobHandle>()>& work) {
+  const auto until = Clock::now() + kMaxClaimWait;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    reap();
+    if (!has_transfer(file)) {
+      if (const auto claim = BlockFile::claim(file, {0, file->block_count()})) return work();
+    }
+    if (is_cancelled() || Clock::now() > until) return failure(Code::resource, "other processes are still writing it");
+    changed_.wait_for(lock, kOtherProcessCheck);
+  }
 }
 
 }  // namespace weightfs::blobs

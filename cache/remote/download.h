@@ -9,10 +9,10 @@
 #include <stop_token>
 
 #include "base/blobs.h"
-#include "cache/blobs/remote_source.h"
 #include "cache/decoding/blob_writer.h"
 #include "cache/decoding/shared_job.h"
 #include "cache/download/remote_file.h"
+#include "cache/remote/remote_source.h"
 #include "cache/store/blob_backend.h"
 
 namespace weightfs::blobs {
@@ -32,7 +32,7 @@ class Download {
 
   /// Downloads the absent bytes, unless that runs already, and waits for the verified blob. The result is empty if the
   /// server states no version: such a blob is not published. It ends if this is not called for a while. Fails as
-  /// RemoteSource::verify(); with resource if the calling thread is cancelled.
+  /// verify(); with resource if the calling thread is cancelled.
   Result<store::BlobHandle> wait() { return job_.wait(); }
   /// Verifies it in the background if all bytes are there, unless that has just failed.
   void verify_if_complete();

@@ -9,7 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cache/blob_store.h"
+#include "base/blobs.h"
+#include "cache/store_status.h"
 
 namespace weightfs::blobs {
 

@@ -10,13 +10,13 @@
 #include <string>
 
 #include "base/blobs.h"
-#include "cache/blob_store.h"
-#include "cache/blobs/blob_names.h"
-#include "cache/blobs/cache_stats.h"
+#include "cache/core/blob_names.h"
+#include "cache/core/cache_stats.h"
 #include "cache/count_scope.h"
 #include "cache/decoding/decode_slots.h"
 #include "cache/external_stores.h"
 #include "cache/store/blob_backend.h"
+#include "cache/store_options.h"
 
 namespace weightfs::blobs {
 

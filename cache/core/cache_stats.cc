@@ -1,4 +1,4 @@
-#include "cache/blobs/cache_stats.h"
+#include "cache/core/cache_stats.h"
 
 #include <utility>
 

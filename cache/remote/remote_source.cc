@@ -1,31 +1,26 @@
-#include "cache/blobs/remote_source.h"
+#include "cache/remote/remote_source.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <vector>
 
 #include "base/cancel.h"
-#include "base/digest.h"
 #include "base/download_scope.h"
 #include "base/os/memory.h"
-#include "base/parallel.h"
 
 namespace weightfs::blobs {
 namespace {
 
 using namespace store;
+using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
 constexpr int kMaxEvictions = 8;
 constexpr int kMaxAttempts = 4;  // transfers that end without the wanted blocks
-
-// Publishing waits this long for the last transfers of other processes.
-constexpr std::chrono::seconds kMaxClaimWait{10};
 
 // More reads at a time (of all files) that are larger than this get their bytes when all of them are present.
 constexpr int kFewReads = 8;
@@ -34,7 +29,7 @@ constexpr uint64_t kLargeRead = 256 * kKiB;
 // The most bytes that drop_unverified() drops: a header, not the hours of a download.
 constexpr uint64_t kMaxDropped = 16 << 20;
 
-constexpr uint64_t kStep = 1 * kMiB;  // bytes that are hashed or fetched at a time
+constexpr uint64_t kStep = 1 * kMiB;  // bytes that are fetched at a time
 }  // namespace
 
 RemoteSource::RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<StoreCore> store,
@@ -43,16 +38,13 @@ RemoteSource::RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<Store
       store_(std::move(store)),
       identity_(std::move(identity)),
       blob_(std::move(blob)),
-      list_(std::move(list)),
-      bytes_fetched_(remote_->head().size()),
-      verified_(verification_by_server()) {
-  store_->stats().record_received(bytes_fetched_);
-}
+      has_list_(list != nullptr),
+      verified_(verification_by_server()),
+      ranges_(remote_, store_, std::move(list),
+              [this](const BlockFilePtr& file, Blocks blocks) { record_written(file, blocks); }) {}
 
 RemoteSource::~RemoteSource() {
-  for (const TransferPtr& transfer : transfers_) transfer->thread.request_stop();
-  for (const TransferPtr& transfer : transfers_)
-    if (transfer->thread.joinable()) transfer->thread.join();
+  ranges_.stop();
   if (may_drop()) store_->note_unverified(*identity_);
 }
 
@@ -67,7 +59,7 @@ Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> o
     ahead_end = std::min(size(), read_ahead_.end_for(offset, end, expected));
   }
   bytes_read_ += target.size();
-  return read_with(offset, target, ahead_end);
+  return read_through(offset, target, ahead_end);
 }
 
 StoreStatus::Remote RemoteSource::status() const {
@@ -76,11 +68,11 @@ StoreStatus::Remote RemoteSource::status() const {
   const uint64_t present = std::min(present_.load(), block_count());
   std::optional<uint64_t> verified_blocks;
   if (blob_ && blob_->digest) verified_blocks = is_whole ? block_count() : 0;
-  if (list_ != nullptr) verified_blocks = present;
+  if (has_list_) verified_blocks = present;
   return {.url = remote_->printable(),
           .size = size(),
           .requests = remote_->requests(),
-          .bytes_fetched = bytes_fetched_,
+          .bytes_fetched = ranges_.bytes_fetched(),
           .bytes_read = bytes_read_,
           .verified = to_text(verified),
           .blocks = block_count(),
@@ -92,20 +84,19 @@ uint64_t RemoteSource::block_count() const { return blocks_in(size()); }
 
 // For blocks that were not hashed as a whole.
 VerifiedBy RemoteSource::verification_by_server() const {
-  if (list_ != nullptr) return VerifiedBy::blocks;
+  if (has_list_) return VerifiedBy::blocks;
   return identity_ ? VerifiedBy::transport : VerifiedBy::unpinned;
 }
 
 std::atomic<int>* RemoteSource::counter_of(size_t size) { return size > kLargeRead ? &large_reads_ : nullptr; }
 
-// Reads all of `target`, and requests the bytes up to `ahead_end`.
-Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> target, uint64_t ahead_end) const {
+Result<size_t> RemoteSource::read_through(uint64_t offset, std::span<std::byte> target, uint64_t ahead_end) const {
   const uint64_t end = offset + target.size();
   size_t done = 0;
   uint64_t absent = 0;  // the first absent block that was found
   auto last_progress = Clock::now();
   uint64_t last_written = 0;
-  TransferPtr transfer;  // that was waited for last
+  Ranges::TransferPtr transfer;  // that was waited for last
   const CountScope counted(counter_of(target.size()));
   int evictions = -1;  // without progress in between
   BlockFilePtr last_file;
@@ -120,7 +111,7 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
       TRY_VOID(read_exact(*blob, offset, target));
       return target.size();
     }
-    ahead_end = std::min(ahead_end, end + max_ahead_);
+    ahead_end = std::min(ahead_end, end + ranges_.max_ahead());
     const auto got = read_present(*file, offset + done, target.subspan(done));
     if (!got && !file->is_current()) continue;
     if (TRY(got).bytes > 0 || got->absent > absent) {
@@ -132,16 +123,16 @@ Result<size_t> RemoteSource::read_with(uint64_t offset, std::span<std::byte> tar
     done += got->bytes;
     if (done == target.size() && ahead_end <= end) return done;
     const Blocks wanted = file->blocks_of(offset + done, end);
-    const auto started = request(file, wanted, file->blocks_of(offset + done, ahead_end), transfer);
+    const auto started = ranges_.request(file, wanted, file->blocks_of(offset + done, ahead_end), transfer);
     if (done == target.size()) return done;  // a failure to read ahead is reported by a later read
     if (!started && !file->is_current()) continue;
     transfer = TRY(started);
-    if (transfer != nullptr || has_transfers() || last_written != file->last_written()) last_progress = Clock::now();
+    if (transfer != nullptr || !ranges_.is_idle() || last_written != file->last_written()) last_progress = Clock::now();
     last_written = file->last_written();
     if (Clock::now() - last_progress > store_->max_wait_for_others())
       return failure(Code::io,
                      fmt::format("{}: another process is downloading it, and makes no progress", remote_->printable()));
-    const auto ended = wait(transfer, wanted.last);
+    const auto ended = ranges_.wait(transfer, wanted.last);
     if (!ended && !file->is_current()) continue;
     attempts += TRY(ended);
   }
@@ -172,7 +163,7 @@ Result<void> RemoteSource::prefetch(ByteRange range) const {
     if (!absent) return {};
     at = std::max(at, absent->first * kBlock);
     const auto out = std::span(ignored).first(static_cast<size_t>(std::min<uint64_t>(ignored.size(), range.to - at)));
-    TRY(read_with(at, out, std::min(range.to, at + ReadAhead::kMaxWindow)));
+    TRY(read_through(at, out, std::min(range.to, at + ReadAhead::kMaxWindow)));
     at += out.size();
   }
   return {};
@@ -203,134 +194,22 @@ bool RemoteSource::is_complete() const {
   return opened && (opened->blob != nullptr || opened->blocks->is_complete().value_or(false));
 }
 
-Result<BlobHandle> RemoteSource::verify() const {
-  const auto not_stored = [](const Error& error) { return failure(Code::io, error.message); };
-  for (int dropped = 0; dropped < kMaxAttempts;) {
-    if (auto held = hold_space(); !held) {
-      remove_if_empty();
-      return not_stored(held.error());
-    }
-    const uint64_t generation = generation_;
-    auto hashed = hash();
-    const auto [file, blob] = TRY(open());
-    if (blob != nullptr) return BlobHandle{blob, *blob_->digest};
-    if (!hashed) {
-      release_space(file);
-      remove_if_empty();
-      return tl::unexpected(hashed.error());
-    }
-    // Another process found that they do not match, and dropped them: not all of the hashed bytes are in this file.
-    if (generation != generation_) {
-      ++dropped;
-      continue;
-    }
-    auto& [digest, list] = *hashed;
-    if (digest != *blob_->digest) {
-      Error mismatch{Code::mismatch,
-                     fmt::format("digest mismatch: found {}, expected {}", digest.hex(), blob_->digest->hex())};
-      list = nullptr;  // its file is removed before the readers see the mismatch
-      const bool repeats = !served_unverified_ && remote_->reject(has_blocks_of_others());
-      drop_blocks(repeats ? std::nullopt : std::optional(mismatch));
-      if (!repeats) return tl::unexpected(std::move(mismatch));
-      dropped = 0;
-      continue;
-    }
-    verified_ = VerifiedBy::whole;
-    auto published = publish(file, digest);
-    file->release();
-    if (published) {
-      if (list != nullptr) list->publish(digest);
-      return published;
-    }
-    if (published.error().code == Code::unsupported) return BlobHandle{};
-    if (BlobHandle others = store_->backend().find(*blob_, size())) return others;  // another process was faster
-    return not_stored(published.error());
-  }
-  return not_stored({Code::resource, "other processes keep dropping its blocks"});
+// The blocks of a stream may have been present before.
+void RemoteSource::record_written(const BlockFilePtr& file, Blocks blocks) const {
+  const bool is_stream = remote_->has_ranges() == false;
+  const std::scoped_lock lock(mutex_);
+  if (file != blocks_) return;
+  written_.add(blocks);
+  present_ = is_stream ? std::max(present_.load(), blocks.last) : present_ + blocks.last - blocks.first;
 }
 
-// Ends the transfers that no reader waits for, frees the space of absent blocks, and permits eviction.
-void RemoteSource::release_space(const BlockFilePtr& file) const {
-  std::unique_lock lock(mutex_);
-  const auto is_active = [&](const TransferPtr& transfer) { return transfer->file == file && !transfer->result; };
-  for (const TransferPtr& transfer : transfers_)
-    if (is_active(transfer) && transfer->readers == 0) abandon(*transfer);
-  const auto is_ending = [&](const TransferPtr& transfer) { return is_active(transfer) && transfer->is_abandoned; };
-  changed_.wait(lock, [&] { return std::none_of(transfers_.begin(), transfers_.end(), is_ending); });
-  std::map<uint64_t, uint64_t> kept;  // blocks of the other transfers: last by first
-  for (const TransferPtr& transfer : transfers_)
-    if (is_active(transfer)) kept.emplace(transfer->blocks.first, transfer->blocks.last);
-  uint64_t from = 0;
-  file->release();
-  for (const auto& [first, last] : kept) {
-    file->free_absent_blocks({from, first});
-    from = last;
-  }
-  file->free_absent_blocks({from, file->block_count()});
-  if (kept.empty()) file->release_unused_space();
-}
-
-// Reserves the space for all blocks, and prevents their eviction.
-Result<void> RemoteSource::hold_space() const {
-  for (int attempts = 0;; ++attempts) {
-    const auto [file, blob] = TRY(open());
-    if (blob != nullptr) return {};
-    {
-      const std::scoped_lock lock(mutex_);
-      auto held = file->hold();
-      if (held || held.error().code != Code::not_found || attempts == kMaxAttempts) return held;
-    }
-    std::this_thread::sleep_for(store::kOtherProcessCheck);  // another process is evicting it
-  }
-}
-
-// The digest, and the block list, from the same buffer by two threads.
-Result<RemoteSource::Hashes> RemoteSource::hash() const {
-  Sha256 hash;
-  Hashes hashes;
-  if (blob_) hashes.list = store_->backend().start_list(size());
-  std::vector<std::byte> buffer(static_cast<size_t>(std::min(kStep, size())));
-  for (uint64_t at = 0; at < size();) {
-    if (is_cancelled()) return failure(Code::resource, "cancelled");
-    const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), size() - at)));
-    TRY(read_with(at, bytes, std::min(size(), at + ReadAhead::kMaxWindow)));
-    const auto add = [&](uint64_t part) -> Result<void> {
-      if (part == 1) {
-        hashes.list->add(bytes);
-      } else {
-        hash.update(bytes);
-      }
-      return {};
-    };
-    TRY_VOID(in_parallel(hashes.list == nullptr ? 1 : 2, 2, add));
-    at += bytes.size();
-  }
-  hashes.digest = hash.finish();
-  return hashes;
-}
-
-// Waits until all transfers have ended, so that the verified bytes do not change.
-Result<BlobHandle> RemoteSource::publish(const BlockFilePtr& file, const Digest& digest) const {
-  TRY_VOID(file->flush());
-  const auto until = std::chrono::steady_clock::now() + kMaxClaimWait;
-  std::unique_lock lock(mutex_);
-  BlockFile::Claim claim;
-  while (claim == nullptr) {
-    reap();
-    const bool is_idle = std::none_of(transfers_.begin(), transfers_.end(),
-                                      [&](const TransferPtr& transfer) { return transfer->file == file; });
-    if (is_idle) claim = BlockFile::claim(file, {0, file->block_count()});
-    if (claim != nullptr) break;
-    if (is_cancelled() || std::chrono::steady_clock::now() > until)
-      return failure(Code::resource, "other processes are still writing it");
-    changed_.wait_for(lock, store::kOtherProcessCheck);
-  }
-  auto handle = store_->backend().publish_blocks(file, *blob_, digest);
-  if (!handle) return handle;
+void RemoteSource::set_published() const {
+  const std::scoped_lock lock(mutex_);
   blocks_ = nullptr;
   present_ = block_count();
-  return handle;
 }
+
+bool RemoteSource::may_repeat() const { return !served_unverified_ && remote_->reject(has_blocks_of_others()); }
 
 void RemoteSource::remove_if_empty() const {
   const std::scoped_lock lock(mutex_);
@@ -346,13 +225,6 @@ void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
   if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Evict::all);
   blocks_ = nullptr;
   present_ = 0;
-}
-
-Result<void> RemoteSource::verify_if_complete() const {
-  const auto [file, blob] = TRY(open());  // fails if the comparison has
-  if (blob != nullptr || !TRY(file->is_complete())) return {};
-  TRY(verify());
-  return {};
 }
 
 bool RemoteSource::may_drop() const {
@@ -372,11 +244,6 @@ void RemoteSource::drop_unverified() const {
 void RemoteSource::accept() const {
   const std::scoped_lock lock(mutex_);
   refused_.reset();
-}
-
-bool RemoteSource::has_transfers() const {
-  const std::scoped_lock lock(mutex_);
-  return !transfers_.empty();
 }
 
 // Whether an earlier run, or another process at the same time, has written some of the blocks.
@@ -402,7 +269,7 @@ FileRangePtr RemoteSource::find_blob() const {
 // Writes the first bytes, which the first request has downloaded. With a block list, which may be on a server, they are
 // requested again: not with the lock. Call with the lock.
 void RemoteSource::write_head() const {
-  const std::string_view head = list_ == nullptr ? remote_->head() : std::string_view();
+  const std::string_view head = !has_list_ ? remote_->head() : std::string_view();
   const uint64_t whole = head.size() == size() ? head.size() : head.size() / kBlock * kBlock;
   if (whole == 0) return;
   const Blocks range = blocks_->blocks_of(0, whole);
@@ -414,14 +281,12 @@ void RemoteSource::write_head() const {
   if (absent && *absent) written_.add(**absent);
 }
 
-// The cached blocks; a new file if they were evicted.
 Result<RemoteSource::Opened> RemoteSource::open() const {
   const std::scoped_lock lock(mutex_);
   if (refused_) return tl::unexpected(*refused_);
   if (blocks_ != nullptr && blocks_->is_current()) return Opened{blocks_, nullptr};
   if (FileRangePtr blob = find_blob()) return Opened{nullptr, std::move(blob)};
-  // Blocks that are requested ahead may have taken the place of the others: request fewer.
-  if (blocks_ != nullptr) max_ahead_ = max_ahead_ / 2;
+  if (blocks_ != nullptr) ranges_.request_less_ahead();
   blocks_ = TRY(store_->backend().open_blocks(identity(), size()));
   if (identity_ && !digest_of_identity(*identity_))
     store_->names().add(*identity_, {{NameKind::url, remote_->printable()}});

@@ -1,4 +1,4 @@
-#include "cache/blobs/read_ahead.h"
+#include "cache/remote/read_ahead.h"
 
 #include <algorithm>
 
