@@ -32,10 +32,15 @@ std::string summarize_files(const Model& model, const Verification& found) {
   if (found.ranges > 0)
     compared.push_back(found.ranges == 1 ? "1 range of a file matches its checksum"
                                          : fmt::format("{} ranges of files match their checksums", found.ranges));
+  if (found.tensors > 0)
+    compared.push_back(found.tensors == 1 ? "1 tensor matches its checksums"
+                                          : fmt::format("{} tensors match their checksums", found.tensors));
   if (found.packed.size() == 1) compared.push_back(fmt::format("layer {} matches", found.packed.front()));
   if (found.packed.size() > 1) compared.push_back(fmt::format("{} layers match their digests", found.packed.size()));
   if (compared.empty()) return fmt::format("{} has no checksums; structure valid, {}", model.format, tensors);
-  const bool is_every_file = found.unchecked == 0 || !found.packed.empty() || found.ranges > 0;
+  const bool is_every_file = found.unchecked == 0 || !found.packed.empty() || found.ranges > 0 || found.tensors > 0;
+  const uint64_t other_tensors = model.tensors.size() - found.tensors;
+  if (found.tensors > 0 && other_tensors > 0) compared.push_back(fmt::format("{} have none", other_tensors));
   if (!is_every_file) compared.push_back(fmt::format("{} have none", found.unchecked));
   return enumerated(compared);
 }
@@ -56,6 +61,17 @@ std::string count_wrong(const Verification& found) {
   if (found.wrong_ranges > 0)
     wrong.push_back(counted(found.wrong_ranges, "wrong range of a file", "wrong ranges of files"));
   return enumerated(wrong);
+}
+
+// With what is only known when its blobs are there.
+Result<ModelPtr> whole(const Result<ModelPtr>& model) {
+  return model && (*model)->complete_model != nullptr ? (*model)->complete_model->get() : model;
+}
+
+std::string count_unreadable(const Model& model, const Verification& found) {
+  const bool may_be_tensors = !model.checked_tensors->empty();
+  return counted(found.unreadable.size(), may_be_tensors ? "file or tensor" : "file",
+                 may_be_tensors ? "files or tensors" : "files");
 }
 
 // Fails for names in pickles that can run code, in the model and in those inside of it; a model inside that cannot be
@@ -99,8 +115,8 @@ Outcome verify_model(const Model& model, const std::string& name) {
   if (!found.wrong.empty()) outcome.fail({Code::mismatch, fmt::format("{}: {}{}", subject, count_wrong(found), more)});
   for (const Error& error : found.unreadable) outcome.note(error);
   if (!found.unreadable.empty())
-    outcome.fail({found.unreadable.front().code, fmt::format("{}: {} cannot be read{}", subject,
-                                                             counted(found.unreadable.size(), "file", "files"), more)});
+    outcome.fail({found.unreadable.front().code,
+                  fmt::format("{}: {} cannot be read{}", subject, count_unreadable(model, found), more)});
   outcome.check(model, name);
   if (outcome.status() == Exit::ok) print("", summarize(model, found));
   return outcome;
@@ -134,12 +150,29 @@ class Verifier {
     Outcome outcome;
   };
 
+  // The models in a model, such as the files of an archive, and those in them.
+  void verify_nested(const ModelPtr& model, const std::string& name, Outcome& outcome) {
+    const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
+    if (!nested) return outcome.fail(error_at(name, nested.error()));
+    for (const Nested& inner : *nested) {
+      const std::string path = join_path(name, fmt::format("nested/{}", model->parts[inner.part].path));
+      const auto read = whole(inner.model.get());
+      if (!read) {
+        outcome.fail(error_at(path, read.error()));
+        continue;
+      }
+      outcome.add(verify_model(**read, path));
+      verify_nested(*read, path, outcome);
+    }
+  }
+
   Outcome verify_once(const ModelPtr& model, const std::string& name) {
     if (const auto known = verified_.find(model); known != verified_.end()) {
       std::printf("%s: the same as %s\n", printable(name).c_str(), printable(known->second.name).c_str());
       return known->second.outcome;
     }
     Outcome outcome = verify_model(*model, name);
+    verify_nested(model, name, outcome);
     if (is_safe_) check_safety(model, name, outcome);
     verified_.emplace(model, Verified{name, outcome});
     return outcome;

@@ -98,7 +98,9 @@ struct Model {
   std::optional<uint64_t> stored_bytes;  ///< size of the container in storage; else the sum of its parts
   Rare<std::map<size_t, AffineNumbers>> affine_numbers;  ///< of quantised tensors (by their index)
   Rare<std::map<size_t, Digest>> digests;                ///< of tensors (by their index), if known without reading
-  Rare<std::vector<CheckedFile>> checked_files;          ///< files with checksums of their ranges
+  /// Tensors (by their index) whose reads compare checksums that the file has of parts of them: of chunks (HDF5).
+  Rare<std::vector<size_t>> checked_tensors;
+  Rare<std::vector<CheckedFile>> checked_files;  ///< files with checksums of their ranges
   /// The elements of tensors of type string (by their index), in C order, UTF-8.
   Rare<std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>>> strings;
   /// Set for a GGUF of version 2 or 3, and for a model whose first file is one.
@@ -110,6 +112,10 @@ struct Model {
   /// Blobs with a digest of their own that parts are unpacked from, such as the tar layers of an image. Their paths are
   /// those of files that exist in the container's store, not in files/.
   Rare<std::vector<Part>> packed;
+  /// Members with checksums of an archive in one of the parts that tensors are read from: the checkpoint in a NeMo
+  /// archive. Their paths begin with that of the part. That archive is one of the nested models, too, which are
+  /// verified by themselves.
+  Rare<std::vector<Part>> inner_members;
   /// Finds the parts of `itself` that are containers; null if there cannot be any.
   std::function<Result<std::vector<Nested>>(const ModelPtr& itself)> nested;
 

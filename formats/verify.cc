@@ -118,12 +118,15 @@ class Verifier {
     }
     for (const Part& blob : *model.packed) count(blob);
     for (const CheckedFile& file : *model.checked_files) total_ += file.bytes_in_ranges();
+    for (const size_t tensor : *model.checked_tensors) total_ += model.tensors[tensor].source.size();
   }
 
   // Only what holds bytes of `read`, or all if it is null, and is not compared by reading it.
   Verification run_for(const ReadBytes* read) {
+    for (const Part& member : *model_.inner_members) count(member);
     for (const Part& part : model_.parts)
       if (has_checksum(part)) check_if_read(part, read);
+    for (const Part& member : *model_.inner_members) check_if_read(member, read);
     for (const CheckedFile& file : *model_.checked_files) {
       CheckedFile some{file.name, file.bytes, file.order, file.is_table, {}};
       for (const RangeChecksum& range : file.ranges)
@@ -143,6 +146,7 @@ class Verifier {
     for (const Part& blob : *model_.packed)
       if (check(blob)) out_.packed.push_back(blob.path);
     for (const CheckedFile& file : *model_.checked_files) check_ranges(file);
+    for (const size_t tensor : *model_.checked_tensors) check_tensor(model_.tensors[tensor]);
     for (const std::string& path : *model_.unlisted)
       out_.add_wrong(fmt::format("{}: not in the container's list of its files", quoted(path)));
     return std::move(out_);
@@ -165,11 +169,12 @@ class Verifier {
     return compared && compared->empty();
   }
 
+  // What the names and types of all tensors are in was read, too.
   void check_if_read(const Part& part, const ReadBytes* read) {
     const auto source = part.source.peek();
     if (!source) return;  // nothing was read of it
     const Source& bytes = **source;
-    if (read == nullptr ? !is_ready(bytes) : !read->has_any_of(bytes, 0, bytes.size())) return;
+    if (read == nullptr || part.is_structure ? !is_ready(bytes) : !read->has_any_of(bytes, 0, bytes.size())) return;
     const auto is_compared = is_compared_by_reading(bytes);
     if (!is_compared || !*is_compared) check(part);
   }
@@ -192,6 +197,21 @@ class Verifier {
     };
     if (const auto done = each_range_sum(file, on_bytes, on_sum); !done)
       out_.add_unreadable(with_message(done.error(), fmt::format("{}: {}", quoted(file.name), done.error().message)));
+  }
+
+  // Reading it compares its checksums.
+  void check_tensor(const TensorView& tensor) {
+    const std::string name = fmt::format("tensor {}", quoted(tensor.name));
+    const uint64_t size = tensor.source.size();
+    for (uint64_t offset = 0; offset < size;) {
+      if (report_) report_({name, read_, total_});
+      auto got = tensor.source.read_ahead(offset, buffer_, {0, size});
+      if (got && *got == 0) got = failure(Code::io, "it ended before its size");
+      if (!got) return out_.add_unreadable({got.error().code, fmt::format("{}: {}", name, got.error().message)});
+      offset += *got;
+      read_ += *got;
+    }
+    ++out_.tensors;
   }
 
   // Errors of members include their names.
@@ -312,7 +332,8 @@ Result<void> compare_files_of(const Model& model, const ReadBytes* read) {
 }
 
 Result<void> compare_files_of_tensors(const Model& model, std::span<const size_t> tensors) {
-  if (model.checked_files->empty() && std::ranges::none_of(model.parts, has_checksum)) return {};
+  if (model.checked_files->empty() && model.inner_members->empty() && std::ranges::none_of(model.parts, has_checksum))
+    return {};
   ReadBytes read;
   bool is_all_known = true;
   for (const size_t i : tensors)

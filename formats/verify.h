@@ -18,6 +18,7 @@ struct Verification {
   uint64_t checked = 0;             ///< files with a matching checksum
   uint64_t unchecked = 0;           ///< files without a checksum
   uint64_t ranges = 0;              ///< of files, with a matching checksum (Model::checked_files)
+  uint64_t tensors = 0;             ///< whose checksums match (Model::checked_tensors)
   std::vector<std::string> packed;  ///< the blobs of Model::packed that match their digests
   std::vector<std::string> wrong;   ///< one line each: files and ranges with a wrong checksum, and unlisted files
   uint64_t wrong_ranges = 0;        ///< those of these lines that are about ranges
@@ -39,10 +40,10 @@ struct Progress {
 
 /// Reads every part that has a checksum (SHA-256 in a carton's MANIFEST, CRC-32 in a zip, MD5 in an MLC tensor cache),
 /// in order, with bounded memory, and then every range that has one (CRC-32C in checkpoints of TensorFlow); a file with
-/// such ranges is read once. `report` is called from time to time. A link is checked as its target.
-/// A blob with a digest of its own is downloaded whole, and dropped if it does not match.
-/// Bytes that several parts share are read once. Of a zip at most twice its size in storage and 64 MB are read, and
-/// 1,000 times that size and 1 GB decoded; members beyond these limits are unreadable.
+/// such ranges is read once. Then every tensor whose reads compare checksums (HDF5). `report` is called from time to
+/// time. A link is checked as its target. A blob with a digest of its own is downloaded whole, and dropped if it does
+/// not match. Bytes that several parts share are read once. Of a zip at most twice its size in storage and 64 MB are
+/// read, and 1,000 times that size and 1 GB decoded; members beyond these limits are unreadable.
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report);
 
 /// Bytes of files, for compare_files_of().

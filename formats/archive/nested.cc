@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -275,12 +276,26 @@ Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingCont
 
 }  // namespace
 
+namespace {
+
+// Whether a member that the model has is one of names, types and shapes, and not of numbers.
+bool is_document(std::string_view path) {
+  constexpr std::array<std::string_view, 5> kSuffixes = {".json", ".pkl", ".nnef", ".toml", ".yaml"};
+  const std::string_view name = name_of(path);
+  return name == "byteorder" ||
+         std::ranges::any_of(kSuffixes, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+}  // namespace
+
 void add_members(Model& model, Archive archive, const Container& container, std::vector<bool> is_read) {
   is_read.resize(std::max(is_read.size(), archive.parts.size()));
   const auto end_of_members = is_read.begin() + static_cast<std::ptrdiff_t>(archive.parts.size());
   const bool has_candidates = std::find(is_read.begin(), end_of_members, false) != end_of_members;
   model.parts = std::move(archive.parts);
   model.has_members = true;
+  for (size_t i = 0; i < model.parts.size(); ++i)
+    if (is_read[i] && is_document(model.parts[i].path)) model.parts[i].is_structure = true;
   model.directories.edit() = std::move(archive.directories);
   std::move(archive.warnings).move_to(model);
   if (has_candidates && container.depth < kMaxNestingDepth)

@@ -246,6 +246,10 @@ Result<std::string> undo(const Filter& filter, std::string stored, uint64_t byte
 
 }  // namespace
 
+bool have_checksums(const std::vector<Filter>& filters) {
+  return std::ranges::any_of(filters, [](const Filter& each) { return each.id == kDeflate || each.id == kFletcher32; });
+}
+
 std::optional<Error> unsupported_filter(const Dataset& dataset) {
   std::set<uint16_t> seen;
   for (const Filter& filter : dataset.filters) {

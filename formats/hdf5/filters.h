@@ -11,6 +11,9 @@ namespace weightfs::hdf5 {
 /// Why datasets with these filters cannot be read: one is not known, or occurs twice. Else nothing.
 std::optional<Error> unsupported_filter(const Dataset& dataset);
 
+/// Whether undoing these filters compares a checksum: Fletcher-32, or the Adler-32 of deflate.
+bool have_checksums(const std::vector<Filter>& filters);
+
 /// Undoes the filters of one chunk, but for those that `mask` skips. `bytes` is the size of a decoded chunk. It holds
 /// at most two copies of the chunk in memory, or the stored bytes and one. Fails with corrupt if the chunk is damaged
 /// or has another size, and with resource if the work of the calling thread is cancelled.

@@ -156,6 +156,8 @@ class ModelReader {
       tensor.source = *std::move(contents);
     else
       warnings_.refuse(contents.error().code, "tensor {}: {}", quoted(path_), contents.error().message);
+    if (contents && dataset->layout.storage == Storage::chunked && have_checksums(dataset->filters))
+      model_.checked_tensors.edit().push_back(model_.tensors.size());
     model_.tensors.push_back(tensor);
     add_attributes(attributes);
     return {};

@@ -157,6 +157,8 @@ void run_pytorch_legacy(std::string_view input) { read_checked(parse_input(input
 void run_ollama(std::string_view input) { read_checked(parse_input(input).named("latest"), "ollama"); }
 
 constexpr Limits kLimits = {.memory = 400'000, .memory_per_byte = 500, .read_per_byte = 32};
+// The shortest layer of a manifest, "{},", takes 2 kB; the budget bounds all of them.
+constexpr Limits kManifestLimits = {.memory = 400'000, .memory_per_byte = 700, .read_per_byte = 32};
 // A window of zstd takes up to 8 MiB of memory.
 constexpr Limits kPackedLimits = {.memory = 12'000'000, .memory_per_byte = 500, .read_per_byte = 32};
 // A window of zstd, and members of a zip, which may share models.
@@ -237,7 +239,7 @@ const Target kTensorCacheTarget = {
     .name = "tensor_cache", .run = run_tensor_cache, .limits = kLimits, .mutate = mutate_text};
 const Target kMlfTarget = {.name = "mlf", .run = run_mlf, .limits = kPackedLimits, .mutate = mutate_text};
 const Target kCartonTarget = {.name = "carton", .run = run_carton, .limits = kLimits, .mutate = mutate_text};
-const Target kOllamaTarget = {.name = "ollama", .run = run_ollama, .limits = kLimits, .mutate = mutate_text};
+const Target kOllamaTarget = {.name = "ollama", .run = run_ollama, .limits = kManifestLimits, .mutate = mutate_text};
 const Target kPythonTarget = {.name = "python", .run = run_python, .limits = kPickleLimits};
 const Target kPickleTarget = {.name = "pickle", .run = run_pickle, .limits = kPickleLimits};
 const Target kPytorchLegacyTarget = {

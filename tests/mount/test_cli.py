@@ -133,6 +133,18 @@ class Stored(TestCase):
                 self.assertIn("CRC-32", done.stderr)
         self.assertEqual(os.listdir(self.path()).count("out.npz"), 0)
 
+    def test_models_in_archives_are_verified(self):
+        with open(self.sample("right.safetensors"), "rb") as file:
+            right = file.read()
+        path = self.path("m.zip")
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("right.safetensors", right)
+            archive.writestr("wrong.safetensors", right[:9] + b"!" + right[10:])
+        done = run("verify", path)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("m.zip/nested/right.safetensors: safetensors has no checksums; structure valid", done.stdout)
+        self.assertIn("m.zip/nested/wrong.safetensors: ", done.stderr)
+
     def test_other_members_are_not_compared(self):
         source = self.wrong()
         for argv in (["cat", source, "b"], ["cat", source, "metadata.json"], ["stats", source, "b"],

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 
 #include "base/os/tmpfile.h"
+#include "formats/hdf5/fields.h"
+#include "formats/verify.h"
 #include "tests/support/hdf5_reading.h"
 
 namespace weightfs::test::chunks_test {
@@ -66,6 +68,32 @@ TEST(Hdf5Chunks, FilterThatAChunkSkippedIsNotUndone) {
   const std::vector<Hdf5Chunk> chunks = {{b.put(zlib_stored("ab")), zlib_stored("ab").size(), {0}},
                                          {b.put("cd"), 2, {2}, 1}};
   EXPECT_EQ(bytes_of(b, {4}, B::chunked(b.chunk_tree(chunks, 1), {2}, 1), {B::filters({{1, {6}}})}), "abcd");
+}
+
+TEST(Hdf5Chunks, VerificationReadsThoseWithChecksums) {
+  for (const uint32_t checksum : {hdf5::fletcher32("ab"), uint32_t{1}}) {
+    B b;
+    const std::string chunk = "ab" + le(checksum, 4);
+    const uint64_t tree = b.chunk_tree({{b.put(chunk), chunk.size(), {0}}}, 1);
+    const Model model = read_h5_well(
+        one_dataset(b, b.dataset(Hdf5Type::integer(1), {2}, B::chunked(tree, {2}, 1), {B::filters({{3, {}}})})));
+    const Verification found = verify(model, {});
+    if (checksum != 1) {
+      EXPECT_EQ(found.tensors, 1U);
+      EXPECT_TRUE(found.unreadable.empty());
+      continue;
+    }
+    EXPECT_EQ(found.tensors, 0U);
+    ASSERT_EQ(found.unreadable.size(), 1U);
+    EXPECT_THAT(found.unreadable[0].message, testing::StartsWith("tensor \"w\": chunk 0: Fletcher-32 checksum"));
+  }
+}
+
+TEST(Hdf5Chunks, VerificationReadsNoOthers) {
+  B b;
+  const Model model = read_h5_well(one_dataset(
+      b, b.dataset(Hdf5Type::integer(1), {2}, B::chunked(b.chunk_tree({{b.put("ab"), 2, {0}}}, 1), {2}, 1))));
+  EXPECT_EQ(verify(model, {}).tensors, 0U);
 }
 
 TEST(Hdf5Chunks, BTreeOfSeveralLevelsIsRead) {

@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "formats/format.h"
+#include "formats/verify.h"
 #include "tests/support/model_text.h"
 #include "tests/support/reading.h"
 #include "tests/support/small_disk.h"
@@ -37,6 +40,18 @@ TEST(Nemo, HasTensorsOfItsCheckpoint) {
     EXPECT_THAT(model.warnings, IsEmpty());
     EXPECT_EQ(model.parts.size(), 2U);
   }
+}
+
+TEST(Nemo, WrongBytesOfItsCheckpointAreFound) {
+  std::string bytes = small_nemo();
+  const Model right = read_well(bytes);
+  EXPECT_TRUE(compare_files_of_tensors(right, std::array<size_t, 1>{0}));
+  bytes.replace(bytes.find("wwww"), 4, "wwwx");
+  const Model wrong = read_well(bytes);
+  const auto compared = compare_files_of_tensors(wrong, std::array<size_t, 1>{0});
+  ASSERT_FALSE(compared);
+  EXPECT_EQ(compared.error().code, Code::mismatch);
+  EXPECT_THAT(compared.error().message, HasSubstr("\"model_weights.ckpt/archive/data/0\": CRC-32"));
 }
 
 TEST(Nemo, ReadsLegacyCheckpointInDirectory) {

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "base/text.h"
 #include "formats/format.h"
+#include "formats/verify.h"
 #include "tests/builders/pickle_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/reading.h"
@@ -46,6 +49,16 @@ std::string refusal(const PickleBuilder& tensor) {
   EXPECT_THAT(model.tensors, SizeIs(1));
   EXPECT_TRUE(model.tensors.at(0).source.refused());
   return model.warnings.empty() ? "no warning" : model.warnings.back();
+}
+
+TEST(PytorchZip, WrongBytesOfThePickleAreFound) {
+  std::string bytes = small_checkpoint().zip();
+  bytes.replace(bytes.find("half"), 4, "hall");
+  const Model model = read_well(bytes);
+  const auto compared = compare_files_of_tensors(model, std::array<size_t, 1>{0});
+  ASSERT_FALSE(compared);
+  EXPECT_EQ(compared.error().code, Code::mismatch);
+  EXPECT_THAT(compared.error().message, HasSubstr("data.pkl\": CRC-32"));
 }
 
 TEST(PytorchZip, ReadsCheckpoint) {
