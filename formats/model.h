@@ -112,9 +112,8 @@ struct Model {
   /// Blobs with a digest of their own that parts are unpacked from, such as the tar layers of an image. Their paths are
   /// those of files that exist in the container's store, not in files/.
   Rare<std::vector<Part>> packed;
-  /// Members with checksums of an archive in one of the parts that tensors are read from: the checkpoint in a NeMo
-  /// archive. Their paths begin with that of the part. That archive is one of the nested models, too, which are
-  /// verified by themselves.
+  /// Members with checksums of archives in the parts, as far as tensors are read from them: of the checkpoint in a NeMo
+  /// archive, of the chunks in a DCP file. Their paths begin with that of the part.
   Rare<std::vector<Part>> inner_members;
   /// Finds the parts of `itself` that are containers; null if there cannot be any.
   std::function<Result<std::vector<Nested>>(const ModelPtr& itself)> nested;

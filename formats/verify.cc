@@ -117,13 +117,13 @@ class Verifier {
       count(part);
     }
     for (const Part& blob : *model.packed) count(blob);
+    for (const Part& member : *model.inner_members) count(member);
     for (const CheckedFile& file : *model.checked_files) total_ += file.bytes_in_ranges();
     for (const size_t tensor : *model.checked_tensors) total_ += model.tensors[tensor].source.size();
   }
 
   // Only what holds bytes of `read`, or all if it is null, and is not compared by reading it.
   Verification run_for(const ReadBytes* read) {
-    for (const Part& member : *model_.inner_members) count(member);
     for (const Part& part : model_.parts)
       if (has_checksum(part)) check_if_read(part, read);
     for (const Part& member : *model_.inner_members) check_if_read(member, read);
@@ -143,6 +143,9 @@ class Verifier {
       else
         ++out_.unchecked;
     }
+    // The models in an archive are verified by themselves.
+    if (!model_.nested)
+      for (const Part& member : *model_.inner_members) out_.checked += check(member) ? uint64_t{1} : 0;
     for (const Part& blob : *model_.packed)
       if (check(blob)) out_.packed.push_back(blob.path);
     for (const CheckedFile& file : *model_.checked_files) check_ranges(file);

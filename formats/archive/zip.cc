@@ -305,7 +305,7 @@ Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& diges
 
 Result<StoredRange> Zip::stored_range(uint64_t index) {
   const zip_stat_t stat = this->stat(index);
-  return StoredRange{TRY(stored_bytes(index, stat)), stat.comp_method, stat.size};
+  return StoredRange{TRY(stored_bytes(index, stat)), stat.comp_method, stat.size, stat.crc};
 }
 
 Result<SourcePtr> Member::made(const codec::DecodeChargePtr& charge) const {

@@ -22,6 +22,7 @@ struct StoredRange {
   Slice bytes;
   uint16_t method;  ///< a ZipMethod
   uint64_t size;    ///< of the decoded bytes, from the directory
+  uint32_t crc32;   ///< of the decoded bytes, from the directory
 };
 
 /// The compression method of a member of a zip, from the directory; nothing for any other source. Reads nothing.

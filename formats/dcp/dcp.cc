@@ -68,6 +68,7 @@ class CheckpointReader {
     model.parts.push_back(
         {.path = container_.name, .source = Later<SourcePtr>::of(container_.bytes), .is_structure = true});
     for (Part& part : parts_) model.parts.push_back(std::move(part));
+    if (!checked_.empty()) model.inner_members.edit() = std::move(checked_);
     return model;
   }
 
@@ -129,9 +130,20 @@ class CheckpointReader {
       read.charges.keep();
       return tensor.source;
     }
-    // A range of the file, so that nothing of the zip stays in memory.
-    const uint64_t offset = chunk->offset() + range->bytes.offset() + tensor.source.offset();
-    return slice(chunk->whole(), offset, tensor.nbytes());
+    // Ranges of the file, so that nothing of the zip stays in memory.
+    const uint64_t offset = chunk->offset() + range->bytes.offset();
+    const Slice storage = TRY(slice(chunk->whole(), offset, range->bytes.size()));
+    TRY_VOID(keep_checksum(place, storage, range->crc32));
+    return slice(chunk->whole(), offset + tensor.source.offset(), tensor.nbytes());
+  }
+
+  Result<void> keep_checksum(const Place& place, const Slice& storage, uint32_t crc32) {
+    std::string path = fmt::format("{}, bytes from {} on", place.path, storage.offset());
+    TRY_VOID(contents_.charges.charge(Cost::kept, sizeof(Part) + sizeof(Slice) + path.size()));
+    checked_.push_back({.path = std::move(path),
+                        .source = Later<SourcePtr>::of(std::make_shared<const Slice>(storage)),
+                        .crc32 = crc32});
+    return {};
   }
 
   // Any object, as torch.save wrote it: a number, a state with tensors.
@@ -214,6 +226,7 @@ class CheckpointReader {
   const Container& container_;
   pytorch::Contents contents_;
   std::vector<Part> parts_;
+  std::vector<Part> checked_;                                    // storages in chunks
   std::map<std::string, Result<SourcePtr>, std::less<>> files_;  // by the path in the places; errors as they were
   std::optional<Code> lost_;                                     // the reason why the tensor or object lacks a file
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/format.h"
+#include "formats/verify.h"
 #include "tests/builders/dcp_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
@@ -15,6 +16,7 @@ using namespace test::dcp;
 using test::Files;
 using test::listing;
 using test::PickleBuilder;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -64,6 +66,19 @@ TEST(Dcp, TensorInOneChunkIsARangeOfItsFile) {
   const Slice bytes = model.tensors[0].source;
   EXPECT_EQ(bytes.whole(), model.parts[1].source.get().value());
   EXPECT_EQ(small_dcp().files().at(kFile).substr(bytes.offset(), bytes.size()), "wwwwWWWW");
+}
+
+TEST(Dcp, ChecksumsOfChunksAreCompared) {
+  CheckpointBuilder b;
+  b.whole("a", "uint8", "Byte", 1, {5}, "first").whole("b", "uint8", "Byte", 1, {6}, "second");
+  Files files = b.files();
+  EXPECT_EQ(verify(test::well(read(b.metadata(), files)), {}).checked, 2U);
+  files[kFile].replace(files[kFile].find("first"), 5, "fir5t");
+  const Model wrong = test::well(read(b.metadata(), files));
+  EXPECT_THAT(verify(wrong, {}).wrong,
+              ElementsAre(AllOf(HasSubstr("__0_0.distcp, bytes from"), HasSubstr("CRC-32 is"))));
+  EXPECT_FALSE(compare_files_of_tensors(wrong, std::array<size_t, 1>{0}));
+  EXPECT_TRUE(compare_files_of_tensors(wrong, std::array<size_t, 1>{1}));
 }
 
 TEST(Dcp, ScalarsAndEmptyTensors) {
