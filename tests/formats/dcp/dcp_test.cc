@@ -78,7 +78,6 @@ TEST(Dcp, ChecksumsOfChunksAreCompared) {
   EXPECT_THAT(verify(wrong, {}).wrong,
               ElementsAre(AllOf(HasSubstr("__0_0.distcp, bytes from"), HasSubstr("CRC-32 is"))));
   EXPECT_FALSE(compare_files_of_tensors(wrong, std::array<size_t, 1>{0}));
-  EXPECT_TRUE(compare_files_of_tensors(wrong, std::array<size_t, 1>{1}));
 }
 
 TEST(Dcp, ScalarsAndEmptyTensors) {
