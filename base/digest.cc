@@ -114,16 +114,28 @@ Digest sha256(std::string_view text) {
   return hash.finish();
 }
 
-Sha1 git_blob_id(std::string_view content) {
-  const std::string header = fmt::format("blob {}", content.size());
+namespace {
+
+// The hash of a file of this size in Git, before its content.
+Sha1Sum git_blob_hash(uint64_t size) {
+  const std::string header = fmt::format("blob {}", size);
   Sha1Sum hash;
   hash.update(std::as_bytes(std::span(header.c_str(), header.size() + 1)));
+  return hash;
+}
+
+}  // namespace
+
+Sha1 git_blob_id(std::string_view content) {
+  Sha1Sum hash = git_blob_hash(content.size());
   hash.update(std::as_bytes(std::span(content)));
   return hash.finish();
 }
 
-Result<Digest> sha256(const Source& source, const std::function<void(std::span<const std::byte>)>& on_bytes) {
-  Sha256 hash;
+namespace {
+
+// Gives all bytes of a source to `on_bytes`, piece by piece.
+Result<void> read_all(const Source& source, const std::function<void(std::span<const std::byte>)>& on_bytes) {
   constexpr uint64_t kStep = 256 * 1024;
   std::vector<std::byte> buffer(static_cast<size_t>(std::min(kStep, source.size())));
   for (uint64_t offset = 0; offset < source.size();) {
@@ -131,10 +143,26 @@ Result<Digest> sha256(const Source& source, const std::function<void(std::span<c
     const auto left = static_cast<size_t>(std::min<uint64_t>(buffer.size(), source.size() - offset));
     const size_t got = TRY(source.read(offset, std::span(buffer).first(left)));
     if (got == 0) return failure(Code::io, "the source ended before its size");
-    hash.update(std::span(buffer).first(got));
-    if (on_bytes) on_bytes(std::span(buffer).first(got));
+    on_bytes(std::span(buffer).first(got));
     offset += got;
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Digest> sha256(const Source& source, const std::function<void(std::span<const std::byte>)>& on_bytes) {
+  Sha256 hash;
+  TRY_VOID(read_all(source, [&](std::span<const std::byte> bytes) {
+    hash.update(bytes);
+    if (on_bytes) on_bytes(bytes);
+  }));
+  return hash.finish();
+}
+
+Result<Sha1> git_blob_id(const Source& source) {
+  Sha1Sum hash = git_blob_hash(source.size());
+  TRY_VOID(read_all(source, [&](std::span<const std::byte> bytes) { hash.update(bytes); }));
   return hash.finish();
 }
 

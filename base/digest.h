@@ -84,6 +84,9 @@ Result<Digest> sha256(const Source& source, const std::function<void(std::span<c
 /// git-hash-object).
 Sha1 git_blob_id(std::string_view content);
 
+/// The name of a file with the content of `source` in Git, which is read as sha256() does.
+Result<Sha1> git_blob_id(const Source& source);
+
 /// Continues the CRC-32 of zip and gzip (polynomial 0xEDB88320) over `bytes`; the initial value is 0.
 uint32_t crc32(uint32_t crc, std::span<const std::byte> bytes);
 

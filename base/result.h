@@ -24,8 +24,9 @@ enum class Code {
   unreachable,  ///< no server has answered: its name does not resolve, it refuses connections, or is not trusted
   io,           ///< a system call failed, or the file changed while it was open
   stale,        ///< the file or directory was removed or replaced since it was looked up; look it up again
+  absent,       ///< a name is listed, and what it stands for does not exist
 };
-inline constexpr size_t kCodes = 10;
+inline constexpr size_t kCodes = 11;
 
 /// A failure. The message is in lower case: the name of the thing, the found and the expected value.
 /// Its special members are not inline: nearly every function makes, moves or destroys one.

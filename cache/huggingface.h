@@ -67,6 +67,9 @@ struct Revision {
 /// denied), mismatch (another commit than the one that is named), and corrupt (not a response of the Hub).
 Result<Revision> find_revision(const Hub& hub, const Name& name);
 
+/// Larger files are stored in LFS or Xet: the Hub refuses to store them in Git.
+inline constexpr uint64_t kMaxGitFile = 64 << 20;
+
 /// A file in a commit.
 struct ListedFile {
   std::string path;

@@ -21,6 +21,7 @@ enum class Exit {
 constexpr Exit exit_of(Code code) {
   switch (code) {
     case Code::not_found:
+    case Code::absent:
       return Exit::not_found;
     case Code::corrupt:
       return Exit::corrupt;

@@ -16,6 +16,7 @@
 #include "cli/inspect/named_file.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
+#include "formats/completeness.h"
 #include "formats/verify.h"
 
 namespace weightfs {
@@ -174,14 +175,18 @@ Result<void> copy_out(const Source& source) {
   }
 }
 
-// Compares the checksums of the files that the bytes of this one are in. Texts that are made of a model are in none.
+// Compares the checksums of the files that the bytes of this one are in. What is made of a model is in none: it lacks
+// what did not match when the model was opened.
 Result<void> compare_files(Forest& forest, Ino ino, const Source& bytes) {
   const ModelPtr model = forest.model_of(ino);
   if (model == nullptr) return {};
   if (const auto tensor = forest.tensor_of(ino))
     return compare_files_of_tensors(*tensor->model, std::array{tensor->index});
   ReadBytes read;
-  read.add(bytes);
+  const bool is_in_files = read.add(bytes);
+  const Completeness completeness = is_in_files ? Completeness{} : completeness_of(*model);
+  if (!completeness.is_complete() && completeness.reason->code == Code::mismatch)
+    return failure(Code::mismatch, to_sentence(completeness));
   return compare_files_of(*model, &read);
 }
 

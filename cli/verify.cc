@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -108,7 +109,11 @@ Outcome verify_model(const Model& model, const std::string& name) {
   for (const std::string& line : found.wrong) print("", line);
   for (const Error& error : found.unreadable) print("", error.message);
   if (found.more > 0) print("", fmt::format("... and {} more", found.more));
-  for (const std::string& warning : model.warnings) print("warning: ", warning);
+  const auto is_printed = [&](const std::string& warning) {
+    return std::ranges::any_of(found.unreadable, [&](const Error& error) { return error.message == warning; });
+  };
+  for (const std::string& warning : model.warnings)
+    if (!is_printed(warning)) print("warning: ", warning);
   Outcome outcome;
   const std::string subject = printable(name);
   const char* const more = found.more > 0 ? " at least" : "";
@@ -127,6 +132,15 @@ class Verifier {
  public:
   Verifier(Forest& forest, bool is_safe) : forest_(forest), is_safe_(is_safe) {}
 
+  // Verifies every model in a source, which has at least one.
+  Outcome verify_source(const std::string& name) {
+    Outcome outcome = verify_all(Forest::kRoot, name);
+    if (verified_.empty() && outcome.status() == Exit::ok)
+      outcome.fail({Code::unsupported, fmt::format("{}: no supported model in this directory", printable(name))});
+    return outcome;
+  }
+
+ private:
   // Verifies every model in a directory.
   Outcome verify_all(Ino directory, const std::string& name) {
     Outcome outcome;
@@ -144,7 +158,6 @@ class Verifier {
     return outcome;
   }
 
- private:
   struct Verified {
     std::string name;
     Outcome outcome;
@@ -267,7 +280,7 @@ Exit verify_source(VerifyArguments& arguments) {
     if (!single) return report_error(single.error());
     file = std::move(*single);
   }
-  const Exit status = Verifier(*opened->forest, arguments.safe).verify_all(Forest::kRoot, name).status();
+  const Exit status = Verifier(*opened->forest, arguments.safe).verify_source(name).status();
   if (status != Exit::ok || file == nullptr) return status;
   const auto digest = write_block_list(*file, name, *opened->store, *output);
   if (!digest) return report_error(digest.error());

@@ -13,9 +13,9 @@ namespace weightfs {
 namespace {
 
 // From the worst on: wrong bytes first, and last what may pass.
-constexpr std::array kFromWorst = {Code::mismatch,    Code::corrupt, Code::not_found,   Code::forbidden,
-                                   Code::unsupported, Code::network, Code::unreachable, Code::resource,
-                                   Code::io,          Code::stale};
+constexpr std::array kFromWorst = {Code::mismatch,  Code::corrupt,     Code::not_found, Code::absent,
+                                   Code::forbidden, Code::unsupported, Code::network,   Code::unreachable,
+                                   Code::resource,  Code::io,          Code::stale};
 static_assert(kFromWorst.size() == kCodes);
 
 uint64_t refused_tensors(const TensorList& tensors) {

@@ -175,6 +175,7 @@ struct StoredModel {
 struct OllamaStoreListing {
   std::vector<StoredModel> models;
   std::vector<std::string> warnings;
+  std::vector<std::string> damaged;  ///< the paths of the files that are not valid manifests
 };
 
 /// Lists the models of an Ollama store from its directories manifests/ and blobs/. Reads every manifest, but only the

@@ -44,6 +44,12 @@ struct Document {
   Later<SourcePtr> source;  ///< the rendered text
 };
 
+/// A file whose name in a cache is the digest of its content: of a blob in the cache of huggingface_hub.
+struct NamedBlob {
+  Part file;                        ///< with its digest, if that is its name
+  std::optional<Sha1> git_id = {};  ///< else its Git object id
+};
+
 struct Model;
 class Folder;
 using ModelPtr = std::shared_ptr<const Model>;
@@ -108,6 +114,8 @@ struct Model {
   /// The whole .npy files of arrays of NumPy that have a type without a row of DType (by their index): as stored, or
   /// made of what a pickle has.
   Rare<std::map<size_t, Slice>> npy_files;
+  /// Parts, or the container's file, that the source names by their digests.
+  Rare<std::vector<NamedBlob>> named_blobs;
   Rare<std::vector<std::string>> unlisted;  ///< files that the container has but does not list
   /// Blobs with a digest of their own that parts are unpacked from, such as the tar layers of an image. Their paths are
   /// those of files that exist in the container's store, not in files/.

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "base/blobs.h"
 #include "base/text.h"
@@ -118,6 +119,7 @@ class Verifier {
     }
     for (const Part& blob : *model.packed) count(blob);
     for (const Part& member : *model.inner_members) count(member);
+    for (const NamedBlob& blob : *model.named_blobs) count(blob.file);
     for (const CheckedFile& file : *model.checked_files) total_ += file.bytes_in_ranges();
     for (const size_t tensor : *model.checked_tensors) total_ += model.tensors[tensor].source.size();
   }
@@ -127,6 +129,8 @@ class Verifier {
     for (const Part& part : model_.parts)
       if (has_checksum(part)) check_if_read(part, read);
     for (const Part& member : *model_.inner_members) check_if_read(member, read);
+    for (const NamedBlob& blob : *model_.named_blobs)
+      if (is_most_read(blob, read)) check_named(blob);
     for (const CheckedFile& file : *model_.checked_files) {
       CheckedFile some{file.name, file.bytes, file.order, file.is_table, {}};
       for (const RangeChecksum& range : file.ranges)
@@ -137,10 +141,15 @@ class Verifier {
   }
 
   Verification run() {
+    std::set<std::string_view> named;
+    for (const NamedBlob& blob : *model_.named_blobs) {
+      named.insert(blob.file.path);
+      out_.checked += check_named(blob) ? uint64_t{1} : 0;
+    }
     for (const Part& part : model_.parts) {
       if (has_checksum(part))
         out_.checked += check(part) ? uint64_t{1} : 0;
-      else
+      else if (!named.contains(part.path))
         ++out_.unchecked;
     }
     // The models in an archive are verified by themselves.
@@ -163,13 +172,29 @@ class Verifier {
   }
 
   // Whether it matches.
-  bool check(const Part& part) {
-    const auto compared = compare(part);
+  bool check(const Part& part) { return take(part, compare(part)); }
+
+  bool check_named(const NamedBlob& blob) {
+    return blob.git_id ? take(blob.file, compare_git_id(blob)) : check(blob.file);
+  }
+
+  bool take(const Part& part, const Result<std::string>& compared) {
     if (!compared)
       out_.add_unreadable(about(part, compared.error()));
     else if (!compared->empty())
       out_.add_wrong(fmt::format("{}: {}", quoted(part.path), *compared));
     return compared && compared->empty();
+  }
+
+  // A reader of a few bytes of a large file does not wait for its digest.
+  static bool is_most_read(const NamedBlob& blob, const ReadBytes* read) {
+    const auto source = blob.file.source.peek();
+    if (!source) return false;
+    const uint64_t size = (*source)->size();
+    if (read != nullptr && size <= kMaxVerifiedFirst) return read->has_any_of(**source, 0, size);
+    if (read != nullptr) return read->has_most_of(**source);
+    const auto place = (*source)->place(0, Opens::nothing);
+    return place && place->leaf != nullptr;
   }
 
   // What the names and types of all tensors are in was read, too.
@@ -232,6 +257,13 @@ class Verifier {
       return failure(Code::not_found, fmt::format("a link to {}, which does not exist", quoted(part.link_target)));
     const SourcePtr source = TRY(file->source.get());
     return difference(part, TRY(sums_of(part, *source)));
+  }
+
+  static Result<std::string> compare_git_id(const NamedBlob& blob) {
+    const SourcePtr source = TRY(blob.file.source.get());
+    const Sha1 found = TRY(git_blob_id(*source));
+    if (found == *blob.git_id) return "";
+    return fmt::format("Git object id is {}, should be {}", found.hex(), blob.git_id->hex());
   }
 
   // Reads shared bytes once.
@@ -316,6 +348,15 @@ bool ReadBytes::add(const Source& source) {
   return is_all_known;
 }
 
+bool ReadBytes::has_most_of(const Source& source) const {
+  const auto place = source.place(0, Opens::nothing);
+  if (!place || place->leaf == nullptr) return false;  // no file was opened for it
+  uint64_t bytes = 0;
+  const auto [first, last] = ranges_.equal_range(place->leaf);
+  for (auto each = first; each != last; ++each) bytes += each->second.end - each->second.begin;
+  return bytes >= source.size() / 2;
+}
+
 bool ReadBytes::has_any_of(const Source& source, uint64_t offset, uint64_t length) const {
   if (length == 0 || offset >= source.size()) return false;
   const auto place = source.place(offset, Opens::nothing);
@@ -335,8 +376,9 @@ Result<void> compare_files_of(const Model& model, const ReadBytes* read) {
 }
 
 Result<void> compare_files_of_tensors(const Model& model, std::span<const size_t> tensors) {
-  if (model.checked_files->empty() && model.inner_members->empty() && std::ranges::none_of(model.parts, has_checksum))
-    return {};
+  const bool has_digests =
+      !model.checked_files->empty() || !model.named_blobs->empty() || !model.inner_members->empty();
+  if (!has_digests && std::ranges::none_of(model.parts, has_checksum)) return {};
   ReadBytes read;
   bool is_all_known = true;
   for (const size_t i : tensors)

@@ -39,11 +39,12 @@ struct Progress {
 };
 
 /// Reads every part that has a checksum (SHA-256 in a carton's MANIFEST, CRC-32 in a zip, MD5 in an MLC tensor cache),
-/// in order, with bounded memory, and then every range that has one (CRC-32C in checkpoints of TensorFlow); a file with
-/// such ranges is read once. Then every tensor whose reads compare checksums (HDF5). `report` is called from time to
-/// time. A link is checked as its target. A blob with a digest of its own is downloaded whole, and dropped if it does
-/// not match. Bytes that several parts share are read once. Of a zip at most twice its size in storage and 64 MB are
-/// read, and 1,000 times that size and 1 GB decoded; members beyond these limits are unreadable.
+/// in order, with bounded memory, the files that are named by their digests, and then every range that has one (CRC-32C
+/// in checkpoints of TensorFlow); a file with such ranges is read once. Then every tensor whose reads compare checksums
+/// (HDF5). `report` is called from time to time. A link is checked as its target. A blob with a digest of its own is
+/// downloaded whole, and dropped if it does not match. Bytes that several parts share are read once. Of a zip at most
+/// twice its size in storage and 64 MB are read, and 1,000 times that size and 1 GB decoded; members beyond these
+/// limits are unreadable.
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report);
 
 /// Bytes of files, for compare_files_of().
@@ -51,6 +52,9 @@ class ReadBytes {
  public:
   /// Adds the bytes of `source` that are known to be those of a file. False if some are not: they are computed.
   bool add(const Source& source);
+
+  /// Whether at least half of the bytes of a file are among them.
+  bool has_most_of(const Source& source) const;
 
   /// Whether any of them are in these bytes of `source`, as far as it has opened files.
   bool has_any_of(const Source& source, uint64_t offset, uint64_t length) const;
@@ -64,9 +68,9 @@ class ReadBytes {
 };
 
 /// Compares the checksums of the files and ranges that hold bytes of `read`, or of all if it is null, as verify() does.
-/// Left out is what is compared by reading it: compressed members, and blobs of a store. It is called after the reads:
-/// files that nothing has opened are left out, too. Fails with mismatch if one
-/// differs, and as reading does.
+/// Left out is what is compared by reading it: compressed members, and blobs of a store; and Model::named_blobs
+/// above 8 MiB of which less than half was read. It is called after the reads: files that nothing has opened are left
+/// out, too. Fails with mismatch if one differs, and as reading does.
 Result<void> compare_files_of(const Model& model, const ReadBytes* read);
 
 /// Compares the checksums of what the tensors at these places are in, as compare_files_of() does.

@@ -37,8 +37,8 @@ bool has_too_few_descriptors() {
 
 // A listed directory exists, even if its container has been deleted since. The error must not be not_found, because the
 // kernel would cache that the name does not exist.
-Result<TreePtr> absent_is_io(Result<TreePtr> made) {
-  if (!made && made.error().code == Code::not_found) made.error().code = Code::io;
+Result<TreePtr> listed_is_absent(Result<TreePtr> made) {
+  if (!made && made.error().code == Code::not_found) made.error().code = Code::absent;
   return made;
 }
 
@@ -291,7 +291,7 @@ Result<TreePtr> GraftedTrees::load_tree(const NodeHandle& node) {
                                                human_size(limits_.memory_limit())));
   auto tree = later.get();
   if (!tree && free_descriptors()) tree = later.get();
-  return absent_is_io(std::move(tree));
+  return listed_is_absent(std::move(tree));
 }
 
 bool GraftedTrees::is_above(unsigned eighths) const {

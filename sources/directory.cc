@@ -13,6 +13,7 @@
 
 #include "base/os/mounts.h"
 #include "base/text.h"
+#include "formats/common/warnings.h"
 #include "formats/one_model.h"
 #include "formats/other_files.h"
 #include "formats/signature.h"
@@ -100,6 +101,8 @@ class Lister {
 
   bool is_model_file(const std::string& name) const { return models_.contains(name); }
   bool has_forbidden() const { return has_forbidden_; }
+  bool has_models() const { return !models_.empty(); }
+  const std::optional<Error>& missing() const { return missing_; }
 
   Listing take() {
     for (auto& [split, entry] : bad_splits_)
@@ -115,6 +118,7 @@ class Lister {
       options_.log(found.error().message);
       add_forbidden(location.file_name(), found.error());
     }
+    if (!found && found.error().code == Code::not_found && blob_of_link(location)) add_missing(location);
     if (!found) return;
     if (S_ISREG(found->st_mode)) return add_file(location, *found);
     if (S_ISDIR(found->st_mode)) add_directory(location, *found, type != DT_DIR);
@@ -172,7 +176,21 @@ class Lister {
   void add_forbidden(const std::string& name, const Error& error) {
     if (!is_named_as_model(name) || split_model_named(name)) return;
     has_forbidden_ = true;
-    listing_.entries.push_back({name, 0, 0, [error]() -> Result<Opened> { return tl::unexpected(error); }});
+    add_failed(name, error);
+  }
+
+  // A link to a blob that a cache of huggingface_hub lacks. If the directory has no model, that is its error.
+  void add_missing(const Location& location) {
+    const std::string name = location.file_name();
+    if (!is_named_as_model(name) || split_model_named(name)) return;
+    Error error{Code::not_found, fmt::format("{}: a link to a blob that is missing", location.path())};
+    if (!missing_) missing_ = error;
+    add_failed(name, std::move(error));
+  }
+
+  void add_failed(const std::string& name, Error error) {
+    listing_.entries.push_back(
+        {name, 0, 0, [error = std::move(error)]() -> Result<Opened> { return tl::unexpected(error); }});
   }
 
   void add_directory(const Location& location, const struct stat& found, bool by_link) {
@@ -189,6 +207,7 @@ class Lister {
   Traversal traversal_;
   const KnownFilesPtr known_;
   bool has_trainer_ = false;                       // files of a trainer are no models
+  std::optional<Error> missing_;                   // of the first link to a missing blob
   bool has_forbidden_ = false;                     // a file that may be a model
   std::map<std::string, size_t> split_models_;     // of which a file is listed: the number of the entry
   std::map<std::string, SourceEntry> bad_splits_;  // the first unreadable file of each
@@ -231,7 +250,9 @@ class OpenedDirectory {
     for (const DirectoryEntry& entry : entries_) names.push_back(entry.name);
     if (auto other = identify_other_directory(names))
       return failure(other->code, fmt::format("{}: {}", directory_.path(), other->message));
-    return listed();
+    Listing listing = listed();
+    if (lister_.missing() && !lister_.has_models() && !has_models_below()) return tl::unexpected(*lister_.missing());
+    return listing;
   }
 
  private:
@@ -290,6 +311,8 @@ class OpenedDirectory {
       if (!is_listed_) options_.log(line);  // the list logs them, too
       model.warnings.push_back(line);
     }
+    warn_of_missing_blobs(model);
+    add_named_blobs(model, directory_);
     describe_signature(model, *model.budget);
     const auto version_now = [directory = directory_, options = options_below(options_)]() -> Result<std::string> {
       return walk_files(directory, options->excluded_path).version;
@@ -300,6 +323,23 @@ class OpenedDirectory {
                        .directories = walked().directories,
                        .version = walked().version,
                        .version_now = version_now};
+  }
+
+  // A model does not need the other weights beside its own. The reader of an index reports missing shards.
+  void warn_of_missing_blobs(Model& model) {
+    const auto directory_of = [](const std::string& path) { return path.substr(0, path.rfind('/') + 1); };
+    std::set<std::string> with_weights;
+    for (const Part& part : walked().parts)
+      if (is_named_as_weights(part.path)) with_weights.insert(directory_of(part.path));
+    Warnings warnings;
+    for (const std::string& path : walked().missing) {
+      constexpr const char* kMissing = "a link to a blob that is missing";
+      if (is_named_as_weights(path) && with_weights.contains(directory_of(path)))
+        warnings.add("{}: {}", quoted(path), kMissing);
+      else
+        warnings.miss_file(Code::not_found, "{}: {}", quoted(path), kMissing);
+    }
+    std::move(warnings).move_to(model);
   }
 
   const WalkedFiles& walked() {

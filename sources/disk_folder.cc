@@ -115,14 +115,9 @@ namespace {
 
 // The directory in the text of a symbolic link; nothing if it is not a link.
 std::optional<std::string> link_directory(const Location& location) {
-  const auto directory = location.root->open(location.parent().name, OpenFor::status);
-  if (!directory) return std::nullopt;
-  std::array<char, PATH_MAX> target{};
-  const std::string name = location.name.substr(location.name.rfind('/') + 1);
-  const ssize_t length = ::readlinkat(directory->descriptor.number(), name.c_str(), target.data(), target.size());
-  if (length <= 0) return std::nullopt;
-  const std::string_view text(target.data(), static_cast<size_t>(length));
-  return std::string(text.substr(0, text.rfind('/') + 1));
+  auto text = link_text(location);
+  if (text) text->resize(text->rfind('/') + 1);
+  return text;
 }
 
 }  // namespace
@@ -139,6 +134,16 @@ Location Location::parent() const {
 std::string Location::file_name() const {
   const std::string whole = path();
   return whole.substr(whole.rfind('/') + 1);
+}
+
+std::optional<std::string> link_text(const Location& location) {
+  const auto directory = location.root->open(location.parent().name, OpenFor::status);
+  if (!directory) return std::nullopt;
+  std::array<char, PATH_MAX> target{};
+  const std::string name = location.name.substr(location.name.rfind('/') + 1);
+  const ssize_t length = ::readlinkat(directory->descriptor.number(), name.c_str(), target.data(), target.size());
+  if (length <= 0) return std::nullopt;
+  return std::string(target.data(), static_cast<size_t>(length));
 }
 
 bool is_directory(const Location& location) {

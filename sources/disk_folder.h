@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,9 @@ struct Location {
 
   std::string file_name() const;
 };
+
+/// The text of a symbolic link; nothing if it is not one.
+std::optional<std::string> link_text(const Location& location);
 
 /// Whether it is a directory; false if it cannot be examined.
 bool is_directory(const Location& location);

@@ -169,8 +169,9 @@ class ListedDirectory {
   void add_digests(Model& model) const {
     for (Part& part : model.parts) {
       const auto file = below_.files->find(below_.prefix + part.path);
-      if (file != below_.files->end() && !part.digest && part.source.peek() == file->second.bytes)
-        part.digest = file->second.digest;
+      if (file == below_.files->end() || part.digest || part.source.peek() != file->second.bytes) continue;
+      part.digest = file->second.digest;
+      if (file->second.git_id && !part.digest) model.named_blobs.edit().push_back({part, file->second.git_id});
     }
   }
 

@@ -18,6 +18,7 @@ struct ListedEntry {
   SourcePtr bytes;  ///< of known size; nothing is requested before its first read
   Time modified = 0;
   std::optional<Digest> digest = {};  ///< of all bytes, if the list has it
+  std::optional<Sha1> git_id = {};    ///< else its Git object id, if the list has that
 };
 
 /// The files by their paths: components joined by `/`.

@@ -69,7 +69,9 @@ Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions&
     is_empty = false;
     const Later<SourcePtr> bytes([repository = named.repository, file] { return repository->open(file); });
     TRY_VOID(builder.add(std::string_view(file.path).substr(directory.size()),
-                         {.bytes = lazy(file.size, bytes), .digest = file.sha256}));
+                         {.bytes = lazy(file.size, bytes),
+                          .digest = file.sha256,
+                          .git_id = file.size <= huggingface::kMaxGitFile ? file.git_id : std::nullopt}));
   }
   auto list = std::move(builder).finish();
   list.warnings.insert(list.warnings.end(), named.warnings.begin(), named.warnings.end());

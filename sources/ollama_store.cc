@@ -50,6 +50,16 @@ Result<Opened> open_store(const Location& store, Time time, const std::shared_pt
     };
     listing.entries.push_back({entry.path, file_time, 0, open, found ? version_of(*found) : ""});
   }
+  // Entering one reports the error.
+  const auto options_of_manifest = std::make_shared<OpenOptions>(options);
+  options_of_manifest->forced = options.forced == nullptr ? format_named("ollama") : options.forced;
+  for (const std::string& path : stored.damaged) {
+    const Location file = manifests / path;
+    const auto found = file.examine();
+    const Time file_time = found ? modified(*found) : time;
+    const auto open = [=] { return open_container(file, file_time, *options_of_manifest); };
+    listing.entries.push_back({path, file_time, 0, open, found ? version_of(*found) : ""});
+  }
   if (!stored.warnings.empty()) {
     std::string text;
     for (const std::string& line : stored.warnings) text += printable(line) + "\n";

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
+#include "sources/disk/hub_cache.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -39,6 +40,7 @@ Result<Container> container_at(const Location& file, const OpenOptions& options)
 Result<Opened> open_container(const Location& file, Time modified, const OpenOptions& options) {
   const Container container = TRY(container_at(file, options));
   Model model = TRY(read_model(container, options.forced));
+  add_named_blobs(model, file, container.bytes);
   return OpenedModel{std::make_shared<Model>(std::move(model)), file.path(), modified};
 }
 

@@ -11,9 +11,6 @@
 namespace weightfs::huggingface {
 namespace {
 
-// Larger files are stored in LFS or Xet: the Hub refuses to store them in Git.
-constexpr uint64_t kMaxGitFile = 64 << 20;
-
 // A file that is stored in Git. It is small: it is read whole, and verified before its first byte is served.
 class GitFile {
  public:

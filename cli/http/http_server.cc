@@ -276,7 +276,8 @@ class HttpServing {
 
   void failed(Ino ino, const Error& error) {
     if (error.code != Code::not_found) log_.write_once(Level::warning, error.message);
-    if (error.code == Code::io || is_about_the_bytes(error)) follower_->check(ino, error);
+    const bool may_have_changed = error.code == Code::io || error.code == Code::absent || is_about_the_bytes(error);
+    if (may_have_changed) follower_->check(ino, error);
   }
 
   // The path of a tensor that was named without its directory, or names like the last one of the path.

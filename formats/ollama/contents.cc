@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "base/text.h"
@@ -50,6 +52,7 @@ class Contents {
     add_common();
     TRY_VOID(add_architecture());
     TRY_VOID(add_license());
+    TRY_VOID(verify_small_layers());
     warn_of_repeated_names();
     return {};
   }
@@ -76,12 +79,34 @@ class Contents {
     if (item == nullptr || (kind == LayerKind::messages && !is_short(*item, kMaxMessagesSize))) return {};
     auto value = item->blob->bytes.get().and_then(
         [&](const SourcePtr& bytes) { return parse(*bytes, *package_.container.budget); });
+    read_.insert(item->blob.get());
     if (value)
       model_.metadata.append(key, std::move(*value));
     else if (is_about_the_bytes(value.error()))
-      warnings_.miss_file(value.error().code, "{}: {}", quoted(item->layer.path), value.error().message);
+      miss(*item, value.error());
     else
       return tl::unexpected(value.error());
+    return {};
+  }
+
+  void miss(const Item& item, const Error& error) {
+    warnings_.miss_file(error.code, "{}: {}", quoted(item.layer.path), error.message);
+  }
+
+  // Layers such as the template change what a model answers. They are small, so they are compared with their digests
+  // when the model is opened. Nothing is downloaded only for that.
+  Result<void> verify_small_layers() {
+    for (const Item& item : package_.items) {
+      const bool is_tensors = item.layer.is_container() || item.layer.kind == LayerKind::tensor;
+      if (item.blob == nullptr || !item.blob->is_local || is_tensors || !is_short(item, kMaxJsonSize)) continue;
+      if (!read_.insert(item.blob.get()).second) continue;
+      std::byte first{};
+      const auto read =
+          item.blob->bytes.get().and_then([&](const SourcePtr& bytes) { return bytes->read(0, std::span(&first, 1)); });
+      if (read) continue;
+      if (!is_about_the_bytes(read.error()) && !is_about_the_network(read.error())) return tl::unexpected(read.error());
+      miss(item, read.error());
+    }
     return {};
   }
 
@@ -162,6 +187,7 @@ class Contents {
   const Package& package_;
   Model& model_;
   Warnings& warnings_;
+  std::set<const LayerBlob*> read_;  // small blobs that were read, and compared
 };
 
 }  // namespace

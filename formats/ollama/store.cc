@@ -127,7 +127,8 @@ Result<OllamaStoreListing> read_ollama_store(const Folder& manifests, const std:
     const auto bytes = part.source.get();
     const auto entry = bytes ? entries.read(*bytes) : Result<ollama::ManifestEntry>(tl::unexpected(bytes.error()));
     if (!entry) {
-      warnings.add("{}: omitted: {}", part.path, entry.error().message);
+      warnings.add("{}: {}", part.path, entry.error().message);
+      listing.damaged.push_back(part.path);
       continue;
     }
     if (!entry->wrong.empty()) warnings.add("{}: {}", part.path, entry->wrong);

@@ -96,6 +96,7 @@ std::string_view name_of(Code code) {
       return "unreachable";
     case Code::io:
     case Code::stale:
+    case Code::absent:
       return "io";
   }
   return "io";

@@ -99,7 +99,7 @@ void Server::close(uint64_t handle) {
 
 void Server::failed(Operation operation, Ino ino, const Error& error) {
   log(operation, error);
-  const bool may_have_changed = error.code == Code::io || is_about_the_bytes(error);
+  const bool may_have_changed = error.code == Code::io || error.code == Code::absent || is_about_the_bytes(error);
   if (params_.follower != nullptr && may_have_changed && !is_ending_) params_.follower->check(ino, error);
 }
 

@@ -38,6 +38,7 @@ int http_status_of(const Error& error) {
     case Code::stale:
       return 503;
     case Code::io:
+    case Code::absent:
       return is_changed_file(error) ? 503 : 500;  // the model is opened again
   }
   return 500;

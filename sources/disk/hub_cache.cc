@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -28,6 +29,21 @@ std::string main_commit(const Location& directory) {
 
 std::string_view last_component(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 std::string_view parent_of(std::string_view path) { return path.substr(0, std::min(path.rfind('/'), path.size())); }
+
+// Whether this is the path of a repository in a link: that of a link in a snapshot, or a directory of the cache.
+bool is_repository(std::string_view path) {
+  constexpr std::array<std::string_view, 3> kKinds = {"models--", "datasets--", "spaces--"};
+  const std::string_view name = last_component(path);
+  if (name != "..") return std::ranges::any_of(kKinds, [&](std::string_view kind) { return name.starts_with(kind); });
+  return last_component(parent_of(path)) == ".." && path.size() > name.size();
+}
+
+void add_named_blob(Model& model, const Location& location, Part file) {
+  const auto blob = blob_of_link(location);
+  if (!blob) return;
+  file.digest = digest_of_hex(*blob);
+  model.named_blobs.edit().push_back({std::move(file), sha1_of_hex(*blob)});
+}
 
 }  // namespace
 
@@ -64,6 +80,25 @@ std::optional<CachedCommit> cached_commit_at(const std::string& path) {
   found.repository = name.substr(0, dashes);
   if (dashes != name.npos) found.repository.append("/").append(name.substr(dashes + 2));
   return found;
+}
+
+std::optional<std::string> blob_of_link(const Location& location) {
+  const auto text = link_text(location);
+  if (!text) return std::nullopt;
+  const std::string name(last_component(*text));
+  const std::string_view blobs = parent_of(*text);
+  if (last_component(blobs) != "blobs" || !is_repository(parent_of(blobs))) return std::nullopt;
+  return digest_of_hex(name) || sha1_of_hex(name) ? std::optional(name) : std::nullopt;
+}
+
+void add_named_blobs(Model& model, const Location& directory) {
+  for (const Part& part : model.parts)
+    if (part.link_target.empty() && !part.digest) add_named_blob(model, directory / part.path, part);
+}
+
+void add_named_blobs(Model& model, const Location& file, const SourcePtr& bytes) {
+  if (model.has_members) return add_named_blob(model, file, {file.file_name(), Later<SourcePtr>::of(bytes)});
+  add_named_blobs(model, file.parent());
 }
 
 }  // namespace weightfs

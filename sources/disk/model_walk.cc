@@ -13,6 +13,7 @@
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "formats/one_model.h"
+#include "sources/disk/hub_cache.h"
 
 namespace weightfs {
 namespace {
@@ -59,9 +60,8 @@ class FileWalk {
     walked_.version = version_.finish().hex();
     if (omitted_ > 0) walked_.warnings.push_back(fmt::format("{}: ... and {} more", top_.path(), omitted_));
     if (is_full_)
-      walked_.warnings.push_back(
-          fmt::format("{}: more than {} files or {} directories; the others are not shown", top_.path(),
-                      kMaxWalkedFiles, kMaxWalkedDirectories));
+      walked_.warnings.push_back(fmt::format("{}: more than {} files or {} directories; the others are not shown",
+                                             top_.path(), kMaxWalkedFiles, kMaxWalkedDirectories));
     return std::move(walked_);
   }
 
@@ -92,6 +92,7 @@ class FileWalk {
     const auto found = location.examine();
     if (!found) {
       if (is_forbidden(found.error())) warn(found.error().message);
+      if (found.error().code == Code::not_found && blob_of_link(location)) walked_.missing.push_back(path);
       return;
     }
     if (S_ISDIR(found->st_mode)) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "formats/format.h"
-#include "sources/disk_folder.h"
 #include "sources/disk/watched.h"
+#include "sources/disk_folder.h"
 
 namespace weightfs {
 
@@ -15,6 +15,7 @@ namespace weightfs {
 struct WalkedFiles {
   std::vector<Part> parts;            ///< sorted by path; links to files as files, if the rules permit to follow them
   std::vector<std::string> warnings;  ///< about files that are not listed
+  std::vector<std::string> missing;   ///< links to blobs in a cache of huggingface_hub that do not exist
   std::vector<WatchedDirectory> directories;
   std::string version;  ///< equal if no file was added, removed or replaced
 };

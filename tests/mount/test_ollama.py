@@ -101,9 +101,8 @@ class Stores(StoreTestCase):
             for name in set(names) - {"model.npz"}:  # its checksums are cached
                 self.read_whole(base, name)
         self.unmount(point)
-        self.assertEqual(run("ls", "-lR", self.store.root).returncode, 0)
-        self.assertEqual(run("fetch", self.store.root).returncode, 0)
-        self.assertEqual(run("verify", self.store.root).returncode, 0)
+        for command in (["ls", "-lR"], ["fetch"], ["verify"]):
+            self.assertEqual(run(*command, self.store.root).returncode, 5, command)
         self.assertEqual(stores.everything_in(self.store.root), before)
         self.assert_cache_holds()
 
@@ -305,11 +304,48 @@ class Damage(StoreTestCase):
         for name, manifest in broken.items():
             self.store.put_manifest(f"{name}/latest", manifest)
         point = self.mount_and_check_the_good_one()
-        self.assertEqual(os.listdir(os.path.join(point, stores.DEFAULT_HOST, "library")), ["good"])
+        self.assertEqual(sorted(os.listdir(os.path.join(point, stores.DEFAULT_HOST, "library"))), sorted([*broken, "good"]))
         lines = self.warnings(point)
         self.assertEqual(len(lines), len(broken), lines)
         for name in broken:
             self.assertEqual(sum(f"library/{name}/latest" in line for line in lines), 1, name)
+            with self.assertRaises(OSError) as caught:
+                os.listdir(self.tree(point, name=f"library/{name}/latest"))
+            self.assertEqual(caught.exception.errno, errno.EIO)
+
+    # semantics 25.1
+    def test_verify_and_info_fail_for_a_corrupt_manifest(self):
+        valid = self.tiny().manifest()
+        broken = {"zeros": bytes(500), "cut": valid[:-20], "html": b"<html></html>", "odd": b'{"schemaVersion":2,"layers":{}}'}
+        for name, manifest in broken.items():
+            self.store.put_manifest(f"{name}/latest", manifest)
+        done = run("verify", self.store.root)
+        self.assertEqual(done.returncode, 5, (done.stdout, done.stderr))
+        self.assertIn("library/good/latest: 3 files match", done.stdout)
+        for name in broken:
+            self.assertIn(f"library/{name}/latest: ollama: ", done.stderr)
+        done = run("info", self.store.root)
+        self.assertEqual(done.returncode, 5, (done.stdout, done.stderr))
+        for name in broken:
+            self.assertRegex(done.stdout, rf"library/{name}/latest\t+ollama: ")
+
+    # semantics 27.1
+    def test_model_with_a_corrupt_small_layer_is_damaged(self):
+        package = self.tiny().add("system", b"Answer in verse.")
+        small = {layer["mediaType"].rsplit(".", 1)[1]: package.blobs[layer["digest"][7:]] for layer in package.layers[1:]}
+        self.assertEqual(sorted(small), ["license", "params", "system", "template"])
+        self.store.put_package("tiny/latest", package)
+        manifest = os.path.join(self.store.root, "manifests", stores.DEFAULT_HOST, "library/tiny/latest")
+        for kind, data in small.items():
+            self.store.put(self.store.blob_path(data), bytes([data[0] ^ 1]) + data[1:])
+            done = run("info", manifest)
+            self.assertEqual(done.returncode, 7, (kind, done.stdout, done.stderr))
+            self.assertIn("\nDAMAGED: ", done.stdout)
+            for argv in (("export", manifest, self.path("out"), "--to", "dir"), ("cat", manifest, "metadata.json")):
+                self.assertEqual(run(*argv).returncode, 7, (kind, argv))
+            self.assertFalse(os.path.exists(self.path("out")))
+            self.store.put(self.store.blob_path(data), data)
+        self.assertEqual(run("info", manifest).returncode, 0)
 
     def test_missing_blob_is_reported_and_others_are_read(self):
         package = self.tiny()

@@ -6,12 +6,15 @@ import zipfile
 
 from mounting import run
 from test_hub import HubTestCase
+from hub_server import git_id
 import artifacts
 import containers
 import stores
 from tensors import Tensor
 
 CONFIG = b'{"model_type": "llama"}'
+NPY = b"\x93NUMPY\1\0" + (118).to_bytes(2, "little") + b"{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }".ljust(
+    117) + b"\n" + b"abcd"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -59,7 +62,7 @@ class OneModelTestCase(HubTestCase):
         for path, data in files.items():
             link = os.path.join(repository, "snapshots", COMMIT, path)
             os.makedirs(os.path.dirname(link), exist_ok=True)
-            blob = artifacts.digest(data)[7:]
+            blob = artifacts.digest(data)[7:] if path.endswith((".safetensors", ".bin", ".gguf")) else git_id(data)
             self.write(os.path.join(repository, "blobs", blob), data)
             os.symlink("../" * (path.count("/") + 2) + "blobs/" + blob, link)
         return repository
@@ -195,6 +198,99 @@ class Directories(OneModelTestCase):
         os.remove(os.path.join(repository, "refs", "main"))
         os.utime(os.path.join(repository, "snapshots", COMMIT), (1, 1))
         self.assertEqual(self.tensors_of(repository), ["newest"])
+
+
+class CachedRepository(OneModelTestCase):
+    """The names of the blobs in a cache of huggingface_hub are digests of their content."""
+    def setUp(self):
+        super().setUp()
+        self.files = {"config.json": CONFIG, "model.safetensors": self.weights("a"), "sub/vocab.txt": b"vocabulary"}
+        self.repository = self.cache(self.files)
+        self.snapshot = os.path.join(self.repository, "snapshots", COMMIT)
+        self.sources = (self.path("hub"), self.repository, self.snapshot)
+
+    def blob(self, path):
+        return os.path.realpath(os.path.join(self.snapshot, path))
+
+    def damage(self, path):
+        data = self.files[path]
+        self.write(self.blob(path), data[:-1] + bytes([data[-1] ^ 1]))
+
+    def verify(self, source, status):
+        done = run("verify", "--no-cache", source)
+        self.assertEqual(done.returncode, status, (source, done.stdout, done.stderr))
+        return done.stdout + done.stderr
+
+    # semantics 8.5
+    def test_intact_files_match_their_names(self):
+        for source in self.sources:
+            self.assertIn(": 3 files match their checksums\n", self.verify(source, 0))
+        self.assertIn(": 1 file matches its checksum\n", self.verify(os.path.join(self.snapshot, "model.safetensors"), 0))
+
+    def test_file_that_differs_from_its_name_is_found(self):
+        for path in self.files:
+            self.damage(path)
+            for source in self.sources:
+                self.assertIn(f'"{path}": {"SHA-256" if path.endswith("s") else "Git object id"} is', self.verify(source, 7))
+            self.write(self.blob(path), self.files[path])
+        self.damage("model.safetensors")
+        self.verify(os.path.join(self.snapshot, "model.safetensors"), 7)
+
+    def test_zip_that_differs_from_its_name_is_found(self):
+        with zipfile.ZipFile(self.path("m.npz"), "w") as archive:
+            archive.writestr("a.npy", NPY)
+            archive.comment = b"comment"
+        data = self.read("m.npz")
+        self.write(os.path.join(self.repository, "blobs", stores.sha256(data)), data[:-1] + b"T")
+        os.symlink("../../blobs/" + stores.sha256(data), os.path.join(self.snapshot, "m.npz"))
+        self.assertIn('"m.npz": SHA-256 is', self.verify(os.path.join(self.snapshot, "m.npz"), 7))
+
+    def test_file_beside_a_name_that_is_no_digest_is_not_compared(self):
+        os.rename(self.blob("config.json"), os.path.join(self.repository, "blobs", "etag-of-a-proxy"))
+        os.remove(os.path.join(self.snapshot, "config.json"))
+        os.symlink("../../blobs/etag-of-a-proxy", os.path.join(self.snapshot, "config.json"))
+        self.verify(self.repository, 0)
+        other = self.path("blobs", "0" * 64)
+        os.makedirs(os.path.dirname(other))
+        self.write(other, self.files["model.safetensors"])
+        os.symlink(other, self.path("linked.safetensors"))
+        self.verify(self.path("linked.safetensors"), 0)
+
+    # semantics 25.6
+    def test_export_of_all_tensors_compares_the_digest(self):
+        self.damage("model.safetensors")
+        for source in (self.snapshot, os.path.join(self.snapshot, "model.safetensors")):
+            done = run("export", source, self.path("out.npz"))
+            self.assertEqual(done.returncode, 7, done.stderr)
+            self.assertFalse(os.path.exists(self.path("out.npz")))
+        self.assertEqual(run("cat", self.snapshot, "files/model.safetensors").returncode, 7)
+        self.assertEqual(run("cat", self.snapshot, "files/config.json").returncode, 0)
+
+    def test_file_of_the_cache_is_compared_for_a_name_on_the_hub(self):
+        os.environ["HF_HUB_CACHE"] = self.path("hub")
+        del os.environ["HF_ENDPOINT"]
+        self.assertIn(": 3 files match", self.verify_offline(0))
+        self.damage("config.json")
+        self.assertIn('"config.json"', self.verify_offline(7))
+
+    def verify_offline(self, status):
+        done = run("verify", "--no-cache", "--offline", "hf://org/demo")
+        self.assertEqual(done.returncode, status, (done.stdout, done.stderr))
+        return done.stdout
+
+    # semantics 25.1
+    def test_link_to_a_missing_blob_is_a_missing_file(self):
+        os.remove(self.blob("config.json"))
+        for source in self.sources:
+            self.assertIn('"config.json": a link to a blob that is missing', self.verify(source, 3))
+        self.assertEqual(self.tensors_of(self.snapshot), ["a"])
+        os.remove(self.blob("model.safetensors"))
+        for source in self.sources:
+            self.assertIn("model.safetensors: a link to a blob that is missing", self.verify(source, 3))
+
+    def test_link_to_missing_weights_beside_others_is_a_warning(self):
+        os.symlink("../../blobs/" + "0" * 64, os.path.join(self.snapshot, "pytorch_model.bin"))
+        self.assertIn('warning: "pytorch_model.bin": a link to a blob that is missing', self.verify(self.repository, 0))
 
 
 class SameEverywhere(OneModelTestCase):
