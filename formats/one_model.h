@@ -35,11 +35,14 @@ struct OneModel {
     std::string path;                 ///< of the file; of the first shard
     std::vector<std::string> shards;  ///< all of them; empty if `path` opens everything
     std::string prefix;               ///< of the names of the tensors: "unet/"
+    uint32_t count = 0;               ///< of the shards, with missing ones, as the names of `shards` say
   };
   std::vector<Weights> weights;
-  std::string pipeline;      ///< the path of model_index.json, of a pipeline
-  bool is_own_form = false;  ///< one format describes the directory: nothing of it is chosen
-  ChosenFiles chosen;        ///< all but the files with the weights, which are known when they are open
+  std::string pipeline;                    ///< the path of model_index.json, of a pipeline
+  bool is_own_form = false;                ///< one format describes the directory: nothing of it is chosen
+  std::vector<std::string> missing = {};   ///< a sentence for each part that is listed, and that the directory lacks
+  std::vector<std::string> warnings = {};  ///< about the files that list parts
+  ChosenFiles chosen;                      ///< all but the files with the weights, which are known when they are open
 };
 
 /// Whether files with these names, sorted by byte, may make their directory one model together with what is below it.

@@ -242,8 +242,12 @@ class TarLister {
 
   // Whether there may be another member.
   Result<bool> add_next() {
+    const uint64_t end = reader_->position();
     const int got = reader_->next_tar_header();
-    if (got == ARCHIVE_EOF) return false;
+    if (got == ARCHIVE_EOF) {
+      TRY_VOID(check_end(end));
+      return false;
+    }
     if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return stopped();
     if (++members_ > kMaxMembers) return failure(Code::unsupported, fmt::format("more than {} members", kMaxMembers));
     auto member = next_member(got);
@@ -256,6 +260,20 @@ class TarLister {
       TRY_VOID(add(*member));
     }
     return whole;
+  }
+
+  // Two blocks of zeros end a tar, and anything may follow them: another tar, a signature. libarchive also stops at a
+  // single one, which a header that was overwritten may be.
+  Result<void> check_end(uint64_t end) {
+    const uint64_t next = reader_->position(), size = tar_->size();
+    if (next - end != kBlock || next >= size) return {};
+    const std::string block = TRY(read_text(*tar_, next, std::min<uint64_t>(kBlock, size - next)));
+    if (block.find_first_not_of('\0') == block.npos) return {};
+    builder_.warnings().miss_file(Code::corrupt,
+                                  "at byte {}, after {} members: a single block of zeros, and {} behind it; later "
+                                  "members are not shown",
+                                  end, members_, counted_bytes(size - next));
+    return {};
   }
 
   // An error in the middle ends the list; an error at the first byte means that it is not a tar.

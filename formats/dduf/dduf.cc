@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -13,6 +14,9 @@
 #include "formats/archive/symlink.h"
 #include "formats/archive/zip.h"
 #include "formats/common/flat.h"
+#include "formats/common/missing_shards.h"
+#include "formats/directory/small_json.h"
+#include "formats/grouped.h"
 
 namespace weightfs::dduf {
 namespace {
@@ -26,6 +30,10 @@ constexpr std::array<std::string_view, 4> kConfigs = {"config.json", "tokenizer_
 // An index has a line for each folder of the pipeline.
 constexpr uint64_t kMaxIndexSize = 1 << 20;
 constexpr uint64_t kMaxIndexValues = 10'000;
+
+// An index of shards in a folder has a line for each tensor.
+constexpr std::string_view kWeightIndex = ".safetensors.index.json";
+constexpr uint64_t kMaxWeightIndexSize = 16 << 20;
 
 // The charges of a member, and of reading its tensors besides what its parser charges.
 constexpr uint64_t kMemberSteps = 2;
@@ -50,6 +58,7 @@ class RuleCheck {
  public:
   RuleCheck(const Map& index, Warnings& warnings) : warnings_(warnings) {
     for (const auto& [key, value] : index) index_.insert(key);
+    components_ = directory::components_in(index).value_or(std::vector<directory::NamedComponent>());
   }
 
   /// Fails as opening the part does.
@@ -72,6 +81,14 @@ class RuleCheck {
   }
 
   void check_folders() {
+    for (const directory::NamedComponent& component : components_) {
+      constexpr const char* kMissing = "a folder that is in model_index.json is missing";
+      if (folders_.contains(component.name)) continue;
+      if (component.has_weights)
+        warnings_.miss_file(Code::corrupt, "dduf: {}: {}", quoted(component.name), kMissing);
+      else
+        warn(component.name, kMissing);
+    }
     for (const std::string_view folder : folders_)
       if (!configured_.contains(folder)) warn(folder, "a folder without config.json or its like");
   }
@@ -80,6 +97,7 @@ class RuleCheck {
   void warn(std::string_view path, std::string_view problem) { warnings_.add("dduf: {}: {}", quoted(path), problem); }
 
   std::set<std::string_view> index_;  // its keys
+  std::vector<directory::NamedComponent> components_;
   Warnings& warnings_;
   std::set<std::string_view> folders_, configured_;  // in the paths of the parts
 };
@@ -108,6 +126,33 @@ Result<void> add_tensors(Model& model, Warnings& warnings, const Part& part, con
   return {};
 }
 
+// Reports the shards that the index of a folder lists, and that the folder lacks. The tensors are those of all shards
+// that are there: an index that is not valid changes nothing.
+Result<void> check_index(const Part& part, const archive::Archive& archive, Warnings& warnings, Budget& budget) {
+  const auto text = archive.text(part.path, kMaxWeightIndexSize);
+  if (!text && !is_about_the_bytes(text.error())) return tl::unexpected(text.error());
+  if (!text) return {};
+  TRY_VOID(budget.charge(Cost::input, text->size()));
+  const auto root = parse_json(*in_memory(*text), 0, text->size(), budget);
+  if (!root && !is_about_the_bytes(root.error())) return tl::unexpected(root.error());
+  const auto* const index = root ? std::get_if<Map>(&*root) : nullptr;
+  const auto* const weights = index == nullptr ? nullptr : index->find_as<Map>("weight_map");
+  if (weights == nullptr) return {};
+  std::map<std::string_view, uint64_t> tensors;
+  for (const auto& [name, shard] : *weights)
+    if (const auto* const file = std::get_if<std::string>(&shard)) ++tensors[*file];
+  MissingShards missing;
+  for (const auto& [shard, count] : tensors) {
+    const std::string path = fmt::format("{}/{}", archive::directory_of(part.path), shard);
+    if (archive.find(path) != nullptr) continue;
+    missing.add(path, "; " + lost_tensors(count, "missing"));
+    warnings.add_missing_tensors(count);
+  }
+  missing.report(tensors.size(), warnings);
+  release(footprint(*root), budget);
+  return {};
+}
+
 Map common_of(const Map& index) {
   Map common;
   for (const auto& [key, name] : {std::pair{"_name_or_path", "name"}, std::pair{"_class_name", "architecture"}})
@@ -131,6 +176,7 @@ Result<Model> read(archive::Archive archive, const Container& container) {
       break;
     }
     TRY_VOID(rules.check(part));
+    if (part.path.ends_with(kWeightIndex)) TRY_VOID(check_index(part, archive, warnings, *container.budget));
     if (!part.path.ends_with(kWeights)) continue;
     const auto added = add_tensors(model, warnings, part, container);
     if (!added && !is_about_the_bytes(added.error())) return tl::unexpected(added.error());

@@ -22,6 +22,12 @@ class DirectoryFiles {
   /// Those of the directories in it that have files.
   const std::vector<std::string>& directories() const { return directories_; }
 
+  /// Whether it has files in a directory below it, or deeper.
+  bool has_directory(const std::string& path) const {
+    const auto first = paths_.lower_bound(path + "/");
+    return first != paths_.end() && first->first.starts_with(path + "/");
+  }
+
   bool has(std::string_view path) const { return paths_.contains(path); }
 
   /// In bytes; 0 of a file that the directory has not.

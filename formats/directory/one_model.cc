@@ -26,7 +26,8 @@ constexpr const char* kAdapter = "adapter_config.json";
 
 OneModel::Weights weights_of(const WeightSet& set, std::string prefix = {}) {
   const bool has_index = set.name.role != Role::shard || set.name.family == Family::gguf;
-  return {set.path, has_index ? std::vector<std::string>{} : set.files, std::move(prefix)};
+  if (has_index) return {set.path, {}, std::move(prefix)};
+  return {set.path, set.files, std::move(prefix), set.name.count};
 }
 
 // Applies the rule to one directory.
@@ -69,6 +70,9 @@ class Rule {
     model.pipeline = kPipeline;
     for (const NamedComponent& component : *components) {
       const auto sets = files_.sets_in(component.name);
+      if (!has_component(component.name))
+        (component.has_weights ? model.missing : model.warnings)
+            .push_back(fmt::format("{} lists the folder {}: missing", kPipeline, quoted(component.name)));
       const WeightSet* const set = choose_weights(sets, {}, Ambiguity::resolved);
       if (set == nullptr || set->name.family == Family::openvino) continue;
       model.weights.push_back(weights_of(*set, component.name + "/"));
@@ -80,13 +84,24 @@ class Rule {
     return model;
   }
 
+  bool has_directory(const std::string& name) const {
+    return files_.has_directory(name) || std::ranges::find(view_.directories, name) != view_.directories.end();
+  }
+
+  // Diffusers loads a component without a folder from the directory itself, which then has its configuration.
+  bool has_component(const std::string& name) const {
+    if (has_directory(name)) return true;
+    return std::ranges::any_of(
+        files_.names(), [](const std::string& file) { return file == kConfig || file.ends_with("_config.json"); });
+  }
+
   // A directory with config.json, modules.json or an index: the first set in the order of choose_weights().
   Result<Chosen> find_described() const {
-    const auto modules = TRY(find_modules());
+    OneModel model;
+    const auto modules = TRY(find_modules(model));
     const auto& sets = files_.sets();
     const auto below_onnx = files_.sets_in("onnx");
     const WeightSet* main = choose_weights(sets, below_onnx, Ambiguity::refused);
-    OneModel model;
     if (main != nullptr && (!modules.empty() || files_.has(kModules) || TRY(is_described_for(*main))))
       model.weights.push_back(main->name.family == Family::gguf ? TRY(gguf_of(*main)) : weights_of(*main));
     for (const std::string& directory : modules) {
@@ -109,14 +124,18 @@ class Rule {
     return files_.has(kConfig) && TRY(is_model_config(view_.folder, kConfig, view_.budget));
   }
 
-  // The directories with weights that modules.json names, other than the directory itself.
-  Result<std::vector<std::string>> find_modules() const {
+  // The directories with weights that modules.json names, other than the directory itself. What is published as a whole
+  // lacks none.
+  Result<std::vector<std::string>> find_modules(OneModel& model) const {
     std::vector<std::string> found;
-    if (!files_.has(kModules) || !files_.has_weights_below()) return found;
+    if (!files_.has(kModules) || (view_.is_published && !files_.has_weights_below())) return found;
     const auto modules = TRY(read_small_json(view_.folder, kModules, view_.budget));
     const auto directories = modules ? module_directories_in(*modules) : std::nullopt;
+    if (!directories) model.warnings.push_back(fmt::format("{}: not a list of modules", kModules));
     if (!directories) return found;
-    for (const std::string& directory : *directories) {
+    for (const auto& [directory, has_files] : *directories) {
+      if (has_files && !has_directory(directory))
+        model.missing.push_back(fmt::format("{} lists the folder {}: missing", kModules, quoted(directory)));
       const bool is_new = std::ranges::find(found, directory) == found.end();
       if (!directory.empty() && is_new && !files_.sets_in(directory).empty()) found.push_back(directory);
     }
@@ -259,7 +278,10 @@ class Rule {
     }
     if (!only || has_models_below()) return std::nullopt;
     OneModel model;
-    model.weights.push_back({*only, {}, {}});
+    const auto shards = std::ranges::find_if(files_.sets(), [&](const WeightSet& set) {
+      return set.path == *only && set.name.role == Role::shard && set.name.is_usual && set.name.count <= kMaxShards;
+    });
+    model.weights.push_back(shards != files_.sets().end() ? weights_of(*shards) : OneModel::Weights{*only, {}, {}});
     name_others(model, Projector::none);
     return model;
   }

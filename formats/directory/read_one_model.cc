@@ -10,9 +10,11 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "formats/common/missing_shards.h"
 #include "formats/common/warnings.h"
 #include "formats/directory/small_json.h"
 #include "formats/directory/weight_files.h"
+#include "formats/directory/weight_names.h"
 #include "formats/one_model.h"
 
 namespace weightfs {
@@ -83,6 +85,16 @@ class Joiner {
                   weights.shards.size());
   }
 
+  // Shards that do not exist, by the number in the names of the others.
+  void miss_shards(const OneModel::Weights& weights) {
+    if (weights.count <= weights.shards.size()) return;
+    MissingShards missing;
+    const std::set<std::string, std::less<>> present(weights.shards.begin(), weights.shards.end());
+    for (uint32_t number = 1; number <= weights.count; ++number)
+      if (const auto path = path_of_shard(weights.path, number); !present.contains(path)) missing.add(path, "");
+    missing.report(weights.count, warnings_);
+  }
+
   bool is_empty() const { return is_first_; }
   ReadFiles& files() { return files_; }
   Model take() && {
@@ -130,6 +142,7 @@ Result<Model> join(const OneModel& found, const ModelDirectory& directory, ReadF
   std::optional<Error> first_error;
   for (const OneModel::Weights& weights : found.weights) {
     if (!weights.shards.empty()) joiner.warn_of_missing_index(weights);
+    joiner.miss_shards(weights);
     const std::vector<std::string> one = {weights.path};
     for (const std::string& path : weights.shards.empty() ? one : weights.shards) {
       auto read = directory.read(path, budget);
@@ -191,6 +204,14 @@ void add_prefix(Model& model, const std::string& prefix) {
   if (!chosen.projector.empty()) add(chosen.projector);
 }
 
+// What lists of the directory name, and what it lacks.
+void report(Model& model, const OneModel& found) {
+  Warnings warnings;
+  for (const std::string& line : found.warnings) warnings.add("{}", line);
+  for (const std::string& line : found.missing) warnings.miss_file(Code::corrupt, "{}", line);
+  std::move(warnings).move_to(model);
+}
+
 bool is_below(const Part& part) { return part.path.find('/') != part.path.npos; }
 
 void add_other_parts(Model& model, std::vector<Part> parts) {
@@ -228,6 +249,7 @@ Result<Model> read_one_model(const OneModel& found, ModelDirectory directory) {
   } else {
     model = TRY(directory::join(found, directory, files));
   }
+  directory::report(model, found);
   model.beside = directory.folder;
   // What is below such a directory is the format's own.
   if (found.is_own_form) std::erase_if(directory.parts, directory::is_below);

@@ -74,6 +74,14 @@ class ConfigReader final : public JsonEvents {
   std::string key_;
 };
 
+// Whether a module of sentence-transformers saves a file, by its class: a configuration, or weights.
+bool has_files(std::string_view type) {
+  constexpr auto kTypes = std::to_array<std::string_view>({"Transformer", "MLMTransformer", "CLIPModel", "Pooling",
+                                                           "WeightedLayerPooling", "Dense", "LayerNorm", "LSTM", "CNN",
+                                                           "WordEmbeddings", "StaticEmbedding", "SparseAutoEncoder"});
+  return std::ranges::find(kTypes, type.substr(type.rfind('.') + 1)) != kTypes.end();
+}
+
 bool is_text(const Value& value) { return std::holds_alternative<std::string>(value); }
 
 // ["diffusers", "UNet2DConditionModel"]; a part that the pipeline does without is [null, null].
@@ -81,6 +89,12 @@ const std::string* class_in(const Value& value) {
   const auto* const pair = std::get_if<List>(&value);
   if (pair == nullptr || pair->size() != 2 || !is_text((*pair)[1])) return nullptr;
   return &std::get<std::string>((*pair)[1]);
+}
+
+bool has_weights(std::string_view class_name) {
+  constexpr auto kWithout =
+      std::to_array<std::string_view>({"Tokenizer", "Scheduler", "FeatureExtractor", "Processor"});
+  return std::ranges::none_of(kWithout, [&](std::string_view part) { return class_name.find(part) != part.npos; });
 }
 
 }  // namespace
@@ -128,20 +142,21 @@ std::optional<std::vector<NamedComponent>> components_in(const Value& model_inde
   for (const auto& [key, value] : *fields) {
     const std::string* const class_name = class_in(value);
     if (class_name == nullptr || !is_file_name(key) || components.size() == kMaxComponents) continue;
-    components.push_back({key, *class_name});
+    components.push_back({key, *class_name, has_weights(*class_name)});
   }
   return components;
 }
 
-std::optional<std::vector<std::string>> module_directories_in(const Value& modules) {
+std::optional<std::vector<ModuleDirectory>> module_directories_in(const Value& modules) {
   const auto* const list = std::get_if<List>(&modules);
   if (list == nullptr) return std::nullopt;
-  std::vector<std::string> directories;
+  std::vector<ModuleDirectory> directories;
   for (const Value& value : *list) {
     const auto* const fields = std::get_if<Map>(&value);
     const auto* const path = fields == nullptr ? nullptr : fields->find_as<std::string>("path");
     if (path == nullptr || directories.size() == kMaxComponents) continue;
-    if (path->empty() || is_plain_path(*path)) directories.push_back(*path);
+    if (!path->empty() && !is_plain_path(*path)) continue;
+    directories.push_back({*path, !path->empty() && has_files(text_in(*fields, "type"))});
   }
   if (directories.empty()) return std::nullopt;
   return directories;

@@ -26,13 +26,19 @@ bool is_model_config(const Map& config);
 struct NamedComponent {
   std::string name;
   std::string class_name;
+  bool has_weights = false;  ///< false for tokenizers, schedulers and processors, by their class
 };
 
 /// The parts of a pipeline, by model_index.json; nothing if that is not one of diffusers.
 std::optional<std::vector<NamedComponent>> components_in(const Value& model_index);
 
-/// The directories in modules.json of sentence-transformers, in its order; "" is the directory itself. Nothing if that
-/// is not one.
-std::optional<std::vector<std::string>> module_directories_in(const Value& modules);
+/// A line of modules.json.
+struct ModuleDirectory {
+  std::string path;        ///< "" is the directory itself
+  bool has_files = false;  ///< whether every module of its type has a file there: Normalize, for one, has none
+};
+
+/// The directories in modules.json of sentence-transformers, in its order. Nothing if that is not one.
+std::optional<std::vector<ModuleDirectory>> module_directories_in(const Value& modules);
 
 }  // namespace weightfs::directory

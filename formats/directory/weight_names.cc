@@ -1,5 +1,6 @@
 #include "formats/directory/weight_names.h"
 
+#include <fmt/core.h>
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -138,6 +139,12 @@ std::optional<WeightName> parse_weight_name(std::string_view name) {
   }
   take_number(parsed);
   return parsed;
+}
+
+std::string path_of_shard(const std::string& path, uint32_t number) {
+  const size_t of = path.rfind("-of-");
+  const size_t digits = path.rfind('-', of - 1) + 1;
+  return fmt::format("{}{:0{}}{}", path.substr(0, digits), number, of - digits, path.substr(of));
 }
 
 bool is_training_state(std::string_view name) {

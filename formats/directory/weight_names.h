@@ -23,6 +23,9 @@ struct WeightName {
   bool is_usual = true;  ///< false for a `.bin` whose name does not show whether it is a checkpoint
 };
 
+/// The path of shard `number` of the model that the shard at `path` belongs to; the number has the same width.
+std::string path_of_shard(const std::string& path, uint32_t number);
+
 /// Nothing for other files. A file of an archive (`.zip`, `.npz`) or of one array (`.npy`) is not one with weights.
 std::optional<WeightName> parse_weight_name(std::string_view name);
 

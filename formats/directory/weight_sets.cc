@@ -93,6 +93,14 @@ const WeightSet* other_safetensors(const std::vector<WeightSet>& sets, Ambiguity
   return nullptr;
 }
 
+// The only shards that lack others of their number: what is left of a model that was copied or downloaded in part.
+const WeightSet* incomplete(const std::vector<WeightSet>& sets, Family family) {
+  return only(sets, Ambiguity::refused, [&](const WeightSet& set) {
+    return set.name.family == family && set.name.role == Role::shard && set.name.is_usual && !is_adapter(set) &&
+           set.name.count <= kMaxShards;
+  });
+}
+
 const WeightSet* choose_pytorch(const std::vector<WeightSet>& sets, Ambiguity ambiguity) {
   for (const char* base : {"pytorch_model", "diffusion_pytorch_model"})
     if (const auto* const set = named(sets, Family::pytorch, base)) return set;
@@ -146,7 +154,10 @@ const WeightSet* choose_weights(const std::vector<WeightSet>& sets, const std::v
   });
   if (gguf != nullptr) return gguf;
   if (const auto* const set = choose_onnx(sets, below_onnx, ambiguity)) return set;
-  return named(sets, Family::openvino, "openvino_model");
+  if (const auto* const set = named(sets, Family::openvino, "openvino_model")) return set;
+  for (const Family family : {Family::safetensors, Family::pytorch})
+    if (const auto* const set = incomplete(sets, family)) return set;
+  return nullptr;
 }
 
 }  // namespace weightfs::directory

@@ -13,6 +13,9 @@
 
 namespace weightfs::directory {
 
+/// Shards that are missing are named up to this number of all shards. Real models have hundreds.
+inline constexpr uint32_t kMaxShards = 10'000;
+
 /// Weights that are opened together.
 struct WeightSet {
   WeightName name;                 ///< of the index, the only file or the first shard

@@ -202,8 +202,7 @@ Result<Model> read_shards(const Container& container, File own, const ShardName&
     }
   }
   const uint64_t tensors = assembly.model.tensors.size();
-  if (total != tensors && assembly.missing.empty() && !assembly.full)
-    assembly.warnings.add("split.tensors.count is {}, found {}", total ? std::to_string(*total) : "missing", tensors);
+  if (assembly.missing.empty() && !assembly.full) check_count(total, tensors, assembly.warnings);
   assembly.missing.report(shard.count, assembly.warnings);
   assembly.facts.shards = shard.count;
   assembly.facts.present = static_cast<uint32_t>(assembly.model.parts.size());
@@ -222,6 +221,7 @@ Result<Model> read_gguf(const Container& container) {
   if (!file) return failure(file.error().code, fmt::format("gguf: {}", file.error().message));
   const auto shard = container.folder == nullptr ? std::nullopt : gguf::shard_of(container.name, *file);
   if (shard) return gguf::read_shards(container, std::move(*file), *shard);
+  if (!gguf::parse_shard_name(container.name)) gguf::check_alone(*file);
   return gguf::read_alone(container, std::move(*file));
 }
 

@@ -48,11 +48,32 @@ std::optional<ShardName> shard_of(std::string_view name, const File& file) {
 void check_shard(File& file, const ShardName& name, uint32_t number) {
   const auto check = [&](std::string_view key, uint64_t expected) {
     const auto found = file.unsigned_at(key);
-    if (found == expected) return;
-    file.warnings.add("{} is {}; the file name implies {}", key, found ? std::to_string(*found) : "missing", expected);
+    if (found && found != expected)
+      file.warnings.miss_tensors(0, Code::corrupt, "{} is {}; the file name implies {}", key, *found, expected);
+    else if (!found)
+      file.warnings.add("{} is missing; the file name implies {}", key, expected);
   };
   check("split.no", number - 1);
   check("split.count", name.count);
+}
+
+void check_count(std::optional<uint64_t> stated, uint64_t found, Warnings& warnings) {
+  if (stated && stated != found)
+    warnings.miss_tensors(*stated > found ? *stated - found : 0, Code::corrupt, "split.tensors.count is {}, found {}",
+                          *stated, found);
+  else if (!stated)
+    warnings.add("split.tensors.count is missing, found {}", found);
+}
+
+void check_alone(File& file) {
+  const uint64_t count = file.unsigned_at("split.count").value_or(0);
+  const auto stated = file.unsigned_at("split.tensors.count");
+  const uint64_t found = file.tensors.size();
+  if (count < 2 || stated == found) return;
+  file.warnings.miss_tensors(stated.value_or(0) > found ? *stated - found : 0, Code::corrupt,
+                             "one of {} files, by split.count, but not named NAME-00001-of-{:05}.gguf: the others are "
+                             "not read",
+                             count, count);
 }
 
 }  // namespace weightfs::gguf

@@ -30,7 +30,14 @@ std::optional<ShardName> parse_shard_name(std::string_view name);
 /// The shard name of `file` if both its name and its split.count mark it as one of several.
 std::optional<ShardName> shard_of(std::string_view name, const File& file);
 
-/// Adds a warning to the file where its split.* keys and its name disagree.
+/// Adds a warning to the file where its split.* keys and its name disagree. The model is incomplete then, as ggml
+/// refuses it, but not if a key is missing.
 void check_shard(File& file, const ShardName& name, uint32_t number);
+
+/// Compares the number of tensors that all shards have with split.tensors.count, which is `stated`, in the same way.
+void check_count(std::optional<uint64_t> stated, uint64_t found, Warnings& warnings);
+
+/// A file that is one of several by its split.count, but not by its name, is incomplete unless it has all tensors.
+void check_alone(File& file);
 
 }  // namespace weightfs::gguf

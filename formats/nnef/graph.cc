@@ -1,7 +1,11 @@
 #include "formats/nnef/graph.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+
+#include "base/text.h"
+#include "formats/nnef/tensor_file.h"
 
 namespace weightfs::nnef {
 namespace {
@@ -81,20 +85,47 @@ class Parser {
   // "y = operation<type>(x, label = 'a/b');": an operation follows a `=` outside of parentheses.
   Result<void> read_body() {
     int64_t depth = 0;
+    Variable variable;
     for (std::string_view before, word = words_.next(); !word.empty(); word = words_.next()) {
       if (word == "(" || word == "[") ++depth;
       if (word == ")" || word == "]") --depth;
+      if (word == "}") graph_.is_whole = true;
+      if (word == ";") TRY_VOID(add(std::exchange(variable, {})));
       if (word == "=" && depth == 0) {
         word = words_.next();
         TRY_VOID(count(word));
       } else if (word == "=" && before == "label") {
         word = words_.next();
         if (!is_quoted(word)) return failure(Code::corrupt, "a label that is not in quotes");
-        std::string label = TRY(kept(word.substr(1, word.size() - 2)));
-        graph_.labels.push_back(std::move(label));
+        variable.label = TRY(kept(word.substr(1, word.size() - 2)));
+      } else if (word == "=" && before == "shape") {
+        word = words_.next();
+        if (word == "[") variable.shape = read_shape();
+        if (word == "[") word = "]";
       }
       before = word;
     }
+    return add(std::move(variable));
+  }
+
+  // The rest of "[1, 2]"; nothing if there is something else than numbers.
+  std::optional<Shape> read_shape() {
+    Shape shape;
+    bool is_valid = true;
+    for (std::string_view word = words_.next(); !word.empty() && word != "]"; word = words_.next()) {
+      if (word == ",") continue;
+      const auto size = parse_number<uint64_t>(word);
+      is_valid = is_valid && size && shape.size() < kMaxRank;
+      if (is_valid) shape.push_back(*size);
+    }
+    return is_valid ? std::optional(std::move(shape)) : std::nullopt;
+  }
+
+  // Only variables have a label.
+  Result<void> add(Variable variable) {
+    if (variable.label.empty()) return {};
+    TRY_VOID(charges_.charge(Cost::kept, sizeof(Variable) + kMaxRank * sizeof(uint64_t)));
+    graph_.variables.push_back(std::move(variable));
     return {};
   }
 

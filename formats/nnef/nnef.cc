@@ -1,9 +1,11 @@
 // NNEF: a directory or a tar with the graph as text (graph.nnef) and a file for each variable (.dat); also one of
 // these.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <span>
 #include <utility>
 
 #include "base/text.h"
@@ -64,7 +66,25 @@ void add_metadata(Model& model, const Graph& graph) {
   model.metadata.append("operations", std::move(operations));
 }
 
-// The graph, and warnings about variables without a file.
+std::string text_of(std::span<const uint64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
+
+// Warns about variables without a file, and about those whose file has another shape.
+void compare(const TensorList& tensors, const std::vector<Variable>& variables, Warnings& warnings) {
+  std::map<std::string_view, size_t> places;
+  for (size_t i = 0; i < tensors.size(); ++i) places.emplace(tensors.name(i), i);
+  for (const auto& [label, shape] : variables) {
+    const auto found = places.find(label);
+    if (found == places.end()) {
+      warnings.miss_tensors(1, Code::corrupt, "variable {}: it has no tensor file", quoted(label));
+    } else if (const auto stored = tensors.shape(found->second);
+               shape && !tensors.is_refused(found->second) && !std::ranges::equal(stored, *shape)) {
+      warnings.miss_tensors(0, Code::corrupt, "variable {}: its file has the shape {}, {} has {}", quoted(label),
+                            text_of(stored), kGraph, text_of(*shape));
+    }
+  }
+}
+
+// The graph, and warnings about its variables.
 Result<void> read_graph(Model& model, Warnings& warnings, const archive::Archive& archive, Budget& budget) {
   const std::string text = TRY(archive.text(kGraph, kMaxGraphSize));
   TRY_VOID(budget.charge(Cost::input, text.size()));
@@ -73,11 +93,8 @@ Result<void> read_graph(Model& model, Warnings& warnings, const archive::Archive
   if (!graph) return failure(with_message(graph.error(), fmt::format("{}: {}", kGraph, graph.error().message)));
   charges.keep();
   add_metadata(model, *graph);
-  std::set<std::string_view> names;
-  for (size_t i = 0; i < model.tensors.size(); ++i) names.insert(model.tensors.name(i));
-  for (const std::string& label : graph->labels)
-    if (!names.contains(label))
-      warnings.miss_tensors(1, Code::corrupt, "variable {}: it has no tensor file", quoted(label));
+  if (!graph->is_whole) warnings.miss_tensors(0, Code::corrupt, "{}: it ends before the }} of the graph", kGraph);
+  compare(model.tensors, graph->variables, warnings);
   return {};
 }
 

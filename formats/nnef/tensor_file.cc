@@ -13,7 +13,6 @@ namespace weightfs::nnef {
 namespace {
 
 constexpr std::string_view kMagic = "\x4E\xEF\x01";  // and version 1
-constexpr uint64_t kMaxRank = 8;
 
 // Offsets in the header.
 constexpr size_t kDataSize = 4, kRank = 8, kDimensions = 12, kBits = 44, kItemType = 48;

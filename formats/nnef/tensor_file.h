@@ -9,6 +9,9 @@ namespace weightfs::nnef {
 
 inline constexpr uint64_t kHeaderSize = 128;
 
+/// The maximum number of dimensions.
+inline constexpr uint64_t kMaxRank = 8;
+
 /// Whether a file begins as a tensor file of a known version does.
 bool is_tensor_file(std::string_view head);
 

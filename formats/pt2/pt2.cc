@@ -32,6 +32,9 @@ struct Payload {
 constexpr std::array kPayloads = {Payload{"data/weights/", "_weights_config.json"},
                                   Payload{"data/constants/", "_constants_config.json"}};
 
+// How the names of the files in it begin that are weights.
+constexpr std::string_view kWeight = "weight_";
+
 // The maximum size of a member with a number or a word.
 constexpr uint64_t kMaxRecord = 256;
 
@@ -124,7 +127,21 @@ class Pt2Reader {
     for (const Payload& payload : kPayloads)
       for (const std::string& name : names_in(payload.directory, payload.suffix))
         TRY_VOID(add_payload(payloads, payload, name, programs.size() > 1 ? name : ""));
+    report_weights_without_config();
     return {};
+  }
+
+  // The names of the weights, and their shapes, are in a file beside them.
+  void report_weights_without_config() {
+    const auto& [directory, suffix] = kPayloads.front();
+    if (!names_in(directory, suffix).empty()) return;
+    const std::string begin = fmt::format("{}{}{}", form_.root, directory, kWeight);
+    const auto files = std::ranges::count_if(archive_.parts, [&](const Part& part) {
+      return part.path.starts_with(begin) && part.path.find('/', begin.size()) == std::string::npos;
+    });
+    if (files > 0)
+      contents_.warnings.miss_file(Code::corrupt, "{}{}NAME{}: missing, and with it the names of {} files of weights",
+                                   form_.root, directory, suffix, files);
   }
 
   Result<void> add_payload(Payloads& payloads, const Payload& payload, const std::string& name,

@@ -16,6 +16,7 @@
 #include "formats/common/flat.h"
 #include "formats/common/missing_shards.h"
 #include "formats/grouped.h"
+#include "formats/safetensors/unlisted_shards.h"
 
 namespace weightfs::safetensors {
 namespace {
@@ -241,6 +242,11 @@ class Merger {
     warnings_.add_missing_tensors(shard.weights);
   }
 
+  // A file that is called a shard of the model, and whose tensors the weight map does not have.
+  void leave_out(std::string_view name) {
+    warnings_.miss_file(Code::corrupt, "shard {}: not in the weight_map; its tensors are missing", quoted(name));
+  }
+
   Model finish(const Container& container) {
     missing_.report(index_.shards.size(), warnings_);
     for (const Weight& weight : index_.weights) compare(weight);
@@ -331,11 +337,15 @@ uint64_t header_size(std::string_view head) {
   return flat::kPrefix + std::min(length, flat::kMaxHeaderSize);
 }
 
-// Opens the shards, and finds the names of the same file. A fatal error ends this: a server is not asked for more.
-Result<void> open_shards(Index& index, const Container& container) {
+std::vector<std::string> names_of(const Index& index) {
   std::vector<std::string> names;
   for (const auto& [name, shard] : index.shards) names.push_back(name);
-  container.folder->prepare(names, header_size);
+  return names;
+}
+
+// Opens the shards, and finds the names of the same file. A fatal error ends this: a server is not asked for more.
+Result<void> open_shards(Index& index, const Container& container) {
+  container.folder->prepare(names_of(index), header_size);
   std::map<std::string, const Shard*> files;  // by identity
   for (auto& [name, shard] : index.shards) {
     shard.bytes = open_beside(container, name);
@@ -384,7 +394,10 @@ Result<Model> read_shards(const Container& container) {
       if (!first_error) first_error = model.error();
     }
   }
-  if (any) return merger.finish(container);
+  if (any) {
+    for (const std::string& name : TRY(unlisted_shards(names_of(index), container))) merger.leave_out(name);
+    return merger.finish(container);
+  }
   return failure(first_error->code, fmt::format("none of {} shards can be read, the first: {}: {}", index.shards.size(),
                                                 quoted(index.shards.begin()->first), first_error->message));
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -52,6 +53,13 @@ class SavedModelReader {
     if (part == nullptr) return failure(Code::not_found, "missing");
     const SourcePtr source = TRY(part->source.get());
     return archive::bytes_to_parse(source, charge_);
+  }
+
+  // Whether the directory lacks a file, or the archive a member. A file that cannot be opened now is not missing.
+  bool is_missing(const std::string& path) const {
+    if (container_.name != kEntry) return archive_.resolve(path) == nullptr;
+    const auto file = open_below(container_, path);
+    return !file && file.error().code == Code::not_found;
   }
 
   Result<Map> read_variables() {
@@ -109,11 +117,25 @@ class SavedModelReader {
       const std::string number = described.empty() ? "" : fmt::format(".{}", described.size());
       add_graph_json(model_, fmt::format("graph{}.json", number), file, graph, budget);
       Map facts = TRY(describe_meta_graph(scanner, meta_graph, *budget));
+      check_assets(facts);
       described.emplace_back(std::move(facts));
     }
     if (described.empty()) return failure(Code::corrupt, "no graph");
     graph_has_variables_ = graphs.has_variables();
     return add_metadata(graphs, std::move(described));
+  }
+
+  // The files that the graph reads when it is loaded, such as vocabularies.
+  void check_assets(const Map& meta_graph) {
+    const auto* const assets = meta_graph.find_as<List>("assets");
+    if (assets == nullptr) return;
+    for (const Value& value : *assets) {
+      const auto* const name = std::get_if<std::string>(&value);
+      if (name == nullptr || !is_plain_path(*name)) continue;
+      const std::string path = fmt::format("assets/{}", *name);
+      if (is_missing(path) && missing_assets_.insert(path).second)
+        warnings_.miss_file(Code::corrupt, "{}: missing", printable(path));
+    }
   }
 
   Result<void> add_metadata(GraphReader& graphs, List described) {
@@ -130,6 +152,7 @@ class SavedModelReader {
   codec::DecodeChargePtr charge_ = std::make_shared<codec::DecodeCharge>(container_.budget);
   Model model_;
   Warnings warnings_;
+  std::set<std::string> missing_assets_;
   bool has_index_ = false;            // of the checkpoint
   bool has_variables_ = false;        // in the checkpoint
   bool graph_has_variables_ = false;  // whose values are in the checkpoint

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -135,7 +136,7 @@ class LightGbmReader {
     if (has_value) TRY_VOID(in_.skip(end + 1));
     if (has_value && key == "Tree" && section_ <= Section::tree) {
       TRY_VOID(end_tree());
-      begin_tree();
+      TRY_VOID(begin_tree());
     } else if (has_value && is_open_) {
       TRY_VOID(read_row(key));
     } else {
@@ -164,12 +165,14 @@ class LightGbmReader {
     }
   }
 
-  void begin_tree() {
+  Result<void> begin_tree() {
+    number_of_tree_ = parse_number<uint64_t>(TRY(value(kMaxKey)));
     section_ = Section::tree;
     first_of_tree_ = model_.tensors.size();
     facts_of_tree_ = {};
     lengths_.clear();
     is_open_ = true;
+    return {};
   }
 
   // A tree ends with an empty line, or with what follows it.
@@ -177,11 +180,33 @@ class LightGbmReader {
     if (!is_open_) return {};
     is_open_ = false;
     ++trees_;
+    check_number();
     for (size_t i = 0; i < lengths_.size(); ++i) check_length(first_of_tree_ + i, lengths_[i]);
+    check_rows();
     if (facts_of_trees_.size() >= kMaxInlineList) return {};  // more are not shown
     TRY_VOID(budget_.charge(Cost::kept, sizeof(TreeFacts)));
     facts_of_trees_.push_back(facts_of_tree_);
     return {};
+  }
+
+  // The trees are numbered, one after the other.
+  void check_number() {
+    const auto before = std::exchange(last_number_, number_of_tree_);
+    if (before && number_of_tree_ != *before + 1)
+      warnings_.miss_tensors(0, Code::corrupt, "Tree={} follows Tree={}",
+                             number_of_tree_ ? std::to_string(*number_of_tree_) : "?", *before);
+  }
+
+  // The rows without which Tree::Tree() fails. A tree of one leaf has fewer.
+  void check_rows() {
+    const auto& leaves = facts_of_tree_[0];
+    if (!leaves || !leaves->is_integer || leaves->integer < 2) return;
+    std::set<std::string_view> found;
+    const std::string prefix = fmt::format("trees.{}.", trees_ - 1);
+    for (size_t i = first_of_tree_; i < model_.tensors.size(); ++i)
+      found.insert(model_.tensors.name(i).substr(prefix.size()));
+    for (const char* const key : {"split_feature", "threshold", "left_child", "right_child", "leaf_value"})
+      if (!found.contains(key)) warnings_.miss_tensors(1, Code::corrupt, "trees.{}: {} is missing", trees_ - 1, key);
   }
 
   Result<void> read_row(const std::string& key) {
@@ -375,6 +400,7 @@ class LightGbmReader {
   TreeFacts facts_of_tree_;
   std::vector<RowLength> lengths_;  // of the rows of the tree
   size_t first_of_tree_ = 0;
+  std::optional<uint64_t> number_of_tree_, last_number_;  // in the first lines of the tree and the one before
   uint64_t trees_ = 0;
   uint64_t stated_trees_ = 0;
   uint64_t omitted_ = 0;

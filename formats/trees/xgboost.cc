@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "base/text.h"
@@ -79,7 +81,8 @@ class DocumentReader {
     Map metadata = TRY(read_root(0));
     if (!has_booster_) return failure(Code::unsupported, "no model of XGBoost: the learner has no gradient_booster");
     TRY_VOID(arrays_.finish(container_.bytes));
-    if (trees_ != stated_trees_.value_or(trees_)) warnings_.add("{} trees, num_trees is {}", trees_, *stated_trees_);
+    if (const uint64_t stated = stated_trees_.value_or(trees_); trees_ != stated)
+      warnings_.miss_tensors(0, Code::corrupt, "{} trees, num_trees is {}", trees_, stated);
     if (unknown_arrays_ > 0)
       warnings_.add("{} arrays of trees are unknown, and not shown; the first one is {}", unknown_arrays_,
                     quoted(unknown_array_));
@@ -238,6 +241,7 @@ class DocumentReader {
       return std::nullopt;
     };
     TRY(read_object(take));
+    if (nodes) check_arrays(first, leaf_vector.value_or(0));
     for (size_t i = 0; nodes && i < lengths.size(); ++i)
       check_length(first + i, lengths[i], *nodes, leaf_vector.value_or(0));
     return {};
@@ -246,6 +250,20 @@ class DocumentReader {
   // An array of a version that is not known here.
   void note_unknown(const std::string& key) {
     if (unknown_arrays_++ == 0) unknown_array_ = key;
+  }
+
+  // The arrays that RegTree::LoadModel and MultiTargetTree::LoadModel need; only the former needs the statistics.
+  void check_arrays(size_t first, uint64_t leaf_vector) {
+    constexpr auto kNeeded =
+        std::to_array<std::string_view>({"base_weights", "default_left", "left_children", "parents", "right_children",
+                                         "split_conditions", "split_indices", "loss_changes", "sum_hessian"});
+    constexpr size_t kStatistics = 2;
+    const size_t needed = kNeeded.size() - (leaf_vector > 1 ? kStatistics : 0);
+    std::set<std::string_view> found;
+    const std::string prefix = fmt::format("trees.{}.", trees_);
+    for (size_t i = first; i < model_.tensors.size(); ++i) found.insert(model_.tensors.name(i).substr(prefix.size()));
+    for (const std::string_view key : std::span(kNeeded).first(needed))
+      if (!found.contains(key)) warnings_.miss_tensors(1, Code::corrupt, "trees.{}: {} is missing", trees_, key);
   }
 
   // The writer's array lengths follow from the number of nodes.

@@ -31,7 +31,8 @@ inline std::string gbtree_json(std::string_view trees, std::string_view model_pa
 /// A tree of three nodes.
 inline constexpr std::string_view kJsonTree =
     R"({"base_weights":[NaN,-Infinity,1.5],"categories":[],"default_left":[true,false,0],"id":0,)"
-    R"("left_children":[1,-1,-1],"split_conditions":[0.5,1E-1,2e0],"split_indices":[1,0,0],)"
+    R"("left_children":[1,-1,-1],"loss_changes":[1,0,0],"parents":[7,0,0],"right_children":[2,-1,-1],)"
+    R"("split_conditions":[0.5,1E-1,2e0],"split_indices":[1,0,0],"sum_hessian":[3,2,1],)"
     R"("tree_param":{"num_nodes":"3","size_leaf_vector":"0"}})";
 
 inline std::string small_xgboost_json() { return xgboost_json(gbtree_json(kJsonTree)); }
@@ -105,8 +106,9 @@ inline std::string lightgbm_tree(int number, std::string_view rows) {
 
 inline std::string small_lightgbm() {
   return std::string(kLightGbmHeader) +
-         lightgbm_tree(
-             0, "num_leaves=2\nnum_cat=0\nsplit_feature=1\nthreshold=0.5\nleaf_value=-inf 1e-1\nshrinkage=0.1\n") +
+         lightgbm_tree(0,
+                       "num_leaves=2\nnum_cat=0\nsplit_feature=1\nthreshold=0.5\nleft_child=-1\nright_child=-2\n"
+                       "leaf_value=-inf 1e-1\nshrinkage=0.1\n") +
          lightgbm_tree(1, "num_leaves=1\nnum_cat=0\nsplit_feature=\nleaf_value=3\nshrinkage=1\n") +
          std::string(kLightGbmEnd);
 }

@@ -111,6 +111,22 @@ TEST(Tar, EndsAtZeroBlock) {
   EXPECT_THAT(listing_of(std::string(10240, '\0')), IsEmpty());
 }
 
+// An overwritten header; not what follows the end of a tar, which may be another tar or a signature.
+TEST(Tar, SingleZeroBlockBeforeDataMakesTheArchiveIncomplete) {
+  std::string tar = TarBuilder().file("a", "1").file("b", "2").build();
+  tar.replace(1024, 512, 512, '\0');
+  Archive archive = read_well(tar);
+  EXPECT_THAT(listing(archive), ElementsAre("a = 1"));
+  Model model;
+  std::move(archive.warnings).move_to(model);
+  EXPECT_THAT(to_sentence(completeness_of(model)),
+              StartsWith("1 file is missing: at byte 1024, after 1 members: a single block of zeros, and "));
+  const std::string whole = TarBuilder().file("a", "1").build();
+  EXPECT_THAT(warnings_of(whole + whole), IsEmpty());
+  EXPECT_THAT(warnings_of(whole + "signature"), IsEmpty());
+  EXPECT_THAT(warnings_of(TarBuilder().file("a", "1").without_end() + std::string(512 + 100, '\0')), IsEmpty());
+}
+
 TEST(Tar, LastOfDuplicateMembersWins) {
   const std::string tar = TarBuilder().file("a", "old").file("./a", "new").build();
   EXPECT_THAT(listing_of(tar), ElementsAre("a = new"));

@@ -1,9 +1,11 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/files/file_source.h"
 #include "base/files/leaf.h"
 #include "base/values/json.h"
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/dduf_builder.h"
 #include "tests/support/model_text.h"
@@ -50,11 +52,29 @@ TEST(Dduf, TensorsAreRangesOfFile) {
 }
 
 TEST(Dduf, ShardsAreReadWithoutTheirIndex) {
-  const Model model = read_with({{"vae/m-00001-of-00002.safetensors", weights("a", "1")},
-                                 {"vae/m-00002-of-00002.safetensors", weights("b", "2")},
-                                 {"vae/m.safetensors.index.json", R"({"weight_map": {"a": "gone"}})"}});
+  const Model model =
+      read_with({{"vae/m-00001-of-00002.safetensors", weights("a", "1")},
+                 {"vae/m-00002-of-00002.safetensors", weights("b", "2")},
+                 {"vae/m.safetensors.index.json", R"({"weight_map": {"a": "m-00001-of-00002.safetensors"}})"}});
   EXPECT_THAT(listing(model), ElementsAre("vae/a uint8 U8 [1] 1", "vae/b uint8 U8 [1] 2", "vae/t uint8 U8 [1] x"));
   EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(Dduf, MissingShardsAndFoldersMakeItIncomplete) {
+  const Model shards =
+      read_with({{"vae/m-00001-of-00002.safetensors", weights("a", "1")},
+                 {"vae/m.safetensors.index.json",
+                  R"({"weight_map": {"a": "m-00001-of-00002.safetensors", "b": "m-00002-of-00002.safetensors"}})"}});
+  EXPECT_EQ(to_sentence(completeness_of(shards)),
+            "1 of 3 tensors cannot be read: 1 of 2 shards; missing vae/m-00002-of-00002.safetensors");
+  const auto pipeline = [](const char* component) {
+    return to_sentence(completeness_of(read_with(
+        {{"model_index.json", fmt::format(R"({{"_class_name": "P", "vae": ["d", "V"], "unet": {}}})", component)}})));
+  };
+  EXPECT_EQ(pipeline(R"(["d", "U"])"),
+            "1 file is missing: dduf: \"unet\": a folder that is in model_index.json is missing");
+  EXPECT_EQ(pipeline("[null, null]"), "");
+  EXPECT_EQ(pipeline(R"(["transformers", "CLIPTokenizer"])"), "") << "it has no weights";
 }
 
 TEST(Dduf, BrokenRulesAreWarnings) {

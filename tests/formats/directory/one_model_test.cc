@@ -5,14 +5,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "tests/builders/gguf_builder.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/support/memory_folder.h"
+#include "tests/support/reading.h"
 
 namespace weightfs::one_model_test {
 namespace {
 
 using test::Files;
 using test::MemoryFolder;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 const std::string kConfig = R"({"model_type": "llama"})";
@@ -126,13 +130,72 @@ TEST(OneModel, TwoIndexesOfOneKindAreAModelAndAVariant) {
             "model.safetensors.index.json; also model.safetensors.index.fp16.json");
 }
 
-TEST(OneModel, ShardsWithoutIndexMustBeComplete) {
+TEST(OneModel, ShardsThatAreLeftOfAModelAreAModel) {
   EXPECT_EQ(described({"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}),
             "model-00001-of-00002.safetensors*2");
-  EXPECT_EQ(described({"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors"}), "models");
+  EXPECT_EQ(described({"model-00001-of-00003.safetensors", "model-00003-of-00003.safetensors"}),
+            "model-00001-of-00003.safetensors*2");
+  EXPECT_EQ(described({"pytorch_model-00002-of-00003.bin"}), "pytorch_model-00002-of-00003.bin*1");
+  EXPECT_EQ(undescribed({"model-00001-of-00003.safetensors"}), "model-00001-of-00003.safetensors*1");
+  EXPECT_EQ(described({"model-00001-of-20000.safetensors", "model-00002-of-20000.safetensors"}), "models");
   EXPECT_EQ(described({"model-1-of-2.safetensors", "model-1-of-3.safetensors"}), "models");
   EXPECT_EQ(described({"model-00001-of-00002.safetensors", "pytorch_model.bin"}),
             "pytorch_model.bin; also model-00001-of-00002.safetensors");
+}
+
+// Reads a directory whose weights have no tensors; the sentence, and the warnings.
+std::vector<std::string> problems_of(Files files) {
+  for (auto& [path, bytes] : files)
+    if (path.ends_with(".safetensors")) bytes = test::SafetensorsBuilder().build();
+  const auto folder = std::make_shared<MemoryFolder>(files);
+  Budget budget(0);
+  const auto found =
+      find_one_model({.files = listed(files), .folder = *folder, .budget = budget, .is_model = is_model});
+  if (!found || !*found) return {"not a model"};
+  const auto read = [&](const std::string& path, const BudgetPtr& charged) {
+    return read_as("safetensors", {.name = path, .bytes = in_memory(files.at(path)), .budget = charged});
+  };
+  const Model model = test::well(read_one_model(**found, {.read = read, .folder = folder, .parts = {}}));
+  std::vector<std::string> lines = model.warnings;
+  lines.insert(lines.begin(), to_sentence(completeness_of(model)));
+  return lines;
+}
+
+TEST(OneModel, MissingShardsMakeTheModelIncomplete) {
+  EXPECT_THAT(problems_of({{"config.json", kConfig}, {"model-00002-of-00003.safetensors", ""}}),
+              testing::Contains("2 files are missing: 1 of 3 shards; missing model-00001-of-00003.safetensors and 1 "
+                                "more"));
+  EXPECT_THAT(problems_of({{"config.json", kConfig},
+                           {"model-00001-of-000002.fp16.safetensors", ""},
+                           {"model-00002-of-000002.fp16.safetensors", ""}}),
+              testing::Contains(""));
+}
+
+TEST(OneModel, MissingFoldersOfAPipelineMakeItIncomplete) {
+  const std::string index = R"({"_class_name": "P", "unet": ["diffusers", "U"], "vae": ["diffusers", "V"],
+                                "safety_checker": [null, null], "scheduler": ["diffusers", "PNDMScheduler"]})";
+  Files files{{"model_index.json", index}, {"unet/m.safetensors", ""}};
+  const std::string no_weights = "model_index.json lists the folder \"scheduler\": missing";
+  EXPECT_THAT(problems_of(files), ElementsAre("1 file is missing: model_index.json lists the folder \"vae\": missing",
+                                              no_weights, "model_index.json lists the folder \"vae\": missing"));
+  files["vae/config.json"] = "{}";
+  EXPECT_THAT(problems_of(files), ElementsAre("", no_weights));
+  // diffusers loads it from the directory itself.
+  files.erase("vae/config.json");
+  files["config.json"] = "{}";
+  EXPECT_THAT(problems_of(files), ElementsAre(""));
+}
+
+TEST(OneModel, MissingFoldersOfModulesMakeTheModelIncomplete) {
+  const std::string modules = R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+                                  {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+                                  {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}])";
+  Files files{{"modules.json", modules}, {"model.safetensors", ""}};
+  EXPECT_THAT(problems_of(files).front(), "1 file is missing: modules.json lists the folder \"1_Pooling\": missing");
+  files["1_Pooling/config.json"] = "{}";
+  EXPECT_THAT(problems_of(files), ElementsAre("")) << "Normalize has no files";
+  files["modules.json"] = "[";
+  EXPECT_THAT(problems_of(files), ElementsAre("", "modules.json: not a list of modules"));
 }
 
 TEST(OneModel, WeightsSideBySideAreAlternatives) {

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "formats/completeness.h"
 #include "tests/support/gguf_reading.h"
 
 namespace weightfs::split_test {
@@ -93,6 +94,29 @@ TEST(GgufSplit, CorruptShardIsLeftOut) {
   EXPECT_THAT(model->warnings,
               ElementsAre("\"m-00001-of-00003.gguf\": no way", HasSubstr("\"m-00002-of-00003.gguf\": ends at byte 4"),
                           "split.tensors.count is 2, found 1"));
+}
+
+std::string sentence_of(const std::string& name, const Files& files) {
+  const auto model = read_beside(name, files);
+  return model ? to_sentence(completeness_of(*model)) : model.error().message;
+}
+
+TEST(GgufSplit, ShardsThatContradictEachOtherMakeTheModelIncomplete) {
+  const std::string one = "m-00001-of-00002.gguf", two = "m-00002-of-00002.gguf";
+  const Files whole = {{one, shard(0, "a", 2)}, {two, shard(1, "b", 2)}};
+  EXPECT_EQ(sentence_of(one, whole), "");
+  EXPECT_EQ(sentence_of(one, {{one, shard(0, "a", 2, 3)}, {two, shard(1, "b", 2, 3)}}),
+            "1 of 3 tensors cannot be read: split.tensors.count is 3, found 2");
+  EXPECT_EQ(sentence_of(one, {{one, whole.at(one)}, {two, whole.at(one)}}),
+            "the model is incomplete: \"m-00002-of-00002.gguf\": split.no is 0; the file name implies 1");
+}
+
+TEST(GgufSplit, ShardUnderAnotherNameIsIncomplete) {
+  EXPECT_EQ(sentence_of("part.gguf", {{"part.gguf", shard(0, "a", 3, 2)}}),
+            "1 of 2 tensors cannot be read: one of 3 files, by split.count, but not named NAME-00001-of-00003.gguf: "
+            "the others are not read");
+  EXPECT_EQ(sentence_of("merged.gguf", {{"merged.gguf", shard(0, "a", 0, 1)}}), "");
+  EXPECT_EQ(sentence_of("all.gguf", {{"all.gguf", shard(0, "a", 2, 1)}}), "") << "it has all tensors";
 }
 
 TEST(GgufSplit, WarnsWhereShardsDisagree) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/archive/archive_formats.h"
+#include "formats/completeness.h"
 #include "tests/builders/nnef_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
@@ -97,9 +98,34 @@ TEST(Nnef, LabelsWithoutQuotesAreRefused) {
   const auto read_label = [](const std::string& label) {
     return read_files({{"graph.nnef", "graph g(a) -> (b) { b = f(label = " + label}});
   };
-  EXPECT_THAT(well(read_label("'x'")).warnings, ElementsAre("variable \"x\": it has no tensor file"));
+  EXPECT_THAT(well(read_label("'x'); }")).warnings, ElementsAre("variable \"x\": it has no tensor file"));
   for (const char* const label : {"'x", "'", "\"x'", "x); }", "", "3"})
     EXPECT_EQ(error_in(read_label(label)), "graph.nnef: a label that is not in quotes") << label;
+}
+
+TEST(Nnef, GraphThatWasCutMakesTheModelIncomplete) {
+  Files files = small_nnef_files();
+  files["graph.nnef"].resize(kGraph.find('}'));
+  const Model model = well(read_files(files));
+  EXPECT_EQ(to_sentence(completeness_of(model)),
+            "the model is incomplete: graph.nnef: it ends before the } of the graph");
+  EXPECT_EQ(to_sentence(completeness_of(well(read_files(small_nnef_files())))), "");
+}
+
+TEST(Nnef, ShapeThatDiffersFromTheFileMakesTheModelIncomplete) {
+  const auto warnings = [](const std::string& arguments) {
+    Files files = small_nnef_files();
+    files["graph.nnef"] = "graph g(x) -> (b) { x = external(shape = [7]); b = variable<scalar>(" + arguments + "); }";
+    const Model model = well(read_files(files));
+    EXPECT_EQ(completeness_of(model).is_complete(), model.warnings.empty());
+    return model.warnings;
+  };
+  const std::string differs = "variable \"b\": its file has the shape [3], graph.nnef has [4]";
+  EXPECT_THAT(warnings("shape = [4], label = 'b'"), ElementsAre(differs));
+  EXPECT_THAT(warnings("label = 'b', shape = [4]"), ElementsAre(differs));
+  EXPECT_THAT(warnings("shape = [3], label = 'b'"), IsEmpty());
+  EXPECT_THAT(warnings("shape = [n], label = 'b'"), IsEmpty());
+  EXPECT_THAT(warnings("label = 'b'"), IsEmpty());
 }
 
 TEST(Nnef, IsDetectedByItsContent) {

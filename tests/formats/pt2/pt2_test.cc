@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/pt2_builder.h"
 #include "tests/support/model_text.h"
@@ -68,6 +69,21 @@ TEST(Pt2, ProgramThatIsInvalidLeavesTheWeights) {
   const Model model = read_well(zip.build());
   EXPECT_THAT(listing(model), ElementsAre("w uint8 uint8 [4] abcd"));
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("the program is not described")));
+}
+
+TEST(Pt2, WeightsWithoutTheirConfigAreMissing) {
+  const auto sentence = [](const std::string& file) {
+    ZipBuilder zip;
+    zip.stored("m/archive_format", "pt2");
+    zip.stored("m/models/model.json", kProgram);
+    zip.stored("m/data/weights/" + file, "abcd");
+    return to_sentence(completeness_of(read_well(zip.build())));
+  };
+  EXPECT_EQ(sentence("weight_0"),
+            "1 file is missing: m/data/weights/NAME_weights_config.json: missing, and with it the names of 1 files of "
+            "weights");
+  EXPECT_EQ(sentence("other"), "");
+  EXPECT_TRUE(completeness_of(read_well(small_pt2())).is_complete());
 }
 
 TEST(Pt2, OldFormHasFilesOfTorchSave) {
@@ -157,9 +173,7 @@ TEST(Pt2, OtherArchivesAreNot) {
   EXPECT_EQ(read_well(deep.build()).format, "zip");
 }
 
-TEST(Pt2, NativeCodeIsOnlyAFile) {
-  EXPECT_FALSE(read_well(small_pt2()).nested);
-}
+TEST(Pt2, NativeCodeIsOnlyAFile) { EXPECT_FALSE(read_well(small_pt2()).nested); }
 
 }  // namespace
 }  // namespace weightfs::pt2_test

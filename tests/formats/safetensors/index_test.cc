@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/pickle_builder.h"
 #include "tests/builders/safetensors_builder.h"
@@ -44,6 +45,21 @@ std::vector<std::string> listing(const Model& model) {
     lines.push_back(
         fmt::format("{}:{} {}", t.scope, t.name, read_text(t.source, 0, t.nbytes()).value_or("unreadable")));
   return lines;
+}
+
+TEST(SafetensorsIndex, ShardsThatItLacksMakeTheModelIncomplete) {
+  const std::string a = "model-00001-of-00002.safetensors", b = "model-00002-of-00002.safetensors";
+  const std::string index = fmt::format(R"({{"weight_map": {{"a": "{}"}}}})", a);
+  const auto sentence = [](const std::string& text, const Files& shards) {
+    return to_sentence(completeness_of(read_well(text, shards)));
+  };
+  const std::string lacks = "1 file is missing: shard \"" + b + "\": not in the weight_map; its tensors are missing";
+  EXPECT_EQ(sentence(index, {{a, shard("a")}, {b, shard("b")}}), lacks);
+  EXPECT_EQ(sentence(R"({"weight_map": {}})", {{b, shard("b")}}), lacks);
+  // The model may be meant to be smaller; other models are beside it.
+  EXPECT_EQ(sentence(index, {{a, shard("a")}}), "");
+  EXPECT_EQ(sentence(index, {{a, shard("a")}, {"model-00003-of-00003.safetensors", ""}, {"x" + b, ""}}), "");
+  EXPECT_EQ(sentence(R"({"weight_map": {}})", {{"x" + b, ""}}), "");
 }
 
 TEST(SafetensorsIndex, MergesShardsIntoOneModel) {

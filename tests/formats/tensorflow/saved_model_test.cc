@@ -16,6 +16,7 @@ using test::Files;
 using test::listing;
 using test::metadata_of;
 using test::well;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -49,7 +50,7 @@ TEST(SavedModel, VariablesAreTensors) {
 }
 
 TEST(SavedModel, ConstantsAreTensorsWithoutVariables) {
-  const Model model = well(read_directory(saved_model({meta_graph(small_graph())}), {}));
+  const Model model = well(read_directory(saved_model({meta_graph(small_graph())}), {{"assets/vocab.txt", ""}}));
   EXPECT_THAT(listing(model), SizeIs(4));
   EXPECT_THAT(model.warnings, IsEmpty());
 }
@@ -62,11 +63,24 @@ TEST(SavedModel, VariablesWithoutAnIndexAreMissing) {
   const Message variable = graph({node("v", "VarHandleOp")});
   Files files = small_variables();
   EXPECT_EQ(missing(variable, files), 0U);
-  EXPECT_EQ(missing(variable, {}), 1U);
+  EXPECT_EQ(missing(variable, {{"assets/vocab.txt", ""}}), 1U);
   files.erase("variables/variables.index");
-  EXPECT_EQ(missing(small_graph(), {}), 0U);
+  EXPECT_EQ(missing(small_graph(), {{"assets/vocab.txt", ""}}), 0U);
   Model with_data = well(read_tar(saved_model({meta_graph(small_graph())}), files));
   EXPECT_THAT(with_data.warnings, ElementsAre("variables/variables.index: missing, and with it the variables"));
+}
+
+TEST(SavedModel, MissingAssetsMakeTheModelIncomplete) {
+  const std::string saved = saved_model({meta_graph(small_graph()), meta_graph(small_graph(), "gpu")});
+  Files files = small_variables();
+  EXPECT_EQ(well(read_directory(saved, files)).lacks->files, 0U);
+  EXPECT_EQ(well(read_tar(saved, files)).lacks->files, 0U);
+  files.erase("assets/vocab.txt");
+  for (const auto& model : {read_directory(saved, files), read_tar(saved, files)}) {
+    ASSERT_TRUE(model);
+    EXPECT_EQ(model->lacks->files, 1U);
+    EXPECT_THAT(model->warnings, Contains("assets/vocab.txt: missing"));
+  }
 }
 
 TEST(SavedModel, LargeConstantsAreTensorsBesideVariables) {

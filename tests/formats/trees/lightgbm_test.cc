@@ -18,9 +18,11 @@ using test::listing;
 using test::little;
 using test::metadata_of;
 using test::well;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 Result<Model> read(const std::string& bytes) { return read_as("lightgbm", {"m.txt", in_memory(bytes)}); }
@@ -44,6 +46,8 @@ TEST(LightGbm, RowsOfTreesAreTensors) {
       listing(model),
       ElementsAre("trees.0.split_feature int32 int32 [1] " + little(1, 4),
                   "trees.0.threshold float64 float64 [1] " + doubles({0.5}),
+                  "trees.0.left_child int32 int32 [1] " + little(0xFFFFFFFF, 4),
+                  "trees.0.right_child int32 int32 [1] " + little(0xFFFFFFFE, 4),
                   "trees.0.leaf_value float64 float64 [2] " + doubles({-std::numeric_limits<double>::infinity(), 0.1}),
                   "trees.1.split_feature int32 int32 [0] ", "trees.1.leaf_value float64 float64 [1] " + doubles({3})));
   EXPECT_THAT(model.warnings, IsEmpty());
@@ -78,7 +82,31 @@ TEST(LightGbm, CategoricalAndLinearRowsHaveLengthsOfTheirOwn) {
   EXPECT_EQ(listing(model)[2], "trees.0.leaf_features int32 int32 [3] " + little(0, 4) + little(1, 4) + little(1, 4));
   EXPECT_EQ(listing(model)[3], "trees.0.split_gain float32 float32 [1] " + little(1, 4));
   EXPECT_EQ(listing(model)[4], "trees.0.threshold float64 float64 [1] " + doubles({-0.0}));
-  EXPECT_THAT(model.warnings, ElementsAre("1 trees, tree_sizes has 2"));
+  EXPECT_THAT(model.warnings, Not(Contains(HasSubstr("elements"))));
+}
+
+TEST(LightGbm, MissingRowsOfTreesMakeTheModelIncomplete) {
+  for (const char* const key : {"split_feature", "threshold", "left_child", "right_child", "leaf_value"}) {
+    std::string text = small_lightgbm();
+    text.replace(text.find(std::string("\n") + key) + 1, 1, "x");
+    const Model model = well(read(text));
+    EXPECT_EQ(model.lacks->missing_tensors, 1U);
+    EXPECT_THAT(model.warnings, Contains(fmt::format("trees.0: {} is missing", key)));
+  }
+  EXPECT_TRUE(completeness_of(well(read(small_lightgbm()))).is_complete())
+      << "a tree of one leaf has no rows of splits";
+}
+
+TEST(LightGbm, TreesOutOfOrderMakeTheModelIncomplete) {
+  const auto sentence = [](const std::string& number) {
+    std::string text = small_lightgbm();
+    text.replace(text.find("Tree=1"), 6, "Tree=" + number);
+    return to_sentence(completeness_of(well(read(text))));
+  };
+  EXPECT_EQ(sentence("1"), "");
+  EXPECT_EQ(sentence("0"), "the model is incomplete: Tree=0 follows Tree=0");
+  EXPECT_EQ(sentence("3"), "the model is incomplete: Tree=3 follows Tree=0");
+  EXPECT_EQ(sentence("x"), "the model is incomplete: Tree=? follows Tree=0");
 }
 
 TEST(LightGbm, RowsThatAreNoNumbersAreRefused) {
@@ -120,7 +148,7 @@ TEST(LightGbm, WhatIsNotShownIsAWarning) {
 TEST(LightGbm, CutFilesHaveTheirWholeTrees) {
   const std::string whole = small_lightgbm();
   const Model model = well(read(whole.substr(0, whole.find("leaf_value=3"))));
-  EXPECT_THAT(model.tensors, SizeIs(3));
+  EXPECT_THAT(model.tensors, SizeIs(5));
   EXPECT_THAT(model.warnings, ElementsAre("the file was cut: 1 whole trees of 2"));
   EXPECT_EQ(error_in(read(whole.substr(0, whole.find("num_leaves")))), "lightgbm: no trees");
   EXPECT_EQ(error_in(read("tree\n")), "lightgbm: no trees");
@@ -168,7 +196,7 @@ TEST(LightGbm, LinesOfManyCategoriesAreRead) {
   std::string infos = "0", threshold;
   for (int i = 1; i < 200'000; ++i) infos += fmt::format(":{}", i);
   for (int i = 0; i < 200'000; ++i) threshold += "4294967295 ";
-  std::string text = with_tree("num_leaves=2\nnum_cat=1\ncat_boundaries=0 200000\ncat_threshold=" + threshold + "\n");
+  std::string text = with_tree("num_cat=1\ncat_boundaries=0 200000\ncat_threshold=" + threshold + "\n");
   text.replace(text.find("[0:1]"), 5, infos);
   const Model model = well(read(text));
   EXPECT_EQ(model.tensors[1].shape, Shape{200'000});

@@ -19,6 +19,7 @@ using test::listing;
 using test::little;
 using test::metadata_of;
 using test::well;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -50,7 +51,7 @@ TEST(XgboostJson, ArraysOfTreesAreTensors) {
   const Model model = well(read(small_xgboost_json()));
   EXPECT_EQ(model.format, "xgboost");
   EXPECT_EQ(model.version, "1.7.4");
-  EXPECT_THAT(model.tensors, SizeIs(7));
+  EXPECT_THAT(model.tensors, SizeIs(11));
   EXPECT_EQ(bytes_of(model, "tree_info"), ints({0}));
   EXPECT_EQ(bytes_of(model, "trees.0.split_conditions"), floats({0.5F, 0.1F, 2.0F}));
   EXPECT_EQ(bytes_of(model, "trees.0.left_children"), ints({1, -1, -1}));
@@ -102,8 +103,31 @@ TEST(XgboostJson, LengthsThatDifferAreWarnings) {
   const Model model = well(read(xgboost_json(
       gbtree_json(R"({"parents":[1,2],"base_weights":[1,2,3,4],"tree_param":{"num_nodes":"1","size_leaf_vector":"4"}})",
                   R"({"num_trees":"2"})"))));
-  EXPECT_THAT(model.warnings,
-              ElementsAre(R"(tensor "trees.0.parents": 2 elements, but num_nodes is 1)", "1 trees, num_trees is 2"));
+  EXPECT_THAT(model.warnings, Contains(R"(tensor "trees.0.parents": 2 elements, but num_nodes is 1)"));
+}
+
+TEST(XgboostJson, MissingTreesMakeTheModelIncomplete) {
+  const auto sentence = [](std::string_view trees, std::string_view parameters) {
+    return to_sentence(completeness_of(well(read(xgboost_json(gbtree_json(trees, parameters))))));
+  };
+  EXPECT_EQ(sentence(kJsonTree, R"({"num_trees":"1"})"), "");
+  EXPECT_EQ(sentence(kJsonTree, R"({"num_trees":"2"})"), "the model is incomplete: 1 trees, num_trees is 2");
+}
+
+TEST(XgboostJson, MissingArraysOfTreesMakeTheModelIncomplete) {
+  const auto warnings_without = [](const std::string& key, std::string_view leaf_vector) {
+    std::string tree(kJsonTree);
+    const size_t at = tree.find(key);
+    tree.replace(at, key.size(), "other");
+    tree.replace(tree.find(R"("size_leaf_vector":"0")"), 22, fmt::format(R"("size_leaf_vector":"{}")", leaf_vector));
+    const Model model = well(read(xgboost_json(gbtree_json(tree))));
+    EXPECT_EQ(completeness_of(model).unreadable, model.lacks->missing_tensors);
+    return std::pair(model.lacks->missing_tensors, model.warnings.front());
+  };
+  for (const char* const key : {"base_weights", "default_left", "left_children", "parents", "right_children",
+                                "split_conditions", "split_indices", "loss_changes", "sum_hessian"})
+    EXPECT_EQ(warnings_without(key, "0"), std::pair(uint64_t{1}, fmt::format("trees.0: {} is missing", key)));
+  EXPECT_EQ(warnings_without("sum_hessian", "2").first, 0U) << "trees with several targets have no statistics";
 }
 
 TEST(XgboostJson, UnknownArraysOfTreesAreAWarning) {
