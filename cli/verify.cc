@@ -23,6 +23,10 @@
 namespace weightfs {
 namespace {
 
+bool is_alternative(const Model& model, const std::string& part) {
+  return std::ranges::any_of(model.chosen->alternatives, [&](const auto& other) { return other.path == part; });
+}
+
 // What was compared, and what could not be.
 std::string summarize_files(const Model& model, const Verification& found) {
   const std::string tensors = counted(model.tensors.size(), "tensor", "tensors");
@@ -168,7 +172,9 @@ class Verifier {
     const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
     if (!nested) return outcome.fail(error_at(name, nested.error()));
     for (const Nested& inner : *nested) {
-      const std::string path = join_path(name, fmt::format("nested/{}", model->parts[inner.part].path));
+      const std::string& part = model->parts[inner.part].path;
+      if (is_alternative(*model, part)) continue;
+      const std::string path = join_path(name, fmt::format("nested/{}", part));
       const auto read = whole(inner.model.get());
       if (!read) {
         outcome.fail(error_at(path, read.error()));

@@ -31,6 +31,16 @@ leaf_value=1 2
 shrinkage=1
 
 end of trees
+
+feature_importances:
+a=1
+
+parameters:
+[objective: regression]
+
+end of parameters
+
+pandas_categorical:null
 """
 
 
