@@ -160,6 +160,12 @@ Result<Digest> sha256(const Source& source, const std::function<void(std::span<c
   return hash.finish();
 }
 
+Result<Sha1> sha1(const Source& source) {
+  Sha1Sum hash;
+  TRY_VOID(read_all(source, [&](std::span<const std::byte> bytes) { hash.update(bytes); }));
+  return hash.finish();
+}
+
 Result<Sha1> git_blob_id(const Source& source) {
   Sha1Sum hash = git_blob_hash(source.size());
   TRY_VOID(read_all(source, [&](std::span<const std::byte> bytes) { hash.update(bytes); }));

@@ -84,6 +84,9 @@ Result<Digest> sha256(const Source& source, const std::function<void(std::span<c
 /// git-hash-object).
 Sha1 git_blob_id(std::string_view content);
 
+/// The SHA-1 of the content of `source`, which is read as sha256() does.
+Result<Sha1> sha1(const Source& source);
+
 /// The name of a file with the content of `source` in Git, which is read as sha256() does.
 Result<Sha1> git_blob_id(const Source& source);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -263,6 +264,7 @@ class Verifier {
     const SourcePtr source = TRY(blob.file.source.get());
     const Sha1 found = TRY(git_blob_id(*source));
     if (found == *blob.git_id) return "";
+    if (TRY(sha1(*source)) == *blob.git_id) return "";  // the ETag of a proxy
     return fmt::format("Git object id is {}, should be {}", found.hex(), blob.git_id->hex());
   }
 
@@ -334,16 +336,24 @@ Verification verify(const Model& model, const std::function<void(const Progress&
   return Verifier(model, report).run();
 }
 
+void ReadBytes::Ranges::add(uint64_t begin, uint64_t end) {
+  auto next = ends.upper_bound(begin);
+  if (next != ends.begin() && std::prev(next)->second >= begin) begin = (--next)->first;
+  for (; next != ends.end() && next->first <= end; next = ends.erase(next)) end = std::max(end, next->second);
+  ends.emplace(begin, end);
+}
+
 bool ReadBytes::add(const Source& source) {
   bool is_all_known = true;
   for (uint64_t at = 0; at < source.size();) {
     auto place = source.place(at, Opens::files);
     if (!place || place->length == 0) return false;
-    if (place->leaf == nullptr)
-      is_all_known = false;
-    else
-      ranges_.emplace(place->leaf, Range{std::move(place->owner), place->offset, place->offset + place->length});
     at += place->length;
+    is_all_known = is_all_known && place->leaf != nullptr;
+    if (place->leaf == nullptr) continue;
+    Ranges& of_leaf = ranges_[place->leaf];
+    if (of_leaf.owner == nullptr) of_leaf.owner = std::move(place->owner);
+    of_leaf.add(place->offset, place->offset + place->length);
   }
   return is_all_known;
 }
@@ -352,8 +362,8 @@ bool ReadBytes::has_most_of(const Source& source) const {
   const auto place = source.place(0, Opens::nothing);
   if (!place || place->leaf == nullptr) return false;  // no file was opened for it
   uint64_t bytes = 0;
-  const auto [first, last] = ranges_.equal_range(place->leaf);
-  for (auto each = first; each != last; ++each) bytes += each->second.end - each->second.begin;
+  if (const auto read = ranges_.find(place->leaf); read != ranges_.end())
+    for (const auto& [begin, end] : read->second.ends) bytes += end - begin;
   return bytes >= source.size() / 2;
 }
 
@@ -362,10 +372,10 @@ bool ReadBytes::has_any_of(const Source& source, uint64_t offset, uint64_t lengt
   const auto place = source.place(offset, Opens::nothing);
   if (!place || place->leaf == nullptr) return false;  // no file was opened for it
   if (place->length < length) return true;             // the others may be in files that were read
-  const auto [first, last] = ranges_.equal_range(place->leaf);
-  return std::any_of(first, last, [&](const auto& each) {
-    return each.second.begin < place->offset + length && place->offset < each.second.end;
-  });
+  const auto read = ranges_.find(place->leaf);
+  if (read == ranges_.end()) return false;
+  const auto behind = read->second.ends.lower_bound(place->offset + place->length);
+  return behind != read->second.ends.begin() && std::prev(behind)->second > place->offset;
 }
 
 Result<void> compare_files_of(const Model& model, const ReadBytes* read) {

@@ -60,11 +60,13 @@ class ReadBytes {
   bool has_any_of(const Source& source, uint64_t offset, uint64_t length) const;
 
  private:
-  struct Range {
-    std::shared_ptr<const void> owner;
-    uint64_t begin, end;
+  struct Ranges {
+    std::shared_ptr<const void> owner;  // of the leaf
+    std::map<uint64_t, uint64_t> ends;  // by the beginning; they neither overlap nor touch
+
+    void add(uint64_t begin, uint64_t end);
   };
-  std::multimap<const Leaf*, Range> ranges_;
+  std::map<const Leaf*, Ranges> ranges_;
 };
 
 /// Compares the checksums of the files and ranges that hold bytes of `read`, or of all if it is null, as verify() does.

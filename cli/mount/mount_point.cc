@@ -142,11 +142,15 @@ std::string source_label(const std::vector<std::string>& sources) {
 }
 
 Result<void> check_hides_nothing_needed(const std::vector<std::string>& sources, const std::string& point) {
-  for (const char* const needed : {"/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"})
-    if (is_at_or_below(needed, point))
+  for (const char* const needed :
+       {"/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"}) {
+    std::error_code no_path;
+    const auto real = std::filesystem::canonical(needed, no_path);  // /bin may be a link to /usr/bin
+    if (!no_path && is_at_or_below(real, point))
       return failure(Code::unsupported,
                      fmt::format("{}: a mount there would hide files that every program needs; use another mount point",
                                  printable(point)));
+  }
   for (const std::string& source : sources) {
     std::error_code no_path;
     const auto real = std::filesystem::canonical(source, no_path);

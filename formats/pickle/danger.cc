@@ -67,6 +67,11 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "logging.config",
     "logging.handlers",
     "torch.load",
+    "torch._ops._Ops",
+    "torch.fx.graph_module.reduce_graph_module",
+    "torch.fx.graph_module.reduce_package_graph_module",
+    "torch.jit.unsupported_tensor_ops",
+    "torch.utils.collect_env",
     "torch.hub",
     "torch.classes",
     "torch.ops",
@@ -77,7 +82,13 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "torch.storage._load_from_bytes",
     "numpy.load",
     "numpy.testing._private.utils.runstring",
+    "numpy.testing.runstring",
+    "numpy.lib.npyio.load",
+    "numpy.lib._npyio_impl.load",
+    "numpy.distutils",
     "numpy.f2py",
+    "pandas.eval",
+    "pandas.core.computation.eval.eval",
     "pandas.read_pickle",
     "pandas.io.pickle.read_pickle",
 });
@@ -115,10 +126,23 @@ bool is_within(std::string_view name, std::string_view outer) {
   return name.starts_with(outer) && (name.size() == outer.size() || name[outer.size()] == '.');
 }
 
-// Whether a name inside of a module reaches into one of the modules: "core.multiarray.os.system".
+// Without underscores at its beginning and end: modules import others under such names.
+std::string_view plain(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('_'), word.size()));
+  return word.substr(0, word.find_last_not_of('_') + 1);
+}
+
+bool is_dangerous_name(std::string_view name) {
+  return std::any_of(kNames.begin(), kNames.end(), [&](std::string_view outer) { return is_within(name, outer); });
+}
+
+// Whether a name inside of a module reaches into one of the modules, also under a name with underscores:
+// "core.multiarray.os.system" of numpy, "_os.system" of random, "builtins.exec" of codecs.
 bool passes_through_module(std::string_view name) {
   for (size_t dot = name.find('.'); dot != name.npos; dot = name.find('.')) {
-    if (is_dangerous_module(name.substr(0, dot))) return true;
+    const std::string_view word = plain(name.substr(0, dot));
+    if (is_dangerous_module(name.substr(0, dot)) || is_dangerous_module(word)) return true;
+    if (is_dangerous_name(in_python_3(fmt::format("{}{}", word, name.substr(dot))))) return true;
     name.remove_prefix(dot + 1);
   }
   return false;
@@ -146,7 +170,7 @@ bool can_run_code(const Global& global) {
   if (std::find(kValues.begin(), kValues.end(), name) != kValues.end()) return false;
   if (is_dangerous_module(name.substr(0, name.find('.'))) || loads_keras_model(name)) return true;
   if (passes_through_module(text.substr(std::min(global.module_size + 1, text.size())))) return true;
-  return std::any_of(kNames.begin(), kNames.end(), [&](std::string_view outer) { return is_within(name, outer); });
+  return is_dangerous_name(name);
 }
 
 std::string before_an_error(const std::vector<Global>& globals) {

@@ -100,7 +100,7 @@ class Mistyped(TestCase):
 
     def test_directories_of_the_system_are_not_covered(self):
         self.need_mount_namespace()
-        for point in ("/etc", "/usr"):
+        for point in ("/etc", "/usr", "/bin", "/lib"):
             with self.subTest(point=point):
                 done = subprocess.run(["unshare", "--mount", WEIGHTFS, "mount", self.sample(), point], stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, text=True, timeout=LIMIT_S)
@@ -132,6 +132,19 @@ class Stored(TestCase):
                 self.assertEqual(done.returncode, 7, done.stderr)
                 self.assertIn("CRC-32", done.stderr)
         self.assertEqual(os.listdir(self.path()).count("out.npz"), 0)
+
+    def test_views_of_gathered_tensors_are_compared(self):
+        path = self.path("f.npz")
+        array = b"{'descr': '|u1', 'fortran_order': True, 'shape': (10, 100), }".ljust(117) + b"\n"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("f.npy", b"\x93NUMPY\x01\0" + struct.pack("<H", len(array)) + array + bytes(1000))
+        with open(path, "r+b") as file:
+            at = file.read().index(b"\n" + bytes(1000)) + 500
+            file.seek(at)
+            file.write(b"\1")
+        for name in ("tensors/f", "views/model.safetensors"):
+            self.assertEqual(run("cat", path, name, errors="replace").returncode, 7, name)
+        self.assertEqual(run("cat", path, "metadata.json").returncode, 0)
 
     def test_models_in_archives_are_verified(self):
         with open(self.sample("right.safetensors"), "rb") as file:
