@@ -77,7 +77,8 @@ class LocalFile:
         self._lock = threading.RLock()
 
     def __del__(self) -> None:
-        self.close()
+        if hasattr(self, "_lock"):  # an interruption may have come before it was set
+            self.close()
 
     def close(self) -> None:
         """Arrays keep their mapping."""

@@ -109,6 +109,9 @@ class Interruptions(PythonTestCase):
     def test_lock_of_an_interrupted_wait_does_not_hang_the_module(self):
         self.python(INTERRUPTED_LOCK, self.source, QUANTISED)
 
+    def test_file_whose_opening_was_interrupted_ends_silently(self):
+        self.python("from weightfs._local import LocalFile; LocalFile.__new__(LocalFile)")
+
     def test_signals_at_any_moment_leave_nothing_and_hang_nothing(self):
         done = subprocess.run([sys.executable, "-c", INTERRUPTED_ALWAYS, self.source, QUANTISED, OTHER], capture_output=True,
                               text=True, timeout=2 * LIMIT_S, env=dict(os.environ, PYTHONPATH=PACKAGE))
