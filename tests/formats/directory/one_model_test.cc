@@ -153,7 +153,9 @@ std::vector<std::string> problems_of(Files files) {
       find_one_model({.files = listed(files), .folder = *folder, .budget = budget, .is_model = is_model});
   if (!found || !*found) return {"not a model"};
   const auto read = [&](const std::string& path, const BudgetPtr& charged) {
-    return read_as("safetensors", {.name = path, .bytes = in_memory(files.at(path)), .budget = charged});
+    const SourcePtr bytes = in_memory(files.at(path));
+    return read_as("safetensors",
+                   {.name = path, .bytes = bytes, .budget = charged == nullptr ? budget_of(bytes) : charged});
   };
   const Model model = test::well(read_one_model(**found, {.read = read, .folder = folder, .parts = {}}));
   std::vector<std::string> lines = model.warnings;
