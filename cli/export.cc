@@ -183,7 +183,9 @@ Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
   if (const std::string keys = what.left_out_keys.to_sentence(); !keys.empty()) log_to_stderr(keys);
   const auto compare = [&]() -> Result<void> {
     TRY_VOID(opened.store->verify_complete());
-    return compare_files_of_tensors(*model, request.tensors);
+    return compare_files_of_tensors(*model, request.tensors).map_error([&](const Error& error) {
+      return with_message(error, fmt::format("{}: {}; nothing was written", name, error.message));
+    });
   };
   TRY_VOID(Exporter(arguments, to, what).write(compare));
   Outcome outcome;

@@ -183,8 +183,8 @@ bool has_tensors(const std::string& path) {
                              [&](std::string_view folder) { return ("/" + path).find(folder) != std::string::npos; });
 }
 
-// Compares the checksums of the files that the bytes of this one are in. What is made of a model is in none: it lacks
-// what did not match when the model was opened.
+// Compares the checksums of the files that the bytes of this one are in. A text about the model is in no file: it is
+// wrong if a part of the model did not match when it was opened.
 Result<void> compare_files(Forest& forest, Ino ino, const Source& bytes, const std::string& path) {
   const ModelPtr model = forest.model_of(ino);
   if (model == nullptr) return {};

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <system_error>
 #include <vector>
 
@@ -89,7 +90,7 @@ void check_safety(const ModelPtr& model, const std::string& name, Outcome& outco
   if (const auto* const names = model->common.find_as<std::string>("dangerous_globals"))
     outcome.fail({Code::unsupported, fmt::format("{}: runs code when it is loaded: {}", printable(name), *names)});
   if (const auto* const names = model->common.find_as<std::string>("later_dangerous_globals"))
-    outcome.fail({Code::unsupported, fmt::format("{}: its later pickles can run code: {}", printable(name), *names)});
+    outcome.fail({Code::unsupported, fmt::format("{}: its later pickles may run code: {}", printable(name), *names)});
   const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
   if (!nested) return outcome.fail(error_at(name, nested.error()));
   for (const Nested& inner : *nested) {
@@ -102,10 +103,15 @@ void check_safety(const ModelPtr& model, const std::string& name, Outcome& outco
   }
 }
 
-Outcome verify_model(const Model& model, const std::string& name) {
+// Adds the number of bytes that were read to `read`.
+Outcome verify_model(const Model& model, const std::string& name, uint64_t& read) {
   ProgressBar bar;
-  const Verification found =
-      verify(model, [&](const Progress& progress) { bar.show(progress.bytes, progress.total, quoted(progress.path)); });
+  uint64_t so_far = 0;
+  const Verification found = verify(model, [&](const Progress& progress) {
+    so_far = progress.bytes;
+    bar.show(progress.bytes, progress.total, quoted(progress.path));
+  });
+  read += so_far;
   bar.clear();
   const auto print = [&](const char* what, const std::string& line) {
     std::printf("%s: %s%s\n", printable(name).c_str(), what, printable(line).c_str());
@@ -167,10 +173,18 @@ class Verifier {
     Outcome outcome;
   };
 
-  // The models in a model, such as the files of an archive, and those in them.
+  // What verify_once() reads of models in models at most: members of a zip may share bytes, also through shards.
+  uint64_t most_nested() const {
+    constexpr uint64_t kFactor = 1'000, kFree = 1'000'000'000;
+    const uint64_t bytes = forest_.container_bytes();
+    return bytes > (UINT64_MAX - kFree) / kFactor ? UINT64_MAX : kFactor * bytes + kFree;
+  }
+
+  // The models in a model, such as the files of an archive, and those in them. Those of the same bytes are one model.
   void verify_nested(const ModelPtr& model, const std::string& name, Outcome& outcome) {
     const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
     if (!nested) return outcome.fail(error_at(name, nested.error()));
+    std::set<const Model*> verified;
     for (const Nested& inner : *nested) {
       const std::string& part = model->parts[inner.part].path;
       if (is_alternative(*model, part)) continue;
@@ -180,7 +194,13 @@ class Verifier {
         outcome.fail(error_at(path, read.error()));
         continue;
       }
-      outcome.add(verify_model(**read, path));
+      if (!verified.insert(read->get()).second) continue;
+      if (nested_bytes_ > most_nested()) {
+        outcome.fail({Code::unsupported,
+                      fmt::format("{}: not verified: the models in the source share too many bytes", printable(path))});
+        return;
+      }
+      outcome.add(verify_model(**read, path, nested_bytes_));
       verify_nested(*read, path, outcome);
     }
   }
@@ -190,7 +210,8 @@ class Verifier {
       std::printf("%s: the same as %s\n", printable(name).c_str(), printable(known->second.name).c_str());
       return known->second.outcome;
     }
-    Outcome outcome = verify_model(*model, name);
+    uint64_t read = 0;
+    Outcome outcome = verify_model(*model, name, read);
     verify_nested(model, name, outcome);
     if (is_safe_) check_safety(model, name, outcome);
     verified_.emplace(model, Verified{name, outcome});
@@ -198,7 +219,8 @@ class Verifier {
   }
 
   Forest& forest_;
-  bool is_safe_;  // no pickle may run code
+  bool is_safe_;               // no pickle may run code
+  uint64_t nested_bytes_ = 0;  // that were read of models in models
   std::map<std::weak_ptr<const Model>, Verified, std::owner_less<>> verified_;
 };
 

@@ -89,7 +89,7 @@ class RemoteSource final : public Source {
   void set_verified() const { verified_ = VerifiedBy::whole; }
   /// The blocks were published as the blob.
   void set_published() const;
-  /// Whether another attempt may get other bytes, and nobody has read the wrong ones.
+  /// Whether another origin may have the right bytes, and no reader has seen the wrong ones.
   bool may_repeat() const;
   /// Removes the blocks, which do not match; reads fail with `refused`, if that is set.
   void drop_blocks(const std::optional<Error>& refused) const;

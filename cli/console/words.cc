@@ -28,7 +28,8 @@ std::string join_path(std::string_view path, std::string_view below) {
 }
 
 std::optional<std::string> command_word(std::string_view text) {
-  return printable(text) == text ? std::optional(shell_word(text)) : std::nullopt;
+  if (printable(text) != text) return std::nullopt;
+  return shell_word(text.starts_with('-') ? fmt::format("./{}", text) : std::string(text));  // it is no option
 }
 
 }  // namespace weightfs

@@ -89,9 +89,12 @@ class Joiner {
   void miss_shards(const OneModel::Weights& weights) {
     if (weights.count <= weights.shards.size()) return;
     MissingShards missing;
-    const std::set<std::string, std::less<>> present(weights.shards.begin(), weights.shards.end());
+    std::set<uint32_t> present;
+    for (const std::string& path : weights.shards)
+      if (const auto name = parse_weight_name(std::string_view(path).substr(path.rfind('/') + 1)))
+        present.insert(name->number);
     for (uint32_t number = 1; number <= weights.count; ++number)
-      if (const auto path = path_of_shard(weights.path, number); !present.contains(path)) missing.add(path, "");
+      if (!present.contains(number)) missing.add(path_of_shard(weights.path, number), "");
     missing.report(weights.count, warnings_);
   }
 

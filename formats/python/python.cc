@@ -120,11 +120,13 @@ class PickledModel {
       if (!later && !is_about_the_bytes(later.error())) return failure(later.error());
       if (!later && (begins_pickle(next) || later.error().code == Code::unsupported ||
                      pickle::names_danger(later.error().message)))
-        TRY_VOID(add_later(fmt::format("unknown names, because it cannot be read: {}", later.error().message)));
+        TRY_VOID(add_later(fmt::format("one cannot be read: {}", later.error().message),
+                           fmt::format("a later pickle cannot be read, so it is not known whether it runs code: {}",
+                                       later.error().message)));
       if (!later) break;
       is_followed_ = true;
       for (const pickle::Global& global : later->globals())
-        if (pickle::can_run_code(global)) TRY_VOID(add_later(printable(pickle::in_python_3(global.text))));
+        if (pickle::can_run_code(global)) TRY_VOID(add_dangerous(printable(pickle::in_python_3(global.text))));
     }
     if (is_followed_)
       contents_.warnings.add("more pickles follow the first one, which pickle.load returns; they are not shown");
@@ -133,11 +135,14 @@ class PickledModel {
     return {};
   }
 
-  Result<void> add_later(const std::string& name) {
+  Result<void> add_dangerous(const std::string& name) {
+    return add_later(name, fmt::format("a later pickle names {}: a program that loads it can run code", name));
+  }
+
+  Result<void> add_later(const std::string& what, const std::string& warning) {
     is_followed_ = true;
-    TRY_VOID(contents_.charges.charge(Cost::kept, 2 * name.size()));
-    if (!later_.insert(name).second) return {};
-    contents_.warnings.add("a later pickle names {}: a program that loads it can run code", name);
+    TRY_VOID(contents_.charges.charge(Cost::kept, what.size() + warning.size()));
+    if (later_.insert(what).second) contents_.warnings.add("{}", warning);
     return {};
   }
 

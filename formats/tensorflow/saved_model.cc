@@ -117,7 +117,7 @@ class SavedModelReader {
       const std::string number = described.empty() ? "" : fmt::format(".{}", described.size());
       add_graph_json(model_, fmt::format("graph{}.json", number), file, graph, budget);
       Map facts = TRY(describe_meta_graph(scanner, meta_graph, *budget));
-      check_assets(facts);
+      TRY_VOID(check_assets(facts));
       described.emplace_back(std::move(facts));
     }
     if (described.empty()) return failure(Code::corrupt, "no graph");
@@ -126,16 +126,18 @@ class SavedModelReader {
   }
 
   // The files that the graph reads when it is loaded, such as vocabularies.
-  void check_assets(const Map& meta_graph) {
+  Result<void> check_assets(const Map& meta_graph) {
     const auto* const assets = meta_graph.find_as<List>("assets");
-    if (assets == nullptr) return;
+    if (assets == nullptr) return {};
     for (const Value& value : *assets) {
       const auto* const name = std::get_if<std::string>(&value);
       if (name == nullptr || !is_plain_path(*name)) continue;
+      TRY_VOID(container_.budget->charge(Cost::lookup));
       const std::string path = fmt::format("assets/{}", *name);
       if (is_missing(path) && missing_assets_.insert(path).second)
         warnings_.miss_file(Code::corrupt, "{}: missing", printable(path));
     }
+    return {};
   }
 
   Result<void> add_metadata(GraphReader& graphs, List described) {

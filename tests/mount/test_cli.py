@@ -1,4 +1,5 @@
 """Commands without a mount, as processes: full disks, terminals, character sets, verify --tree. tests/cli has the rest."""
+import copy
 import json
 import re
 import shutil
@@ -132,6 +133,18 @@ class Stored(TestCase):
                 self.assertEqual(done.returncode, 7, done.stderr)
                 self.assertIn("CRC-32", done.stderr)
         self.assertEqual(os.listdir(self.path()).count("out.npz"), 0)
+
+    def test_models_of_the_same_bytes_are_verified_once(self):
+        with open(self.sample("right.safetensors"), "rb") as file:
+            right = file.read()
+        path = self.path("m.zip")
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.safetensors", right)
+            again = copy.copy(archive.infolist()[0])  # a second entry of the directory for the same bytes
+            again.filename = again.orig_filename = "b.safetensors"
+            archive.filelist.append(again)
+        done = run("verify", path)
+        self.assertEqual(done.stdout.count("structure valid"), 1, done.stdout + done.stderr)
 
     def test_views_of_gathered_tensors_are_compared(self):
         path = self.path("f.npz")

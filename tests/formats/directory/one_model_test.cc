@@ -173,6 +173,14 @@ TEST(OneModel, MissingShardsMakeTheModelIncomplete) {
               testing::Contains(""));
 }
 
+TEST(OneModel, NumbersOfShardsNeedNoZeros) {
+  EXPECT_THAT(problems_of({{"config.json", kConfig},
+                           {"model-1-of-11.safetensors", ""},
+                           {"model-9-of-11.safetensors", ""},
+                           {"model-10-of-11.safetensors", ""}}),
+              testing::Contains(testing::StartsWith("8 files are missing: 3 of 11 shards")));
+}
+
 TEST(OneModel, MissingFoldersOfAPipelineMakeItIncomplete) {
   const std::string index = R"({"_class_name": "P", "unet": ["diffusers", "U"], "vae": ["diffusers", "V"],
                                 "safety_checker": [null, null], "scheduler": ["diffusers", "PNDMScheduler"]})";

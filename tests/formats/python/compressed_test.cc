@@ -71,10 +71,9 @@ TEST(CompressedPickles, CutFilesAreCorrupt) {
     constexpr size_t kRecognised = 20;
     for (size_t size = kRecognised; size < whole.size(); ++size) {
       const auto model = read("m.pkl.gz", whole.substr(0, size));
-      if (!model)
-        EXPECT_EQ(model.error().code, Code::corrupt) << filter << ": " << size << ": " << model.error().message;
+      ASSERT_FALSE(model) << filter << ": " << size;
+      EXPECT_EQ(model.error().code, Code::corrupt) << filter << ": " << size << ": " << model.error().message;
     }
-    EXPECT_FALSE(read("m.pkl.gz", whole.substr(0, whole.size() / 2))) << filter;
   }
 }
 
