@@ -347,6 +347,16 @@ class Damage(StoreTestCase):
             self.store.put(self.store.blob_path(data), data)
         self.assertEqual(run("info", manifest).returncode, 0)
 
+    def test_empty_layer_has_the_digest_of_no_bytes(self):
+        for digest_of, status in ((b"", 0), (b"other bytes", 7)):
+            package = self.tiny().add("system", b"")
+            layer = package.layers[-1]
+            layer["digest"] = "sha256:" + stores.sha256(digest_of)
+            self.store.put_package("tiny/latest", package)
+            self.store.put(self.store.blob_path(digest_of), b"")
+            done = run("info", os.path.join(self.store.root, "manifests", stores.DEFAULT_HOST, "library/tiny/latest"))
+            self.assertEqual((done.returncode, layer["size"]), (status, 0), done.stderr)
+
     def test_missing_blob_is_reported_and_others_are_read(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
