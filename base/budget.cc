@@ -27,7 +27,7 @@ constexpr std::array<Row, kCosts> kRows = {{
     {"values", 128, 400},
     {"tensors", 256, 1'000},
     {"members", 384, 2'000},
-    {"names", 64, 400},
+    {"names", 64, 200},
     {"bytes of names and texts", 1, 1},
     {"bytes of rendered text", 1, 4},
     {"bytes of input", 0, 5},

@@ -12,6 +12,8 @@ namespace {
 
 // With four buffers 2 MiB per blob: decouples the two threads at low memory cost.
 constexpr uint64_t kBufferSize = 512 * 1024;
+// Smaller pieces of a stream are gathered, because each buffer wakes another thread.
+constexpr size_t kMinFill = 16 * 1024;
 
 constexpr std::chrono::milliseconds kMinPause{1};
 constexpr std::chrono::milliseconds kUnusedCheck{500};
@@ -65,11 +67,17 @@ Result<void> InFlightBlob::decode(BoundedQueue& queue) {
   const StreamPtr stream = TRY(producer_.start());
   const auto size = static_cast<size_t>(std::clamp<uint64_t>(producer_.size.value_or(kBufferSize), 1, kBufferSize));
   BoundedQueue::Buffer buffer;
-  do {
-    if (is_cancelled()) return tl::unexpected(cancelled_error());
+  for (bool has_more = true; has_more;) {
     buffer.bytes.resize(size);
-    buffer.filled = TRY(stream->next(buffer.bytes));
-  } while (buffer.filled > 0 && queue.push(buffer));
+    buffer.filled = 0;
+    while (has_more && buffer.filled < std::min(size, kMinFill)) {
+      if (is_cancelled()) return tl::unexpected(cancelled_error());
+      const size_t got = TRY(stream->next(std::span(buffer.bytes).subspan(buffer.filled)));
+      buffer.filled += got;
+      has_more = got > 0;
+    }
+    if (buffer.filled > 0 && !queue.push(buffer)) break;
+  }
   return {};
 }
 

@@ -16,13 +16,14 @@ constexpr uint64_t kMaxValues = 1'000'000;
 
 constexpr std::string_view kJsonSpaces = " \t\r\n";
 
-// The end of the first JSON value of `text` by its brackets and quotes; the parser validates it.
+// The end of the first JSON value of `text` by its brackets and quotes; the parser validates it. That of the text if it
+// is nested too deep for the parser.
 size_t end_of_value(std::string_view text) {
   const size_t first = std::min(text.find_first_not_of(kJsonSpaces), text.size());
   if (text.substr(first).starts_with("null")) return first + 4;
   int depth = 0;
   bool in_string = false;
-  for (size_t i = first; i < text.size(); ++i) {
+  for (size_t i = first; i < text.size() && depth <= kMaxDepth; ++i) {
     const char c = text[i];
     if (in_string && c == '\\')
       ++i;

@@ -49,6 +49,14 @@ void ChecksumTable::set_running(bool running) {
 }
 
 Result<uint32_t> ChecksumTable::crc32_of(size_t file) {
+  TRY_VOID(complete(file));
+  return crcs_[file];
+}
+
+Result<void> ChecksumTable::compute_all() { return complete(std::nullopt); }
+
+// Computes what is missing of one file or, without one, of all.
+Result<void> ChecksumTable::complete(std::optional<size_t> file) {
   std::unique_lock lock(mutex_);
   while (!is_complete_) {
     if (is_cancelled()) return failure(Code::resource, fmt::format("{}: cancelled", files_.name));
@@ -56,31 +64,37 @@ Result<uint32_t> ChecksumTable::crc32_of(size_t file) {
       changed_.wait_for(lock, kCancelCheck);
       continue;
     }
+    if (file && !known_.empty() && known_[*file] != 0) return {};
     is_computing_ = true;
     lock.unlock();
     set_running(true);
-    const Result<void> done = exceptions_to_errors([this] { return compute(); });
+    const auto has_all = exceptions_to_errors([&] { return compute(file); });
     set_running(false);
     lock.lock();
     is_computing_ = false;
-    is_complete_ = done.has_value();
+    is_complete_ = has_all && *has_all;
     if (is_complete_) known_ = {};
     changed_.notify_all();
-    TRY_VOID(done);
+    TRY_VOID(has_all);
   }
-  return crcs_[file];
+  return {};
 }
 
-Result<void> ChecksumTable::compute() {
+// Whether all are known then.
+Result<bool> ChecksumTable::compute(std::optional<size_t> file) {
   const std::string key = checksums_ == nullptr ? "" : files_.key();
-  if (crcs_.empty() && !key.empty() && load(key)) return {};
+  if (crcs_.empty() && !key.empty() && load(key)) return true;
   crcs_.resize(files_.count);
   known_.resize(files_.count);
-  TRY_VOID(in_parallel(files_.count, processors(kMaxThreads), [this](uint64_t file) {
-    return known_[file] != 0 ? Result<void>() : compute_one(static_cast<size_t>(file));
+  if (file) {
+    TRY_VOID(compute_one(*file));
+    return false;
+  }
+  TRY_VOID(in_parallel(files_.count, processors(kMaxThreads), [this](uint64_t each) {
+    return known_[each] != 0 ? Result<void>() : compute_one(static_cast<size_t>(each));
   }));
   if (!key.empty()) store(key);
-  return {};
+  return true;
 }
 
 Result<void> ChecksumTable::compute_one(size_t file) {

@@ -1,5 +1,5 @@
-// The CRC-32 of many files, which model.npz needs before its first byte: computed by the first read that needs one, in
-// several threads, and remembered in the cache.
+// The CRC-32 of many files. model.npz needs that of each before its bytes, and all in its directory: computed by the
+// first read that needs them, all of them in several threads, and remembered in the cache.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,14 +55,18 @@ class ChecksumTable {
 
   ChecksumTable(Files files, ChecksumsPtr checksums) : files_(std::move(files)), checksums_(std::move(checksums)) {}
 
-  /// The CRC-32 of a file. The first caller computes those of all files, the others wait for it. If that caller is
-  /// cancelled or fails, the next one continues. Fails as reading does, and with resource if the caller is cancelled.
+  /// The CRC-32 of a file. The first caller computes it, the others wait for it. If that caller is cancelled or fails,
+  /// the next one computes it. Fails as reading does, and with resource if the caller is cancelled.
   Result<uint32_t> crc32_of(size_t file);
+
+  /// Computes those of all files, with the same failures; those that were computed before a failure are kept.
+  Result<void> compute_all();
 
   Checksums::Progress progress() const { return {files_.name, files_.size, done_bytes_}; }
 
  private:
-  Result<void> compute();
+  Result<void> complete(std::optional<size_t> file);
+  Result<bool> compute(std::optional<size_t> file);
   Result<void> compute_one(size_t file);
   bool load(const std::string& key);
   void store(const std::string& key);

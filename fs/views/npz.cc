@@ -163,7 +163,7 @@ class Members {
     constexpr uint64_t kInputPerByte = 10;
     uint64_t bytes = 0;
     for (const TensorView& tensor : layout_->model->tensors) bytes += tensor.scope.size() + tensor.name.size();
-    TRY_VOID(layout_->budget->charge(Cost::step, 2 * layout_->model->tensors.size()));
+    TRY_VOID(layout_->budget->charge(Cost::step, layout_->model->tensors.size()));
     TRY_VOID(layout_->budget->charge(Cost::input, kInputPerByte * bytes));
     StringArena texts;
     const TensorList& tensors = layout_->model->tensors;
@@ -254,6 +254,7 @@ Result<ModelFile> npz_file(const ModelPtr& model, const Selection& selection, co
     return concat({header, array});
   };
   const auto append = [members, table](std::string& out, size_t i) -> Result<void> {
+    TRY_VOID(table->compute_all());
     out += directory_entry(members->at(i), TRY(table->crc32_of(i)));
     return {};
   };

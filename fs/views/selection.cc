@@ -39,8 +39,8 @@ Result<void> charge_scoped_names(const FileLayout& layout) {
 }  // namespace
 
 Result<std::vector<NamedTensor>> named_tensors(const FileLayout& layout, StringArena& texts) {
-  constexpr uint64_t kStepsPerTensor = 2;  // a million names are sorted in less
-  TRY_VOID(layout.budget->charge(Cost::step, kStepsPerTensor * layout.tensors.size()));
+  // A million names are sorted in less.
+  TRY_VOID(layout.budget->charge(Cost::step, layout.tensors.size()));
   TRY_VOID(charge_scoped_names(layout));
   std::vector<NamedTensor> named;
   named.reserve(layout.tensors.size());
@@ -103,7 +103,7 @@ Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const 
   }
   const std::vector<size_t>& chosen = selection.tensors ? *selection.tensors : all;
   TRY_VOID(layout->charges.charge(Cost::kept, chosen.size() * (sizeof(uint32_t) + sizeof(uint64_t))));
-  TRY_VOID(layout->budget->charge(Cost::step, chosen.size()));
+  TRY_VOID(layout->budget->charge(Cost::step, chosen.size() / 2));
   layout->tensors.reserve(chosen.size());
   for (const size_t index : chosen) {
     const TensorView tensor = model->tensors[index];

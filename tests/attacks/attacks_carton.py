@@ -6,6 +6,7 @@ import serve
 from attack import SHOWN, Attack, links_to, put
 import archives
 from attacks_zip import RawZip
+from limits import CPU_PER_LISTED_FILE_S, CPU_PER_READ_BYTE_S
 
 TOML = archives.NOOP.encode()
 FETCHED = frozenset({0, 1, 4, 5, 7, 8})  # refused, not verified, or unavailable
@@ -141,13 +142,13 @@ ATTACKS = [
     Attack("links-endless-body", "carton LINKS", "a file behind a URL whose body does not end", links_to_server(1, "x"), FETCHED,
            FETCHED, PRIVATE, serve.endless),
     Attack("links-endless-bodies", "carton LINKS", "20 files behind URLs whose bodies do not end", links_to_server(20, "x"),
-           FETCHED, FETCHED, PRIVATE, serve.endless),
+           FETCHED, FETCHED, PRIVATE, serve.endless, cpu=20 * serve.ENDLESS * CPU_PER_READ_BYTE_S),
     Attack("links-endless-header", "carton LINKS", "a file behind a URL whose header does not end", links_to_server(1, "x"),
            FETCHED, FETCHED, PRIVATE, serve.endless_header),
     Attack("links-lying-length", "carton LINKS", "files behind URLs that promise 2^60 bytes", links_to_server(3, "x"), FETCHED,
            FETCHED, PRIVATE, serve.lying_length),
     Attack("links-carton-toml", "carton LINKS", "a carton.toml behind a URL whose body does not end", no_toml, FETCHED, FETCHED,
-           PRIVATE, serve.endless),
+           PRIVATE, serve.endless, cpu=serve.ENDLESS * CPU_PER_READ_BYTE_S),
 
     # Members.
     Attack("carton-members-shared", "carton", "10,000 files are one stored megabyte: verify hashes it for each",
@@ -160,7 +161,7 @@ ATTACKS = [
 
     # Directories.
     Attack("carton-directory-links", "carton directory", "links to itself, upwards, to /, to /proc, a loop, a FIFO",
-           directory(links_in), SHOWN),
+           directory(links_in), SHOWN, cpu=100_000 * CPU_PER_LISTED_FILE_S),
     Attack("carton-directory-doubling", "carton directory", "links to directories that double: 2^30 paths", directory(doubling)),
     Attack(
         "carton-directory-hard-links", "carton directory", "3,000 hard links to one file of 4 MB",

@@ -3,6 +3,7 @@ import json
 import os
 
 from attack import EITHER, REFUSED, SHOWN, Attack, one_file, pack, put
+from limits import CPU_PER_READ_BYTE_S
 from protobuf import data, head, number, varint
 from zeros import SEGMENT, zip_of
 
@@ -267,7 +268,7 @@ ATTACKS = [
     Attack("coreml-file-path-deep", "coreml", "a weight file below 500 directories",
            package(lambda: constant(stored(file="@model_path/" + "a/" * 500 + "w")))),
     Attack("coreml-weights-of-zeros", "coreml", "48 tensors of 16 MiB of zeros each, in a zip of 800 kB",
-           zeros_package(48, SEGMENT)),
+           zeros_package(48, SEGMENT), cpu=48 * SEGMENT * CPU_PER_READ_BYTE_S),
     Attack("coreml-weights-of-zeros-readers", "coreml", "the same, and six readers", zeros_package(24, SEGMENT), readers=6),
     Attack("coreml-bytes-of-zeros", "coreml", "a tensor of 512 MiB of zeros in a zip", ends_with_zeros(7, 32 * SEGMENT)),
     Attack("coreml-varints-of-zeros", "coreml", "512 Mi varints that are zeros, in a zip", ends_with_zeros(2, 32 * SEGMENT, INT32)),

@@ -2,6 +2,7 @@
 import struct
 
 from attack import EITHER, REFUSED, SHOWN, Attack, one_file, sparse
+from limits import CPU_PER_READ_BYTE_S
 from flatbuffer import FlatBuffer, Shared
 from zeros import SEGMENT, list_behind_all, zip_of
 
@@ -133,7 +134,8 @@ ATTACKS = [
             "m.pte", lambda: (lambda data, at: data[:at] + b"\xff" * 4 + data[at + 4:])
             (*(lambda data: (data, data.find(struct.pack("<I", 1), 60)))(pte([{}])))), REFUSED),
     Attack("executorch-hole", "executorch", "3 GB, mostly a hole",
-           sparse("m.ptd", lambda: ptd([segment(0, 2_000_000_000)], [named("w", layout((2_000_000_000, )))]), 3_000_000_000)),
+           sparse("m.ptd", lambda: ptd([segment(0, 2_000_000_000)], [named("w", layout((2_000_000_000, )))]), 3_000_000_000),
+           cpu=2_000_000_000 * CPU_PER_READ_BYTE_S),
     Attack("executorch-transposed-zeros", "executorch", "24 tensors of 4,096 x 4,096 transposed bytes, which are zeros in a zip",
            in_zeros(24, transposed)),
     Attack("executorch-transposed-zeros-shared", "executorch", "100 transposed tensors of 16 MiB are the same zeros in a zip",
@@ -149,7 +151,7 @@ ATTACKS = [
     Attack("executorch-transposed-thin", "executorch", "100 transposed tensors of 8 Mi x 2",
            in_zeros(100, lambda: transposed((8 << 20, 2)), step=0)),
     Attack("executorch-tensors-of-zeros", "executorch", "48 tensors of 16 MiB of zeros each, in a zip of 800 kB",
-           in_zeros(48, lambda: layout((SEGMENT, )))),
+           in_zeros(48, lambda: layout((SEGMENT, ))), cpu=48 * SEGMENT * CPU_PER_READ_BYTE_S),
     Attack(
         "executorch-segments-overlap", "executorch", "50,000 segments that share bytes",
         ptd_file(lambda:

@@ -3,6 +3,7 @@ import zlib
 
 from attack import REFUSED, SHOWN, Attack, honest, one_file, pack, sparse
 from attacks_zip import DEFLATE, STORED, shared, zipped
+from limits import CPU_PER_READ_BYTE_S
 
 
 def npy(header, data=b"", size=None):
@@ -76,6 +77,7 @@ ATTACKS = [
         shared(50_000, lambda: deflated(npy(array() + " " * ((1 << 20) - 100), b"x")), npy(array() + " " * ((1 << 20) - 100), b"x"),
                DEFLATE, ".npy"), SHOWN | REFUSED),
     Attack("npz-bomb", "npz", "1 GiB of zeros in 1 MB: only the header is decoded",
-           members(1, lambda: npy(array(shape=f"({1 << 30},)"), bytes(1 << 30)), DEFLATE), SHOWN),
+           members(1, lambda: npy(array(shape=f"({1 << 30},)"), bytes(1 << 30)), DEFLATE), SHOWN,
+           cpu=(1 << 30) * CPU_PER_READ_BYTE_S),
     honest("npz-20000", "npz", "20,000 arrays", members(20_000, lambda: npy(array() + "\n", b"x"))),
 ]

@@ -4,7 +4,7 @@ import json
 import os
 import zipfile
 
-from attack import Attack, links_to, put
+from attack import EITHER, Attack, links_to, put
 from limits import CPU_PER_MODEL_S, MEMORY_PER_MODEL
 from attacks_gguf import model as gguf
 from attacks_gguf import tensor as gguf_tensor
@@ -118,6 +118,7 @@ def zip_of(count):
     return out.getvalue()
 
 
+MISMATCHED = EITHER | {7}
 MISSING = "sha256:{:064x}"
 
 ATTACKS = [
@@ -151,12 +152,14 @@ ATTACKS = [
     Attack("ollama-layers-100000", "ollama", "100,000 empty layers",
            text(lambda: '{"schemaVersion":2,"mediaType":"' + MANIFEST + '","layers":[' + ",".join(["{}"] * 100_001) + "]}")),
     Attack("ollama-sizes", "ollama", "layers of 2^63 - 1 bytes",
-           store(lambda folder: manifest([layer("model", put_blob(folder, b"x%d" % i), (1 << 63) - 1) for i in range(500)]))),
+           store(lambda folder: manifest([layer("model", put_blob(folder, b"x%d" % i), (1 << 63) - 1) for i in range(500)])),
+           MISMATCHED),
     Attack("ollama-odd-blobs", "ollama", "blobs that are a FIFO, a loop, a directory, a device, outside", store(odd_blobs)),
     Attack(
         "ollama-wrong-blob", "ollama", "a blob of the right size with other bytes",
         store(lambda folder: (put(folder, f"blobs/sha256-{1:064x}",
-                                  model_of(1)()), manifest([layer("model", MISSING.format(1), len(model_of(1)()))]))[1])),
+                                  model_of(1)()), manifest([layer("model", MISSING.format(1), len(model_of(1)()))]))[1]),
+        MISMATCHED),
 
     # Names, media types.
     Attack("ollama-names-31-components", "ollama", "10,000 tensor layers with names of 31 components",

@@ -2,6 +2,7 @@
 import os
 
 from attack import REFUSED, SHOWN, Attack, one_file, put, sparse
+from limits import CPU_PER_READ_BYTE_S
 from protobuf import (data, number, onnx_external, onnx_graph, onnx_model, onnx_node, onnx_tensor, varint)
 
 FLOAT, UINT8, INT32, INT64, STRING = 1, 2, 6, 7, 8
@@ -107,8 +108,9 @@ ATTACKS = [
                                                     data(1, "a") + data(8, b"\1" * 4_000_000))]))),
     Attack("onnx-length-2-63", "onnx", "a graph of 2^63 bytes",
            one_file("m.onnx", lambda: number(1, 8) + varint(7 << 3 | 2) + varint(1 << 63)), REFUSED),
-    Attack("onnx-hole-tensor", "onnx", "a tensor of 100 GB in a hole",
-           holed(onnx_tensor("w", UINT8, (100_000_000_000, )) + b"\x4a", 100_000_000_000), SHOWN),
+    Attack("onnx-hole-tensor", "onnx", "a tensor of 8 GB in a hole",
+           holed(onnx_tensor("w", UINT8, (8_000_000_000, )) + b"\x4a", 8_000_000_000), SHOWN,
+           cpu=8_000_000_000 * CPU_PER_READ_BYTE_S),
     Attack("onnx-hole-varints", "onnx", "1 GB of varints in a hole",
            holed(onnx_tensor("w", UINT8, (1_000_000_000, )) + b"\x2a", 1_000_000_000)),
     Attack("onnx-hole-dimensions", "onnx", "1 GB of dimensions in a hole",
@@ -122,7 +124,7 @@ ATTACKS = [
     Attack("onnx-external-link", "onnx", "external data behind a link out of the directory",
            external({"location": "link"}, lambda folder: os.symlink("/etc/passwd", os.path.join(folder, "link")))),
     Attack("onnx-external-fifo", "onnx", "external data in a FIFO",
-           external({"location": "fifo"}, lambda folder: os.mkfifo(os.path.join(folder, "fifo")))),
+           external({"location": "fifo"}, lambda folder: os.mkfifo(os.path.join(folder, "fifo"))), {1}, {1}),
     Attack("onnx-external-directory", "onnx", "external data in the directory itself", external({"location": "."})),
     Attack("onnx-external-itself", "onnx", "external data in the model itself",
            external({"location": "m.onnx", "offset": 0, "length": 4})),

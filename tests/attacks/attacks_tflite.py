@@ -5,6 +5,7 @@ import zlib
 
 from attack import EITHER, REFUSED, SHOWN, Attack, one_file, put, sparse
 from attacks_zip import RawZip
+from limits import CPU_PER_READ_BYTE_S
 from flatbuffer import FlatBuffer, Shared
 import archives
 from zeros import SEGMENT, list_behind_all, zip_of
@@ -230,7 +231,8 @@ ATTACKS = [
     Attack("tflite-external-outside", "tflite", "external files outside of the directory",
            external(["../../../../../../etc/passwd", "/etc/passwd", "..", ".", "", "a/../../x", "/dev/zero"]), SHOWN),
     Attack("tflite-external-itself", "tflite", "an external file that is the model", external(["m.tflite"]), SHOWN),
-    Attack("tflite-external-zeros", "tflite", "48 tensors of 16 MiB in an external file of zeros, in a zip", external_zeros(48)),
+    Attack("tflite-external-zeros", "tflite", "48 tensors of 16 MiB in an external file of zeros, in a zip", external_zeros(48),
+           cpu=48 * (16 << 20) * CPU_PER_READ_BYTE_S),
     Attack(
         "tflite-custom-options-shared", "tflite", "20,000 operators share custom options of 1 MB",
         file(lambda: [graph([tensor()], s3=[{5: options} for options in [Shared(("B", bytes(1_000_000)))] for _ in range(20_000)])],

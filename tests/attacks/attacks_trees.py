@@ -123,5 +123,5 @@ ATTACKS = [
     honest("lightgbm", "lightgbm", "20,000 trees",
            text(lambda: b"\n" + b"".join(b"Tree=%d\nnum_leaves=2\nnum_cat=0\nsplit_feature=0\nthreshold=0.5\nleft_child=-1\n"
                                          b"right_child=-2\nleaf_value=1 -2.5\n\n\n" % i
-                                         for i in range(20_000)) + b"end of trees\n")),
+                                         for i in range(20_000)) + b"end of trees\n\nfeature_importances:\n")),
 ]

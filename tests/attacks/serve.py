@@ -3,6 +3,8 @@ import os
 import signal
 import socket
 
+ENDLESS = 256 << 20  # bytes
+
 
 class Helper:
     def __init__(self, pid, port):
@@ -37,11 +39,11 @@ def start(answer):
 
 
 def endless(connection, method):
-    """A body without a length: 256 MB, as an approximation of an endless body."""
+    """A body without a length: ENDLESS bytes, as an approximation of an endless body."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
     if method != "HEAD":
         block = bytes(1 << 20)
-        for _ in range(256):
+        for _ in range(ENDLESS // len(block)):
             connection.sendall(block)
 
 
