@@ -44,10 +44,12 @@ struct Document {
   Later<SourcePtr> source;  ///< the rendered text
 };
 
-/// A file whose name in a cache is the digest of its content: of a blob in the cache of huggingface_hub.
+/// A file whose name in a cache is the digest of its content, as those of blobs in the cache of huggingface_hub are, or
+/// whose digest another file has: of external data, the ONNX model.
 struct NamedBlob {
   Part file;                        ///< with its digest, if that is its name
   std::optional<Sha1> git_id = {};  ///< else its Git object id
+  std::optional<Sha1> sha1 = {};    ///< else that of its content
 };
 
 struct Model;
@@ -114,7 +116,7 @@ struct Model {
   /// The whole .npy files of arrays of NumPy that have a type without a row of DType (by their index): as stored, or
   /// made of what a pickle has.
   Rare<std::map<size_t, Slice>> npy_files;
-  /// Parts, or the container's file, that the source names by their digests.
+  /// Parts, or the container's file, that the source names by their digests, or whose digests are in the model.
   Rare<std::vector<NamedBlob>> named_blobs;
   Rare<std::vector<std::string>> unlisted;  ///< files that the container has but does not list
   /// Blobs with a digest of their own that parts are unpacked from, such as the tar layers of an image. Their paths are

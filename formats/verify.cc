@@ -176,6 +176,7 @@ class Verifier {
   bool check(const Part& part) { return take(part, compare(part)); }
 
   bool check_named(const NamedBlob& blob) {
+    if (blob.sha1) return take(blob.file, compare_sha1(blob.file, *blob.sha1));
     return blob.git_id ? take(blob.file, compare_git_id(blob)) : check(blob.file);
   }
 
@@ -258,6 +259,12 @@ class Verifier {
       return failure(Code::not_found, fmt::format("a link to {}, which does not exist", quoted(part.link_target)));
     const SourcePtr source = TRY(file->source.get());
     return difference(part, TRY(sums_of(part, *source)));
+  }
+
+  static Result<std::string> compare_sha1(const Part& file, const Sha1& wanted) {
+    const SourcePtr source = TRY(file.source.get());
+    const Sha1 found = TRY(sha1(*source));
+    return found == wanted ? "" : fmt::format("SHA-1 is {}, should be {}", found.hex(), wanted.hex());
   }
 
   static Result<std::string> compare_git_id(const NamedBlob& blob) {

@@ -38,6 +38,7 @@ Result<void> read_external_entry(protobuf::Scanner& scanner, const protobuf::Mes
   }
   if (key == "location") place.location = std::move(value);
   if (key == "offset") place.offset = std::move(value);
+  if (key == "checksum") place.checksum = sha1_of_hex(value);
   if (key == "length") place.length = std::move(value);
   return {};
 }
@@ -54,6 +55,8 @@ Result<std::optional<Slice>> ExternalFiles::bytes(const ExternalPlace& place, st
     ++file->lost;
     return std::nullopt;
   }
+  if (place.checksum && file->sha1.value_or(*place.checksum) != *place.checksum) file->is_disputed = true;
+  if (place.checksum) file->sha1 = place.checksum;
   auto found = slice(file->bytes, offset, length);
   if (found) return *std::move(found);
   return failure(Code::corrupt, fmt::format("{} bytes at offset {} are not inside the {} of {}", length, offset,
@@ -87,6 +90,10 @@ void ExternalFiles::finish(Model& model, Warnings& warnings) const {
                          lost_tensors(file.lost, "refused"));
     } else if (path != container_.name) {
       model.parts.push_back({path, Later<SourcePtr>::of(file.bytes)});
+      if (file.is_disputed)
+        warnings.add("external data {}: its tensors have different checksums of it: not compared", quoted(path));
+      else if (file.sha1)
+        model.named_blobs.edit().push_back({.file = model.parts.back(), .sha1 = file.sha1});
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/digest.h"
 #include "formats/common/warnings.h"
 #include "formats/format.h"
 #include "formats/protobuf/scanner.h"
@@ -18,6 +19,7 @@ struct ExternalPlace {
   std::string location;
   std::optional<std::string> offset;  ///< decimal, as in the file
   std::optional<std::string> length;  ///< the same
+  std::optional<Sha1> checksum;       ///< of the whole file
 };
 
 /// Reads one entry of external_data into `place`; unknown keys are ignored. Fails as Scanner does.
@@ -33,14 +35,17 @@ class ExternalFiles {
   /// Code::resource.
   Result<std::optional<Slice>> bytes(const ExternalPlace& place, std::optional<uint64_t> size);
 
-  /// Adds the files to the parts of the model, and those that cannot be opened to the warnings.
+  /// Adds the files to the parts of the model, their checksums to its named_blobs, and those that cannot be opened to
+  /// the warnings.
   void finish(Model& model, Warnings& warnings) const;
 
  private:
   struct File {
-    SourcePtr bytes;    // null if it cannot be opened
-    Error reason;       // then
-    uint64_t lost = 0;  // tensors in it, then
+    SourcePtr bytes;           // null if it cannot be opened
+    Error reason;              // then
+    uint64_t lost = 0;         // tensors in it, then
+    std::optional<Sha1> sha1;  // the first that a tensor has of it
+    bool is_disputed = false;  // another tensor has another
   };
 
   Result<File*> file_at(const std::string& location);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/verify.h"
 #include "tests/support/onnx_reading.h"
 
 namespace weightfs::onnx_external_test {
@@ -33,6 +34,28 @@ TEST(OnnxExternal, RangeOfTheFileIsServed) {
   EXPECT_EQ(outcome({{"location", "m.data"}}), "0123");
   EXPECT_EQ(outcome({{"location", "m.data"}, {"checksum", "x"}, {"basepath", "/etc"}, {"__class__", "x"}}), "0123");
   EXPECT_EQ(outcome({{"location", "x"}, {"location", "m.data"}}), "0123");
+}
+
+// What `verify` says of a model with these two tensors in one file.
+std::vector<std::string> wrong_of(const std::string& first, const std::string& second) {
+  const auto placed = [](const std::string& name, const std::string& checksum) {
+    return external(name, kUint8, {4}, {{"location", "m.data"}, {"checksum", checksum}});
+  };
+  const Model read = read_well(model(graph({placed("a", first), placed("b", second)})).build(), kFiles);
+  const Verification verified = verify(read, nullptr);
+  EXPECT_EQ(verified.checked, verified.wrong.empty() && read.warnings.empty() ? 1U : 0U);
+  std::vector<std::string> wrong = read.warnings;
+  wrong.insert(wrong.end(), verified.wrong.begin(), verified.wrong.end());
+  return wrong;
+}
+
+// `checksum` is the SHA-1 of the file (docs/ExternalData.md of ONNX).
+TEST(OnnxExternal, ChecksumOfTheFileIsCompared) {
+  const std::string right = "87acec17cd9dcd20a716cc2cf67417b71c8a7016", other = std::string(40, 'a');
+  EXPECT_THAT(wrong_of(right, right), IsEmpty());
+  EXPECT_THAT(wrong_of(other, other), ElementsAre("\"m.data\": SHA-1 is " + right + ", should be " + other));
+  EXPECT_THAT(wrong_of(right, other),
+              ElementsAre("external data \"m.data\": its tensors have different checksums of it: not compared"));
 }
 
 TEST(OnnxExternal, LocationMayBeInASubdirectory) {
