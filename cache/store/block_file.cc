@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/digest.h"
 #include "base/files/file_io.h"
 #include "base/os/system_error.h"
@@ -46,15 +49,15 @@ struct stat status_of(int fd) {
 }
 
 // Locks of open file descriptions (fcntl(2), F_OFD_SETLK) end with the process, and also exclude other objects of this
-// process. With F_OFD_SETLKW as the command it waits.
-bool lock_range(int fd, short type, uint64_t offset, uint64_t size, int command = F_OFD_SETLK) {
+// process.
+bool lock_range(int fd, short type, uint64_t offset, uint64_t size) {
   struct flock range {};
   range.l_type = type;
   range.l_whence = SEEK_SET;
   range.l_start = static_cast<off_t>(offset);
   range.l_len = static_cast<off_t>(size);
   int done;
-  do done = ::fcntl(fd, command, &range);
+  do done = ::fcntl(fd, F_OFD_SETLK, &range);
   while (done != 0 && errno == EINTR);
   return done == 0;
 }
@@ -68,21 +71,36 @@ bool is_locked(const CachedFiles& files, uint64_t size) {
   return files.map != nullptr && ::fcntl(files.map->number(), F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
-// The lock of the header of a map; it waits while another process has it.
+// The lock of the header of a map. It waits while another process has it: for a moment, unless that process was
+// stopped.
 class HeaderLock {
  public:
-  explicit HeaderLock(int map) : map_(map) { lock_range(map, F_WRLCK, kHeaderLock, 1, F_OFD_SETLKW); }
+  explicit HeaderLock(int map) : map_(map) {
+    for (auto waited = kPause.zero(); !lock_range(map, F_WRLCK, kHeaderLock, 1); waited += kPause) {
+      if (errno != EAGAIN && errno != EACCES) return;  // there are no locks here
+      is_refused_ = waited >= kMaxWait || is_cancelled();
+      if (is_refused_) return;
+      std::this_thread::sleep_for(kPause);
+    }
+  }
   HeaderLock(const HeaderLock&) = delete;
   HeaderLock& operator=(const HeaderLock&) = delete;
   // Keeps errno.
   ~HeaderLock() {
     const int error = errno;
-    lock_range(map_, F_UNLCK, kHeaderLock, 1);
+    if (!is_refused_) lock_range(map_, F_UNLCK, kHeaderLock, 1);
     errno = error;
   }
 
+  // Whether another process kept it.
+  bool is_refused() const { return is_refused_; }
+
  private:
+  static constexpr std::chrono::milliseconds kPause{1};
+  static constexpr std::chrono::milliseconds kMaxWait{2000};
+
   const int map_;
+  bool is_refused_ = false;
 };
 
 // Gives the files their sizes, and the map its header. Data of unknown size grow.
@@ -140,6 +158,7 @@ Result<BlockFilePtr> BlockFile::open(const Descriptor& folder, const std::string
   if (read_map_header(files.map->number()) == header) files.data = open_shared(folder, name, O_RDWR);
   if (files.data == nullptr) {
     const HeaderLock lock(files.map->number());  // other processes may be doing the same
+    if (lock.is_refused()) return failure(Code::resource, "the cache: another process does not release a lock");
     files.data = TRY(initialized_data(folder, name, files.map, size, header));
   }
   // A map that has lost its name meanwhile may be of other data.
@@ -166,6 +185,7 @@ Result<BlockFilePtr> BlockFile::of_files(CachedFiles files) {
 bool BlockFile::publish_as(const Digest& digest, const Descriptor& folder, const std::string& name,
                            const Descriptor& blobs, const std::string& blob, const std::string& sums) {
   const HeaderLock lock(map());
+  if (lock.is_refused()) return false;
   const std::string map_path = map_name(name);
   const bool is_there = is_same_file(folder, name, data()) && is_same_file(folder, map_path, map());
   if (!is_there || ::renameat(folder.number(), name.c_str(), blobs.number(), blob.c_str()) != 0) return false;
@@ -195,6 +215,10 @@ std::optional<uint64_t> BlockFile::evict(const Descriptor& folder, const std::st
     return std::nullopt;
   }
   const HeaderLock lock(map);
+  if (lock.is_refused()) {
+    errno = EBUSY;
+    return std::nullopt;
+  }
   if (!is_same_file(folder, map_path, map)) {
     errno = ENOENT;
     return std::nullopt;

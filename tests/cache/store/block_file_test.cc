@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cancel.h"
 #include "tests/cache/test_producer.h"
 #include "tests/support/temporary.h"
 
@@ -169,6 +170,25 @@ TEST_F(BlockFileTest, SweepsRemoveNothingThatIsCreatedOrPublished) {
     ASSERT_EQ(std::string(std::istreambuf_iterator<char>(blob), {}), all) << i;
   }
   is_over = true;
+}
+
+// A process may be stopped (Ctrl-Z, a debugger) at any place.
+TEST_F(BlockFileTest, LockOfAStoppedProcessIsNotAwaited) {
+  const BlockFilePtr file = open();
+  ASSERT_TRUE(write(*file, 0, 11));
+  const SharedDescriptor map = files().map;
+  struct flock header {};
+  header.l_type = F_WRLCK;
+  header.l_start = 1;
+  header.l_len = 1;
+  ASSERT_EQ(::fcntl(map->number(), F_OFD_SETLK, &header), 0);
+  EXPECT_FALSE(publish(*file));  // after two seconds
+  const CancelScope killed([] { return true; });
+  EXPECT_EQ(evict(BlockFile::Evict::all), std::nullopt);
+  EXPECT_EQ(refusal("another"), Code::resource);
+  header.l_type = F_UNLCK;
+  ASSERT_EQ(::fcntl(map->number(), F_OFD_SETLK, &header), 0);
+  EXPECT_TRUE(publish(*file));
 }
 
 // As a killed process, or an earlier version, leaves them.
