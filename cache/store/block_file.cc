@@ -7,12 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "base/cancel.h"
 #include "base/digest.h"
 #include "base/files/file_io.h"
 #include "base/os/system_error.h"
@@ -23,9 +20,7 @@ namespace {
 
 constexpr std::string_view kBlocks = "the blocks of a remote file";  // in messages
 
-// The first byte of the map is locked while the files are held; the second byte while they are created, evicted or
-// published.
-constexpr uint64_t kHeaderLock = 1;
+// The first byte of the map is locked while the files are held; the second byte is that of HeaderLock.
 
 Error evicted() { return {Code::not_found, "evicted"}; }
 Error lost_its_name() { return {Code::not_found, "the cache: another file has this name"}; }
@@ -48,20 +43,6 @@ struct stat status_of(int fd) {
   return status;
 }
 
-// Locks of open file descriptions (fcntl(2), F_OFD_SETLK) end with the process, and also exclude other objects of this
-// process.
-bool lock_range(int fd, short type, uint64_t offset, uint64_t size) {
-  struct flock range {};
-  range.l_type = type;
-  range.l_whence = SEEK_SET;
-  range.l_start = static_cast<off_t>(offset);
-  range.l_len = static_cast<off_t>(size);
-  int done;
-  do done = ::fcntl(fd, F_OFD_SETLK, &range);
-  while (done != 0 && errno == EINTR);
-  return done == 0;
-}
-
 // Whether one of the first `size` bytes of the map is locked; of all if `size` is 0.
 bool is_locked(const CachedFiles& files, uint64_t size) {
   struct flock range {};  // that would not be granted
@@ -70,38 +51,6 @@ bool is_locked(const CachedFiles& files, uint64_t size) {
   range.l_len = static_cast<off_t>(size);
   return files.map != nullptr && ::fcntl(files.map->number(), F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
-
-// The lock of the header of a map. It waits while another process has it: for a moment, unless that process was
-// stopped.
-class HeaderLock {
- public:
-  explicit HeaderLock(int map) : map_(map) {
-    for (auto waited = kPause.zero(); !lock_range(map, F_WRLCK, kHeaderLock, 1); waited += kPause) {
-      if (errno != EAGAIN && errno != EACCES) return;  // there are no locks here
-      is_refused_ = waited >= kMaxWait || is_cancelled();
-      if (is_refused_) return;
-      std::this_thread::sleep_for(kPause);
-    }
-  }
-  HeaderLock(const HeaderLock&) = delete;
-  HeaderLock& operator=(const HeaderLock&) = delete;
-  // Keeps errno.
-  ~HeaderLock() {
-    const int error = errno;
-    if (!is_refused_) lock_range(map_, F_UNLCK, kHeaderLock, 1);
-    errno = error;
-  }
-
-  // Whether another process kept it.
-  bool is_refused() const { return is_refused_; }
-
- private:
-  static constexpr std::chrono::milliseconds kPause{1};
-  static constexpr std::chrono::milliseconds kMaxWait{2000};
-
-  const int map_;
-  bool is_refused_ = false;
-};
 
 // Gives the files their sizes, and the map its header. Data of unknown size grow.
 bool initialize(const CachedFiles& files, std::optional<uint64_t> size, const MapHeader& header) {

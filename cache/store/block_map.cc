@@ -1,16 +1,25 @@
 #include "cache/store/block_map.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <string_view>
+#include <thread>
 
+#include "base/cancel.h"
 #include "base/files/file_io.h"
 #include "base/text.h"
 
 namespace weightfs::store {
 namespace {
+
+constexpr uint64_t kHeaderLock = 1;  // the offset of the byte that HeaderLock locks
+constexpr std::chrono::milliseconds kPause{1};
+constexpr std::chrono::milliseconds kMaxWait{2000};
 
 constexpr size_t kHeader = entry_offset(0);
 constexpr std::string_view kOfBlocks = "weightfs blocks 3\n";
@@ -85,6 +94,33 @@ Result<uint64_t> present_in(int map, uint64_t from, uint64_t to) {
       ++block;
     }
   return present;
+}
+
+bool lock_range(int fd, short type, uint64_t offset, uint64_t size) {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(offset);
+  range.l_len = static_cast<off_t>(size);
+  int done;
+  do done = ::fcntl(fd, F_OFD_SETLK, &range);
+  while (done != 0 && errno == EINTR);
+  return done == 0;
+}
+
+HeaderLock::HeaderLock(int map) : map_(map) {
+  for (auto waited = kPause.zero(); !lock_range(map, F_WRLCK, kHeaderLock, 1); waited += kPause) {
+    if (errno != EAGAIN && errno != EACCES) return;
+    is_refused_ = waited >= kMaxWait || is_cancelled();
+    if (is_refused_) return;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+HeaderLock::~HeaderLock() {
+  const int error = errno;
+  if (!is_refused_) lock_range(map_, F_UNLCK, kHeaderLock, 1);
+  errno = error;
 }
 
 }  // namespace weightfs::store

@@ -86,4 +86,26 @@ inline constexpr uint64_t kEntriesPerRead = 4096;
 /// How many of the bytes [from, to) are in present blocks. Fails with io.
 Result<uint64_t> present_in(int map, uint64_t from, uint64_t to);
 
+/// Locks a range of bytes with a lock of the open file description (fcntl(2), F_OFD_SETLK), which ends with the
+/// process, and also excludes other objects of this process. `type` is F_RDLCK, F_WRLCK or F_UNLCK. Does not wait;
+/// errno is set if it fails.
+bool lock_range(int fd, short type, uint64_t offset, uint64_t size);
+
+/// The lock of the header of a map, its second byte, which is held while the files are created, evicted or published.
+/// Waits while another process has it: for a moment, but for two seconds if that process was stopped.
+class HeaderLock {
+ public:
+  explicit HeaderLock(int map);
+  HeaderLock(const HeaderLock&) = delete;
+  HeaderLock& operator=(const HeaderLock&) = delete;
+  ~HeaderLock();  ///< keeps errno
+
+  /// Whether another process kept it, or the calling thread was cancelled. Else it is held, or there are no locks here.
+  bool is_refused() const { return is_refused_; }
+
+ private:
+  const int map_;
+  bool is_refused_ = false;
+};
+
 }  // namespace weightfs::store
