@@ -48,12 +48,12 @@ inline constexpr Exit kTrouble{2};
 inline constexpr const char* kExitStatuses =
     "Exit status:\n"
     "  0  success; the model is complete\n"
-    "  1  a system call failed, or the disk, the cache or memory is too small\n"
+    "  1  a system call failed; disk, cache or memory is too small; an output exists\n"
     "  2  an invalid option or argument\n"
     "  3  a source, a path or a file of the model was not found\n"
     "  4  an unsupported format, or access refused by a rule or a server\n"
     "  5  a corrupt or cut container, or a refused tensor\n"
-    "  6  mounting or unmounting failed\n"
+    "  6  mounting or unmounting failed, or nothing is mounted there\n"
     "  7  data does not match its digest\n"
     "  8  the network or a server is temporarily unavailable, or --offline\n"
     "weightfs diff: 0 equal, 1 different, 2 not compared completely\n";

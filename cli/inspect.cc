@@ -195,7 +195,7 @@ Result<void> compare_files(Forest& forest, Ino ino, const Source& bytes, const s
   const Completeness completeness = is_in_files ? Completeness{} : completeness_of(*model);
   if (!completeness.is_complete() && completeness.reason->code == Code::mismatch)
     return failure(Code::mismatch, to_sentence(completeness));
-  return compare_files_of(*model, is_in_files || !has_tensors(path) ? &read : nullptr);
+  return compare_files_of(*model, read, is_in_files || !has_tensors(path) ? Others::none : Others::any);
 }
 
 struct CatArguments {

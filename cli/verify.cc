@@ -18,6 +18,7 @@
 #include "cli/console/progress.h"
 #include "cli/console/report_error.h"
 #include "cli/console/words.h"
+#include "cli/inspect/safety.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
 
@@ -78,29 +79,6 @@ std::string count_unreadable(const Model& model, const Verification& found) {
   const bool may_be_tensors = !model.checked_tensors->empty();
   return counted(found.unreadable.size(), may_be_tensors ? "file or tensor" : "file",
                  may_be_tensors ? "files or tensors" : "files");
-}
-
-// Fails for names in pickles that can run code, in the model and in those inside of it; a model inside that cannot be
-// read is a failure, too, because nothing is known of it.
-void check_safety(const ModelPtr& model, const std::string& name, Outcome& outcome) {
-  if (model->complete_model != nullptr) {
-    const auto& complete = model->complete_model->get();
-    return complete ? check_safety(*complete, name, outcome) : outcome.fail(error_at(name, complete.error()));
-  }
-  if (const auto* const names = model->common.find_as<std::string>("dangerous_globals"))
-    outcome.fail({Code::unsupported, fmt::format("{}: runs code when it is loaded: {}", printable(name), *names)});
-  if (const auto* const names = model->common.find_as<std::string>("later_dangerous_globals"))
-    outcome.fail({Code::unsupported, fmt::format("{}: its later pickles may run code: {}", printable(name), *names)});
-  const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
-  if (!nested) return outcome.fail(error_at(name, nested.error()));
-  for (const Nested& inner : *nested) {
-    const std::string path = join_path(name, model->parts[inner.part].path);
-    const auto& read = inner.model.get();
-    if (read)
-      check_safety(*read, path, outcome);
-    else
-      outcome.fail(error_at(path, read.error()));
-  }
 }
 
 // Adds the number of bytes that were read to `read`.

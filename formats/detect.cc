@@ -269,11 +269,12 @@ bool is_named_as_model(std::string_view name) {
   return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) { return is_named_as(format, name); });
 }
 
-Result<bool> could_be_model(const Container& member) {
+Result<bool> could_be_model(const Container& member, std::span<const std::string_view> only) {
   const auto probe = ContainerProbe::at(member);
   if (!probe && probe.error().code == Code::io) return tl::unexpected(probe.error());
   const Match unseen = probe || is_about_the_bytes(probe.error()) ? Match::no : Match::maybe;
   return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) {
+    if (!only.empty() && std::ranges::find(only, format.name) == only.end()) return false;
     const Match match = probe ? probe->match(format) : unseen;
     return match == Match::yes || (match == Match::maybe && is_named_as(format, member.name));
   });

@@ -154,8 +154,9 @@ Result<bool> is_model(const Container& container);
 bool is_named_as_model(std::string_view name);
 
 /// Whether a member of an archive could be a model, where parsing might decode all of it: a `maybe` is decided by the
-/// name, as is a member whose bytes are not available now. Fails with io if it cannot be read.
-Result<bool> could_be_model(const Container& member);
+/// name, as is a member whose bytes are not available now. `only`: of these formats; of any if it is empty. Fails with
+/// io if it cannot be read.
+Result<bool> could_be_model(const Container& member, std::span<const std::string_view> only = {});
 
 /// The entry file of a directory in a form of its own: that of an unpacked archive (archive/archive_formats.h), the
 /// only `*.weights.json`, the index of an MLC tensor cache, the index of the only checkpoint of TensorFlow, the

@@ -45,7 +45,7 @@ struct Document {
 };
 
 /// A file whose name in a cache is the digest of its content, as those of blobs in the cache of huggingface_hub are, or
-/// whose digest another file has: of external data, the ONNX model.
+/// whose digest is in another file, as that of external data is in the ONNX model.
 struct NamedBlob {
   Part file;                        ///< with its digest, if that is its name
   std::optional<Sha1> git_id = {};  ///< else its Git object id

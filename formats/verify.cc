@@ -30,6 +30,7 @@ std::string hex32(uint32_t number) {
 // The checksums of some bytes, all that any part of the model carries: members may share bytes.
 struct Checksums {
   std::optional<Digest> sha256;
+  std::optional<Sha1> sha1;
   std::optional<Md5> md5;
   uint32_t crc32 = 0;
 };
@@ -37,6 +38,7 @@ struct Checksums {
 // Which of them to compute; CRC-32 costs next to nothing.
 struct ChecksumKinds {
   bool sha256 = false;
+  bool sha1 = false;
   bool md5 = false;
 };
 
@@ -120,18 +122,22 @@ class Verifier {
     }
     for (const Part& blob : *model.packed) count(blob);
     for (const Part& member : *model.inner_members) count(member);
-    for (const NamedBlob& blob : *model.named_blobs) count(blob.file);
+    for (const NamedBlob& blob : *model.named_blobs) {
+      wanted_.sha1 = wanted_.sha1 || blob.sha1;
+      count(blob.file);
+    }
     for (const CheckedFile& file : *model.checked_files) total_ += file.bytes_in_ranges();
     for (const size_t tensor : *model.checked_tensors) total_ += model.tensors[tensor].source.size();
   }
 
-  // Only what holds bytes of `read`, or all if it is null, and is not compared by reading it.
-  Verification run_for(const ReadBytes* read) {
+  // Only what holds bytes of `read`, or may hold others that were read, and is not compared by reading it.
+  Verification run_for(const ReadBytes& known, Others others) {
+    const ReadBytes* const read = others == Others::none ? &known : nullptr;
     for (const Part& part : model_.parts)
       if (has_checksum(part)) check_if_read(part, read);
     for (const Part& member : *model_.inner_members) check_if_read(member, read);
     for (const NamedBlob& blob : *model_.named_blobs)
-      if (is_most_read(blob, read)) check_named(blob);
+      if (is_most_read(blob, blob.sha1 ? &known : read)) check_named(blob);
     for (const CheckedFile& file : *model_.checked_files) {
       CheckedFile some{file.name, file.bytes, file.order, file.is_table, {}};
       for (const RangeChecksum& range : file.ranges)
@@ -144,12 +150,12 @@ class Verifier {
   Verification run() {
     std::set<std::string_view> named;
     for (const NamedBlob& blob : *model_.named_blobs) {
-      named.insert(blob.file.path);
-      out_.checked += check_named(blob) ? uint64_t{1} : 0;
+      const bool is_new = named.insert(blob.file.path).second;
+      out_.checked += check_named(blob) && is_new ? uint64_t{1} : 0;
     }
     for (const Part& part : model_.parts) {
       if (has_checksum(part))
-        out_.checked += check(part) ? uint64_t{1} : 0;
+        out_.checked += check(part) && !named.contains(part.path) ? uint64_t{1} : 0;
       else if (!named.contains(part.path))
         ++out_.unchecked;
     }
@@ -176,7 +182,7 @@ class Verifier {
   bool check(const Part& part) { return take(part, compare(part)); }
 
   bool check_named(const NamedBlob& blob) {
-    if (blob.sha1) return take(blob.file, compare_sha1(blob.file, *blob.sha1));
+    if (blob.sha1) return take(blob.file, compare_sha1(blob));
     return blob.git_id ? take(blob.file, compare_git_id(blob)) : check(blob.file);
   }
 
@@ -261,10 +267,10 @@ class Verifier {
     return difference(part, TRY(sums_of(part, *source)));
   }
 
-  static Result<std::string> compare_sha1(const Part& file, const Sha1& wanted) {
-    const SourcePtr source = TRY(file.source.get());
-    const Sha1 found = TRY(sha1(*source));
-    return found == wanted ? "" : fmt::format("SHA-1 is {}, should be {}", found.hex(), wanted.hex());
+  Result<std::string> compare_sha1(const NamedBlob& blob) {
+    const SourcePtr source = TRY(blob.file.source.get());
+    const Sha1 found = *TRY(sums_of(blob.file, *source)).sha1;
+    return found == *blob.sha1 ? "" : fmt::format("SHA-1 is {}, should be {}", found.hex(), blob.sha1->hex());
   }
 
   static Result<std::string> compare_git_id(const NamedBlob& blob) {
@@ -291,6 +297,7 @@ class Verifier {
 
   Result<Checksums> read(const Part& part, const Source& source) {
     auto sha256 = wanted_.sha256 ? std::optional<Sha256>(std::in_place) : std::nullopt;
+    auto sha1 = wanted_.sha1 ? std::optional<Sha1Sum>(std::in_place) : std::nullopt;
     auto md5 = wanted_.md5 ? std::optional<Md5Sum>(std::in_place) : std::nullopt;
     Checksums sums;
     // The store compares a blob's digest itself, and drops wrong bytes.
@@ -301,12 +308,14 @@ class Verifier {
       if (got == 0) return failure(Code::io, "the source ended before its size");
       const auto bytes = std::span<const std::byte>(buffer_).first(got);
       if (sha256) sha256->update(bytes);
+      if (sha1) sha1->update(bytes);
       if (md5) md5->update(bytes);
       sums.crc32 = crc32(sums.crc32, bytes);
       offset += got;
       read_ += got;
     }
     if (sha256) sums.sha256 = sha256->finish();
+    if (sha1) sums.sha1 = sha1->finish();
     if (md5) sums.md5 = md5->finish();
     return sums;
   }
@@ -385,8 +394,8 @@ bool ReadBytes::has_any_of(const Source& source, uint64_t offset, uint64_t lengt
   return behind != read->second.ends.begin() && std::prev(behind)->second > place->offset;
 }
 
-Result<void> compare_files_of(const Model& model, const ReadBytes* read) {
-  const Verification found = Verifier(model, nullptr).run_for(read);
+Result<void> compare_files_of(const Model& model, const ReadBytes& read, Others others) {
+  const Verification found = Verifier(model, nullptr).run_for(read, others);
   if (!found.unreadable.empty()) return failure(found.unreadable.front());
   if (found.wrong.empty()) return {};
   return failure(Code::mismatch, found.wrong.front());
@@ -400,7 +409,7 @@ Result<void> compare_files_of_tensors(const Model& model, std::span<const size_t
   bool is_all_known = true;
   for (const size_t i : tensors)
     if (!model.tensors.is_refused(i)) is_all_known = read.add(model.tensors[i].source) && is_all_known;
-  return compare_files_of(model, is_all_known ? &read : nullptr);
+  return compare_files_of(model, read, is_all_known ? Others::none : Others::any);
 }
 
 }  // namespace weightfs

@@ -134,7 +134,10 @@ Result<BlockFilePtr> BlockFile::of_files(CachedFiles files) {
 bool BlockFile::publish_as(const Digest& digest, const Descriptor& folder, const std::string& name,
                            const Descriptor& blobs, const std::string& blob, const std::string& sums) {
   const HeaderLock lock(map());
-  if (lock.is_refused()) return false;
+  if (lock.is_refused()) {
+    errno = EBUSY;
+    return false;
+  }
   const std::string map_path = map_name(name);
   const bool is_there = is_same_file(folder, name, data()) && is_same_file(folder, map_path, map());
   if (!is_there || ::renameat(folder.number(), name.c_str(), blobs.number(), blob.c_str()) != 0) return false;

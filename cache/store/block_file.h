@@ -57,8 +57,8 @@ class BlockFile {
 
   /// The files `name` and `name`.map in `folder`, of `size` bytes with this identity; they are created if the map is
   /// missing or empty. If the size is not known, it is kMaxSize until set_end(). Fails with corrupt if they are of
-  /// other bytes, with not_found if they were just published or evicted, with resource if `size` is above kMaxSize,
-  /// with io if they cannot be written.
+  /// other bytes, with not_found if they were just published or evicted, with resource if `size` is above kMaxSize
+  /// or another process keeps the lock of the header, with io if they cannot be written.
   static Result<std::shared_ptr<BlockFile>> open(const Descriptor& folder, const std::string& name,
                                                  std::optional<uint64_t> size, std::string_view identity, Space space);
 
@@ -69,7 +69,8 @@ class BlockFile {
   static Result<std::shared_ptr<BlockFile>> of_files(CachedFiles files);
 
   /// Makes it the blob of this digest: the data become `blob` in `blobs`, the map becomes `sums` in `folder`. A small
-  /// blob has no map. False with errno set on failure; ENOENT if the files are not `name` in `folder` any more.
+  /// blob has no map. False with errno set on failure: ENOENT if the files are not `name` in `folder` any more,
+  /// EBUSY if another process keeps the lock of the header.
   bool publish_as(const Digest& digest, const Descriptor& folder, const std::string& name, const Descriptor& blobs,
                   const std::string& blob, const std::string& sums);
 
@@ -77,7 +78,8 @@ class BlockFile {
   /// an earlier version has left.
   enum class Evict { unheld, all, left };
   /// Removes the files `name` in `folder` and returns the freed disk space. Nothing with errno set on failure: EBUSY if
-  /// they are kept, ENOENT if there are none, or not any more. `all` waits while they are just being published.
+  /// they are kept, ENOENT if there are none, or not any more. `all` waits while they are just being published, for two
+  /// seconds at most.
   static std::optional<uint64_t> evict(const Descriptor& folder, const std::string& name, Evict which);
   /// Whether a process holds the files.
   static bool is_held(const CachedFiles& files);

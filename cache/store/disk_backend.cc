@@ -247,7 +247,9 @@ Result<void> DiskBackend::give_name(const Folders& folders, const Digest& digest
   const std::string path = blob_file(digest);
   if (::mkdirat(folders.blobs->number(), path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
     return failure(io_error(top_));
-  if (move(path) || (remove_if_no_file(folders, *folders.blobs, path) && move(path))) return {};
+  if (move(path)) return {};
+  if (errno == EBUSY) return failure(Code::resource, fmt::format("{}: another process does not release a lock", top_));
+  if ((remove_if_no_file(folders, *folders.blobs, path) && move(path))) return {};
   if (errno == ENOENT) return failure(Code::resource, fmt::format("{}: removed by another process", top_));
   return failure(io_error(top_));
 }

@@ -44,7 +44,7 @@ class ExternalFiles {
     SourcePtr bytes;           // null if it cannot be opened
     Error reason;              // then
     uint64_t lost = 0;         // tensors in it, then
-    std::optional<Sha1> sha1;  // the first that a tensor has of it
+    std::optional<Sha1> sha1;  // that a tensor has of it
     bool is_disputed = false;  // another tensor has another
   };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kReadSize = 1 << 20;
 constexpr size_t kMaxThreads = 8;
-constexpr std::chrono::milliseconds kCancelCheck{20};  // of a caller that waits
+constexpr std::chrono::milliseconds kCheck{20};  // of a caller that waits for another
 
 // A stored table: the checksums, little-endian, and zeros. Smaller blobs are not cached.
 uint64_t table_size(size_t count) { return std::max<uint64_t>(count * sizeof(uint32_t), kSmallBlob + 1); }
@@ -55,46 +55,48 @@ Result<uint32_t> ChecksumTable::crc32_of(size_t file) {
 
 Result<void> ChecksumTable::compute_all() { return complete(std::nullopt); }
 
-// Computes what is missing of one file or, without one, of all.
+// Returns when one file or, without one, all are known.
 Result<void> ChecksumTable::complete(std::optional<size_t> file) {
   std::unique_lock lock(mutex_);
-  while (!is_complete_) {
+  while (!is_complete_ && !(file && is_known(*file))) {
     if (is_cancelled()) return failure(Code::resource, fmt::format("{}: cancelled", files_.name));
     if (is_computing_) {
-      changed_.wait_for(lock, kCancelCheck);
+      changed_.wait_for(lock, kCheck);
       continue;
     }
-    if (file && !known_.empty() && known_[*file] != 0) return {};
     is_computing_ = true;
+    const bool is_first = known_.empty();
+    if (is_first) {
+      crcs_.resize(files_.count);
+      known_ = std::vector<std::atomic<uint8_t>>(files_.count);
+    }
     lock.unlock();
     set_running(true);
-    const auto has_all = exceptions_to_errors([&] { return compute(file); });
+    const auto has_all = exceptions_to_errors([&] { return compute(file, is_first); });
     set_running(false);
     lock.lock();
     is_computing_ = false;
     is_complete_ = has_all && *has_all;
-    if (is_complete_) known_ = {};
+    if (is_complete_) known_ = std::vector<std::atomic<uint8_t>>();
     changed_.notify_all();
-    TRY_VOID(has_all);
+    // It may have failed with a file that follows.
+    if (!has_all && !(file && is_known(*file))) return tl::unexpected(has_all.error());
   }
   return {};
 }
 
-// Whether all are known then.
-Result<bool> ChecksumTable::compute(std::optional<size_t> file) {
-  const std::string key = checksums_ == nullptr ? "" : files_.key();
-  if (crcs_.empty() && !key.empty() && load(key)) return true;
-  crcs_.resize(files_.count);
-  known_.resize(files_.count);
-  if (file) {
-    TRY_VOID(compute_one(*file));
-    return false;
-  }
-  TRY_VOID(in_parallel(files_.count, processors(kMaxThreads), [this](uint64_t each) {
-    return known_[each] != 0 ? Result<void>() : compute_one(static_cast<size_t>(each));
+// Whether all are known then. A reader that has come to a file in order needs the next ones soon.
+Result<bool> ChecksumTable::compute(std::optional<size_t> file, bool is_first) {
+  if (is_first && checksums_ != nullptr) key_ = files_.key();
+  if (is_first && !key_.empty() && load()) return true;
+  const size_t from = file.value_or(0);
+  const size_t wanted = !file ? files_.count : from > 0 && is_known(from - 1) ? kMaxThreads : 1;
+  const size_t count = std::min(wanted, files_.count - from);
+  TRY_VOID(in_parallel(count, processors(kMaxThreads), [&](uint64_t each) {
+    return is_known(from + each) ? Result<void>() : compute_one(from + static_cast<size_t>(each));
   }));
-  if (!key.empty()) store(key);
-  return true;
+  if (!file && !key_.empty()) store();
+  return !file;
 }
 
 Result<void> ChecksumTable::compute_one(size_t file) {
@@ -119,17 +121,16 @@ Result<void> ChecksumTable::compute_one(size_t file) {
     done_bytes_ += part.size();
   }
   crcs_[file] = crc;
-  known_[file] = 1;
+  known_[file].store(1, std::memory_order_release);
   return {};
 }
 
 // Whether the cache has the table.
-bool ChecksumTable::load(const std::string& key) {
+bool ChecksumTable::load() {
   const auto not_cached = []() -> Result<StreamPtr> { return failure(Code::resource, "not cached"); };
-  const SourcePtr table = checksums_->blobs_->blob(table_blob(files_.name, key, files_.count, not_cached));
+  const SourcePtr table = checksums_->blobs_->blob(table_blob(files_.name, key_, files_.count, not_cached));
   const auto text = read_text(*table, 0, table->size());
   if (!text) return false;
-  crcs_.resize(files_.count);
   for (size_t i = 0; i < files_.count; ++i)
     crcs_[i] =
         static_cast<uint32_t>(little_endian(std::string_view(*text).substr(i * sizeof(uint32_t), sizeof(uint32_t))));
@@ -138,14 +139,14 @@ bool ChecksumTable::load(const std::string& key) {
 }
 
 // A table that cannot be cached is computed again by the next mount.
-void ChecksumTable::store(const std::string& key) {
+void ChecksumTable::store() {
   std::string bytes;
   bytes.reserve(static_cast<size_t>(table_size(files_.count)));
   for (const uint32_t crc : crcs_) append_little_endian(bytes, crc, sizeof crc);
   bytes.resize(static_cast<size_t>(table_size(files_.count)), '\0');
   std::string copy(bytes.size(), '\0');
   const auto start = [bytes = in_memory(std::move(bytes))]() -> Result<StreamPtr> { return stream_of(bytes); };
-  const SourcePtr table = checksums_->blobs_->blob(table_blob(files_.name, key, files_.count, start));
+  const SourcePtr table = checksums_->blobs_->blob(table_blob(files_.name, key_, files_.count, start));
   std::ignore = table->read(0, std::as_writable_bytes(std::span(copy)));
 }
 

@@ -55,8 +55,9 @@ class ChecksumTable {
 
   ChecksumTable(Files files, ChecksumsPtr checksums) : files_(std::move(files)), checksums_(std::move(checksums)) {}
 
-  /// The CRC-32 of a file. The first caller computes it, the others wait for it. If that caller is cancelled or fails,
-  /// the next one computes it. Fails as reading does, and with resource if the caller is cancelled.
+  /// The CRC-32 of a file. The first caller computes it, and those of some following files if it has come to this one
+  /// in order; the others wait. If that caller is cancelled or fails, the next one computes it. Fails as reading does,
+  /// and with resource if the caller is cancelled.
   Result<uint32_t> crc32_of(size_t file);
 
   /// Computes those of all files, with the same failures; those that were computed before a failure are kept.
@@ -65,23 +66,25 @@ class ChecksumTable {
   Checksums::Progress progress() const { return {files_.name, files_.size, done_bytes_}; }
 
  private:
+  bool is_known(size_t file) const { return !known_.empty() && known_[file].load(std::memory_order_acquire) != 0; }
   Result<void> complete(std::optional<size_t> file);
-  Result<bool> compute(std::optional<size_t> file);
+  Result<bool> compute(std::optional<size_t> file, bool is_first);
   Result<void> compute_one(size_t file);
-  bool load(const std::string& key);
-  void store(const std::string& key);
+  bool load();
+  void store();
   void set_running(bool running);
 
   const Files files_;
   const ChecksumsPtr checksums_;
   std::atomic<uint64_t> done_bytes_ = 0;
-  std::mutex mutex_;  // guards is_complete_ and is_computing_
+  std::mutex mutex_;  // guards the two, and the size of known_
   std::condition_variable changed_;
   bool is_complete_ = false;
   bool is_computing_ = false;
-  // Written by the computing threads; constant once is_complete_.
+  std::vector<std::atomic<uint8_t>> known_;  // files whose checksum is known; empty before the first and when complete
+  // Written by the thread that computes.
+  std::string key_;  // empty: not remembered
   std::vector<uint32_t> crcs_;
-  std::vector<uint8_t> known_;  // whether there is one; empty when complete
 };
 
 }  // namespace weightfs::views

@@ -79,7 +79,7 @@ def lines_of(attack):
     if attack.format == "directory":
         return (0, 1)  # each of several models has its own on standard output
     if attack.format == "ollama store":
-        return range(10_000)  # one for each incomplete model
+        return range(1, 10_000)  # one for each incomplete model
     return range(1, 6) if attack.format == "ollama" else (1,)  # of several blobs that differ
 
 

@@ -1,6 +1,7 @@
 """Checkpoints of PyTorch whose pickles would run code: mounted and read completely, they run nothing."""
 import json
 import re
+import shutil
 
 from mounting import MountTestCase, os, run, unittest
 from tracing import TracedTestCase, read_all
@@ -83,6 +84,26 @@ class PickleTest(PickleTestCase):
                 done = run("verify", "--safe", self.path("many.pkl"))
                 self.assertEqual(done.returncode, status, done)
         self.assertIn("its later pickles may run code: posix.system", done.stderr)
+
+    def test_safe_looks_into_every_file_of_a_model(self):
+        evil = b"cposix\nsystem\n(S'id'\ntR."
+        with open(self.checkpoint("evil", pickles.call("posix", "system", pickles.text("id")))[0], "rb") as file:
+            torch = file.read()
+        self.write("m/config.json", b'{"architectures": ["X"]}')
+        self.sample("m/model.safetensors")
+        self.write("m/notes.txt", b"cposix")
+        for name, data, status in (("plain.pkl", b"\x80\x02}.", 0), ("training_args.bin", torch, 4), ("sub/x.bin", torch, 4),
+                                   ("model.joblib", b"\x80\x04" + evil, 4), ("x.pkl", evil, 4),
+                                   ("x.pkl", b"\x80\x04\x95", 5)):
+            with self.subTest(name):
+                self.write(f"m/{name}", data)
+                for source in (self.path("m"), shutil.make_archive(self.path("packed"), "zip", self.path("m"))):
+                    done = run("verify", "--safe", source)
+                    self.assertEqual(done.returncode, status, done)
+                    if status:
+                        self.assertIn(name, done.stderr)
+                    self.assertEqual(run("verify", source).returncode, 0)
+                os.remove(self.path(f"m/{name}"))
 
     def test_info_of_a_directory_shows_dangerous_names_of_each_model(self):
         os.makedirs(self.path("models"))

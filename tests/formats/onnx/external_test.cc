@@ -3,13 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <span>
+
+#include "base/files/file_source.h"
 #include "formats/verify.h"
 #include "tests/support/onnx_reading.h"
+#include "tests/support/temporary.h"
 
 namespace weightfs::onnx_external_test {
 namespace {
 
 using namespace test::onnx;
+using test::error_in;
 using test::Files;
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -56,6 +62,34 @@ TEST(OnnxExternal, ChecksumOfTheFileIsCompared) {
   EXPECT_THAT(wrong_of(other, other), ElementsAre("\"m.data\": SHA-1 is " + right + ", should be " + other));
   EXPECT_THAT(wrong_of(right, other),
               ElementsAre("external data \"m.data\": its tensors have different checksums of it: not compared"));
+}
+
+// Files on the disk, where it is known which bytes are those of a file.
+class DiskFolder final : public Folder {
+ public:
+  explicit DiskFolder(std::string path) : path_(std::move(path)) {}
+  Result<std::vector<std::string>> names() const override { return std::vector<std::string>(); }
+  Result<SourcePtr> open(std::string_view name) const override { return open_file(path_ + "/" + std::string(name)); }
+  Result<std::vector<Part>> parts() const override { return std::vector<Part>(); }
+
+ private:
+  std::string path_;
+};
+
+// A value in the model is not in the external file; a tensor there is, also if others are read with it.
+TEST(OnnxExternal, ChecksumIsOfReadersOfTheFile) {
+  const TemporaryDirectory directory;
+  directory.write("m.data", "0123456789");
+  const Entries entries = {{"location", "m.data"}, {"checksum", std::string(40, 'a')}};
+  const std::string bytes =
+      model(graph({external("e", kUint8, {4}, entries), tensor("i", kInt32, {2}).number(5, 1).number(5, 2)})).build();
+  const Model read = test::well(read_as("onnx", {"m.onnx", open_file(directory.write("m.onnx", bytes)).value(),
+                                                 std::make_shared<DiskFolder>(directory.path("."))}));
+  const std::array<size_t, 2> both = {0, 1};
+  const std::span<const size_t> all(both);
+  EXPECT_TRUE(compare_files_of_tensors(read, all.subspan(1)));
+  EXPECT_EQ(error_in(compare_files_of_tensors(read, all.first(1))).substr(0, 17), "\"m.data\": SHA-1 i");
+  EXPECT_EQ(error_in(compare_files_of_tensors(read, all)).substr(0, 17), "\"m.data\": SHA-1 i");
 }
 
 TEST(OnnxExternal, LocationMayBeInASubdirectory) {

@@ -194,7 +194,6 @@ TEST(NpzView, OpeningAndDataReadNoChecksums) {
   EXPECT_EQ(second->reads, 0U);
 }
 
-// The second mount of the same bytes reads no tensor for its checksums.
 // A regular model of many small tensors can be listed: its file may cost 1 second and 100 nanoseconds for each byte,
 // and a tensor has about 90 bytes of a GGUF.
 TEST(NpzView, ManySmallTensorsAreWithinTheBudget) {
@@ -219,6 +218,7 @@ Result<std::string> end_of(const ModelFile& file) {
   return read_text(*file.source, file.source->size() - kSize, kSize);
 }
 
+// The second mount of the same bytes reads no tensor for its checksums.
 TEST(NpzView, ChecksumsAreRemembered) {
   const auto blobs = std::make_shared<KeptBlobs>();
   const auto checksums = std::make_shared<Checksums>(blobs);
@@ -283,9 +283,11 @@ struct Table {
   }
 
   std::vector<std::shared_ptr<Named>> sources;
-  ChecksumTable table{
-      {"table", 3, 6, [this](size_t file) -> Result<SourcePtr> { return sources[file]; }, [] { return std::string(); }},
-      nullptr};
+  std::atomic<int> keys = 0;  // calls of key()
+  const ChecksumsPtr checksums = std::make_shared<Checksums>(uncached_blobs());
+  ChecksumTable table{{"table", 3, 6, [this](size_t file) -> Result<SourcePtr> { return sources[file]; },
+                       [this] { return ++keys, std::string("key"); }},
+                      checksums};
 };
 
 TEST(NpzView, EightReadersReadEachTensorOnce) {
@@ -312,6 +314,35 @@ TEST(NpzView, HeaderReadsItsOwnTensorOnly) {
   EXPECT_EQ(t.sources[2]->reads, 0U);
   EXPECT_TRUE(t.table.compute_all());
   for (const auto& source : t.sources) EXPECT_EQ(source->reads, 1U);
+  EXPECT_EQ(t.keys, 1);  // it names all tensors
+}
+
+// A copy needs the tensors that follow, in several threads.
+TEST(NpzView, ReaderInOrderIsReadAhead) {
+  Table t;
+  t.sources[2]->fails = true;
+  EXPECT_EQ(well(t.table.crc32_of(0)), t.expected(0));
+  EXPECT_EQ(t.sources[2]->reads, 0U);
+  EXPECT_EQ(well(t.table.crc32_of(1)), t.expected(1));
+  EXPECT_EQ(t.sources[2]->reads, 1U);
+  EXPECT_EQ(error_in(t.table.crc32_of(2)), "broken disk");
+}
+
+// The directory of a large model takes minutes.
+TEST(NpzView, KnownChecksumDoesNotWaitForTheOthers) {
+  Table t;
+  EXPECT_EQ(well(t.table.crc32_of(0)), t.expected(0));
+  std::atomic<bool> has_begun = false;
+  std::atomic<bool> may_end = false;
+  t.sources[2]->on_read = [&] {
+    has_begun = true;
+    wait_for(may_end);
+  };
+  std::thread directory([&] { EXPECT_TRUE(t.table.compute_all()); });
+  wait_for(has_begun);
+  EXPECT_EQ(well(t.table.crc32_of(0)), t.expected(0));
+  may_end = true;
+  directory.join();
 }
 
 // The checksums that were computed are kept for the next reader.
