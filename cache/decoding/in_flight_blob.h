@@ -23,6 +23,10 @@ namespace weightfs::blobs {
 /// The error that waiting readers get when a producer is cancelled.
 inline Error cancelled_error() { return Error{Code::resource, "cancelled before it was complete"}; }
 
+/// Fills the beginning of `out` with at least `enough` bytes of a stream, with less only at its end; then it must not
+/// be called again. Fails as the stream does, and if the calling thread is cancelled.
+Result<size_t> gather(Stream& stream, std::span<std::byte> out, size_t enough);
+
 /// Thread-safe; run() and end() must be called once.
 class InFlightBlob {
  public:

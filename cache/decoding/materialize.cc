@@ -13,7 +13,7 @@ namespace {
 // With four buffers 2 MiB per blob: decouples the two threads at low memory cost.
 constexpr uint64_t kBufferSize = 512 * 1024;
 // Smaller pieces of a stream are gathered, because each buffer wakes another thread.
-constexpr size_t kMinFill = 16 * 1024;
+constexpr size_t kEnough = 16 * 1024;
 
 constexpr std::chrono::milliseconds kMinPause{1};
 constexpr std::chrono::milliseconds kUnusedCheck{500};
@@ -63,19 +63,26 @@ Result<void> InFlightBlob::reserve(BlobWriter& writer) {
   return writer.reserve();
 }
 
+Result<size_t> gather(Stream& stream, std::span<std::byte> out, size_t enough) {
+  size_t filled = 0;
+  while (filled < enough) {
+    if (is_cancelled()) return tl::unexpected(cancelled_error());
+    const size_t got = TRY(stream.next(out.subspan(filled)));
+    if (got == 0) break;
+    filled += got;
+  }
+  return filled;
+}
+
 Result<void> InFlightBlob::decode(BoundedQueue& queue) {
   const StreamPtr stream = TRY(producer_.start());
   const auto size = static_cast<size_t>(std::clamp<uint64_t>(producer_.size.value_or(kBufferSize), 1, kBufferSize));
+  const size_t enough = std::min(size, kEnough);
   BoundedQueue::Buffer buffer;
   for (bool has_more = true; has_more;) {
     buffer.bytes.resize(size);
-    buffer.filled = 0;
-    while (has_more && buffer.filled < std::min(size, kMinFill)) {
-      if (is_cancelled()) return tl::unexpected(cancelled_error());
-      const size_t got = TRY(stream->next(std::span(buffer.bytes).subspan(buffer.filled)));
-      buffer.filled += got;
-      has_more = got > 0;
-    }
+    buffer.filled = TRY(gather(*stream, buffer.bytes, enough));
+    has_more = buffer.filled >= enough;
     if (buffer.filled > 0 && !queue.push(buffer)) break;
   }
   return {};

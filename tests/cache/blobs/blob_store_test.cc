@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <set>
 #include <thread>
 
 #include "tests/cache/store_fixture.h"
@@ -60,15 +59,6 @@ TEST_F(BlobStoreTest, MaterializesBlobOnceForManyThreadsAndSecondStore) {
   }
   EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   EXPECT_EQ(member->starts, 1);
-}
-
-// Pieces of a few bytes are gathered, so that the thread that writes is not woken for each.
-TEST_F(BlobStoreTest, GathersTheSmallPiecesOfAStream) {
-  std::set<size_t> positions;  // of the calls of next()
-  member->piece = 7;
-  member->before = [&](size_t at) { EXPECT_TRUE(positions.insert(at).second) << at; };
-  EXPECT_EQ(read(*store()->blob(producer_of(member, ""))), describe(bytes));
-  EXPECT_EQ(positions.size(), (bytes.size() + 6) / 7 + 1);
 }
 
 TEST_F(BlobStoreTest, FindsBlobByDigestWithAnyKey) {

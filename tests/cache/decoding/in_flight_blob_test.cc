@@ -7,7 +7,9 @@
 #include <new>
 #include <thread>
 
+#include "base/cancel.h"
 #include "cache/blob_store.h"
+#include "cache/decoding/in_flight_blob.h"
 #include "tests/cache/store_fixture.h"
 
 namespace weightfs::test::in_flight_blob_test {
@@ -29,6 +31,26 @@ class InFlightBlobTest : public StoreDirectory, public testing::WithParamInterfa
     return blob_store(std::move(options));
   }
 };
+
+// Each buffer wakes another thread.
+TEST(GatherTest, SmallPiecesOfAStreamFillABuffer) {
+  const TestProducerPtr producer = test_producer("0123456789abcdefghij");
+  producer->piece = 3;
+  int calls = 0;
+  producer->before = [&](size_t) { ++calls; };
+  TestStream stream(producer);
+  std::string out(16, '?');
+  const auto more = [&] { return blobs::gather(stream, std::as_writable_bytes(std::span(out)), 7).value(); };
+  EXPECT_EQ(more(), 9U);
+  EXPECT_EQ(out.substr(0, 9), "012345678");
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(more(), 9U);
+  EXPECT_EQ(more(), 2U);  // the end
+  EXPECT_EQ(out.substr(0, 2), "ij");
+  EXPECT_EQ(calls, 8);
+  const CancelScope killed([] { return true; });
+  EXPECT_FALSE(blobs::gather(stream, std::as_writable_bytes(std::span(out)), 7));
+}
 
 INSTANTIATE_TEST_SUITE_P(Stores, InFlightBlobTest, testing::Values("Directory", "Temporary"),
                          [](const auto& instance) { return instance.param; });
