@@ -284,7 +284,7 @@ Exit show_service(const std::string& path) {
 Command service_command() {
   const auto command = [](const char* name, const char* help, Exit (*act)(const std::string&)) -> Command {
     const auto path = std::make_shared<std::string>();
-    return {name, help, {argument("CONF", "config file in /etc/weightfs/mounts.d", *path)},
+    return {name, help, {argument("CONF", "config file in /etc/weightfs/mounts.d (serve-http: serve.d)", *path)},
             {},   {},   [=] { return act(*path); }};
   };
   Command service{"service", "commands for the systemd units of weightfs"};

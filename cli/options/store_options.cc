@@ -110,7 +110,7 @@ Options network_options(StoreFlags& store_flags) {
       flag("offline", "do not use the network; reads of data that is not cached fail", store_flags.offline),
       {"stream", "", "does nothing any more; see --verify",
        [](const std::string&) -> Result<void> {
-         log_to_stderr("weightfs: --stream does nothing any more: blobs above 8 MiB are read by ranges (see --verify)");
+         log_to_stderr("--stream does nothing any more: blobs above 8 MiB are read by ranges (see --verify)");
          return {};
        }},
       choice("verify", "POLICY",

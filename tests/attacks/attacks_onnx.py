@@ -1,7 +1,10 @@
 """ONNX: messages nested deep, lengths that lie, many small records, names above many subgraphs, external data."""
+import hashlib
 import os
+import zlib
 
 from attack import REFUSED, SHOWN, Attack, one_file, put, sparse
+from attacks_zip import DEFLATE, STORED, zipped
 from limits import CPU_PER_READ_BYTE_S
 from protobuf import (data, number, onnx_external, onnx_graph, onnx_model, onnx_node, onnx_tensor, varint)
 
@@ -51,6 +54,22 @@ def external(entries, make=lambda folder: None):
         make(folder)
         return put(folder, "m.onnx", onnx_model(onnx_graph([onnx_external("w", UINT8, (4,), **entries)])))
     return build
+
+
+def with_checksums(count):
+    """A zip: a model that has a SHA-1 of each of `count` files of 10 MiB, which are one member, 10 KB compressed."""
+    zeros = bytes(10 << 20)
+    sha1 = hashlib.sha1(zeros).hexdigest()
+
+    def fill(out):
+        tensors = [onnx_external(f"w{i}", UINT8, (4,), location=f"{i}.bin", checksum=sha1) for i in range(count)]
+        model = onnx_model(onnx_graph(tensors))
+        out.entry("m.onnx", out.local(b"m.onnx", model, STORED), len(model), len(model), STORED, zlib.crc32(model), 0o100644)
+        packed, crc = zlib.compress(zeros, 9)[2:-4], zlib.crc32(zeros)
+        at = out.local(b"", packed, DEFLATE)
+        for i in range(count):
+            out.entry(f"{i}.bin", at, len(packed), len(zeros), DEFLATE, crc, 0o100644)
+    return zipped(fill)
 
 
 def many_files(folder):
@@ -108,6 +127,8 @@ ATTACKS = [
                                                     data(1, "a") + data(8, b"\1" * 4_000_000))]))),
     Attack("onnx-length-2-63", "onnx", "a graph of 2^63 bytes",
            one_file("m.onnx", lambda: number(1, 8) + varint(7 << 3 | 2) + varint(1 << 63)), REFUSED),
+    Attack("onnx-checksums-shared", "onnx", "checksums of 100 external files of 10 MiB that are one member of a zip",
+           with_checksums(100)),
     Attack("onnx-hole-tensor", "onnx", "a tensor of 8 GB in a hole",
            holed(onnx_tensor("w", UINT8, (8_000_000_000, )) + b"\x4a", 8_000_000_000), SHOWN,
            cpu=8_000_000_000 * CPU_PER_READ_BYTE_S),
