@@ -62,9 +62,9 @@ void repair_table(std::string& input) {
 }
 
 // A message is read again for each level around it that is read in passes. A tensor whose last value is repeated is
-// gathered, in blocks of up to 16 MiB.
+// gathered in blocks of up to 16 MiB, of which two are kept.
 constexpr Limits kGraphLimits = {
-    .memory = 20'000'000, .memory_per_byte = 500, .read = 200'000, .read_per_byte = 600, .time_per_byte = 60'000};
+    .memory = 40'000'000, .memory_per_byte = 500, .read = 200'000, .read_per_byte = 600, .time_per_byte = 60'000};
 // A block of Snappy is up to 22 times as large as it is stored.
 constexpr Limits kTableLimits = {.memory = 500'000, .memory_per_byte = 1'000, .read = 200'000, .read_per_byte = 300};
 
