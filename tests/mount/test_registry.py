@@ -100,9 +100,9 @@ class LargeLayers(LayerTestCase):
         point = self.mount(self.url)
         self.read_whole(point, "tensors", "blk.3")
         self.assertEqual(self.verifications(point), {"transport"})
-        for tensor in self.tensors[:-1]:
-            self.read_whole(point, "tensors", tensor.name)
-        with contextlib.suppress(OSError):  # its last bytes may be read after the comparison
+        with contextlib.suppress(OSError):  # read-ahead may complete the layer, so that it is compared before the last read
+            for tensor in self.tensors[:-1]:
+                self.read_whole(point, "tensors", tensor.name)
             self.read_whole(point, "files", "model.gguf")
         until(lambda: self.verifications(point) == {"mismatch"}, lambda: self.verifications(point))
         for name in ("blk.5", "blk.3"):  # the kernel has had pages of blk.3
