@@ -158,6 +158,10 @@ bool is_named_as_model(std::string_view name);
 /// io if it cannot be read.
 Result<bool> could_be_model(const Container& member, std::span<const std::string_view> only = {});
 
+/// The model that a part of `model` is if it could be one of these formats, else null. It is charged to the budget of
+/// `model`, as is decoding a member of an archive. Fails as read_model() does.
+Result<ModelPtr> model_of_part(const Model& model, const Part& part, std::span<const std::string_view> only);
+
 /// The entry file of a directory in a form of its own: that of an unpacked archive (archive/archive_formats.h), the
 /// only `*.weights.json`, the index of an MLC tensor cache, the index of the only checkpoint of TensorFlow, the
 /// model.json of TensorFlow.js, the .metadata of a checkpoint of torch.distributed.checkpoint, or the manifest of a

@@ -11,8 +11,6 @@
 #include "base/text.h"
 #include "cli/console/report_error.h"
 #include "cli/console/words.h"
-#include "formats/archive/zip.h"
-#include "formats/codec/codec_meter.h"
 #include "formats/format.h"
 
 namespace weightfs {
@@ -20,18 +18,6 @@ namespace {
 
 // Formats whose files are pickles, or may have them inside. Their names are those of formats().
 constexpr std::array<std::string_view, 5> kWithPickles = {"npy", "pytorch-legacy", "pickle", "zip", "tar"};
-
-// The model of a file if it may have pickles, else null. Members of an archive are decoded within its budget.
-Result<ModelPtr> model_with_pickles(const Model& model, const Part& part) {
-  Container file{.name = part.path.substr(part.path.rfind('/') + 1), .bytes = TRY(part.source.get()), .depth = 1};
-  if (model.budget != nullptr) file.budget = model.budget;
-  if (!model.has_members) file.budget->add_file(*file.bytes);
-  const auto charge = std::make_shared<codec::DecodeCharge>(file.budget);
-  const codec::DecodeCharge::Active active(charge);
-  file.bytes = TRY(archive::bytes_to_parse(file.bytes, charge));
-  if (file.bytes->size() == 0 || !TRY(could_be_model(file, kWithPickles))) return nullptr;
-  return std::make_shared<const Model>(TRY(read_model(file)));
-}
 
 // The files of a directory or archive that are neither the weights of its one model nor models in nested/.
 void check_other_files(const Model& model, const std::set<size_t>& nested, const std::string& name, Outcome& outcome) {
@@ -41,7 +27,7 @@ void check_other_files(const Model& model, const std::set<size_t>& nested, const
     if (nested.contains(i) || part.is_structure || !part.link_target.empty()) continue;
     if (std::ranges::find(weights, part.path) != weights.end()) continue;
     const std::string path = join_path(name, part.path);
-    const auto read = model_with_pickles(model, part);
+    const auto read = model_of_part(model, part, kWithPickles);
     if (!read)
       outcome.fail(error_at(path, read.error()));
     else if (*read != nullptr)

@@ -319,3 +319,19 @@ FoldersOf folders_of(const ModelPtr& model, const codec::DecodeChargePtr& charge
 }
 
 }  // namespace weightfs::archive
+
+namespace weightfs {
+
+Result<ModelPtr> model_of_part(const Model& model, const Part& part, std::span<const std::string_view> only) {
+  Container file{.name = std::string(archive::name_of(part.path)), .bytes = TRY(part.source.get()), .depth = 1};
+  const bool is_member = TRY(archive::stored_range_of(*file.bytes)).has_value();
+  if (model.budget != nullptr) file.budget = model.budget;
+  if (!is_member) file.budget->add_file(*file.bytes);
+  const auto charge = std::make_shared<codec::DecodeCharge>(file.budget);
+  const codec::DecodeCharge::Active active(charge);
+  file.bytes = TRY(archive::bytes_to_parse(file.bytes, charge));
+  if (file.bytes->size() == 0 || !TRY(could_be_model(file, only))) return nullptr;
+  return std::make_shared<const Model>(TRY(read_model(file)));
+}
+
+}  // namespace weightfs
