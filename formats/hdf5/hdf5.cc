@@ -15,6 +15,7 @@
 #include "formats/format.h"
 #include "formats/hdf5/attributes.h"
 #include "formats/hdf5/contents.h"
+#include "formats/hdf5/filters.h"
 #include "formats/string_pool.h"
 
 namespace weightfs::hdf5 {
