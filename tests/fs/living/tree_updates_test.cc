@@ -24,9 +24,9 @@ class TreeUpdates : public testing::Test {
     auto origin = std::make_shared<Origin>();
     origin->again = [](const Tree&, Directories) -> Result<TreePtr> { return failure(Code::io, "not used"); };
     TreeBuilder builder(nullptr);
-    for (const auto& [path, version] : entries) {
-      origin->trees.push_back({version, 0});
-      builder.add_tree(builder.keep(path), 0, Later<TreePtr>([version = version]() -> Result<TreePtr> {
+    for (const auto& [path, listed] : entries) {
+      origin->trees.push_back({listed, 0});
+      builder.add_tree(builder.keep(path), 0, Later<TreePtr>([version = listed]() -> Result<TreePtr> {
                          auto model = std::make_shared<Model>();
                          model->tensors.push_back(make_tensor("v" + std::to_string(version), "uint8", {1}));
                          return lay_out(model, "source", 7);
