@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/blobs.h"
+#include "base/files/leaf.h"
 #include "base/text.h"
 #include "formats/archive/symlink.h"
 #include "formats/archive/zip.h"
