@@ -29,11 +29,11 @@ class Warnings {
       ++omitted_;
   }
 
-  /// Adds a warning about a tensor that is refused, for a reason of this code. A tensor in an unsupported form counts
-  /// as corrupt: only a file can be unsupported.
+  /// Adds a warning about a tensor that is refused, for a reason of this code: corrupt for damage, unsupported for a
+  /// form that is not read.
   template <class... Values>
   void refuse(Code code, fmt::format_string<Values...> format, Values&&... values) {
-    lack(code == Code::unsupported ? Code::corrupt : code, fmt::format(format, std::forward<Values>(values)...));
+    lack(code, fmt::format(format, std::forward<Values>(values)...));
   }
 
   /// Adds a warning about tensors that the container lists, and that are not shown at all.
