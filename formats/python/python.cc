@@ -83,11 +83,11 @@ class PickledModel {
   Result<void> walk(const Pickle& object, const pickle::File& file) {
     pytorch::StorageBytes storages;
     storages.find = [](std::string_view key) -> Result<Slice> {
-      return failure(Code::corrupt, fmt::format("its storage {} is in another file", quoted(key)));
+      return failure(Code::not_found, fmt::format("its storage {} is in another file", quoted(key)));
     };
     storages.load = [&](const Slice& bytes) { return pytorch::storage_in(bytes, file, contents_); };
-    pytorch::TensorReader tensors(object, file, storages, contents_);
     numpy::PickledArrays arrays(object, file, contents_);
+    pytorch::TensorReader tensors(object, file, storages, arrays, contents_);
     JoblibArrays joblib(object, container_, arrays, contents_);
     WrappedArrays wrapped(object, arrays);
     Boosters boosters(object, file, contents_);

@@ -40,8 +40,8 @@ Result<Pickle> read_next(Cursor& cursor, Budget& budget, Contents& out) {
 Result<void> add_pickle(const Pickle& pickle, const pickle::File& file, const StorageBytes& storages,
                         const std::string& prefix, std::string_view subject, Contents& out) {
   TRY_VOID(add_globals(pickle, subject, out));
-  TensorReader tensors(pickle, file, storages, out);
   numpy::PickledArrays arrays(pickle, file, out);
+  TensorReader tensors(pickle, file, storages, arrays, out);
   const std::array<pickle::Objects*, 2> libraries{&tensors, &arrays};
   return pickle::walk(pickle, libraries, prefix, out);
 }

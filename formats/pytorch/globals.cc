@@ -13,7 +13,7 @@ namespace {
 
 // What torch/_weights_only_unpickler.py permits, besides dtypes, storages and rebuild functions; and the types of plain
 // values.
-constexpr std::array<std::string_view, 29> kPermitted = {
+constexpr std::array<std::string_view, 30> kPermitted = {
     "collections.OrderedDict",
     "collections.Counter",
     "collections.defaultdict",
@@ -43,6 +43,7 @@ constexpr std::array<std::string_view, 29> kPermitted = {
     "torch.per_channel_affine",
     "torch.per_tensor_symmetric",
     "torch.per_channel_symmetric",
+    "torch.per_channel_affine_float_qparams",
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ struct Row {
   Rebuild function;
 };
 
+// torch/_utils.py; the functions for other devices than the processor of torch and torch_npu.
 constexpr std::array kRows = {
     Row{"torch._utils._rebuild_tensor_v2", Rebuild::tensor_v2},
     Row{"torch._utils._rebuild_tensor", Rebuild::tensor},
@@ -22,9 +23,17 @@ constexpr std::array kRows = {
     Row{"torch._utils._rebuild_qtensor", Rebuild::quantized},
     Row{"torch._utils._rebuild_parameter", Rebuild::parameter},
     Row{"torch._utils._rebuild_parameter_with_state", Rebuild::parameter},
+    Row{"torch._utils._rebuild_device_tensor_from_cpu_tensor", Rebuild::parameter},
+    Row{"torch._utils._rebuild_device_tensor_from_numpy", Rebuild::array},
+    Row{"torch._utils._rebuild_xla_tensor", Rebuild::array},
+    Row{"torch._utils._rebuild_mlc_tensor", Rebuild::array},
+    Row{"torch_npu.utils.storage._rebuild_npu_tensor", Rebuild::tensor_v2},
     Row{"torch._utils._rebuild_sparse_tensor", Rebuild::sparse},
     Row{"torch._utils._rebuild_sparse_csr_tensor", Rebuild::sparse},
+    Row{"torch._utils._rebuild_nested_tensor", Rebuild::nested},
     Row{"torch._utils._rebuild_meta_tensor_no_storage", Rebuild::meta},
+    Row{"torch._utils._rebuild_wrapper_subclass", Rebuild::wrapper},
+    Row{"torch.nested._internal.nested_tensor._rebuild_njt", Rebuild::jagged},
     Row{"torch._tensor._rebuild_from_type_v2", Rebuild::with_state},
     Row{"torch._tensor._rebuild_from_type", Rebuild::with_state},
 };
@@ -37,27 +46,67 @@ const Row* row_of(std::string_view global) {
 // A parameter of a subclass is wrapped twice.
 constexpr int kMaxWrappers = 8;
 
+// What is called, with which arguments and attributes.
+struct Called {
+  const Row* row;
+  Index arguments;
+  Index state;
+};
+
+std::optional<Called> called(const Pickle& pickle, Index value) {
+  if (pickle.kind(value) != Kind::call) return std::nullopt;
+  const pickle::Call call = pickle.call(value);
+  const Row* row = row_of(pickle.global(call.callable));
+  Index arguments = call.arguments, state = pickle::kNoValue;
+  for (int i = 0; row != nullptr && row->function == Rebuild::with_state; ++i) {
+    const std::vector<Index> given = pickle.items(arguments, 4);
+    if (given.size() < 3 || i == kMaxWrappers) return std::nullopt;
+    row = row_of(pickle.global(given[0]));
+    arguments = given[2];
+    if (given.size() > 3) state = given[3];
+  }
+  return row == nullptr ? std::nullopt : std::optional(Called{row, arguments, state});
+}
+
+// The value of a key of a dict with few items.
+Index value_of(const Pickle& pickle, Index dict, std::string_view key) {
+  constexpr size_t kMost = 64;
+  if (pickle.kind(dict) != Kind::dict) return pickle::kNoValue;
+  const std::vector<Index> items = pickle.items(dict, kMost);
+  for (size_t i = 0; i + 1 < items.size(); i += 2)
+    if (pickle.text(items[i]) == key) return items[i + 1];
+  return pickle::kNoValue;
+}
+
 }  // namespace
 
 bool is_rebuild_function(std::string_view global) { return row_of(global) != nullptr; }
 
 std::optional<TensorCall> tensor_call(const Pickle& pickle, Index value) {
-  if (pickle.kind(value) != Kind::call) return std::nullopt;
-  Index function = pickle.call(value).callable;
-  Index arguments = pickle.call(value).arguments;
   for (int i = 0; i < kMaxWrappers; ++i) {
-    const Row* const row = row_of(pickle.global(function));
-    if (row == nullptr) return std::nullopt;
-    if (row->function != Rebuild::parameter && row->function != Rebuild::with_state)
-      return TensorCall{row->function, arguments};
-    const bool wraps_call = row->function == Rebuild::parameter;
-    const std::vector<Index> given = pickle.items(arguments, 3);
-    if (given.size() < (wraps_call ? 1 : 3)) return std::nullopt;
-    if (wraps_call && pickle.kind(given[0]) != Kind::call) return std::nullopt;
-    function = wraps_call ? pickle.call(given[0]).callable : given[0];
-    arguments = wraps_call ? pickle.call(given[0]).arguments : given[2];
+    const auto call = called(pickle, value);
+    if (!call || call->row->function == Rebuild::jagged) return std::nullopt;
+    const bool is_wrapper = call->row->function == Rebuild::wrapper;
+    if (!is_wrapper && call->row->function != Rebuild::parameter)
+      return TensorCall{call->row->function, call->arguments};
+    const std::vector<Index> given = pickle.items(call->arguments, 1);
+    value = is_wrapper ? value_of(pickle, call->state, "_local_tensor") : given.empty() ? pickle::kNoValue : given[0];
   }
   return std::nullopt;
+}
+
+Index parts_of(const Pickle& pickle, Index value) {
+  for (int i = 0; i < kMaxWrappers; ++i) {
+    const auto call = called(pickle, value);
+    if (!call) return pickle::kNoValue;
+    if (call->row->function == Rebuild::wrapper) return call->state;
+    const std::vector<Index> given = pickle.items(call->arguments, 1);
+    if (given.empty()) return pickle::kNoValue;
+    if (call->row->function == Rebuild::jagged) return given[0];
+    if (call->row->function != Rebuild::parameter) return pickle::kNoValue;
+    value = given[0];
+  }
+  return pickle::kNoValue;
 }
 
 Result<std::vector<uint64_t>> sizes_in(const Pickle& pickle, Index value, std::string_view what) {

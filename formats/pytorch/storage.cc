@@ -54,7 +54,8 @@ Result<StorageId> parse_storage_id(const Pickle& pickle, Index persistent) {
 }
 
 std::optional<uint64_t> storage_size(const TorchType* type, uint64_t elements) {
-  return type == nullptr ? elements : size_in_bytes(type->layout, Shape{elements});
+  const bool counts_bytes = type == nullptr || type->layout.block > 1;
+  return counts_bytes ? elements : size_in_bytes(type->layout, Shape{elements});
 }
 
 Result<Slice> storage_bytes(const StorageId& id, const StorageBytes& bytes) {

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "formats/common/limits.h"
+#include "formats/pytorch/stated_type.h"
 
 namespace weightfs::pytorch {
 namespace {
@@ -64,10 +65,14 @@ Result<void> check_expansion(const TorchType& type, const Shape& shape, const Sl
 Result<std::optional<pickle::Meaning>> TensorReader::meaning(const std::string& name, Index value) {
   const auto added = []() -> std::optional<pickle::Meaning> { return pickle::Meaning{}; };
   if (const auto call = tensor_call(pickle_, value)) return add(name, *call).map(added);
+  if (const Index parts = parts_of(pickle_, value); parts != pickle::kNoValue)
+    return pickle::Meaning{.kind = pickle::Meaning::Kind::other, .index = parts};
+  if (const auto script = script_of(value)) return add_script(name, *script).map(added);
   const bool is_file = storages_.load && is_loaded_file(pickle_, value);
   if (pickle_.kind(value) != Kind::persistent && !is_file) return std::nullopt;
   const std::vector<Index> identifier = is_file ? std::vector<Index>() : pickle_.items(pickle_.identifier(value), 1);
-  if (!is_file && (identifier.empty() || pickle_.text(identifier[0]) == "module")) return std::nullopt;
+  const std::string_view what = identifier.empty() ? "module" : pickle_.text(identifier[0]);
+  if (!is_file && (what == "module" || what == "reduce_package")) return std::nullopt;
   if (is_file) {
     const auto storage = storage_of(value);
     if (!storage && !is_about_the_bytes(storage.error())) return tl::unexpected(storage.error());
@@ -77,6 +82,26 @@ Result<std::optional<pickle::Meaning>> TensorReader::meaning(const std::string& 
     }
   }
   return add_storage(name, value).map(added);
+}
+
+// The number of the module of TorchScript that a persistent value of torch.package is: ("reduce_package", [number],
+// function, (number of the module,)).
+std::optional<std::string> TensorReader::script_of(Index value) const {
+  if (!storages_.script || pickle_.kind(value) != Kind::persistent) return std::nullopt;
+  const std::vector<Index> items = pickle_.items(pickle_.identifier(value), 4);
+  if (items.size() < 3 || pickle_.text(items[0]) != "reduce_package") return std::nullopt;
+  const bool is_module = pickle_.global(items[items.size() - 2]).ends_with(".unpackage_script_module");
+  const std::vector<Index> arguments = pickle_.items(items.back(), 1);
+  if (!is_module || arguments.empty()) return std::nullopt;
+  if (const auto number = pickle_.integer(arguments[0])) return std::to_string(*number);
+  return std::string(pickle_.text(arguments[0]));
+}
+
+Result<void> TensorReader::add_script(const std::string& name, const std::string& id) {
+  auto added = storages_.script(name, id);
+  if (added || !is_about_the_bytes(added.error())) return added;
+  out_.warnings.miss_tensors(1, added.error().code, "{}: {}", quoted(name), added.error().message);
+  return {};
 }
 
 // The storage of a persistent identifier, or of a file in bytes.
@@ -99,12 +124,15 @@ Result<LoadedStorage> TensorReader::storage_of(Index value) {
 
 Result<void> TensorReader::add(const std::string& name, const TensorCall& call, int depth) {
   const std::vector<Index> arguments = pickle_.items(call.arguments, 2);
+  if (call.function == Rebuild::array) return add_array(name, call.arguments);
+  if (call.function == Rebuild::nested) return add_nested(name, call.arguments, depth);
   if (call.function == Rebuild::sparse && depth < kMaxParts) return add_sparse(name, arguments, depth);
   return add_dense(name, call, depth);
 }
 
 Result<void> TensorReader::add_read(Tensor tensor, const Result<void>& problem) {
-  if (!problem && !is_about_the_bytes(problem.error())) return tl::unexpected(problem.error());
+  const bool is_missing = !problem && problem.error().code == Code::not_found;
+  if (!problem && !is_missing && !is_about_the_bytes(problem.error())) return tl::unexpected(problem.error());
   if (!problem) {
     tensor.source = Slice();
     out_.warnings.refuse(problem.error().code, "tensor {}: {}", quoted(tensor.name), problem.error().message);
@@ -128,7 +156,7 @@ Result<void> TensorReader::add_dense(const std::string& name, const TensorCall& 
   const auto result = read(tensor, call);
   TRY_VOID(add_read(std::move(tensor), result));
   if (call.function == Rebuild::quantized && arguments.size() == 5 && depth < kMaxParts)
-    return add_quantizer(name, arguments[4], depth);
+    return add_quantizer(name, arguments[4]);
   return {};
 }
 
@@ -141,9 +169,12 @@ Result<void> TensorReader::read(Tensor& tensor, const TensorCall& call) {
   if (call.function == Rebuild::meta) return read_meta(tensor, arguments);
   tensor.shape = TRY(sizes_in(pickle_, arguments[2], "size"));
   const LoadedStorage loaded = TRY(storage_of(arguments[0]));
-  const TorchType* const type =
-      call.function == Rebuild::tensor_v3 ? type_of_dtype(pickle_.global(arguments[6])) : loaded.type;
-  if (type == nullptr) return failure(Code::unsupported, "its dtype is unknown");
+  const bool names_type = call.function == Rebuild::tensor_v3;
+  const std::string_view named = names_type ? pickle_.global(arguments[6]) : "torch.uint8";
+  const TorchType* const type = names_type || loaded.type == nullptr ? type_of_dtype(named) : loaded.type;
+  if (type == nullptr) return read_unknown(tensor, named, arguments, loaded.bytes);
+  if (type->dtype == &kUnknownDType && out_.opaque.insert(type->name).second)
+    out_.warnings.add("tensor {}: elements of type {} are shown as bytes", quoted(tensor.name), type->name);
   tensor.dtype = type->dtype;
   tensor.stored_dtype = type->name;
   const Strides strides = TRY(sizes_in(pickle_, arguments[3], "stride"));
@@ -155,6 +186,48 @@ Result<void> TensorReader::read(Tensor& tensor, const TensorCall& call) {
                                      conversion(*type, call, arguments)));
   TRY_VOID(charge_gathering(out_.charges, elements, storage));
   tensor.source = elements;
+  return {};
+}
+
+// A type of a later torch. Its elements are known where they fill their storage in order.
+Result<void> TensorReader::read_unknown(Tensor& tensor, std::string_view type, const std::vector<Index>& arguments,
+                                        const Slice& storage) {
+  constexpr uint64_t kMostBytes = 16;  // of an element
+  const auto elements = size_in_bytes(DType{type, 1, 1, "", false}, tensor.shape);
+  const Strides strides = TRY(sizes_in(pickle_, arguments[3], "stride"));
+  const bool is_whole = pickle_.integer(arguments[1]) == 0 && strides == c_strides(tensor.shape) && elements &&
+                        *elements > 0 && storage.size() % *elements == 0 && storage.size() / *elements <= kMostBytes;
+  const std::string_view name = type.substr(type.rfind('.') + 1);
+  if (name.empty()) return failure(Code::corrupt, "its dtype is not a name");
+  if (!is_whole || storage.size() == 0) return failure(Code::unsupported, fmt::format("its dtype {} is unknown", name));
+  TRY_VOID(out_.charges.charge(Cost::kept, name.size()));
+  tensor.stored_dtype = out_.string_pool.emplace_back(name);
+  tensor.source = storage;
+  out_.warnings.add("tensor {}: dtype {} is unknown; shown as bytes", quoted(tensor.name), quoted(name));
+  return {};
+}
+
+// The numbers of an array, as the dtype that the call states.
+Result<void> TensorReader::add_array(const std::string& name, Index arguments) {
+  const std::vector<Index> given = pickle_.items(arguments, 2);
+  const size_t before = out_.tensors.size();
+  const auto meaning = given.size() < 2 ? std::nullopt : TRY(arrays_.meaning(name, given[0]));
+  if (!meaning || meaning->kind != pickle::Meaning::Kind::tensors) {
+    out_.warnings.miss_tensors(1, Code::corrupt, "tensor {}: not an array; omitted", quoted(name));
+    return {};
+  }
+  if (out_.tensors.size() != before + 1) return {};
+  return state_type(before, pickle_.global(given[1]), out_);
+}
+
+// Those of its parts that are tensors: torch 1.13 may have none of the last three.
+Result<void> TensorReader::add_nested(const std::string& name, Index arguments, int depth) {
+  constexpr std::array<std::string_view, 4> kParts = {"values", "sizes", "strides", "offsets"};
+  const std::vector<Index> parts = pickle_.items(arguments, kParts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool is_part = i == 0 || tensor_call(pickle_, parts[i]);
+    if (is_part && depth < kMaxParts) TRY_VOID(add_part(fmt::format("{}.{}", name, kParts[i]), parts[i], depth + 1));
+  }
   return {};
 }
 
@@ -217,8 +290,18 @@ Result<void> TensorReader::add_part(const std::string& name, Index value, int de
   return {};
 }
 
-// (scheme, scale, zero point), or (scheme, scales, zero points, axis) with two tensors.
-Result<void> TensorReader::add_quantizer(const std::string& name, Index quantizer, int depth) {
+// The scales or zero points of the channels: a tensor, before torch 1.5 a list of numbers.
+Result<void> TensorReader::add_channels(const std::string& name, const char* what, Index value, Map& fact) {
+  if (pickle_.kind(value) != Kind::list) return add_part(fmt::format("{}.{}", name, what), value, kMaxParts);
+  TRY_VOID(out_.charges.charge(Cost::value, pickle_.item_count(value)));
+  List numbers;
+  for (const Index item : pickle_.items(value)) numbers.push_back(number(pickle_, item));
+  fact.append(what, std::move(numbers));
+  return {};
+}
+
+// (scheme, scale, zero point), or (scheme, scales, zero points, axis).
+Result<void> TensorReader::add_quantizer(const std::string& name, Index quantizer) {
   const std::vector<Index> parts = pickle_.items(quantizer, 4);
   if (parts.size() < 3) return {};
   TRY_VOID(out_.charges.charge(Cost::value, 10));
@@ -226,8 +309,8 @@ Result<void> TensorReader::add_quantizer(const std::string& name, Index quantize
   Map fact;
   fact.append("scheme", pickle_.global(parts[0]));
   if (parts.size() == 4) {
-    TRY_VOID(add_part(name + ".scales", parts[1], depth + 1));
-    TRY_VOID(add_part(name + ".zero_points", parts[2], depth + 1));
+    TRY_VOID(add_channels(name, "scales", parts[1], fact));
+    TRY_VOID(add_channels(name, "zero_points", parts[2], fact));
     fact.append("axis", number(pickle_, parts[3]));
   } else {
     fact.append("scale", number(pickle_, parts[1]));

@@ -18,12 +18,13 @@ TorchType packed(std::string_view name, std::string_view storage, std::string_vi
   return {name, storage, &row, row, 1};
 }
 
-// A type without a row of its own: its elements are shown as bytes.
+// A type whose elements are shown as bytes: one without a row of its own, or whose numbers torch does not define.
 TorchType opaque(std::string_view name, uint32_t size, uint32_t swapped) {
   return {name, "", &kUnknownDType, DType{name, 1, size, "", false}, swapped};
 }
 
-// c10/core/ScalarType.h. An element of the sub-byte types of torch 2 takes a byte, one of float4_e2m1fn_x2 is a pair.
+// c10/core/ScalarType.h. An element of int1 to int7 and uint1 to uint7 takes a byte: a program puts into it what it
+// wants, often two numbers. One of float4_e2m1fn_x2 is a pair.
 const auto& table() {
   static const std::array kTable = {
       type("float64", "Double", "float64"),
@@ -58,6 +59,20 @@ const auto& table() {
       opaque("bits1x8", 1, 1),
       opaque("bits2x4", 1, 1),
       opaque("bits4x2", 1, 1),
+      opaque("int1", 1, 1),
+      opaque("int2", 1, 1),
+      opaque("int3", 1, 1),
+      opaque("int4", 1, 1),
+      opaque("int5", 1, 1),
+      opaque("int6", 1, 1),
+      opaque("int7", 1, 1),
+      opaque("uint1", 1, 1),
+      opaque("uint2", 1, 1),
+      opaque("uint3", 1, 1),
+      opaque("uint4", 1, 1),
+      opaque("uint5", 1, 1),
+      opaque("uint6", 1, 1),
+      opaque("uint7", 1, 1),
   };
   return kTable;
 }
