@@ -3,123 +3,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
 #include "base/text.h"
+#include "formats/pickle/danger_names.h"
 
 namespace weightfs::pickle {
 namespace {
 
-// Modules of Python (2.7 to 3.13) and of common libraries whose functions run programs, load code, open files or
-// connect, and modules that reach any function by its name. A module that users may have under the same name, as `test`
-// and `user`, is not among them. A space stands before and after each.
-constexpr std::string_view kModules =
-    " aifc aiohttp _aix_support antigravity anydbm asynchat _asyncio asyncio asyncore atexit BaseHTTPServer bdb "
-    "_bootsubprocess bsddb bz2 cffi cgi CGIHTTPServer cgitb cloudpickle code codeop commands compileall compiler "
-    "concurrent cPickle cProfile _ctypes ctypes _curses curses dbhash _dbm dbm dill distutils doctest dumbdbm "
-    "_dummy_thread dummy_thread dummy_threading ensurepip faulthandler fcntl filecmp fileinput _frozen_importlib "
-    "_frozen_importlib_external ftplib _functools functools gc _gdbm gdbm glob gzip hotshot http httplib httplib2 "
-    "idlelib ihooks imaplib imghdr _imp imp importlib imputil inspect _interpreters joblib lib2to3 linecache lzma "
-    "mailbox mailcap marshal mhlib mimetools mimetypes mmap modulefinder msilib msvcrt _multiprocessing "
-    "multiprocessing netrc nis nntplib nt ntpath _operator operator os os2emxpath _osx _osx_support paramiko "
-    "pathlib pdb pexpect _pickle pickle pip pkgutil platform plistlib popen2 poplib posix posixfile _posixshmem "
-    "_posixsubprocess profile pstats psutil pty py_compile pyclbr pydoc _pyio _pyrepl readline requests resource "
-    "rexec rfc822 rlcompleter runpy _scproxy setuptools shelve shutil signal SimpleHTTPServer site _sitebuiltins "
-    "smtpd smtplib sndhdr _socket socket SocketServer socketserver _sqlite3 sqlite3 _ssl ssl subprocess sunau sys "
-    "sysconfig syslog tabnanny tarfile telnetlib tempfile termios _testcapi _testinternalcapi _thread threading "
-    "timeit Tkinter _tkinter tkinter tokenize trace tracemalloc tty turtle turtledemo types unittest urllib "
-    "urllib2 uu venv wave webbrowser whichdb _winapi winreg winsound wsgiref xdrlib xmlrpc xmlrpclib "
-    "_xxsubinterpreters zipapp zipfile zipimport ";
-
 constexpr std::string_view kBeforeThat = " (before that it names ";
 
-// Functions and modules of other modules, with all that is inside of them.
-constexpr auto kNames = std::to_array<std::string_view>({
-    "builtins.eval",
-    "builtins.exec",
-    "builtins.compile",
-    "builtins.getattr",
-    "builtins.setattr",
-    "builtins.delattr",
-    "builtins.__import__",
-    "builtins.open",
-    "builtins.apply",
-    "builtins.execfile",
-    "builtins.globals",
-    "builtins.locals",
-    "builtins.vars",
-    "builtins.breakpoint",
-    "builtins.input",
-    "builtins.map",
-    "builtins.filter",
-    "builtins.staticmethod",
-    "copyreg.add_extension",
-    "codecs.open",
-    "io.open",
-    "_io.open",
-    "io.FileIO",
-    "_io.FileIO",
-    "io.open_code",
-    "_io.open_code",
-    "logging.FileHandler",
-    "logging.basicConfig",
-    "logging.config",
-    "logging.handlers",
-    "torch.load",
-    "torch._ops._Ops",
-    "torch.fx.graph_module.reduce_graph_module",
-    "torch.fx.graph_module.reduce_package_graph_module",
-    "torch.jit.unsupported_tensor_ops",
-    "torch.utils.collect_env",
-    "torch.hub",
-    "torch.classes",
-    "torch.ops",
-    "torch.package",
-    "torch.utils.cpp_extension",
-    "torch.jit.load",
-    "torch.serialization.load",
-    "torch.storage._load_from_bytes",
-    "numpy.load",
-    "numpy.testing._private.utils.runstring",
-    "numpy.testing.runstring",
-    "numpy.lib.npyio.load",
-    "numpy.lib._npyio_impl.load",
-    "numpy.distutils",
-    "numpy.f2py",
-    "pandas.eval",
-    "pandas.core.computation.eval.eval",
-    "pandas.read_pickle",
-    "pandas.io.pickle.read_pickle",
-});
-
-// Names in the modules above that make plain values.
-constexpr auto kValues = std::to_array<std::string_view>({
-    "joblib.numpy_pickle.NumpyArrayWrapper",
-    "joblib.numpy_pickle.NDArrayWrapper",
-    "joblib.numpy_pickle.ZNDArrayWrapper",
-    "joblib.numpy_pickle_compat.NDArrayWrapper",
-    "joblib.numpy_pickle_compat.ZNDArrayWrapper",
-    "functools.partial",
-    "pathlib.Path",
-    "pathlib.PosixPath",
-    "pathlib.WindowsPath",
-    "pathlib.PurePath",
-    "pathlib.PurePosixPath",
-    "pathlib.PureWindowsPath",
-});
-
-constexpr auto kRenamed = std::to_array<std::pair<std::string_view, std::string_view>>({
-    {"__builtin__", "builtins"},
-    {"copy_reg", "copyreg"},
-    {"cPickle", "pickle"},
-    {"exceptions", "builtins"},
-    {"urllib2", "urllib.request"},
-});
-
-bool is_dangerous_module(std::string_view module) {
-  return module.find(' ') == module.npos && kModules.find(fmt::format(" {} ", module)) != kModules.npos;
+// Whether a word is in one of the lists of words with a space before and after each.
+bool is_listed(std::string_view words, std::string_view word) {
+  return word.find(' ') == word.npos && words.find(fmt::format(" {} ", word)) != words.npos;
 }
+
+bool is_dangerous_module(std::string_view module) { return is_listed(kModules, module); }
 
 // Whether `name` is `outer` or inside of it.
 bool is_within(std::string_view name, std::string_view outer) {
@@ -154,6 +52,57 @@ bool loads_keras_model(std::string_view name) {
          name.ends_with(".load_model");
 }
 
+// Names such as __builtins__, __globals__ and __getattribute__ lead to any function.
+bool is_dunder(std::string_view word) { return word.size() > 4 && word.starts_with("__") && word.ends_with("__"); }
+
+// Classes begin with a capital letter, functions and modules do not.
+bool is_function_name(std::string_view word) {
+  const size_t first = word.find_first_not_of('_');
+  return first != word.npos && word[first] >= 'a' && word[first] <= 'z';
+}
+
+// The words between the dots.
+std::vector<std::string_view> components(std::string_view name) {
+  std::vector<std::string_view> words;
+  for (size_t dot = name.find('.'); dot != name.npos; dot = name.find('.')) {
+    words.push_back(name.substr(0, dot));
+    name.remove_prefix(dot + 1);
+  }
+  words.push_back(name);
+  return words;
+}
+
+bool is_plain_function(std::string_view name) {
+  return std::ranges::any_of(kPlainFunctions, [&](std::string_view plain) {
+    if (!plain.ends_with('*')) return name == plain;
+    plain.remove_suffix(1);
+    return name.starts_with(plain) && name.find('.', plain.size()) == name.npos;
+  });
+}
+
+// Whether a function of one of Python's modules, or of a common library, may do more than compute. `member` is its name
+// in the module, perhaps with that of its class.
+bool is_doubtful_function(std::string_view module, std::string_view member) {
+  const std::string_view top = module.substr(0, module.find('.'));
+  const std::string_view last = member.substr(member.rfind('.') + 1);
+  const bool has_classes = is_listed(kClassModules, top), computes = is_listed(kComputingModules, top);
+  if (!has_classes && !computes && !is_listed(kLibraries, top)) return false;
+  if (is_dangerous_module(plain(last))) return true;  // a module that this one imports
+  if (!is_function_name(last) || is_plain_function(fmt::format("{}.{}", module, member))) return false;
+  if (has_classes || member.find('.') != member.npos) return true;
+  if (computes) return last.starts_with('_');
+  return std::ranges::any_of(kFunctionModules, [&](std::string_view outer) { return is_within(module, outer); });
+}
+
+// Whether a name leads from its module to what is not of this module: through a function or another module, or by a
+// name that Python itself sets. So does the __main__ of a package, which is a program.
+bool leads_elsewhere(std::string_view module, std::string_view member) {
+  const auto of_module = components(module), of_member = components(member);
+  const auto is_inner = [](std::string_view word) { return is_function_name(word); };
+  return std::any_of(of_module.begin() + 1, of_module.end(), is_dunder) || std::ranges::any_of(of_member, is_dunder) ||
+         std::any_of(of_member.begin(), of_member.end() - 1, is_inner);
+}
+
 }  // namespace
 
 std::string in_python_3(std::string_view global) {
@@ -169,8 +118,10 @@ bool can_run_code(const Global& global) {
   const std::string name = in_python_3(text.substr(text.starts_with(kOldPlace) ? kOldPlace.size() : 0));
   if (std::find(kValues.begin(), kValues.end(), name) != kValues.end()) return false;
   if (is_dangerous_module(name.substr(0, name.find('.'))) || loads_keras_model(name)) return true;
-  if (passes_through_module(text.substr(std::min(global.module_size + 1, text.size())))) return true;
-  return is_dangerous_name(name);
+  const std::string_view member = text.substr(std::min(global.module_size + 1, text.size()));
+  const std::string module = in_python_3(text.substr(0, global.module_size));
+  return is_dangerous_name(name) || passes_through_module(member) || leads_elsewhere(module, member) ||
+         is_doubtful_function(module, member);
 }
 
 std::string before_an_error(const std::vector<Global>& globals) {

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/text.h"
@@ -42,9 +44,32 @@ Result<Pickle> PickleReader::read() && {
   begin_ = in_.position();
   auto root = run();
   if (!root && !is_about_the_bytes(root.error())) return tl::unexpected(root.error());
+  TRY_VOID(add_reconstructed());
   if (!root) return failure(root.error().code, root.error().message + before_an_error(out_.globals_));
   out_.root_ = *root;
   return std::move(out_);
+}
+
+// The functions that are named by two texts: NumPy before 1.21 pickles a ufunc as _ufunc_reconstruct(module, name),
+// which imports any function. Those that can run code are among the globals, too.
+Result<void> PickleReader::add_reconstructed() {
+  std::vector<Global> found;
+  for (const std::string_view importer : {"numpy.core._ufunc_reconstruct", "numpy._core._ufunc_reconstruct"}) {
+    if (std::ranges::find(out_.globals_, importer, &Global::text) == out_.globals_.end()) continue;
+    for (const Index use : out_.calls_of(importer)) {
+      const bool is_call = out_.kind(use) == Kind::call;
+      const auto named = is_call ? out_.items(out_.call(use).arguments, 2) : std::vector<Index>();
+      const auto text = [&](size_t i) { return named.size() == 2 ? std::string(out_.text(named[i])) : ""; };
+      const auto word = [&](size_t i) { return text(i).empty() ? "?" : text(i); };
+      Global function{fmt::format("{}.{}", word(0), word(1)), word(0).size()};
+      if (found.size() == kMaxGlobals || !can_run_code(function)) continue;
+      TRY_VOID(out_.charges_.charge(Cost::kept, sizeof(Global) + function.text.size()));
+      found.push_back(std::move(function));
+    }
+  }
+  out_.globals_.insert(out_.globals_.end(), std::make_move_iterator(found.begin()),
+                       std::make_move_iterator(found.end()));
+  return {};
 }
 
 Result<Index> PickleReader::run() {

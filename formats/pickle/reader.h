@@ -34,6 +34,7 @@ class PickleReader {
 
   static Node text_node(Kind kind, Place place);
   Result<Index> run();
+  Result<void> add_reconstructed();
   Result<void> charge_input();
 
   // One function for each group of opcodes; whether it knows the opcode.
