@@ -318,6 +318,22 @@ Result<bool> is_package(const Folder& folder) {
   return bytes && TRY(is_coreml_manifest(*bytes));
 }
 
+// The object of an archive of torch.save that was unpacked into the only directory among these names.
+Result<std::optional<std::string>> only_checkpoint_below(const std::vector<std::string>& names, const Folder& folder) {
+  const std::string* only = nullptr;
+  for (const std::string& name : names) {
+    if (name.starts_with('.') || name == "__MACOSX") continue;
+    if (only != nullptr) return std::nullopt;
+    only = &name;
+  }
+  if (only == nullptr) return std::nullopt;
+  std::string entry = fmt::format("{}/data.pkl", *only);
+  const auto bytes = folder.open_below(entry, "");
+  const bool is_one =
+      bytes && folder.open_below(fmt::format("{}/version", *only), "") && TRY(is_unpacked_pytorch(*bytes));
+  return is_one ? std::optional(std::move(entry)) : std::nullopt;
+}
+
 }  // namespace
 
 Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder) {
@@ -342,7 +358,7 @@ Result<std::optional<std::string>> model_entry_file(const std::vector<std::strin
     const auto bytes = folder.open(form.entry_file);
     if (bytes && TRY(form.identifies(*bytes))) return std::string(form.entry_file);
   }
-  return std::nullopt;
+  return only_checkpoint_below(names, folder);
 }
 
 }  // namespace weightfs

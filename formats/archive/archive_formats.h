@@ -65,6 +65,7 @@ Result<bool> matches_pt2(const archive::Archive& archive);
 Result<Model> read_pt2(archive::Archive archive, const Container& container);
 
 Result<bool> matches_pytorch(const archive::Archive& archive);
+Result<bool> is_unpacked_pytorch(const SourcePtr& entry);
 Result<Model> read_pytorch(archive::Archive archive, const Container& container);
 
 Result<bool> matches_pytorch_tar(const archive::Archive& archive);
@@ -116,11 +117,13 @@ inline constexpr std::array kArchiveFormats = {
                   .read = read_mlf,
                   .unpacked = {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
     ArchiveFormat{.name = "pt2", .packing = Packing::zip, .matches = matches_pt2, .read = read_pt2},
-    ArchiveFormat{.name = "pytorch", .packing = Packing::zip, .matches = matches_pytorch, .read = read_pytorch},
-    ArchiveFormat{.name = "pytorch-tar",
-                  .packing = Packing::tar,
-                  .matches = matches_pytorch_tar,
-                  .read = read_pytorch_tar},
+    ArchiveFormat{.name = "pytorch",
+                  .packing = Packing::zip,
+                  .matches = matches_pytorch,
+                  .read = read_pytorch,
+                  .unpacked = {.entry_file = "data.pkl", .companion = "version", .identifies = is_unpacked_pytorch}},
+    ArchiveFormat{
+        .name = "pytorch-tar", .packing = Packing::tar, .matches = matches_pytorch_tar, .read = read_pytorch_tar},
     ArchiveFormat{.name = "oci-layout",
                   .packing = Packing::tar,
                   .matches = matches_oci_layout,

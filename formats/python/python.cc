@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "formats/archive/archive_formats.h"
 #include "formats/format.h"
 #include "formats/grouped.h"
 #include "formats/python/boosters.h"
@@ -173,6 +174,13 @@ class PickledModel {
   std::set<std::string> later_;  // names in them that can run code
 };
 
+// Whether it is the object of an archive of torch.save that was unpacked: its storages are files beside it.
+Result<bool> is_unpacked_checkpoint(const Container& container) {
+  if (container.name != "data.pkl" || container.folder == nullptr || !container.folder->lists_files()) return false;
+  const std::vector<std::string> names = TRY(container.folder->names());
+  return std::ranges::binary_search(names, "version") && TRY(is_unpacked_pytorch(container.bytes));
+}
+
 }  // namespace
 }  // namespace weightfs::python
 
@@ -193,6 +201,9 @@ Match matches_pickle(const Probe& probe) {
   return compression->begin > 0 || first.find('\0') == first.npos ? Match::maybe : Match::no;
 }
 
-Result<Model> read_pickle(const Container& container) { return python::PickledModel(container).read(); }
+Result<Model> read_pickle(const Container& container) {
+  if (TRY(python::is_unpacked_checkpoint(container))) return read_as("pytorch", container);
+  return python::PickledModel(container).read();
+}
 
 }  // namespace weightfs

@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
 #include "formats/archive/archive_formats.h"
+#include "formats/pytorch/member.h"
+#include "formats/pytorch/package.h"
 #include "formats/pytorch/saved.h"
 
 namespace weightfs::pytorch {
@@ -17,8 +21,19 @@ namespace {
 
 constexpr std::string_view kPickle = "/data.pkl";
 
-// The maximum size of a member with a number or a word.
-constexpr uint64_t kMaxRecord = 256;
+// The object in a directory into which an archive was unpacked.
+constexpr std::string_view kEntry = "data.pkl";
+
+// The bytes of it that are searched: the first tensor comes early.
+constexpr uint64_t kMaxSearched = 1 << 20;
+
+// Whether these bytes are of a pickle with a storage outside of it, or with classes of TorchScript.
+bool is_object(std::string_view bytes) {
+  constexpr std::array<std::string_view, 3> kSigns = {std::string_view("X\7\0\0\0storage", 12), "\x8C\7storage",
+                                                      "__torch__."};
+  return bytes.starts_with('\x80') &&
+         std::ranges::any_of(kSigns, [&](std::string_view sign) { return bytes.find(sign) != bytes.npos; });
+}
 
 // The directory of the archive, with `/`; nothing if there is none. torch takes that of the first member.
 std::optional<std::string> root_of(const archive::Archive& archive) {
@@ -29,16 +44,6 @@ std::optional<std::string> root_of(const archive::Archive& archive) {
     if (path.substr(slash) == kPickle) return std::string(path.substr(0, slash + 1));
   }
   return std::nullopt;
-}
-
-// The content of a short member, without the newline; nothing if there is none.
-Result<std::optional<std::string>> record(const archive::Archive& archive, const std::string& path) {
-  auto text = archive.text(path, kMaxRecord);
-  if (!text && text.error().code != Code::not_found && !is_about_the_bytes(text.error()))
-    return tl::unexpected(text.error());
-  if (!text) return std::nullopt;
-  while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
-  return std::optional(std::move(*text));
 }
 
 // The members that torch.save and torch.jit.save write.
@@ -57,8 +62,9 @@ class ZipCheckpoint {
   // Adds everything to the contents; the facts about the file.
   Result<Map> read(Model& model) {
     Map facts = TRY(read_facts(model));
-    TRY_VOID(add("data.pkl", "data/", "", ""));
-    if (archive_.find(root_ + "constants.pkl") != nullptr) TRY_VOID(add_constants());
+    TRY_VOID(add_member(archive_, container_, member("data.pkl", "data/"), "", "", contents_));
+    if (archive_.find(root_ + "constants.pkl") != nullptr)
+      TRY_VOID(add_constants(archive_, container_, member("constants.pkl", "constants/"), "constants", contents_));
     contents_.warnings.append(archive_.warnings, "");
     return facts;
   }
@@ -66,7 +72,7 @@ class ZipCheckpoint {
   // Adds the object alone.
   Result<void> read_object(const std::string& prefix, std::string_view subject) {
     TRY_VOID(read_byte_order());
-    TRY_VOID(add("data.pkl", "data/", prefix, subject));
+    TRY_VOID(add_member(archive_, container_, member("data.pkl", "data/"), prefix, subject, contents_));
     contents_.warnings.append(archive_.warnings, subject);
     return {};
   }
@@ -82,73 +88,41 @@ class ZipCheckpoint {
  private:
   Result<Map> read_facts(Model& model) {
     Map facts;
-    facts.append("root", root_.substr(0, root_.size() - 1));
-    model.version = TRY(record(archive_, root_ + "version")).value_or("");
+    if (!root_.empty()) facts.append("root", root_.substr(0, root_.size() - 1));
+    model.version = TRY(record_at(archive_, root_ + "version")).value_or("");
+    if (model.version.empty()) model.version = TRY(record_at(archive_, root_ + ".data/version")).value_or("");
     TRY_VOID(read_byte_order());
     facts.append("byte_order", big_endian_ ? "big" : "little");
     constexpr std::array kRecords = {std::pair{".format_version", "format_version"},
                                      std::pair{".storage_alignment", "storage_alignment"},
                                      std::pair{".data/serialization_id", "serialization_id"}};
     for (const auto& [path, key] : kRecords)
-      if (auto text = TRY(record(archive_, root_ + path))) facts.append(key, std::move(*text));
+      if (auto text = TRY(record_at(archive_, root_ + path))) facts.append(key, std::move(*text));
     if (archive_.find(root_ + "constants.pkl") != nullptr) facts.append("torchscript", true);
     return facts;
   }
 
   Result<void> read_byte_order() {
-    const std::string order = TRY(record(archive_, root_ + "byteorder")).value_or("little");
-    big_endian_ = order == "big";
-    if (order != "little" && order != "big")
-      contents_.warnings.add("byteorder {} is unknown; little-endian is assumed", quoted(order));
+    big_endian_ = TRY(is_big_endian(archive_, root_, contents_.warnings));
     return {};
   }
 
-  // TorchScript's constants: weights of frozen models, and numbers in the code, which have no dimension and are no
-  // weights.
-  Result<void> add_constants() {
-    const size_t before = contents_.tensors.size();
-    TRY_VOID(add("constants.pkl", "constants/", "constants", ""));
-    const auto is_number = [](const TensorView& tensor) { return tensor.shape.empty() && !tensor.source.refused(); };
-    std::vector<size_t> numbers;
-    for (size_t i = before; i < contents_.tensors.size(); ++i)
-      if (is_number(contents_.tensors[i])) numbers.push_back(i);
-    erase_tensors(contents_, numbers);
-    return {};
+  // One of the pickles. Its storages are looked up among the members: a key is never a path.
+  MemberPickle member(const std::string& name, const std::string& directory) {
+    const auto find = [this, directory](std::string_view key) { return storage(directory, key); };
+    return {root_ + name, name, {.find = find, .big_endian = big_endian_}};
   }
 
-  // Reads one of the pickles. Its storages are looked up among the members: a key is never a path.
-  Result<void> add(const std::string& name, const std::string& directory, const std::string& prefix,
-                   std::string_view subject) {
-    const auto about = [&](const Error& error) {
-      return Error{error.code, fmt::format("{}: {}", name, error.message)};
-    };
-    const auto charge = std::make_shared<codec::DecodeCharge>(container_.budget);
-    const codec::DecodeCharge::Active active(charge);
-    const SourcePtr bytes = TRY(pickle_bytes(root_ + name, charge).map_error(about));
-    Cursor cursor(*bytes, 0, bytes->size());
-    const Pickle object = TRY(pickle::read_pickle(cursor, *container_.budget).map_error(about));
-    const StorageBytes storages{.find = [&](std::string_view key) { return storage(directory, key); },
-                                .big_endian = big_endian_};
-    const pickle::File file{bytes, container_.blobs, container_.budget, container_.depth};
-    return add_pickle(object, file, storages, prefix, fmt::format("{}{}: ", subject, name), contents_).map_error(about);
-  }
-
-  Result<SourcePtr> pickle_bytes(const std::string& path, const codec::DecodeChargePtr& charge) {
-    const Part* const part = archive_.resolve(path);
-    if (part == nullptr) return failure(Code::corrupt, "not in the archive");
-    const SourcePtr source = TRY(part->source.get());
-    if (source->size() > pickle::kMaxPickleSize)
-      return failure(Code::unsupported,
-                     fmt::format("{} bytes, at most {} are read", source->size(), pickle::kMaxPickleSize));
-    return archive::bytes_to_parse(source, charge);
-  }
-
-  Result<Slice> storage(const std::string& directory, std::string_view key) const {
-    const Part* const part = archive_.find(fmt::format("{}{}{}", root_, directory, key));
-    if (part == nullptr || !part->link_target.empty())
-      return failure(Code::corrupt, fmt::format("its storage {} is not in the archive", quoted(key)));
-    const SourcePtr bytes = TRY(part->source.get());
-    return slice(bytes, 0, bytes->size());
+  // A file of a directory may be missing; a member of an archive cannot be, unless the archive is damaged.
+  Result<Slice> storage(const std::string& directory, std::string_view key) {
+    const std::string path = fmt::format("{}{}", directory, key);
+    const Code absent = root_.empty() ? Code::not_found : Code::corrupt;
+    auto found = storage_at(archive_, root_ + path, key, absent);
+    if (!found && found.error().code == Code::not_found && missing_.insert(path).second) {
+      TRY_VOID(contents_.charges.charge(Cost::kept, 2 * path.size()));
+      contents_.warnings.miss_file(Code::not_found, "{}: missing", quoted(path));
+    }
+    return found;
   }
 
   const archive::Archive& archive_;
@@ -156,6 +130,7 @@ class ZipCheckpoint {
   std::string root_;
   bool big_endian_ = false;
   Contents& contents_;
+  std::set<std::string> missing_;  // files of a directory
 };
 
 }  // namespace
@@ -171,17 +146,35 @@ Result<void> add_saved(const Container& zip, const std::string& prefix, std::str
 
 namespace weightfs {
 
-Result<bool> matches_pytorch(const archive::Archive& archive) { return pytorch::root_of(archive).has_value(); }
+Result<bool> matches_pytorch(const archive::Archive& archive) {
+  return pytorch::root_of(archive).has_value() || pytorch::package_root(archive).has_value();
+}
+
+Result<bool> is_unpacked_pytorch(const SourcePtr& entry) {
+  return pytorch::is_object(TRY(read_text(*entry, 0, std::min<uint64_t>(entry->size(), pytorch::kMaxSearched))));
+}
 
 Result<Model> read_pytorch(archive::Archive archive, const Container& container) {
-  const auto root = pytorch::root_of(archive);
-  if (!root) return failure(Code::unsupported, "no data.pkl in a directory of the archive");
+  const bool is_unpacked = container.name == pytorch::kEntry && archive.find(pytorch::kEntry) != nullptr;
+  const auto root = is_unpacked ? std::optional<std::string>("") : pytorch::root_of(archive);
+  const auto package = root ? std::nullopt : pytorch::package_root(archive);
+  if (!root && !package) return failure(Code::unsupported, "no data.pkl in a directory of the archive");
   pytorch::Contents contents(*container.budget);
-  pytorch::ZipCheckpoint checkpoint(archive, container, *root, contents);
-  std::vector<bool> is_own = checkpoint.own_members();
+  std::vector<bool> is_own;
   Model model;
   model.format = "pytorch";
-  Map facts = TRY(checkpoint.read(model));
+  Map facts;
+  if (root) {
+    pytorch::ZipCheckpoint checkpoint(archive, container, *root, contents);
+    is_own = checkpoint.own_members();
+    facts = TRY(checkpoint.read(model));
+  } else {
+    pytorch::Package read = TRY(pytorch::add_package(archive, container, *package, contents));
+    contents.warnings.append(archive.warnings, "");
+    is_own = std::move(read.is_read);
+    model.version = std::move(read.version);
+    facts = std::move(read.facts);
+  }
   TRY_VOID(pytorch::add_contents(model, std::move(contents), std::move(facts)));
   archive.warnings = Warnings();  // the model has them
   archive::add_members(model, std::move(archive), container, std::move(is_own));
