@@ -147,7 +147,7 @@ class Docs(unittest.TestCase):
 
     def test_page_lists_all_formats(self):
         tables = [(ROOT / "formats" / name).read_text() for name in ("detect.cc", "archive/archive_formats.h")]
-        formats = [name for text in tables for name in re.findall(r'Format\{(?:\.name = )?"([\w-]+)"', text)]
+        formats = [name for text in tables for name in re.findall(r'Format\{\s*(?:\.name = )?"([\w-]+)"', text)]
         self.assertGreater(len(formats), 30)
         entry = self.section("OPTIONS").partition("**--format** *NAME*")[2].partition("\n\n")[0]
         self.assertEqual(sorted(re.findall(r"\*\*([\w-]+)\*\*", entry)), sorted(formats))

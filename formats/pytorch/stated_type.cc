@@ -57,7 +57,7 @@ class Rounded final : public Source {
 
 }  // namespace
 
-Result<void> state_type(size_t place, std::string_view global, Contents& out) {
+Result<void> state_type(size_t place, std::string_view global, pickle::Contents& out) {
   const TorchType* const stated = type_of_dtype(global);
   const TensorView view = out.tensors[place];
   if (stated == nullptr || view.source.refused()) return {};

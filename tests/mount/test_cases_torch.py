@@ -5,7 +5,7 @@ import struct
 import zipfile
 
 import pickles
-from cases import ABSENT, SOURCE, Case, info, table
+from cases import SOURCE, Case, info, table
 
 FLOATS = struct.pack("<6f", 0, 1, 2, 3, 4, 5)
 ORDERED = pickles.call("collections", "OrderedDict")
@@ -55,7 +55,10 @@ def parameter(tensor):
 
 
 WEIGHT = pickles.tensor(pickles.storage("Float", "0", 6), (2, 3))
-QUINT4 = pickles.dictionary([("q4", quantized("QUInt4x2", 4, (2, 4), per_channel("1", "2"))), ("a", pickles.tensor(pickles.storage("Float", "3", 6), (2, 3)))])
+QUINT4 = pickles.dictionary([("q4", quantized("QUInt4x2", 4, (2, 4), per_channel("1", "2"))),
+                             ("a", pickles.tensor(pickles.storage("Float", "3", 6), (2, 3)))])
+QUINT4_STORAGES = [b"\x0f\x60\x00\x53", FLOATS[:8], FLOATS[:8], FLOATS]
+BESIDE_INT4 = pickles.dictionary([("i4", tensor_v3("int4", (24,), "1")), ("w", WEIGHT)])
 PACKED = b"(" + quantized("QInt8", 6, (2, 3), b"(" + pickles.function("torch", "per_tensor_affine") + pickles.value(0.5) +
                           pickles.integer(0) + b"t") + WEIGHT + b"t"
 SCRIPT_OBJECT = (pickles.function("torch", "ScriptObject") + b")\x81(" + PACKED +
@@ -72,11 +75,10 @@ def tensors(name, build, status=0, shows=(), hides=()):
 
 
 SMALL = table("SmallTypes", [
-    info("torch-quint4x2", checkpoint(QUINT4, [b"\x0f\x60\x00\x53", FLOATS[:8], FLOATS[:8], FLOATS])),
-    tensors("quint4x2-has-two-elements-in-a-byte", checkpoint(QUINT4, [b"\x0f\x60\x00\x53", FLOATS[:8], FLOATS[:8], FLOATS]),
+    info("torch-quint4x2", checkpoint(QUINT4, QUINT4_STORAGES)),
+    tensors("quint4x2-has-two-elements-in-a-byte", checkpoint(QUINT4, QUINT4_STORAGES),
             shows=[*listed("q4", "q4.scales", "q4.zero_points", "a"), '"shape": [2,4], "nbytes": 4']),
-    info("torch-subbyte-dtypes", checkpoint(pickles.dictionary([("i4", tensor_v3("int4", (24,), "1")), ("w", WEIGHT)]), [FLOATS] * 2),
-         parameters=6),
+    info("torch-subbyte-dtypes", checkpoint(BESIDE_INT4, [FLOATS] * 2), parameters=6),
     Case("subbyte-dtypes-have-a-warning", checkpoint(pickles.dictionary([("i4", tensor_v3("uint1", (24,))), ("w", WEIGHT)])),
          ("verify", SOURCE), shows=["elements of type uint1 are shown as bytes"]),
     Case("unknown-dtype-is-bytes", checkpoint(pickles.dictionary([("x", tensor_v3("float3_x", (24,))), ("w", WEIGHT)])),
