@@ -24,7 +24,7 @@ constexpr uint64_t kLinearSize = 136;
 constexpr uint64_t kTreeSize = 148;
 
 constexpr uint64_t kLongestName = 64;
-constexpr std::array<std::string_view, 6> kObjectives = {"binary:", "count:", "multi:", "rank:", "reg:", "survival:"};
+constexpr std::array<std::string_view, 7> kObjectives = {"binary:", "count:", "gpu:", "multi:", "rank:", "reg:", "survival:"};
 constexpr std::array<std::string_view, 3> kBoosters = {"gbtree", "dart", "gblinear"};
 
 // Old versions write a number between its attributes and metrics.
@@ -101,6 +101,7 @@ class BinaryReader {
     const auto major = TRY(in_.number<uint32_t>());
     const auto minor = TRY(in_.number<uint32_t>());
     if (major > 0) model_.version = fmt::format("{}.{}", major, minor);
+    may_have_leaf_vectors_ = major == 0;
     TRY_VOID(in_.skip(end - in_.position()));
     objective_ = TRY(read_text());
     booster_ = TRY(read_text());
@@ -189,7 +190,8 @@ class BinaryReader {
     const std::string name = fmt::format("trees.{}.", trees_);
     TRY_VOID(add_structures(name + "nodes", kNode, kNodeType, nodes));
     TRY_VOID(add_structures(name + "stats", kStat, kStatType, nodes));
-    return leaf_vector > 0 ? add_floats(name + "leaf_vector") : Result<void>();
+    // Versions before 0.82 write a vector if its size is stated; the size is 1 in all trees of 2.0 and later.
+    return may_have_leaf_vectors_ && leaf_vector > 0 ? add_floats(name + "leaf_vector") : Result<void>();
   }
 
   // The structures, and each field of theirs.
@@ -252,6 +254,7 @@ class BinaryReader {
   uint64_t trees_ = 0;
   bool has_attributes_ = false;
   bool has_metrics_ = false;
+  bool may_have_leaf_vectors_ = false;
   bool is_cut_ = false;
 };
 

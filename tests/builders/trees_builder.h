@@ -74,14 +74,16 @@ inline std::string small_xgboost_ubjson() {
 }
 
 /// The beginning of the binary form, up to the names.
-inline std::string binary_learner(std::string_view objective, std::string_view booster, bool attributes = false) {
+inline std::string binary_learner(std::string_view objective, std::string_view booster, bool attributes = false,
+                                  uint32_t major = 1) {
   return little(std::bit_cast<uint32_t>(0.5F), 4) + little(2, 4) + little(0, 4) + little(attributes ? 1 : 0, 4) +
-         little(0, 4) + little(1, 4) + little(7, 4) + std::string(136 - 28, '\0') + little(objective.size()) +
+         little(0, 4) + little(major, 4) + little(major == 0 ? 0 : 7, 4) + std::string(136 - 28, '\0') + little(objective.size()) +
          std::string(objective) + little(booster.size()) + std::string(booster);
 }
 inline std::string binary_trees(uint32_t count) { return little(count, 4) + std::string(156, '\0'); }
-inline std::string binary_tree(uint32_t nodes, std::string_view content) {
-  return little(1, 4) + little(nodes, 4) + std::string(140, '\0') + std::string(content);
+inline std::string binary_tree(uint32_t nodes, std::string_view content, uint32_t leaf_vector = 0) {
+  return little(1, 4) + little(nodes, 4) + std::string(12, '\0') + little(leaf_vector, 4) + std::string(124, '\0') +
+         std::string(content);
 }
 
 /// Two nodes, `n` and `m`, with statistics.

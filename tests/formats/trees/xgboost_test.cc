@@ -258,6 +258,27 @@ TEST(XgboostBinary, LinearModelsHaveWeights) {
   EXPECT_EQ(model.version, "1.7");
 }
 
+// Since 2.0 the trees state a leaf vector of 1, and none follows.
+TEST(XgboostBinary, ModelsOfVersion2HaveNoLeafVectors) {
+  const std::string node = std::string(16, 'n') + floats({0.5F}) + std::string(16, 's');
+  const std::string trees = binary_tree(1, node, 1) + binary_tree(1, node, 1);
+  for (const uint32_t major : {1U, 2U, 3U}) {
+    const Model model =
+        well(read(binary_learner("reg:squarederror", "gbtree", false, major) + binary_trees(2) + trees + little(0)));
+    EXPECT_EQ(model.version, fmt::format("{}.7", major));
+    ASSERT_EQ(model.tensors.size(), 23u);
+    EXPECT_EQ(bytes_of(model, "trees.1.nodes.info"), floats({0.5F}));
+    EXPECT_EQ(bytes_of(model, "tree_info"), ints({0, 0}));
+  }
+}
+
+TEST(XgboostBinary, OldModelsHaveTheLeafVectorsThatTheirTreesState) {
+  const std::string tree = binary_tree(1, std::string(36, 'n') + little(1) + "leaf", 1);
+  const Model model =
+      well(read(binary_learner("reg:linear", "gbtree", false, 0) + binary_trees(2) + tree + tree + little(0)));
+  EXPECT_EQ(bytes_of(model, "trees.1.leaf_vector"), "leaf");
+}
+
 TEST(XgboostBinary, FirstNumberMayBeginLikeJson) {
   for (const char first : {' ', '\n', '{'}) {
     std::string bytes = binary_learner("reg:linear", "gblinear") + std::string(136, '\0') + little(1) + "wwww";
@@ -333,6 +354,7 @@ TEST(Xgboost, IsDetectedByItsContent) {
   EXPECT_EQ(match("{L" + big(-1ULL) + "learner"), Match::no);
   EXPECT_EQ(match(small_xgboost_binary()), Match::yes);
   EXPECT_EQ(match(binary_learner("rank:pairwise", "gbtree")), Match::yes);
+  EXPECT_EQ(match(binary_learner("gpu:reg:linear", "gbtree")), Match::yes);
   EXPECT_EQ(match(binary_learner("other", "gbtree")), Match::no);
   EXPECT_EQ(match(binary_learner("reg:linear", "tree")), Match::no);
   EXPECT_EQ(match("binf"), Match::yes);
