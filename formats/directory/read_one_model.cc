@@ -16,6 +16,7 @@
 #include "formats/directory/weight_files.h"
 #include "formats/directory/weight_names.h"
 #include "formats/one_model.h"
+#include "formats/other_files.h"
 
 namespace weightfs {
 namespace directory {
@@ -77,7 +78,7 @@ class Joiner {
   }
 
   void miss(const std::string& path, const Error& error) {
-    warnings_.miss_file(error.code, "{}: {}; its tensors are missing", quoted(path), error.message);
+    warnings_.miss_file(code_of_lack(error), "{}: {}; its tensors are missing", quoted(path), error.message);
   }
 
   void warn_of_missing_index(const OneModel::Weights& weights) {

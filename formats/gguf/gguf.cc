@@ -13,6 +13,7 @@
 #include "formats/gguf/split.h"
 #include "formats/gguf/tensors.h"
 #include "formats/gguf/types.h"
+#include "formats/other_files.h"
 #include "formats/output.h"
 
 namespace weightfs::gguf {
@@ -162,7 +163,8 @@ Result<void> add_sibling(ModelAssembly& assembly, const Container& container, co
     add_part(assembly, name, *bytes);
     return {};
   }
-  auto file = read_file(*bytes, container.budget);
+  const auto may_be = check_may_be_shard({.name = name, .bytes = *bytes, .blobs = container.blobs});
+  auto file = may_be ? read_file(*bytes, container.budget) : tl::unexpected(may_be.error());
   if (!file) {
     add_part(assembly, name, *bytes);
     return left_out(file.error());

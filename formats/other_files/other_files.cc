@@ -122,6 +122,17 @@ Result<void> check_may_be_model(const Container& container) {
   return {};
 }
 
+Code code_of_lack(const Error& error) {
+  return error.code == Code::unsupported && error.name != nullptr ? Code::corrupt : error.code;
+}
+
+Result<void> check_may_be_shard(const Container& container) {
+  return check_may_be_model(container).map_error([](Error error) {
+    error.code = code_of_lack(error);
+    return error;
+  });
+}
+
 Result<std::optional<Error>> identify_other_file(const Container& container) {
   const uint64_t size = container.bytes->size();
   const std::string bytes = TRY(read_text(*container.bytes, 0, std::min(size, kMost)));

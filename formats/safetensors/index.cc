@@ -16,6 +16,7 @@
 #include "formats/common/flat.h"
 #include "formats/common/missing_shards.h"
 #include "formats/grouped.h"
+#include "formats/other_files.h"
 #include "formats/safetensors/unlisted_shards.h"
 
 namespace weightfs::safetensors {
@@ -63,6 +64,23 @@ struct Index {
   std::vector<Weight> weights;          // by tensor
   std::optional<Value> metadata;
   Warnings warnings;
+  bool is_stale = false;  // its shards are others than it lists, so it has no weights
+
+  // Takes these files instead of those that it lists.
+  void replace_shards(const std::vector<std::string>& names) {
+    const std::string more = shards.size() == 1 ? "" : fmt::format(" and {} more", shards.size() - 1);
+    const std::string read = names.size() == 1 ? quoted(names.front()) : fmt::format("{} other shards", names.size());
+    warnings.add("the index is stale: it names other files, {}{}, and none of them exists; reading {} instead",
+                 quoted(shards.begin()->first), more, read);
+    weights.clear();
+    shards.clear();
+    metadata.reset();
+    is_stale = true;
+    for (const std::string& name : names) {
+      Shard& shard = shards[name];
+      shard.name = shards.find(name)->first;
+    }
+  }
 };
 
 // Builds an index from the events of read_json, or rejects other JSON: keeps the weight map and the metadata, skips the
@@ -213,6 +231,7 @@ class Merger {
   Result<void> add(Shard& shard, Model read) {
     const std::string_view name = model_.string_pool.emplace_back(shard.name);
     TRY_VOID(budget_.charge(Cost::input, name.size() * read.tensors.size()));  // it may be the scope of each tensor
+    if (index_.is_stale) TRY_VOID(charge_names(read.tensors));
     model_.string_pool.splice(model_.string_pool.end(), read.string_pool);
     warnings_.append(read, fmt::format("shard {}: ", quoted(name)));
     for (TensorView tensor : read.tensors) {
@@ -235,7 +254,9 @@ class Merger {
 
   void miss(const Shard& shard, const Error& error) {
     if (error.code == Code::not_found)
-      missing_.add(shard.name, "; " + lost_tensors(shard.weights, "missing"));
+      missing_.add(shard.name, index_.is_stale ? "" : "; " + lost_tensors(shard.weights, "missing"));
+    else if (index_.is_stale)
+      warnings_.miss_file(error.code, "shard {}: {}; its tensors are missing", quoted(shard.name), error.message);
     else
       warnings_.miss_file(error.code, "shard {}: {}; {}", quoted(shard.name), error.message,
                           lost_tensors(shard.weights, "missing"));
@@ -263,12 +284,20 @@ class Merger {
   }
 
  private:
+  // The names that is_at_home() keeps.
+  Result<void> charge_names(const TensorList& tensors) {
+    constexpr uint64_t kNode = 64;  // of a set
+    for (size_t i = 0; i < tensors.size(); ++i) TRY_VOID(budget_.charge(Cost::kept, kNode + tensors.name(i).size()));
+    return {};
+  }
+
   // Whether a tensor is in the shard of the weight map, or in no other shard.
   bool is_at_home(const TensorView& tensor, const Shard& shard) {
     const auto weight = std::lower_bound(index_.weights.begin(), index_.weights.end(), tensor.name,
                                          [](const Weight& w, std::string_view name) { return w.tensor < name; });
     if (weight == index_.weights.end() || weight->tensor != tensor.name) {
-      warnings_.add("tensor {} in {} is not in the weight_map", quoted(tensor.name), quoted(shard.name));
+      if (!index_.is_stale)
+        warnings_.add("tensor {} in {} is not in the weight_map", quoted(tensor.name), quoted(shard.name));
       return unlisted_.emplace(tensor.name).second;
     }
     if (&weight->shard->file() == &shard) return weight->found = true;
@@ -368,15 +397,17 @@ Result<const Format*> format_of(const Shard& shard, const Source& bytes) {
 
 Result<Model> read_shard(const Shard& shard, const Container& container) {
   const SourcePtr bytes = TRY(shard.bytes);
-  const Format* const format = TRY(format_of(shard, *bytes));
-  return read_as(*format,
-                 {std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget});
+  const Container file{std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget};
+  TRY_VOID(check_may_be_shard(file));
+  return read_as(*TRY(format_of(shard, *bytes)), file);
 }
 
 Result<Model> read_shards(const Container& container) {
   Index index = TRY(read_index(*container.bytes, *container.budget));
   if (container.folder == nullptr)
     return failure(Code::unsupported, "no other files in its directory; its shards are needed");
+  if (const auto others = TRY(files_of_stale_index(names_of(index), container)); !others.empty())
+    index.replace_shards(others);
   TRY_VOID(open_shards(index, container));
   Merger merger(index, *container.budget);
   std::optional<Error> first_error;

@@ -1,4 +1,4 @@
-// Shards that an index lacks, by the names of the files beside it.
+// Shards that an index lacks, and those that a stale index does not know, by the names of the files beside it.
 #pragma once
 
 #include <string>
@@ -12,5 +12,12 @@ namespace weightfs::safetensors {
 /// which are sorted. If it lists none, those of its own name. Empty if the folder does not list its files. Fails with
 /// errors that a retry can avoid.
 Result<std::vector<std::string>> unlisted_shards(const std::vector<std::string>& listed, const Container& container);
+
+/// The files that are the model instead, if none of the `listed` ones exists: an index is stale if the model was
+/// converted without it. They are the only shards of the index's own name, else the only ones, else the only whole
+/// file; with the names of shards that are missing there. Empty if there are none, and if the folder does not list its
+/// files. Fails with errors that a retry can avoid.
+Result<std::vector<std::string>> files_of_stale_index(const std::vector<std::string>& listed,
+                                                      const Container& container);
 
 }  // namespace weightfs::safetensors

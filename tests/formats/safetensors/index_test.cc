@@ -62,6 +62,40 @@ TEST(SafetensorsIndex, ShardsThatItLacksMakeTheModelIncomplete) {
   EXPECT_EQ(sentence(R"({"weight_map": {}})", {{"x" + b, ""}}), "");
 }
 
+// Of another build: -of-00013 is listed, -of-00002 is there.
+TEST(SafetensorsIndex, StaleIndexDoesNotHideTheShardsThatExist) {
+  const std::string a = "model-00001-of-00002.safetensors", b = "model-00002-of-00002.safetensors";
+  const std::string index = R"({"metadata": {"total_size": 9}, "weight_map": {"x": "model-00001-of-00013.safetensors",)"
+                            R"("y": "model-00013-of-00013.safetensors"}})";
+  const Model model = read_well(index, {{a, shard("ab")}, {b, shard("bc")}, {"other.safetensors", shard("o")}});
+  EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b", b + ":b b", ":c c"));
+  EXPECT_THAT(model.warnings,
+              ElementsAre("the index is stale: it names other files, \"model-00001-of-00013.safetensors\" and 1 more, "
+                          "and none of them exists; reading 2 other shards instead"));
+  EXPECT_EQ(to_sentence(completeness_of(model)), "");
+}
+
+TEST(SafetensorsIndex, StaleIndexStandsForTheOnlyOtherWeights) {
+  const std::string index = R"({"weight_map": {"x": "weights.00.safetensors"}})";
+  const auto tensors = [&](const Files& files) { return listing(read_well(index, files)); };
+  EXPECT_THAT(tensors({{"x-00001-of-00002.safetensors", shard("a")}, {"x-00002-of-00002.safetensors", shard("b")}}),
+              ElementsAre(":a a", ":b b"));
+  EXPECT_THAT(tensors({{"x.safetensors", shard("a")}, {"adapter_model.safetensors", shard("b")}}), ElementsAre(":a a"));
+  EXPECT_THAT(tensors({{"x.safetensors", shard("a")}, {"model.safetensors", shard("b")}}), ElementsAre(":b b"));
+  EXPECT_THAT(error_of(index, {{"x.safetensors", shard("a")}, {"y.safetensors", shard("b")}, {"z.bin", ""}}),
+              HasSubstr("none of 1 shards can be read"));
+}
+
+TEST(SafetensorsIndex, IncompleteShardsBesideAStaleIndexAreIncomplete) {
+  const std::string index = R"({"weight_map": {"x": "model-00001-of-00013.safetensors"}})";
+  const Model model = read_well(index, {{"model-00001-of-00003.safetensors", shard("a")},
+                                        {"model-00003-of-00003.safetensors", std::string(600, '\0')}});
+  EXPECT_THAT(listing(model), ElementsAre(":a a"));
+  EXPECT_EQ(to_sentence(completeness_of(model)), "2 files are missing: shard \"model-00003-of-00003.safetensors\": only "
+                                                 "zero bytes: a download that was interrupted or preallocated; its "
+                                                 "tensors are missing");
+}
+
 TEST(SafetensorsIndex, MergesShardsIntoOneModel) {
   const std::string index = R"({"metadata": {"total_size": 3}, "weight_map": {"c": "2", "a": "1", "b": "1"}})";
   const std::string one =
