@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
@@ -159,19 +160,47 @@ class Reader {
   Map settings_, aliases_;
 };
 
-// Whether a variable of version 1 goes on here, behind its name: its dimensions, the size of an item, and the number of
-// items, which has to fit.
-bool continues_variable(std::string_view bytes) {
+// A text at an offset, behind its length: visible ASCII and its NUL.
+std::optional<std::string_view> text_at(std::string_view head, size_t at) {
+  constexpr size_t kLength = 2;
+  if (at + kLength > head.size()) return std::nullopt;
+  const auto length = static_cast<size_t>(little_endian(head.substr(at, kLength)));
+  const std::string_view text = head.substr(at + kLength, length);
+  if (length == 0 || text.size() != length || text.back() != '\0') return std::nullopt;
+  const std::string_view out = text.substr(0, length - 1);
+  return out.empty() || is_visible_ascii(out) ? std::optional(out) : std::nullopt;
+}
+
+// Whether a variable goes on here, behind its name: its dimensions, its type or the size of an item, and the number of
+// bytes or items, which has to fit.
+bool continues_variable(std::string_view bytes, uint64_t version) {
   constexpr size_t kMaxRank = 8, kDimension = 4;
   const size_t rank = bytes.empty() ? kMaxRank + 1 : static_cast<uint8_t>(bytes.front());
   if (rank > kMaxRank || bytes.size() < 1 + kDimension * rank + 1 + kDimension) return false;
-  uint64_t items = 1;
+  const std::string_view rest = bytes.substr(1 + kDimension * rank);
+  const bool has_type = version >= kWithTypes;
+  const TypeCode* const type = (has_type ? kElementTypes : kItemTypes).find(static_cast<uint8_t>(rest.front()));
+  if (type == nullptr) return false;
+  uint64_t items = has_type ? dtype_of(type)->block_bytes : 1;
   for (size_t i = 0; i < rank; ++i) {
     const uint64_t size = little_endian(bytes.substr(1 + kDimension * i, kDimension));
     if (__builtin_mul_overflow(items, size, &items)) return false;
   }
-  const std::string_view rest = bytes.substr(1 + kDimension * rank);
-  return kItemTypes.find(rest.front()) != nullptr && items == little_endian(rest.substr(1, kDimension));
+  return items == little_endian(rest.substr(1, kDimension));
+}
+
+// From version 2 on, a specification comes first. Its name ends with "Spec" since 1.10; before that it is that of a
+// converter, or empty, and the first variable decides.
+Match match_with_spec(std::string_view head, uint64_t version) {
+  constexpr size_t kNumbers = 4 + 4;  // the revision, and the number of variables
+  const auto spec = text_at(head, 4);
+  if (!spec) return Match::no;
+  if (spec->ends_with("Spec")) return Match::yes;
+  if (version > kNewest) return Match::no;
+  const size_t name_at = 4 + 2 + spec->size() + 1 + kNumbers;
+  const auto first = text_at(head, name_at);
+  if (!first || first->empty()) return Match::no;
+  return continues_variable(head.substr(name_at + 2 + first->size() + 1), version) ? Match::yes : Match::no;
 }
 
 }  // namespace
@@ -180,18 +209,14 @@ bool continues_variable(std::string_view bytes) {
 // A version and the name of a specification. The first version has a number of variables and the first one instead.
 Match matches_ctranslate2(const Probe& probe) {
   constexpr uint64_t kMaxVersion = 100;
+  constexpr size_t kFirst = 8;  // of the first variable's name in version 1
   if (probe.head.size() < 12) return Match::no;
   const uint64_t version = little_endian(probe.head.substr(0, 4));
-  const auto text_at = [&](size_t at) {
-    const uint64_t length = little_endian(probe.head.substr(at, 2));
-    const std::string_view text = probe.head.substr(at + 2, static_cast<size_t>(length));
-    const bool is_whole = length > 1 && text.size() == length && text.back() == '\0';
-    return is_whole && is_visible_ascii(text.substr(0, text.size() - 1)) ? text.substr(0, text.size() - 1) : "";
-  };
-  if (version > 1 && version <= kMaxVersion) return text_at(4).ends_with("Spec") ? Match::yes : Match::no;
-  const std::string_view first = text_at(8);
-  if (version != 1 || first.find('/') == first.npos) return Match::no;
-  return ctranslate2::continues_variable(probe.head.substr(8 + 2 + first.size() + 1)) ? Match::yes : Match::maybe;
+  if (version > 1 && version <= kMaxVersion) return ctranslate2::match_with_spec(probe.head, version);
+  const auto first = ctranslate2::text_at(probe.head, kFirst);
+  if (version != 1 || !first || first->find('/') == first->npos) return Match::no;
+  const std::string_view rest = probe.head.substr(kFirst + 2 + first->size() + 1);
+  return ctranslate2::continues_variable(rest, version) ? Match::yes : Match::maybe;
 }
 
 Result<Model> read_ctranslate2(const Container& container) { return ctranslate2::Reader(container).read(); }

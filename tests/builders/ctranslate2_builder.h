@@ -12,7 +12,9 @@ namespace weightfs::test::ctranslate2 {
 inline std::string text(std::string_view text) { return little(text.size() + 1, 2) + std::string(text) + '\0'; }
 
 /// The beginning up to the number of variables, from version 2 on.
-inline std::string header(uint32_t version) { return little(version, 4) + text("TransformerSpec") + little(7, 4); }
+inline std::string header(uint32_t version, std::string_view spec = "TransformerSpec") {
+  return little(version, 4) + text(spec) + little(7, 4);
+}
 
 /// A variable of version 4 or later: its bytes follow their number.
 inline std::string variable(std::string_view name, const std::vector<uint32_t>& dims, uint8_t type,

@@ -163,6 +163,44 @@ DAMAGED_SHARDS = [
 ]
 
 
+# CTranslate2
+
+def ctranslate2(version, spec):
+    """int16 embeddings, a matrix of int8 and a norm, as versions before 4 store them, or later ones."""
+    def text(string):
+        return struct.pack("<H", len(string) + 1) + string.encode() + b"\0"
+
+    def variable(name, shape, width, number, data):
+        kind = struct.pack("<BI", width, len(data) // width) if version < 4 else struct.pack("<BI", number, len(data))
+        return text(name) + struct.pack(f"<B{len(shape)}I", len(shape), *shape) + kind + data
+
+    out = struct.pack("<I", version) + text(spec) + struct.pack("<II", 2, 3)
+    out += variable("decoder/embeddings/weight", (5, 4), 2, 2, struct.pack("<20h", *range(20)))
+    out += variable("decoder/embeddings/weight_scale", (), 4, 0, struct.pack("<f", 2))
+    out += variable("decoder/layer_norm/gamma", (4,), 4, 0, struct.pack("<4f", *range(4)))
+    return out + (struct.pack("<I", 0) if version >= 3 else b"")
+
+
+def ctranslate2_directory(version, spec):
+    return lambda tmp: folder(tmp, {"model.bin": ctranslate2(version, spec), "shared_vocabulary.txt": b"a\nb\n"})
+
+
+def opens_as(name, build, format, **fields):
+    return Case(name, build, ("info", "--json", SOURCE), fields={"format": format, **fields})
+
+
+CTRANSLATE2 = [
+    opens_as("case-ct2-v2-specification-name", model_file("model.bin", ctranslate2(2, "TransformerBase")), "ctranslate2", version="2"),
+    opens_as("ct2-directory", ctranslate2_directory(2, "TransformerBase"), "ctranslate2"),
+    opens_as("ct2-big", ctranslate2_directory(2, "TransformerBig"), "ctranslate2"),
+    opens_as("ct2-relative-v3", ctranslate2_directory(3, "TransformerBaseRelative"), "ctranslate2"),
+    opens_as("ct2-own-name-v5", ctranslate2_directory(5, "MyModel"), "ctranslate2"),
+    opens_as("ct2-without-a-name", ctranslate2_directory(2, ""), "ctranslate2"),
+    opens_as("ct2-v6", ctranslate2_directory(6, "TransformerSpec"), "ctranslate2"),
+]
+
+
 TestXgboost = table("TestXgboost", XGBOOST)
 TestIndexes = table("TestIndexes", INDEXES)
 TestDamagedShards = table("TestDamagedShards", DAMAGED_SHARDS)
+TestCtranslate2 = table("TestCtranslate2", CTRANSLATE2)

@@ -73,5 +73,22 @@ TEST(Ctranslate2, IsDetectedByItsSpecification) {
   EXPECT_EQ(match(little(1, 4) + little(1, 4) + "\1\0\xFF"), Match::no);
 }
 
+// Before CTranslate2 1.10 the name was that of a converter (TransformerBase), or empty.
+TEST(Ctranslate2, IsDetectedByItsFirstVariableIfItsSpecificationHasAnotherName) {
+  const auto match = [](const std::string& bytes) { return matches_ctranslate2(test::probe_of(bytes)); };
+  for (const char* spec : {"TransformerBase", "TransformerBigRelative", "", "x"}) {
+    const std::string old = header(2, spec) + little(1, 4) + old_variable("a", {2, 3}, 4, 6, std::string(24, 'x'));
+    EXPECT_EQ(match(old), Match::yes) << spec;
+    EXPECT_EQ(well(read_as("ctranslate2", {"model.bin", in_memory(old)})).tensors.size(), 1u);
+    EXPECT_EQ(match(header(3, spec) + little(1, 4) + old_variable("a", {}, 1, 1, "x")), Match::yes);
+    EXPECT_EQ(match(header(5, spec) + little(1, 4) + variable("a", {2}, 0, "12345678")), Match::yes);
+    EXPECT_EQ(match(header(5, spec) + little(1, 4) + variable("a", {2}, 0, "1234567")), Match::no);
+    EXPECT_EQ(match(header(2, spec) + little(1, 4) + old_variable("a", {2, 3}, 3, 6, "")), Match::no);
+    EXPECT_EQ(match(header(2, spec) + little(1, 4) + old_variable("", {}, 4, 1, "")), Match::no);
+    EXPECT_EQ(match(header(7, spec) + little(1, 4) + variable("a", {2}, 0, "12345678")), Match::no);
+    for (size_t size = 0; size + 24 < old.size(); ++size) EXPECT_EQ(match(old.substr(0, size)), Match::no) << size;
+  }
+}
+
 }  // namespace
 }  // namespace weightfs::ctranslate2_test
