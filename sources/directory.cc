@@ -18,6 +18,7 @@
 #include "formats/other_files.h"
 #include "formats/signature.h"
 #include "sources/disk/hub_cache.h"
+#include "sources/disk/model_runner.h"
 #include "sources/disk/model_walk.h"
 #include "sources/kinds.h"
 
@@ -414,6 +415,8 @@ Result<Opened> open_at(const Location& directory, Traversal traversal, const Ope
   if (Mounts::now().is_weightfs(found.st_dev))
     return failure(Code::unsupported,
                    fmt::format("{}: a weightfs mount cannot be the source of another mount", directory.path()));
+  if (mode == Directories::by_rule && is_model_runner_store(directory))
+    return open_model_runner_store(directory, modified(found), options);
   if (is_store(directory) && mode == Directories::by_rule)
     return open_ollama_store(directory, modified(found), options);
   auto entries = TRY(directory.root->list(directory.name));

@@ -64,4 +64,7 @@ Result<Container> container_at(const Location& file, const OpenOptions& options)
 /// The models of an Ollama store, under HOST/NAMESPACE/MODEL/TAG (sources/ollama_store.cc).
 Result<Opened> open_ollama_store(const Location& store, Time modified, const OpenOptions& options);
 
+/// The models of a store of Docker Model Runner, under NAME/TAG (sources/disk/model_runner.h).
+Result<Opened> open_model_runner_store(const Location& store, Time modified, const OpenOptions& options);
+
 }  // namespace weightfs

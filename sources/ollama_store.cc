@@ -1,10 +1,11 @@
-// A directory with manifests/ and blobs/: an Ollama store.
+// A directory with manifests/ and blobs/: the store of Ollama, or of Docker Model Runner.
 #include <functional>
 #include <map>
 #include <mutex>
 
 #include "base/digest.h"
 #include "base/text.h"
+#include "sources/disk/model_runner.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -73,7 +74,34 @@ Result<Opened> open_store(const Location& store, Time time, const std::shared_pt
   return listing;
 }
 
+Result<Opened> open_model_runner(const Location& store, Time time, const std::shared_ptr<const OpenOptions>& options) {
+  const auto blobs = std::make_shared<DiskFolder>(store / "blobs/sha256");
+  Listing listing{{}, time, 0};
+  if (auto directory = watched(store)) listing.directories.push_back(std::move(*directory));
+  for (WatchedDirectory& directory : directories_below(store / "manifests"))
+    listing.directories.push_back(std::move(directory));
+  for (const TaggedModel& model : TRY(read_model_runner_store(store))) {
+    const Location file = model.manifest;
+    const auto found = file.examine();
+    const Time file_time = found ? modified(*found) : time;
+    const Format* const format = options->forced == nullptr ? format_named("oci") : options->forced;
+    const auto open = [=, name = model.path.substr(model.path.rfind('/') + 1)]() -> Result<Opened> {
+      const Container manifest{.name = name, .bytes = TRY(file.open()), .folder = blobs, .blobs = options->blobs};
+      return OpenedModel{std::make_shared<Model>(TRY(read_model(manifest, format))), file.path(), file_time};
+    };
+    listing.entries.push_back({model.path, file_time, 0, open, found ? version_of(*found) : ""});
+  }
+  listing.again = [=](Directories) -> Result<Opened> {
+    return open_model_runner(store, modified(TRY(store.examine())), options);
+  };
+  return listing;
+}
+
 }  // namespace
+
+Result<Opened> open_model_runner_store(const Location& store, Time time, const OpenOptions& options) {
+  return open_model_runner(store, time, std::make_shared<const OpenOptions>(options));
+}
 
 Result<Opened> open_ollama_store(const Location& store, Time time, const OpenOptions& options) {
   return open_store(store, time, std::make_shared<const OpenOptions>(options));

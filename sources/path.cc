@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "sources/disk/hub_cache.h"
+#include "sources/disk/model_runner.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -10,6 +11,7 @@ namespace {
 
 // The directory for a container's relative names: its own directory, or blobs/ of the store for a manifest.
 std::shared_ptr<const Folder> folder_of(const Location& container) {
+  if (auto blobs = blobs_of_model_runner(container)) return std::make_shared<DiskFolder>(std::move(*blobs));
   Location top = container;
   for (int up = 0; up < 4 && !top.name.empty(); ++up) top = top.parent();
   const bool is_below_manifests = !top.name.empty() && top.file_name() == "manifests";

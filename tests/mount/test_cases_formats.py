@@ -4,6 +4,7 @@ import os
 import struct
 
 from cases import ABSENT, SOURCE, Case, info, table
+import artifacts
 import containers
 import pickles
 from tensors import Tensor
@@ -200,7 +201,44 @@ CTRANSLATE2 = [
 ]
 
 
+# Docker Model Runner
+
+def model_runner_store(tags=("ai/tiny:latest", "index.docker.io/ai/tiny:135M"), opened="", models=True):
+    """A store with one model, as `docker model pull` writes it; `opened` is a path in it, where MANIFEST is its manifest."""
+    def build(tmp):
+        artifact = artifacts.Artifact(config_type="application/vnd.docker.ai.model.config.v0.1+json",
+                                      config={"config": {"format": "gguf"}, "rootfs": {"type": "rootfs", "diff_ids": []}})
+        artifact.add("application/vnd.docker.ai.gguf.v3", gguf(tmp, [floats("blk.0.w", 4, 8)], general__architecture="llama"))
+        artifact.add("application/vnd.docker.ai.license", b"Apache License")
+        manifest = artifact.manifest()
+        name = artifacts.digest(manifest)
+        files = {"blobs/" + digest.replace(":", "/"): data for digest, data in artifact.blobs.items()}
+        files["manifests/" + name.replace(":", "/")] = manifest
+        files["layout.json"] = {"version": "1.0.0"}
+        if models:
+            files["models.json"] = {"models": [{"id": name, "tags": list(tags), "files": list(artifact.blobs)}]}
+        return os.path.join(folder(tmp, files), opened.replace("MANIFEST", "manifests/" + name.replace(":", "/")))
+    return build
+
+
+MODEL_RUNNER = [
+    Case("case-docker-model-store", model_runner_store(), ("info", SOURCE), shows=["ai/tiny/latest\tgguf", "ai/tiny/135M\tgguf"]),
+    Case("model-runner-one-tag", model_runner_store(["hf.co/org/tiny:Q4"]), ("info", "--json", SOURCE),
+         fields={"0.source": "hf.co/org/tiny/Q4", "0.summary.parameters": 32, "1": ABSENT}),
+    Case("model-runner-tag-without-a-version", model_runner_store(["ai/tiny"]), ("info", SOURCE), shows=["ai/tiny/latest"]),
+    Case("model-runner-hostile-tags", model_runner_store(["../../x:y", "a/../../b", "/etc:passwd", "a\nb:c"]),
+         ("info", "--json", SOURCE), fields={"0.summary.parameters": 32, "1": ABSENT}, hides=["..", "passwd"]),
+    Case("model-runner-without-tags", model_runner_store([]), ("info", "--json", SOURCE), fields={"0.summary.parameters": 32}),
+    Case("model-runner-verify", model_runner_store(), ("verify", SOURCE), shows=["2 files match their checksums"]),
+    info("model-runner-manifest", model_runner_store(opened="MANIFEST"), parameters=32),
+    info("model-runner-manifest-without-models-json", model_runner_store(opened="MANIFEST", models=False), parameters=32),
+    Case("model-runner-models-json-is-damaged", lambda tmp: folder(tmp, {
+        "models.json": b"[", "blobs/sha256/x": b"", "manifests/sha256/x": b""}), ("info", SOURCE), 5, shows=["models.json"]),
+]
+
+
 TestXgboost = table("TestXgboost", XGBOOST)
 TestIndexes = table("TestIndexes", INDEXES)
 TestDamagedShards = table("TestDamagedShards", DAMAGED_SHARDS)
 TestCtranslate2 = table("TestCtranslate2", CTRANSLATE2)
+TestModelRunner = table("TestModelRunner", MODEL_RUNNER)
