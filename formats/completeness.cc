@@ -28,7 +28,8 @@ uint64_t refused_tensors(const TensorList& tensors) {
 
 Completeness completeness_of(const Model& model) {
   const Lacks& lacks = *model.lacks;
-  const uint64_t refused = refused_tensors(model.tensors);
+  const uint64_t all_refused = refused_tensors(model.tensors);
+  const uint64_t refused = all_refused - std::min(all_refused, lacks.passed_over_tensors);
   Completeness out{.tensors = model.tensors.size() + lacks.missing_tensors,
                    .unreadable = refused + lacks.missing_tensors,
                    .files = lacks.files,
@@ -45,6 +46,10 @@ Completeness completeness_of(const Model& model) {
 const Error& worse(const Error& a, const Error& b) {
   const auto place = [](const Error& error) { return std::ranges::find(kFromWorst, error.code); };
   return place(b) < place(a) ? b : a;
+}
+
+Code code_of_lack(const Error& error) {
+  return error.code == Code::unsupported && error.name != nullptr ? Code::corrupt : error.code;
 }
 
 namespace {

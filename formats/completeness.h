@@ -31,6 +31,10 @@ Completeness completeness_of(const Model& model);
 /// Which of two reasons is worse: the one that decides the status of a command.
 const Error& worse(const Error& a, const Error& b);
 
+/// The code for what a model lacks because of a file of its own: corrupt if the file is no model at all, but a pointer
+/// or zeros (formats/other_files.h).
+Code code_of_lack(const Error& error);
+
 /// "the file ends 2.1 GiB early: 133 of 291 tensors refused; interrupted download?", "7 of 20 tensors cannot be read:
 /// 2 of 3 shards; missing model-00002-of-00003.safetensors". Empty for a complete model.
 std::string to_sentence(const Completeness& completeness);

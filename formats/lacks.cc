@@ -13,6 +13,8 @@ void Lacks::add(const Lacks& others, std::string_view subject) {
   }
   files += others.files;
   missing_tensors += others.missing_tensors;
+  passed_over_tensors += others.passed_over_tensors;
+  has_other_numbers |= others.has_other_numbers;
   short_by += others.short_by;
 }
 

@@ -21,7 +21,9 @@ struct Lacks {
   std::array<Group, kCodes> by_code;  ///< by the Code of the reason
   uint64_t files = 0;            ///< of the things, those that are files of the model: shards, external data, layers
   uint64_t missing_tensors = 0;  ///< that the container lists, and that are not in the list of tensors
-  uint64_t short_by = 0;         ///< bytes by which files end before the tensors that their headers list
+  uint64_t passed_over_tensors = 0;  ///< refused ones that are whole: no tensor can have their elements
+  bool has_other_numbers = false;    ///< the model has numbers that are not tensors, such as trees
+  uint64_t short_by = 0;             ///< bytes by which files end before the tensors that their headers list
 
   /// Adds those of one of several files; `subject` comes before each text.
   void add(const Lacks& others, std::string_view subject);

@@ -18,9 +18,6 @@ Result<void> check_may_be_model(const Container& container);
 /// The same for a file that belongs to a model, such as a shard: if it is no model, that is damage.
 Result<void> check_may_be_shard(const Container& container);
 
-/// The code for what a model lacks because of a file of its own: corrupt, if the file is no model at all.
-Code code_of_lack(const Error& error);
-
 /// What a file is that no format accepts: also compressed files, and models of formats that are known and not
 /// supported. Nothing if it is unknown. Reads at most 64 KiB, and decodes 512 bytes.
 Result<std::optional<Error>> identify_other_file(const Container& container);

@@ -98,8 +98,9 @@ Elements::Elements(SourcePtr source, uint64_t count, const Type& type)
       value_of_(type.value_of) {}
 
 Result<Elements> Elements::of(const TensorView& tensor) {
-  if (tensor.source.refused()) return failure(Code::corrupt, "refused: see warnings.txt");
   const DType& dtype = *tensor.dtype;
+  if (tensor.source.refused())
+    return failure(&dtype == &kUnknownDType ? Code::unsupported : Code::corrupt, "refused: see warnings.txt");
   const uint64_t count = element_count(tensor.shape);
   if (const Type* const type = type_of(dtype)) {
     Elements out(std::make_shared<Slice>(tensor.source), count, *type);

@@ -278,7 +278,8 @@ class TensorComparer {
   }
 
   void add_refused(Side side, size_t index) {
-    add_unreadable(side, index, {Code::corrupt, "refused: see warnings.txt"});
+    const bool is_unknown = (side == Side::a ? a_ : b_).tensors.dtype(index) == &kUnknownDType;
+    add_unreadable(side, index, {is_unknown ? Code::unsupported : Code::corrupt, "refused: see warnings.txt"});
   }
 
   void add_unreadable(Side side, size_t index, const Error& error) {

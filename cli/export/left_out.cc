@@ -40,7 +40,7 @@ Code code_of(const Model& model, const Request& request) {
       std::ranges::any_of(request.tensors, [&](size_t tensor) { return model.tensors.is_refused(tensor); });
   if (!is_any_refused) return Code::unsupported;
   const Completeness completeness = completeness_of(model);
-  return completeness.reason ? completeness.reason->code : Code::corrupt;
+  return completeness.reason ? completeness.reason->code : Code::unsupported;
 }
 
 }  // namespace

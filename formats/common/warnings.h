@@ -36,6 +36,22 @@ class Warnings {
     lack(code, fmt::format(format, std::forward<Values>(values)...));
   }
 
+  /// Adds a warning about a tensor that is refused because its elements have no form as a tensor: addresses, lists of
+  /// several lengths. The model is complete without it.
+  template <class... Values>
+  void pass_over_tensor(fmt::format_string<Values...> format, Values&&... values) {
+    ++lacks_.edit().passed_over_tensors;
+    add(format, std::forward<Values>(values)...);
+  }
+
+  /// Adds a warning about numbers of the model that are not tensors, and are not shown. The model is complete, but the
+  /// number of its parameters is not known.
+  template <class... Values>
+  void pass_over_numbers(fmt::format_string<Values...> format, Values&&... values) {
+    lacks_.edit().has_other_numbers = true;
+    add(format, std::forward<Values>(values)...);
+  }
+
   /// Adds a warning about tensors that the container lists, and that are not shown at all.
   template <class... Values>
   void miss_tensors(uint64_t count, Code code, fmt::format_string<Values...> format, Values&&... values) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "base/text.h"
@@ -50,7 +51,34 @@ constexpr std::array kKinds = {
     std::pair{502U, "mlProgram"},
     std::pair{555U, "customModel"},
     std::pair{556U, "linkedModel"},
+    std::pair{560U, "classConfidenceThresholding"},
+    std::pair{600U, "oneHotEncoder"},
+    std::pair{601U, "imputer"},
+    std::pair{602U, "featureVectorizer"},
+    std::pair{603U, "dictVectorizer"},
+    std::pair{604U, "scaler"},
+    std::pair{606U, "categoricalMapping"},
+    std::pair{607U, "normalizer"},
+    std::pair{609U, "arrayFeatureExtractor"},
+    std::pair{610U, "nonMaximumSuppression"},
+    std::pair{900U, "identity"},
+    std::pair{2000U, "textClassifier"},
+    std::pair{2001U, "wordTagger"},
+    std::pair{2002U, "visionFeaturePrint"},
+    std::pair{2003U, "soundAnalysisPreprocessing"},
+    std::pair{2004U, "gazetteer"},
+    std::pair{2005U, "wordEmbedding"},
+    std::pair{2006U, "audioFeaturePrint"},
+    std::pair{3000U, "serializedModel"},
 };
+
+// Steps of a pipeline that only arrange, choose or name values.
+constexpr auto kWithoutNumbers =
+    std::to_array<uint32_t>({560, 600, 602, 603, 606, 607, 609, 610, 900, 2002, 2003, 2006});
+
+bool is_step_without_numbers(uint32_t number) {
+  return std::ranges::find(kWithoutNumbers, number) != kWithoutNumbers.end();
+}
 
 std::string kind_name(uint32_t number) {
   const auto row = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.first == number; });
@@ -111,9 +139,11 @@ class ModelReader {
     out_.format = "coreml";
     const Message whole = scanner_.whole();
     TRY_VOID(model(whole, ""));
+    if (!steps_.empty()) header_.set("models", std::move(steps_));
     out_.metadata = std::move(header_);
     programs_.finish(warnings_);
     networks_.finish(warnings_);
+    report_others();
     blobs_.finish(out_);
     std::move(warnings_).move_to(out_);
     return std::move(out_);
@@ -133,6 +163,7 @@ class ModelReader {
       if (is_kind(field->tag)) {
         has_kind = true;
         if (is_outermost) header_.set("kind", kind_name(field->number()));
+        if (!is_outermost) TRY_VOID(add_step(kind_name(field->number())));
         TRY_VOID(kind(field->tag, child, scope));
       } else if (is_outermost) {
         TRY_VOID(description(child));
@@ -156,7 +187,23 @@ class ModelReader {
       const Message inner = TRY(scanner_.message_at(message, pipeline::kInner));
       return pipeline(inner, scope);
     }
-    warnings_.miss_file(Code::unsupported, "{}: the weights of this kind of model are not shown", kind_name(tag >> 3));
+    if (is_step_without_numbers(tag >> 3)) return {};
+    if (++others_[kind_name(tag >> 3)] == 1) TRY_VOID(container_.budget->charge(Cost::value));
+    return {};
+  }
+
+  // Once for each kind: a pipeline may have a thousand steps.
+  void report_others() {
+    for (const auto& [kind, count] : others_) {
+      const std::string many = count == 1 ? "" : fmt::format("{} models of the kind ", count);
+      warnings_.pass_over_numbers("{}{}: the numbers of this kind of model are not shown", many, kind);
+    }
+  }
+
+  Result<void> add_step(std::string kind) {
+    if (steps_.size() == kMaxInlineList) return {};
+    TRY_VOID(container_.budget->charge(Cost::value));
+    steps_.emplace_back(std::move(kind));
     return {};
   }
 
@@ -236,8 +283,10 @@ class ModelReader {
   ProgramReader programs_;
   NetworkReader networks_;
   Warnings warnings_;
+  std::map<std::string, uint64_t> others_;  // kinds of models whose numbers are not read, and how many
   Map header_;
   Map user_;
+  List steps_;  // the kinds of the models in pipelines
 };
 
 Result<Model> read(const Container& container) {

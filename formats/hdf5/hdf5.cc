@@ -151,6 +151,14 @@ class ModelReader {
       dataset->type.dtype = dtype_of(dataset->type, attributes);
       TRY_VOID(describe(tensor, *dataset));
     }
+    const bool has_addresses =
+        dataset && dataset->type.points_elsewhere && !dataset->type.is_text && !dataset->space.is_null;
+    if (has_addresses) {
+      warnings_.pass_over_tensor("tensor {}: elements of type {} are not read", quoted(path_), dataset->type.name);
+      model_.tensors.push_back(tensor);
+      add_attributes(attributes);
+      return {};
+    }
     auto contents = dataset ? contents_of_tensor(tensor, *dataset) : tl::unexpected(dataset.error());
     if (contents && dataset->type.is_text && !dataset->space.is_null) TRY_VOID(add_texts(*dataset, *contents));
     if (contents)
@@ -197,8 +205,6 @@ class ModelReader {
 
   Result<Slice> contents_of_tensor(const Tensor& tensor, const Dataset& dataset) {
     if (dataset.space.is_null) return slice(container_.bytes, 0, 0);
-    if (dataset.type.points_elsewhere && !dataset.type.is_text)
-      return failure(Code::unsupported, fmt::format("elements of type {} are not read", dataset.type.name));
     const auto all = elements_of(dataset.space.dimensions, dataset.type.size);
     if (!all) return failure(Code::corrupt, "more than 2^64 bytes");
     const uint64_t size = *all;

@@ -90,6 +90,19 @@ Result<Type> read_floating(Fields& fields, const TypeHead& head) {
   return type;
 }
 
+// h5py reads bit fields as integers of their size.
+Result<Type> read_bits(Fields& fields, const TypeHead& head) {
+  Type type;
+  const uint64_t offset = TRY(fields.number(2));
+  const uint64_t precision = TRY(fields.number(2));
+  type.name = fmt::format("H5T_BITFIELD of {} bits in {} bytes", precision, head.size);
+  const bool is_whole = offset == 0 && precision == 8 * head.size;
+  if (head.size == 1 || head.size == 2 || head.size == 4 || head.size == 8)
+    set_numbers(type, head, fmt::format("uint{}", 8 * head.size),
+                is_whole ? fmt::format("H5T_STD_B{}", 8 * head.size) : type.name + " ");
+  return type;
+}
+
 Type text_type(const TypeHead& head) {
   Type type;
   type.is_text = true;
@@ -203,6 +216,8 @@ Result<Type> read_of_class(Fields& fields, const TypeHead& head, int depth) {
       return read_integer(fields, head);
     case TypeClass::floating:
       return read_floating(fields, head);
+    case TypeClass::bits:
+      return read_bits(fields, head);
     case TypeClass::string:
       return text_type(head);
     case TypeClass::compound:
@@ -222,10 +237,8 @@ Result<Type> read_of_class(Fields& fields, const TypeHead& head, int depth) {
   type.points_elsewhere = head.type_class == TypeClass::reference;
   // Their fields matter only where another type follows.
   if (head.type_class == TypeClass::opaque) TRY_VOID(fields.skip(head.flags & 0xFF));
-  if (head.type_class == TypeClass::bits) TRY_VOID(fields.skip(4));
   if (head.type_class == TypeClass::time) TRY_VOID(fields.skip(2));
   type.name = head.type_class == TypeClass::reference ? "H5T_REFERENCE"
-              : head.type_class == TypeClass::bits    ? fmt::format("H5T_BITFIELD of {} bytes", head.size)
               : head.type_class == TypeClass::opaque  ? fmt::format("H5T_OPAQUE of {} bytes", head.size)
                                                       : fmt::format("datatype of class {}", int(head.type_class));
   return type;

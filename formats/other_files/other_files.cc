@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "formats/completeness.h"
 #include "formats/other_files/compressed.h"
 #include "formats/other_files/texts.h"
 #include "formats/other_files/unsupported.h"
@@ -120,10 +121,6 @@ Result<void> check_may_be_model(const Container& container) {
   if (is_zeros(head) && is_zeros(TRY(read_text(*container.bytes, 0, std::min(size, kMost)))))
     return failure(other("only zero bytes: a download that was interrupted or preallocated", "zeros"));
   return {};
-}
-
-Code code_of_lack(const Error& error) {
-  return error.code == Code::unsupported && error.name != nullptr ? Code::corrupt : error.code;
 }
 
 Result<void> check_may_be_shard(const Container& container) {

@@ -256,6 +256,7 @@ void describe_tensors(Work& work, Roles& roles) {
   std::optional<bool> tied = work.config.outer.flag("tie_word_embeddings");
   if (!tied) tied = work.config.text.flag("tie_word_embeddings");
   find_tied(work.model.tensors, names, tied, roles.tensors, out);
+  if (work.model.lacks->has_other_numbers) roles.packing.is_complete = false;
   add_up(work.model.tensors, names, roles, experts_by_layer(work), out);
   out.quantisation = name_quantisation(roles.packing, work.quantisation);
   if (work.gguf != nullptr && out.kind != "vocabulary") {

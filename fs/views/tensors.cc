@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/completeness.h"
 #include "fs/views/view.h"
 
 namespace weightfs::views {
@@ -13,7 +14,8 @@ std::optional<uint64_t> tensor_size(const Model& model, size_t tensor) { return 
 Result<SourcePtr> open_tensor(const Model& model, size_t index) {
   const TensorView& tensor = model.tensors[index];
   if (tensor.source.refused())
-    return failure(Code::corrupt, fmt::format("tensor {} was refused: see warnings.txt", quoted(tensor.name)));
+    return failure(completeness_of(model).is_complete() ? Code::unsupported : Code::corrupt,
+                   fmt::format("tensor {} was refused: see warnings.txt", quoted(tensor.name)));
   return std::make_shared<Slice>(tensor.source);
 }
 

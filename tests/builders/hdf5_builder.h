@@ -61,6 +61,10 @@ struct Hdf5Type {
   static std::string text(uint32_t size, uint32_t padding = 0) { return head(3, padding, size); }
   static std::string opaque(uint32_t size) { return head(5, 0, size); }
   static std::string reference() { return head(7, 0, 8); }
+  static std::string bits(uint32_t size, bool big_endian = false, uint32_t precision = 0) {
+    return head(4, big_endian ? 1 : 0, size) + le(0, 2) + le(precision == 0 ? 8 * size : precision, 2);
+  }
+  static std::string variable(const std::string& base) { return head(9, 0, 16) + base; }
   static std::string variable_text() { return head(9, 1, 16) + text(1); }
   static std::string array(const std::string& base, uint32_t base_size, uint32_t count) {
     return head(10, 0, base_size * count, 3) + le(1, 1) + le(count, 4) + base;

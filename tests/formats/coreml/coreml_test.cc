@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "formats/format.h"
+#include "formats/summary/summary.h"
 #include "tests/builders/coreml_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/probe.h"
@@ -151,8 +153,34 @@ TEST(CoreMl, FunctionsBlocksAndPipelinesAreRead) {
 TEST(CoreMl, OtherKindsHaveMetadataAndAWarning) {
   const Model read = read_well(Message().number(1, 4).message(400, Message()));
   EXPECT_THAT(read.tensors, IsEmpty());
-  EXPECT_THAT(read.warnings, ElementsAre("glmClassifier: the weights of this kind of model are not shown"));
+  EXPECT_THAT(read.warnings, ElementsAre("glmClassifier: the numbers of this kind of model are not shown"));
+  EXPECT_TRUE(completeness_of(read).is_complete());
+  EXPECT_EQ(summary::summarise(read).summary.parameters, std::nullopt);
   EXPECT_EQ(to_json_line(read.metadata), R"({"specification_version":4,"kind":"glmClassifier"})");
+}
+
+// The models with weights are read, the others are named: a pipeline lacks nothing.
+TEST(CoreMl, PipelinesNameTheirModelsOfOtherKinds) {
+  const Message network = model(function("main", {constant("w", immediate(kUint8, {1}, 2, "x"))}));
+  const auto step = [](int kind) { return Message().number(1, 4).message(kind, Message()); };
+  const auto read = [&](const std::vector<Message>& steps) {
+    Message pipeline;
+    for (const Message& one : steps) pipeline.message(1, one);
+    return read_well(Message().number(1, 8).message(200, Message().message(1, pipeline)));
+  };
+  const Model mixed = read({step(609), step(609), step(604), step(604), network, step(302)});
+  ASSERT_THAT(mixed.tensors, SizeIs(1));
+  EXPECT_EQ(mixed.tensors[0].scope, "4");
+  EXPECT_THAT(mixed.warnings,
+              ElementsAre("2 models of the kind scaler: the numbers of this kind of model are not shown",
+                          "treeEnsembleRegressor: the numbers of this kind of model are not shown"));
+  EXPECT_EQ(
+      to_json_line(*mixed.metadata.find("models")),
+      R"(["arrayFeatureExtractor","arrayFeatureExtractor","scaler","scaler","mlProgram","treeEnsembleRegressor"])");
+  EXPECT_TRUE(completeness_of(mixed).is_complete());
+  const Model whole = read({step(609), network});
+  EXPECT_THAT(whole.warnings, IsEmpty());
+  EXPECT_EQ(summary::summarise(whole).summary.parameters, 1u);
 }
 
 TEST(CoreMl, BlocksAreReadUpTo100Messages) {

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "formats/completeness.h"
 #include "tests/support/hdf5_reading.h"
 #include "tests/support/reading.h"
 
@@ -117,6 +118,50 @@ TEST(Hdf5Attributes, TypesOfDatasetsAreNamed) {
                           "mask bool H5T_ENUM of H5T_STD_I8LE [1] \1",
                           "pair unknown H5T_COMPOUND {a: H5T_STD_I8LE, b: H5T_STD_I8LE} [1] ab",
                           "reference unknown H5T_REFERENCE [1] refused"));
+}
+
+// As h5py reads them; PyTables stores booleans so.
+TEST(Hdf5Attributes, BitFieldsAreIntegersOfTheirSize) {
+  B b;
+  const auto dataset = [&](const std::string& type, const std::string& bytes) {
+    return b.dataset(type, {1}, b.contiguous(bytes));
+  };
+  const B::Links links = {
+      {"a", dataset(Hdf5Type::bits(1), "a")},
+      {"b", dataset(Hdf5Type::bits(2), "ab")},
+      {"c", dataset(Hdf5Type::bits(4, true), "abcd")},
+      {"d", dataset(Hdf5Type::bits(8), "abcdefgh")},
+      {"e", dataset(Hdf5Type::bits(1, false, 3), "e")},
+      {"f", dataset(Hdf5Type::bits(3), "abc")},
+      {"g", dataset(Hdf5Type::array(Hdf5Type::bits(1), 1, 2), "ab")},
+  };
+  EXPECT_THAT(
+      listing(read_h5_well(b.build(b.group(links)))),
+      ElementsAre("a uint8 H5T_STD_B8LE [1] a", "b uint16 H5T_STD_B16LE [1] ab", "c uint32 H5T_STD_B32BE [1] dcba",
+                  "d uint64 H5T_STD_B64LE [1] abcdefgh", "e uint8 H5T_BITFIELD of 3 bits in 1 bytes LE [1] e",
+                  "f unknown H5T_BITFIELD of 24 bits in 3 bytes [1] abc",
+                  "g uint8 H5T_ARRAY of H5T_STD_B8LE [1x2] ab"));
+}
+
+// No tensor can have such elements, but the file is whole.
+TEST(Hdf5Attributes, ElementsThatAreAddressesDoNotMakeAFileIncomplete) {
+  B b;
+  const auto dataset = [&](const std::string& type, const std::string& bytes) {
+    return b.dataset(type, {1}, b.contiguous(bytes));
+  };
+  const B::Links links = {
+      {"lists", dataset(Hdf5Type::variable(Hdf5Type::f32()), std::string(16, 'x'))},
+      {"rows", dataset(Hdf5Type::compound({{"r", Hdf5Type::reference()}}, 8), "abcdefgh")},
+      {"w", dataset(Hdf5Type::integer(1), "w")},
+  };
+  const Model model = read_h5_well(b.build(b.group(links)));
+  EXPECT_THAT(listing(model),
+              ElementsAre("lists unknown H5T_VLEN of H5T_IEEE_F32LE [1] refused",
+                          "rows unknown H5T_COMPOUND {r: H5T_REFERENCE} [1] refused", "w int8 H5T_STD_I8LE [1] w"));
+  EXPECT_THAT(model.warnings,
+              ElementsAre("tensor \"lists\": elements of type H5T_VLEN of H5T_IEEE_F32LE are not read",
+                          "tensor \"rows\": elements of type H5T_COMPOUND {r: H5T_REFERENCE} are not read"));
+  EXPECT_TRUE(completeness_of(model).is_complete());
 }
 
 TEST(Hdf5Attributes, CommittedTypeIsFollowedOnce) {
