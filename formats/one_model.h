@@ -36,6 +36,7 @@ struct OneModel {
     std::vector<std::string> shards;  ///< all of them; empty if `path` opens everything
     std::string prefix;               ///< of the names of the tensors: "unet/"
     uint32_t count = 0;               ///< of the shards, with missing ones, as the names of `shards` say
+    bool are_pieces = false;          ///< the shards have pieces of tensors: see formats/directory/pieces.h
   };
   std::vector<Weights> weights;
   std::string pipeline;                    ///< the path of model_index.json, of a pipeline

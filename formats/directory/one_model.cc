@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "formats/directory/directory_files.h"
+#include "formats/directory/pieces.h"
 #include "formats/directory/small_json.h"
 
 namespace weightfs {
@@ -37,6 +38,7 @@ class Rule {
 
   Result<Chosen> apply() {
     if (auto pipeline = TRY(find_pipeline())) return pipeline;
+    if (auto pieces = find_pieces()) return pieces;
     if (auto model = TRY(find_described())) return model;
     if (auto adapter = find_adapter()) return adapter;
     if (view_.is_model == nullptr) return std::nullopt;
@@ -95,6 +97,23 @@ class Rule {
         files_.names(), [](const std::string& file) { return file == kConfig || file.ends_with("_config.json"); });
   }
 
+  // Files with pieces of tensors, before they were consolidated.
+  Chosen find_pieces() const {
+    const auto is_other = [](const WeightSet& set) {
+      return set.name.family == Family::safetensors && !is_named_as_pieces(set.path);
+    };
+    OneModel::Weights weights;
+    weights.are_pieces = true;
+    for (const std::string& name : files_.names())
+      if (is_named_as_pieces(name)) weights.shards.push_back(name);
+    if (weights.shards.size() < 2 || std::ranges::any_of(files_.sets(), is_other)) return std::nullopt;
+    weights.path = weights.shards.front();
+    OneModel model;
+    model.weights.push_back(std::move(weights));
+    name_others(model, Projector::none);
+    return model;
+  }
+
   // A directory with config.json, modules.json or an index: the first set in the order of choose_weights().
   Result<Chosen> find_described() const {
     OneModel model;
@@ -142,10 +161,11 @@ class Rule {
     return found;
   }
 
-  // PEFT: safetensors before a pickle.
+  // PEFT: safetensors before a pickle. MLX: not the checkpoints before the last one.
   Chosen find_adapter() const {
     if (!files_.has(kAdapter)) return std::nullopt;
-    for (const char* name : {"adapter_model.safetensors", "adapter_model.bin"}) {
+    for (const char* name :
+         {"adapter_model.safetensors", "adapter_model.bin", "adapters.safetensors", "adapters.npz"}) {
       if (!files_.has(name)) continue;
       OneModel model;
       model.weights.push_back({name, {}, {}});
@@ -194,20 +214,20 @@ class Rule {
     return is_named_as_model(name) && !is_training_state(name) && std::ranges::none_of(kOthers, ends);
   }
 
-  // One GGUF, whole or split, perhaps with a projector, adapters and an importance matrix.
+  // One GGUF, whole or split, perhaps with a projector, adapters, a predictor and an importance matrix.
   Result<Chosen> find_gguf() {
     const WeightSet* main = nullptr;
-    const WeightSet* adapter = nullptr;
-    size_t models = 0, adapters = 0;
+    const WeightSet* addition = nullptr;
+    size_t models = 0, additions = 0;
     TRY_VOID(look_into_ggufs());
     for (const WeightSet& set : files_.sets()) {
       if (set.name.family != Family::gguf && set.name.is_usual) return std::nullopt;
       if (set.name.family != Family::gguf) continue;
       const GgufUse use = use_of(set);
       if (use == GgufUse::model) ++models, main = &set;
-      if (use == GgufUse::adapter) ++adapters, adapter = &set;
+      if (use == GgufUse::adapter || use == GgufUse::predictor) ++additions, addition = &set;
     }
-    if (models == 0 && adapters == 1) std::swap(main, adapter);
+    if (models == 0 && additions == 1) std::swap(main, addition);
     if (main == nullptr || models > 1 || !TRY(is_one(*main)) || has_models_below()) return std::nullopt;
     OneModel model;
     model.weights.push_back(TRY(gguf_of(*main)));
@@ -233,6 +253,16 @@ class Rule {
     return {};
   }
 
+  // Whether it has layers for multi-token prediction, and not the first one of a model.
+  static bool is_predictor(const Model& model) {
+    const auto begins = [&](std::string_view text) {
+      return [text](const TensorView& tensor) { return tensor.name.starts_with(text); };
+    };
+    const std::string key = fmt::format("{}.nextn_predict_layers", text_in(model.metadata, "general.architecture"));
+    return model.metadata.find(key) != nullptr && std::ranges::any_of(model.tensors, begins("blk.")) &&
+           std::ranges::none_of(model.tensors, begins("blk.0."));
+  }
+
   // Nothing if it is no valid GGUF.
   Result<std::optional<GgufUse>> use_by_keys(const std::string& path) const {
     const auto read = [&]() -> Result<Model> {
@@ -245,8 +275,8 @@ class Rule {
     const std::string_view type = text_in(model->metadata, "general.type");
     if (type == "mmproj" || text_in(model->metadata, "general.architecture") == "clip") return GgufUse::projector;
     if (type == "imatrix") return GgufUse::importance_matrix;
-    const bool is_adapter = type == "adapter" || model->metadata.find("adapter.type") != nullptr;
-    return is_adapter ? GgufUse::adapter : GgufUse::model;
+    if (type == "adapter" || model->metadata.find("adapter.type") != nullptr) return GgufUse::adapter;
+    return is_predictor(*model) ? GgufUse::predictor : GgufUse::model;
   }
 
   // Whether the files that are called shards are shards: else the directory lists each of them as a model.

@@ -12,11 +12,12 @@
 #include "base/values/json.h"
 #include "formats/common/missing_shards.h"
 #include "formats/common/warnings.h"
+#include "formats/completeness.h"
+#include "formats/directory/pieces.h"
 #include "formats/directory/small_json.h"
 #include "formats/directory/weight_files.h"
 #include "formats/directory/weight_names.h"
 #include "formats/one_model.h"
-#include "formats/other_files.h"
 
 namespace weightfs {
 namespace directory {
@@ -50,9 +51,14 @@ constexpr uint64_t kNameNode = 64;
 // Joins the models of several files, with a prefix before the names of their tensors.
 class Joiner {
  public:
-  explicit Joiner(BudgetPtr budget) : budget_(std::move(budget)) {}
+  explicit Joiner(BudgetPtr budget) : budget_(std::move(budget)), pieces_(*budget_) {}
 
-  Result<void> add(Model read, const std::string& path, const std::string& prefix) {
+  Result<void> add(Model read, const std::string& path, const OneModel::Weights& weights) {
+    const std::string& prefix = weights.prefix;
+    if (weights.are_pieces) {
+      TRY_VOID(pieces_.add(read, model_.tensors.size()));
+      std::erase(read.warnings, warning_about_pieces(read.tensors.size()));
+    }
     files_.add(read, path);
     if (is_first_) take_facts(read);
     is_first_ = false;
@@ -77,13 +83,19 @@ class Joiner {
     return {};
   }
 
+  Result<void> join_pieces() { return pieces_.join(model_.tensors, warnings_); }
+
   void miss(const std::string& path, const Error& error) {
     warnings_.miss_file(code_of_lack(error), "{}: {}; its tensors are missing", quoted(path), error.message);
   }
 
   void warn_of_missing_index(const OneModel::Weights& weights) {
-    warnings_.add("{}: no index of the shards; {} files are read as one model", quoted(weights.path),
-                  weights.shards.size());
+    if (weights.are_pieces)
+      warnings_.add("{}: {} files with the pieces that processes saved; the shapes follow from these pieces",
+                    quoted(weights.path), weights.shards.size());
+    else
+      warnings_.add("{}: no index of the shards; {} files are read as one model", quoted(weights.path),
+                    weights.shards.size());
   }
 
   // Shards that do not exist, by the number in the names of the others.
@@ -117,6 +129,7 @@ class Joiner {
   }
 
   BudgetPtr budget_;
+  Pieces pieces_;
   Model model_;
   Warnings warnings_;
   std::set<std::string, std::less<>> names_;  // of tensors without a prefix
@@ -152,7 +165,7 @@ Result<Model> join(const OneModel& found, const ModelDirectory& directory, ReadF
       auto read = directory.read(path, budget);
       if (read) {
         move_parts(*read, path);
-        TRY_VOID(joiner.add(std::move(*read), path, weights.prefix));
+        TRY_VOID(joiner.add(std::move(*read), path, weights));
       } else if (may_pass(read.error()) || directory.folder->needs_every_file()) {
         return tl::unexpected(read.error());
       } else {
@@ -162,6 +175,7 @@ Result<Model> join(const OneModel& found, const ModelDirectory& directory, ReadF
     }
   }
   if (joiner.is_empty()) return tl::unexpected(*first_error);
+  TRY_VOID(joiner.join_pieces());
   files = std::move(joiner.files());
   Model model = std::move(joiner).take();
   if (!found.pipeline.empty()) TRY_VOID(describe_pipeline(model, found, directory));

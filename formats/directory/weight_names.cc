@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "base/text.h"
 
@@ -120,6 +121,16 @@ bool names_quantisation(const std::string& lower_name) {
                              [&](const char* pattern) { return matches(pattern, lower_name); });
 }
 
+bool has_word(std::string_view text, std::string_view word) {
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    const auto is_letter = [&](size_t i) {
+      return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i]));
+    };
+    if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + word.size())) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<WeightName> parse_weight_name(std::string_view name) {
@@ -158,6 +169,7 @@ GgufUse use_of_gguf(std::string_view name) {
   if (has("mmproj")) return GgufUse::projector;
   if (has("imatrix") && !names_quantisation(text)) return GgufUse::importance_matrix;
   if (has("lora")) return GgufUse::adapter;
+  if (has_word(text, "mtp") || has_word(text, "nextn")) return GgufUse::predictor;
   return GgufUse::model;
 }
 

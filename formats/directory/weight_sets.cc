@@ -129,7 +129,10 @@ const WeightSet* choose_onnx(const std::vector<WeightSet>& sets, const std::vect
 
 }  // namespace
 
-bool is_adapter(const WeightSet& set) { return set.name.base.starts_with("adapter_model"); }
+bool is_adapter(const WeightSet& set) {
+  const std::string& base = set.name.base;
+  return base.starts_with("adapter_model") || base == "adapters" || base.ends_with("_adapters");
+}
 
 std::vector<WeightSet> find_weight_sets(const FileSizes& files, const std::string& prefix, TrainingState training) {
   Grouper grouper(prefix);

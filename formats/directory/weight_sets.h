@@ -43,7 +43,7 @@ enum class Ambiguity { refused, resolved };
 const WeightSet* choose_weights(const std::vector<WeightSet>& sets, const std::vector<WeightSet>& below_onnx,
                                 Ambiguity ambiguity);
 
-/// Whether the set is an adapter of PEFT.
+/// Whether the set is an adapter of PEFT or of MLX, by its name.
 bool is_adapter(const WeightSet& set);
 
 }  // namespace weightfs::directory

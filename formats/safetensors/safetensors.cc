@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "formats/directory/pieces.h"
 #include "formats/format.h"
 
 namespace weightfs::safetensors {
@@ -31,6 +32,8 @@ Result<Model> read_file(const Container& container) {
   facts.append("header_length", length);
   Model model = flat::model_of(std::move(reader.header), container, "safetensors", std::move(facts));
   model.string_pool = std::move(reader.string_pool);
+  if (!TRY(directory::places_of_pieces(model.metadata, *container.budget)).empty())
+    model.warnings.push_back(directory::warning_about_pieces(model.tensors.size()));
   return model;
 }
 
