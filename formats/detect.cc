@@ -9,6 +9,7 @@
 #include "formats/common/compromise.h"
 #include "formats/format.h"
 #include "formats/other_files.h"
+#include "formats/other_files/parts.h"
 
 namespace weightfs {
 namespace {
@@ -189,6 +190,7 @@ constexpr const char* kUnknown = "not a model that weightfs knows";
 
 // The error for a file that no format accepts; `of_named_format` is that of the format with such a file name.
 Error unidentified(const Container& container, const std::optional<Error>& of_named_format, const std::string& tried) {
+  if (other_files::is_named_as_part(container.name)) return other_files::other_part();
   auto other = identify_other_file(container);
   if (other && !*other && !of_named_format) other = identify_text(container);
   if (!other) return other.error();
@@ -201,20 +203,27 @@ Error unidentified(const Container& container, const std::optional<Error>& of_na
   return what.message == kUnknown ? with_message(what, fmt::format("{} ({})", kUnknown, size)) : what;
 }
 
+// Reads a container that is of this format by its first bytes. One that was cut may be the first part of a file.
+Result<Model> read_sure(const Format& format, const Container& container) {
+  auto model = read_as(format, container);
+  const bool is_cut = model ? model->lacks->short_by > 0 : model.error().code == Code::corrupt;
+  if (is_cut && other_files::is_named_as_part(container.name)) return tl::unexpected(other_files::first_part());
+  return model;
+}
+
 Result<Model> read_any(const Container& container, const Format* forced) {
   compromise_for_test();
-  const auto named = [&](const Error& error) { return tl::unexpected(about(container, error)); };
+  const auto with_name = [&](const Error& error) { return about(container, error); };
+  const auto named = [&](const Error& error) { return tl::unexpected(with_name(error)); };
   if (container.depth > 0) {
     if (auto paid = container.budget->charge(Cost::step, kNestedSteps); !paid) return named(paid.error());
     if (auto paid = container.budget->charge(Cost::kept, kNestedBytes); !paid) return named(paid.error());
   }
-  const auto read_known = [&](const Format& format) {
-    return read_as(format, container).map_error([&](const Error& error) { return about(container, error); });
-  };
-  if (forced != nullptr) return read_known(*forced);
+  if (forced != nullptr) return read_as(*forced, container).map_error(with_name);
   const auto probe = ContainerProbe::at_both_ends(container);
   if (!probe) return named(probe.error());
-  if (const Format* sure = is_refused_by_name(container.name) ? nullptr : probe->find_sure()) return read_known(*sure);
+  if (const Format* sure = is_refused_by_name(container.name) ? nullptr : probe->find_sure())
+    return read_sure(*sure, container).map_error(with_name);
   if (const auto may_be = check_may_be_model(container); !may_be) return named(may_be.error());
   std::string tried;
   std::optional<Error> of_named_format;
@@ -227,7 +236,8 @@ Result<Model> read_any(const Container& container, const Format* forced) {
     // Only bytes that break the rules of this format may be another one. A disk, a server, a missing part or a refusal
     // fails in every format.
     const bool may_be_another = model.error().code == Code::corrupt || model.error().code == Code::unsupported;
-    if (!may_be_another) return named(model.error());
+    // Neither does it help if the reader knows what else the file is.
+    if (!may_be_another || model.error().name != nullptr) return named(model.error());
     if (match == Match::maybe && is_named_as(format, container.name)) of_named_format = model.error();
     tried += fmt::format("{}{}{}", tried.empty() ? "" : ", ", format.name,
                          match == Match::no ? "" : " (" + model.error().message + ")");
