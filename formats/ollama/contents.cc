@@ -158,6 +158,20 @@ class Contents {
     add_common("architecture", config->find("model_family"));
     add_common("size_label", config->find("model_type"));
     add_common("file_type", config->find("file_type"));
+    add_remote(*config);
+  }
+
+  // A model that runs on another host: `ollama pull NAME:cloud` stores only where.
+  void add_remote(const Map& config) {
+    constexpr std::string_view kHttps = "https://";
+    std::string_view host = text_in(config, "remote_host");
+    const std::string_view name = text_in(config, "remote_model");
+    if (host.empty() || !model_.tensors.empty()) return;
+    add_common("remote_host", config.find("remote_host"));
+    add_common("remote_model", config.find("remote_model"));
+    if (host.starts_with(kHttps)) host.remove_prefix(kHttps.size());
+    const std::string as = name.empty() ? "" : fmt::format(" as {}", printable(name));
+    warnings_.pass_over_numbers("the model runs at {}{}; nothing of it is stored here", printable(host), as);
   }
 
   void add_common(const char* key, const Value* value) {

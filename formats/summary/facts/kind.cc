@@ -223,6 +223,7 @@ std::string kind_of(const Model& model, const Config& config, const Map* gguf, S
     if (std::string kind = kind_by_gguf(model, *gguf, known); !kind.empty()) return kind;
   if (files.has("modules.json")) return "embedding";
   if (std::string kind = kind_by_config(config, files, known); !kind.empty()) return kind;
+  if (model.tensors.empty() && model.common.find("remote_host") != nullptr) return "remote";
   if (model.format == "xgboost" || model.format == "lightgbm") return "trees";
   return is_graph_format(model) ? "graph" : "tensors";
 }
