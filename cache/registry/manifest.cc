@@ -18,10 +18,24 @@ PlatformFit fit_of(const Map& entry) {
   return fit_of_platform(text_in(*platform, "os"), text_in(*platform, "architecture"));
 }
 
+// Cog lists the weights of a model beside the image that has its code.
+bool has_weights(const Map& entry) {
+  const Map* annotations = entry.find_as<Map>("annotations");
+  return annotations != nullptr && text_in(*annotations, "vnd.cog.reference.type") == "weights";
+}
+
+size_t count_weights(const List& entries) {
+  return static_cast<size_t>(std::ranges::count_if(entries, [](const Value& value) {
+    const auto* entry = std::get_if<Map>(&value);
+    return entry != nullptr && has_weights(*entry);
+  }));
+}
+
 const Map* chosen(const List& entries) {
   const Map* best = nullptr;
   for (const Value& value : entries) {
     const auto* entry = std::get_if<Map>(&value);
+    if (entry != nullptr && has_weights(*entry)) return entry;
     if (entry != nullptr && (best == nullptr || fit_of(*entry) > fit_of(*best))) best = entry;
   }
   return best;
@@ -55,6 +69,7 @@ bool is_index_of_models(const std::string& body) {
   const auto value = parsed(body);
   const List* entries = list_in(value, "manifests");
   if (entries == nullptr || entries->size() < 2) return false;
+  if (const size_t weights = count_weights(*entries); weights > 0) return weights > 1;
   return std::none_of(entries->begin(), entries->end(), [](const Value& each) {
     const auto* entry = std::get_if<Map>(&each);
     return entry == nullptr || entry->find("platform") != nullptr;
@@ -97,12 +112,16 @@ std::vector<IndexedModel> models_in_index(const std::string& manifest) {
   constexpr size_t kMaxModels = 10'000;
   std::vector<IndexedModel> found;
   if (!registry::is_index_of_models(manifest)) return found;
-  for (const Map& entry : registry::objects_in(manifest, "manifests")) {
+  const std::vector<Map> entries = registry::objects_in(manifest, "manifests");
+  const bool are_weights = std::ranges::any_of(entries, registry::has_weights);
+  for (const Map& entry : entries) {
+    if (are_weights && !registry::has_weights(entry)) continue;
     const auto digest = parse_digest(text_in(entry, "digest"));
     if (!digest || found.size() == kMaxModels) continue;
     const Map* annotations = entry.find_as<Map>("annotations");
     std::string name;
-    for (const char* key : {"org.opencontainers.image.ref.name", "org.opencontainers.image.title"})
+    for (const char* key :
+         {"org.opencontainers.image.ref.name", "org.opencontainers.image.title", "vnd.cog.weight.name"})
       if (annotations != nullptr && name.empty()) name = text_in(*annotations, key);
     found.push_back({name.empty() ? digest->hex().substr(0, 12) : std::move(name), *digest});
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "base/text.h"
@@ -38,6 +39,7 @@ Descriptor descriptor_of(const Map& from) {
   found.digest = parse_digest(found.digest_text);
   found.size = size_at(from, "size");
   found.annotations = annotations_of(from);
+  found.artifact_type = text_in(from, "artifactType");
   if (const Map* const platform = from.find_as<Map>("platform"))
     found.fit = fit_of_platform(text_in(*platform, "os"), text_in(*platform, "architecture"));
   return found;
@@ -56,6 +58,25 @@ bool remove_suffix(std::string_view& text, std::string_view suffix) {
   if (!text.ends_with(suffix)) return false;
   text.remove_suffix(suffix.size());
   return true;
+}
+
+bool is_type_of_signature(std::string_view type) {
+  constexpr auto kBeginnings =
+      std::to_array<std::string_view>({"application/vnd.dev.cosign.", "application/vnd.dev.sigstore.",
+                                       "application/vnd.cncf.notary.", "application/vnd.in-toto+"});
+  return std::ranges::any_of(kBeginnings, [&](std::string_view begin) { return type.starts_with(begin); });
+}
+
+// Tags that cosign derives from the digest of what it signs: "sha256-….sig", also ".att" and ".sbom".
+bool is_tag_of_signature(std::string_view tag) {
+  constexpr size_t kDigest = 7 + 64;
+  return tag.starts_with("sha256-") && tag.size() >= kDigest && digest_of_hex(tag.substr(7, 64)) &&
+         (tag.size() == kDigest || tag[kDigest] == '.');
+}
+
+bool is_attachment(const Descriptor& manifest) {
+  return !manifest.annotation("vnd.docker.reference.type").empty() || is_type_of_signature(manifest.artifact_type) ||
+         is_tag_of_signature(manifest.annotation("org.opencontainers.image.ref.name"));
 }
 
 // The name of a file whose layer has only a media type (Docker Model Runner, version 0.1; older ModelPack writers).
@@ -109,6 +130,27 @@ Result<Manifest> read_manifest(const Source& bytes, Budget& budget) {
   manifest.artifact_type = text_in(*fields, "artifactType");
   if (manifest.artifact_type.empty() && manifest.config) manifest.artifact_type = manifest.config->media_type;
   return manifest;
+}
+
+std::vector<Descriptor> models_of(const Manifest& index) {
+  std::vector<Descriptor> found;
+  const auto keep = [&](const auto& is_one) {
+    std::ranges::copy_if(index.manifests, std::back_inserter(found), is_one);
+  };
+  keep(has_weights);
+  if (found.empty()) keep([](const Descriptor& manifest) { return !is_attachment(manifest); });
+  return found.empty() ? index.manifests : found;
+}
+
+bool is_signature(const Manifest& manifest) {
+  const auto is_one = [](const Descriptor& layer) { return is_type_of_signature(layer.media_type); };
+  return is_type_of_signature(manifest.artifact_type) ||
+         (!manifest.layers.empty() && std::ranges::all_of(manifest.layers, is_one));
+}
+
+bool has_weights(const Descriptor& manifest) {
+  return manifest.annotation("vnd.cog.reference.type") == "weights" ||
+         manifest.artifact_type.starts_with("application/vnd.cog.weight.");
 }
 
 LayerForm form_of(const Descriptor& layer) {

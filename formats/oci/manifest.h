@@ -29,6 +29,7 @@ struct Descriptor {
   std::optional<uint64_t> size;         ///< in bytes; nothing if it is missing or negative
   Map annotations;                      ///< texts only
   std::optional<PlatformFit> fit = {};  ///< of a manifest in an index that has a platform
+  std::string artifact_type = {};       ///< of a manifest in an index; empty if it is not stated
 
   /// The text of an annotation; empty if there is none.
   std::string_view annotation(std::string_view key) const;
@@ -46,6 +47,16 @@ struct Manifest {
 /// Parses a manifest or an index. Fails with corrupt if it is not JSON or not a manifest, with unsupported beyond
 /// kMaxManifestSize, and as the budget does. The result stays charged.
 Result<Manifest> read_manifest(const Source& bytes, Budget& budget);
+
+/// The manifests of an index that may be its model: those of weights (Cog lists them beside the image that has the
+/// code), else all but signatures and attestations. All of them if nothing else is left.
+std::vector<Descriptor> models_of(const Manifest& index);
+
+/// Whether the manifest is a signature or an attestation of another one (cosign, Sigstore, Notary).
+bool is_signature(const Manifest& manifest);
+
+/// Whether a manifest in an index has weights of Cog.
+bool has_weights(const Descriptor& manifest);
 
 /// How the bytes of a layer are stored.
 struct LayerForm {

@@ -16,6 +16,7 @@
 #include "formats/common/unverified.h"
 #include "formats/oci/layers.h"
 #include "formats/oci/manifest.h"
+#include "formats/other_files/texts.h"
 #include "formats/signature.h"
 
 namespace weightfs::oci {
@@ -140,6 +141,7 @@ Result<Model> model_in(ArtifactFiles artifact, const Container& container) {
 }
 
 Result<Model> read_artifact(const Manifest& manifest, const OpenBlob& open, const Container& container) {
+  if (is_signature(manifest)) return failure(other_files::other("a signature of another manifest, not a model"));
   Warnings warnings;
   const auto config = TRY(read_config(manifest, open, *container.budget, warnings));
   const Map* const fields = config ? &*config : nullptr;
@@ -220,10 +222,10 @@ OpenBlob blobs_in(const LayoutPtr& layout) {
   return [layout](const Descriptor& blob, const std::string& name) { return layout->open(blob, name); };
 }
 
-// The only manifest of an index, or the first of those that fit best; nothing if it lists several models.
-const Descriptor* only_manifest(const Manifest& index) {
-  const auto& all = index.manifests;
+// The only manifest, or the first of those that fit best; nothing if these are several models.
+const Descriptor* only_manifest(const std::vector<Descriptor>& all) {
   if (all.size() == 1) return &all.front();
+  if (!all.empty() && has_weights(all.front())) return nullptr;
   const Descriptor* best = nullptr;
   for (const Descriptor& each : all)
     if (each.fit && (best == nullptr || *each.fit > *best->fit)) best = &each;
@@ -231,8 +233,8 @@ const Descriptor* only_manifest(const Manifest& index) {
 }
 
 std::string name_of(const Descriptor& manifest) {
-  const std::string_view name = manifest.annotation("org.opencontainers.image.ref.name");
-  if (!name.empty()) return std::string(name);
+  for (const char* const key : {"org.opencontainers.image.ref.name", "vnd.cog.weight.name"})
+    if (const std::string_view name = manifest.annotation(key); !name.empty()) return std::string(name);
   return manifest.digest ? manifest.digest->hex().substr(0, 12) : "unknown";
 }
 
@@ -245,10 +247,11 @@ Result<ModelPtr> read_inner(const LayoutPtr& layout, const Descriptor& at, Conta
 }
 
 // Several models: each manifest is a file, and the model is nested in it.
-Result<Model> read_several(const LayoutPtr& layout, const Manifest& index, const Container& container) {
+Result<Model> read_several(const LayoutPtr& layout, const std::vector<Descriptor>& manifests,
+                           const Container& container) {
   archive::Builder builder(archive::DuplicatePolicy::first_wins, container.budget);
   std::map<std::string, Descriptor> by_path;
-  for (const Descriptor& manifest : index.manifests) {
+  for (const Descriptor& manifest : manifests) {
     std::string path = name_of(manifest) + ".json";
     std::ranges::replace(path, '/', '_');
     auto bytes = layout->open(manifest, path);
@@ -280,8 +283,9 @@ Result<Model> read_layout(const archive::Archive& archive, const Container& cont
   Manifest manifest = TRY(read_manifest(*in_memory(text), *container.budget));
   for (int depth = 0; manifest.is_index; ++depth) {
     if (depth == kMaxIndexDepth) return failure(Code::unsupported, "indexes are nested too deep");
-    const Descriptor* const only = only_manifest(manifest);
-    if (only == nullptr) return read_several(layout, manifest, container);
+    const std::vector<Descriptor> models = models_of(manifest);
+    const Descriptor* const only = only_manifest(models);
+    if (only == nullptr) return read_several(layout, models, container);
     manifest = TRY(layout->manifest(Descriptor(*only)));
   }
   return read_artifact(manifest, blobs_in(layout), container);
