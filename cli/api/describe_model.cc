@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 
+#include "base/parallel.h"
 #include "base/text.h"
 #include "cli/api/handlers.h"
 #include "cli/compare/select_tensors.h"
@@ -12,6 +13,7 @@
 #include "cli/info/facts.h"
 #include "cli/info/head.h"
 #include "cli/inspect/locations.h"
+#include "formats/format.h"
 #include "formats/summary/blocks.h"
 #include "fs/listing.h"
 
@@ -154,6 +156,30 @@ bool has_experts(const OpenModel& of) {
   return false;
 }
 
+// The kinds of a directory's entries. A tree is a model or a directory of models: those that are not named as a file of
+// a model are entered to know which. One that cannot be entered is a model, which reports the error.
+std::vector<const char*> kinds_of(Forest& forest, const Forest::Listing& all, size_t count) {
+  constexpr size_t kMaxEntered = 200;
+  constexpr size_t kThreads = 4;
+  std::vector<const char*> kinds(count, "file");
+  std::vector<uint32_t> unknown;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Node node = all.tree->node(all.first + i);
+    if (node.kind == NodeKind::directory) kinds[i] = "directory";
+    if (node.kind != NodeKind::tree) continue;
+    kinds[i] = "model";
+    if (!is_named_as_model(node.name()) && unknown.size() < kMaxEntered) unknown.push_back(i);
+  }
+  const auto enter = [&](uint64_t at) -> Result<void> {
+    const uint32_t i = unknown[static_cast<size_t>(at)];
+    const auto below = forest.list(all.ino_of(i));
+    const bool has_model = below && below->count > 0 && below->tree->model() != nullptr;
+    if (below && !has_model) kinds[i] = "directory";
+    return {};
+  };
+  return in_parallel(unknown.size(), kThreads, enter) ? kinds : std::vector<const char*>(count, "model");
+}
+
 }  // namespace
 
 Content json_content(const Value& value) { return {.bytes = to_json_line(value)}; }
@@ -165,13 +191,11 @@ Accepted<Content> list_models(const Call& call) {
   const bool is_single = call.forest.model_of(Forest::kRoot) != nullptr;
   List entries;
   if (is_single) entries.emplace_back(map_of({{"path", ""}, {"name", call.source}, {"kind", "model"}}));
-  for (uint32_t i = 0; !is_single && i < all.count && entries.size() < kMaxEntries; ++i) {
-    const Node node = all.tree->node(all.first + i);
-    const std::string name(node.name());
-    const char* const kind = node.kind == NodeKind::tree        ? "model"
-                             : node.kind == NodeKind::directory ? "directory"
-                                                                : "file";
-    entries.emplace_back(map_of({{"path", path.empty() ? name : path + "/" + name}, {"name", name}, {"kind", kind}}));
+  const auto kinds = kinds_of(call.forest, all, is_single ? 0 : std::min<size_t>(all.count, kMaxEntries));
+  for (uint32_t i = 0; i < kinds.size(); ++i) {
+    const std::string name = all.tree->node(all.first + i).name();
+    entries.emplace_back(
+        map_of({{"path", path.empty() ? name : path + "/" + name}, {"name", name}, {"kind", kinds[i]}}));
   }
   return json_content(map_of({{"version", WEIGHTFS_VERSION},
                               {"source", call.source},
