@@ -155,13 +155,32 @@ LeftOutKeys keys_not_in_gguf(const Model& model) {
   });
 }
 
-std::optional<uint32_t> ggml_type_in_file(bool float32, const TensorView& tensor, std::endian order) {
-  if (is_shown_as_float32(float32, tensor))
-    return order == std::endian::little ? std::optional(kGgufFloat32) : std::nullopt;
-  return gguf_type(tensor, order);
+// What the tensors of a file have in common.
+struct Form {
+  bool float32;
+  std::endian order;
+  bool is_copied;  // from a GGUF, with its types
+};
+
+Form form_of(const Model& model, bool float32, std::endian order) {
+  return {float32, order, !float32 && model.gguf_keys != nullptr};
 }
 
-std::string why_not_in_gguf(bool float32, const TensorView& tensor, std::endian order) {
+// The number of a type that is not known here, which a tensor of a GGUF has as its name.
+std::optional<uint32_t> number_of_unknown_type(const TensorView& tensor) {
+  constexpr std::string_view kNumbered = "ggml-";
+  if (tensor.dtype != &kUnknownDType || !tensor.stored_dtype.starts_with(kNumbered)) return std::nullopt;
+  return parse_number<uint32_t>(tensor.stored_dtype.substr(kNumbered.size()));
+}
+
+std::optional<uint32_t> ggml_type_in_file(const Form& form, const TensorView& tensor) {
+  if (is_shown_as_float32(form.float32, tensor))
+    return form.order == std::endian::little ? std::optional(kGgufFloat32) : std::nullopt;
+  if (const auto number = form.is_copied ? number_of_unknown_type(tensor) : std::nullopt) return number;
+  return gguf_type(tensor, form.order);
+}
+
+std::string why_not_in_gguf(const Form& form, const TensorView& tensor) {
   constexpr size_t kMaxShown = 255;  // bytes of a scope, which all its tensors show
   if (!tensor.scope.empty())
     return fmt::format("of the part {}, GGUF has none", quoted(tensor.scope.substr(0, kMaxShown)));
@@ -169,7 +188,7 @@ std::string why_not_in_gguf(bool float32, const TensorView& tensor, std::endian 
     return fmt::format("a name of {} bytes, ggml accepts {}", tensor.name.size(), kMaxGgmlName);
   if (tensor.shape.size() > kMaxGgmlDimensions)
     return fmt::format("{} dimensions, ggml accepts {}", tensor.shape.size(), kMaxGgmlDimensions);
-  if (!ggml_type_in_file(float32, tensor, order))
+  if (!ggml_type_in_file(form, tensor))
     return fmt::format("GGUF has no type for {}",
                        tensor.dtype == &kUnknownDType ? printable(tensor.stored_dtype) : tensor.dtype->name);
   return "";
@@ -197,11 +216,12 @@ void place_aligned(FileLayout& layout, uint64_t alignment, Warnings& left_out) {
 // An entry of the list of tensors; dimensions innermost first.
 std::string tensor_entry(const FileLayout& layout, size_t position, std::endian order) {
   const TensorView tensor = layout.tensor(position);
+  const Form form = form_of(*layout.model, layout.float32, order);
   GgufWriter out(order);
   out.text(tensor.name);
   out.number(static_cast<uint32_t>(tensor.shape.size()));
   for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size) out.number(*size);
-  out.number(ggml_type_in_file(layout.float32, tensor, order).value_or(kGgufFloat32));
+  out.number(ggml_type_in_file(form, tensor).value_or(kGgufFloat32));
   out.number(layout.begin(position));
   return out.take();
 }
@@ -212,7 +232,8 @@ Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
   const GgufMetadata metadata = TRY(gguf_metadata(*model, selection.float32));
   const std::endian order = metadata.order;
   Warnings left_out;
-  const auto why = [&](size_t, const TensorView& tensor) { return why_not_in_gguf(selection.float32, tensor, order); };
+  const Form form = form_of(*model, selection.float32, order);
+  const auto why = [&](size_t, const TensorView& tensor) { return why_not_in_gguf(form, tensor); };
   const auto layout = TRY(choose_tensors(model, selection, why, RepeatedNames::left_out, left_out));
   place_aligned(*layout, metadata.alignment, left_out);
   if (layout->tensors.empty() && !model->tensors.empty()) return failure(no_tensors("GGUF", left_out));

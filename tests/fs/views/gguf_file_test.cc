@@ -22,6 +22,7 @@ using test::GgufBuilder;
 using test::listing;
 using test::text_of;
 using test::well;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -97,6 +98,22 @@ TEST(GgufFile, KeysThatGgmlRefusesAreNotCopied) {
   const std::string bytes = strange.tensor("w", {1}, 24, "w").build();
   const auto again = read_back(well(gguf_file(read(bytes), {})));
   EXPECT_EQ(to_json_line(without_facts(*again)), R"({"a":"1","b":"3"})");
+}
+
+// Types of forks are copied with their numbers; their sizes follow from the offsets.
+TEST(GgufFile, UnknownTypesOfAGgufAreCopied) {
+  GgufBuilder builder;
+  builder.string("general.architecture", "llama").tensor("a", {32}, 156, std::string(32, 'a'));
+  const auto model = read(builder.tensor("b", {1}, 24, "b").build());
+  const ModelFile file = well(gguf_file(model, {}));
+  EXPECT_THAT(file.left_out.lines(), IsEmpty());
+  EXPECT_EQ(listing(*read_back(file)), listing(*model));
+  EXPECT_THAT(listing(*model), Contains("a unknown ggml-156 [32] " + std::string(32, 'a')));
+  // A name of another format is no number of GGUF.
+  test::SafetensorsBuilder other;
+  other.tensor("a", "ggml-156", "1", "a").tensor("b", "I8", "1", "b");
+  EXPECT_THAT(well(gguf_file(read("m.safetensors", in_memory(other.build())), {})).left_out.lines(),
+              ElementsAre("tensor \"a\": GGUF has no type for ggml-156"));
 }
 
 TEST(GgufFile, OtherFormatHasItsTensorsAndFields) {
