@@ -110,6 +110,9 @@ std::string warnings_text(const Subject& subject) {
   for (const Lacks::Group& group : subject.model.lacks->by_code) shown -= std::min<uint64_t>(shown, group.count);
   const size_t ignored = subject.summary.warnings.size();
   std::string out = shown == 0 ? "" : grouped(shown) + ", see warnings.txt";
+  constexpr size_t kMostOfOne = 240;  // bytes of the only warning, which is shown itself
+  const std::vector<std::string>& all = subject.model.warnings;
+  if (shown == 1 && all.size() == 1 && all.front().size() <= kMostOfOne) out = all.front();
   if (ignored > 0) out += fmt::format("{}{} about its facts, see --json", out.empty() ? "" : "; ", grouped(ignored));
   return out;
 }
