@@ -4,9 +4,13 @@ import os
 import struct
 
 from cases import ABSENT, SOURCE, Case, info, table
+from http_serving import HttpServer
+from mounting import TestCase, run
 import artifacts
 import containers
 import pickles
+import protobuf
+import stores
 from tensors import Tensor
 
 
@@ -114,7 +118,8 @@ OTHER = "weights-{:05d}-of-{:05d}.safetensors".format
 
 INDEXES = [
     info("case-stale-index-other-shards", stale(), parameters=40),
-    Case("stale-index-warning", stale(), ("cat", SOURCE, "warnings.txt"), shows=[STALE, '"model-00001-of-00013.safetensors" and 12 more']),
+    Case("stale-index-warning", stale(), ("cat", SOURCE, "warnings.txt"),
+         shows=[STALE, '"model-00001-of-00013.safetensors" and 12 more']),
     Case("stale-index-verify", stale(), ("verify", SOURCE), shows=[STALE, "8 tensors"]),
     info("stale-index-opened-itself", stale(opened="model.safetensors.index.json"), parameters=40),
     info("stale-index-of-checkpoints", stale("pytorch_model.bin.index.json", (BIN(1, 2), BIN(2, 2)), BIN, torch), parameters=40),
@@ -128,20 +133,22 @@ INDEXES = [
 ZEROS = "only zero bytes: a download that was interrupted or preallocated"
 
 
-def zeroed(name, make, index=None, **others):
+def zeroed(name, make, index=None):
     """Four shards, the first three of which are zeros."""
     def build(tmp):
         files = shards(tmp, name, 4, make=make)
         listed = {f"layers.{i}.{end}": name(i, 4) for i in range(1, 5) for end in "wb"}
         for i in range(1, 4):
             files[name(i, 4)] = bytes(len(files[name(i, 4)]))
-        return folder(tmp, {**files, **others, **({index: {"weight_map": listed}} if index else {"config.json": {"model_type": "llama"}})})
+        described = {index: {"weight_map": listed}} if index else {"config.json": {"model_type": "llama"}}
+        return folder(tmp, {**files, **described})
     return build
 
 
 def zeroed_gguf(tmp):
     path = folder(tmp, {"x.txt": b"x"})
-    containers.write_gguf_shards(os.path.join(path, "m"), [[floats(f"blk.{i}.w", 4)] for i in range(3)], {"general.architecture": "llama"})
+    tensors = [[floats(f"blk.{i}.w", 4)] for i in range(3)]
+    containers.write_gguf_shards(os.path.join(path, "m"), tensors, {"general.architecture": "llama"})
     for i in (1, 2):
         name = os.path.join(path, f"m-0000{i}-of-00003.gguf")
         size = os.path.getsize(name)
@@ -191,7 +198,8 @@ def opens_as(name, build, format, **fields):
 
 
 CTRANSLATE2 = [
-    opens_as("case-ct2-v2-specification-name", model_file("model.bin", ctranslate2(2, "TransformerBase")), "ctranslate2", version="2"),
+    opens_as("case-ct2-v2-specification-name", model_file("model.bin", ctranslate2(2, "TransformerBase")), "ctranslate2",
+             version="2"),
     opens_as("ct2-directory", ctranslate2_directory(2, "TransformerBase"), "ctranslate2"),
     opens_as("ct2-big", ctranslate2_directory(2, "TransformerBig"), "ctranslate2"),
     opens_as("ct2-relative-v3", ctranslate2_directory(3, "TransformerBaseRelative"), "ctranslate2"),
@@ -237,8 +245,269 @@ MODEL_RUNNER = [
 ]
 
 
+# Core ML
+
+def coreml(*kinds, pipeline=None):
+    """A model of this kind, the number of its field; with `pipeline`, one of several."""
+    def model(kind):
+        return protobuf.number(1, 1) + protobuf.data(2, b"") + protobuf.data(kind, b"")
+    if pipeline is None:
+        return model(kinds[0])
+    steps = b"".join(protobuf.data(1, model(kind)) for kind in kinds)
+    return protobuf.number(1, 1) + protobuf.data(2, b"") + protobuf.data(pipeline, protobuf.data(1, steps))
+
+
+NOT_SHOWN = "the numbers of this kind of model are not shown"
+COREML = [
+    Case("case-coreml-tree-wording", model_file("a.mlmodel", coreml(302)), ("info", SOURCE),
+         shows=["treeEnsembleRegressor: the numbers of this kind of model"], hides=["missing", "INCOMPLETE", "DAMAGED", "incomplete"]),
+    info("coreml-tree-parameters", model_file("a.mlmodel", coreml(302)), parameters=ABSENT),
+    Case("coreml-glm", model_file("a.mlmodel", coreml(300)), ("verify", SOURCE), shows=["glmRegressor: " + NOT_SHOWN]),
+    Case("coreml-svm", model_file("a.mlmodel", coreml(401)), ("verify", SOURCE), shows=["supportVectorClassifier: " + NOT_SHOWN]),
+    Case("coreml-pipeline", model_file("a.mlmodel", coreml(609, 609, 604, 402, pipeline=200)), ("info", "--json", SOURCE),
+         fields={"metadata.models.0": "arrayFeatureExtractor", "metadata.models.3": "treeEnsembleClassifier",
+                 "incomplete": ABSENT}),
+]
+
+
+# Directories with something beside the model
+
+def mlx_adapter(tmp):
+    def adapter(rank):
+        return safetensors(tmp, floats("model.layers.0.self_attn.q_proj.lora_a", 16, rank),
+                           floats("model.layers.0.self_attn.q_proj.lora_b", rank, 16))
+    return folder(tmp, {"adapter_config.json": {"fine_tune_type": "lora", "lora_parameters": {"rank": 8}, "model": "org/base"},
+                        "adapters.safetensors": adapter(8), "0000100_adapters.safetensors": adapter(8),
+                        "0000200_adapters.safetensors": adapter(8)})
+
+
+def with_predictor(name, blocks=(1,), nextn=True, base="Qwen3.5-9B-Q4_K_M.gguf"):
+    def build(tmp):
+        def model(*numbers, **metadata):
+            tensors = [floats(f"blk.{number}.attn_q.weight", 4, 8) for number in numbers]
+            return gguf(tmp, tensors, general__architecture="qwen35", qwen35__block_count=1, **metadata)
+        extra = {"qwen35__nextn_predict_layers": 1} if nextn else {}
+        return folder(tmp, {base: model(0), name: model(*blocks, **extra)})
+    return build
+
+
+def alternatives(name, build, chosen, *others):
+    """One model, the file `chosen`, with other files as alternatives."""
+    fields = {"summary.weight_files": [chosen], **{f"summary.alternatives.{i}.path": other for i, other in enumerate(others)}}
+    return Case(name, build, ("info", "--json", SOURCE), fields={**fields, f"summary.alternatives.{len(others)}": ABSENT})
+
+
+BESIDE = [
+    alternatives("case-mlx-lora-directory", mlx_adapter, "adapters.safetensors", "0000100_adapters.safetensors",
+                 "0000200_adapters.safetensors"),
+    alternatives("case-gguf-mtp-beside", with_predictor("mtp-Qwen3.5-9B-Q8_0.gguf"), "Qwen3.5-9B-Q4_K_M.gguf",
+                 "mtp-Qwen3.5-9B-Q8_0.gguf"),
+    alternatives("gguf-mtp-in-the-name", with_predictor("Qwen3.5-9B-MTP-Q8_0.gguf"), "Qwen3.5-9B-Q4_K_M.gguf",
+                 "Qwen3.5-9B-MTP-Q8_0.gguf"),
+    alternatives("gguf-nextn-by-its-tensors", with_predictor("draft.gguf"), "Qwen3.5-9B-Q4_K_M.gguf", "draft.gguf"),
+    Case("gguf-two-whole-models", with_predictor("other.gguf", (0, 1)), ("info", "--json", SOURCE),
+         fields={"0.source": "Qwen3.5-9B-Q4_K_M.gguf", "1.source": "other.gguf"}),
+    opens_as("gguf-mtp-alone", lambda tmp: folder(tmp, {"mtp-x.gguf": gguf(tmp, [floats("blk.1.nextn.eh_proj.weight", 4)])}),
+             "gguf"),
+]
+
+
+# Files that were split by bytes
+
+def parts(*names, opened="", cut=700, whole=False):
+    def build(tmp):
+        data = gguf(tmp, [floats("blk.0.attn_q.weight", 64, 32)], general__architecture="llama", general__name="x" * 100)
+        pieces = [data] if whole else [data[:cut], data[cut:]]
+        return os.path.join(folder(tmp, dict(zip(names, pieces))), opened)
+    return build
+
+
+FIRST = "the first part of a file that was split; join the parts with cat"
+LATER = "a part of a file that was split; join the parts with cat"
+
+
+def first_part(name, *names, **options):
+    build = parts(*names, opened=names[0], **options)
+    return Case(name, build, ("info", SOURCE), 4, shows=[FIRST], hides=["interrupted", "DAMAGED"])
+
+
+PARTS = [
+    first_part("case-gguf-bytewise-part", "c15.gguf.part1of2", "c15.gguf.part2of2"),
+    Case("gguf-bytewise-part-verify", parts("c15.gguf.part1of2", "c15.gguf.part2of2", opened="c15.gguf.part1of2"),
+         ("verify", SOURCE), 4, shows=[FIRST]),
+    Case("gguf-later-part", parts("c15.gguf.part1of2", "c15.gguf.part2of2", opened="c15.gguf.part2of2"), ("info", SOURCE), 4,
+         shows=[LATER]),
+    Case("gguf-parts-in-a-directory", parts("m.Q6_K.gguf-split-a", "m.Q6_K.gguf-split-b"), ("info", SOURCE), 4, shows=[FIRST]),
+    first_part("gguf-split-a", "m.Q6_K.gguf-split-a", "m.Q6_K.gguf-split-b"),
+    first_part("gguf-numbered-part", "m.gguf.001", "m.gguf.002"),
+    first_part("gguf-part-aa", "m.gguf.partaa", "m.gguf.partab"),
+    first_part("gguf-letters", "m.gguf.aa", "m.gguf.ab"),
+    first_part("gguf-part-cut-in-its-header", "m.gguf.part1of3", "m.gguf.part2of3", cut=60),
+    opens_as("gguf-whole-with-the-name-of-a-part", parts("m.gguf.001", whole=True, opened="m.gguf.001"), "gguf"),
+    Case("gguf-cut-is-no-part", parts("m.gguf", "rest", opened="m.gguf"), ("info", SOURCE), 5, shows=["interrupted download?"]),
+]
+
+
+# Models that are elsewhere, and what is beside them in an index
+
+def cloud_model(config):
+    def build(tmp):
+        package = stores.Package(config)
+        store = stores.Store(os.path.join(tmp, "store"))
+        for data in package.blobs.values():
+            store.put_blob(data)
+        manifest = json.loads(package.manifest())
+        manifest["layers"] = None
+        store.put_manifest("gpt-oss/120b-cloud", json.dumps(manifest).encode())
+        return store.root
+    return build
+
+
+CLOUD = {"model_format": "", "model_family": "gptoss", "remote_host": "https://ollama.com:443", "remote_model": "gpt-oss:120b"}
+
+
+CLOUD_MODEL = "registry.ollama.ai/library/gpt-oss/120b-cloud"
+
+
+def cog_bundle(weights=1):
+    """The layout of a Cog bundle: an index of an image with code and of the weights."""
+    def build(tmp):
+        path = os.path.join(tmp, "layout")
+        image = artifacts.Artifact(config_type="application/vnd.oci.image.config.v1+json", config={"os": "linux"})
+        image.add("application/vnd.oci.image.layer.v1.tar", artifacts.tar({"code.py": b"pass"}))
+        entries = [(image, {"platform": {"os": "linux", "architecture": "amd64"}})]
+        for i in range(weights):
+            one = artifacts.Artifact("application/vnd.cog.weight.v1")
+            files = {f"model-{i}.safetensors": safetensors(tmp, floats("w", 8, i + 2))}
+            one.add("application/vnd.oci.image.layer.v1.tar", artifacts.tar(files))
+            entries.append((one, {"platform": {"os": "unknown", "architecture": "unknown"},
+                                  "annotations": {"vnd.cog.reference.type": "weights", "vnd.cog.weight.name": f"part{i}"}}))
+        artifacts.layout(path, *(("x", one) for one, _ in entries))
+        index = {"schemaVersion": 2, "mediaType": artifacts.INDEX, "manifests": [
+            {"mediaType": artifacts.MANIFEST, "digest": artifacts.digest(one.manifest()), "size": len(one.manifest()), **fields}
+            for one, fields in entries]}
+        with open(os.path.join(path, "index.json"), "w") as file:
+            json.dump(index, file)
+        return path
+    return build
+
+
+def signed_layout(only_signature=False):
+    def build(tmp):
+        model = artifacts.Artifact("application/vnd.cncf.model.manifest.v1+json")
+        model.add("application/vnd.cncf.model.weight.v1.raw", safetensors(tmp, floats("w", 8)), "model.safetensors")
+        signature = artifacts.Artifact(config_type="application/vnd.oci.image.config.v1+json")
+        signature.add("application/vnd.dev.cosign.simplesigning.v1+json", b"{}")
+        tag = artifacts.digest(model.manifest()).replace(":", "-") + ".sig"
+        tagged = [(tag, signature)] if only_signature else [("latest", model), (tag, signature)]
+        return artifacts.layout(os.path.join(tmp, "layout"), *tagged)
+    return build
+
+
+ELSEWHERE = [
+    Case("case-ollama-cloud-model", lambda tmp: os.path.join(cloud_model(CLOUD)(tmp), "manifests", CLOUD_MODEL), ("info", SOURCE),
+         shows=["the model runs at ollama.com:443 as gpt-oss:120b"], hides=["DAMAGED", "INCOMPLETE"]),
+    Case("ollama-cloud-model-in-its-store", cloud_model(CLOUD), ("info", SOURCE), shows=[CLOUD_MODEL + "\tollama\t0\t0\tremote"]),
+    Case("ollama-cloud-model-json", cloud_model(CLOUD), ("info", "--json", SOURCE),
+         fields={"0.summary.kind": "remote", "0.remote_model": "gpt-oss:120b", "0.summary.parameters": ABSENT}),
+    info("case-oci-cog-bundle", cog_bundle(), parameters=16),
+    Case("oci-cog-bundle-of-two-weights", cog_bundle(2), ("ls", "-R", SOURCE), shows=["part0", "part1"]),
+    info("oci-layout-with-a-signature", signed_layout(), parameters=8),
+    Case("oci-signature-alone", signed_layout(True), ("info", SOURCE), 4, shows=["a signature of another manifest, not a model"]),
+]
+
+
+# Pieces of torch.distributed.checkpoint
+
+PIECE = "shard-{:05d}-model-{:05d}-of-{:05d}.safetensors".format
+
+
+def pieces(*ranks, opened=""):
+    """A file for each rank: {name: (shape, place, first number)}."""
+    def build(tmp):
+        files = {}
+        for rank, tensors in enumerate(ranks, 1):
+            places = {name: {"saved_offsets": place} for name, (_, place, _) in tensors.items()}
+            data = []
+            for name, (shape, _, first) in tensors.items():
+                count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+                data.append(Tensor(name, "float32", shape, struct.pack(f"<{count}f", *range(first, first + count))))
+            files[PIECE(rank, 1, 1)] = written(tmp, containers.write_safetensors, data,
+                                               {"format": "pt", "DCP_VERSION": "1.0", "DCP_SHARDING_INFO": json.dumps(places)})
+        return os.path.join(folder(tmp, files), opened)
+    return build
+
+
+ROWS = ({"w": ((4, 6), [0, 0], 0), "norm": ((6,), [0], 0)}, {"w": ((4, 6), [4, 0], 24)})
+COLUMNS = ({"w": ((2, 2), [0, 0], 0)}, {"w": ((2, 3), [0, 2], 4)})
+PIECES = [
+    info("case-dcp-hf-sharded", pieces(*ROWS), parameters=54),
+    Case("dcp-hf-rows", pieces(*ROWS), ("stats", "--json", SOURCE, "w"),
+         fields={"tensors.0.shape": [8, 6], "tensors.0.min": 0, "tensors.0.max": 47}),
+    Case("dcp-hf-columns", pieces(*COLUMNS), ("stats", "--json", SOURCE, "w"),
+         fields={"tensors.0.shape": [2, 5], "tensors.0.mean": 4.5}),
+    info("dcp-hf-gap", pieces({"w": ((4, 6), [0, 0], 0)}, {"w": ((4, 6), [5, 0], 0)}), 5, ['tensor "w"']),
+    info("dcp-hf-overlap", pieces({"w": ((4, 6), [0, 0], 0)}, {"w": ((4, 6), [3, 0], 0)}), 5, ['tensor "w"']),
+    info("dcp-hf-huge-place", pieces({"w": ((4, 6), [0, 0], 0)}, {"w": ((4, 6), [2**64 - 2, 0], 0)}), 5, ['tensor "w"']),
+    Case("dcp-hf-one-file", pieces(*ROWS, opened=PIECE(1, 1, 1)), ("info", SOURCE),
+         shows=["2 tensors may be pieces of tensors that several processes saved"]),
+]
+
+
+# Types of forks of ggml
+
+def gguf_of_a_fork(tmp):
+    """A tensor has the type 156, of which only the place is known: 64 bytes before the next tensor."""
+    tensors = [Tensor("blk.0.ffn_down.weight", "int8", (64,), bytes(range(64))), floats("blk.0.attn_q.weight", 4, 8)]
+    known, unknown = (struct.pack("<IQIQ", 1, 64, number, 0) for number in (24, 156))
+    data = gguf(tmp, tensors, general__architecture="llama").replace(known, unknown)
+    return os.path.join(folder(tmp, {"model.gguf": data}), "model.gguf")
+
+
+class TestForks(TestCase):
+    def test_types_of_forks_are_exported_as_stored(self):
+        source, out = gguf_of_a_fork(self.tmp), os.path.join(self.tmp, "out.gguf")
+        done = run("export", source, out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(source, "rb") as before, open(out, "rb") as after:
+            self.assertEqual(before.read(), after.read())
+
+
+# LM Studio: PUBLISHER/MODEL/FILE.gguf
+
+class TestKindsOfDirectories(TestCase):
+    def kinds(self, *sources, directory=""):
+        with HttpServer(*sources) as server:
+            response = server.get(f"/.weightfs/api/v1/models?dir={directory}")
+        self.assertEqual(response.status, 200, response.body)
+        return {entry["path"]: entry["kind"] for entry in json.loads(response.body)["entries"]}
+
+    def setUp(self):
+        super().setUp()
+        data = gguf(self.tmp, [floats("blk.0.attn_q.weight", 4, 8)], general__architecture="llama", llama__block_count=1)
+        self.models = folder(self.tmp, {"lmstudio-community/Qwen3-VL-GGUF/Qwen3-VL-Q4_K_M.gguf": data,
+                                        "lmstudio-community/Qwen3-VL-GGUF/mmproj-Qwen3-VL-F16.gguf": data,
+                                        "lmstudio-community/Qwen3-VL-GGUF/downloading_Qwen3-VL-Q8_0.gguf.part": b"GGUF",
+                                        ".locks/models--org--x/y.lock": b"", "alone.gguf": data, "damaged.gguf": data[:100]})
+
+    def test_case_api_kind_of_directories(self):
+        self.assertEqual(self.kinds(self.models), {".locks": "directory", "lmstudio-community": "directory", "alone.gguf": "model",
+                                                   "damaged.gguf": "model"})
+        self.assertEqual(self.kinds(self.models, directory="lmstudio-community"),
+                         {"lmstudio-community/Qwen3-VL-GGUF": "model"})
+
+    def test_sources_that_are_directories_beside_others(self):
+        one = os.path.join(self.models, "lmstudio-community", "Qwen3-VL-GGUF")
+        self.assertEqual(self.kinds(self.models, one), {"model": "directory", "Qwen3-VL-GGUF": "model"})
+
+
 TestXgboost = table("TestXgboost", XGBOOST)
 TestIndexes = table("TestIndexes", INDEXES)
 TestDamagedShards = table("TestDamagedShards", DAMAGED_SHARDS)
 TestCtranslate2 = table("TestCtranslate2", CTRANSLATE2)
 TestModelRunner = table("TestModelRunner", MODEL_RUNNER)
+TestCoreMl = table("TestCoreMl", COREML)
+TestBeside = table("TestBeside", BESIDE)
+TestParts = table("TestParts", PARTS)
+TestElsewhere = table("TestElsewhere", ELSEWHERE)
+TestPieces = table("TestPieces", PIECES)
