@@ -190,8 +190,8 @@ constexpr const char* kUnknown = "not a model that weightfs knows";
 
 // The error for a file that no format accepts; `of_named_format` is that of the format with such a file name.
 Error unidentified(const Container& container, const std::optional<Error>& of_named_format, const std::string& tried) {
-  if (other_files::is_named_as_part(container.name)) return other_files::other_part();
   auto other = identify_other_file(container);
+  if (other && !*other && other_files::is_named_as_part(container.name)) return other_files::other_part();
   if (other && !*other && !of_named_format) other = identify_text(container);
   if (!other) return other.error();
   // Compressed data that cannot be decoded have an unknown content. By the name they are of this format, and cut.
@@ -209,6 +209,12 @@ Result<Model> read_sure(const Format& format, const Container& container) {
   const bool is_cut = model ? model->lacks->short_by > 0 : model.error().code == Code::corrupt;
   if (is_cut && other_files::is_named_as_part(container.name)) return tl::unexpected(other_files::first_part());
   return model;
+}
+
+// Only bytes that break the rules of this format may be another one. A disk, a server, a missing part or a refusal fails
+// in every format, and so does a file of which the reader knows what else it is.
+bool may_be_another_format(const Error& error) {
+  return (error.code == Code::corrupt || error.code == Code::unsupported) && error.name == nullptr;
 }
 
 Result<Model> read_any(const Container& container, const Format* forced) {
@@ -233,11 +239,7 @@ Result<Model> read_any(const Container& container, const Format* forced) {
     if (match == Match::no && format.suffixes.empty()) continue;
     auto model = match == Match::no ? failure(Code::unsupported, "") : read_as(format, container);
     if (model) return model;
-    // Only bytes that break the rules of this format may be another one. A disk, a server, a missing part or a refusal
-    // fails in every format.
-    const bool may_be_another = model.error().code == Code::corrupt || model.error().code == Code::unsupported;
-    // Neither does it help if the reader knows what else the file is.
-    if (!may_be_another || model.error().name != nullptr) return named(model.error());
+    if (!may_be_another_format(model.error())) return named(model.error());
     if (match == Match::maybe && is_named_as(format, container.name)) of_named_format = model.error();
     tried += fmt::format("{}{}{}", tried.empty() ? "" : ", ", format.name,
                          match == Match::no ? "" : " (" + model.error().message + ")");

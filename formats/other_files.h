@@ -15,7 +15,7 @@ namespace weightfs {
 /// (4,920,739,232 bytes); run git lfs pull". Nothing if it may be a model. Fails with unsupported, and with io.
 Result<void> check_may_be_model(const Container& container);
 
-/// The same for a file that belongs to a model, such as a shard: if it is no model, that is damage.
+/// As check_may_be_model(), for a file that belongs to a model, such as a shard: if it is no model, that is damage.
 Result<void> check_may_be_shard(const Container& container);
 
 /// What a file is that no format accepts: also compressed files, and models of formats that are known and not

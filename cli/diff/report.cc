@@ -301,7 +301,8 @@ std::vector<std::string> unreadable_lines(const ContentsComparison& found, const
       out.push_back(models.path.empty() ? error.message : fmt::format("{}: {}", quoted(models.path), error.message));
     for (const UnreadableTensor& one : models.tensors.unreadable) {
       const TensorView tensor = model_of(models, one.side).tensors[one.index];
-      if (tensor.source.refused()) continue;
+      // The completeness of the model has the others.
+      if (tensor.source.refused() && one.error.code != Code::unsupported) continue;
       out.push_back(fmt::format("{}: tensor {}: {}", one.side == Side::a ? a : b, quoted(name_in(models, tensor)),
                                 one.error.message));
     }

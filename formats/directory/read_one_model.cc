@@ -268,7 +268,8 @@ Result<Model> read_one_model(const OneModel& found, ModelDirectory directory) {
     model = TRY(directory::join(found, directory, files));
   }
   directory::report(model, found);
-  model.beside = directory.folder;
+  // The files of an artifact in a layout are not those of the directory.
+  if (!found.is_own_form || model.beside == nullptr) model.beside = directory.folder;
   // What is below such a directory is the format's own.
   if (found.is_own_form) std::erase_if(directory.parts, directory::is_below);
   directory::choose(model, found, std::move(files));

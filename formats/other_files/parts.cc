@@ -30,14 +30,15 @@ bool is_count(std::string_view text) {
 // What is behind the suffix of the model: "part1of2", "split-a", "001"
 bool is_suffix_of_part(std::string_view text) {
   constexpr size_t kDigits = 3;   // of a number alone
-  constexpr size_t kLetters = 2;  // of letters alone
+  constexpr size_t kLetters = 2;  // of letters alone: "aa" to "az"
   for (const std::string_view word : {"part", "split"}) {
     if (!text.starts_with(word)) continue;
     std::string_view count = text.substr(word.size());
     if (!count.empty() && std::string_view("-_.").find(count.front()) != std::string_view::npos) count.remove_prefix(1);
     return is_count(count);
   }
-  return (text.size() == kDigits && is_number(text)) || (text.size() == kLetters && is_count_of_letters(text));
+  return (text.size() == kDigits && is_number(text)) ||
+         (text.size() == kLetters && text.front() == 'a' && is_count_of_letters(text));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 """Files and directories that are whole although they look unusual, and the words for those that are not."""
+import gzip
 import json
 import os
 import struct
@@ -260,7 +261,7 @@ def coreml(*kinds, pipeline=None):
 NOT_SHOWN = "the numbers of this kind of model are not shown"
 COREML = [
     Case("case-coreml-tree-wording", model_file("a.mlmodel", coreml(302)), ("info", SOURCE),
-         shows=["treeEnsembleRegressor: the numbers of this kind of model"], hides=["missing", "INCOMPLETE", "DAMAGED", "incomplete"]),
+         shows=["treeEnsembleRegressor: the numbers of this kind of model"], hides=["missing", "INCOMPLETE", "DAMAGED"]),
     info("coreml-tree-parameters", model_file("a.mlmodel", coreml(302)), parameters=ABSENT),
     Case("coreml-glm", model_file("a.mlmodel", coreml(300)), ("verify", SOURCE), shows=["glmRegressor: " + NOT_SHOWN]),
     Case("coreml-svm", model_file("a.mlmodel", coreml(401)), ("verify", SOURCE), shows=["supportVectorClassifier: " + NOT_SHOWN]),
@@ -343,6 +344,8 @@ PARTS = [
     first_part("gguf-part-aa", "m.gguf.partaa", "m.gguf.partab"),
     first_part("gguf-letters", "m.gguf.aa", "m.gguf.ab"),
     first_part("gguf-part-cut-in-its-header", "m.gguf.part1of3", "m.gguf.part2of3", cut=60),
+    Case("gguf-gzip-is-no-part", model_file("m.gguf.gz", gzip.compress(b"GGUF" * 99)), ("info", SOURCE), 4, shows=["gzip"],
+         hides=["split"]),
     opens_as("gguf-whole-with-the-name-of-a-part", parts("m.gguf.001", whole=True, opened="m.gguf.001"), "gguf"),
     Case("gguf-cut-is-no-part", parts("m.gguf", "rest", opened="m.gguf"), ("info", SOURCE), 5, shows=["interrupted download?"]),
 ]
@@ -380,6 +383,8 @@ def cog_bundle(weights=1):
             one = artifacts.Artifact("application/vnd.cog.weight.v1")
             files = {f"model-{i}.safetensors": safetensors(tmp, floats("w", 8, i + 2))}
             one.add("application/vnd.oci.image.layer.v1.tar", artifacts.tar(files))
+            one.add("application/vnd.oci.image.layer.v1.tar", artifacts.tar({f"config-{i}.json": b"{}"} if i else {
+                "config.json": json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}).encode()}))
             entries.append((one, {"platform": {"os": "unknown", "architecture": "unknown"},
                                   "annotations": {"vnd.cog.reference.type": "weights", "vnd.cog.weight.name": f"part{i}"}}))
         artifacts.layout(path, *(("x", one) for one, _ in entries))
@@ -410,7 +415,7 @@ ELSEWHERE = [
     Case("ollama-cloud-model-in-its-store", cloud_model(CLOUD), ("info", SOURCE), shows=[CLOUD_MODEL + "\tollama\t0\t0\tremote"]),
     Case("ollama-cloud-model-json", cloud_model(CLOUD), ("info", "--json", SOURCE),
          fields={"0.summary.kind": "remote", "0.remote_model": "gpt-oss:120b", "0.summary.parameters": ABSENT}),
-    info("case-oci-cog-bundle", cog_bundle(), parameters=16),
+    info("case-oci-cog-bundle", cog_bundle(), parameters=16, kind="causal-lm"),
     Case("oci-cog-bundle-of-two-weights", cog_bundle(2), ("ls", "-R", SOURCE), shows=["part0", "part1"]),
     info("oci-layout-with-a-signature", signed_layout(), parameters=8),
     Case("oci-signature-alone", signed_layout(True), ("info", SOURCE), 4, shows=["a signature of another manifest, not a model"]),

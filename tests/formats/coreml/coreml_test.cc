@@ -162,7 +162,7 @@ TEST(CoreMl, OtherKindsHaveMetadataAndAWarning) {
 // The models with weights are read, the others are named: a pipeline lacks nothing.
 TEST(CoreMl, PipelinesNameTheirModelsOfOtherKinds) {
   const Message network = model(function("main", {constant("w", immediate(kUint8, {1}, 2, "x"))}));
-  const auto step = [](int kind) { return Message().number(1, 4).message(kind, Message()); };
+  const auto step = [](uint32_t kind) { return Message().number(1, 4).message(kind, Message()); };
   const auto read = [&](const std::vector<Message>& steps) {
     Message pipeline;
     for (const Message& one : steps) pipeline.message(1, one);

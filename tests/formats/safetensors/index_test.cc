@@ -62,7 +62,7 @@ TEST(SafetensorsIndex, ShardsThatItLacksMakeTheModelIncomplete) {
   EXPECT_EQ(sentence(R"({"weight_map": {}})", {{"x" + b, ""}}), "");
 }
 
-// Of another build: -of-00013 is listed, -of-00002 is there.
+// The index is that of another build: -of-00013 is listed, -of-00002 is there.
 TEST(SafetensorsIndex, StaleIndexDoesNotHideTheShardsThatExist) {
   const std::string a = "model-00001-of-00002.safetensors", b = "model-00002-of-00002.safetensors";
   const std::string index = R"({"metadata": {"total_size": 9}, "weight_map": {"x": "model-00001-of-00013.safetensors",)"
