@@ -20,7 +20,7 @@ inline constexpr std::string_view kModules =
     "imaplib imghdr _imp imp importlib imputil inspect _interpreters invoke IPython joblib jsonpickle lib2to3 "
     "linecache lzma mailbox mailcap marshal mhlib mimetools mimetypes mmap modulefinder msilib msvcrt "
     "multiprocess _multiprocessing multiprocessing netrc nis nntplib nose nt ntpath _operator operator os "
-    "os2emxpath _osx _osx_support paramiko pathlib pathos pdb pexpect _pickle pickle pip pkg_resources pkgutil "
+    "os2emxpath _osx _osx_support paramiko pathlib pathos pdb pexpect _pickle pickle pip pipes pkg_resources pkgutil "
     "platform plistlib plumbum popen2 poplib posix posixfile _posixshmem _posixsubprocess ppft profile pstats "
     "psutil pty py_compile pyclbr pycurl pydoc _pyio _pyrepl _pytest pytest pyximport readline requests resource "
     "rexec rfc822 rlcompleter rpyc runpy _scproxy setuptools sh shelve shutil signal SimpleHTTPServer site "
@@ -37,7 +37,7 @@ inline constexpr std::string_view kClassModules =
     " _abc abc argparse ast audioop calendar _codecs codecs _collections _collections_abc _compat_pickle "
     "configparser contextlib _contextvars contextvars copyreg _crypt crypt _csv dataclasses dis _elementtree "
     "email encodings enum fpformat genericpath getopt getpass gettext graphlib grp hmac htmllib _io io _json "
-    "_locale locale logging nturl2path opcode optparse ossaudiodev pickletools pipes posixpath pprint pwd "
+    "_locale locale logging nturl2path opcode optparse ossaudiodev pickletools posixpath pprint pwd "
     "_pydecimal pydoc_data pyexpat _queue queue _random reprlib sched secrets select selectors sgmllib shlex "
     "spwd sre_compile sre_constants sre_parse _strptime _symtable symtable _threading_local tomllib traceback "
     "_tracemalloc _typing typing _uuid uuid _warnings warnings _weakref weakref _weakrefset xml _zoneinfo ";
@@ -160,6 +160,7 @@ inline constexpr auto kNames = std::to_array<std::string_view>({
     "torch.utils.collect_env",
     "torch.utils.cpp_extension",
     "torch.utils.model_zoo",
+    "transformers.utils.import_utils",
 });
 
 // Modules of libraries whose functions do so, with the modules in them. Their classes are no danger.
@@ -195,6 +196,7 @@ inline constexpr auto kFunctionModules = std::to_array<std::string_view>({
     "tensorflow.io",
     "tensorflow.python.lib.io",
     "tensorflow.python.platform",
+    "torch._C",
     "torch._appdirs",
     "torch._dynamo",
     "torch._export",
@@ -260,6 +262,10 @@ inline constexpr auto kPlainFunctions = std::to_array<std::string_view>({
     "csv.excel",
     "logging.getLogger",
     "re._compile",
+    "torch._C._fft.*",
+    "torch._C._linalg.*",
+    "torch._C._nn.*",
+    "torch._C._special.*",
     "torch._tensor._rebuild_from_type",
     "torch._tensor._rebuild_from_type_v2",
     "torch._utils._rebuild_*",

@@ -99,6 +99,8 @@ TEST(Danger, FunctionsThatDoMoreThanComputeCanRunCode) {
            {"torch._inductor.runtime.compile_tasks", "_reload_python_module"},
            {"torch._dynamo.guards", "GuardBuilder.get"},
            {"torch._utils", "_import_dotted_name"},
+           {"torch._C", "import_ir_module"},
+           {"pipes", "Template"},
            {"torch.utils._config_module", "ConfigModule.load_config"},
            {"torch.utils.collect_env", "run"},
            {"torch.utils.data.datapipes.utils.decoder", "basichandlers"},
