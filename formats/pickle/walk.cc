@@ -57,6 +57,21 @@ bool is_constructor(std::string_view name) {
   return is_one_of(name, {"copyreg._reconstructor", "copyreg.__newobj__", "copyreg.__newobj_ex__"});
 }
 
+// Whether it is what copyreg makes of an object with __slots__: its dict or None, and their dict.
+bool has_slots(const Pickle& pickle, Index state) {
+  const std::vector<Index> parts = pickle.items(state, 3);
+  return pickle.kind(state) == Kind::tuple && parts.size() == 2 && pickle.kind(parts[1]) == Kind::dict &&
+         (pickle.kind(parts[0]) == Kind::dict || pickle.kind(parts[0]) == Kind::none);
+}
+
+// The state of an object. That of a class of TorchScript outside of it, such as packed weights of torch.quantization,
+// is a tuple with the name of the class: torch.ScriptObject in torch/csrc/jit/python/script_init.cpp.
+Index state_of(const Pickle& pickle, const Call& call) {
+  if (pickle.global(call.callable) != "torch.ScriptObject") return call.state;
+  const std::vector<Index> parts = pickle.items(call.state, 3);
+  return parts.size() == 2 && pickle.kind(parts[1]) == Kind::text ? parts[0] : call.state;
+}
+
 class Walker {
  public:
   Walker(const Pickle& pickle, std::span<Objects* const> libraries, Contents& out)
@@ -77,12 +92,10 @@ class Walker {
   Result<Kept> visit_elements(const Meaning& elements, int depth);
   Result<Kept> visit_persistent(Index value);
   Result<Kept> visit_call(const Call& call, int depth);
-  Index state_of(const Call& call) const;
   Result<void> add_class(const Call& call, std::string_view type);
   Result<void> visit_arguments(const Call& call, const std::vector<Index>& arguments, int depth, Map& out);
   Result<void> visit_unknown_arguments(const Call& call, int depth, Map& out);
   Result<void> visit_state(Index state, int depth, Map& out);
-  bool has_slots(Index state) const;
   Result<void> add_items(Index dict, int depth, bool is_state, Map& out);
   Result<void> add_pairs(Index list, int depth, Map& out);
   Result<void> add_item(std::string key, Index value, int depth, bool is_named, Map& out);
@@ -310,7 +323,7 @@ Result<Walker::Kept> Walker::visit_call(const Call& call, int depth) {
     if (list && map.empty() && call.state == kNoValue) return list;
     if (list) map.append("items", std::move(*list));
   }
-  if (call.state != kNoValue) TRY_VOID(visit_state(state_of(call), depth, map));
+  if (call.state != kNoValue) TRY_VOID(visit_state(state_of(pickle_, call), depth, map));
   const bool has_nothing = call.dict == kNoValue && call.list == kNoValue && call.state == kNoValue;
   if (map.empty() && has_nothing && arguments.empty() && !is_dict_type(type) && !is_filled_later(type)) {
     std::string text = callable_text(call.callable);
@@ -318,14 +331,6 @@ Result<Walker::Kept> Walker::visit_call(const Call& call, int depth) {
     return kept(std::move(text), size);
   }
   return kept(std::move(map), has_nothing);
-}
-
-// The state of an object. That of a class of TorchScript outside of it, such as packed weights of torch.quantization,
-// is a tuple with the name of the class: torch.ScriptObject in torch/csrc/jit/python/script_init.cpp.
-Index Walker::state_of(const Call& call) const {
-  if (pickle_.global(call.callable) != "torch.ScriptObject") return call.state;
-  const std::vector<Index> parts = pickle_.items(call.state, 3);
-  return parts.size() == 2 && pickle_.kind(parts[1]) == Kind::text ? parts[0] : call.state;
 }
 
 // Keeps the class of an object that has attributes.
@@ -388,13 +393,6 @@ void Walker::leave_out(size_t first, std::string_view callable) {
   erase_tensors(out_, places);
 }
 
-// Whether it is what copyreg makes of an object with __slots__: its dict or None, and their dict.
-bool Walker::has_slots(Index state) const {
-  const std::vector<Index> parts = pickle_.items(state, 3);
-  return pickle_.kind(state) == Kind::tuple && parts.size() == 2 && pickle_.kind(parts[1]) == Kind::dict &&
-         (pickle_.kind(parts[0]) == Kind::dict || pickle_.kind(parts[0]) == Kind::none);
-}
-
 // A dict of attributes, perhaps with __slots__; else one value.
 Result<void> Walker::visit_state(Index state, int depth, Map& out) {
   if (on_path_[state]) return {};
@@ -404,7 +402,7 @@ Result<void> Walker::visit_state(Index state, int depth, Map& out) {
     on_path_[state] = false;
     return added;
   }
-  if (has_slots(state) && depth < kMaxValueDepth) {
+  if (has_slots(pickle_, state) && depth < kMaxValueDepth) {
     on_path_[state] = true;
     Result<void> added;
     for (const Index part : pickle_.items(state))

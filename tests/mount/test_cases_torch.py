@@ -4,8 +4,8 @@ import shutil
 import struct
 import zipfile
 
-import pickles
 from cases import SOURCE, Case, info, table
+import pickles
 
 FLOATS = struct.pack("<6f", 0, 1, 2, 3, 4, 5)
 ORDERED = pickles.call("collections", "OrderedDict")
