@@ -16,6 +16,7 @@
 #include "cli/plot/draw.h"
 #include "cli/plot/graphics.h"
 #include "cli/plot/make.h"
+#include "cli/plot/option_values.h"
 #include "cli/plot/text.h"
 #include "cli/verbs.h"
 
@@ -39,51 +40,13 @@ struct PlotArguments {
   std::string against;
   std::optional<PlotKind> kind;
   plot::Choices choices;
-  plot::PictureSize size;
+  std::optional<plot::PictureSize> size;
   GraphicsChoice graphics = GraphicsChoice::automatic;
   bool force = false;
 };
 
 Error plot_usage(const std::string& message) {
   return {Code::unsupported, fmt::format("{} (see weightfs plot --help)", message)};
-}
-
-// "12x34": two numbers.
-template <char separator>
-std::optional<std::pair<uint64_t, uint64_t>> parse_pair(const std::string& text) {
-  const size_t at = text.find(separator);
-  if (at == text.npos) return std::nullopt;
-  const auto first = parse_number<uint64_t>(text.substr(0, at)), second = parse_number<uint64_t>(text.substr(at + 1));
-  return first && second ? std::optional(std::pair(*first, *second)) : std::nullopt;
-}
-
-std::optional<plot::WindowChoice> parse_window(const std::string& text) {
-  const size_t comma = text.find(',');
-  if (comma == text.npos) return std::nullopt;
-  const auto rows = parse_pair<':'>(text.substr(0, comma)), columns = parse_pair<':'>(text.substr(comma + 1));
-  if (!rows || !columns) return std::nullopt;
-  return plot::WindowChoice{rows->first, rows->second, columns->first, columns->second};
-}
-
-std::optional<plot::PictureSize> parse_size(const std::string& text) {
-  constexpr uint64_t kMinSide = 300;
-  const auto sides = parse_pair<'x'>(text);
-  if (!sides || std::min(sides->first, sides->second) < kMinSide ||
-      std::max(sides->first, sides->second) > plot::kMaxSide)
-    return std::nullopt;
-  return plot::PictureSize{static_cast<size_t>(sides->first), static_cast<size_t>(sides->second)};
-}
-
-std::optional<plot::Indices> parse_indices(const std::string& text) {
-  plot::Indices out;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const auto number = parse_number<uint64_t>(text.substr(begin, end - begin));
-    if (!number) return std::nullopt;
-    out.push_back(*number);
-    begin = end + 1;
-  }
-  return out;
 }
 
 // How and where a picture is shown.
@@ -245,13 +208,7 @@ class Plotter {
   std::atomic<uint64_t> done_ = 0;
 };
 
-Result<void> show(const Picture& picture, const plot::PictureSize& size, const Display& display) {
-  if (!display.needs_cairo()) {
-    const info::Style style = info::style_of_stdout();
-    for (const std::string& line : plot::to_text(picture, style, plot::text_colours()))
-      std::fputs(info::emit({line}, style).c_str(), stdout);
-    return {};
-  }
+Result<void> show_drawn(const Picture& picture, const plot::PictureSize& size, const Display& display) {
   const plot::Canvas canvas = TRY(plot::draw(picture, size));
   if (display.graphics == Graphics::sixel) {
     std::fputs(plot::sixel_sequence(canvas.pixels(), canvas.width()).c_str(), stdout);
@@ -265,6 +222,20 @@ Result<void> show(const Picture& picture, const plot::PictureSize& size, const D
   if (display.file != nullptr) return display.file->write(0, std::as_bytes(std::span(png)));
   const std::string text = display.is_png ? png : plot::kitty_sequence(png);
   std::fwrite(text.data(), 1, text.size(), stdout);
+  return {};
+}
+
+// Standard output gets a terminal's panels one by one, because its images have a limited height.
+Result<void> show(const Picture& picture, const plot::PictureSize& size, const Display& display) {
+  if (!display.needs_cairo()) {
+    const info::Style style = info::style_of_stdout();
+    for (const std::string& line : plot::to_text(picture, style, plot::text_colours()))
+      std::fputs(info::emit({line}, style).c_str(), stdout);
+    return {};
+  }
+  if (display.is_png) return show_drawn(picture, size, display);
+  for (const plot::Panel& panel : picture)
+    TRY_VOID(show_drawn({panel}, {size.width, size.height / picture.size()}, display));
   return {};
 }
 
@@ -303,9 +274,38 @@ Result<void> check_options(PlotKind kind, const PlotArguments& arguments) {
                   "heat maps, histograms and overviews without --against");
 }
 
-Result<void> check_panels(PlotKind kind, size_t tensors) {
-  if (kind == PlotKind::overview || kind == PlotKind::experts || tensors <= plot::kMaxPanels) return {};
-  return failure(plot_usage(fmt::format("{} tensors match; a picture shows at most {}", tensors, plot::kMaxPanels)));
+// What the picture will have, before the tensors are read: the panels, and the lines of a histogram.
+Picture outline_of(PlotKind kind, size_t tensors) {
+  if (kind == PlotKind::histogram) return {plot::Curves{.lines = std::vector<plot::Curves::Line>(tensors)}};
+  return Picture(kind == PlotKind::heat_map || kind == PlotKind::channels ? tensors : 1);
+}
+
+// A size that was asked for is never changed.
+Result<void> check_size(const Picture& picture, const PlotArguments& arguments) {
+  if (arguments.out.empty() || !arguments.size) return {};
+  const plot::PictureSize &given = *arguments.size, least = plot::least_size(picture);
+  if (given.width >= least.width && given.height >= least.height) return {};
+  const bool is_possible = std::max(least.width, least.height) <= plot::kMaxSide;
+  return failure(plot_usage(fmt::format(
+      "--size {}x{} is too small for this picture, which needs {}x{}; {}", given.width, given.height, least.width,
+      least.height, is_possible ? "use a larger size, or leave it out" : "leave it out, or name fewer tensors")));
+}
+
+Result<void> check_outline(PlotKind kind, size_t tensors, const PlotArguments& arguments) {
+  const Picture outline = outline_of(kind, tensors);
+  const bool is_histogram = kind == PlotKind::histogram;
+  const size_t parts = is_histogram ? tensors : outline.size(),
+               most = is_histogram ? plot::kMaxCurveLines : plot::kMaxPanels;
+  if (parts > most)
+    return failure(plot_usage(fmt::format("{} tensors match; {} shows at most {}: name fewer, such as those of a layer",
+                                          tensors, is_histogram ? "a histogram" : "a picture", most)));
+  return check_size(outline, arguments);
+}
+
+// As large as was asked for, else with room for all of the picture.
+plot::PictureSize size_of(const Picture& picture, const PlotArguments& arguments) {
+  if (!arguments.out.empty()) return arguments.size ? *arguments.size : plot::grown({}, picture);
+  return plot::grown(plot::terminal_picture_size(), picture);
 }
 
 Result<void> check_reading(const std::vector<NamedTensor>& tensors, const PlotArguments& arguments) {
@@ -316,16 +316,15 @@ Result<void> check_reading(const std::vector<NamedTensor>& tensors, const PlotAr
 }
 
 // As many cells as can be shown.
-plot::Choices choices_for(const PlotArguments& arguments, const Display& display, const plot::PictureSize& size,
-                          size_t panels) {
+plot::Choices choices_for(const PlotArguments& arguments, const Display& display, const Picture& outline) {
   plot::Choices choices = arguments.choices;
   choices.threads = processors(kPlotThreads);
   if (display.needs_cairo()) {
-    const plot::PictureSize area = plot::plot_area(size, panels);
+    const plot::PictureSize area = plot::plot_area(size_of(outline, arguments), outline.size());
     choices.rows = area.height;
     choices.columns = area.width;
   } else {
-    const plot::TextCells cells = plot::text_cells(info::style_of_stdout(), plot::text_colours(), panels);
+    const plot::TextCells cells = plot::text_cells(info::style_of_stdout(), plot::text_colours(), outline.size());
     choices.rows = cells.rows;
     choices.columns = cells.columns;
   }
@@ -365,14 +364,14 @@ Result<Exit> plot_sources(PlotArguments& arguments) {
 
   const PlotKind kind = kind_of(arguments, tensors.size());
   auto checked = check_options(kind, arguments);
-  if (checked) checked = check_panels(kind, tensors.size());
+  if (checked) checked = check_outline(kind, tensors.size(), arguments);
   if (!checked) return report_error(checked.error(), Exit::usage);
   TRY_VOID(check_reading(tensors, arguments));
-  const plot::PictureSize size = arguments.out.empty() ? plot::terminal_picture_size() : arguments.size;
-  Plotter plotter(arguments, tensors, against, choices_for(arguments, display, size, tensors.size()),
+  Plotter plotter(arguments, tensors, against, choices_for(arguments, display, outline_of(kind, tensors.size())),
                   failures.of_tensors);
   const Picture picture = TRY(plotter.picture(kind));
-  TRY_VOID(show(picture, size, display));
+  if (const auto fits = check_size(picture, arguments); !fits) return report_error(fits.error(), Exit::usage);
+  TRY_VOID(show(picture, size_of(picture, arguments), display));
   if (const auto verified = opened.store->verify_complete(); !verified) failures.of_models.fail_once(verified.error());
   return publish(display, arguments, plotter.failed() < tensors.size(), failures);
 }
@@ -414,16 +413,16 @@ std::vector<Option> plot_options(PlotArguments& given) {
            "show how far the tensors are from those of this model, as an overview of their SNR (default: none)",
            given.against),
       parsed("window", "R0:R1,C0:C1", "only these rows and columns of a tensor (default: all)",
-             "is not a window such as 0:64,128:256", given.choices.window, parse_window),
+             "is not a window such as 0:64,128:256", given.choices.window, plot::parse_window),
       parsed("axes", "DOWN,RIGHT", "the axes of a heat map (default: the last to the right, the others down)",
-             "is not a pair of axes such as 0,1", given.choices.axes, parse_pair<','>),
+             "is not a pair of axes such as 0,1", given.choices.axes, plot::parse_axes),
       parsed("index", "I,J,...", "the place on each axis that --axes leaves out (default: 0)",
-             "is not a list of numbers", given.choices.index, parse_indices),
+             "is not a list of numbers", given.choices.index, plot::parse_indices),
       parsed("axis", "N", "the axis of --kind channels (default: the last)", "is not an axis", given.choices.axis,
              [](const std::string& value) { return parse_number<size_t>(value); }),
       flag("sample", "read only a part of large tensors", given.choices.sample),
-      parsed("size", "WIDTHxHEIGHT", "size of the PNG in pixels (default: 1200x800)",
-             "is not a size from 300x300 to 8192x8192", given.size, parse_size),
+      parsed("size", "WIDTHxHEIGHT", "size of the PNG in pixels (default: 1200x800, higher for many rows or tensors)",
+             "is not a size from 300x300 to 8192x8192", given.size, plot::parse_size),
       choice("graphics", "HOW", "how a terminal shows it: auto, text, kitty or sixel (default: auto)", "a way",
              {{"auto", GraphicsChoice::automatic},
               {"text", GraphicsChoice::text},

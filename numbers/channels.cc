@@ -29,12 +29,16 @@ void for_each_run(uint64_t first, std::span<const T> block, uint64_t inner, uint
   }
 }
 
-// How many elements of each channel are outliers.
+// How many elements of each channel are outliers, or not finite.
 struct Outliers {
   std::vector<uint64_t> counts;
+  std::vector<uint64_t> not_finite;
 
   void add(const Outliers& other) {
-    for (size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
+    for (size_t i = 0; i < counts.size(); ++i) {
+      counts[i] += other.counts[i];
+      not_finite[i] += other.not_finite[i];
+    }
   }
 };
 
@@ -114,16 +118,20 @@ Result<std::vector<Channel>> channels_of(const Elements& elements, ShapeView sha
   const uint64_t inner = product(shape.subspan(axis + 1));
   const auto count = [&](Outliers& outliers, uint64_t first, auto block) {
     for_each_run(first, block, inner, total.size(), [&](size_t channel, auto part) {
-      for (const auto value : part)
-        if (std::abs(static_cast<double>(value)) > limit && std::isfinite(value)) ++outliers.counts[channel];
+      for (const auto value : part) {
+        const double magnitude = std::abs(static_cast<double>(value));
+        if (magnitude <= limit) continue;
+        ++(std::isfinite(magnitude) ? outliers.counts : outliers.not_finite)[channel];
+      }
     });
   };
-  const auto none = [&] { return Outliers{std::vector<uint64_t>(total.size())}; };
+  const auto none = [&] { return Outliers{std::vector<uint64_t>(total.size()), std::vector<uint64_t>(total.size())}; };
   const Outliers counted = TRY(sum_over<Outliers>(elements, chunks, workers, count_bytes, none, count));
   const auto each = static_cast<double>(elements.count()) / static_cast<double>(std::max<size_t>(total.size(), 1));
   std::vector<Channel> out;
   for (size_t i = 0; i < total.size(); ++i)
-    out.push_back({i, total.rms(i), total.max(i), static_cast<double>(counted.counts[i]) / each});
+    out.push_back(
+        {i, total.rms(i), total.max(i), static_cast<double>(counted.counts[i]) / each, counted.not_finite[i]});
   return out;
 }
 

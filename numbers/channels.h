@@ -16,6 +16,7 @@ struct Channel {
   double rms;
   double max;            ///< of the absolutes
   double outlier_share;  ///< of the elements, those whose absolute is above 6 times the RMS of the tensor
+  uint64_t not_finite;   ///< elements that are NaN or infinite
 };
 
 /// The maximum number of channels: memory is 4 MB for each thread.

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -30,11 +31,11 @@ constexpr const char* kFont = "sans-serif";
           use(cairo_image_surface_get_data) use(cairo_image_surface_get_stride) use(cairo_image_surface_get_width)  \
               use(cairo_image_surface_get_height) use(cairo_surface_write_to_png_stream) use(cairo_set_source_rgb)  \
                   use(cairo_rectangle) use(cairo_fill) use(cairo_move_to) use(cairo_line_to) use(cairo_stroke)      \
-                      use(cairo_set_line_width) use(cairo_save) use(cairo_restore) use(cairo_translate)             \
-                          use(cairo_scale) use(cairo_rotate) use(cairo_select_font_face) use(cairo_set_font_size)   \
-                              use(cairo_show_text) use(cairo_text_extents) use(cairo_set_source_surface)            \
-                                  use(cairo_get_source) use(cairo_pattern_set_filter) use(cairo_paint)              \
-                                      use(cairo_set_antialias) use(cairo_status_to_string)
+                      use(cairo_set_line_width) use(cairo_set_dash) use(cairo_save) use(cairo_restore)              \
+                          use(cairo_translate) use(cairo_scale) use(cairo_rotate) use(cairo_select_font_face)       \
+                              use(cairo_set_font_size) use(cairo_show_text) use(cairo_text_extents)                 \
+                                  use(cairo_set_source_surface) use(cairo_get_source) use(cairo_pattern_set_filter) \
+                                      use(cairo_paint) use(cairo_set_antialias) use(cairo_status_to_string)
 
 struct Functions {
 #define WEIGHTFS_MEMBER(name) decltype(&::name) name = nullptr;
@@ -144,9 +145,11 @@ void Canvas::fill(double x, double y, double width, double height, Rgb colour) {
   cairo.cairo_set_antialias(state_->context, CAIRO_ANTIALIAS_DEFAULT);
 }
 
-void Canvas::line(std::span<const std::pair<double, double>> points, Rgb colour, double width) {
+void Canvas::line(std::span<const std::pair<double, double>> points, Rgb colour, double width, Dashes dashes) {
+  constexpr std::array kDashes = {4.0, 2.0};  // pixels drawn, and left out
   if (points.empty()) return;
   state_->set(colour);
+  cairo.cairo_set_dash(state_->context, kDashes.data(), dashes == Dashes::none ? 0 : kDashes.size(), 0);
   cairo.cairo_set_line_width(state_->context, width);
   cairo.cairo_move_to(state_->context, points.front().first, points.front().second);
   for (const auto& [x, y] : points.subspan(1)) cairo.cairo_line_to(state_->context, x, y);
@@ -246,7 +249,7 @@ Result<void> Canvas::load() {
 }
 Result<Canvas> Canvas::create(size_t, size_t) { return failure(Code::unsupported, "no Cairo"); }
 void Canvas::fill(double, double, double, double, Rgb) {}
-void Canvas::line(std::span<const std::pair<double, double>>, Rgb, double) {}
+void Canvas::line(std::span<const std::pair<double, double>>, Rgb, double, Dashes) {}
 void Canvas::text(const std::string&, double, double, double, Anchor, bool) {}
 double Canvas::text_width(const std::string&, double) { return 0; }
 void Canvas::image(std::span<const Rgb>, size_t, size_t, double, double, double, double) {}

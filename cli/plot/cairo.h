@@ -17,6 +17,7 @@ namespace weightfs::plot {
 class Canvas {
  public:
   enum class Anchor { start, middle, end };
+  enum class Dashes { none, some };
 
   /// Loads Cairo and the font. To be called before the process is confined, because that needs files of the system.
   /// Fails with unsupported if weightfs was built without Cairo, or if it is not installed.
@@ -31,7 +32,7 @@ class Canvas {
 
   void fill(double x, double y, double width, double height, Rgb colour);
   /// A line through points.
-  void line(std::span<const std::pair<double, double>> points, Rgb colour, double width);
+  void line(std::span<const std::pair<double, double>> points, Rgb colour, double width, Dashes dashes = Dashes::none);
   /// One line of text, whose baseline begins, has its middle, or ends at a point; `upwards` turns it.
   void text(const std::string& text, double x, double y, double size, Anchor anchor, bool upwards = false);
   /// The width of a text in pixels.

@@ -6,8 +6,15 @@
 
 namespace weightfs::plot {
 
-/// Panels of equal height, with axes, numbers and scales. Canvas::load() must have succeeded. Fails with resource.
+/// Panels of equal height, with axes, numbers and scales. Canvas::load() must have succeeded. Fails with unsupported if
+/// the size is less than the least, and with resource.
 Result<Canvas> draw(const Picture& picture, const PictureSize& size);
+
+/// The size with a height in which the panels, their rows and their lines have room for all their texts.
+PictureSize grown(PictureSize size, const Picture& picture);
+
+/// The least size of a picture: each row and column with a name has a pixel, no text is on another.
+PictureSize least_size(const Picture& picture);
 
 /// The pixels of the plot area of a panel, for the number of cells that can be told apart.
 PictureSize plot_area(const PictureSize& size, size_t panels);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "base/text.h"
 #include "fs/listing.h"
@@ -18,7 +19,8 @@ namespace {
 using numbers::Elements;
 using numbers::GridCell;
 
-constexpr const char* kSampled = "  (sampled)";
+constexpr const char* kSampled = "sampled";
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLimit = 0.999;  // the quantile of absolutes at the end of a scale
 
 std::string title_of(const NamedTensor& named) {
@@ -56,6 +58,13 @@ Result<numbers::Window> window_of(const numbers::MatrixView& matrix, const Choic
     return failure(Code::not_found, fmt::format("the window is not inside: there are {} rows and {} columns",
                                                 matrix.rows, matrix.columns));
   return numbers::Window{first_row, first_column, end_row - first_row, end_column - first_column};
+}
+
+// A range for a single number, which is in its middle.
+std::pair<double, double> around(double value) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  const double margin = value == 0 ? 1 : std::abs(value) / 2;
+  return {std::max(value - margin, -kMost), std::min(value + margin, kMost)};
 }
 
 }  // namespace
@@ -116,7 +125,8 @@ Result<HeatMap> heat_map_of(const NamedTensor& named, const Choices& choices) {
       .rows = choices.rows, .columns = choices.columns, .sample = choices.sample, .threads = choices.threads};
   const numbers::Grid grid = TRY(numbers::grid_of(elements, matrix.view, window, options, choices.count_bytes));
   HeatMap map;
-  map.title = title_of(named) + (grid.is_sample ? kSampled : "");
+  map.title = title_of(named);
+  if (grid.is_sample) map.note = kSampled;
   map.right = {matrix.right, static_cast<double>(window.column), static_cast<double>(window.column + window.columns)};
   map.down = {matrix.down, static_cast<double>(window.row), static_cast<double>(window.row + window.rows)};
   map.rows = grid.rows;
@@ -145,8 +155,9 @@ Result<Curves> histogram_of(const std::vector<NamedTensor>& tensors, const Choic
     }
     distributions.push_back(std::move(figures.distribution));
   }
-  if (curves.is_sample) curves.title += kSampled;
+  if (curves.is_sample) curves.note = kSampled;
   if (!(low <= high)) return failure(Code::unsupported, "there is no finite number");
+  if (low == high) std::tie(low, high) = around(low);
   curves.right = {"value", low, high, {}};
   constexpr size_t kIntervals = 128;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -172,9 +183,13 @@ Result<Curves> channels_of(const NamedTensor& named, const std::vector<NamedTens
       fmt::format("channel of axis {}", axis), 0, static_cast<double>(std::max<size_t>(channels.size(), 1) - 1), {}};
   curves.label = "absolute";
   curves.lines = {{"RMS", {}}, {"largest", {}}};
+  const uint64_t each = elements.count() / std::max<size_t>(channels.size(), 1);
+  if (elements.count() == 0) return curves;
   for (const numbers::Channel& channel : channels) {
-    curves.lines[0].values.push_back(channel.rms);
-    curves.lines[1].values.push_back(channel.max);
+    const bool is_known = channel.not_finite < each;
+    if (channel.not_finite > 0 && is_known) curves.note = "NaN and infinities as 0";
+    curves.lines[0].values.push_back(is_known ? channel.rms : kNoNumber);
+    curves.lines[1].values.push_back(is_known ? channel.max : kNoNumber);
   }
   if (!against.empty()) {
     const auto other = std::ranges::find(against, named.name, &NamedTensor::name);

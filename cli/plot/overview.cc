@@ -52,7 +52,8 @@ class Sheet {
     map.rows = std::min(rows_.all().size(), kMaxRows);
     map.columns = std::min(columns_.all().size(), kMaxColumns);
     const bool is_cut = map.rows < rows_.all().size() || map.columns < columns_.all().size();
-    map.title = title + (is_cut ? fmt::format("  (first {} rows and {} columns)", map.rows, map.columns) : "");
+    map.title = title;
+    if (is_cut) map.note = fmt::format("first {} rows and {} columns", map.rows, map.columns);
     map.right = {right, 0, static_cast<double>(map.columns), shown(columns_.all(), map.columns)};
     map.down = {down, 0, static_cast<double>(map.rows), shown(rows_.all(), map.rows)};
     map.values.assign(map.rows * map.columns, kNoNumber);
@@ -100,7 +101,7 @@ Result<double> snr_of(const NamedTensor& named, const std::unordered_map<std::st
   return std::min(deviation->deviation.snr_db().value_or(kNoNumber), kMost);
 }
 
-Result<double> figure_of(const NamedTensor& named, Metric metric, const Choices& choices) {
+Result<double> figure_of(const NamedTensor& named, Metric metric, const Choices& choices, bool& is_sample) {
   const Elements elements = TRY(Elements::of(named.tensor));
   if (metric == Metric::bits)
     return elements.count() == 0
@@ -109,6 +110,7 @@ Result<double> figure_of(const NamedTensor& named, Metric metric, const Choices&
   const auto figures = TRY(numbers::figures_of(
       elements, named.tensor.shape, {.sample = choices.sample, .threads = choices.threads}, choices.count_bytes));
   const numbers::Statistics& statistics = figures.statistics;
+  is_sample = is_sample || statistics.is_sample();
   if (metric == Metric::sparsity)
     return statistics.count == 0 ? kNoNumber
                                  : static_cast<double>(statistics.zeros) / static_cast<double>(statistics.count);
@@ -206,13 +208,16 @@ Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTen
   std::unordered_map<std::string, const NamedTensor*> others;
   for (const NamedTensor& other : against) others.try_emplace(other.name, &other);
   Sheet sheet;
+  bool is_sample = false;
   for (const NamedTensor& named : tensors) {
-    const auto value = metric == Metric::snr ? snr_of(named, others, choices) : figure_of(named, metric, choices);
+    const auto value =
+        metric == Metric::snr ? snr_of(named, others, choices) : figure_of(named, metric, choices, is_sample);
     if (!value) failed(named, value.error());
     const auto [layer, rest] = place_of(named.name);
     sheet.set(layer, rest, value.value_or(kNoNumber));
   }
-  HeatMap map = sheet.to_map(title + (choices.sample ? "  (sampled)" : ""), "tensor", "layer");
+  HeatMap map = sheet.to_map(title, "tensor", "layer");
+  if (is_sample) map.note += map.note.empty() ? "sampled" : ", sampled";
   set_scale(map, label_of(metric));
   return map;
 }
@@ -225,7 +230,7 @@ Result<HeatMap> experts_of(const std::string& title, const std::vector<NamedTens
   const Sheet sheet = sums.sheet();
   if (sheet.empty()) return failure(Code::not_found, "no tensors of experts");
   HeatMap map = sheet.to_map(title, "expert", "layer");
-  if (sums.is_cut()) map.title += fmt::format("  (first {} layers and {} experts)", kMaxRows, kMaxColumns);
+  if (sums.is_cut()) map.note = fmt::format("first {} layers and {} experts", kMaxRows, kMaxColumns);
   set_scale(map, "RMS");
   return map;
 }

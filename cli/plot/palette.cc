@@ -37,6 +37,8 @@ Rgb colour_at(Palette palette, double place) {
 
 Rgb line_colour(size_t line) { return kLines[line % kLines.size()]; }
 
+bool is_dashed(size_t line) { return line / kLines.size() % 2 == 1; }
+
 Rgb Scale::colour_of(double value) const {
   if (std::isnan(value)) return kNotFinite;
   if (!(high > low)) return colour_at(palette, palette == Palette::blue_orange ? 0.5 : 0);

@@ -25,8 +25,9 @@ inline constexpr Rgb kNotFinite{214, 0, 147};
 /// The colour of a place from 0 to 1; places outside have the colours of the ends.
 Rgb colour_at(Palette palette, double place);
 
-/// The colours of lines and their names are told apart by all readers (Okabe and Ito); they repeat.
+/// The colours of lines and their names are told apart by all readers (Okabe and Ito); they repeat, with dashes.
 Rgb line_colour(size_t line);
+bool is_dashed(size_t line);
 
 /// A palette with the numbers at its ends.
 struct Scale {

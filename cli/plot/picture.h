@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Axis {
 /// A grid of coloured cells: a tensor's numbers, or a number for each tensor of a model.
 struct HeatMap {
   std::string title;
+  std::string note;  ///< beside the title, which may be cut: "sampled"
   Axis right;
   Axis down;
   size_t rows = 0;
@@ -33,6 +35,9 @@ struct HeatMap {
 
   double at(size_t row, size_t column) const { return values[row * columns + column]; }
   bool is_blank(size_t row, size_t column) const { return !blank.empty() && blank[row * columns + column]; }
+
+  /// What is shown instead of a scale if no cell has a finite number: "no elements". Empty if one has.
+  std::string_view lack() const;
 };
 
 /// Lines over one axis.
@@ -42,11 +47,15 @@ struct Curves {
     std::vector<double> values;  ///< at equal distances from the first to the last number of the axis
   };
   std::string title;
+  std::string note;  ///< as of a heat map
   Axis right;
   std::string label;       ///< of the vertical axis
   bool is_sample = false;  ///< some elements were not read
   bool are_steps = false;  ///< each value is that of an interval, as in a histogram
   std::vector<Line> lines;
+
+  /// As of a heat map.
+  std::string_view lack() const;
 };
 
 using Panel = std::variant<HeatMap, Curves>;
@@ -54,8 +63,9 @@ using Panel = std::variant<HeatMap, Curves>;
 /// Panels below each other.
 using Picture = std::vector<Panel>;
 
-/// The maximum number of panels of a picture, and of lines of Curves.
-inline constexpr size_t kMaxPanels = 16;
+/// The maximum number of panels of a picture, and of lines of a histogram.
+inline constexpr size_t kMaxPanels = 128;
+inline constexpr size_t kMaxCurveLines = 16;
 
 /// The size in pixels, at most kMaxSide each.
 struct PictureSize {
@@ -64,8 +74,8 @@ struct PictureSize {
 };
 inline constexpr size_t kMaxSide = 8192;
 
-/// Numbers at round distances within an axis, at most `most`.
-std::vector<double> ticks_of(double first, double last, size_t most);
+/// Numbers at round distances, at least `least_step`, within an axis, at most `most`.
+std::vector<double> ticks_of(double first, double last, size_t most, double least_step = 0);
 
 /// A number at a tick: as few digits as its neighbours need.
 std::string tick_text(double value);

@@ -37,8 +37,7 @@ class TextDrawing {
   TextDrawing(const info::Style& style, TextColours colours) : style_(style), colours_(colours) {}
 
   std::vector<std::string> lines(const HeatMap& map) const {
-    std::vector<std::string> out = {
-        info::painted(info::cut(info::clean(map.title, style_), style_.width, style_), info::Paint::bold)};
+    std::vector<std::string> out = {title_line(map.title, map.note)};
     const size_t names = name_width(map);
     const size_t each = is_halved(map) ? 2 : 1;
     for (size_t row = 0; row < map.rows; row += each) {
@@ -53,8 +52,11 @@ class TextDrawing {
   }
 
   std::vector<std::string> lines(const Curves& curves) const {
-    std::vector<std::string> out = {
-        info::painted(info::cut(info::clean(curves.title, style_), style_.width, style_), info::Paint::bold)};
+    std::vector<std::string> out = {title_line(curves.title, curves.note)};
+    if (!curves.lack().empty()) {
+      out.push_back(" " + std::string(curves.lack()));
+      return out;
+    }
     const auto bar_style = style_.charset == info::Charset::utf8 ? BarStyle::blocks : BarStyle::ascii;
     for (const Curves::Line& line : curves.lines) {
       if (curves.lines.size() > 1) out.push_back(" " + info::clean(line.name, style_));
@@ -71,6 +73,13 @@ class TextDrawing {
   }
 
  private:
+  // The title may be cut, the note is not.
+  std::string title_line(const std::string& title, const std::string& note) const {
+    const std::string mark = note.empty() ? "" : "  (" + note + ")";
+    const size_t room = style_.width - std::min(style_.width, info::width_of(mark));
+    return info::painted(info::cut(info::clean(title, style_), room, style_) + mark, info::Paint::bold);
+  }
+
   // Two rows of cells are in one line if there are colours and no names of rows.
   bool is_halved(const HeatMap& map) const {
     return colours_ != TextColours::none && style_.charset == info::Charset::utf8 && map.down.names.empty();
@@ -139,8 +148,11 @@ class TextDrawing {
     const std::string indent(1 + (names > 0 ? names + 1 : 0), ' ');
     if (map.right.names.empty()) {
       out.push_back(indent + ends(tick_text(map.right.first), tick_text(map.right.last), map.columns));
-      out.push_back(fmt::format(" right: {}; down: {}, {} to {}", map.right.label, map.down.label,
-                                tick_text(map.down.first), tick_text(map.down.last)));
+      const std::string down = map.down.label.empty()
+                                   ? ""
+                                   : fmt::format("; down: {}, {} to {}", map.down.label, tick_text(map.down.first),
+                                                 tick_text(map.down.last));
+      out.push_back(fmt::format(" right: {}{}", map.right.label, down));
       return;
     }
     // Names of columns are numbered below the map.
@@ -163,6 +175,7 @@ class TextDrawing {
   }
 
   std::string scale_line(const HeatMap& map) const {
+    if (!map.lack().empty()) return fmt::format(" {}: {}", map.scale_label, map.lack());
     constexpr size_t kSteps = 16;
     std::string bar;
     for (size_t i = 0; i < kSteps && colours_ != TextColours::none; ++i)

@@ -8,48 +8,11 @@ import struct
 import subprocess
 import termios
 import unittest
-import zlib
 
 from mounting import WEIGHTFS, Hole, Tensor, TestCase, on_terminal, run
+from pictures import pixels_of
 
 LEFT, RIGHT, TOP, BOTTOM = 96, 116, 34, 46  # around the plot area (cli/plot/draw.cc)
-
-
-def pixels_of(png):
-    """The rows of a PNG of 8-bit RGB, each a list of (red, green, blue)."""
-    assert png[:8] == b"\x89PNG\r\n\x1a\n"
-    at, data, size = 8, b"", None
-    while at < len(png):
-        length, = struct.unpack(">I", png[at:at + 4])
-        name, body = png[at + 4:at + 8], png[at + 8:at + 8 + length]
-        assert zlib.crc32(name + body) == struct.unpack(">I", png[at + 8 + length:at + 12 + length])[0]
-        if name == b"IHDR":
-            size = struct.unpack(">IIBBBBB", body)
-        elif name == b"IDAT":
-            data += body
-        at += length + 12
-    width, height, depth, colour, _, _, interlace = size
-    assert (depth, colour, interlace) == (8, 2, 0), size
-    raw = zlib.decompress(data)
-    stride, before, rows = 3 * width, bytes(3 * width), []
-    for row in range(height):
-        line = bytearray(raw[row * (stride + 1) + 1:(row + 1) * (stride + 1)])
-        kind = raw[row * (stride + 1)]
-        for i in range(stride):
-            left, up, corner = (line[i - 3] if i >= 3 else 0), before[i], (before[i - 3] if i >= 3 else 0)
-            if kind == 1:
-                line[i] = (line[i] + left) & 255
-            elif kind == 2:
-                line[i] = (line[i] + up) & 255
-            elif kind == 3:
-                line[i] = (line[i] + (left + up) // 2) & 255
-            elif kind == 4:
-                guess = left + up - corner
-                nearest = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))[2]
-                line[i] = (line[i] + nearest) & 255
-        before = bytes(line)
-        rows.append([tuple(before[i:i + 3]) for i in range(0, stride, 3)])
-    return rows
 
 
 def has_cairo():
@@ -169,8 +132,10 @@ class Pictures(TestCase):
         self.assertIn("x.svg: pictures are written as PNG only", done.stderr)
 
     def test_reason_is_given_for_pictures_that_cannot_be_drawn(self):
-        many = self.sample("many.safetensors", [Tensor(f"t{i}", "float32", (1,), bytes(4)) for i in range(17)])
-        for words, arguments in (("at most 16", [many, "t*"]), ("is not a size", [many, "t1", "--size", "9x9"]),
+        many = self.sample("many.safetensors", [Tensor(f"t{i}", "float32", (1,), bytes(4)) for i in range(129)])
+        for words, arguments in (("129 tensors match; a picture shows at most 128", [many, "t*"]),
+                                 ("129 tensors match; a histogram shows at most 16", [many, "t*", "--kind", "histogram"]),
+                                 ("is not a size", [many, "t1", "--size", "9x9"]),
                                  ("needs --against", [many, "--metric", "snr"]),
                                  ("for overviews", [many, "t1", "--metric", "bits"])):
             done = run("plot", *arguments, "-o", self.path("x.png"))
