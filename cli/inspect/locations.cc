@@ -75,7 +75,8 @@ Result<std::vector<std::string>> paths_in(Forest& forest, const std::string& dir
 // Whether the array of the .npy file has the bytes as they are stored, and the shape of the tensor.
 bool is_plain(const TensorView& tensor) {
   const DType& dtype = *tensor.dtype;
-  return views::has_npy(tensor) && !dtype.npy_descr.empty() && dtype.block == 1 && !dtype.npy_packed &&
+  const bool is_number_of_numpy = !dtype.npy_descr.empty() && dtype.npy_descr[1] != 'V';
+  return views::has_npy(tensor) && is_number_of_numpy && dtype.block == 1 && !dtype.npy_packed &&
          dtype.packed_bits == 0;
 }
 
@@ -84,6 +85,8 @@ void append_location(std::string& out, const TensorView& tensor, LocalFiles& fil
   if (is_plain(tensor)) {
     out += ", \"descr\": ";
     append_json_string(out, tensor.dtype->npy_descr);
+  } else if (tensor.dtype->order == ByteOrder::big) {
+    return;  // the record does not say the byte order
   }
   if (const auto at = files.find(tensor.source)) out += fmt::format(", \"local\": [{}, {}]", at->first, at->second);
 }

@@ -65,6 +65,7 @@ TEST_F(InfoTest, TensorsInJsonSayWhereTheirBytesAre) {
   const std::string bytes = GgufBuilder()
                                 .tensor("plain", {4}, 0, "plain bytes of 4")
                                 .tensor("packed", {32}, 8, std::string(34, 'q'))
+                                .tensor("wide", {2}, 30, "bf16")
                                 .tensor("cut", {40}, 0, std::string(160, 'c'))
                                 .build();
   const std::string source = write("m.gguf", bytes.substr(0, bytes.size() - 32));
@@ -80,8 +81,19 @@ TEST_F(InfoTest, TensorsInJsonSayWhereTheirBytesAre) {
   EXPECT_THAT(out, HasSubstr(fmt::format(R"(}},"local":[0,{}],"npy":"npy/packed.npy","float32":"float32/packed.npy"}})",
                                          bytes.find("qqqq"))))
       << "blocks are not elements";
+  EXPECT_THAT(out, HasSubstr(fmt::format(R"(}},"local":[0,{}],"npy":"npy/wide.npy","float32":"float32/wide.npy"}})",
+                                         bytes.find("bf16"))))
+      << "a type that NumPy lacks";
   EXPECT_THAT(out, HasSubstr(R"("name":"cut")"));
   EXPECT_THAT(out, HasSubstr(R"("refused":true}])")) << "no place";
+}
+
+TEST_F(InfoTest, BytesWithoutATypeOfNumpyAreLittleEndian) {
+  const std::string bytes =
+      GgufBuilder(3, std::endian::big).tensor("plain", {1}, 0, "f32.").tensor("wide", {2}, 30, "bf16").build();
+  const std::string out = compact(run({"info", "--json", "--tensors", write("big.gguf", bytes)}).out);
+  EXPECT_THAT(out, HasSubstr(fmt::format(R"("descr":">f4","local":[0,{}],)", bytes.find("f32."))));
+  EXPECT_THAT(out, testing::Not(HasSubstr(fmt::format(R"("local":[0,{}])", bytes.find("bf16")))));
 }
 
 TEST_F(InfoTest, TensorsInJsonAreBesideTheMetadata) {
