@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -146,7 +147,7 @@ class Line {
 };
 
 Grid transposed(Grid&& grid) {
-  Grid out{grid.columns, grid.rows, std::vector<GridCell>(grid.cells.size()), grid.is_sample};
+  Grid out{grid.columns, grid.rows, std::vector<GridCell>(grid.cells.size()), grid.is_sample, grid.read};
   for (size_t row = 0; row < grid.rows; ++row)
     for (size_t column = 0; column < grid.columns; ++column)
       out.cells[column * out.columns + row] = grid.at(row, column);
@@ -183,6 +184,7 @@ Result<Grid> reduce(const Elements& all, const MatrixView& matrix, Axis outer, A
   const Amount amount = options.sample ? sample(all, outer, inner) : Amount();
   const Elements elements = amount.runs_of_line > 0 ? all.for_samples() : all;
   Grid grid{outer.cells, inner.cells, std::vector<GridCell>(outer.cells * inner.cells), amount.runs_of_line > 0};
+  std::atomic<uint64_t> read = 0;
   const auto add_line = [&](uint64_t line) -> Result<void> {
     const uint64_t first = outer.begin_of(line), end = outer.begin_of(line + 1);
     const uint64_t runs = amount.runs_of_line > 0 ? std::min(amount.runs_of_line, end - first) : end - first;
@@ -194,10 +196,14 @@ Result<Grid> reduce(const Elements& all, const MatrixView& matrix, Axis outer, A
     } else {
       for (uint64_t run = first; run < first + runs; ++run) TRY_VOID(reader.add_run(begin + run * outer.stride, cells));
     }
-    for (size_t i = 0; i < cells.size(); ++i) grid.cells[static_cast<size_t>(line) * inner.cells + i] = cells[i].cell();
+    for (size_t i = 0; i < cells.size(); ++i) {
+      grid.cells[static_cast<size_t>(line) * inner.cells + i] = cells[i].cell();
+      read += cells[i].count;
+    }
     return {};
   };
   TRY_VOID(in_parallel(outer.cells, options.threads, add_line));
+  grid.read = read;
   return grid;
 }
 

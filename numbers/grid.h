@@ -47,6 +47,7 @@ struct Grid {
   size_t columns = 0;
   std::vector<GridCell> cells;  ///< row by row
   bool is_sample = false;       ///< whether some elements were left out
+  uint64_t read = 0;            ///< elements that the cells are of
 
   const GridCell& at(size_t row, size_t column) const { return cells[row * columns + column]; }
 };

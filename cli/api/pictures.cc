@@ -214,6 +214,7 @@ Accepted<Content> heat_map(const Call& call) {
               {"window", List{window.row, window.row + window.rows, window.column, window.column + window.columns}},
               {"matrix", List{matrix.view.rows, matrix.view.columns}},
               {"sample", grid.is_sample},
+              {"read", grid.read},
               {"signed", is_signed},
               {"down", matrix.down},
               {"right", matrix.right}}));

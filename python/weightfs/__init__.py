@@ -16,6 +16,9 @@
     b'architecture = "llama"\\n'
     >>> m.close()
 
+Arrays are numbers: bfloat16, float8, float4 and quantised types become float32, unless the package ml_dtypes is installed and has
+the type. `tensor(NAME).raw()` has the stored bits.
+
 A tensor of a local file that has its elements as they are is memory of that file; nothing is copied. Everything else comes from a
 server process of the program, which the first such read starts and which ends with this process. docs/python.md describes the rest.
 """
@@ -40,6 +43,9 @@ def open(source: "Union[str, os.PathLike[str]]", **options: Any) -> "Model":
     `options` are those of the program: `offline=True` is --offline, `cache_size="20G"` is --cache-size=20G, a list repeats an
     option; `file="lora.safetensors"` opens another file of a directory. Raises NotFound, Refused, Mismatch or Unavailable with the
     sentence of the program, and TypeError for an option that the program does not have.
+
+    `m[name]` has numbers: types of NumPy as stored; bfloat16, float8, float4 and quantised types as float32, or as the types of
+    ml_dtypes where it is installed and has them.
 
     >>> import weightfs
     >>> weightfs.open("missing.gguf")

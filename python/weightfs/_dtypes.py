@@ -2,48 +2,54 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from ._errors import Refused
 
 if TYPE_CHECKING:
     import numpy
 
-# Types that NumPy lacks, which take whole bytes: their .npy files have elements of void. Without ml_dtypes their bits are shown
-# as these integers. 4-bit and 2-bit integers have a byte for each element there.
-BITS: Dict[str, str] = {
-    "bfloat16": "uint16", "float8_e3m4": "uint8", "float8_e4m3": "uint8", "float8_e4m3b11fnuz": "uint8", "float8_e4m3fn": "uint8",
-    "float8_e4m3fnuz": "uint8", "float8_e5m2": "uint8", "float8_e5m2fnuz": "uint8", "float8_e8m0fnu": "uint8", "int4": "int8",
-    "uint4": "uint8", "int2": "int8", "uint2": "uint8"
+    Array = numpy.ndarray[Any, Any]
+
+# Floats that NumPy lacks and ml_dtypes may have, which take whole bytes: integers with the same bits. Their numbers are float32.
+FLOATS: Dict[str, str] = {
+    "bfloat16": "<u2", "float8_e3m4": "|u1", "float8_e4m3": "|u1", "float8_e4m3b11fnuz": "|u1", "float8_e4m3fn": "|u1",
+    "float8_e4m3fnuz": "|u1", "float8_e5m2": "|u1", "float8_e5m2fnuz": "|u1", "float8_e8m0fnu": "|u1"
 }
+# Integers below a byte: those of NumPy that have their numbers. ml_dtypes has a byte for each, too.
+INTEGERS: Dict[str, str] = {"int4": "|i1", "uint4": "|u1", "int2": "|i1", "uint2": "|u1"}
 
 
-def dtype_of(name: str, descr: Any) -> "numpy.dtype[Any]":
-    """The type of the elements of an array whose .npy file has this `descr`: of NumPy, else of ml_dtypes, else an integer."""
-    import numpy
-    stored: "numpy.dtype[Any]" = numpy.dtype(descr)
-    bits = BITS.get(name)
-    if bits is None or stored.itemsize != numpy.dtype(bits).itemsize:
-        return stored
+def own_dtype(name: str) -> "Optional[numpy.dtype[Any]]":
+    """The type of ml_dtypes with this name. None if it has none, takes other bytes, or is not installed."""
+    plain = FLOATS.get(name) or INTEGERS.get(name)
+    if plain is None:
+        return None
     try:
-        ml_dtypes = importlib.import_module("ml_dtypes")
+        found = getattr(importlib.import_module("ml_dtypes"), name, None)
     except ImportError:
-        return numpy.dtype(bits)
-    return numpy.dtype(getattr(ml_dtypes, name, bits))
+        return None
+    import numpy
+    own = None if found is None else numpy.dtype(found)
+    return own if own is not None and own.itemsize == numpy.dtype(plain).itemsize else None
 
 
-def to_torch(name: str, array: "numpy.ndarray[Any, Any]") -> Any:
-    """A tensor of torch with the memory of a writable array, or with a copy if the array is big-endian. Raises Refused if torch
-    lacks the type."""
+def widened(bits: Any) -> Any:
+    """The numbers of bfloat16 as float32, which are the same bits before 16 zeros: of an array or of a single element."""
+    import numpy
+    wide = numpy.left_shift(bits, numpy.uint32(16), dtype=numpy.uint32)
+    return wide.view(numpy.float32)
+
+
+def to_torch(name: str, array: "Array") -> Any:
+    """A tensor of torch with the memory of a writable array, or with a copy if the array is big-endian; of one of FLOATS the array
+    has the bits. Raises Refused if torch lacks the type."""
     torch = importlib.import_module("torch")
-    bits = BITS.get(name)
-    if bits is not None and array.dtype.name in (name, bits):
-        if name.endswith(("int4", "int2")):  # torch's own take no whole bytes
-            return torch.from_numpy(array.view(bits))
+    if name in FLOATS:
         wanted = getattr(torch, name, None)
         if wanted is None:
             raise Refused(f"torch {torch.__version__} has no type {name}")
-        return torch.from_numpy(array.view("int16" if bits == "uint16" else bits)).view(wanted)
+        return torch.from_numpy(array.view("int16" if array.itemsize == 2 else "uint8")).view(wanted)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     try:

@@ -11,9 +11,9 @@ import urllib.parse
 import zlib
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Tuple
 
-from ._dtypes import BITS
 from ._errors import Error
 from ._server import API, Server
+from ._slicing import count_of
 
 if TYPE_CHECKING:
     from ._model import Model
@@ -58,18 +58,23 @@ def html_of_model(model: "Model") -> str:
 
 
 def html_of_tensor(tensor: "Tensor") -> str:
-    """The statistics of a tensor and a heat map, both of a sample of its rows if it is large."""
+    """The statistics of a tensor and a heat map, both of a sample of its rows if it is large, which the text beside them says."""
     shape = "×".join(map(str, tensor.shape))
     title = f"<strong>{text_of(tensor.key)}</strong> {text_of(tensor.dtype)} {shape}, {tensor.nbytes:,} bytes"
     try:
         with server_of(tensor) as (server, index):
             statistics = json.loads(server.read(API + "statistics", query_of(index))[0])
-            picture = picture_of(server, index)
+            picture = picture_of(server, index, tensor)
     except Error as error:
         return f"<div>{title}<p>{text_of(str(error))}</p></div>"
     names = ("min", "max", "mean", "std", "rms", "zeros", "nan", "inf")
     table = table_of((), [(name, statistics[name]) for name in names if statistics.get(name) is not None])
-    return f"<div>{title}{table}{picture}</div>"
+    note = sample_note("Figures", statistics["count"], tensor) if statistics["sample"] else ""
+    return f"<div>{title}{note}{table}{picture}</div>"
+
+
+def sample_note(what: str, read: int, tensor: "Tensor") -> str:
+    return f"<p>{what} of a sample: {read:,} of {count_of(tensor.shape):,} elements</p>"
 
 
 @contextlib.contextmanager
@@ -79,7 +84,7 @@ def server_of(tensor: "Tensor") -> Iterator[Tuple[Server, int]]:
     if isinstance(reader, Server):
         yield reader, tensor.index
         return
-    file = tensor._file("float32" if tensor.dtype in BITS else "npy")
+    file = tensor._file("npy")
     server = Server(os.path.join(reader.root, file), {})
     try:
         yield server, 0
@@ -92,7 +97,7 @@ def query_of(index: int, **more: Any) -> str:
     return "?" + urllib.parse.urlencode({"t": index, "mode": "sample", **more})
 
 
-def picture_of(server: Server, index: int) -> str:
+def picture_of(server: Server, index: int, tensor: "Tensor") -> str:
     """A heat map, or nothing for a tensor without a matrix."""
     try:
         cells, response = server.read(API + "heatmap", query_of(index, rows=CELLS, columns=CELLS))
@@ -104,9 +109,10 @@ def picture_of(server: Server, index: int) -> str:
         return ""
     lines = [cells[at:at + columns] for at in range(0, len(cells), columns)]
     image = base64.b64encode(png_of(lines, palette_of(SIGNED if grid.get("signed") else MAGNITUDES))).decode("ascii")
-    limits = f"{grid['low']:.3g} to {grid['high']:.3g}"
+    limits = "no finite numbers" if grid["min"] is None else f"{grid['low']:.3g} to {grid['high']:.3g}"
+    note = sample_note("Heat map", grid["read"], tensor) if grid.get("sample") else ""
     return (f"<img alt='heat map' style='image-rendering:pixelated' width={columns * SCALE} height={rows * SCALE} "
-            f"src='data:image/png;base64,{image}'><div>{limits}</div>")
+            f"src='data:image/png;base64,{image}'><div>{limits}</div>{note}")
 
 
 def palette_of(points: Tuple[Colour, ...]) -> bytes:

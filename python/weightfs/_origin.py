@@ -1,6 +1,7 @@
 """Where the bytes of a model come from: local files that are mapped, and a reader for everything else."""
 from __future__ import annotations
 
+import json
 import os
 import weakref
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
@@ -22,6 +23,7 @@ class Origin:
         self.reader = reader
         self.files: List[Optional[LocalFile]] = []
         self.is_closed = False
+        self._is_big_endian: Optional[bool] = None
         _origins.add(self)
 
     def close(self) -> None:
@@ -46,6 +48,16 @@ class Origin:
             return None
         file, offset = place
         return file.mapped(offset, record["nbytes"], mode)
+
+    @property
+    def is_big_endian(self) -> bool:
+        """Whether numbers in tensors/ are, which only a GGUF may have."""
+        known = self._is_big_endian
+        if known is None:
+            fields = json.loads(self.reader.text_of("metadata.json")).get("metadata", {})
+            gguf = fields.get("gguf") if isinstance(fields, dict) else None
+            known = self._is_big_endian = isinstance(gguf, dict) and gguf.get("byte_order") == "big"
+        return known
 
     def views_of(self, record: Dict[str, Any]) -> Dict[str, str]:
         """The paths of a tensor's files in npy/ and float32/."""

@@ -5,7 +5,7 @@ import ast
 import importlib
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
-from ._dtypes import dtype_of, to_torch
+from ._dtypes import FLOATS, own_dtype, to_torch, widened
 from ._errors import Error, NotFound, Refused
 from ._slicing import Part, count_of, part_of
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._origin import Origin
 
     Array = numpy.ndarray[Any, Any]
+    DType = numpy.dtype[Any]
 
 FIRST_READ = 64  # headers are multiples of it
 
@@ -59,6 +60,8 @@ class Tensor:
 
     `name` is its name in the container, `key` that in the model: the same, unless two tensors have one name. `dtype` is a name of
     NumPy, ml_dtypes ("bfloat16") or ggml ("q4_k"), `shape` is outermost first, `nbytes` counts the bytes as stored.
+
+    Elements are numbers, never bit patterns: see `numpy()`. `raw()` has the bytes as stored.
     """
 
     def __init__(self, origin: "Origin", index: int, key: str, record: Dict[str, Any]) -> None:
@@ -85,23 +88,30 @@ class Tensor:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether `numpy()` is a view of the container's file, without a copy."""
-        return "descr" in self._record and self.nbytes > 0 and self._origin.local_bytes(self._record) is not None
+        """Whether `numpy()` is a view of the container's file, without a copy: not if it is converted to float32."""
+        own = own_dtype(self.dtype)
+        view = self._view(own)
+        return (self._stored_type(view) is not None and (view != "raw" or own is not None) and self.nbytes > 0
+                and self._origin.local_bytes(self._record) is not None)
 
     def numpy(self) -> "Array":
-        """The elements as an array of this shape: read-only memory of the container if it is a local file that has them like that,
-        else a new array. A quantised tensor is converted to float32.
+        """The numbers as an array of this shape: read-only memory of the container if it is a local file that has them like that,
+        else a new array.
 
-        Types that NumPy lacks are those of ml_dtypes if it is installed, else unsigned integers with the same bits. Raises Refused
-        for a refused tensor and for types that have no numbers, and what reading raises.
+        Types that NumPy has are as stored. bfloat16 and float8 have the type of ml_dtypes if it is installed, else they are
+        float32, as are float4, float6 and quantised types: the values of `float32()`. Integers below a byte have the type of
+        ml_dtypes, else int8 or uint8. `raw()` has the bits. Raises Refused for a refused tensor, NotFound for types that have no
+        array, and what reading raises.
         """
-        elements = self._elements("r")
-        return self._read("npy") if elements is None else elements
+        own = own_dtype(self.dtype)
+        return self._typed(self._array(self._view(own)), own)
 
     def float32(self) -> "Array":
         """The numbers as float32, rounded to the nearest: an array of this shape. Raises Refused for types without numbers."""
         if self.dtype == "float32" and self._record.get("descr") == "<f4":
             return self.numpy()
+        if self.dtype == "bfloat16":
+            return self._typed(self._array("raw"), None)
         return self._read("float32")
 
     def raw(self) -> "Array":
@@ -116,11 +126,11 @@ class Tensor:
         return array
 
     def torch(self) -> Any:
-        """A tensor of torch with the elements of `numpy()`, also of bfloat16 and float8. Memory of the container is copied when it
-        is written, so the file never changes. Raises ImportError, and Refused if torch lacks the type."""
+        """A tensor of torch with the elements of `numpy()`; bfloat16 and float8 have the types of torch, and the bits as stored.
+        Memory of the container is copied when it is written, so the file never changes. Raises ImportError, and Refused if torch
+        lacks the type."""
         importlib.import_module("torch")  # before bytes are read
-        elements = self._elements("c")
-        return to_torch(self.dtype, self._read("npy") if elements is None else elements)
+        return to_torch(self.dtype, self._array("raw" if self.dtype in FLOATS else "npy", "c"))
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "Array":
         import numpy
@@ -132,26 +142,55 @@ class Tensor:
     def __getitem__(self, index: Any) -> Any:
         """The elements that the index selects, as NumPy does. Of a tensor that is not mapped, the selected rows are read: those of
         the first integers and of the slice behind them, and all rows between for a step. Other indices read all elements."""
-        if self.is_mapped:
-            return self.numpy()[index]
-        part = part_of(index, self._header("npy").shape)
-        array = self._read_part("npy", part)
+        own = own_dtype(self.dtype)
+        view = self._view(own)
+        mapped = self._mapped(view, "r")
+        if mapped is not None:
+            return widened(mapped[index]) if view == "raw" and own is None else self._typed(mapped, own)[index]
+        part = part_of(index, self._header(view).shape)
+        array = self._typed(self._read_part(view, part), own)
         return array[part.rest] if part.rest or not part.shape else array
 
     def _repr_html_(self) -> str:
         from ._html import html_of_tensor
         return html_of_tensor(self)
 
-    def _elements(self, mode: str) -> "Optional[Array]":
-        """The elements in the mapped container, or no elements. None if they are to be read."""
-        if "descr" not in self._record or self._origin.is_closed:
+    def _view(self, own: "Optional[DType]") -> str:
+        """Where the elements come from: the bits in tensors/ ("raw") or the numbers in "npy" or "float32"."""
+        if self.dtype not in FLOATS:
+            return "npy"
+        if own is not None or self.dtype == "bfloat16":
+            return "raw"
+        return "float32" if "float32" in self._origin.views_of(self._record) else "npy"
+
+    def _stored_type(self, view: str) -> "Optional[DType]":
+        """The type of NumPy that the elements of a view have in the bytes as stored. None if these are others."""
+        descr = FLOATS[self.dtype] if view == "raw" else self._record.get("descr") if view == "npy" else None
+        if descr is None or self.refused:
             return None
         import numpy
-        dtype = dtype_of(self.dtype, self._record["descr"])
-        if count_of(self.shape) * dtype.itemsize != self.nbytes:
+        dtype: "DType" = numpy.dtype(descr)
+        return dtype if count_of(self.shape) * dtype.itemsize == self.nbytes else None
+
+    def _mapped(self, view: str, mode: str) -> "Optional[Array]":
+        """The elements of a view in the mapped container, or no elements. None if they are to be read."""
+        dtype = None if self._origin.is_closed else self._stored_type(view)
+        if dtype is None:
             return None
+        import numpy
         mapped = numpy.empty(0, numpy.uint8) if self.nbytes == 0 else self._origin.mapped(self._record, mode)
         return None if mapped is None else mapped.view(dtype).reshape(self.shape)
+
+    def _array(self, view: str, mode: str = "r") -> "Array":
+        mapped = self._mapped(view, mode)
+        return self._read(view) if mapped is None else mapped
+
+    def _typed(self, array: "Array", own: "Optional[DType]") -> "Array":
+        """The numbers of an array of a view: bits have the type of ml_dtypes, those of bfloat16 without it become float32."""
+        import numpy
+        if own is not None:
+            return array.view(own)
+        return numpy.asarray(widened(array)) if self.dtype == "bfloat16" else array
 
     def _check_refused(self) -> None:
         """Raises the reason, which the response for its bytes has, if the tensor was refused."""
@@ -168,6 +207,8 @@ class Tensor:
     def _file(self, view: str) -> str:
         """The path of the tensor's file in a view. Raises NotFound, or Refused with the reason for a refused tensor."""
         self._check_refused()
+        if view == "raw":
+            return f"tensors/{self._record['path']}"
         path: Optional[str] = self._origin.views_of(self._record).get(view)
         if path is None:
             what = "no numbers" if view == "float32" else "no array"
@@ -176,6 +217,12 @@ class Tensor:
 
     def _header(self, view: str) -> Header:
         known = self._headers.get(view)
+        if known is None and view == "raw":
+            if self._stored_type(view) is None:
+                self._check_refused()
+                raise Error(f"{self.key}: {self.nbytes} bytes are not the elements of {self.dtype} {list(self.shape)}")
+            order = ">" if self._origin.is_big_endian else "<"
+            known = self._headers[view] = Header(FLOATS[self.dtype].replace("<", order), self.shape, 0)
         if known is None:
             path = self._file(view)
             reader = self._origin.reader
@@ -188,8 +235,8 @@ class Tensor:
 
     def _read(self, view: str) -> "Array":
         """The whole array of a view, by one request."""
-        if view in self._headers:
-            return self._read_part(view, Part(0, self._headers[view].shape, ()))
+        if view in self._headers or view == "raw":
+            return self._read_part(view, Part(0, self._header(view).shape, ()))
         path = self._file(view)
         text = bytearray(FIRST_READ)
         with self._origin.reader.open(path) as file:
@@ -197,21 +244,23 @@ class Tensor:
                 extend(text, path)
                 if file.read_into(memoryview(text)[FIRST_READ:]) == len(text) - FIRST_READ:
                     self._headers[view] = header = parsed_header(bytes(text))
-                    array = self._new(view, header, header.shape)
+                    array = self._new(header, header.shape)
                     if file.read_into(memory_of(array)) == array.nbytes:
                         return array.reshape(header.shape)
         # The response has ended early: the next one has the reason, or the bytes.
         return self._read_part(view, Part(0, self._header(view).shape, ()))
 
-    def _new(self, view: str, header: Header, shape: Tuple[int, ...]) -> "Array":
+    def _new(self, header: Header, shape: Tuple[int, ...]) -> "Array":
         """An array with one dimension for the elements of this shape."""
         import numpy
-        array: "Array" = numpy.empty(count_of(shape), dtype_of(self.dtype if view == "npy" else "float32", header.descr))
+        array: "Array" = numpy.empty(count_of(shape), header.descr)
         return array
 
     def _read_part(self, view: str, part: Part) -> "Array":
         header = self._header(view)
-        array = self._new(view, header, part.shape)
+        array = self._new(header, part.shape)
         begin = header.size + part.begin * array.dtype.itemsize
         self._origin.reader.read_into(self._file(view), begin, memory_of(array))
+        if view == "raw":
+            array = array.astype(FLOATS[self.dtype], copy=False)  # in the byte order of this machine
         return array.reshape(part.shape)

@@ -327,15 +327,6 @@ class Types(PythonTestCase):
                 numpy.testing.assert_array_equal(model.tensor(name)[3:5].astype("float32"), expected[3:5])
                 numpy.testing.assert_array_equal(numpy.asarray(model.tensor(name), "float32"), expected)
 
-    def test_without_ml_dtypes_the_bits_are_integers(self):
-        model = self.open(self.sample(tensors=self.written()))
-        with unittest.mock.patch.dict(sys.modules, ml_dtypes=None):
-            for tensor in self.written():
-                array = model[tensor.name]
-                self.assertEqual(array.dtype.name, "uint16" if tensor.name == "bfloat16" else "uint8")
-                self.assertEqual(model.tensor(tensor.name).dtype, tensor.name)
-                self.assertEqual(array.tobytes(), tensor.data)
-
     def test_array_protocol_has_a_type_and_a_copy(self):
         tensor = self.open(self.sample()).tensor("encoder/weight")
         self.assertTrue(numpy.shares_memory(numpy.asarray(tensor), tensor.numpy()))

@@ -16,7 +16,8 @@ import zipfile
 import zlib
 
 from python_testing import LIMIT_S, PACKAGE, PythonTestCase, numpy, weightfs
-from tensors import Tensor
+from mounting import MountTestCase
+from tensors import Hole, Tensor
 import demo
 import weightfs._html
 import weightfs._slicing
@@ -76,7 +77,7 @@ class Module(PythonTestCase):
         os.chdir(self.path("demo"))
         self.addCleanup(os.chdir, before)
         out = io.StringIO()
-        with contextlib.redirect_stdout(out):
+        with contextlib.redirect_stdout(out), unittest.mock.patch.dict(sys.modules, ml_dtypes=None):
             failed, count = doctest.testfile(os.path.join(PACKAGE, "..", "docs", "python.md"), module_relative=False,
                                              optionflags=doctest.ELLIPSIS, encoding="utf-8")
         self.assertEqual(failed, 0, out.getvalue())
@@ -175,7 +176,7 @@ class Module(PythonTestCase):
                 weightfs.open(self.sample())
 
 
-class Notebooks(PythonTestCase):
+class Notebooks(MountTestCase, PythonTestCase):
     def test_model_is_a_summary_and_a_folded_table(self):
         source = self.sample("q.gguf", demo.ggml_layers(1), "gguf", demo.gguf_metadata())
         text = self.open(source)._repr_html_()
@@ -209,6 +210,27 @@ class Notebooks(PythonTestCase):
             at += size + 12
         self.assertEqual(chunks[b"IHDR"], bytes((0, 0, 0, 32, 0, 0, 0, 32, 8, 3, 0, 0, 0)))
         self.assertEqual((len(zlib.decompress(chunks[b"IDAT"])), len(chunks[b"PLTE"])), (32 * 33, 768))
+
+    def test_figures_of_a_sample_say_so(self):
+        tensors = [Tensor("large", "float32", (2048, 2048), Hole(1 << 24)), Tensor("small", "float32", (64, 64), bytes(1 << 14)),
+                   Tensor("flat", "int8", (1 << 23,), Hole(1 << 23)), Tensor("none", "float32", (0, 4), b""),
+                   Tensor("brain", "bfloat16", (2048, 2048), Hole(1 << 23))]
+        source = self.sample(tensors=tensors)
+        for opened in (source, self.mount(source)):
+            model = self.open(opened)
+            texts = {name: model.tensor(name)._repr_html_() for name in model}
+            self.assertIn("<p>Figures of a sample: 131,072 of 4,194,304 elements</p>", texts["large"])
+            self.assertIn("<p>Heat map of a sample: 131,072 of 4,194,304 elements</p>", texts["large"])
+            self.assertIn("<p>Figures of a sample: 131,072 of 4,194,304 elements</p>", texts["brain"])
+            self.assertRegex(texts["flat"], "Figures of a sample: [0-9,]+ of 8,388,608 elements")
+            for name in ("small", "none"):
+                self.assertNotIn("sample", texts[name])
+            self.assertNotIn("sample", model._repr_html_().replace(opened, ""))
+
+    def test_limits_of_a_picture_without_numbers_are_not_invented(self):
+        tensor = Tensor("nan", "float32", (2, 2), numpy.full(4, numpy.nan, "<f4").tobytes())
+        text = self.open(self.sample(tensors=[tensor])).tensor("nan")._repr_html_()
+        self.assertIn("<div>no finite numbers</div>", text)
 
     def test_tensor_without_numbers_has_a_sentence(self):
         demo.write_demo(self.path("demo"))

@@ -340,7 +340,7 @@ class Mappings(PythonTestCase):
         source = self.sample(tensors=tensors)
         model = self.open(source)
         before = len(os.listdir("/proc/self/fd"))
-        arrays = [model.tensor(tensor.name)._elements("c") for tensor in tensors]  # as torch() has it
+        arrays = [model.tensor(tensor.name)._array("npy", "c") for tensor in tensors]  # as torch() has it
         self.assertEqual(len(os.listdir("/proc/self/fd")), before)
         self.assertEqual([(float(array[0]), float(array[-1])) for array in arrays], [(number, number) for number in range(50)])
         arrays[3][:] = 99
