@@ -221,8 +221,10 @@ class Tensor:
             if self._stored_type(view) is None:
                 self._check_refused()
                 raise Error(f"{self.key}: {self.nbytes} bytes are not the elements of {self.dtype} {list(self.shape)}")
-            order = ">" if self._origin.is_big_endian else "<"
-            known = self._headers[view] = Header(FLOATS[self.dtype].replace("<", order), self.shape, 0)
+            descr = FLOATS[self.dtype]
+            if descr.startswith("<") and self._origin.is_big_endian:
+                descr = ">" + descr[1:]
+            known = self._headers[view] = Header(descr, self.shape, 0)
         if known is None:
             path = self._file(view)
             reader = self._origin.reader

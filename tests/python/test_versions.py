@@ -83,7 +83,7 @@ class Files(PythonTestCase):
             file.seek(-1, os.SEEK_END)
             file.write(b"\x63")
         self.assertNotEqual(self.read("model.safetensors"), content)
-        for read in (lambda: model["bytes"], lambda: model.tensor("bytes").raw(), lambda: model.tensor("bytes")._elements("c"),
+        for read in (lambda: model["bytes"], lambda: model.tensor("bytes").raw(), lambda: model.tensor("bytes")._array("npy", "c"),
                      lambda: model.tensor("bytes")[1:]):
             self.assertRaisesRegex(weightfs.Changed, "written", read)
 
