@@ -44,12 +44,14 @@ struct Document {
   Later<SourcePtr> source;  ///< the rendered text
 };
 
-/// A file whose name in a cache is the digest of its content, as those of blobs in the cache of huggingface_hub are, or
-/// whose digest is in another file, as that of external data is in the ONNX model.
+/// A file whose name in a store is the digest of its content, or whose digest is in another file: that of external data
+/// is in the ONNX model, others are in lists of checksums.
 struct NamedBlob {
-  Part file;                        ///< with its digest, if that is its name
+  Part file;                        ///< with its SHA-256 or MD5, if that is known
   std::optional<Sha1> git_id = {};  ///< else its Git object id
   std::optional<Sha1> sha1 = {};    ///< else that of its content
+  std::string stated_in = {};       ///< where: "its name", the path of a file; empty: in the model
+  bool is_modified = false;         ///< it was modified after its digest was noted
 };
 
 struct Model;

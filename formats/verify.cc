@@ -183,8 +183,11 @@ class Verifier {
   bool check(const Part& part) { return take(part, compare(part)); }
 
   bool check_named(const NamedBlob& blob) {
-    if (blob.sha1) return take(blob.file, compare_sha1(blob));
-    return blob.git_id ? take(blob.file, compare_git_id(blob)) : check(blob.file);
+    auto compared = blob.sha1 ? compare_sha1(blob) : blob.git_id ? compare_git_id(blob) : compare(blob.file);
+    if (compared && !compared->empty() && !blob.stated_in.empty())
+      *compared +=
+          fmt::format(" by {}{}", blob.stated_in, blob.is_modified ? "; the file was modified after that" : "");
+    return take(blob.file, compared);
   }
 
   bool take(const Part& part, const Result<std::string>& compared) {

@@ -20,6 +20,7 @@
 #include "sources/disk/hub_cache.h"
 #include "sources/disk/model_runner.h"
 #include "sources/disk/model_walk.h"
+#include "sources/disk/stated_digests.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -59,7 +60,7 @@ class KnownFiles {
 
  private:
   using ByName = std::unordered_map<std::string, std::pair<size_t, Facts>>;  // with hashes of their versions
-  std::mutex mutex_;  // guards the rest
+  std::mutex mutex_;                                                         // guards the rest
   ByName before_, now_;
 };
 using KnownFilesPtr = std::shared_ptr<KnownFiles>;
@@ -95,6 +96,7 @@ class Lister {
     std::vector<std::string> names;
     for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
     has_trainer_ = has_weights_or_trainer(names);
+    stated_ = std::make_shared<const StatedDigests>(directory, names);
     known_->begin();
     for (const DirectoryEntry& entry : entries) add(directory / entry.name, entry.type);
     known_->end();
@@ -130,7 +132,9 @@ class Lister {
     const KnownFiles::Facts facts = facts_of(location, found, name);
     const auto size = static_cast<uint64_t>(found.st_size);
     const Time time = modified(found);
-    const auto open = [=, options = shared_options_] { return open_container(location, time, *options); };
+    const auto open = [=, options = shared_options_, stated = stated_] {
+      return open_container(location, time, *options, stated);
+    };
     if (!is_state_of_trainer(name) && facts.is_model) {
       listing_.bytes += size;
       // Any readable file of a split model opens all of it; each is a part of its version.
@@ -207,6 +211,7 @@ class Lister {
   const OpenOptions& options_;
   Traversal traversal_;
   const KnownFilesPtr known_;
+  std::shared_ptr<const StatedDigests> stated_;    // of its files
   bool has_trainer_ = false;                       // files of a trainer are no models
   std::optional<Error> missing_;                   // of the first link to a missing blob
   bool has_forbidden_ = false;                     // a file that may be a model
@@ -234,11 +239,9 @@ class OpenedDirectory {
     if (mode == Directories::listed) return listed();
     const DiskFolder folder(directory_);
     Budget budget(0);
-    DirectoryView view{.files = {},
-                       .folder = folder,
-                       .budget = budget,
-                       .is_model = {},
-                       .has_models_below = [this] { return has_models_below(); }};
+    DirectoryView view{.files = {}, .folder = folder, .budget = budget, .is_model = {}, .has_models_below = [this] {
+                         return has_models_below();
+                       }};
     // The only tag of a model of Ollama may get a second one.
     if (!directory_.name.starts_with("manifests/"))
       view.is_model = [this](const std::string& name) { return is_model(name); };
@@ -313,7 +316,7 @@ class OpenedDirectory {
       model.warnings.push_back(line);
     }
     warn_of_missing_blobs(model);
-    add_named_blobs(model, directory_);
+    add_named_blobs(model, stated_digests());
     describe_signature(model, *model.budget);
     const auto version_now = [directory = directory_, options = options_below(options_)]() -> Result<std::string> {
       return walk_files(directory, options->excluded_path).version;
@@ -341,6 +344,12 @@ class OpenedDirectory {
         warnings.miss_file(Code::not_found, "{}: {}", quoted(path), kMissing);
     }
     std::move(warnings).move_to(model);
+  }
+
+  StatedDigests stated_digests() {
+    std::vector<std::string> paths;
+    for (const Part& part : walked().parts) paths.push_back(part.path);
+    return {directory_, std::move(paths)};
   }
 
   const WalkedFiles& walked() {

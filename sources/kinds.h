@@ -6,6 +6,8 @@
 
 namespace weightfs {
 
+class StatedDigests;
+
 /// A file or directory (sources/path.cc).
 Result<SourceEntry> find_path(const std::string& path, const OpenOptions& options, Check check);
 
@@ -57,8 +59,9 @@ Result<void> check_not_a_page_of_the_hub(const std::string& url);
 /// with io, and with unsupported for a weightfs mount.
 Result<Opened> open_directory(const Location& directory, const OpenOptions& options);
 
-/// A container file on disk.
-Result<Opened> open_container(const Location& file, Time modified, const OpenOptions& options);
+/// A container file on disk. `stated`: the digests of the files in its directory; null: they are looked for there.
+Result<Opened> open_container(const Location& file, Time modified, const OpenOptions& options,
+                              const std::shared_ptr<const StatedDigests>& stated = nullptr);
 Result<Container> container_at(const Location& file, const OpenOptions& options);
 
 /// The models of an Ollama store, under HOST/NAMESPACE/MODEL/TAG (sources/ollama_store.cc).

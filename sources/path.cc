@@ -4,6 +4,7 @@
 
 #include "sources/disk/hub_cache.h"
 #include "sources/disk/model_runner.h"
+#include "sources/disk/stated_digests.h"
 #include "sources/kinds.h"
 
 namespace weightfs {
@@ -39,10 +40,12 @@ Result<Container> container_at(const Location& file, const OpenOptions& options)
                    .lists_tried = options.lists_tried};
 }
 
-Result<Opened> open_container(const Location& file, Time modified, const OpenOptions& options) {
+Result<Opened> open_container(const Location& file, Time modified, const OpenOptions& options,
+                              const std::shared_ptr<const StatedDigests>& stated) {
   const Container container = TRY(container_at(file, options));
   Model model = TRY(read_model(container, options.forced));
-  add_named_blobs(model, file, container.bytes);
+  add_named_blobs(model, stated != nullptr ? *stated : *StatedDigests::beside(file.parent()), container.name,
+                  container.bytes);
   return OpenedModel{std::make_shared<Model>(std::move(model)), file.path(), modified};
 }
 

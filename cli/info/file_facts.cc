@@ -32,6 +32,28 @@ std::string count_of_files(const Subject& subject) {
   return count > 1 ? fmt::format("{}, {}", grouped(count), bytes_text(file_bytes(subject.model))) : grouped(count);
 }
 
+// Where the digests of the files with weights are stated that `verify` compares; "" if none is known of a model of
+// several files.
+std::string unverified_text(const Subject& subject) {
+  constexpr const char* kLater = "; digest {}: not compared yet";
+  const Model& model = subject.model;
+  const auto& weights = subject.summary.weight_files;
+  const auto has_weights = [&](const std::string& path) {
+    return model.has_members || model.parts.size() == 1 || std::ranges::find(weights, path) != weights.end();
+  };
+  for (const NamedBlob& blob : *model.named_blobs)
+    if (has_weights(blob.file.path))
+      return fmt::format(kLater, blob.stated_in.empty()         ? "in the model"
+                                 : blob.stated_in == "its name" ? "in the name"
+                                                                : "beside the file");
+  if (model.parts.size() != 1) return "";
+  const Part& file = model.parts.front();
+  if (file.digest) return fmt::format(kLater, "in the manifest");
+  if (file.crc32 || file.md5 || !model.checked_files->empty() || !model.checked_tensors->empty())
+    return "; checksums in the file: not compared yet";
+  return "; not verified (no digest known)";
+}
+
 }  // namespace
 
 VerifiedBy verification_of(const Model& model) {
@@ -55,8 +77,8 @@ FilesText files_text(const Subject& subject) {
   const std::string_view verified = to_text(verification_of(subject.model));
   if (!verified.empty())
     out.text += fmt::format("; verified: {}", verified);
-  else if (subject.model.parts.size() == 1)
-    out.text += "; not verified (no digest known)";
+  else
+    out.text += unverified_text(subject);
   if (!subject.summary.alternatives.empty()) {
     out.is_needed = true;
     out.text += "; also here: " + listed(alternatives_of(subject.summary), kMostAlternatives);

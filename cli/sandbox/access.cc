@@ -21,6 +21,7 @@
 #include "cache/paths.h"
 #include "cache/registry.h"
 #include "cli/sandbox/sandbox.h"
+#include "sources/disk/digest_notes.h"
 #include "sources/ollama_name.h"
 
 namespace weightfs::sandbox {
@@ -73,10 +74,21 @@ class SourceFiles {
     if (!failed && !std::filesystem::is_directory(real, failed)) add_beside(parent);
     for (const std::string& path : {given.string(), real})
       for (const std::string& blobs : blobs_of(path + "/")) found_.insert(blobs);
+    for (const std::string& path : {parent, real}) add_notes_above(path);
     follow_links();
   }
 
  private:
+  // A SOURCE below a directory that huggingface_hub has downloaded to.
+  void add_notes_above(std::filesystem::path directory) {
+    std::error_code failed;
+    for (int up = 0; up < kMaxAboveDownload && directory.has_relative_path(); ++up) {
+      directory = directory.parent_path();
+      for (const char* const notes : kDownloadNotes)
+        if (std::filesystem::is_directory(directory / notes, failed)) found_.insert(directory / notes);
+    }
+  }
+
   void add_real(const std::string& real) {
     std::error_code failed;
     if (!found_.insert(real).second) return;

@@ -38,13 +38,6 @@ bool is_repository(std::string_view path) {
   return last_component(parent_of(path)) == ".." && path.size() > name.size();
 }
 
-void add_named_blob(Model& model, const Location& location, Part file) {
-  const auto blob = blob_of_link(location);
-  if (!blob) return;
-  file.digest = digest_of_hex(*blob);
-  model.named_blobs.edit().push_back({std::move(file), sha1_of_hex(*blob)});
-}
-
 }  // namespace
 
 std::optional<Snapshot> find_snapshot(const Location& directory, const std::vector<DirectoryEntry>& entries) {
@@ -89,16 +82,6 @@ std::optional<std::string> blob_of_link(const Location& location) {
   const std::string_view blobs = parent_of(*text);
   if (last_component(blobs) != "blobs" || !is_repository(parent_of(blobs))) return std::nullopt;
   return digest_of_hex(name) || sha1_of_hex(name) ? std::optional(name) : std::nullopt;
-}
-
-void add_named_blobs(Model& model, const Location& directory) {
-  for (const Part& part : model.parts)
-    if (part.link_target.empty() && !part.digest) add_named_blob(model, directory / part.path, part);
-}
-
-void add_named_blobs(Model& model, const Location& file, const SourcePtr& bytes) {
-  if (model.has_members) return add_named_blob(model, file, {file.file_name(), Later<SourcePtr>::of(bytes)});
-  add_named_blobs(model, file.parent());
 }
 
 }  // namespace weightfs

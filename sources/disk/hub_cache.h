@@ -33,10 +33,4 @@ std::optional<CachedCommit> cached_commit_at(const std::string& path);
 /// another file. Nothing for other files.
 std::optional<std::string> blob_of_link(const Location& location);
 
-/// Adds the files of a model that are such links to Model::named_blobs. The paths of its parts are below `directory`.
-void add_named_blobs(Model& model, const Location& directory);
-
-/// Adds the container file of a model, or the files beside it, likewise.
-void add_named_blobs(Model& model, const Location& file, const SourcePtr& bytes);
-
 }  // namespace weightfs

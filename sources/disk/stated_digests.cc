@@ -1,0 +1,232 @@
+#include "sources/disk/stated_digests.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
+#include "formats/common/warnings.h"
+
+namespace weightfs {
+namespace {
+
+constexpr uint64_t kMaxList = 1 << 20;  // bytes
+constexpr uint64_t kMaxNote = 4 << 20;
+constexpr size_t kMaxLists = 32;  // for several files, below one directory
+
+constexpr std::array<std::string_view, 9> kListSuffixes = {
+    ".sha256", ".sha256sum", ".sha256sums", ".sha256.txt", ".sha1", ".sha1sum", ".md5", ".md5sum", ".md5.txt"};
+constexpr std::array<std::string_view, 3> kNoteSuffixes = {".civitai.info", ".metadata.json", ".cm-info.json"};
+
+std::string_view name_in(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view directory_of(std::string_view path) { return path.substr(0, path.rfind('/') + 1); }
+std::string_view stem_of(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return dot == path.npos || dot <= directory_of(path).size() ? path : path.substr(0, dot);
+}
+
+std::string_view without_suffix(std::string_view path, std::span<const std::string_view> suffixes) {
+  for (const std::string_view suffix : suffixes)
+    if (path.size() > suffix.size() && lower_case(path.substr(path.size() - suffix.size())) == suffix)
+      return path.substr(0, path.size() - suffix.size());
+  return path;
+}
+
+// Lists of several files. The names of the first say the kind of their digests.
+constexpr std::array<std::string_view, 10> kKindLists = {
+    "sha256sums", "sha256sum", "sha256sums.txt", "sha256sum.txt", "sha256.txt",
+    "sha1sums",   "md5sums",   "sha1sums.txt",   "md5sums.txt",   "checklist.chk"};
+constexpr std::array<std::string_view, 5> kOtherLists = {"checksums.txt", "checksums", "checksum.txt", "checksum",
+                                                         "md5.txt"};
+
+bool is_one_of(std::string_view path, std::span<const std::string_view> names) {
+  return std::ranges::find(names, lower_case(name_in(path))) != names.end();
+}
+
+bool has_list_suffix(std::string_view path) { return without_suffix(path, kListSuffixes) != path; }
+bool is_named_list(std::string_view path) { return is_one_of(path, kKindLists) || is_one_of(path, kOtherLists); }
+bool is_note(std::string_view path) { return without_suffix(path, kNoteSuffixes) != path; }
+
+}  // namespace
+
+// What matters of the names of the files.
+struct StatedDigests::Files {
+  std::set<std::string, std::less<>> stating;  // that may state digests
+  std::vector<std::string> lists;              // of them, those that may be of several files, the likely ones first
+  std::map<std::string, size_t, std::less<>> by_stem;  // the number of files that are named as models
+
+  // `paths` are sorted.
+  explicit Files(const std::vector<std::string>& paths) {
+    std::vector<std::string> others;
+    for (const std::string& path : paths) {
+      const bool is_list = is_named_list(path), has_suffix = has_list_suffix(path);
+      if (is_list || has_suffix || is_note(path)) stating.insert(path);
+      if (is_list) lists.push_back(path);
+      const std::string base(without_suffix(path, kListSuffixes));
+      if (!is_list && has_suffix && !std::ranges::binary_search(paths, base)) others.push_back(path);
+      if (is_named_as_model(name_in(path))) ++by_stem[std::string(stem_of(path))];
+    }
+    lists.insert(lists.end(), others.begin(), others.end());
+    lists.resize(std::min(lists.size(), kMaxLists));
+  }
+
+  // Whether a file without the suffix of a model stands for this one: `model.sha256` for `model.gguf`.
+  bool is_only_model(std::string_view path) const {
+    const auto found = by_stem.find(stem_of(path));
+    return is_named_as_model(name_in(path)) && found != by_stem.end() && found->second == 1;
+  }
+};
+
+// Of several files.
+struct StatedDigests::Lists {
+  std::map<std::string, StatedDigest> by_path;
+  std::vector<std::string> warnings;
+
+  void add(const std::string& list, std::vector<ListedDigest> lines) {
+    for (ListedDigest& line : lines) {
+      const auto path = normalize(std::string(directory_of(list)) + line.path, Dots::refused);
+      if (line.path.empty() || line.path.starts_with('/') || !path) continue;
+      StatedDigest& known = by_path[*path];
+      if (known.stated_in.empty() || (line.digest.sha256 && !known.digest.sha256))
+        known = {std::move(line.digest), printable(list)};
+    }
+  }
+};
+
+namespace {
+
+// Each line once; a model with thousands of bad files has a hundred of them.
+void warn(std::vector<std::string>& warnings, std::string line) {
+  if (warnings.size() < kMaxWarnings && std::ranges::find(warnings, line) == warnings.end())
+    warnings.push_back(std::move(line));
+}
+
+Result<std::string> read_whole(const Location& file, uint64_t most) {
+  const SourcePtr bytes = TRY(file.open());
+  if (bytes->size() > most) return failure(Code::unsupported, fmt::format("{} bytes, at most {}", bytes->size(), most));
+  return read_text(*bytes, 0, bytes->size());
+}
+
+// The lines of a list; none and a warning if it is not valid.
+std::vector<ListedDigest> read_list(const Location& top, const std::string& path, std::vector<std::string>& warnings) {
+  const auto text = read_whole(top / path, kMaxList);
+  std::vector<ListedDigest> lines = text ? parse_checksum_list(*text) : std::vector<ListedDigest>();
+  if (!text)
+    warn(warnings, fmt::format("{}: {}; not compared with it", quoted(path), text.error().message));
+  else if (lines.empty() && !is_one_of(path, kOtherLists))
+    warn(warnings, fmt::format("{}: not a list of checksums; not compared with it", quoted(path)));
+  return lines;
+}
+
+// `model.gguf.sha256`, `model.sha256`: the line with the name of the file, else the only one if that has none.
+std::optional<FileDigest> digest_in_own_list(const std::vector<ListedDigest>& lines, std::string_view path) {
+  for (const ListedDigest& line : lines)
+    if (line.path == name_in(path)) return line.digest;
+  return lines.size() == 1 && lines.front().path.empty() ? std::optional(lines.front().digest) : std::nullopt;
+}
+
+std::optional<StatedDigest> find_own_list(const Location& top, const std::string& path, const std::string& base,
+                                          const std::set<std::string, std::less<>>& lists,
+                                          std::vector<std::string>& warnings) {
+  for (const std::string_view suffix : kListSuffixes) {
+    const std::string list = base + std::string(suffix);
+    if (!lists.contains(list)) continue;
+    if (auto digest = digest_in_own_list(read_list(top, list, warnings), path))
+      return StatedDigest{std::move(*digest), printable(list)};
+  }
+  return std::nullopt;
+}
+
+std::optional<StatedDigest> find_note(const Location& top, const std::string& path,
+                                      const std::set<std::string, std::less<>>& notes,
+                                      std::vector<std::string>& warnings) {
+  const auto status = (top / path).examine();
+  for (const std::string_view suffix : kNoteSuffixes) {
+    const std::string note = std::string(stem_of(path)) + std::string(suffix);
+    if (!status || !notes.contains(note)) continue;
+    const auto bytes = (top / note).open();
+    if (!bytes || (*bytes)->size() > kMaxNote) continue;
+    const auto digest = digest_noted_by_manager(**bytes, name_in(path), static_cast<uint64_t>(status->st_size));
+    if (!digest) warn(warnings, fmt::format("{}: {}; not compared with it", quoted(note), digest.error().message));
+    if (digest && *digest) return StatedDigest{FileDigest{.sha256 = *digest}, printable(note)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+StatedDigests::StatedDigests(Location top, const std::vector<std::string>& paths)
+    : StatedDigests(std::move(top), Later<std::shared_ptr<const Files>>::of(std::make_shared<const Files>(paths))) {}
+
+StatedDigests::StatedDigests(Location top, Later<std::shared_ptr<const Files>> files)
+    : top_(std::move(top)),
+      files_(std::move(files)),
+      lists_([top = top_, files = files_]() -> Result<std::shared_ptr<const Lists>> {
+        auto lists = std::make_shared<Lists>();
+        for (const std::string& path : TRY(files.get())->lists) lists->add(path, read_list(top, path, lists->warnings));
+        return lists;
+      }),
+      downloads_([top = top_]() -> Result<std::vector<Downloads>> { return find_downloads(top); }) {}
+
+std::shared_ptr<const StatedDigests> StatedDigests::beside(const Location& directory) {
+  const auto list = [directory]() -> Result<std::shared_ptr<const Files>> {
+    std::vector<std::string> names;
+    for (DirectoryEntry& entry : TRY(directory.root->list(directory.name))) names.push_back(std::move(entry.name));
+    return std::make_shared<const Files>(names);
+  };
+  return std::shared_ptr<const StatedDigests>(new StatedDigests(directory, Later<std::shared_ptr<const Files>>(list)));
+}
+
+std::optional<StatedDigest> StatedDigests::find(const std::string& path, std::vector<std::string>& warnings) const {
+  const Location file = top_ / path;
+  if (auto digest = digest_in_name(file)) return StatedDigest{std::move(*digest), "its name"};
+  if (const auto downloads = downloads_.get())
+    for (const Downloads& each : *downloads)
+      if (auto stated = downloaded_digest(each, path, file)) return stated;
+  const auto got = files_.get();
+  if (!got || (*got)->stating.empty()) return std::nullopt;
+  const Files& files = **got;
+  if (auto own = find_own_list(top_, path, path, files.stating, warnings)) return own;
+  if (files.is_only_model(path))
+    if (auto own = find_own_list(top_, path, std::string(stem_of(path)), files.stating, warnings)) return own;
+  if (const auto lists = lists_.get()) {
+    for (const std::string& line : (*lists)->warnings) warn(warnings, line);
+    const auto found = (*lists)->by_path.find(path);
+    if (found != (*lists)->by_path.end()) return found->second;
+  }
+  return files.is_only_model(path) ? find_note(top_, path, files.stating, warnings) : std::nullopt;
+}
+
+namespace {
+
+void add_named_blob(Model& model, const StatedDigests& stated, Part file) {
+  auto found = stated.find(file.path, model.warnings);
+  if (!found) return;
+  file.digest = found->digest.sha256;
+  file.md5 = found->digest.md5;
+  model.named_blobs.edit().push_back({.file = std::move(file),
+                                      .git_id = found->digest.git_id,
+                                      .sha1 = found->digest.sha1,
+                                      .stated_in = std::move(found->stated_in),
+                                      .is_modified = found->is_modified});
+}
+
+}  // namespace
+
+void add_named_blobs(Model& model, const StatedDigests& stated) {
+  for (const Part& part : model.parts)
+    if (part.link_target.empty() && !part.digest) add_named_blob(model, stated, part);
+}
+
+void add_named_blobs(Model& model, const StatedDigests& stated, const std::string& name, const SourcePtr& bytes) {
+  if (model.has_members) return add_named_blob(model, stated, {name, Later<SourcePtr>::of(bytes)});
+  add_named_blobs(model, stated);
+}
+
+}  // namespace weightfs
