@@ -176,6 +176,10 @@ Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
     return failure(completeness.reason->code,
                    fmt::format("{}: {}; nothing was written{}", name, to_sentence(completeness),
                                has_rest ? "; use --skip-unsupported to export the rest" : ""));
+  if (const auto reason = reason_of_incomplete({{"", model}}, arguments.patterns);
+      reason && !arguments.skip_unsupported)
+    return failure(reason->code, fmt::format("{}: {}; nothing was written; use --skip-unsupported to export the rest",
+                                             name, reason->message));
   const auto unsupported =
       arguments.skip_unsupported ? exporting::Unsupported::left_out : exporting::Unsupported::refused;
   const ExportedFiles what = TRY(exporting::writable_files(*opened.forest, model, request, unsupported));

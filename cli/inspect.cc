@@ -216,7 +216,10 @@ Exit cat(CatArguments& arguments) {
             .and_then([&](const SourcePtr& bytes) {
               return copy_out(*bytes).and_then([&] { return compare_files(forest, copied_ino, *bytes, path); });
             });
-    if (!copied) outcome.fail({copied.error().code, fmt::format("{}: {}", path, copied.error().message)});
+    if (copied) continue;
+    const auto refused = copied_ino == 0 ? std::nullopt : error_of_refused(forest, copied_ino);
+    const Error& error = refused ? *refused : copied.error();
+    outcome.fail({error.code, fmt::format("{}: {}", path, error.message)});
   }
   if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());
   return outcome.status();

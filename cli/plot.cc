@@ -19,6 +19,7 @@
 #include "cli/plot/option_values.h"
 #include "cli/plot/text.h"
 #include "cli/verbs.h"
+#include "formats/completeness.h"
 
 namespace weightfs {
 namespace {
@@ -102,18 +103,34 @@ struct Failures {
   }
 };
 
+Error error_of_refused(const std::string& name, const Error& reason) {
+  return {reason.code, fmt::format("tensor {}: refused: {}", quoted(name), reason.message)};
+}
+
 // The tensors of a source, each with its name.
 Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& source, const PlotArguments& arguments,
                                             const std::vector<std::string>& patterns, Failures& failures) {
+  std::optional<Error> unread;  // a model, which may have a tensor that is not found
   const auto models = TRY(compare::models_in(forest, [&](const std::string& path, const Error& error) {
     failures.of_models.fail({error.code, fmt::format("{}: {}", join_path(source, path), error.message)});
+    unread = error;
+  }));
+  const auto selected = TRY(select_tensors(models, patterns).map_error([&](const Error& error) {
+    return Error{unread ? unread->code : error.code, error.message};
   }));
   std::vector<NamedTensor> out;
-  for (const compare::TensorPlace& place : TRY(select_tensors(models, patterns))) {
-    const TensorView tensor = models[place.model].model->tensors[place.index];
-    out.push_back({full_name(models[place.model], tensor), tensor});
+  for (const compare::TensorPlace& place : selected) {
+    const Model& model = *models[place.model].model;
+    const TensorView tensor = model.tensors[place.index];
+    std::string name = full_name(models[place.model], tensor);
+    if (!patterns.empty() && tensor.source.refused())
+      failures.of_tensors.fail(error_of_refused(name, reason_of_refused(model, tensor.name)));
+    else
+      out.push_back({std::move(name), tensor});
   }
-  if (out.empty()) return failure(Code::not_found, fmt::format("{}: has no tensors", source));
+  if (const auto reason = reason_of_incomplete(models, patterns)) failures.of_tensors.fail(*reason);
+  if (out.empty() && failures.of_tensors.status() == Exit::ok)
+    return failure(Code::not_found, fmt::format("{}: has no tensors", source));
   if (arguments.patterns.empty())
     for (const compare::FoundModel& found : models)
       failures.of_tensors.check(*found.model, join_path(source, found.path));

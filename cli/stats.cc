@@ -151,7 +151,11 @@ Exit run_stats(StatsArguments& arguments) {
   });
   if (!models) return report_error(models.error());
   const auto selected = select_tensors(*models, arguments.patterns);
-  if (!selected) return report_error(selected.error());
+  // A tensor may be in a model that cannot be read, which was reported.
+  if (!selected) {
+    const Exit status = report_error(selected.error());
+    return outcome.status() == Exit::ok ? status : outcome.status();
+  }
   if (selected->empty()) outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
   if (arguments.svd && !arguments.json && (selected->size() != 1 || arguments.patterns.empty()))
     return report_error({Code::unsupported, "--svd needs --json, or one TENSOR (see weightfs stats --help)"},
@@ -164,6 +168,7 @@ Exit run_stats(StatsArguments& arguments) {
   if (!figures) return report_error(figures.error());
   if (arguments.patterns.empty())
     for (const compare::FoundModel& found : *models) outcome.check(*found.model, join_path(source, found.path));
+  if (const auto reason = reason_of_incomplete(*models, arguments.patterns)) outcome.fail(*reason);
   report_failures(figures->tensors, arguments.patterns.empty(), outcome);
   report_channels(figures->tensors, arguments, outcome);
   // A table in a pipe has no place for them.

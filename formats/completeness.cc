@@ -43,6 +43,32 @@ Completeness completeness_of(const Model& model) {
   return out;
 }
 
+std::optional<Error> reason_of_missing(const Model& model, std::string_view tensor) {
+  const Lacks& lacks = *model.lacks;
+  uint64_t known = 0;
+  for (const Lacks::LostFile& file : lacks.lost) {
+    if (std::ranges::find(file.tensors, tensor) != file.tensors.end()) return file.reason;
+    known += file.tensors.size();
+  }
+  if (lacks.files <= lacks.lost.size() && lacks.missing_tensors <= known) return std::nullopt;
+  const Completeness completeness = completeness_of(model);
+  if (completeness.is_complete()) return std::nullopt;
+  return Error{completeness.reason->code,
+               fmt::format("not in what could be read of the model; {}", to_sentence(completeness))};
+}
+
+Error reason_of_refused(const Model& model, std::string_view tensor) {
+  for (const Lacks::LostFile& file : model.lacks->lost)
+    if (std::ranges::find(file.tensors, tensor) != file.tensors.end()) return file.reason;
+  const Completeness completeness = completeness_of(model);
+  if (completeness.short_by > 0) return {completeness.reason->code, to_sentence(completeness)};
+  Error reason = completeness.reason.value_or(Error{Code::unsupported, "see warnings.txt"});
+  const std::string name = fmt::format("tensor {}: ", quoted(tensor));
+  for (const std::string& line : model.warnings)
+    if (line.find(name) != line.npos) reason.message = line;
+  return reason;
+}
+
 const Error& worse(const Error& a, const Error& b) {
   const auto place = [](const Error& error) { return std::ranges::find(kFromWorst, error.code); };
   return place(b) < place(a) ? b : a;

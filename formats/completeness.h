@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -27,6 +28,13 @@ struct Completeness {
 
 /// What the model lacks, without its nested ones.
 Completeness completeness_of(const Model& model);
+
+/// Why the model does not have a tensor of this name: the reason of the file that it is in by an index, or may be in.
+/// Nothing if the model has read all files that could have it.
+std::optional<Error> reason_of_missing(const Model& model, std::string_view tensor);
+
+/// Why a tensor is refused, as far as it is known: what the model lacks.
+Error reason_of_refused(const Model& model, std::string_view tensor);
 
 /// Which of two reasons is worse: the one that decides the status of a command.
 const Error& worse(const Error& a, const Error& b);

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 namespace weightfs {
 
 void Lacks::add(const Lacks& others, std::string_view subject) {
@@ -15,6 +17,10 @@ void Lacks::add(const Lacks& others, std::string_view subject) {
   missing_tensors += others.missing_tensors;
   passed_over_tensors += others.passed_over_tensors;
   has_other_numbers |= others.has_other_numbers;
+  for (LostFile file : others.lost) {
+    file.reason.message.insert(0, subject);
+    lost.push_back(std::move(file));
+  }
   short_by += others.short_by;
 }
 

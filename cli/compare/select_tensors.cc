@@ -8,9 +8,31 @@
 
 #include "base/text.h"
 #include "cli/console/words.h"
+#include "formats/completeness.h"
 
 namespace weightfs {
 namespace {
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return name == pattern || ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+// Why a pattern may not have all of its matches; nothing if it has.
+std::optional<Error> reason_of_lost_match(const compare::FoundModel& found, const std::string& pattern) {
+  for (const Lacks::LostFile& file : found.model->lacks->lost)
+    for (const std::string& name : file.tensors)
+      if (matches(pattern, join_path(found.path, name))) return Error{file.reason.code, file.reason.message};
+  return reason_of_missing(*found.model, pattern);
+}
+
+std::optional<Error> reason_of_lost_match(const std::vector<compare::FoundModel>& models, const std::string& pattern) {
+  std::optional<Error> worst;
+  for (const compare::FoundModel& found : models) {
+    auto reason = reason_of_lost_match(found, pattern);
+    if (reason && (!worst || &worse(*worst, *reason) != &*worst)) worst = std::move(reason);
+  }
+  return worst;
+}
 
 bool is_number(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
 
@@ -59,16 +81,31 @@ Result<std::vector<compare::TensorPlace>> select_tensors(const std::vector<compa
       const std::string name = patterns.empty() ? "" : full_name(models[m], tensors[i]);
       bool is_selected = patterns.empty();
       for (size_t p = 0; p < patterns.size(); ++p) {
-        if (name != patterns[p] && ::fnmatch(patterns[p].c_str(), name.c_str(), 0) != 0) continue;
+        if (!matches(patterns[p], name)) continue;
         has_match[p] = true;
         is_selected = true;
       }
       if (is_selected) selected.push_back({m, i});
     }
   }
-  for (size_t p = 0; p < patterns.size(); ++p)
-    if (!has_match[p]) return failure(Code::not_found, fmt::format("no tensor matches {}", quoted(patterns[p])));
+  for (size_t p = 0; p < patterns.size(); ++p) {
+    if (has_match[p]) continue;
+    const std::string missing = fmt::format("no tensor matches {}", quoted(patterns[p]));
+    const auto reason = reason_of_lost_match(models, patterns[p]);
+    return reason ? failure(reason->code, fmt::format("{}: {}", missing, reason->message))
+                  : failure(Code::not_found, missing);
+  }
   return selected;
+}
+
+std::optional<Error> reason_of_incomplete(const std::vector<compare::FoundModel>& models,
+                                          const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    if (pattern.find_first_of("*?[") == pattern.npos) continue;
+    if (auto reason = reason_of_lost_match(models, pattern))
+      return Error{reason->code, fmt::format("{} may match more tensors: {}", quoted(pattern), reason->message)};
+  }
+  return std::nullopt;
 }
 
 Result<std::vector<size_t>> select_tensors(const ModelPtr& model, const std::vector<std::string>& patterns) {

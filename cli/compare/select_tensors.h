@@ -1,6 +1,7 @@
 // The tensors that the patterns of a command line select.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,11 +27,17 @@ std::string layer_of(std::string_view name);
 Result<void> check_amount(std::span<const TensorView> tensors, uint64_t total);
 
 /// The indices of the tensors whose full names match one of the shell patterns (`*`, `?`, `[...]`, also across `/`) or
-/// are equal to one, ascending. All tensors without patterns. Fails with not_found for a pattern without a match.
+/// are equal to one, ascending. All tensors without patterns. Fails with not_found for a pattern without a match; with
+/// the reason of a part of the model that could not be read, and that has or may have a match.
 Result<std::vector<size_t>> select_tensors(const ModelPtr& model, const std::vector<std::string>& patterns);
 
 /// Selects among the tensors of several models.
 Result<std::vector<compare::TensorPlace>> select_tensors(const std::vector<compare::FoundModel>& models,
                                                          const std::vector<std::string>& patterns);
+
+/// Why a pattern with wildcards may have more matches than those that are selected: a part of a model could not be
+/// read.
+std::optional<Error> reason_of_incomplete(const std::vector<compare::FoundModel>& models,
+                                          const std::vector<std::string>& patterns);
 
 }  // namespace weightfs

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "cli/console/words.h"
 #include "formats/completeness.h"
@@ -34,13 +35,12 @@ std::string remedy(Forest& forest, const ModelPtr& model, const Request& request
   return options.empty() ? "" : fmt::format("; use {}", enumerated(options, " or "));
 }
 
-// Data that is missing is a worse cause than a format that cannot hold it.
-Code code_of(const Model& model, const Request& request) {
-  const bool is_any_refused =
-      std::ranges::any_of(request.tensors, [&](size_t tensor) { return model.tensors.is_refused(tensor); });
-  if (!is_any_refused) return Code::unsupported;
-  const Completeness completeness = completeness_of(model);
-  return completeness.reason ? completeness.reason->code : Code::unsupported;
+// Data that is missing is a worse cause than a format that cannot hold it: the reason of the first refused tensor.
+std::optional<Error> reason_of_first_refused(const Model& model, const Request& request) {
+  const auto refused =
+      std::ranges::find_if(request.tensors, [&](size_t tensor) { return model.tensors.is_refused(tensor); });
+  if (refused == request.tensors.end()) return std::nullopt;
+  return reason_of_refused(model, model.tensors.name(*refused));
 }
 
 }  // namespace
@@ -57,7 +57,10 @@ Result<ExportedFiles> writable_files(Forest& forest, const ModelPtr& model, cons
       files ? fmt::format("{} of {} tensors cannot be written as {}, so nothing was written: {}{}", left_out, all,
                           name_of(request.form), files->left_out.lines().front(), left_out > 1 ? ", …" : "")
             : fmt::format("{}; nothing was written", files.error().message);
-  return failure(code_of(*model, request), what + remedy(forest, model, request, left_out));
+  const auto refused = reason_of_first_refused(*model, request);
+  return failure(
+      refused ? refused->code : Code::unsupported,
+      fmt::format("{}{}{}", what, refused ? "; " + refused->message : "", remedy(forest, model, request, left_out)));
 }
 
 }  // namespace weightfs::exporting

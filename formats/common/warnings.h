@@ -69,6 +69,11 @@ class Warnings {
   /// Tensors that are not shown because a file is missing.
   void add_missing_tensors(uint64_t count) { lacks_.edit().missing_tensors += count; }
 
+  /// Tells which tensors an index lists for a file that is missing or cannot be read; a warning about it was added.
+  void lose(Error reason, std::vector<std::string> tensors) {
+    lacks_.edit().lost.push_back({std::move(reason), std::move(tensors)});
+  }
+
   /// A file ends so many bytes before the last tensor that its header lists; those tensors are refused.
   void add_short_by(uint64_t bytes) { lacks_.edit().short_by += bytes; }
 

@@ -77,6 +77,9 @@ class Joiner {
     for (const auto& [i, texts] : *read.strings) model_.strings.edit().emplace(first + i, texts);
     for (const auto& [i, file] : *read.npy_files) model_.npy_files.edit().emplace(first + i, file);
     model_.string_pool.splice(model_.string_pool.end(), read.string_pool);
+    if (!prefix.empty())
+      for (Lacks::LostFile& file : read.lacks.edit().lost)
+        for (std::string& name : file.tensors) name.insert(0, prefix);
     warnings_.append(read, quoted(path) + ": ");
     // The members of a checkpoint that is a zip are not files of the directory.
     if (!read.has_members) std::ranges::move(read.parts, std::back_inserter(model_.parts));

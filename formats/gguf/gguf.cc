@@ -97,7 +97,8 @@ struct ModelAssembly {
   Facts facts;
   Warnings warnings;
   MissingShards missing;
-  bool full = false;  // a file was omitted, for the tensors that the model has
+  bool is_unread = false;  // a file cannot be read
+  bool full = false;       // a file was omitted, for the tensors that the model has
 };
 
 void add_part(ModelAssembly& assembly, const std::string& name, const SourcePtr& bytes) {
@@ -150,6 +151,7 @@ Result<void> add_sibling(ModelAssembly& assembly, const Container& container, co
   const std::string subject = fmt::format("{}: ", quoted(name));
   const auto left_out = [&](const Error& error) -> Result<void> {
     if (is_fatal(container, error)) return tl::unexpected(error);
+    assembly.is_unread = true;
     assembly.warnings.miss_file(error.code, "{}{}", subject, error.message);
     return {};
   };
@@ -204,7 +206,10 @@ Result<Model> read_shards(const Container& container, File own, const ShardName&
     }
   }
   const uint64_t tensors = assembly.model.tensors.size();
-  if (assembly.missing.empty() && !assembly.full) check_count(total, tensors, assembly.warnings);
+  if (assembly.is_unread)
+    explain_count(total, tensors, assembly.warnings);
+  else if (assembly.missing.empty() && !assembly.full)
+    check_count(total, tensors, assembly.warnings);
   assembly.missing.report(shard.count, assembly.warnings);
   assembly.facts.shards = shard.count;
   assembly.facts.present = static_cast<uint32_t>(assembly.model.parts.size());

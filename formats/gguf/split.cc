@@ -57,6 +57,12 @@ void check_shard(File& file, const ShardName& name, uint32_t number) {
   check("split.count", name.count);
 }
 
+void explain_count(std::optional<uint64_t> stated, uint64_t found, Warnings& warnings) {
+  if (!stated || *stated <= found) return;
+  warnings.add_missing_tensors(*stated - found);
+  warnings.add("split.tensors.count is {}, found {}", *stated, found);
+}
+
 void check_count(std::optional<uint64_t> stated, uint64_t found, Warnings& warnings) {
   if (stated && stated != found)
     warnings.miss_tensors(*stated > found ? *stated - found : 0, Code::corrupt, "split.tensors.count is {}, found {}",

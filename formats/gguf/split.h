@@ -37,6 +37,9 @@ void check_shard(File& file, const ShardName& name, uint32_t number);
 /// Compares the number of tensors that all shards have with split.tensors.count, which is `stated`, in the same way.
 void check_count(std::optional<uint64_t> stated, uint64_t found, Warnings& warnings);
 
+/// Counts the tensors that shards have which cannot be read: a warning names those.
+void explain_count(std::optional<uint64_t> stated, uint64_t found, Warnings& warnings);
+
 /// A file that is one of several by its split.count, but not by its name, is incomplete unless it has all tensors.
 void check_alone(File& file);
 

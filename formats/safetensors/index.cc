@@ -253,6 +253,7 @@ class Merger {
   }
 
   void miss(const Shard& shard, const Error& error) {
+    lost_.emplace(&shard, error);
     if (error.code == Code::not_found)
       missing_.add(shard.name, index_.is_stale ? "" : "; " + lost_tensors(shard.weights, "missing"));
     else if (index_.is_stale)
@@ -271,6 +272,7 @@ class Merger {
   Model finish(const Container& container) {
     missing_.report(index_.shards.size(), warnings_);
     for (const Weight& weight : index_.weights) compare(weight);
+    tell_lost_tensors();
     if (!all_dangerous_.empty()) model_.common.set(std::string(kDangerous), std::move(all_dangerous_));
     Map facts;
     if (index_.metadata) facts.append("metadata", std::move(*index_.metadata));
@@ -303,6 +305,20 @@ class Merger {
     if (&weight->shard->file() == &shard) return weight->found = true;
     if (weight->elsewhere == Weight::kNowhere) weight->elsewhere = model_.tensors.size();
     return false;
+  }
+
+  // A missing shard is damage (formats/common/missing_shards.h).
+  void tell_lost_tensors() {
+    std::map<const Shard*, std::vector<std::string>> tensors;
+    for (Weight& weight : index_.weights)
+      if (!weight.found && weight.elsewhere == Weight::kNowhere && lost_.contains(&weight.shard->file()))
+        tensors[&weight.shard->file()].push_back(std::move(weight.tensor));
+    for (const auto& [shard, error] : lost_) {
+      const bool is_missing = error.code == Code::not_found;
+      warnings_.lose({is_missing ? Code::corrupt : error.code,
+                      fmt::format("shard {}: {}", quoted(shard->name), is_missing ? "missing" : error.message)},
+                     std::move(tensors[shard]));
+    }
   }
 
   void compare(const Weight& weight) {
@@ -354,6 +370,7 @@ class Merger {
   Map shards_;  // the metadata of each
   Warnings warnings_;
   MissingShards missing_;
+  std::map<const Shard*, Error> lost_;
   std::set<std::string> unlisted_;  // tensors that are in no line of the weight map
   std::set<std::string> dangerous_;
   std::string all_dangerous_;  // the same, in the order of the shards

@@ -55,6 +55,29 @@ TEST(Completeness, CountThatTheSentenceBeginsWithIsNotRepeated) {
             "24 of 24 tensors cannot be read: x: no such file; 4 tensors are refused");
 }
 
+TEST(Completeness, TensorOfALostFileHasItsReason) {
+  Warnings warnings;
+  warnings.miss_file(Code::corrupt, "shard \"b\": missing");
+  warnings.miss_file(Code::io, "shard \"c\": denied");
+  warnings.add_missing_tensors(2);
+  warnings.lose({Code::corrupt, "shard \"b\": missing"}, {"w"});
+  warnings.lose({Code::io, "shard \"c\": denied"}, {"x"});
+  const Model model = with(std::move(warnings));
+  EXPECT_EQ(reason_of_missing(model, "w")->code, Code::corrupt);
+  EXPECT_EQ(reason_of_missing(model, "x")->code, Code::io);
+  EXPECT_EQ(reason_of_missing(model, "x")->message, "shard \"c\": denied");
+  EXPECT_FALSE(reason_of_missing(model, "y")) << "no shard has it";
+}
+
+TEST(Completeness, TensorMayBeInAFileWhoseTensorsAreNotKnown) {
+  Warnings warnings;
+  warnings.miss_file(Code::io, "b: denied");
+  const Model model = with(std::move(warnings));
+  ASSERT_TRUE(reason_of_missing(model, "w"));
+  EXPECT_EQ(reason_of_missing(model, "w")->code, Code::io);
+  EXPECT_FALSE(reason_of_missing(Model(), "w"));
+}
+
 TEST(Completeness, ReasonIsTheWorstOne) {
   Warnings warnings;
   warnings.miss_file(Code::forbidden, "a: 403");

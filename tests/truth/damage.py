@@ -41,6 +41,12 @@ def missing(part):
     return [Damage("missing", part, 0, (MISSING, REFUSED))]
 
 
+def unreadable(part):
+    """Root can read every file."""
+    denied = [Damage("unreadable", part, 0, (SYSTEM,))] if os.geteuid() != 0 else []
+    return [*denied, Damage("directory", part, 0, (SYSTEM, FORBIDDEN, REFUSED))]
+
+
 def of_a_server(part, size):
     """What the server of a part can do instead of sending it."""
     return [Damage("403", part, 0, (FORBIDDEN,)), Damage("404", part, 0, (MISSING,)),
@@ -51,6 +57,11 @@ def of_a_server(part, size):
 def apply_to_file(damage, path):
     if damage.kind == "missing":
         os.unlink(path)
+    elif damage.kind == "unreadable":
+        os.chmod(path, 0)
+    elif damage.kind == "directory":
+        os.unlink(path)
+        os.mkdir(path)
     elif damage.kind == "cut":
         os.truncate(path, damage.at)
     elif damage.kind == "flip":

@@ -104,7 +104,7 @@ class Local(Source):
             stores.Store.put(self.path(part), data)
 
     def weights(self):
-        return [part for part in self.parts if not part.endswith((".json", "config.toml"))]
+        return [part for part in self.parts if not part.endswith((".json", "config.toml", ".metadata", "SUMS"))]
 
     def damages(self, cuts=20):
         out = []
@@ -112,7 +112,7 @@ class Local(Source):
             size = len(self.parts[part])
             out += damage.cuts(part, size, cuts if part == self.weights()[0] else 4, part in self.digested)
             out += damage.flips(part, size) if part in self.digested else []
-            out += damage.missing(part)
+            out += damage.missing(part) + damage.unreadable(part)
         return out
 
     def break_with(self, one):
@@ -289,6 +289,19 @@ def sharded(arrays):
             "config.json": json.dumps({"model_type": "llama"}).encode()}
 
 
+def with_digests_beside(arrays):
+    """Files whose digests are in other files."""
+    data = model.safetensors(arrays)
+    digest = hashlib.sha256(data).hexdigest()
+    note = f"{'a' * 40}\n{digest}\n4e9\n".encode()
+    return [
+        Local("local directory", arrays, {"model.safetensors": data, ".cache/huggingface/download/model.safetensors.metadata": note},
+              "model.safetensors", digested=("model.safetensors",)),
+        Local("checksum list", arrays, {"model.safetensors": data, "SHA256SUMS": f"{digest}  model.safetensors\n".encode()},
+              "model.safetensors", digested=("model.safetensors",)),
+    ]
+
+
 def all_sources():
     small = model.tensors()
     large = model.tensors(count=3, bytes_each=LARGE // 3 + 4096)
@@ -302,6 +315,7 @@ def all_sources():
         Local("tar.gz", small, {"model.tar.gz": artifacts.tar({"model.gguf": model.gguf(small)}, compress=True)}, "model.tar.gz",
               prefix="nested/model.gguf/", is_one_model=False),
         OllamaStore(small),
+        *with_digests_beside(small),
         *([
             Url("https", small, {part: data for part, data in sharded(small).items()
                                  if part != "config.json"}, "model.safetensors.index.json"),
