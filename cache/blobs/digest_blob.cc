@@ -21,6 +21,8 @@
 namespace weightfs::blobs {
 namespace {
 
+constexpr int kMaxAttempts = 8;  // of a read whose blocks others drop or evict
+
 class DigestBlob final : public Leaf, public std::enable_shared_from_this<DigestBlob> {
  public:
   DigestBlob(LiveBlobsPtr live, BlobRef ref, uint64_t size, std::vector<download::Origin> origins)
@@ -205,17 +207,28 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   }
 
   // Without a block list, the bytes are as trustworthy as the connection. Once all are cached, their digest is
-  // compared.
+  // compared; a read after which a reader may have all of them waits for that.
   Result<void> read_range(Download& remote, uint64_t offset, std::span<std::byte> out,
                           const std::optional<ByteRange>& expected) const {
     const RemoteSource& ranges = *remote.source();
-    const auto read = expected ? ranges.read_ahead(offset, out, *expected) : ranges.read(offset, out);
-    if (!read && ranges.is_refused()) return set_mismatch(ranges, read.error());
-    // A copy may have appeared since, or the blob in the cache.
-    if (!read && fill_from_local(offset, out).value_or(false)) return check_unverified_reads();
-    TRY(read);
-    std::ignore = exceptions_to_errors([&]() -> Result<void> { return remote.verify_if_complete(), Result<void>(); });
-    return {};
+    for (int attempts = 0; attempts < kMaxAttempts; ++attempts) {
+      const uint64_t generation = ranges.generation();
+      const auto read = expected ? ranges.read_ahead(offset, out, *expected) : ranges.read(offset, out);
+      if (!read && ranges.is_refused()) return set_mismatch(ranges, read.error());
+      // A copy may have appeared since, or the blob in the cache.
+      if (!read && fill_from_local(offset, out).value_or(false)) return check_unverified_reads();
+      TRY(read);
+      if (ranges.awaits_comparison()) {
+        const auto matched = remote.wait_for_match();
+        if (!matched && ranges.is_refused()) return set_mismatch(ranges, matched.error());
+        TRY_VOID(matched);
+      } else if (ranges.begin_serving(generation)) {
+        std::ignore =
+            exceptions_to_errors([&]() -> Result<void> { return remote.verify_if_complete(), Result<void>(); });
+        return {};
+      }
+    }
+    return failure(Code::io, fmt::format("{}: its blocks are dropped before they are compared", ref_.name));
   }
 
   // For listings of the cache.

@@ -80,8 +80,11 @@ std::vector<RemoteSourcePtr> LiveBlobs::remotes_in_use(size_t most) {
 Result<void> LiveBlobs::verify_complete() {
   Result<void> result;
   for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX)) {
-    if (!source->has_digest() || source->verification() == VerifiedBy::whole) continue;
+    if (!source->has_digest()) continue;
+    const bool has_matched = source->verification() == VerifiedBy::whole;
+    if (has_matched && source->identity().empty()) continue;  // without a version it is not published
     const auto verified = blobs::verify_if_complete(*source);
+    if (has_matched) continue;
     const bool is_worse = !verified && (result || verified.error().code == Code::mismatch);
     if (is_worse)
       result =

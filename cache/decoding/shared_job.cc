@@ -40,14 +40,21 @@ void SharedJob::start() {
   runs_to_its_end_ = true;
 }
 
-Result<store::BlobHandle> SharedJob::wait() {
+void SharedJob::notify() {
+  const std::scoped_lock lock(mutex_);
+  changed_.notify_all();
+}
+
+Result<store::BlobHandle> SharedJob::wait(const std::function<bool()>& is_enough) {
   if (is_cancelled()) return tl::unexpected(cancelled_error());
   const InFlightBlob::WaitScope waiting;
   std::unique_lock lock(mutex_);
   ++waiting_;
   start_locked();
   bool cancelled = false;
+  bool enough = false;
   while (!cancelled && !is_stopped_ && !(result_ && !is_running_)) {
+    if ((enough = is_enough && is_enough())) break;
     if (!is_running_) start_locked();  // it ended as unused just before
     lock.unlock();
     cancelled = is_cancelled();
@@ -57,6 +64,7 @@ Result<store::BlobHandle> SharedJob::wait() {
   --waiting_;
   last_wanted_ = Clock::now();
   auto result = is_running_ ? std::nullopt : result_;
+  if (enough) result = store::BlobHandle();
   // The store keeps the blob open, not this object: an evicted blob must free its space.
   if (waiting_ == 0 && !is_running_) result_.reset();
   return result.value_or(tl::unexpected(cancelled_error()));

@@ -32,8 +32,11 @@ class SharedJob {
   SharedJob& operator=(const SharedJob&) = delete;
 
   /// Starts it, unless it runs, and waits for its result. Fails as `work` does; with resource if the calling thread is
-  /// cancelled, or after stop(); with network if no thread can be started.
-  Result<store::BlobHandle> wait();
+  /// cancelled, or after stop(); with network if no thread can be started. The result is empty if `is_enough` before
+  /// the end; it is called with the lock.
+  Result<store::BlobHandle> wait(const std::function<bool()>& is_enough = {});
+  /// Wakes those that wait.
+  void notify();
   /// Starts it, unless it runs. This run does not end as unused.
   void start();
   /// Ends it, and starts it no more.

@@ -47,8 +47,15 @@ Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, RemoteSourcePt
       source_(std::move(ranges)),
       job_(
           ref_.name, store_->times().unused_download, [this](const std::stop_token&) { return verify_ranges(); },
-          [this] { store_->backend().enable_verity(ref_.digest); }) {
-  source_->set_served_unverified();
+          [this] { store_->backend().enable_verity(ref_.digest); }) {}
+
+Result<void> Download::wait_for_match() {
+  const auto has_matched = [this] { return source_->verification() == VerifiedBy::whole; };
+  if (has_matched() || TRY(compare_delivered(*source_))) return {};
+  if (source_->is_complete()) job_.start();  // it needs no download, so it does not end with the reader
+  const auto matched = job_.wait(has_matched);
+  if (!matched && source_->awaits_comparison()) return tl::unexpected(matched.error());
+  return {};
 }
 
 void Download::verify_if_complete() {
@@ -67,11 +74,13 @@ StoreStatus::Blob Download::status() const {
 // A failure may be of a full disk, or of another process that is still writing.
 Result<store::BlobHandle> Download::verify_ranges() {
   const uint64_t generation = source_->generation();
-  auto verified = verify(*source_);
+  auto verified = verify(*source_, [this] { job_.notify(); });
   if (verified) store_->stats().record_download(ref_.digest, source_->size(), source_->remote().printable());
   if (verified) verified_ = generation;
   next_verification_ = Clock::now() + store_->times().next_verification;
-  return verified;
+  if (verified || verified.error().code != Code::resource || is_cancelled()) return verified;
+  source_->serve_uncompared();
+  return failure(Code::io, verified.error().message);
 }
 
 Result<store::BlobHandle> Download::run(const std::stop_token& stop) {

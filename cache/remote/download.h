@@ -34,6 +34,9 @@ class Download {
   /// server states no version: such a blob is not published. It ends if this is not called for a while. Fails as
   /// verify(); with resource if the calling thread is cancelled.
   Result<store::BlobHandle> wait() { return job_.wait(); }
+  /// Waits until the bytes of a source that awaits it (RemoteSource::awaits_comparison()) have matched the digest; they
+  /// are read again then, and published in the background. Fails as wait().
+  Result<void> wait_for_match();
   /// Verifies it in the background if all bytes are there, unless that has just failed.
   void verify_if_complete();
   /// Ends it, and starts no more.

@@ -39,6 +39,7 @@ RemoteSource::RemoteSource(download::RemoteFilePtr remote, std::shared_ptr<Store
       identity_(std::move(identity)),
       blob_(std::move(blob)),
       has_list_(list != nullptr),
+      delivery_(has_digest() ? std::make_unique<Delivery>(remote_->size()) : nullptr),
       verified_(verification_by_server()),
       ranges_(remote_, store_, std::move(list),
               [this](const BlockFilePtr& file, Blocks blocks) { record_written(file, blocks); }) {}
@@ -59,7 +60,40 @@ Result<size_t> RemoteSource::read_blocks(uint64_t offset, std::span<std::byte> o
     ahead_end = std::min(size(), read_ahead_.end_for(offset, end, expected));
   }
   bytes_read_ += target.size();
-  return read_through(offset, target, ahead_end);
+  const uint64_t generation = std::max<uint64_t>(generation_, 1);  // the first one begins with the first read
+  const size_t got = TRY(read_through(offset, target, ahead_end));
+  if (delivery_ != nullptr && verified_ != VerifiedBy::whole) note(generation, offset, target.first(got));
+  return got;
+}
+
+void RemoteSource::note(uint64_t generation, uint64_t offset, std::span<const std::byte> bytes) const {
+  BlockFilePtr file;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (generation_ == generation) file = blocks_;
+  }
+  const auto read_back = [&](uint64_t from, std::span<std::byte> out) {
+    return file == nullptr ? 0 : file->read(from, out).value_or(0);
+  };
+  delivery_->note(file == nullptr ? 0 : generation, offset, bytes, read_back);
+}
+
+bool RemoteSource::awaits_comparison() const {
+  if (delivery_ == nullptr || verified_ == VerifiedBy::whole) return false;
+  if (delivery_->is_whole() || delivery_->is_hashed() || verified_ == VerifiedBy::mismatch) return true;
+  return !served_unverified_ && is_complete();
+}
+
+void RemoteSource::serve_uncompared() const {
+  served_unverified_ = true;
+  if (delivery_ != nullptr) delivery_->forget_noted();
+}
+
+bool RemoteSource::begin_serving(uint64_t generation) const {
+  if (served_unverified_ || verified_ == VerifiedBy::whole) return true;
+  const std::scoped_lock lock(mutex_);
+  if (blocks_ == nullptr || generation_ != std::max<uint64_t>(generation, 1)) return verified_ == VerifiedBy::whole;
+  return served_unverified_ = true;
 }
 
 StoreStatus::Remote RemoteSource::status() const {
@@ -69,6 +103,7 @@ StoreStatus::Remote RemoteSource::status() const {
   std::optional<uint64_t> verified_blocks;
   if (blob_ && blob_->digest) verified_blocks = is_whole ? block_count() : 0;
   if (has_list_) verified_blocks = present;
+  const uint64_t comparing = comparing_;
   return {.url = remote_->printable(),
           .size = size(),
           .requests = remote_->requests(),
@@ -77,7 +112,8 @@ StoreStatus::Remote RemoteSource::status() const {
           .verified = to_text(verified),
           .blocks = block_count(),
           .present = present,
-          .verified_blocks = verified_blocks};
+          .verified_blocks = verified_blocks,
+          .comparing = comparing == kNotComparing ? std::nullopt : std::optional(comparing)};
 }
 
 uint64_t RemoteSource::block_count() const { return blocks_in(size()); }
@@ -209,22 +245,23 @@ void RemoteSource::set_published() const {
   present_ = block_count();
 }
 
-bool RemoteSource::may_repeat() const { return !served_unverified_ && remote_->reject(has_blocks_of_others()); }
-
 void RemoteSource::remove_if_empty() const {
   const std::scoped_lock lock(mutex_);
   if (blocks_ != nullptr && identity_ && BlockFile::present_bytes(blocks_->files()) == 0)
     store_->backend().remove_blocks(*identity_, BlockFile::Evict::unheld);
 }
 
-void RemoteSource::drop_blocks(const std::optional<Error>& refused) const {
-  verified_ = VerifiedBy::mismatch;
+bool RemoteSource::drop_blocks(const Error& mismatch) const {
   const std::scoped_lock lock(mutex_);
-  refused_ = refused;
+  const bool is_repeated = !served_unverified_ && remote_->reject(has_blocks_of_others());
+  verified_ = is_repeated ? verification_by_server() : VerifiedBy::mismatch;
+  if (!is_repeated) refused_ = mismatch;
+  if (delivery_ != nullptr) delivery_->restart();
   if (blocks_ != nullptr) blocks_->release();
   if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Evict::all);
   blocks_ = nullptr;
   present_ = 0;
+  return is_repeated;
 }
 
 bool RemoteSource::may_drop() const {
@@ -247,10 +284,7 @@ void RemoteSource::accept() const {
 }
 
 // Whether an earlier run, or another process at the same time, has written some of the blocks.
-bool RemoteSource::has_blocks_of_others() const {
-  const std::scoped_lock lock(mutex_);
-  return written_.first_missing({0, block_count()}) < block_count();
-}
+bool RemoteSource::has_blocks_of_others() const { return written_.first_missing({0, block_count()}) < block_count(); }
 
 bool RemoteSource::is_refused() const {
   const std::scoped_lock lock(mutex_);
@@ -300,7 +334,10 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
     return Opened{nullptr, std::move(handle.range)};
   }
   present_ = blocks_in(resumed_);
-  if (verification() == VerifiedBy::whole) verified_ = verification_by_server();
+  if (verification() == VerifiedBy::whole) {
+    verified_ = verification_by_server();
+    if (delivery_ != nullptr) delivery_->restart();
+  }
   write_head();
   return Opened{blocks_, nullptr};
 }

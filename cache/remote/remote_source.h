@@ -14,6 +14,7 @@
 #include "base/source.h"
 #include "cache/core/store_core.h"
 #include "cache/download/remote_file.h"
+#include "cache/remote/delivery.h"
 #include "cache/remote/ranges.h"
 #include "cache/remote/read_ahead.h"
 #include "cache/store/block_set.h"
@@ -53,8 +54,14 @@ class RemoteSource final : public Source {
   /// Whether blocks were cached when the file was opened, by this process or another one before.
   bool has_earlier_bytes() const { return open() && resumed_ > 0; }
 
-  /// Bytes are served before verification: if they turn out to be wrong, the readers must learn of it.
-  void set_served_unverified() const { served_unverified_ = true; }
+  /// Whether a read must wait for the comparison before it returns its bytes (semantics 21.6): a reader may have all
+  /// bytes then, or all were cached before the first one was served, by a process that ended before its comparison.
+  bool awaits_comparison() const;
+  /// For a file that the cache has no space for: what was read is served without a comparison, which begins again.
+  void serve_uncompared() const;
+  /// To be called before a reader gets bytes of that generation unverified: if they turn out to be wrong, reads fail
+  /// from then on. False if the blocks were dropped meanwhile: the bytes must be read again.
+  bool begin_serving(uint64_t generation) const;
   /// Drops the blocks, which are downloaded again, if they are few and have a digest that was not compared. Those that
   /// another process holds are kept.
   void drop_unverified() const;
@@ -89,15 +96,19 @@ class RemoteSource final : public Source {
   void set_verified() const { verified_ = VerifiedBy::whole; }
   /// The blocks were published as the blob.
   void set_published() const;
-  /// Whether another origin may have the right bytes, and no reader has seen the wrong ones.
-  bool may_repeat() const;
-  /// Removes the blocks, which do not match; reads fail with `refused`, if that is set.
-  void drop_blocks(const std::optional<Error>& refused) const;
+  /// Removes the blocks, which do not match. Returns whether they are to be downloaded again: another origin may have
+  /// the right bytes, and no reader has got the wrong ones. Otherwise reads fail with `mismatch`.
+  bool drop_blocks(const Error& mismatch) const;
+  /// What was read; null without a digest.
+  Delivery* delivery() const { return delivery_.get(); }
+  /// How many bytes the running comparison has hashed; nothing at its end.
+  void set_comparing(std::optional<uint64_t> bytes) const { comparing_ = bytes.value_or(kNotComparing); }
   /// Removes the file if no block was written.
   void remove_if_empty() const;
 
  private:
   Result<size_t> read_blocks(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const;
+  void note(uint64_t generation, uint64_t offset, std::span<const std::byte> bytes) const;
   static inline std::atomic<int> large_reads_ = 0;   // of more than 256 KiB, in progress, of all files
   static std::atomic<int>* counter_of(size_t size);  // of reads of this size; null if they are not counted
   struct PresentBytes {
@@ -111,24 +122,28 @@ class RemoteSource final : public Source {
 
   store::FileRangePtr find_blob() const;
   void write_head() const;
-  bool may_drop() const;  // by drop_unverified()
-  bool has_blocks_of_others() const;
+  bool may_drop() const;              // by drop_unverified()
+  bool has_blocks_of_others() const;  // call with the lock
+
+  static constexpr uint64_t kNotComparing = UINT64_MAX;
 
   const download::RemoteFilePtr remote_;
   const std::shared_ptr<StoreCore> store_;
   const std::optional<std::string> identity_;
   const std::optional<store::BlobName> blob_;
   const bool has_list_;
+  const std::unique_ptr<Delivery> delivery_;  // null without a digest
+  mutable std::atomic<uint64_t> comparing_ = kNotComparing;
   mutable std::atomic<uint64_t> bytes_read_ = 0;
   mutable std::atomic<VerifiedBy> verified_;
   mutable std::atomic<uint64_t> generation_ = 0;
-  mutable std::atomic<uint64_t> present_ = 0;  // blocks: at opening, and those that this object wrote
-  mutable std::atomic<bool> served_unverified_ = false;
-  mutable std::atomic<uint64_t> resumed_ = 0;  // bytes that were present when the file was opened
-  mutable std::mutex mutex_;                   // guards the next four
-  mutable store::BlockFilePtr blocks_;         // null until the first read
-  mutable store::BlockSet written_;            // those of its blocks that this object wrote
-  mutable std::optional<Error> refused_;       // by verify(), until the next one
+  mutable std::atomic<uint64_t> present_ = 0;            // blocks: at opening, and those that this object wrote
+  mutable std::atomic<bool> served_unverified_ = false;  // to a reader
+  mutable std::atomic<uint64_t> resumed_ = 0;            // bytes that were present when the file was opened
+  mutable std::mutex mutex_;                             // guards the next four
+  mutable store::BlockFilePtr blocks_;                   // null until the first read
+  mutable store::BlockSet written_;                      // those of its blocks that this object wrote
+  mutable std::optional<Error> refused_;                 // by verify(), until the next one
   mutable ReadAhead read_ahead_;
   mutable Ranges ranges_;  // its transfers call record_written(), so they end first
 };

@@ -40,15 +40,42 @@ Result<void> hold_space(const RemoteSource& source) {
   }
 }
 
-// The digest, and the block list, from the same buffer by two threads.
+// While it exists, the status has how many bytes are hashed.
+class Progress {
+ public:
+  explicit Progress(const RemoteSource& source) : source_(source) {}
+  ~Progress() { source_.set_comparing(std::nullopt); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void set(uint64_t bytes) { source_.set_comparing(bytes); }
+
+ private:
+  const RemoteSource& source_;
+};
+
+// Whether the map has all blocks now. `cache verify` may have dropped one since it was read.
+Result<bool> are_all_present(const RemoteSource& source) {
+  const auto [file, blob] = TRY(source.open());
+  return blob != nullptr || TRY(file->present_bytes(0, source.size())) == source.size();
+}
+
+// The digest, and the block list, from the same buffer by two threads. What readers have read in order is not hashed
+// again; then there is no list.
 Result<Hashes> hash(const RemoteSource& source) {
   const uint64_t size = source.size();
-  Sha256 hash;
+  const bool is_present = TRY(are_all_present(source));
+  const uint64_t generation = source.generation();
+  Delivery& delivery = *source.delivery();
+  if (const auto digest = is_present ? delivery.digest_of(generation) : std::nullopt) return Hashes{*digest, nullptr};
+  auto begun = is_present ? delivery.take(generation) : std::nullopt;
+  Sha256 hash = begun ? std::move(begun->hash) : Sha256();
   Hashes hashes;
-  hashes.list = source.store().backend().start_list(size);
+  if (!begun) hashes.list = source.store().backend().start_list(size);
   std::vector<std::byte> buffer(static_cast<size_t>(std::min(kHashStep, size)));
-  for (uint64_t at = 0; at < size;) {
+  Progress progress(source);
+  for (uint64_t at = begun ? begun->size : 0; at < size;) {
     if (is_cancelled()) return failure(Code::resource, "cancelled");
+    progress.set(at);
     const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), size - at)));
     TRY(source.read_through(at, bytes, std::min(size, at + ReadAhead::kMaxWindow)));
     const auto add = [&](uint64_t part) -> Result<void> {
@@ -78,21 +105,25 @@ Result<BlobHandle> publish(const RemoteSource& source, const BlockFilePtr& file)
 
 tl::unexpected<Error> not_stored(const Error& error) { return failure(Code::io, error.message); }
 
+// Drops the blocks, whose digest is `found`. Fails with mismatch unless they are to be downloaded again.
+Result<void> drop_mismatched(const RemoteSource& source, const Digest& found) {
+  Error mismatch{Code::mismatch,
+                 fmt::format("digest mismatch: found {}, expected {}", found.hex(), source.name()->digest->hex())};
+  if (source.drop_blocks(mismatch)) return {};
+  return tl::unexpected(std::move(mismatch));
+}
+
 // Publishes the hashed bytes, which are in `file`. Nothing if they were wrong, and are to be downloaded again.
-Result<std::optional<BlobHandle>> publish_or_drop(const RemoteSource& source, const BlockFilePtr& file, Hashes hashes) {
+Result<std::optional<BlobHandle>> publish_or_drop(const RemoteSource& source, const BlockFilePtr& file, Hashes hashes,
+                                                  const OnMatch& on_match) {
   const Digest& expected = *source.name()->digest;
   if (hashes.digest != expected) {
-    Error mismatch{Code::mismatch,
-                   fmt::format("digest mismatch: found {}, expected {}", hashes.digest.hex(), expected.hex())};
     hashes.list = nullptr;  // its file is removed before the readers see the mismatch
-    if (source.may_repeat()) {
-      source.drop_blocks(std::nullopt);
-      return std::nullopt;
-    }
-    source.drop_blocks(mismatch);
-    return tl::unexpected(std::move(mismatch));
+    TRY_VOID(drop_mismatched(source, hashes.digest));
+    return std::nullopt;
   }
   source.set_verified();
+  if (on_match) on_match();
   auto published = publish(source, file);
   file->release();
   if (published) {
@@ -107,10 +138,11 @@ Result<std::optional<BlobHandle>> publish_or_drop(const RemoteSource& source, co
 
 }  // namespace
 
-Result<BlobHandle> verify(const RemoteSource& source) {
+Result<BlobHandle> verify(const RemoteSource& source, const OnMatch& on_match) {
   for (int dropped = 0; dropped < kMaxTries;) {
     if (const auto held = hold_space(source); !held) {
       source.remove_if_empty();
+      if (held.error().code == Code::resource) return tl::unexpected(held.error());
       return not_stored(held.error());
     }
     const uint64_t generation = source.generation();
@@ -127,10 +159,27 @@ Result<BlobHandle> verify(const RemoteSource& source) {
       ++dropped;
       continue;
     }
-    if (auto ended = TRY(publish_or_drop(source, file, std::move(*hashes)))) return std::move(*ended);
+    if (auto ended = TRY(publish_or_drop(source, file, std::move(*hashes), on_match))) return std::move(*ended);
     dropped = 0;
   }
   return not_stored({Code::resource, "other processes keep dropping its blocks"});
+}
+
+Result<bool> compare_delivered(const RemoteSource& source) {
+  Delivery& delivery = *source.delivery();
+  const uint64_t generation = source.generation();
+  const auto found = delivery.digest();
+  if (!found) return false;
+  if (*found != *source.name()->digest) {
+    TRY_VOID(drop_mismatched(source, *found));
+    return false;
+  }
+  // Those that were evicted meanwhile are compared again when they are read again.
+  if (delivery.digest_of(generation))
+    source.set_verified();
+  else
+    delivery.restart();
+  return true;
 }
 
 Result<void> verify_if_complete(const RemoteSource& source) {

@@ -50,8 +50,16 @@ class BlockSet {
     return block;
   }
 
-  void add(uint64_t block) { word_of(block).fetch_or(uint64_t{1} << block % kBits, std::memory_order_release); }
-  void remove(uint64_t block) { word_of(block).fetch_and(~(uint64_t{1} << block % kBits), std::memory_order_release); }
+  /// Returns whether it was missing.
+  bool add(uint64_t block) {
+    const uint64_t bit = uint64_t{1} << block % kBits;
+    return (word_of(block).fetch_or(bit, std::memory_order_acq_rel) & bit) == 0;
+  }
+  /// Returns whether it was in the set.
+  bool remove(uint64_t block) {
+    const uint64_t bit = uint64_t{1} << block % kBits;
+    return (word_of(block).fetch_and(~bit, std::memory_order_acq_rel) & bit) != 0;
+  }
   void add(Blocks blocks) {
     for (uint64_t block = blocks.first; block < blocks.last; ++block) add(block);
   }

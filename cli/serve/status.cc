@@ -88,6 +88,7 @@ Map as_value(const StoreStatus::Remote& remote) {
                     {"blocks", remote.blocks},
                     {"present", remote.present}});
   if (remote.verified_blocks) out.append("verified_blocks", *remote.verified_blocks);
+  if (remote.comparing) out.append("comparing", *remote.comparing);
   return out;
 }
 

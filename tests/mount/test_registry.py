@@ -4,10 +4,12 @@ import contextlib
 import errno
 import json
 import os
+import subprocess
 import threading
 import unittest
 
 from fetching import FetchTestCase, blobs_in
+from http_serving import HttpServer
 from mounting import Tensor, numbers, run, sample_tensors, until
 from servers import LOGIN, Registry, needs
 from test_archives import noise
@@ -56,6 +58,95 @@ class LayerTestCase(RegistryTestCase):
         self.package = stores.tiny(self.tmp, self.tensors)
         self.model = self.package.blobs[self.package.layers[0]["digest"][7:]]
         self.url = self.push(self.registry, self.package)
+
+    def damage_layer(self, at=-1, bits=1):
+        """Changes a byte of the layer at the registry; repairs it with `bits` 0."""
+        digest = stores.sha256(self.model)
+        data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", digest[:2], digest, "data")
+        with open(data, "r+b") as file:
+            file.seek(at % len(self.model))
+            file.write(bytes([self.model[at] ^ bits]))
+
+
+# semantics 21.6
+@needs("docker-registry")
+class WrongLayers(LayerTestCase):
+    """A layer above 8 MiB with a wrong byte: no program reads all of it with success."""
+    MIDDLE = 7 << 20
+
+    def setUp(self):
+        super().setUp()
+        self.damage_layer(self.MIDDLE)
+
+    def succeeds(self, *argv):
+        return subprocess.run(argv, capture_output=True, timeout=60).returncode == 0
+
+    def copies(self, point):
+        """Programs that read the whole file, by their names."""
+        file = self.layer(point)
+        return {"cp": ("cp", file, self.path("copy")), "sha256sum": ("sha256sum", file),
+                "tar": ("tar", "-cf", self.path("tar"), "-C", point, "files"),
+                "direct": ("dd", f"if={file}", "of=/dev/null", "bs=1M", "iflag=direct")}
+
+    def layer(self, point):
+        return os.path.join(point, "files", "model.gguf")
+
+    def test_copies_fail_and_the_next_mount_has_the_right_bytes(self):
+        for name in self.copies(""):
+            with self.subTest(name):
+                self.damage_layer(self.MIDDLE)
+                point = self.mount(self.url, at=f"wrong-{name}")
+                self.assertTrue(self.succeeds("head", "-c", "1M", self.layer(point)))
+                self.assertFalse(self.succeeds(*self.copies(point)[name]))
+                self.damage_layer(self.MIDDLE, 0)
+                self.assertFalse(self.succeeds(*self.copies(point)[name]), "until it is mounted again")
+                self.unmount(point)
+                point = self.mount(self.url, at=f"right-{name}")
+                self.assertEqual(self.read_whole(self.layer(point)), self.model)
+                self.unmount(point)
+                self.assertEqual(run("cache", "rm", "--all").returncode, 0)
+
+    def test_copies_of_the_right_layer_succeed(self):
+        self.damage_layer(self.MIDDLE, 0)
+        for name in self.copies(""):
+            point = self.mount(self.url, at=f"mnt-{name}")
+            self.assertTrue(self.succeeds(*self.copies(point)[name]), name)
+            self.unmount(point)
+            self.assertEqual(run("cache", "rm", "--all").returncode, 0)
+
+    def test_all_tensors_are_not_read_with_success(self):
+        point = self.mount(self.url)
+        self.assertFalse(self.succeeds("cp", "-r", os.path.join(point, "tensors"), self.path("copy")))
+
+    def test_without_a_cache(self):
+        point = self.mount("--no-cache", self.url)
+        self.assertFalse(self.succeeds(*self.copies(point)["cp"]))
+        self.damage_layer(self.MIDDLE, 0)
+        self.unmount(point)
+        self.assertTrue(self.succeeds(*self.copies(self.mount("--no-cache", self.url))["cp"]))
+
+    def test_two_mounts_with_one_cache(self):
+        points = [self.mount(self.url, at=f"mnt-{i}") for i in range(2)]
+        copies = [subprocess.Popen(["cat", self.layer(point)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                  for point in points]
+        self.assertNotIn(0, [copy.wait(60) for copy in copies])
+
+    def test_part_left_by_an_earlier_mount_is_compared(self):
+        point = self.mount(self.url)
+        self.assertTrue(self.succeeds("dd", f"if={self.layer(point)}", "bs=16K", f"skip={self.MIDDLE // (16 << 10)}", "count=1",
+                                      "of=/dev/null", "iflag=direct"))
+        self.unmount(point)
+        self.damage_layer(self.MIDDLE, 0)
+        point = self.mount(self.url, at="wrong")
+        self.assertFalse(self.succeeds(*self.copies(point)["cp"]))
+        self.unmount(point)
+        point = self.mount(self.url, at="right")
+        self.assertEqual(self.read_whole(point, "files", "model.gguf"), self.model)
+
+    # semantics 29.4
+    def test_response_over_http_ends_early(self):
+        with HttpServer(self.url) as server, contextlib.suppress(ConnectionResetError):
+            self.assertFalse(server.get("/files/model.gguf").complete)
 
 
 @needs("docker-registry")
@@ -118,14 +209,6 @@ class LargeLayers(LayerTestCase):
     def remote(self, point):
         remote, = json.loads(self.read_whole(point, ".weightfs", "status.json"))["remotes"]
         return remote
-
-    def damage_layer(self):
-        """Changes the last byte of the layer at the registry."""
-        digest = stores.sha256(self.model)
-        data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", digest[:2], digest, "data")
-        with open(data, "r+b") as file:
-            file.seek(-1, os.SEEK_END)
-            file.write(bytes([self.model[-1] ^ 1]))
 
     def test_verify_whole_downloads_the_layer_before_the_first_read(self):
         point = self.mount("--verify=whole", self.url)
