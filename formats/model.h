@@ -22,6 +22,7 @@
 #include "formats/dtype.h"
 #include "formats/float32.h"
 #include "formats/lacks.h"
+#include "formats/packed_weight.h"
 #include "formats/rare.h"
 #include "formats/tensor_list.h"
 
@@ -107,6 +108,7 @@ struct Model {
   Rare<std::vector<std::string>> directories;
   std::optional<uint64_t> stored_bytes;  ///< size of the container in storage; else the sum of its parts
   Rare<std::map<size_t, AffineNumbers>> affine_numbers;  ///< of quantised tensors (by their index)
+  Rare<std::map<size_t, PackedWeight>> packed_weights;   ///< of a graph (by the index of the tensor)
   Rare<std::map<size_t, Digest>> digests;                ///< of tensors (by their index), if known without reading
   /// Tensors (by their index) whose reads compare checksums that the file has of parts of them: of chunks (HDF5).
   Rare<std::vector<size_t>> checked_tensors;

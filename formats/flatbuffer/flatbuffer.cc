@@ -83,19 +83,27 @@ Result<uint64_t> Table::find(Slot slot) const {
   return offset == 0 ? uint64_t{0} : at_ + offset;
 }
 
-Result<std::string> Table::text(Slot slot, uint64_t most) const {
-  const uint64_t where = TRY(find(slot));
-  if (where == 0) return std::string();
-  const List bytes = TRY(List::at(*buffer_, where, 1));
+namespace {
+
+// The text that the offset at `where` refers to.
+Result<std::string> text_at(Buffer& buffer, uint64_t where, uint64_t most) {
+  const List bytes = TRY(List::at(buffer, where, 1));
   if (bytes.size() > most)
     return failure(Code::unsupported,
                    fmt::format("the text at {} has {} bytes, more than {}", bytes.position(), bytes.size(), most));
-  if (bytes.position() + bytes.size() == buffer_->size())
+  if (bytes.position() + bytes.size() == buffer.size())
     return corrupt("the text at {} has no NUL behind its {} bytes", bytes.position(), bytes.size());
-  TRY_VOID(buffer_->charge(Cost::input, bytes.size()));
+  TRY_VOID(buffer.charge(Cost::input, bytes.size()));
   std::string out(static_cast<size_t>(bytes.size()), '\0');
-  TRY_VOID(buffer_->copy(bytes.position(), std::as_writable_bytes(std::span(out))));
+  TRY_VOID(buffer.copy(bytes.position(), std::as_writable_bytes(std::span(out))));
   return out;
+}
+
+}  // namespace
+
+Result<std::string> Table::text(Slot slot, uint64_t most) const {
+  const uint64_t where = TRY(find(slot));
+  return where == 0 ? std::string() : text_at(*buffer_, where, most);
 }
 
 Result<Table> Table::table(Slot slot) const {
@@ -124,6 +132,10 @@ Result<List> List::at(Buffer& buffer, uint64_t where, uint64_t width) {
 }
 
 Result<Table> List::table(uint64_t index) const { return Table::at(*buffer_, elements_ + index * sizeof(uint32_t)); }
+
+Result<std::string> List::text(uint64_t index, uint64_t most) const {
+  return text_at(*buffer_, elements_ + index * sizeof(uint32_t), most);
+}
 
 Result<void> List::check_size(uint64_t most) const {
   if (size_ <= most) return {};

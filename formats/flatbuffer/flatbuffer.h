@@ -161,6 +161,9 @@ class List {
   /// The table at `index`, which is less than size().
   Result<Table> table(uint64_t index) const;
 
+  /// The text at `index`, which is less than size(), of a list of texts. Fails as Table::text does.
+  Result<std::string> text(uint64_t index, uint64_t most) const;
+
  private:
   Result<void> check_size(uint64_t most) const;
 

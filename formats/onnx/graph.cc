@@ -69,6 +69,7 @@ Result<void> GraphReader::training(const Message& training, uint64_t index) {
 Result<void> GraphReader::node(const Message& node, const std::string& scope) {
   const NodeNames names = TRY(read_node(scanner_, node));
   TRY_VOID(count_operator(names));
+  if (has_packed_weights(names.op_type)) TRY_VOID(packed_weights(node, names, scope));
   Fields fields(scanner_, node);
   while (const auto field = TRY(fields.next())) {
     if (field->tag != node::kAttribute) continue;
@@ -76,6 +77,23 @@ Result<void> GraphReader::node(const Message& node, const std::string& scope) {
     TRY_VOID(attribute(child, names, scope));
   }
   return {};
+}
+
+Result<void> GraphReader::packed_weights(const Message& node, const NodeNames& names, const std::string& scope) {
+  std::vector<std::string> inputs;
+  PackingAttributes attributes;
+  Fields fields(scanner_, node);
+  while (const auto field = TRY(fields.next())) {
+    if (field->tag == node::kInput && inputs.size() < kMaxPackedInputs)
+      inputs.push_back(TRY(scanner_.text(field->bytes, kMaxNameLength)));
+    if (field->tag != node::kAttribute) continue;
+    const Message child = TRY(scanner_.child(node, *field));
+    const std::string name = TRY(scanner_.text_at(child, attribute::kName, kMaxNameLength));
+    Fields values(scanner_, child);
+    while (const auto value = TRY(values.next()))
+      if (value->tag == attribute::kInt) set_attribute(name, value->value, attributes);
+  }
+  return packed_.add(names.op_type, std::move(inputs), scope, attributes, *container_.budget);
 }
 
 Result<void> GraphReader::count_operator(const NodeNames& node) {
@@ -287,6 +305,7 @@ void GraphReader::finish() {
   out_.metadata.append("nodes", nodes_);
   out_.metadata.append("operators", std::move(operators));
   if (!sparse_.empty()) out_.metadata.append("sparse_tensors", std::move(sparse_));
+  packed_.finish(out_);
   files_.finish(out_, warnings_);
   std::move(warnings_).move_to(out_);
 }

@@ -7,6 +7,7 @@
 
 #include "formats/onnx/external.h"
 #include "formats/onnx/node.h"
+#include "formats/onnx/packed.h"
 #include "formats/onnx/tensor.h"
 #include "formats/string_pool.h"
 
@@ -51,6 +52,7 @@ class GraphReader {
   Result<void> constant_strings(const protobuf::Message& attribute, const AttributeContext& context);
   Result<void> sparse(const protobuf::Message& sparse, const std::string& name, const std::string& scope);
   Result<void> count_operator(const NodeNames& node);
+  Result<void> packed_weights(const protobuf::Message& node, const NodeNames& names, const std::string& scope);
 
   Result<void> initializer(protobuf::Message message, const std::string& scope);
   Result<void> tensor(StoredTensor stored, const std::string& scope);
@@ -67,6 +69,7 @@ class GraphReader {
   uint64_t graphs_ = 0;
   uint64_t nodes_ = 0;
   std::map<std::string, uint64_t> operators_;
+  PackedWeights packed_;
   List sparse_;  // dimensions of the sparse tensors
   StringPool spellings_{out_.string_pool};
 };

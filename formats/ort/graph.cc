@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
@@ -24,10 +25,10 @@ namespace graph_slot {
 constexpr Slot kInitializers = 0, kNodes = 2, kSparseInitializers = 7;
 }
 namespace node_slot {
-constexpr Slot kName = 0, kDomain = 2, kOpType = 5, kProvider = 7, kAttributes = 10;
+constexpr Slot kName = 0, kDomain = 2, kOpType = 5, kProvider = 7, kInputs = 8, kAttributes = 10;
 }
 namespace attribute_slot {
-constexpr Slot kName = 0, kTensor = 6, kGraph = 7, kTensors = 11, kGraphs = 12;
+constexpr Slot kName = 0, kInt = 4, kTensor = 6, kGraph = 7, kTensors = 11, kGraphs = 12;
 }
 namespace tensor_slot {
 constexpr Slot kName = 0, kDims = 2, kType = 3, kRawData = 4, kStringData = 5, kExternalOffset = 6;
@@ -77,6 +78,7 @@ Result<void> GraphReader::node(const Table& node, const std::string& scope, int 
   TRY_VOID(count(operators_, fmt::format("{}{}{}", domain, domain.empty() ? "" : ".", type)));
   std::string provider = TRY(node.text(node_slot::kProvider, kMaxNameLength));
   if (!provider.empty()) TRY_VOID(count(providers_, std::move(provider)));
+  if (onnx::has_packed_weights(type)) TRY_VOID(packed_weights(node, type, scope));
   const Tables attributes = TRY(node.tables(node_slot::kAttributes));
   if (attributes.size() == 0) return {};
   std::string label = TRY(node.text(node_slot::kName, kMaxNameLength));
@@ -86,6 +88,22 @@ Result<void> GraphReader::node(const Table& node, const std::string& scope, int 
     TRY_VOID(attribute(each, label, scope, depth));
   }
   return {};
+}
+
+Result<void> GraphReader::packed_weights(const Table& node, const std::string& type, const std::string& scope) {
+  onnx::PackingAttributes packing;
+  const Tables attributes = TRY(node.tables(node_slot::kAttributes));
+  for (uint64_t i = 0; i < attributes.size(); ++i) {
+    const Table each = TRY(attributes.table(i));
+    const std::string name = TRY(each.text(attribute_slot::kName, kMaxNameLength));
+    const int64_t value = TRY(each.number<int64_t>(attribute_slot::kInt));
+    if (value > 0) onnx::set_attribute(name, static_cast<uint64_t>(value), packing);
+  }
+  const Tables names = TRY(node.tables(node_slot::kInputs));
+  std::vector<std::string> inputs;
+  for (uint64_t i = 0; i < std::min<uint64_t>(names.size(), onnx::kMaxPackedInputs); ++i)
+    inputs.push_back(TRY(names.text(i, kMaxNameLength)));
+  return packed_.add(type, std::move(inputs), scope, packing, *container_.budget);
 }
 
 Result<void> GraphReader::attribute(const Table& attribute, const std::string& node, const std::string& scope,
@@ -191,6 +209,7 @@ void GraphReader::finish() {
   out_.metadata.append("nodes", nodes_);
   out_.metadata.append("operators", to_map(operators_));
   if (!providers_.empty()) out_.metadata.append("execution_providers", to_map(providers_));
+  packed_.finish(out_);
   std::move(warnings_).move_to(out_);
 }
 

@@ -7,6 +7,7 @@
 #include "formats/common/warnings.h"
 #include "formats/flatbuffer/flatbuffer.h"
 #include "formats/format.h"
+#include "formats/onnx/packed.h"
 #include "formats/string_pool.h"
 
 namespace weightfs::ort {
@@ -29,6 +30,7 @@ class GraphReader {
   using Counts = std::map<std::string, uint64_t>;
 
   Result<void> node(const flatbuffer::Table& node, const std::string& scope, int depth);
+  Result<void> packed_weights(const flatbuffer::Table& node, const std::string& type, const std::string& scope);
   Result<void> attribute(const flatbuffer::Table& attribute, const std::string& node, const std::string& scope,
                          int depth);
   Result<void> sparse(const flatbuffer::Table& sparse, const std::string& scope);
@@ -44,6 +46,7 @@ class GraphReader {
   uint64_t graphs_ = 0;
   uint64_t nodes_ = 0;
   Counts operators_, providers_;
+  onnx::PackedWeights packed_;
   StringPool spellings_{out_.string_pool};
 };
 
