@@ -11,6 +11,7 @@
 #include "formats/archive/zip.h"
 #include "formats/common/flat.h"
 #include "formats/common/lambda_layers.h"
+#include "formats/keras/quantization.h"
 
 namespace weightfs::keras {
 namespace {
@@ -77,6 +78,8 @@ class KerasReader {
       lambdas.push_back(layer);
     }
     if (!lambdas.empty()) facts_.append("lambda_layers", std::move(lambdas));
+    const auto modes = quantization_modes(config);
+    if (!modes.empty()) facts_.append("quantization", List(modes.begin(), modes.end()));
     release(footprint(config), *container_.budget);
     return !map.empty();
   }

@@ -33,6 +33,15 @@ TEST(Keras, LambdaLayersAreNamed) {
   EXPECT_THAT(model.warnings, ElementsAre("config.json: Lambda layer \"code\" has Python code, which is not run"));
 }
 
+TEST(Keras, ModesOfQuantisationAreNamed) {
+  ZipBuilder zip;
+  zip.stored("config.json", R"({"config": {"layers": [
+      {"config": {"dtype": {"class_name": "QuantizedDTypePolicy", "config": {"mode": "int8", "source_name": "float32"}}}},
+      {"config": {"dtype": "int4_from_float32"}}, {"config": {"dtype": "float32", "mode": "bilinear"}}]}})");
+  zip.stored("model.weights.h5", small_new_hdf5());
+  EXPECT_THAT(metadata_of(read_zip_of(zip), "keras"), HasSubstr(R"("quantization":["int4","int8"])"));
+}
+
 TEST(Keras, StoredWeightsAreRangesOfTheZip) {
   const SourcePtr zip = in_memory(small_keras());
   const Model model = read_well({"m.keras", zip, nullptr});
