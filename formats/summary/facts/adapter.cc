@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -64,17 +65,38 @@ struct Shown {
   std::set<std::string> targets;
 };
 
+// The module that an adapter is for: a wrapper of PEFT has it in `base_layer`.
+std::string_view target_of(std::string_view module) {
+  for (const std::string_view end : {".weight", ".base_layer"})
+    while (module.ends_with(end)) module.remove_suffix(end.size());
+  return last_component(module);
+}
+
+// MLX has lora_a [in, rank] and lora_b [rank, out], with experts in front; GGUF and others have the rank first.
+Number rank_of(std::string_view end, ShapeView first, ShapeView second) {
+  if (end != "lora_a" || first.size() != second.size() || first.size() < 2) return first.front();
+  const auto at = [](ShapeView shape, size_t from_end) { return shape[shape.size() - from_end]; };
+  const bool is_rank_first = at(first, 2) == at(second, 1);
+  const bool is_rank_last = at(first, 1) == at(second, 2);
+  if (is_rank_first && is_rank_last) return std::min(at(first, 2), at(first, 1));
+  return is_rank_first ? Number(at(first, 2)) : is_rank_last ? Number(at(first, 1)) : std::nullopt;
+}
+
 Shown shown_by(const TensorList& tensors) {
   Shown shown;
+  std::map<std::string_view, size_t> seconds;  // lora_b, by the module
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (const AdapterName place = adapter_name(tensors.name(i)); place.end == "lora_b")
+      seconds.emplace(place.module, i);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const AdapterName place = adapter_name(tensors.name(i));
     if (place.end.empty() || place.module.empty()) continue;
-    std::string_view module = place.module;
-    if (module.ends_with(".weight")) module.remove_suffix(std::string_view(".weight").size());
-    if (shown.targets.size() < kMaxTargets) shown.targets.emplace(last_component(module));
+    if (shown.targets.size() < kMaxTargets) shown.targets.emplace(target_of(place.module));
     const ShapeView shape = tensors.shape(i);
-    if (is_first_matrix(place.end) && shape.size() >= 2 && shown.ranks.size() < kMaxTargets)
-      shown.ranks.insert(shape[0]);
+    if (!is_first_matrix(place.end) || shape.size() < 2 || shown.ranks.size() >= kMaxTargets) continue;
+    const auto second = seconds.find(place.module);
+    const ShapeView other = second == seconds.end() ? ShapeView() : tensors.shape(second->second);
+    if (const Number rank = rank_of(place.end, shape, other)) shown.ranks.insert(*rank);
   }
   return shown;
 }
@@ -102,11 +124,26 @@ Adapter of_peft(const Fields& config, const Shown& shown) {
   out.alpha = config.real({"lora_alpha"});
   out.uses_rslora = config.flag("use_rslora").value_or(false);
   std::set<std::string> targets;
-  if (config.list("target_modules") != nullptr)
-    for (std::string& name : config.texts("target_modules")) targets.insert(std::move(name));
+  for (const char* const key : {"target_modules", "target_parameters"})
+    if (config.list(key) != nullptr)
+      for (std::string& name : config.texts(key)) targets.insert(std::move(name));
   set_targets(targets.empty() ? shown.targets : targets, out);
   out.base_model = config.text({"base_model_name_or_path"});
   out.task = config.text({"task_type"});
+  return out;
+}
+
+// The adapter_config.json of mlx_lm.
+Adapter of_mlx(const Fields& config, const Shown& shown) {
+  Adapter out;
+  out.method = upper_case(config.text({"fine_tune_type"}));
+  if (out.method.empty()) out.method = "LORA";
+  const Fields parameters = config.object({"lora_parameters"});
+  out.rank = parameters.number({"rank"});
+  if (!out.rank && !shown.ranks.empty()) out.rank = *shown.ranks.rbegin();
+  out.alpha = parameters.real({"alpha"});
+  set_targets(shown.targets, out);
+  out.base_model = config.text({"model"});
   return out;
 }
 
@@ -148,12 +185,16 @@ std::optional<Adapter> find_adapter(const Model& model, SmallFiles& files, const
   }
   // adapter_config.json may lie beside the base model, too.
   const bool is_named = std::ranges::any_of(model.parts, [](const Part& part) {
-    return last_component(part.path.substr(0, part.path.rfind('.'))).starts_with("adapter_model");
+    const std::string stem = part.path.substr(0, part.path.rfind('.'));
+    return last_component(stem).starts_with("adapter_model") || stem.ends_with("adapters");
   });
   const bool is_adapter = is_of_adapter(model.tensors);
   if (!is_named && !is_adapter) return std::nullopt;
-  if (const Map* const object = files.object("adapter_config.json"))
-    return of_peft(Fields(object, "adapter_config.json", files.warnings()), shown_by(model.tensors));
+  if (const Map* const object = files.object("adapter_config.json")) {
+    const Fields config(object, "adapter_config.json", files.warnings());
+    const bool is_mlx = !config.has("peft_type") && (config.has("fine_tune_type") || config.has("lora_parameters"));
+    return is_mlx ? of_mlx(config, shown_by(model.tensors)) : of_peft(config, shown_by(model.tensors));
+  }
   if (!is_adapter) return std::nullopt;
   return of_metadata(Fields(&model.metadata, "metadata", files.warnings()), model, shown_by(model.tensors));
 }
