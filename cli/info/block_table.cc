@@ -163,7 +163,7 @@ Row row_of(const Block& block, std::string name, uint64_t total, const Style& st
     row.tensors = is_even ? fmt::format("{} {} {}", block.tensors / block.members, style.times(), block.members)
                           : fmt::format("{} in {}", block.tensors, block.members);
   }
-  row.each = parameters_text(block.parameters / block.members);
+  row.each = block.unknown > 0 ? "?" : parameters_text(block.parameters / block.members);
   row.bar = bar(block.bytes, total);
   row.is_small = row.percent == "0";
   return row;

@@ -165,6 +165,8 @@ void Facts::add_experts() {
     text += fmt::format(", {} shared", grouped(*summary_.experts_shared));
   if (!style_.is_narrow() && summary_.expert_ffn_size) text += ", ffn " + grouped(*summary_.expert_ffn_size);
   add("experts", text);
+  if (summary_.optimizer_elements)
+    add_wide("optimizer", parameters_text(*summary_.optimizer_elements) + " elements of its state, no parameters");
   if (summary_.parameters_mtp)
     add_wide("MTP", parameters_text(*summary_.parameters_mtp) + " predict further tokens, not active");
 }
@@ -250,7 +252,9 @@ void Facts::add_parts() {
   add("embedding", embedding);
   std::vector<std::string> components;
   for (const summary::Component& component : summary_.components)
-    components.push_back(fmt::format("{} {}", component.name, parameters_text(component.parameters)));
+    components.push_back(component.parameters
+                             ? fmt::format("{} {}", component.name, parameters_text(*component.parameters))
+                             : component.name);
   add("components", listed(components, 8));
   add_wide("languages", listed(summary_.languages, kMostItems), Rank::first);
 }

@@ -75,6 +75,7 @@ class Sums {
     ++block.tensors;
     block.duplicates += role == Role::duplicate ? 1u : 0u;
     if (role == Role::duplicate) return;
+    block.unknown += counted_[tensor].is_known ? 0u : 1u;
     if (role == Role::parameter) block.parameters += std::min(counted_[tensor].elements, UINT64_MAX / tensors_.size());
     const size_t type = types_.number_of(tensors_, tensor);
     by_type_[row].resize(std::max(by_type_[row].size(), type + 1));
@@ -214,7 +215,7 @@ List to_list(std::span<const Block> blocks) {
     row.append("path", block.path);
     row.append("members", block.members);
     row.append("tensors", block.tensors);
-    row.append("parameters", block.parameters);
+    if (block.unknown == 0) row.append("parameters", block.parameters);
     row.append("bytes", block.bytes);
     row.append("dtypes", std::move(dtypes));
     out.emplace_back(std::move(row));

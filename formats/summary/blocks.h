@@ -20,10 +20,11 @@ namespace summary {
 
 /// A row. Numbers are of all members.
 struct Block {
-  std::string path;      ///< "model.layers.0…47.self_attn"
-  uint64_t members = 1;  ///< how many blocks are folded into it
-  uint64_t tensors = 0;  ///< parameters, buffers and duplicates, without companions
-  uint64_t parameters = 0;
+  std::string path;                              ///< "model.layers.0…47.self_attn"
+  uint64_t members = 1;                          ///< how many blocks are folded into it
+  uint64_t tensors = 0;                          ///< parameters, buffers and duplicates, without companions
+  uint64_t parameters = 0;                       ///< those that are known
+  uint64_t unknown = 0;                          ///< tensors of packed weights whose parameters are not known
   uint64_t bytes = 0;                            ///< with companions, without duplicates
   uint64_t refused = 0;                          ///< tensors that cannot be read
   uint64_t duplicates = 0;                       ///< of the tensors

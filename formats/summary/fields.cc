@@ -67,6 +67,17 @@ Number Fields::number(Names names) const {
   return std::nullopt;
 }
 
+Number Fields::positive(Names names) const {
+  for (const std::string_view name : names) {
+    const Value* const value = find(name);
+    const auto* const n = value == nullptr ? nullptr : std::get_if<int64_t>(value);
+    if (value == nullptr || (n != nullptr && (*n == -1 || *n == 0))) continue;
+    const Number out = number({name});
+    if (out.value_or(0) > 0) return out;
+  }
+  return std::nullopt;
+}
+
 std::string Fields::text(Names names) const {
   for (const std::string_view name : names) {
     const Value* const value = find(name);

@@ -57,6 +57,7 @@ class Fields {
 
   // The first of these fields that exists and has the type.
   Number number(Names names) const;
+  Number positive(Names names) const;   ///< nothing, without a warning, for -1 and 0, which mean that there is none
   std::string text(Names names) const;  ///< empty if there is none, and if it has more than 1,000 bytes
   std::optional<bool> flag(std::string_view name) const;
   std::optional<double> real(Names names) const;  ///< finite

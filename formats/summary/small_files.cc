@@ -9,9 +9,16 @@
 #include "formats/format.h"
 
 namespace weightfs::summary {
+namespace {
+
+constexpr size_t kMaxText = 64 * 1024;  // of an object in a text
+
+}  // namespace
+
 SmallFiles::~SmallFiles() {
-  for (const auto& [path, map] : objects_)
-    if (map != nullptr && model_.budget != nullptr) release(footprint(*map), *model_.budget);
+  for (const Objects* const objects : {&objects_, &objects_in_text_})
+    for (const auto& [key, map] : *objects)
+      if (map != nullptr && model_.budget != nullptr) release(footprint(*map), *model_.budget);
 }
 
 SourcePtr SmallFiles::open(const std::string& path) {
@@ -39,6 +46,21 @@ std::string SmallFiles::head(const std::string& path, uint64_t most) {
   return text ? std::move(*text) : "";
 }
 
+BudgetPtr SmallFiles::budget_for(uint64_t size) const {
+  return model_.budget != nullptr ? model_.budget : std::make_shared<Budget>(size);
+}
+
+const Map* SmallFiles::object_in(const std::string& text) {
+  if (text.size() > kMaxText || !text.starts_with('{')) return nullptr;
+  const auto [kept, is_new] = objects_in_text_.emplace(text, nullptr);
+  if (!is_new) return kept->second.get();
+  const BudgetPtr budget = budget_for(text.size());
+  auto value = parse_small_json(*in_memory(text), *budget);
+  auto* const map = value ? std::get_if<Map>(&*value) : nullptr;
+  if (map != nullptr) kept->second = std::make_unique<Map>(std::move(*map));
+  return kept->second.get();
+}
+
 const Map* SmallFiles::object(const std::string& path) {
   const auto [kept, is_new] = objects_.emplace(path, nullptr);
   if (!is_new) return kept->second.get();
@@ -48,7 +70,7 @@ const Map* SmallFiles::object(const std::string& path) {
   };
   const SourcePtr file = open(path);
   if (file == nullptr) return nullptr;
-  const BudgetPtr budget = model_.budget != nullptr ? model_.budget : std::make_shared<Budget>(file->size());
+  const BudgetPtr budget = budget_for(file->size());
   auto value = parse_small_json(*file, *budget);
   if (!value) return ignore(value.error().message);
   auto* const map = std::get_if<Map>(&*value);

@@ -27,6 +27,9 @@ class SmallFiles {
   /// are accepted; they become null.
   const Map* object(const std::string& path);
 
+  /// The object in a text that the model has; null if it is none. Such a text is parsed once.
+  const Map* object_in(const std::string& text);
+
   /// The file; null if there is none. A file that cannot be opened for another reason has a warning.
   SourcePtr open(const std::string& path);
 
@@ -41,9 +44,13 @@ class SmallFiles {
   std::vector<std::string>& warnings() { return warnings_; }
 
  private:
+  using Objects = std::map<std::string, std::unique_ptr<Map>>;  // null: there is none
+
+  BudgetPtr budget_for(uint64_t size) const;
   const Model& model_;
-  std::map<std::string, std::unique_ptr<Map>> objects_;  // null: there is none
-  std::map<std::string, SourcePtr> files_;               // null: there is none
+  Objects objects_;                         // by the path of the file
+  Objects objects_in_text_;                 // by the text
+  std::map<std::string, SourcePtr> files_;  // null: there is none
   std::vector<std::string> warnings_;
 };
 

@@ -18,6 +18,7 @@
 #include "formats/summary/facts/kind.h"
 #include "formats/summary/summary.h"
 #include "formats/summary/tensors/naming.h"
+#include "formats/summary/tensors/stated.h"
 #include "formats/summary/tensors/totals.h"
 
 namespace weightfs::summary {
@@ -35,6 +36,7 @@ struct Work {
   const Map* gguf;
   Config config;
   Fields quantisation;
+  StatedPacking stated;
   Summary out;
 };
 
@@ -48,6 +50,8 @@ void find_config(Work& work) {
   } else if (const Map* const params = work.files.object("params.json");
              params != nullptr && params->find("dim") != nullptr) {
     work.config = open_config(Fields(params, "params.json", warnings));
+  } else if (const Map* const chat = work.files.object("mlc-chat-config.json")) {
+    work.config = open_config(Fields(chat, "mlc-chat-config.json", warnings));
   }
   if (is_encoder_decoder_type(work.config.model_type)) work.config.is_encoder_decoder = true;
 }
@@ -63,6 +67,9 @@ void find_quantisation(Work& work) {
   if (work.quantisation || work.gguf != nullptr) return;
   if (const Map* const object = work.files.object("hf_quant_config.json"))
     work.quantisation = Fields(object, "hf_quant_config.json", warnings).object({"quantization"});
+  const auto* const text = work.model.metadata.find_as<std::string>("quantization_config");  // nunchaku
+  if (text != nullptr && !work.quantisation)
+    if (const Map* const object = work.files.object_in(*text)) work.quantisation = Fields(object, "metadata", warnings);
 }
 
 std::string format_by_name(const std::string& path) {
@@ -118,8 +125,8 @@ void describe_pipeline(Work& work, const std::vector<Counted>& counted) {
     const std::string_view directory = name.substr(0, std::min(name.find('/'), name.size()));
     const auto component = std::ranges::lower_bound(out.components, directory, {}, &Component::name);
     if (component == out.components.end() || component->name != directory) continue;
-    component->parameters =
-        sum(component->parameters, counted[i].elements * (counted[i].role == Role::parameter)).value_or(0);
+    if (counted[i].role == Role::parameter)
+      component->parameters = counted[i].is_known ? sum(component->parameters, counted[i].elements) : std::nullopt;
     component->bytes = sum(component->bytes, listed_bytes(tensors, i)).value_or(0);
   }
 }
@@ -236,6 +243,7 @@ void describe_model(Work& work) {
   if (work.gguf != nullptr) describe_gguf(Fields(work.gguf, "gguf", warnings), work.model.tensors, out);
   find_config(work);
   find_quantisation(work);
+  work.stated = stated_packing(work.config.outer, work.quantisation);
   out.adapter = find_adapter(work.model, work.files, work.gguf);
   if (work.config.outer && !out.adapter) describe_config(work.config, out);
   describe_files(work);
@@ -258,13 +266,14 @@ void describe_tensors(Work& work, Roles& roles) {
   find_tied(work.model.tensors, names, tied, roles.tensors, out);
   if (work.model.lacks->has_other_numbers) roles.packing.is_complete = false;
   add_up(work.model.tensors, names, roles, experts_by_layer(work), out);
-  out.quantisation = name_quantisation(roles.packing, work.quantisation);
+  out.quantisation = name_quantisation(roles.packing, work.quantisation, work.stated);
   if (work.gguf != nullptr && out.kind != "vocabulary") {
     const std::string file = out.weight_files.empty() ? "" : out.weight_files.front();
     out.quantisation = gguf_quantisation(Fields(work.gguf, "gguf", work.files.warnings()), work.model.tensors, file);
   }
   if (out.kind == "pipeline") describe_pipeline(work, roles.tensors);
-  if (work.config.outer && has_cache(out)) out.kv_cache = cache_by_config(work.config, out);
+  if (work.config.outer && has_cache(out))
+    out.kv_cache = cache_by_config(work.config, out, key_rows_of(work.model.tensors, names));
   if (!has_cache(out)) out.kv_cache = std::nullopt;
   describe_projector_file(work);
 }
@@ -282,7 +291,7 @@ Summarised summarise(const Model& model) {
   describe_model(work);
   Roles roles;
   if (paid && worked) {
-    roles = find_roles(model, work.config.outer, work.quantisation);
+    roles = find_roles(model, work.stated, [&](const std::string& text) { return work.files.object_in(text); });
     describe_tensors(work, roles);
   } else {
     work.out.warnings.push_back((paid ? worked : paid).error().message);

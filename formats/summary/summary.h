@@ -60,7 +60,7 @@ struct Adapter {
 struct Component {
   std::string name;  ///< its directory
   std::string class_name;
-  uint64_t parameters = 0;
+  Number parameters = 0;
   uint64_t bytes = 0;
 };
 
@@ -84,7 +84,7 @@ struct Summary {
   std::string architecture, architecture_class;
   Number parameters, parameters_active, parameters_embedding, parameters_head, parameters_mtp, parameters_vision,
       parameters_audio;
-  Number buffer_elements;
+  Number buffer_elements, optimizer_elements;
   uint64_t weight_bytes = 0;  ///< of parameters and their companions
   std::optional<double> bits_per_weight;
   std::string dtype;  ///< of most parameters

@@ -91,7 +91,7 @@ List components_list(const std::vector<Component>& components) {
     Map entry;
     entry.append("name", component.name);
     put(entry, "class", component.class_name);
-    entry.append("parameters", component.parameters);
+    put(entry, "parameters", component.parameters);
     entry.append("bytes", component.bytes);
     out.emplace_back(std::move(entry));
   }
@@ -107,6 +107,7 @@ void put_parameters(Map& out, const Summary& from) {
   put(out, "parameters_vision", from.parameters_vision);
   put(out, "parameters_audio", from.parameters_audio);
   put(out, "buffer_elements", from.buffer_elements);
+  put(out, "optimizer_elements", from.optimizer_elements);
   if (from.weight_bytes > 0) out.append("weight_bytes", from.weight_bytes);
   if (from.bits_per_weight) out.append("bits_per_weight", std::round(*from.bits_per_weight * 100) / 100);
   put(out, "dtype", from.dtype);

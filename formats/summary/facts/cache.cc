@@ -8,10 +8,10 @@ Number bytes_per_token(Number kv_heads, Number key_dim, Number value_dim) {
   return product(2, product(kv_heads, sum(key_dim, value_dim)));
 }
 
-std::optional<KvCache> cache_of(const std::vector<LayerCache>& layers, Number context, Number state) {
+std::optional<KvCache> cache_of(const std::vector<LayerCache>& layers, Number context, Number state, bool has_state) {
   if (layers.empty()) return std::nullopt;
   Number per_token = 0;
-  Number at_context = state.value_or(0);
+  Number at_context = has_state ? state : Number(0);
   for (const LayerCache& layer : layers) {
     per_token = sum(per_token, layer.bytes);
     const Number tokens = layer.window && context ? Number(std::min(*layer.window, *context)) : context;

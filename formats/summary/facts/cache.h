@@ -18,7 +18,8 @@ struct LayerCache {
 /// Bytes of keys and values for a token in one layer, in float16.
 Number bytes_per_token(Number kv_heads, Number key_dim, Number value_dim);
 
-/// Adds the layers up. `state`: of recurrent layers, in bytes. Nothing on overflow, and if there are no layers.
-std::optional<KvCache> cache_of(const std::vector<LayerCache>& layers, Number context, Number state);
+/// Adds the layers up. `state`: of recurrent layers, in bytes; without it the total is not known if `has_state`.
+/// Nothing on overflow, and if there are no layers.
+std::optional<KvCache> cache_of(const std::vector<LayerCache>& layers, Number context, Number state, bool has_state);
 
 }  // namespace weightfs::summary

@@ -13,12 +13,15 @@ constexpr std::array<std::string_view, 7> kLayerCounts = {
     "num_transformer_layers", "decoder_layers", "num_decoder_layers"};
 constexpr std::array<std::string_view, 6> kExpertsUsed = {
     "num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk", "top_k_experts", "num_selected_experts"};
-constexpr std::array<std::string_view, 8> kNested = {
-    "text_config", "language_config", "llm_config", "llm", "thinker_config", "phi_config", "decoder", "encoder_config"};
+constexpr std::array<std::string_view, 9> kNested = {"text_config", "language_config", "llm_config",
+                                                     "llm",         "thinker_config",  "phi_config",
+                                                     "decoder",     "encoder_config",  "model_config"};
 
 // Families whose first positions are reserved for padding.
 constexpr std::array<std::string_view, 4> kRoberta = {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl"};
-constexpr std::array<std::string_view, 5> kWithoutContext = {"mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5"};
+constexpr std::array<std::string_view, 9> kWithoutContext = {"mamba", "mamba2",     "falcon_mamba", "rwkv", "rwkv5",
+                                                             "rwkv6", "rwkv6qwen2", "rwkv7",        "xlstm"};
+constexpr double kMaxContext = 1e9;  // model_max_length of tokenizers is 1e30 where there is none
 
 // Families whose feed-forward width is four times the hidden size if it is not stated.
 constexpr std::array<std::string_view, 7> kFourfold = {"gpt2",    "gptj",  "gpt_neo", "gpt_bigcode",
@@ -44,11 +47,11 @@ void describe_layers(const Config& config, Summary& out) {
 }
 
 Number kv_heads_of(const Fields& text, const Summary& known) {
-  if (const auto lists = text.per_layer("num_key_value_heads", known.layers.value_or(0)); !lists.empty())
-    return *std::ranges::max_element(lists);
-  if (const auto lists = text.per_layer("num_kv_heads", known.layers.value_or(0)); !lists.empty())
-    return *std::ranges::max_element(lists);
-  if (const Number stated = text.number({"n_head_kv", "n_kv_heads"})) return stated;
+  for (const std::string_view name : {"num_key_value_heads", "num_kv_heads", "num_key_value_heads_per_layer"})
+    if (const auto lists = text.per_layer(name, known.layers.value_or(0)); !lists.empty())
+      return *std::ranges::max_element(lists);
+  if (const Number stated = text.number({"n_head_kv", "n_kv_heads", "num_attention_groups", "num_query_groups"}))
+    return stated;
   if (const Number stated = text.object({"attn_config"}).number({"kv_n_heads"})) return stated;
   if (text.flag("multi_query_attention").value_or(false))
     if (const Number stated = text.number({"multi_query_group_num"})) return stated;
@@ -69,8 +72,9 @@ void describe_attention(const Config& config, Summary& out) {
   if (!out.head_dim && out.hidden_size && out.heads && *out.heads > 0 && *out.hidden_size % *out.heads == 0)
     out.head_dim = *out.hidden_size / *out.heads;
   if (text.flag("use_sliding_window") != std::optional(false))
-    out.sliding_window = text.number({"sliding_window", "window_size", "attention_window_size", "local_window_size"});
-  if (text.has("kv_lora_rank"))
+    out.sliding_window = text.positive(
+        {"sliding_window", "window_size", "attention_window_size", "local_window_size", "sliding_window_size"});
+  if (has_compressed_cache(text))
     out.attention = "MLA";
   else if (out.heads && out.kv_heads && *out.heads > 0 && *out.kv_heads > 0)
     out.attention = *out.kv_heads == *out.heads ? "MHA" : *out.kv_heads == 1 ? "MQA" : "GQA";
@@ -132,6 +136,9 @@ void describe_context(const Config& config, Summary& out) {
   if (is_one_of(config.model_type, kWithoutContext)) return;
   out.context_length = text.number({"max_position_embeddings", "n_positions", "max_target_positions", "n_ctx",
                                     "seq_length", "max_seq_len", "max_sequence_length", "seq_len"});
+  if (!out.context_length) out.context_length = text.positive({"context_window_size"});  // MLC
+  if (!out.context_length && text.real({"model_max_length"}).value_or(kMaxContext) < kMaxContext)
+    out.context_length = text.positive({"model_max_length"});
   if (out.context_length && is_one_of(config.model_type, kRoberta)) {
     const uint64_t reserved = text.number({"pad_token_id"}).value_or(1) + 1;
     if (*out.context_length > reserved) *out.context_length -= reserved;
@@ -163,6 +170,10 @@ void describe_labels(const Config& config, Summary& out) {
 }
 
 }  // namespace
+
+bool has_compressed_cache(const Fields& text) {
+  return text.has("kv_lora_rank") && text.flag("use_mla").value_or(true);
+}
 
 Config open_config(const Fields& object) {
   Config config{object, object, object.text({"model_type"}), object.flag("is_encoder_decoder").value_or(false)};

@@ -1,6 +1,8 @@
 // The facts in config.json of transformers and its kin, by all the names that they have there.
 #pragma once
 
+#include <map>
+
 #include "formats/summary/fields.h"
 #include "formats/summary/summary.h"
 
@@ -20,7 +22,14 @@ Config open_config(const Fields& object);
 /// Sets what the file states of architecture, layers, experts, context and vocabulary.
 void describe_config(const Config& config, Summary& out);
 
-/// The keys and values per token; nothing for a model without a cache, or if the file does not state enough.
-std::optional<KvCache> cache_by_config(const Config& config, const Summary& known);
+/// Whether the cache has compressed keys and values (MLA).
+bool has_compressed_cache(const Fields& text);
+
+/// The rows of the matrices that make the keys, by layer, as far as they are plain.
+using KeyRows = std::map<uint64_t, uint64_t>;
+
+/// The keys and values per token; nothing for a model without a cache, if the file does not state enough, if it states
+/// attention of a kind that is not known, and if `rows` contradict it.
+std::optional<KvCache> cache_by_config(const Config& config, const Summary& known, const KeyRows& rows);
 
 }  // namespace weightfs::summary

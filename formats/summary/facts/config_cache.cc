@@ -1,134 +1,82 @@
-// Which layers of a model have attention, with which window, by its config.json.
+// What the layers of a model keep for a token, by its config.json.
 #include <algorithm>
 #include <array>
 
 #include "formats/summary/facts/cache.h"
 #include "formats/summary/facts/config.h"
+#include "formats/summary/facts/layer_types.h"
 
 namespace weightfs::summary {
 namespace {
 
-enum class Layer : uint8_t { full, sliding, recurrent, none };
+// Families with more attention in a layer than one.
+constexpr auto kSeveralInALayer = std::to_array<std::string_view>({"longcat_flash", "longcat_flash_ngram"});
 
-struct Family {
-  std::string_view model_type;
-  uint64_t period;  ///< every so many layers, the last one has no window
+// The heads of keys and values in a layer, and their sizes.
+struct Heads {
+  Number count, key, value;
 };
 
-// Families whose pattern of windows is a default of their class.
-constexpr std::array kPeriods = {Family{"gemma2", 2},  Family{"gemma3", 6},       Family{"gemma3_text", 6},
-                                 Family{"gemma3n", 5}, Family{"gemma3n_text", 5}, Family{"cohere2", 4},
-                                 Family{"gpt_oss", 2}, Family{"llama4", 4},       Family{"llama4_text", 4}};
+// The heads of layers without a window, and of those with one, which several families state apart.
+class HeadsByLayer {
+ public:
+  HeadsByLayer(const Fields& text, const Summary& known, uint64_t layers) {
+    for (const std::string_view name : {"num_key_value_heads", "num_kv_heads", "num_key_value_heads_per_layer"})
+      if (counts_.empty() && text.list(name) != nullptr) counts_ = text.per_layer(name, layers);
+    const Number value = text.number({"v_head_dim"});
+    full_ = {known.kv_heads, known.head_dim, value ? value : known.head_dim};
+    sliding_ = full_;
+    // MiMo
+    if (const Number count = text.number({"swa_num_key_value_heads"})) sliding_.count = count;
+    if (const Number size = text.number({"swa_head_dim"})) sliding_.key = size, sliding_.value = size;
+    if (const Number size = text.number({"swa_v_head_dim"})) sliding_.value = size;
+    // Step-3.5
+    const Fields other = text.object({"attention_other_setting"});
+    if (other.text({"attention_type"}) != "sliding_attention") return;
+    if (const Number count = other.number({"num_attention_groups", "num_key_value_heads"})) sliding_.count = count;
+    if (const Number size = other.number({"head_dim"})) sliding_.key = size, sliding_.value = size;
+  }
 
-// Families whose layers all have the window that is stated.
-constexpr std::array<std::string_view, 5> kAllSlide = {"mistral", "mixtral", "phi3", "phimoe", "starcoder2"};
-
-Layer layer_named(std::string_view type) {
-  static constexpr std::array<std::string_view, 3> kSliding = {"sliding_attention", "chunked_attention",
-                                                               "local_attention"};
-  static constexpr std::array<std::string_view, 4> kFull = {"full_attention", "attention", "global_attention",
-                                                            "hybrid"};
-  if (std::ranges::find(kSliding, type) != kSliding.end()) return Layer::sliding;
-  if (std::ranges::find(kFull, type) != kFull.end()) return Layer::full;
-  return Layer::recurrent;
-}
-
-// Nemotron-H: a letter for each layer.
-Layer layer_of_letter(char letter) {
-  if (letter == '*') return Layer::full;
-  return letter == 'M' ? Layer::recurrent : Layer::none;
-}
-
-std::vector<Layer> stated_types(const Fields& text, uint64_t layers) {
-  for (const std::string_view name : {"layer_types", "layers_block_type", "block_types", "_block_types"}) {
-    const List* const list = text.list(name);
-    if (list == nullptr || list->empty()) continue;
-    std::vector<Layer> out;
-    for (uint64_t i = 0; i < layers; ++i) {
-      const auto* const type = std::get_if<std::string>(&(*list)[i % list->size()]);
-      out.push_back(type == nullptr ? Layer::none : layer_named(*type));
-    }
+  Heads of(uint64_t layer, Layer type) const {
+    Heads out = type == Layer::sliding ? sliding_ : full_;
+    if (layer < counts_.size()) out.count = counts_[layer];
     return out;
   }
-  const std::string letters = text.text({"hybrid_override_pattern"});
-  std::vector<Layer> out;
-  for (uint64_t i = 0; i < layers && !letters.empty(); ++i)
-    out.push_back(i < letters.size() ? layer_of_letter(letters[i]) : Layer::none);
-  return out;
+
+ private:
+  std::vector<uint64_t> counts_;
+  Heads full_, sliding_;
+};
+
+// A compressed cache, which is the same in all layers; nothing if keys and values are kept.
+Number compressed_bytes(const Fields& text) {
+  if (!has_compressed_cache(text)) return std::nullopt;
+  Number width = sum(text.number({"kv_lora_rank"}), text.number({"qk_rope_head_dim"}).value_or(0));
+  width = sum(width, text.number({"index_head_dim"}).value_or(0));
+  return product(2, width);
 }
 
-// Hybrids that state which layers have attention by a number or by places.
-std::vector<Layer> hybrid_types(const Fields& text, uint64_t layers) {
-  std::vector<Layer> out(layers, Layer::recurrent);
-  const Number period = text.number({"attn_layer_period"});
-  const Number interval = text.number({"full_attention_interval"});
-  const List* const places = text.list("attn_layer_indices");
-  const List* const lfm = text.list("full_attn_idxs");
-  if (period.value_or(0) > 0) {
-    const uint64_t offset = text.number({"attn_layer_offset"}).value_or(0);
-    for (uint64_t i = 0; i < layers; ++i)
-      if (i % *period == offset) out[i] = Layer::full;
-  } else if (interval.value_or(0) > 0) {
-    for (uint64_t i = 0; i < layers; ++i)
-      if (i % *interval == *interval - 1) out[i] = Layer::full;
-  } else if (places != nullptr || lfm != nullptr) {
-    for (const Value& place : places != nullptr ? *places : *lfm)
-      if (const Number i = number_of(place); i && *i < layers) out[*i] = Layer::full;
-  } else {
-    return {};
-  }
-  return out;
+// The state of gated delta rules: Qwen3-Next, and Kimi, whose keys have as many heads as its values.
+Number delta_state_of(const Fields& text, uint64_t layers) {
+  const Fields kimi = text.object({"linear_attn_config"});
+  const Number value_heads = kimi ? kimi.number({"num_heads"}) : text.number({"linear_num_value_heads"});
+  const Number key_heads = kimi ? value_heads : text.number({"linear_num_key_heads"});
+  const Number key = kimi ? kimi.number({"head_dim"}) : text.number({"linear_key_head_dim"});
+  const Number value = kimi ? key : text.number({"linear_value_head_dim"});
+  const Number kernel =
+      kimi ? kimi.number({"short_conv_kernel_size"}) : text.number({"linear_conv_kernel_dim"}).value_or(4);
+  if (!kernel) return std::nullopt;
+  const Number conv = product(sum(product(2, product(key_heads, key)), product(value_heads, value)),
+                              std::max<uint64_t>(*kernel, 1) - 1);
+  return product(4, product(layers, sum(product(product(value_heads, key), value), conv)));
 }
 
-// Models with a window: which layers have it.
-std::vector<Layer> windowed_types(const Config& config, const Summary& known, uint64_t layers) {
-  const Fields& text = config.text;
-  std::vector<Layer> out(layers, Layer::full);
-  if (!known.sliding_window && !text.has("attention_chunk_size")) return out;
-  const std::string own = text.text({"model_type"});
-  const std::string_view type = own.empty() ? std::string_view(config.model_type) : own;
-  const auto family = std::ranges::find(kPeriods, type, &Family::model_type);
-  Number period = text.number({"sliding_window_pattern", "_sliding_window_pattern"});
-  if (!period && family != kPeriods.end()) period = family->period;
-  const Number first = text.flag("use_sliding_window").value_or(false) ? text.number({"max_window_layers"}) : Number();
-  const bool all_slide = std::ranges::find(kAllSlide, type) != kAllSlide.end();
-  for (uint64_t i = 0; i < layers; ++i) {
-    const bool slides = period && *period > 0 ? i % *period != *period - 1 : first ? i >= *first : all_slide;
-    if (slides) out[i] = Layer::sliding;
-  }
-  return out;
-}
-
-// What attention keeps for a token in each layer: nothing where the file does not state enough.
-std::vector<Number> bytes_by_layer(const Fields& text, const Summary& known, uint64_t layers) {
-  if (const Number rank = text.number({"kv_lora_rank"})) {
-    Number width = sum(rank, text.number({"qk_rope_head_dim"}).value_or(0));
-    width = sum(width, text.number({"index_head_dim"}).value_or(0));
-    return std::vector<Number>(layers, product(2, width));
-  }
-  std::vector<uint64_t> heads = text.per_layer("num_key_value_heads", layers);
-  if (heads.empty() || text.list("num_key_value_heads") == nullptr) heads = text.per_layer("num_kv_heads", layers);
-  if (text.list("num_key_value_heads") == nullptr && text.list("num_kv_heads") == nullptr) heads.clear();
-  std::vector<Number> out;
-  for (uint64_t i = 0; i < layers; ++i) {
-    const Number own = heads.empty() ? known.kv_heads : Number(heads[i]);
-    out.push_back(bytes_per_token(own, known.head_dim, known.head_dim));
-  }
-  return out;
-}
-
-// The state of recurrent layers, in float32: of Mamba, or of gated delta rules.
+// The state of recurrent layers, in float32: of gated delta rules, of short convolutions, or of Mamba.
 Number state_of(const Fields& text, const Summary& known, uint64_t layers) {
   if (layers == 0) return std::nullopt;
-  const Number value_heads = text.number({"linear_num_value_heads"});
-  if (value_heads) {
-    const Number key = text.number({"linear_key_head_dim"});
-    const Number value = text.number({"linear_value_head_dim"});
-    const Number keys = product(text.number({"linear_num_key_heads"}), key);
-    const Number conv = product(sum(product(2, keys), product(value_heads, value)),
-                                std::max<uint64_t>(text.number({"linear_conv_kernel_dim"}).value_or(4), 1) - 1);
-    return product(4, product(layers, sum(product(product(value_heads, key), value), conv)));
-  }
+  if (text.has("linear_num_value_heads") || text.object({"linear_attn_config"})) return delta_state_of(text, layers);
+  if (const Number kernel = text.number({"conv_L_cache"}); kernel.value_or(0) > 0)  // LFM2
+    return product(4, product(layers, product(known.hidden_size, *kernel - 1)));
   const Number state = text.number({"state_size", "ssm_state_size", "mamba_d_state"});
   const Number kernel = text.number({"conv_kernel", "mamba_d_conv", "conv_kernel_size"});
   Number inner = text.number({"mamba_d_ssm", "mamba_intermediate_size"});
@@ -144,32 +92,54 @@ Number state_of(const Fields& text, const Summary& known, uint64_t layers) {
   return product(4, product(layers, sum(product(inner, state), product(convolved, kernel.value_or(1) - 1))));
 }
 
-std::vector<Layer> types_of(const Config& config, const Summary& known, uint64_t layers) {
-  if (auto stated = stated_types(config.text, layers); !stated.empty()) return stated;
-  if (auto hybrid = hybrid_types(config.text, layers); !hybrid.empty()) return hybrid;
-  if (known.attention == "none") return std::vector<Layer>(layers, Layer::recurrent);
-  return windowed_types(config, known, layers);
+// Whether the matrix of a layer's keys has as many rows as these heads.
+bool fits(const Heads& heads, const KeyRows& rows, uint64_t layer) {
+  const auto stored = rows.find(layer);
+  const Number expected = product(heads.count, heads.key);
+  return stored == rows.end() || !expected || stored->second == *expected;
 }
+
+// Layers that use the keys and values of another one: the last ones of Gemma 3n, all but every n-th of Hunyuan.
+class SharedLayers {
+ public:
+  SharedLayers(const Fields& text, uint64_t layers)
+      : layers_(layers), shared_(text.number({"num_kv_shared_layers"}).value_or(0)) {
+    if (text.flag("use_cla").value_or(false))
+      period_ = std::max<uint64_t>(text.number({"cla_share_factor"}).value_or(1), 1);
+  }
+
+  bool has_own(uint64_t layer) const { return layer + shared_ < layers_ && layer % period_ == 0; }
+
+ private:
+  uint64_t layers_, shared_, period_ = 1;
+};
 
 }  // namespace
 
-std::optional<KvCache> cache_by_config(const Config& config, const Summary& known) {
+std::optional<KvCache> cache_by_config(const Config& config, const Summary& known, const KeyRows& rows) {
   const uint64_t layers = known.layers.value_or(0);
   if (layers == 0 || layers > kMaxLayers) return std::nullopt;
+  if (std::ranges::find(kSeveralInALayer, config.model_type) != kSeveralInALayer.end()) return std::nullopt;
   const Fields& text = config.text;
-  const std::vector<Layer> types = types_of(config, known, layers);
-  const std::vector<Number> bytes = bytes_by_layer(text, known, layers);
-  const uint64_t shared = text.number({"num_kv_shared_layers"}).value_or(0);
-  const Number chunk = text.number({"attention_chunk_size"});
+  const auto types = layers_by_config(config, known, layers);
+  if (!types) return std::nullopt;
+  const HeadsByLayer all_heads(text, known, layers);
+  const Number compressed = compressed_bytes(text);
+  const SharedLayers shared(text, layers);
+  const Number window = known.sliding_window ? known.sliding_window : text.number({"attention_chunk_size"});
   std::vector<LayerCache> caches;
   uint64_t recurrent = 0;
   for (uint64_t i = 0; i < layers; ++i) {
-    const bool has_own = (types[i] == Layer::full || types[i] == Layer::sliding) && i + shared < layers;
-    recurrent += types[i] == Layer::recurrent ? 1u : 0u;
-    const Number window = types[i] == Layer::sliding ? (known.sliding_window ? known.sliding_window : chunk) : Number();
-    caches.push_back({has_own ? bytes[i] : Number(0), window});
+    const Layer type = (*types)[i];
+    recurrent += type == Layer::recurrent || type == Layer::both ? 1u : 0u;
+    const bool attends = type == Layer::full || type == Layer::sliding || type == Layer::both;
+    const Heads heads = all_heads.of(i, type);
+    if (attends && !compressed && !fits(heads, rows, i)) return std::nullopt;
+    if (type == Layer::sliding && !window) return std::nullopt;
+    const Number bytes = compressed ? compressed : bytes_per_token(heads.count, heads.key, heads.value);
+    caches.push_back({attends && shared.has_own(i) ? bytes : Number(0), type == Layer::sliding ? window : Number()});
   }
-  return cache_of(caches, known.context_length, state_of(text, known, recurrent));
+  return cache_of(caches, known.context_length, state_of(text, known, recurrent), recurrent > 0);
 }
 
 }  // namespace weightfs::summary

@@ -202,7 +202,7 @@ std::optional<KvCache> cache_of_keys(const Fields& own, const TensorList& tensor
     caches.push_back(
         {has_own ? keys.bytes(heads[i], has_window) : Number(0), has_window ? known.sliding_window : Number()});
   }
-  return cache_of(caches, known.context_length, state_of(own, recurrent));
+  return cache_of(caches, known.context_length, state_of(own, recurrent), recurrent > 0);
 }
 
 void describe_attention(const Fields& own, const TensorList& tensors, Summary& out) {
@@ -224,7 +224,7 @@ void describe_attention(const Fields& own, const TensorList& tensors, Summary& o
   if (out.attention == "none") out.heads = out.kv_heads = out.head_dim = std::nullopt;
   const bool has_cache = own.flag("attention.causal").value_or(true) && !own.has("pooling_type");
   if (has_cache && out.attention == "none")
-    out.kv_cache = cache_of(std::vector<LayerCache>(1, LayerCache{0, {}}), std::nullopt, state_of(own, layers));
+    out.kv_cache = cache_of(std::vector<LayerCache>(1, LayerCache{0, {}}), std::nullopt, state_of(own, layers), true);
   else if (has_cache)
     out.kv_cache = cache_of_keys(own, tensors, out);
 }

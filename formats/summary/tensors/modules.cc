@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 
 #include "formats/summary/tensors/tensor_name.h"
 
@@ -13,8 +14,8 @@ struct Suffix {
   Piece piece;
 };
 
-// The ends of names, without the point in front. Those of two components are found by the last one, which nothing else
-// has. Sorted.
+// The ends of names that have a meaning of their own, without the point in front. Those of two components are found by
+// the last one, which nothing else has. Sorted.
 constexpr std::array kSuffixes = {
     Suffix{"Qidxs", Piece::codes},
     Suffix{"SCB", Piece::scb},
@@ -24,12 +25,17 @@ constexpr std::array kSuffixes = {
     Suffix{"_scale", Piece::scale},
     Suffix{"_zero_point", Piece::zeros},
     Suffix{"absmax", Piece::absmax},
+    Suffix{"act_global_scale", Piece::scale_of_weight},
+    Suffix{"backward_hadamard_matrix", Piece::other},
     Suffix{"biases", Piece::biases},
     Suffix{"bitsandbytes__fp4", Piece::quant_state_fp4},
     Suffix{"bitsandbytes__nf4", Piece::quant_state_nf4},
-    Suffix{"centroids", Piece::other},
-    Suffix{"codebooks", Piece::other},
+    Suffix{"blocks", Piece::blocks},
+    Suffix{"centroids", Piece::codebooks},
+    Suffix{"codebooks", Piece::codebooks},
     Suffix{"codes", Piece::codes},
+    Suffix{"comfy_quant", Piece::other},
+    Suffix{"forward_hadamard_matrix", Piece::other},
     Suffix{"g_idx", Piece::group_index},
     Suffix{"indices", Piece::codes},
     Suffix{"input_global_scale", Piece::scale_of_weight},
@@ -43,10 +49,11 @@ constexpr std::array kSuffixes = {
     Suffix{"nested_absmax", Piece::other},
     Suffix{"nested_quant_map", Piece::other},
     Suffix{"output_scale", Piece::scale_of_weight},
+    Suffix{"pre_quant_scale", Piece::scale_of_weight},
     Suffix{"q_groups", Piece::other},
     Suffix{"q_invperm", Piece::inverse_permutation},
     Suffix{"q_perm", Piece::other},
-    Suffix{"q_scale", Piece::other},
+    Suffix{"q_scale", Piece::scale},
     Suffix{"q_scale_max", Piece::other},
     Suffix{"q_weight", Piece::exl2_weight},
     Suffix{"qscale_act", Piece::scale_of_weight},
@@ -55,13 +62,18 @@ constexpr std::array kSuffixes = {
     Suffix{"qweight", Piece::qweight},
     Suffix{"qzeros", Piece::zeros},
     Suffix{"scale", Piece::scale},
+    Suffix{"scale_input", Piece::scale_of_weight},
+    Suffix{"scale_weight", Piece::weight_scale},
     Suffix{"scales", Piece::scales},
+    Suffix{"smooth_factor", Piece::other},
+    Suffix{"smooth_factor_orig", Piece::other},
     Suffix{"su", Piece::other},
     Suffix{"suh", Piece::other},
     Suffix{"sv", Piece::other},
     Suffix{"svh", Piece::other},
     Suffix{"trellis", Piece::exl3_weight},
     Suffix{"v_scale", Piece::scale_of_weight},
+    Suffix{"wcscales", Piece::other},
     Suffix{"weight", Piece::weight},
     Suffix{"weight_format", Piece::other},
     Suffix{"weight_g_idx", Piece::scale_of_weight},
@@ -72,17 +84,14 @@ constexpr std::array kSuffixes = {
     Suffix{"weight_scale_inv", Piece::weight_scale},
     Suffix{"weight_shape", Piece::scale_of_weight},
     Suffix{"weight_zero_point", Piece::scale_of_weight},
+    Suffix{"wscales", Piece::scales},
+    Suffix{"wtscale", Piece::other},
+    Suffix{"wzeros", Piece::zeros},
     Suffix{"zero", Piece::zeros},
 };
 static_assert(std::ranges::is_sorted(kSuffixes, {}, &Suffix::text));
 
-// The ends of the last component.
-constexpr std::array kTails = {
-    Suffix{"_blocks", Piece::blocks},          Suffix{"_scales", Piece::scales},
-    Suffix{"_zero_points", Piece::zeros},      Suffix{"_Q4", Piece::onnx_weight},
-    Suffix{"_scale_inv", Piece::weight_scale}, Suffix{"_scale", Piece::weight_scale},
-    Suffix{"_input_scale", Piece::other},
-};
+constexpr std::string_view kBlocks = "_blocks";
 
 // Components below `weight` that are of the module.
 constexpr std::array<std::string_view, 2> kInner = {"weight", "weight.quant_state"};
@@ -91,6 +100,55 @@ struct Found {
   Piece piece;
   std::string_view module;
 };
+
+// Words of which the ends of other names are made: `weight_scales`, `_weight_qdata`, `W_quantized`.
+constexpr auto kWeightWords = std::to_array<std::string_view>({"weight", "weights"});
+constexpr auto kPackedWords =
+    std::to_array<std::string_view>({"data", "packed", "qdata", "quantized", "qweight", "qweights"});
+constexpr auto kScaleWords = std::to_array<std::string_view>({"absmax", "scale", "scales"});
+constexpr auto kZeroWords = std::to_array<std::string_view>({"qzeros", "shift", "zero", "zeros", "zp"});
+constexpr auto kActivationWords = std::to_array<std::string_view>({"act", "bottom", "input", "output", "top"});
+constexpr auto kOtherWords = std::to_array<std::string_view>(
+    {"act", "bottom", "global", "input", "int8", "inv", "output", "point", "points", "top"});
+
+bool is_in(std::string_view word, std::span<const std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// The piece by the words at the end of the last component; the module is what is before them.
+Found piece_by_words(std::string_view name, size_t begin) {
+  bool has_scale = false, has_zero = false, has_packed = false, has_weight = false, is_of_activations = false;
+  size_t end = name.size();
+  while (end > begin) {
+    const size_t at = name.substr(0, end).find_last_of("_:./");
+    const size_t first = at == name.npos || at < begin ? begin : at + 1;
+    const std::string_view word = name.substr(first, end - first);
+    const bool is_other = is_in(word, kOtherWords);
+    has_scale |= is_in(word, kScaleWords);
+    has_zero |= is_in(word, kZeroWords);
+    has_packed |= is_in(word, kPackedWords);
+    has_weight |= is_in(word, kWeightWords);
+    is_of_activations |= is_in(word, kActivationWords);
+    const bool is_known = is_other || is_in(word, kScaleWords) || is_in(word, kZeroWords) ||
+                          is_in(word, kPackedWords) || is_in(word, kWeightWords) || word.empty();
+    if (!is_known) break;
+    end = first > begin ? first - 1 : begin;
+  }
+  const auto strip_separators = [&] {
+    while (end > 0 && (name[end - 1] == '.' || name[end - 1] == '/')) --end;
+  };
+  strip_separators();
+  if (!has_weight && end < begin && ends_with_components(name.substr(0, end), kInner.front())) {
+    end -= kInner.front().size();
+    strip_separators();
+  }
+  const std::string_view module = name.substr(0, end);
+  if (has_scale) return {is_of_activations ? Piece::scale_of_weight : Piece::weight_scale, module};
+  if (has_zero) return {Piece::zeros, module};
+  if (has_packed) return {Piece::flat_weight, module};
+  if (has_weight) return {Piece::weight, module};
+  return {Piece::unnamed, name};
+}
 
 Found piece_of(std::string_view name) {
   const std::string_view last = last_component(name);
@@ -102,10 +160,9 @@ Found piece_of(std::string_view name) {
         return {suffix->piece, module.substr(0, module.size() - std::min(module.size(), inner.size() + 1))};
     return {suffix->piece, module};
   }
-  for (const Suffix& tail : kTails)
-    if (last.size() > tail.text.size() && last.ends_with(tail.text))
-      return {tail.piece, name.substr(0, name.size() - tail.text.size())};
-  return {Piece::unnamed, name};
+  if (last.size() > kBlocks.size() && last.ends_with(kBlocks))
+    return {Piece::blocks, name.substr(0, name.size() - kBlocks.size())};
+  return piece_by_words(name, name.size() - last.size());
 }
 
 struct Keyed {
@@ -115,6 +172,10 @@ struct Keyed {
 };
 
 }  // namespace
+
+bool is_scale(Piece piece) {
+  return piece == Piece::scale || piece == Piece::scales || piece == Piece::weight_scale || piece == Piece::absmax;
+}
 
 const Module::Member* Module::find(Piece piece) const {
   const auto member = std::ranges::find(members, piece, &Member::piece);

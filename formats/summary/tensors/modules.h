@@ -21,9 +21,8 @@ enum class Piece : uint8_t {
   exl2_weight,
   exl3_weight,
   codes,
-  flat_weight,
-  onnx_weight,
-  unnamed,  ///< a tensor without such an end: `experts.gate_up_proj`
+  flat_weight,  ///< `_data`, `qdata`, `packed_weight`, …
+  unnamed,      ///< a tensor without such an end: `experts.gate_up_proj`
   // Companions.
   scales,
   scale,
@@ -38,9 +37,13 @@ enum class Piece : uint8_t {
   weight_scale_2,
   scale_of_weight,  ///< others beside weight_scale
   inverse_permutation,
+  codebooks,
   other
 };
 inline constexpr size_t kPieces = static_cast<size_t>(Piece::other) + 1;
+
+/// Whether a tensor scales the weights of its module.
+bool is_scale(Piece piece);
 
 /// A packed module.
 class Module {

@@ -26,7 +26,7 @@ std::string_view method_name(const Packing& packing) {
     case Method::packed:
       return "compressed-tensors";
     case Method::scaled:
-      return packing.is_float8 ? "fp8" : "int8";
+      return packing.is_float8 ? "fp8" : packing.bits == Number(16) ? "int16" : "int8";
     case Method::nvfp4:
       return "nvfp4";
     case Method::mxfp4:
@@ -39,11 +39,13 @@ std::string_view method_name(const Packing& packing) {
       return "exl3";
     case Method::bitnet:
       return "bitnet";
-    case Method::onnx:
-      return "matmulnbits";
+    case Method::mlc:
+      return "mlc";
     case Method::none:
     case Method::codebook:
     case Method::flattened:
+    case Method::grouped:
+    case Method::operation:
       break;
   }
   return "";
@@ -79,7 +81,7 @@ std::string name_fp8(const Fields& stated) {
   return rows && columns ? fmt::format("FP8 E4M3 {}x{}", *rows, *columns) : "FP8 E4M3";
 }
 
-std::string name_of(const Packing& packing, const Quantisation& known, const Fields& stated) {
+std::string name_of(const Packing& packing, const Quantisation& known, const Fields& stated, std::string_view code) {
   switch (packing.method) {
     case Method::gptq:
       return with_bits("GPTQ", known);
@@ -89,6 +91,11 @@ std::string name_of(const Packing& packing, const Quantisation& known, const Fie
       return with_bits("MLX", known);
     case Method::hqq:
       return with_bits("HQQ", known);
+    case Method::mlc:
+      if (!code.empty()) return fmt::format("MLC {}", code);
+      break;
+    case Method::operation:
+      return known.bits ? fmt::format("{} {}-bit", packing.operation, *known.bits) : std::string(packing.operation);
     case Method::bnb_4bit:
       return packing.is_fp4 ? "bitsandbytes FP4" : "bitsandbytes NF4";
     case Method::bnb_8bit:
@@ -106,28 +113,33 @@ std::string name_of(const Packing& packing, const Quantisation& known, const Fie
     default:
       break;
   }
-  std::string name = upper_case(known.method);
+  if (packing.method == Method::scaled && known.method == "int16") return "INT16";
+  const std::string name = known.method.empty() ? "packed" : upper_case(known.method);
   return known.bits ? fmt::format("{} {}-bit", name, *known.bits) : name;
 }
 
 }  // namespace
 
-std::optional<Quantisation> name_quantisation(const Packing& packing, const Fields& stated) {
+std::optional<Quantisation> name_quantisation(const Packing& packing, const Fields& fields,
+                                              const StatedPacking& stated) {
   if (packing.method == Method::none) return std::nullopt;
   Quantisation out;
-  out.method = lower_case(stated.text({"quant_method"}));
+  out.method = stated.method;
+  if (packing.method == Method::operation) out.method = lower_case(packing.operation);
   if (out.method.empty()) out.method = method_name(packing);
-  out.bits = packing.bits;
-  if (!out.bits) out.bits = stated.number({"bits", "w_bit", "nbits", "num_bits"});
+  out.bits = packing.bits ? packing.bits : stated.bits;
   // A group size of -1 is none: a column is one group. It is no number here, and what the shapes show is not used.
   const bool has_groups = packing.method == Method::gptq || packing.method == Method::awq ||
                           packing.method == Method::mlx || packing.method == Method::hqq ||
                           packing.method == Method::packed;
   const Value* const group =
-      stated.find("group_size") != nullptr ? stated.find("group_size") : stated.find("q_group_size");
+      fields.find("group_size") != nullptr ? fields.find("group_size") : fields.find("q_group_size");
   if (has_groups) out.group_size = group != nullptr ? number_of(*group) : packing.group_size;
-  if (packing.method == Method::mxfp4 || packing.method == Method::nvfp4) out.group_size = packing.group_size;
-  out.name = name_of(packing, out, stated);
+  const bool is_shaped = packing.method == Method::mxfp4 || packing.method == Method::nvfp4 ||
+                         packing.method == Method::mlc || packing.method == Method::grouped ||
+                         packing.method == Method::flattened || packing.method == Method::operation;
+  if (is_shaped) out.group_size = packing.group_size;
+  out.name = name_of(packing, out, fields, stated.code);
   return out;
 }
 

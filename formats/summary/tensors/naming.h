@@ -9,7 +9,9 @@
 
 namespace weightfs::summary {
 
-/// Names what packs the weights; nothing if none are packed. `stated`: the object that describes it, or nothing.
-std::optional<Quantisation> name_quantisation(const Packing& packing, const Fields& stated);
+/// Names what packs the weights; nothing if none are packed. `fields`: the object that describes it, or nothing;
+/// `stated`: what is stated there and elsewhere.
+std::optional<Quantisation> name_quantisation(const Packing& packing, const Fields& fields,
+                                              const StatedPacking& stated);
 
 }  // namespace weightfs::summary

@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "formats/model.h"
 #include "formats/summary/counts.h"
-#include "formats/summary/fields.h"
-#include "formats/tensor_list.h"
+#include "formats/summary/tensors/stated.h"
 
 namespace weightfs::summary {
 
@@ -20,22 +21,25 @@ struct Packing {
     bnb_4bit,
     bnb_8bit,
     mlx,
+    mlc,
     packed,  ///< compressed-tensors: weight_packed
-    scaled,  ///< a weight of 8 bits with scales: fp8, compressed-tensors
+    scaled,  ///< a weight of 8 or 16 bits with scales: fp8, compressed-tensors
     nvfp4,
     mxfp4,
     hqq,
     exl2,
     exl3,
-    codebook,  ///< aqlm, vptq, quip: the number of elements is not known
+    codebook,  ///< aqlm, vptq, quip
     bitnet,
     flattened,  ///< quanto, torchao
-    onnx        ///< MatMulNBits
+    grouped,    ///< integers with scales of groups, of no known method
+    operation   ///< of a graph: MatMulNBits
   };
   Method method = Method::none;  ///< of most elements
   Number bits, group_size;       ///< by the shapes of the tensors
   bool is_fp4 = false;           ///< of bitsandbytes: else NF4
   bool is_float8 = false;        ///< the weight of a scaled module
+  std::string_view operation;    ///< the operator of a graph; a literal
   bool is_complete = true;       ///< the number of elements of every packed tensor is known
 };
 
@@ -47,7 +51,7 @@ struct Roles {
 
 /// Sets role and elements of the tensors of packed modules. A module is packed if its companions exist; the
 /// configuration only decides what shapes leave open. `roles` has the other tensors' values already.
-void count_packed(const TensorList& tensors, const Fields& config, const Fields& quantisation, Roles& roles);
+void count_packed(const Model& model, const StatedPacking& stated, const ParseObject& parse, Roles& roles);
 
 /// The number of bits of an element of a plain type; nothing for a type with blocks.
 Number bits_of(const DType& dtype);

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "formats/summary/tensors/tensor_name.h"
+#include "formats/summary/tensors/training_state.h"
 
 namespace weightfs::summary {
 namespace {
@@ -17,9 +18,9 @@ constexpr std::array<std::string_view, 11> kBuffers = {
     "final_logits_bias", "inv_freq",           "masked_bias", "moving_mean",  "moving_variance", "num_batches_tracked",
     "rope_factors_long", "rope_factors_short", "rope_freqs",  "running_mean", "running_var"};
 
-// Slots of TensorFlow's optimizers by the last component of their names.
-constexpr std::array<std::string_view, 8> kSlots = {"Adam",        "Adam_1",      "Momentum", "RMSProp",
-                                                    "beta1_power", "beta2_power", "adam_m",   "adam_v"};
+// Scales of the keys and values in a cache, or of activations: one number beside quantised weights. Sorted.
+constexpr auto kActivationScales = std::to_array<std::string_view>(
+    {"input_scale", "k_scale", "kv_scale", "output_scale", "prob_output_scale", "q_scale", "v_scale"});
 
 std::string_view before_last(std::string_view name) {
   const std::string_view last = last_component(name);
@@ -44,7 +45,7 @@ bool has_rotary_frequencies(std::string_view name) {
 // Formats of graphs that are quantised: integers of at most 8 bits are weights.
 bool has_integer_weights(const Model& model) {
   static constexpr auto kGraphs =
-      std::to_array<std::string_view>({"coreml", "executorch", "onnx", "openvino", "rten", "tensorflow-graph",
+      std::to_array<std::string_view>({"coreml", "executorch", "onnx", "openvino", "ort", "rten", "tensorflow-graph",
                                        "tensorflow-savedmodel", "tfjs", "tflite"});
   return std::ranges::find(kGraphs, model.format) != kGraphs.end();
 }
@@ -72,26 +73,26 @@ std::string_view without_attribute(std::string_view name) {
   return name.ends_with(kValue) ? name.substr(0, name.size() - kValue.size()) : name;
 }
 
-// The state of an optimizer, which a checkpoint of TensorFlow has beside the variables.
-bool is_optimizer_state(const Model& model, std::string_view name) {
-  if (!model.format.starts_with("tensorflow-")) return false;
-  return has_component(name, ".OPTIMIZER_SLOT") || name.starts_with("optimizer/") ||
-         std::ranges::find(kSlots, last_component(name)) != kSlots.end();
-}
-
 bool is_buffer(const Model& model, const Scaled& scaled, size_t i) {
   const DType& dtype = *model.tensors.dtype(i);
   const std::string_view name = model.tensors.name(i);
   const ShapeView shape = model.tensors.shape(i);
-  if (dtype.name == "string" || &dtype == &kUnknownDType) return true;
+  if (dtype.name == "string") return true;
+  if (&dtype == &kUnknownDType && model.format != "gguf") return true;  // the shapes of a GGUF are logical
   if (is_integer(dtype)) return !is_integer_weight(model, dtype, shape) && !scaled.contains(name);
-  if ((model.format == "onnx" || model.format == "tensorflow-graph") && shape.empty()) return true;
-  if (is_optimizer_state(model, name)) return true;
+  if ((model.format == "onnx" || model.format == "ort" || model.format == "tensorflow-graph") && shape.empty())
+    return true;
   std::string_view last = last_component(without_attribute(name));
   if (last == "weight") last = last_component(before_last(name));
   if (std::ranges::binary_search(kBuffers, last)) return true;
   if (last == "alpha" && shape.size() <= 1 && elements_of(shape) == Number(1)) return true;
   return is_mask(name, shape) || has_rotary_frequencies(name);
+}
+
+bool is_activation_scale(const TensorList& tensors, size_t i) {
+  return elements_of(tensors.shape(i)) == Number(1) &&
+         std::ranges::binary_search(kActivationScales, last_component(tensors.name(i))) &&
+         tensors.dtype(i)->name.find("float") != std::string_view::npos;
 }
 
 // A GGUF with NVFP4 has a scale of each such tensor beside it.
@@ -141,7 +142,7 @@ void find_shared_storage(const Model& model, std::vector<Counted>& roles) {
 
 }  // namespace
 
-Roles find_roles(const Model& model, const Fields& config, const Fields& quantisation) {
+Roles find_roles(const Model& model, const StatedPacking& stated, const ParseObject& parse) {
   Roles roles;
   const TensorList& tensors = model.tensors;
   const bool has_gguf_scales = has_type(tensors, "nvfp4");
@@ -151,15 +152,17 @@ Roles find_roles(const Model& model, const Fields& config, const Fields& quantis
   roles.tensors.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const uint64_t elements = elements_of(tensors.shape(i)).value_or(0);
-    const bool is_companion =
-        companions[i] || tensors.dtype(i)->name == "float8_e8m0fnu" || (has_gguf_scales && is_gguf_scale(tensors, i));
-    roles.tensors.push_back(is_companion                  ? Counted{Role::companion, 0}
-                            : is_buffer(model, scaled, i) ? Counted{Role::buffer, elements}
-                                                          : Counted{Role::parameter, elements});
+    const bool is_companion = companions[i] || tensors.dtype(i)->name == "float8_e8m0fnu" ||
+                              (has_gguf_scales && is_gguf_scale(tensors, i)) || is_activation_scale(tensors, i);
+    roles.tensors.push_back(is_training_state(tensors.name(i), model.format) ? Counted{Role::state, elements}
+                            : is_companion                                   ? Counted{Role::companion, 0}
+                            : is_buffer(model, scaled, i)                    ? Counted{Role::buffer, elements}
+                                                                             : Counted{Role::parameter, elements});
   }
   // In these files two tensors cannot have the same place, or may have it only if they are empty.
   if (model.format != "gguf" && model.format != "safetensors") find_shared_storage(model, roles.tensors);
-  if (model.format != "tflite" && !is_openvino) count_packed(tensors, config, quantisation, roles);
+  find_averages(tensors, roles.tensors);
+  if (model.format != "tflite" && !is_openvino) count_packed(model, stated, parse, roles);
   return roles;
 }
 

@@ -6,7 +6,7 @@
 
 namespace weightfs::summary {
 
-/// `config`: config.json, or nothing; `quantisation`: the object in it or beside it that describes the packing.
-Roles find_roles(const Model& model, const Fields& config, const Fields& quantisation);
+/// `stated`: what files state about the packing.
+Roles find_roles(const Model& model, const StatedPacking& stated, const ParseObject& parse);
 
 }  // namespace weightfs::summary

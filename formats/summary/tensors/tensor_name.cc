@@ -15,9 +15,8 @@ constexpr auto kBlockNames =
     std::to_array<std::string_view>({"layers", "blk", "h", "blocks", "layer", "block", "transformer_blocks"});
 constexpr auto kEmbeddings =
     std::to_array<std::string_view>({"embed_tokens", "token_embd", "wte", "word_embeddings", "shared", "embed_in"});
-constexpr auto kVision =
-    std::to_array<std::string_view>({"vision_tower", "vision_model", "visual", "image_encoder", "multi_modal_projector",
-                                     "mm_projector", "connector"});
+constexpr auto kVision = std::to_array<std::string_view>(
+    {"vision_tower", "vision_model", "visual", "image_encoder", "multi_modal_projector", "mm_projector", "connector"});
 constexpr auto kAudio = std::to_array<std::string_view>({"audio_tower", "audio_encoder"});
 // Short names have this meaning in GGUF only.
 constexpr auto kShortVision = std::to_array<std::string_view>({"v", "mm"});
@@ -73,6 +72,8 @@ void find_numbers(const Components& name, TensorName& out) {
 bool is_stack(const Components& name) {
   for (size_t i = 0; i < 2; ++i)
     if (name.from_end(i).ends_with("_exps")) return true;
+  for (size_t i = 0; i < 2; ++i)  // gpt-oss as OpenAI publishes it: mlp1_weight.blocks
+    if (name.from_end(i).starts_with("mlp1_") || name.from_end(i).starts_with("mlp2_")) return true;
   for (size_t i = 0; i < 2; ++i)
     if (name.from_end(i + 1) == "experts")
       return name.from_end(i).starts_with("gate_up_proj") || name.from_end(i).starts_with("down_proj");
@@ -91,7 +92,7 @@ TensorName parse_tensor_name(std::string_view name, bool is_ggml) {
   find_numbers(components, out);
   out.is_stacked = is_stack(components);
   const std::string_view last = components.from_end(0);
-  if (last != "weight" && last != "qweight") return out;
+  if (last != "weight" && last != "qweight" && last != "q_weight") return out;
   const std::string_view module = components.from_end(1);
   out.is_embedding = out.is_text() && is_in(module, kEmbeddings);
   if (last != "weight") return out;

@@ -26,13 +26,39 @@ bool is_of_predictor(const TensorName& name, const Summary& known) {
   return name.is_predictor || (has_layer && name.layer >= *known.layers && name.is_text());
 }
 
-// Adds a parameter to those of its parts of the model.
-void add_to_parts(const TensorName& name, ShapeView shape, uint64_t elements, Summary& out) {
-  if (name.is_vision && out.kind != "vision") add(out.parameters_vision, elements);
-  if (name.is_audio) add(out.parameters_audio, elements);
-  if (is_embedding(name, shape)) add(out.parameters_embedding, elements);
-  if (name.is_head) add(out.parameters_head, elements);
-}
+// The parameters of one part of a model: nothing if one of them is not known.
+class PartSum {
+ public:
+  void add(Number elements) {
+    sum_ = has_any_ ? sum(sum_, elements) : elements;
+    has_any_ = true;
+  }
+  Number get() const { return has_any_ ? sum_ : std::nullopt; }
+
+ private:
+  bool has_any_ = false;
+  Number sum_;
+};
+
+// The parts of a model whose parameters are shown.
+struct Parts {
+  PartSum vision, audio, embedding, head, predictor;
+
+  void add(const TensorName& name, ShapeView shape, Number elements, const Summary& known) {
+    if (name.is_vision && known.kind != "vision") vision.add(elements);
+    if (name.is_audio) audio.add(elements);
+    if (is_embedding(name, shape)) embedding.add(elements);
+    if (name.is_head) head.add(elements);
+  }
+
+  void move_to(Summary& out) const {
+    out.parameters_vision = vision.get();
+    out.parameters_audio = audio.get();
+    out.parameters_embedding = embedding.get();
+    out.parameters_head = head.get();
+    out.parameters_mtp = predictor.get();
+  }
+};
 
 // The input embedding: the last that several modules share, else the first; and whether they share it.
 std::pair<std::optional<size_t>, bool> find_embedding(const TensorList& tensors, const TensorNames& names) {
@@ -43,6 +69,13 @@ std::pair<std::optional<size_t>, bool> find_embedding(const TensorList& tensors,
     if (ends_with_components(tensors.name(i), "shared.weight")) shared = i;
   }
   return {shared ? shared : first, shared.has_value()};
+}
+
+// A type; of those that are not known, by its spelling.
+using Type = std::pair<const DType*, std::string_view>;
+Type type_of(const TensorList& tensors, size_t i) {
+  const DType* const dtype = tensors.dtype(i);
+  return {dtype, dtype == &kUnknownDType ? tensors[i].stored_dtype : std::string_view()};
 }
 
 // Parameters of experts, by the number of experts that a token uses in their layer.
@@ -92,6 +125,19 @@ Shapes shapes_of(const TensorList& tensors, const TensorNames& names, const std:
   return out;
 }
 
+std::map<uint64_t, uint64_t> key_rows_of(const TensorList& tensors, const TensorNames& names) {
+  std::map<uint64_t, uint64_t> out;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string_view name = tensors.name(i);
+    const ShapeView shape = tensors.shape(i);
+    const std::string_view type = tensors.dtype(i)->name;
+    if (names[i].layer == TensorName::kNone || !names[i].is_text() || shape.size() != 2) continue;
+    if (!ends_with_components(name, "self_attn.k_proj.weight") || has_component(name, "encoder")) continue;
+    if (type == "bfloat16" || type.starts_with("float")) out.emplace(names[i].layer, shape[0]);
+  }
+  return out;
+}
+
 void find_tied(const TensorList& tensors, const TensorNames& names, std::optional<bool> tied,
                std::vector<Counted>& counted, Summary& out) {
   const auto [found, is_shared] = find_embedding(tensors, names);
@@ -117,19 +163,22 @@ void add_up(const TensorList& tensors, const TensorNames& names, const Roles& ro
             const std::vector<uint64_t>& experts_by_layer, Summary& out) {
   Number parameters = 0;
   Routed routed;
-  std::map<const DType*, uint64_t> elements_by_type;
+  std::map<Type, uint64_t> elements_by_type;
+  Parts parts;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto [role, elements] = roles.tensors[i];
+    const auto [role, elements, is_known] = roles.tensors[i];
+    if (role == Role::state) add(out.optimizer_elements, elements);
     if (role == Role::buffer) add(out.buffer_elements, elements);
     if (role == Role::parameter || role == Role::companion)
       out.weight_bytes = sum(out.weight_bytes, listed_bytes(tensors, i)).value_or(out.weight_bytes);
     if (role != Role::parameter) continue;
     parameters = sum(parameters, elements);
-    uint64_t& of_type = elements_by_type[tensors.dtype(i)];
-    of_type = sum(of_type, elements).value_or(of_type);
-    add_to_parts(names[i], tensors.shape(i), elements, out);
+    const Number logical = is_known ? Number(elements) : std::nullopt;
+    uint64_t& of_type = elements_by_type[type_of(tensors, i)];
+    of_type = sum(of_type, is_known ? logical : elements_of(tensors.shape(i))).value_or(of_type);
+    parts.add(names[i], tensors.shape(i), logical, out);
     if (is_of_predictor(names[i], out)) {
-      add(out.parameters_mtp, elements);
+      parts.predictor.add(logical);
     } else if (out.experts && is_routed(names[i], tensors.shape(i), out.experts)) {
       const bool has_own = names[i].layer < experts_by_layer.size();
       const uint64_t used = has_own ? experts_by_layer[names[i].layer] : out.experts_used.value_or(0);
@@ -138,7 +187,11 @@ void add_up(const TensorList& tensors, const TensorNames& names, const Roles& ro
     }
   }
   const auto most = std::ranges::max_element(elements_by_type, {}, [](const auto& one) { return one.second; });
-  if (most != elements_by_type.end()) out.dtype = most->first->name;
+  if (most != elements_by_type.end()) {
+    const auto& [dtype, spelling] = most->first;
+    out.dtype = spelling.empty() ? dtype->name : spelling;
+  }
+  parts.move_to(out);
   if (!roles.packing.is_complete || !parameters) return;
   out.parameters = parameters;
   if (*parameters > 0)

@@ -24,6 +24,8 @@ struct Shapes {
   bool has_embedding = false;
   bool has_head = false;
 };
+/// The rows of the plain matrices that make the keys of the text model, by layer.
+std::map<uint64_t, uint64_t> key_rows_of(const TensorList& tensors, const TensorNames& names);
 Shapes shapes_of(const TensorList& tensors, const TensorNames& names, const std::vector<Counted>& counted);
 
 /// Makes the heads and embeddings that are one matrix with another duplicates. `tied`: what is stated. Sets

@@ -1,0 +1,127 @@
+#include "formats/summary/tensors/stated.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+
+namespace weightfs::summary {
+namespace {
+
+constexpr size_t kMaxGroups = 16;  // models have one to three; each is searched for by its name
+constexpr size_t kMaxShape = 16;
+constexpr auto kBits = std::to_array<std::string_view>({"bits", "w_bit", "nbits", "num_bits"});
+constexpr auto kGroupSizes = std::to_array<std::string_view>({"group_size", "q_group_size", "quantization_group_size"});
+
+// HQQ and torchao describe the weights in an object of an object.
+std::vector<Fields> objects_of(const Fields& quantisation) {
+  std::vector<Fields> out{quantisation};
+  const Fields hqq = quantisation.object({"quant_config"});
+  for (const Fields& fields : {quantisation.object({"weight"}), hqq, hqq.object({"weight_quant_params"}),
+                               quantisation.object({"weight_quant_params"}), quantisation.object({"quant_type"}),
+                               quantisation.object({"quant_type"}).object({"default"}),
+                               quantisation.object({"quant_type"}).object({"default"}).object({"_data"}),
+                               quantisation.object({"quant_type_kwargs"})})
+    if (fields) out.push_back(fields);
+  return out;
+}
+
+// A type of weights by its name, where the number of bits is not stated.
+Number bits_by_types(const std::vector<Fields>& objects) {
+  for (const Fields& fields : objects)
+    for (const char* const name : {"weights", "weights_dtype", "dtype", "weight_dtype", "_type", "quant_type"}) {
+      const Value* const value = fields.find(name);
+      const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+      if (text != nullptr)
+        if (const Number bits = bits_in_name(*text)) return bits;
+    }
+  return std::nullopt;
+}
+
+void add_groups(const Fields& quantisation, StatedPacking& out) {
+  const Fields groups = quantisation.object({"config_groups"});
+  if (!groups) return;
+  size_t seen = 0;
+  for (const auto& [name, value] : *groups.map()) {
+    if (++seen > kMaxGroups) break;
+    const Fields weights = groups.object({name}).object({"weights"});
+    if (weights) out.groups.push_back({weights.number({"num_bits"}), weights.positive({"group_size"})});
+  }
+}
+
+void add_modules(const Fields& quantisation, StatedPacking& out) {
+  const auto add = [&](const Map* map) {
+    if (map == nullptr) return;
+    for (const auto& [key, value] : *map)
+      if (const auto* const own = std::get_if<Map>(&value)) out.modules.emplace(key, own);
+  };
+  if (!quantisation.has("quant_method")) add(quantisation.map());
+  add(quantisation.object({"config_for_layers"}).map());  // VPTQ
+}
+
+}  // namespace
+
+std::vector<uint64_t> StatedPacking::group_sizes() const {
+  std::vector<uint64_t> out;
+  for (const Group& group : groups)
+    if (group.size.value_or(0) > 0) out.push_back(*group.size);
+  if (group_size.value_or(0) > 0) out.push_back(*group_size);
+  return out;
+}
+
+StatedPacking stated_packing(const Fields& config, const Fields& quantisation) {
+  StatedPacking out;
+  out.method = lower_case(quantisation.text({"quant_method", "method"}));
+  out.algorithm = quantisation.text({"quant_algo"});
+  out.mode = quantisation.text({"mode"});
+  if (const Value* const code = config.find("quantization");
+      code != nullptr && std::holds_alternative<std::string>(*code))
+    out.code = config.text({"quantization"});
+  out.experts = config.text({"expert_dtype", "store_dtype"});
+  if (out.experts.empty()) out.experts = quantisation.text({"expert_dtype", "store_dtype"});
+  const auto objects = objects_of(quantisation);
+  for (const Fields& fields : objects) {
+    if (!out.bits) out.bits = fields.number(kBits);
+    if (!out.group_size) out.group_size = fields.positive(kGroupSizes);
+  }
+  if (!out.bits) out.bits = bits_by_types(objects);
+  if (!out.bits) out.bits = bits_in_name(out.method);
+  if (!out.bits) out.bits = bits_in_name(out.algorithm);
+  if (out.code.starts_with("q") && !out.bits) out.bits = bits_in_name(out.code);
+  const List* const block = quantisation.list("weight_block_size");
+  if (!out.group_size && block != nullptr && block->size() == 2) out.group_size = number_of(block->back());
+  out.is_fp4 = quantisation.text({"bnb_4bit_quant_type"}) == "fp4";
+  add_groups(quantisation, out);
+  add_modules(quantisation, out);
+  return out;
+}
+
+Number bits_in_name(std::string_view name) {
+  const std::string text = lower_case(name);
+  for (const std::string_view stem : {"uint", "int", "nf", "fp", "float", "w", "q"}) {
+    const size_t at = text.find(stem);
+    if (at == text.npos) continue;
+    const size_t begin = at + stem.size();
+    size_t end = begin;
+    while (end < text.size() && end < begin + 2 && text[end] >= '0' && text[end] <= '9') ++end;
+    const auto bits = parse_number<uint64_t>(std::string_view(text).substr(begin, end - begin));
+    if (bits && *bits > 0 && *bits <= 16) return bits;
+  }
+  return std::nullopt;
+}
+
+Number flattened_elements(const Map& metadata, std::string_view module, const ParseObject& parse) {
+  for (const std::string_view end : {".weight", ""}) {
+    const auto* const text = metadata.find_as<std::string>(std::string(module) + std::string(end));
+    const Map* const object = text == nullptr ? nullptr : parse(*text);
+    const Map* const data = object == nullptr ? nullptr : object->find_as<Map>("_data");
+    const List* const shape = data == nullptr ? nullptr : data->find_as<List>("shape");
+    if (shape == nullptr || shape->empty() || shape->size() > kMaxShape) continue;
+    Number elements = 1;
+    for (const Value& size : *shape) elements = product(elements, number_of(size));
+    return elements;
+  }
+  return std::nullopt;
+}
+
+}  // namespace weightfs::summary

@@ -1,0 +1,140 @@
+#include "formats/summary/tensors/training_state.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <string>
+
+#include "base/text.h"
+#include "formats/summary/tensors/tensor_name.h"
+
+namespace weightfs::summary {
+namespace {
+
+using Texts = std::span<const std::string_view>;
+
+// Objects of a checkpoint that hold a training's state: nanoGPT, Lightning, DeepSpeed, timm, Flax. Sorted.
+constexpr auto kObjects =
+    std::to_array<std::string_view>({"amp_scaler", "callbacks", "cuda_rng_state", "grad_scaler", "loops", "loss_scaler",
+                                     "lr_scheduler", "lr_schedulers", "opt_state", "opt_states", "rng_state",
+                                     "rng_states", "scheduler", "schedulers", "torch_rng_state"});
+
+// Objects around them.
+constexpr auto kWrappers = std::to_array<std::string_view>({"app", "checkpoint", "train_state", "trainer"});
+
+// What PyTorch's optimizers, and those of bitsandbytes and others, keep of a weight, by names that nothing else has.
+constexpr auto kOwnSlots = std::to_array<std::string_view>(
+    {"exp_avg", "exp_avg_sq", "exp_avg_sq_col", "exp_avg_sq_row", "max_exp_avg_sq", "momentum_buffer", "square_avg"});
+// And by names that are of an optimizer only in `state.NUMBER`.
+constexpr auto kSlots = std::to_array<std::string_view>({"RMS", "absmax1", "absmax2", "acc_delta", "ax", "eta",
+                                                         "exp_inf", "grad_avg", "mu", "prev", "qmap1", "qmap2",
+                                                         "state1", "state2", "step", "step_size", "sum", "unorm_vec"});
+
+// Slots of TensorFlow's optimizers by the last component of their names.
+constexpr auto kTensorflowSlots = std::to_array<std::string_view>(
+    {"Adam", "Adam_1", "Momentum", "RMSProp", "beta1_power", "beta2_power", "adam_m", "adam_v"});
+
+// Ends of the names of Paddle's accumulators.
+constexpr auto kPaddleSlots = std::to_array<std::string_view>(
+    {"_moment1_0", "_moment2_0", "_beta1_pow_acc_0", "_beta2_pow_acc_0", "_velocity_0"});
+
+bool is_in(std::string_view text, Texts texts) { return std::ranges::find(texts, text) != texts.end(); }
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string_view next_component(std::string_view& left) {
+  const std::string_view component = left.substr(0, std::min(left.find_first_of("./"), left.size()));
+  left.remove_prefix(std::min(left.size(), component.size() + 1));
+  return component;
+}
+
+// "optimizer", "optimizer_state_dict", "g_optimizer", "optimG"
+bool names_an_optimizer(std::string_view component) {
+  const std::string text = lower_case(component);
+  for (std::string_view left = text; !left.empty();) {
+    const std::string_view word = left.substr(0, std::min(left.find('_'), left.size()));
+    if (word.starts_with("optimizer") || (word.starts_with("optim") && word.size() <= 6)) return true;
+    left.remove_prefix(std::min(left.size(), word.size() + 1));
+  }
+  return false;
+}
+
+}  // namespace
+
+bool is_training_state(std::string_view name, std::string_view format) {
+  const std::string_view last = last_component(name);
+  if (is_in(last, kOwnSlots)) return true;
+  if (format.starts_with("tensorflow-") && (has_component(name, ".OPTIMIZER_SLOT") || is_in(last, kTensorflowSlots)))
+    return true;
+  if (format == "paddle" && std::ranges::any_of(kPaddleSlots, [&](auto end) { return name.ends_with(end); }))
+    return true;
+  std::string_view left = name;
+  std::string_view first = next_component(left);
+  while (is_in(first, kWrappers) && !left.empty()) first = next_component(left);
+  if (left.empty()) return false;
+  // T5X has the weights in the optimizer.
+  if (names_an_optimizer(first)) return next_component(left) != "target";
+  if (std::ranges::binary_search(kObjects, first)) return true;
+  return first == "state" && is_number(next_component(left)) && left == last && is_in(last, kSlots);
+}
+
+namespace {
+
+constexpr size_t kMaxCompared = 100'000;  // tensors whose names are compared; checkpoints have fewer than 10,000
+
+// The name without points, which some averages leave out, and without the wrapper of distributed training.
+std::string key_of(std::string_view name) {
+  constexpr std::string_view kModule = "module.";
+  if (name.starts_with(kModule)) name.remove_prefix(kModule.size());
+  std::string out(name);
+  std::erase(out, '.');
+  return out;
+}
+
+bool names_an_average(std::string_view component) {
+  for (std::string_view left = component; !left.empty();) {
+    const std::string_view word = left.substr(0, std::min(left.find('_'), left.size()));
+    if (word == "ema") return true;
+    left.remove_prefix(std::min(left.size(), word.size() + 1));
+  }
+  return false;
+}
+
+// What follows the object with an average, which is the first or the second component; empty if there is none.
+std::string_view averaged_name(std::string_view name) {
+  for (int i = 0; i < 2 && !name.empty(); ++i)
+    if (names_an_average(next_component(name))) return name;
+  return "";
+}
+
+}  // namespace
+
+void find_averages(const TensorList& tensors, std::vector<Counted>& counted) {
+  std::vector<size_t> averages;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (counted[i].role == Role::parameter && !averaged_name(tensors.name(i)).empty()) averages.push_back(i);
+  if (averages.empty() || tensors.size() > kMaxCompared) return;
+  std::map<std::string, size_t> others;  // by the name below each object around it
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (counted[i].role != Role::parameter || !averaged_name(tensors.name(i)).empty()) continue;
+    std::string_view left = tensors.name(i);
+    for (int depth = 0; depth < 3 && !left.empty(); ++depth) {
+      others.emplace(key_of(left), i);
+      next_component(left);
+    }
+  }
+  bool has_any = false;
+  for (const size_t i : averages) {
+    const auto other = others.find(key_of(averaged_name(tensors.name(i))));
+    if (other == others.end() || tensors.shape(other->second) != tensors.shape(i)) continue;
+    counted[i].role = Role::state;
+    has_any = true;
+  }
+  for (const size_t i : averages)  // the decay and the number of updates
+    if (has_any && counted[i].role == Role::parameter && tensors.shape(i).empty()) counted[i].role = Role::state;
+}
+
+}  // namespace weightfs::summary

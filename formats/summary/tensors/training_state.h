@@ -1,0 +1,20 @@
+// The state of optimizers and trainers, which checkpoints have beside the weights.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "formats/summary/counts.h"
+#include "formats/tensor_list.h"
+
+namespace weightfs::summary {
+
+/// Whether a tensor is one of them, by its name: `optimizer.state.0.exp_avg`, `optimizer/vars/3`, `w_moment1_0` of
+/// Paddle. `format` is that of the model.
+bool is_training_state(std::string_view name, std::string_view format);
+
+/// Makes parameters state that are a moving average (EMA) of others: with the same names and shapes below another
+/// object.
+void find_averages(const TensorList& tensors, std::vector<Counted>& counted);
+
+}  // namespace weightfs::summary
