@@ -13,7 +13,7 @@
 #include "formats/caffe/blob.h"
 #include "formats/caffe/fields.h"
 #include "formats/common/limits.h"
-#include "formats/graph_writer.h"
+#include "formats/graphs/graph_writer.h"
 #include "formats/protobuf/dimensions.h"
 
 namespace weightfs::caffe {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "formats/flatbuffer/flatbuffer.h"
-#include "formats/graph_writer.h"
+#include "formats/graphs/graph_writer.h"
 
 namespace weightfs::flatbuffer {
 

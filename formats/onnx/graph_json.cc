@@ -5,7 +5,7 @@
 #include <bit>
 #include <utility>
 
-#include "formats/graph_writer.h"
+#include "formats/graphs/graph_writer.h"
 #include "formats/onnx/fields.h"
 #include "formats/onnx/node.h"
 #include "formats/onnx/tensor.h"

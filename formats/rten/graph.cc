@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "formats/graph_writer.h"
+#include "formats/graphs/graph_writer.h"
 #include "formats/rten/node.h"
 #include "formats/rten/schema.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/values/rendering.h"
 #include "formats/common/limits.h"
-#include "formats/graph_writer.h"
+#include "formats/graphs/graph_writer.h"
 #include "formats/tensorflow/fields.h"
 #include "formats/tensorflow/node.h"
 #include "formats/tensorflow/tensor.h"

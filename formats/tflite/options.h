@@ -1,7 +1,7 @@
 // The options of an operator: those of a builtin operator by name, those of a custom one by their place in the file.
 #pragma once
 
-#include "formats/graph_writer.h"
+#include "formats/graphs/graph_writer.h"
 #include "formats/tflite/file.h"
 
 namespace weightfs::tflite {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "formats/graph_writer.h"
+#include "formats/graphs/graph_writer.h"
 
 namespace weightfs::trees {
 

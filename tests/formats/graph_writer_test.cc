@@ -1,4 +1,4 @@
-#include "formats/graph_writer.h"
+#include "formats/graphs/graph_writer.h"
 
 #include <gtest/gtest.h>
 

@@ -118,6 +118,15 @@ Fields rope_of(const Fields& text) {
   return rope;
 }
 
+Number stated_context(const Fields& text) {
+  const Number stated = text.number({"max_position_embeddings", "n_positions", "max_target_positions", "n_ctx",
+                                     "seq_length", "max_seq_len", "max_sequence_length", "seq_len"});
+  if (stated) return stated;
+  if (const Number window = text.positive({"context_window_size"})) return window;  // MLC
+  const bool is_real = text.real({"model_max_length"}).value_or(kMaxContext) < kMaxContext;
+  return is_real ? text.positive({"model_max_length"}) : std::nullopt;
+}
+
 void describe_context(const Config& config, Summary& out) {
   const Fields& text = config.text;
   const Fields rope = rope_of(text);
@@ -134,11 +143,7 @@ void describe_context(const Config& config, Summary& out) {
   out.rope.base = rope.real({"rope_theta"});
   if (!out.rope.base) out.rope.base = text.real({"rope_theta", "rotary_emb_base"});
   if (is_one_of(config.model_type, kWithoutContext)) return;
-  out.context_length = text.number({"max_position_embeddings", "n_positions", "max_target_positions", "n_ctx",
-                                    "seq_length", "max_seq_len", "max_sequence_length", "seq_len"});
-  if (!out.context_length) out.context_length = text.positive({"context_window_size"});  // MLC
-  if (!out.context_length && text.real({"model_max_length"}).value_or(kMaxContext) < kMaxContext)
-    out.context_length = text.positive({"model_max_length"});
+  out.context_length = stated_context(text);
   if (out.context_length && is_one_of(config.model_type, kRoberta)) {
     const uint64_t reserved = text.number({"pad_token_id"}).value_or(1) + 1;
     if (*out.context_length > reserved) *out.context_length -= reserved;

@@ -151,34 +151,50 @@ Layers lettered_windows(std::string_view letters, uint64_t layers, bool& is_know
   return out;
 }
 
+std::string_view family_of(const Config& config) {
+  const auto* const own = config.text.find("model_type");
+  const auto* const text = own == nullptr ? nullptr : std::get_if<std::string>(own);
+  return text == nullptr ? std::string_view(config.model_type) : std::string_view(*text);
+}
+
+// The number of layers after which windows repeat; `is_known` becomes false if it is stated in an unknown way.
+Number period_of(const Config& config, bool& is_known) {
+  Number period;
+  for (const std::string_view name : {"sliding_window_pattern", "_sliding_window_pattern"}) {
+    const Value* const value = config.text.find(name);
+    if (value == nullptr || period) continue;
+    period = number_of(*value);
+    is_known &= period.has_value();
+  }
+  const auto family = std::ranges::find(kPeriods, family_of(config), &Family::model_type);
+  return period || family == kPeriods.end() ? period : Number(family->period);
+}
+
+// Llama 4: the layers without positions have no window.
+Layers chunked_types(const Fields& text, uint64_t layers) {
+  const List* const positions = text.list("no_rope_layers");
+  if (positions == nullptr || positions->size() < layers) return {};
+  Layers out;
+  for (const uint64_t has_positions : text.per_layer("no_rope_layers", layers))
+    out.push_back(has_positions != 0 ? Layer::sliding : Layer::full);
+  return out;
+}
+
 // Models with a window: which layers have it.
 Layers windowed_types(const Config& config, const Summary& known, uint64_t layers, bool& is_known) {
   const Fields& text = config.text;
   Layers out(layers, Layer::full);
   if (!known.sliding_window && !text.has("attention_chunk_size")) return out;
-  const std::string own = text.text({"model_type"});
-  const std::string_view type = own.empty() ? std::string_view(config.model_type) : own;
-  Number period;
-  for (const std::string_view name : {"sliding_window_pattern", "_sliding_window_pattern"}) {
-    const Value* const value = text.find(name);
-    const auto* const letters = value == nullptr ? nullptr : std::get_if<std::string>(value);
-    if (letters != nullptr && !letters->empty()) return lettered_windows(*letters, layers, is_known);
-    if (value != nullptr && !period) period = number_of(*value);
-    is_known &= value == nullptr || period.has_value();
-  }
-  // Llama 4: the layers without positions have no window.
-  const List* const positions = text.list("no_rope_layers");
-  const bool is_chunked = !known.sliding_window && positions != nullptr && positions->size() >= layers;
-  const auto has_positions = is_chunked ? text.per_layer("no_rope_layers", layers) : std::vector<uint64_t>();
-  const auto family = std::ranges::find(kPeriods, type, &Family::model_type);
-  if (!period && family != kPeriods.end()) period = family->period;
+  const Value* const pattern = text.find("sliding_window_pattern");
+  const auto* const letters = pattern == nullptr ? nullptr : std::get_if<std::string>(pattern);
+  if (letters != nullptr && !letters->empty()) return lettered_windows(*letters, layers, is_known);
+  if (!known.sliding_window)
+    if (auto chunked = chunked_types(text, layers); !chunked.empty()) return chunked;
+  const Number period = period_of(config, is_known);
   const Number first = text.flag("use_sliding_window").value_or(false) ? text.number({"max_window_layers"}) : Number();
-  const bool all_slide = std::ranges::find(kAllSlide, type) != kAllSlide.end();
+  const bool all_slide = std::ranges::find(kAllSlide, family_of(config)) != kAllSlide.end();
   for (uint64_t i = 0; i < layers; ++i) {
-    const bool slides = !has_positions.empty()  ? has_positions[i] != 0
-                        : period && *period > 0 ? i % *period != *period - 1
-                        : first                 ? i >= *first
-                                                : all_slide;
+    const bool slides = period.value_or(0) > 0 ? i % *period != *period - 1 : first ? i >= *first : all_slide;
     if (slides) out[i] = Layer::sliding;
   }
   return out;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "formats/model.h"
-#include "formats/summary/tensors/packing.h"
+#include "formats/summary/tensors/role_list.h"
 
 namespace weightfs::summary {
 

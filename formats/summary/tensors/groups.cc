@@ -49,6 +49,12 @@ std::optional<Unpacked> unpack_rows(const ScaledShapes& shapes, uint64_t group_s
 
 }  // namespace
 
+Number bits_of(const DType& dtype) {
+  if (dtype.packed_bits > 0) return dtype.packed_bits;
+  if (dtype.block != 1 || dtype.block_bytes == 0) return std::nullopt;
+  return uint64_t{8} * dtype.block_bytes;
+}
+
 bool ScaledShapes::is_scaled_by_row() const {
   const Number scales = elements_of(scale);
   if (!scales || weight.empty()) return false;

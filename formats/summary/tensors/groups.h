@@ -7,6 +7,9 @@
 
 namespace weightfs::summary {
 
+/// The number of bits of an element of a plain type; nothing for a type with blocks.
+Number bits_of(const DType& dtype);
+
 /// A tensor of packed weights, and the tensor of their scales.
 struct ScaledShapes {
   ShapeView weight;

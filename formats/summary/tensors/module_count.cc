@@ -63,31 +63,42 @@ const Map* ModuleCounter::facts_of(const Module& module) const {
 }
 
 ModuleCounter::Found ModuleCounter::count(const Module& module) const {
-  const auto* const qweight = module.find(Piece::qweight);
-  const auto* const scales = module.find(Piece::scales);
-  if (qweight != nullptr && scales != nullptr && is_word(dtype(*qweight)) && is_wide_float(dtype(*scales)) &&
-      shape(*scales).size() == 2 && shape(*qweight).size() == 2 && stated_.method != "svdquant")
-    return {qweight, gptq_or_awq(module, *qweight)};
+  if (const Found found = by_own_pieces(module); found.first != nullptr) return found;
+  for (const Piece piece : {Piece::weight, Piece::unnamed})
+    if (const auto* const weight = module.find(piece))
+      if (const Found found = bitsandbytes(module, *weight); found.first != nullptr) return found;
+  return scaled(module);
+}
+
+// Methods whose tensors have names of their own.
+ModuleCounter::Found ModuleCounter::by_own_pieces(const Module& module) const {
+  if (const auto* const weight = module.find(Piece::qweight); weight != nullptr && is_gptq_or_awq(module, *weight))
+    return {weight, gptq_or_awq(module, *weight)};
   if (const auto* const weight = module.find(Piece::weight_packed)) return {weight, compressed(module, *weight)};
-  if (const auto* const weight = module.find(Piece::blocks); weight != nullptr && scales != nullptr)
-    return {weight, {Method::mxfp4, product(elements(*weight), 2), 4, 32}};
-  if (const auto* const weight = module.find(Piece::blocks); weight != nullptr && module.has(Piece::weight_scale))
+  if (const auto* const weight = module.find(Piece::blocks);
+      weight != nullptr && (module.has(Piece::scales) || module.has(Piece::weight_scale)))
     return {weight, {Method::mxfp4, product(elements(*weight), 2), 4, 32}};
   if (const auto* const weight = module.find(Piece::hqq_weight)) return {weight, hqq(module, *weight)};
-  if (const auto* const weight = module.find(Piece::exl2_weight)) {
-    const bool is_mlc = !module.has(Piece::inverse_permutation) && module.has(Piece::scale) &&
-                        !is_word(dtype(*module.find(Piece::scale)));
-    return {weight, is_mlc ? mlc(module, *weight) : exl2(module, *weight)};
-  }
+  if (const auto* const weight = module.find(Piece::exl2_weight))
+    return {weight, is_mlc(module) ? mlc(module, *weight) : exl2(module, *weight)};
   if (const auto* const weight = module.find(Piece::exl3_weight)) return {weight, exl3(*weight)};
   // "indices" alone are those of a sparse tensor.
   if (const auto* const weight = module.find(Piece::codes);
       weight != nullptr && (module.has(Piece::codebooks) || !stated_.method.empty()))
     return {weight, codes(module, *weight)};
-  for (const Piece piece : {Piece::weight, Piece::unnamed})
-    if (const auto* const weight = module.find(piece))
-      if (const Found found = bitsandbytes(module, *weight); found.first != nullptr) return found;
-  return scaled(module);
+  return {nullptr, {}};
+}
+
+bool ModuleCounter::is_gptq_or_awq(const Module& module, const Member& weight) const {
+  const auto* const scales = module.find(Piece::scales);
+  if (scales == nullptr || stated_.method == "svdquant") return false;
+  return is_word(dtype(weight)) && is_wide_float(dtype(*scales)) && shape(*scales).size() == 2 &&
+         shape(weight).size() == 2;
+}
+
+bool ModuleCounter::is_mlc(const Module& module) const {
+  const auto* const scale = module.find(Piece::scale);
+  return scale != nullptr && !module.has(Piece::inverse_permutation) && !is_word(dtype(*scale));
 }
 
 // GPTQ packs along the inputs, AWQ along the outputs: the last dimension of qweight is that of scales or of qzeros.
@@ -263,35 +274,41 @@ ModuleCount ModuleCounter::by_float_scales(const Module& module, const Member& w
   const DType& type = dtype(weight);
   const ScaledShapes shapes{shape(weight), bits_of(type).value_or(0), shape(scale)};
   if (stated_.method == "compressed-tensors" && type.name == "int8") return {Method::scaled, elements(weight), 8, {}};
-  std::vector<uint64_t> sizes = stated_.group_sizes();
-  if (const Number own = number_in(facts_of(module), "group_size")) sizes.insert(sizes.begin(), *own);
-  std::optional<Unpacked> grouped;
-  uint64_t group_size = 0;
-  for (size_t i = 0; i < sizes.size() && !grouped; ++i) {
-    group_size = sizes[i];
-    grouped = unpack_by_groups(shapes, group_size, stated_.bits);
-  }
+  const auto [grouped, group_size] = by_groups(module, shapes);
   const bool is_by_row = shapes.is_scaled_by_row();
   const Number row_bits = is_by_row ? bits_by_row(module, weight) : std::nullopt;
   const bool is_stated = grouped && stated_.bits == grouped->bits;
-  // A row of one group, or a scale for a whole row.
-  if (row_bits && grouped && grouped->bits != *row_bits && !is_stated) return {Method::grouped, {}, {}, {}};
+  const bool is_flat = weight.piece == Piece::flat_weight;
+  const Method method = is_flat ? Method::flattened : Method::grouped;
   if (row_bits && !is_stated) {
+    // A row of one group, or a scale for a whole row.
+    if (grouped && grouped->bits != *row_bits) return {Method::grouped, {}, {}, {}};
     const bool is_bitnet = stated_.method == "bitnet";
     return {is_bitnet ? Method::bitnet : Method::scaled, unpacked(weight, row_bits), row_bits, {}};
   }
-  const bool is_flat = weight.piece == Piece::flat_weight;
-  const Method method = is_flat ? Method::flattened : Method::grouped;
-  if (grouped)
-    return {grouped->bits == 8 && !is_flat ? Method::scaled : method, grouped->elements, grouped->bits, group_size};
+  if (grouped) {
+    const bool is_scaled = grouped->bits == 8 && !is_flat;
+    return {is_scaled ? Method::scaled : method, grouped->elements, grouped->bits, group_size};
+  }
   Number bits = bits_by_zeros(module, scale);
   if (!bits && !is_by_row) bits = stated_.bits;
   return {method, unpacked(weight, bits), bits ? bits : stated_.bits, {}};
 }
 
+// The elements by the first size of groups that the shapes do not contradict, and this size.
+std::pair<std::optional<Unpacked>, uint64_t> ModuleCounter::by_groups(const Module& module,
+                                                                      const ScaledShapes& shapes) const {
+  std::vector<uint64_t> sizes = stated_.group_sizes();
+  if (const Number own = number_in(facts_of(module), "group_size")) sizes.insert(sizes.begin(), *own);
+  for (const uint64_t size : sizes)
+    if (const auto grouped = unpack_by_groups(shapes, size, stated_.bits)) return {grouped, size};
+  return {};
+}
+
 // The bits of elements that have a scale for a row: those of the type, unless several are packed into one.
 Number ModuleCounter::bits_by_row(const Module& module, const Member& weight) const {
   const DType& type = dtype(weight);
+  if (model_.format == "hdf5" || model_.format == "keras") return std::nullopt;  // int8, or two int4 of Keras
   const bool is_packed = stated_.bits && *stated_.bits < kMaxBits && weight.piece != Piece::flat_weight;
   if (type.name == "int8") return is_packed ? std::nullopt : Number(8);
   if (type.name == "int16") return is_packed ? std::nullopt : Number(16);

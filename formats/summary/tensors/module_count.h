@@ -1,10 +1,13 @@
 // How many elements the weights of one packed module have.
 #pragma once
 
+#include <optional>
 #include <utility>
 
+#include "formats/model.h"
+#include "formats/summary/tensors/groups.h"
 #include "formats/summary/tensors/modules.h"
-#include "formats/summary/tensors/packing.h"
+#include "formats/summary/tensors/role_list.h"
 #include "formats/summary/tensors/stated.h"
 
 namespace weightfs::summary {
@@ -37,6 +40,9 @@ class ModuleCounter {
   Number unpacked(const Member& weight, Number bits) const;
   const Map* facts_of(const Module& module) const;
 
+  Found by_own_pieces(const Module& module) const;
+  bool is_gptq_or_awq(const Module& module, const Member& weight) const;
+  bool is_mlc(const Module& module) const;
   ModuleCount gptq_or_awq(const Module& module, const Member& weight) const;
   ModuleCount compressed(const Module& module, const Member& weight) const;
   ModuleCount hqq(const Module& module, const Member& weight) const;
@@ -50,6 +56,7 @@ class ModuleCounter {
   ModuleCount by_scale(const Module& module, const Member& weight, const Member& scale) const;
   ModuleCount by_small_scales(const Module& module, const Member& weight, const Member& scale) const;
   ModuleCount by_float_scales(const Module& module, const Member& weight, const Member& scale) const;
+  std::pair<std::optional<Unpacked>, uint64_t> by_groups(const Module& module, const ScaledShapes& shapes) const;
   Number bits_by_row(const Module& module, const Member& weight) const;
   Number bits_by_zeros(const Module& module, const Member& scale) const;
 

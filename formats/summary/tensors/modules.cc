@@ -115,38 +115,45 @@ bool is_in(std::string_view word, std::span<const std::string_view> words) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// The piece by the words at the end of the last component; the module is what is before them.
-Found piece_by_words(std::string_view name, size_t begin) {
+// What the words at the end of a name say.
+struct Words {
   bool has_scale = false, has_zero = false, has_packed = false, has_weight = false, is_of_activations = false;
+
+  /// Notes a word; whether it is one of those that ends are made of.
+  bool add(std::string_view word) {
+    const bool is_scale = is_in(word, kScaleWords), is_zero = is_in(word, kZeroWords);
+    const bool is_packed = is_in(word, kPackedWords), is_weight = is_in(word, kWeightWords);
+    has_scale |= is_scale;
+    has_zero |= is_zero;
+    has_packed |= is_packed;
+    has_weight |= is_weight;
+    is_of_activations |= is_in(word, kActivationWords);
+    return is_scale || is_zero || is_packed || is_weight || is_in(word, kOtherWords) || word.empty();
+  }
+};
+
+std::string_view without_separators(std::string_view name) {
+  while (name.ends_with('.') || name.ends_with('/')) name.remove_suffix(1);
+  return name;
+}
+
+// The piece by the words at the end of the last component, which begins at `begin`; the module is what is before them.
+Found piece_by_words(std::string_view name, size_t begin) {
+  Words words;
   size_t end = name.size();
   while (end > begin) {
     const size_t at = name.substr(0, end).find_last_of("_:./");
     const size_t first = at == name.npos || at < begin ? begin : at + 1;
-    const std::string_view word = name.substr(first, end - first);
-    const bool is_other = is_in(word, kOtherWords);
-    has_scale |= is_in(word, kScaleWords);
-    has_zero |= is_in(word, kZeroWords);
-    has_packed |= is_in(word, kPackedWords);
-    has_weight |= is_in(word, kWeightWords);
-    is_of_activations |= is_in(word, kActivationWords);
-    const bool is_known = is_other || is_in(word, kScaleWords) || is_in(word, kZeroWords) ||
-                          is_in(word, kPackedWords) || is_in(word, kWeightWords) || word.empty();
-    if (!is_known) break;
+    if (!words.add(name.substr(first, end - first))) break;
     end = first > begin ? first - 1 : begin;
   }
-  const auto strip_separators = [&] {
-    while (end > 0 && (name[end - 1] == '.' || name[end - 1] == '/')) --end;
-  };
-  strip_separators();
-  if (!has_weight && end < begin && ends_with_components(name.substr(0, end), kInner.front())) {
-    end -= kInner.front().size();
-    strip_separators();
-  }
-  const std::string_view module = name.substr(0, end);
-  if (has_scale) return {is_of_activations ? Piece::scale_of_weight : Piece::weight_scale, module};
-  if (has_zero) return {Piece::zeros, module};
-  if (has_packed) return {Piece::flat_weight, module};
-  if (has_weight) return {Piece::weight, module};
+  std::string_view module = without_separators(name.substr(0, end));
+  if (!words.has_weight && end == begin && ends_with_components(module, kInner.front()))
+    module = without_separators(module.substr(0, module.size() - kInner.front().size()));
+  if (words.has_scale) return {words.is_of_activations ? Piece::scale_of_weight : Piece::weight_scale, module};
+  if (words.has_zero) return {Piece::zeros, module};
+  if (words.has_packed) return {Piece::flat_weight, module};
+  if (words.has_weight) return {Piece::weight, module};
   return {Piece::unnamed, name};
 }
 

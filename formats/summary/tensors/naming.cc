@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 
@@ -11,44 +12,39 @@ namespace {
 
 using Method = Packing::Method;
 
-// The method of a file that does not state one.
+struct MethodName {
+  Method method;
+  std::string_view name;
+  bool has_groups = false;  ///< "GPTQ 4-bit g128"
+};
+
+// The methods of files that do not state one.
+constexpr std::array kMethods = {
+    MethodName{Method::gptq, "gptq", true},
+    MethodName{Method::awq, "awq", true},
+    MethodName{Method::mlx, "mlx", true},
+    MethodName{Method::hqq, "hqq", true},
+    MethodName{Method::bnb_4bit, "bitsandbytes"},
+    MethodName{Method::bnb_8bit, "bitsandbytes"},
+    MethodName{Method::packed, "compressed-tensors"},
+    MethodName{Method::nvfp4, "nvfp4"},
+    MethodName{Method::mxfp4, "mxfp4"},
+    MethodName{Method::exl2, "exl2"},
+    MethodName{Method::exl3, "exl3"},
+    MethodName{Method::bitnet, "bitnet"},
+    MethodName{Method::mlc, "mlc"},
+};
+
+const MethodName* row_of(Method method) {
+  const auto row = std::ranges::find(kMethods, method, &MethodName::method);
+  return row == kMethods.end() ? nullptr : row;
+}
+
 std::string_view method_name(const Packing& packing) {
-  switch (packing.method) {
-    case Method::gptq:
-      return "gptq";
-    case Method::awq:
-      return "awq";
-    case Method::bnb_4bit:
-    case Method::bnb_8bit:
-      return "bitsandbytes";
-    case Method::mlx:
-      return "mlx";
-    case Method::packed:
-      return "compressed-tensors";
-    case Method::scaled:
-      return packing.is_float8 ? "fp8" : packing.bits == Number(16) ? "int16" : "int8";
-    case Method::nvfp4:
-      return "nvfp4";
-    case Method::mxfp4:
-      return "mxfp4";
-    case Method::hqq:
-      return "hqq";
-    case Method::exl2:
-      return "exl2";
-    case Method::exl3:
-      return "exl3";
-    case Method::bitnet:
-      return "bitnet";
-    case Method::mlc:
-      return "mlc";
-    case Method::none:
-    case Method::codebook:
-    case Method::flattened:
-    case Method::grouped:
-    case Method::operation:
-      break;
-  }
-  return "";
+  if (packing.method == Method::scaled)
+    return packing.is_float8 ? "fp8" : packing.bits == Number(16) ? "int16" : "int8";
+  const MethodName* const row = row_of(packing.method);
+  return row == nullptr ? std::string_view() : row->name;
 }
 
 // "GPTQ 4-bit g128"
@@ -82,15 +78,9 @@ std::string name_fp8(const Fields& stated) {
 }
 
 std::string name_of(const Packing& packing, const Quantisation& known, const Fields& stated, std::string_view code) {
+  const MethodName* const row = row_of(packing.method);
+  if (row != nullptr && row->has_groups) return with_bits(upper_case(row->name), known);
   switch (packing.method) {
-    case Method::gptq:
-      return with_bits("GPTQ", known);
-    case Method::awq:
-      return with_bits("AWQ", known);
-    case Method::mlx:
-      return with_bits("MLX", known);
-    case Method::hqq:
-      return with_bits("HQQ", known);
     case Method::mlc:
       if (!code.empty()) return fmt::format("MLC {}", code);
       break;
@@ -129,9 +119,8 @@ std::optional<Quantisation> name_quantisation(const Packing& packing, const Fiel
   if (out.method.empty()) out.method = method_name(packing);
   out.bits = packing.bits ? packing.bits : stated.bits;
   // A group size of -1 is none: a column is one group. It is no number here, and what the shapes show is not used.
-  const bool has_groups = packing.method == Method::gptq || packing.method == Method::awq ||
-                          packing.method == Method::mlx || packing.method == Method::hqq ||
-                          packing.method == Method::packed;
+  const MethodName* const row = row_of(packing.method);
+  const bool has_groups = (row != nullptr && row->has_groups) || packing.method == Method::packed;
   const Value* const group =
       fields.find("group_size") != nullptr ? fields.find("group_size") : fields.find("q_group_size");
   if (has_groups) out.group_size = group != nullptr ? number_of(*group) : packing.group_size;

@@ -110,10 +110,4 @@ void count_packed(const Model& model, const StatedPacking& stated, const ParseOb
     roles.warnings.emplace_back("packed weights of an unknown kind: the number of parameters is incomplete");
 }
 
-Number bits_of(const DType& dtype) {
-  if (dtype.packed_bits > 0) return dtype.packed_bits;
-  if (dtype.block != 1 || dtype.block_bytes == 0) return std::nullopt;
-  return uint64_t{8} * dtype.block_bytes;
-}
-
 }  // namespace weightfs::summary

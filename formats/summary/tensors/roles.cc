@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/text.h"
+#include "formats/summary/tensors/groups.h"
+#include "formats/summary/tensors/packing.h"
 #include "formats/summary/tensors/tensor_name.h"
 #include "formats/summary/tensors/training_state.h"
 

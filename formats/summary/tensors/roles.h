@@ -2,7 +2,8 @@
 #pragma once
 
 #include "formats/model.h"
-#include "formats/summary/tensors/packing.h"
+#include "formats/summary/tensors/role_list.h"
+#include "formats/summary/tensors/stated.h"
 
 namespace weightfs::summary {
 

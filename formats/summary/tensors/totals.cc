@@ -78,10 +78,21 @@ Type type_of(const TensorList& tensors, size_t i) {
   return {dtype, dtype == &kUnknownDType ? tensors[i].stored_dtype : std::string_view()};
 }
 
+std::string_view most_frequent(const std::map<Type, uint64_t>& elements) {
+  const auto most = std::ranges::max_element(elements, {}, [](const auto& one) { return one.second; });
+  if (most == elements.end()) return "";
+  const auto& [dtype, spelling] = most->first;
+  return spelling.empty() ? dtype->name : spelling;
+}
+
 // Parameters of experts, by the number of experts that a token uses in their layer.
 using Routed = std::map<uint64_t, Number>;
 
 __extension__ using Wide = unsigned __int128;
+
+uint64_t used_in_layer(uint32_t layer, const std::vector<uint64_t>& experts_by_layer, const Summary& known) {
+  return layer < experts_by_layer.size() ? experts_by_layer[layer] : known.experts_used.value_or(0);
+}
 
 // Those that a token does not use: of each expert the same.
 Number idle_of(const Routed& routed, uint64_t experts) {
@@ -92,6 +103,12 @@ Number idle_of(const Routed& routed, uint64_t experts) {
     idle = sum(idle, static_cast<uint64_t>(unused));
   }
   return idle;
+}
+
+void set_parameters(uint64_t parameters, Summary& out) {
+  out.parameters = parameters;
+  if (parameters > 0)
+    out.bits_per_weight = 8.0 * static_cast<double>(out.weight_bytes) / static_cast<double>(parameters);
 }
 
 }  // namespace
@@ -180,22 +197,14 @@ void add_up(const TensorList& tensors, const TensorNames& names, const Roles& ro
     if (is_of_predictor(names[i], out)) {
       parts.predictor.add(logical);
     } else if (out.experts && is_routed(names[i], tensors.shape(i), out.experts)) {
-      const bool has_own = names[i].layer < experts_by_layer.size();
-      const uint64_t used = has_own ? experts_by_layer[names[i].layer] : out.experts_used.value_or(0);
-      Number& of_layer = routed.try_emplace(used, 0).first->second;
+      Number& of_layer = routed.try_emplace(used_in_layer(names[i].layer, experts_by_layer, out), 0).first->second;
       of_layer = sum(of_layer, elements);
     }
   }
-  const auto most = std::ranges::max_element(elements_by_type, {}, [](const auto& one) { return one.second; });
-  if (most != elements_by_type.end()) {
-    const auto& [dtype, spelling] = most->first;
-    out.dtype = spelling.empty() ? dtype->name : spelling;
-  }
+  out.dtype = most_frequent(elements_by_type);
   parts.move_to(out);
   if (!roles.packing.is_complete || !parameters) return;
-  out.parameters = parameters;
-  if (*parameters > 0)
-    out.bits_per_weight = 8.0 * static_cast<double>(out.weight_bytes) / static_cast<double>(*parameters);
+  set_parameters(*parameters, out);
   const bool knows_used = out.experts_used || !experts_by_layer.empty();
   if (!out.experts || !knows_used || routed.empty()) return;
   if (const Number idle = idle_of(routed, *out.experts))

@@ -6,7 +6,7 @@
 #include "base/values/rendering.h"
 #include "formats/common/limits.h"
 #include "formats/common/strided.h"
-#include "formats/graph_writer.h"
+#include "formats/graphs/graph_writer.h"
 #include "formats/protobuf/numbers.h"
 #include "formats/tensorflow/checkpoint/object_graph.h"
 #include "formats/tensorflow/checkpoint/strings.h"

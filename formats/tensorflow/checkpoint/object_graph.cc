@@ -1,7 +1,7 @@
 #include "formats/tensorflow/checkpoint/object_graph.h"
 
 #include "formats/common/limits.h"
-#include "formats/graph_writer.h"
+#include "formats/graphs/graph_writer.h"
 #include "formats/tensorflow/checkpoint/strings.h"
 #include "formats/tensorflow/fields.h"
 
