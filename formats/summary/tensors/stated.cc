@@ -10,6 +10,8 @@ namespace {
 
 constexpr size_t kMaxGroups = 16;  // models have one to three; each is searched for by its name
 constexpr size_t kMaxShape = 16;
+constexpr size_t kMaxName = 100;
+constexpr uint64_t kMaxBits = 16;
 constexpr auto kBits = std::to_array<std::string_view>({"bits", "w_bit", "nbits", "num_bits"});
 constexpr auto kGroupSizes = std::to_array<std::string_view>({"group_size", "q_group_size", "quantization_group_size"});
 
@@ -97,16 +99,18 @@ StatedPacking stated_packing(const Fields& config, const Fields& quantisation) {
 }
 
 Number bits_in_name(std::string_view name) {
-  const std::string text = lower_case(name);
-  for (const std::string_view stem : {"uint", "int", "nf", "fp", "float", "w", "q"}) {
-    const size_t at = text.find(stem);
-    if (at == text.npos) continue;
-    const size_t begin = at + stem.size();
-    size_t end = begin;
-    while (end < text.size() && end < begin + 2 && text[end] >= '0' && text[end] <= '9') ++end;
-    const auto bits = parse_number<uint64_t>(std::string_view(text).substr(begin, end - begin));
-    if (bits && *bits > 0 && *bits <= 16) return bits;
-  }
+  const std::string lower = lower_case(name.substr(0, kMaxName));
+  const std::string_view text = lower;
+  static constexpr auto kStems = std::to_array<std::string_view>({"uint", "int", "nf", "fp", "float", "w", "q"});
+  for (size_t at = 0; at < text.size(); ++at)
+    for (const std::string_view stem : kStems) {
+      if (!text.substr(at).starts_with(stem)) continue;
+      const size_t begin = at + stem.size();
+      size_t end = begin;
+      while (end < text.size() && end < begin + 2 && text[end] >= '0' && text[end] <= '9') ++end;
+      const auto bits = parse_number<uint64_t>(text.substr(begin, end - begin));
+      if (bits && *bits > 0 && *bits <= kMaxBits) return bits;
+    }
   return std::nullopt;
 }
 
