@@ -211,8 +211,8 @@ Result<Model> read_sure(const Format& format, const Container& container) {
   return model;
 }
 
-// Only bytes that break the rules of this format may be another one. A disk, a server, a missing part or a refusal fails
-// in every format, and so does a file of which the reader knows what else it is.
+// Only bytes that break the rules of this format may be another one. A disk, a server, a missing part or a refusal
+// fails in every format, and so does a file of which the reader knows what else it is.
 bool may_be_another_format(const Error& error) {
   return (error.code == Code::corrupt || error.code == Code::unsupported) && error.name == nullptr;
 }

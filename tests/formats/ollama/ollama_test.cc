@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/values/json.h"
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "formats/verify.h"
 #include "tests/builders/ollama_builder.h"
@@ -532,13 +533,16 @@ TEST(Ollama, InvalidLayersAreOmittedWithWarnings) {
 
 TEST(Ollama, RemoteModelHasNoTensors) {
   OllamaBuilder b;
-  b.config(R"({"model_format":"","model_family":"gptoss","remote_host":"https://ollama.com:443"})");
+  b.config(
+      R"({"model_format":"","model_family":"gptoss","remote_host":"https://ollama.com:443","remote_model":"m:1"})");
   std::string manifest = b.manifest();
   manifest.replace(manifest.find("[]"), 2, "null");
   const Model model = read(manifest, b.blobs());
   EXPECT_THAT(paths(model), ElementsAre("manifest.json", "config.json"));
-  EXPECT_EQ(to_json_line(model.common), R"({"architecture":"gptoss"})");
-  EXPECT_THAT(model.warnings, IsEmpty());
+  EXPECT_EQ(to_json_line(model.common),
+            R"({"architecture":"gptoss","remote_host":"https://ollama.com:443","remote_model":"m:1"})");
+  EXPECT_THAT(model.warnings, ElementsAre("the model runs at ollama.com:443 as m:1; nothing of it is stored here"));
+  EXPECT_TRUE(completeness_of(model).is_complete());
   EXPECT_THAT(read("{}", {}).warnings, ElementsAre("the manifest names no layers"));
 }
 
