@@ -83,7 +83,7 @@ struct StatedDigests::Files {
   }
 };
 
-// Of several files.
+// The lists of several files.
 struct StatedDigests::Lists {
   std::map<std::string, StatedDigest> by_path;
   std::vector<std::string> warnings;

@@ -295,7 +295,8 @@ def with_digests_beside(arrays):
     digest = hashlib.sha256(data).hexdigest()
     note = f"{'a' * 40}\n{digest}\n4e9\n".encode()
     return [
-        Local("local directory", arrays, {"model.safetensors": data, ".cache/huggingface/download/model.safetensors.metadata": note},
+        Local("local directory", arrays,
+              {"model.safetensors": data, ".cache/huggingface/download/model.safetensors.metadata": note},
               "model.safetensors", digested=("model.safetensors",)),
         Local("checksum list", arrays, {"model.safetensors": data, "SHA256SUMS": f"{digest}  model.safetensors\n".encode()},
               "model.safetensors", digested=("model.safetensors",)),
