@@ -82,8 +82,8 @@ Value number_of(std::string_view bytes, const DType& dtype) {
 
 bool is_number(const Type& type) {
   const std::string_view name = type.dtype->name;
-  return type.dimensions.empty() && (name == "bool" || name == "float64" || name == "float32" || name == "float16" ||
-                                     name.starts_with("int") || name.starts_with("uint"));
+  return name == "bool" || name == "float64" || name == "float32" || name == "float16" || name.starts_with("int") ||
+         name.starts_with("uint");
 }
 
 Result<std::string> text_element(GlobalHeap& heap, const Type& type, std::string_view bytes) {
@@ -106,11 +106,18 @@ Result<Value> nest(const Shape& dimensions, size_t depth, std::vector<Value>& el
   return list;
 }
 
-Value summary_of(const Attribute& attribute, uint64_t count) {
+Value summary_of(const Attribute& attribute) {
   Map summary;
   summary.append("type", attribute.type.name);
-  summary.append("count", count);
+  summary.append("count", elements_of(attribute.space.dimensions).value_or(0));
   return summary;
+}
+
+// The dimensions of the attribute, then those of the array that each of its elements is.
+Shape shape_of(const Attribute& attribute) {
+  Shape shape = attribute.space.dimensions;
+  shape.insert(shape.end(), attribute.type.dimensions.begin(), attribute.type.dimensions.end());
+  return shape;
 }
 
 }  // namespace
@@ -168,13 +175,14 @@ Result<Text> variable_text(GlobalHeap& heap, std::string_view data) {
 Result<std::vector<std::string>> texts_of(GlobalHeap& heap, const Type& type, const Source& bytes) {
   constexpr uint64_t kStep = 64 * 1024;
   std::vector<std::string> texts;
-  if (type.size == 0) return texts;
-  const uint64_t step = std::max<uint64_t>(kStep / type.size, 1) * type.size;
+  const uint64_t size = type.value_size;
+  if (size == 0) return texts;
+  const uint64_t step = std::max<uint64_t>(kStep / size, 1) * size;
   for (uint64_t at = 0; at < bytes.size(); at += step) {
     const std::string block = TRY(read_text(bytes, at, std::min(step, bytes.size() - at)));
     TRY_VOID(heap.metadata().charge(Cost::input, block.size()));
-    for (uint64_t i = 0; i < block.size(); i += type.size) {
-      texts.push_back(to_utf8(TRY(text_element(heap, type, std::string_view(block).substr(i, type.size)))));
+    for (uint64_t i = 0; i < block.size(); i += size) {
+      texts.push_back(to_utf8(TRY(text_element(heap, type, std::string_view(block).substr(i, size)))));
       TRY_VOID(heap.metadata().charge(Cost::value));
       TRY_VOID(heap.metadata().charge(Cost::kept, texts.back().size()));
     }
@@ -184,7 +192,7 @@ Result<std::vector<std::string>> texts_of(GlobalHeap& heap, const Type& type, co
 
 Result<std::optional<Text>> text_of(GlobalHeap& heap, const Attribute& attribute) {
   const Type& type = attribute.type;
-  if (!type.is_text || attribute.space.is_null || elements_of(attribute.space.dimensions) != 1) return std::nullopt;
+  if (!type.is_text || attribute.space.is_null || elements_of(shape_of(attribute)) != 1) return std::nullopt;
   if (type.points_elsewhere) return TRY(variable_text(heap, attribute.data));
   return Text{attribute.address, std::string(without_padding(attribute.data, type.padding))};
 }
@@ -192,16 +200,17 @@ Result<std::optional<Text>> text_of(GlobalHeap& heap, const Attribute& attribute
 Result<Value> value_of(GlobalHeap& heap, const Attribute& attribute) {
   Metadata& metadata = heap.metadata();
   if (attribute.space.is_null) return nullptr;
-  const Shape& dimensions = attribute.space.dimensions;
+  const Type& type = attribute.type;
+  const Shape dimensions = shape_of(attribute);
   const uint64_t count = elements_of(dimensions).value_or(0);
-  if (count > kMaxInlineList || (!attribute.type.is_text && !is_number(attribute.type)) || attribute.type.size == 0)
-    return summary_of(attribute, count);
+  const bool is_shown = type.value_size > 0 && (type.is_text || is_number(type));
+  if (!is_shown || count > kMaxInlineList || dimensions.size() > 2 * kMaxRank) return summary_of(attribute);
   if (count == 0) return List{};
   TRY_VOID(metadata.charge(Cost::value, count + dimensions.size()));
   std::vector<Value> elements;
   for (uint64_t i = 0; i < count; ++i) {
-    const auto bytes = std::string_view(attribute.data).substr(i * attribute.type.size, attribute.type.size);
-    elements.push_back(TRY(element_of(heap, attribute.type, bytes)));
+    const auto bytes = std::string_view(attribute.data).substr(i * type.value_size, type.value_size);
+    elements.push_back(TRY(element_of(heap, type, bytes)));
     if (const auto* text = std::get_if<std::string>(&elements.back()))
       TRY_VOID(metadata.charge(Cost::kept, text->size()));
   }

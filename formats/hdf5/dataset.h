@@ -13,9 +13,6 @@
 
 namespace weightfs::hdf5 {
 
-/// The maximum rank of a dataset (H5S_MAX_RANK).
-inline constexpr uint64_t kMaxRank = 32;
-
 /// The extent of a dataset or an attribute.
 struct Dataspace {
   Shape dimensions;

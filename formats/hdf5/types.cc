@@ -188,6 +188,7 @@ Result<Type> read_variable(Fields& fields, const TypeHead& head, int depth) {
 
 Result<Type> read_array(Fields& fields, const TypeHead& head, int depth) {
   const uint64_t rank = TRY(fields.number(1));
+  if (rank > kMaxRank) return failure(Code::corrupt, fmt::format("an array of rank {}, at most {}", rank, kMaxRank));
   if (head.version < 3) TRY_VOID(fields.skip(3));
   Shape dimensions;
   for (uint64_t i = 0; i < rank; ++i) dimensions.push_back(TRY(fields.number(4)));
@@ -250,6 +251,7 @@ Result<Type> read(Fields& fields, int depth) {
   Type type = TRY(read_of_class(fields, head, depth + 1));
   type.type_class = head.type_class;
   type.size = head.size;
+  if (head.type_class != TypeClass::array) type.value_size = head.size;
   return type;
 }
 

@@ -11,6 +11,9 @@
 
 namespace weightfs::hdf5 {
 
+/// The maximum rank of a dataset and of an array (H5S_MAX_RANK).
+inline constexpr uint64_t kMaxRank = 32;
+
 enum class TypeClass : uint8_t {
   integer = 0,
   floating = 1,
@@ -32,7 +35,8 @@ enum class Padding : uint8_t { terminated = 0, zeros = 1, spaces = 2 };
 /// A datatype.
 struct Type {
   TypeClass type_class = TypeClass::opaque;
-  uint64_t size = 0;                    ///< of an element in bytes, those of an array included
+  uint64_t size = 0;                    ///< of an element in bytes; of an array: all of its values
+  uint64_t value_size = 0;              ///< of one value of an array; else `size`
   const DType* dtype = &kUnknownDType;  ///< of the numbers; kUnknownDType if they are none of the table
   uint32_t swap = 0;                    ///< bytes of each value that is big-endian; 0 if they are little-endian
   Shape dimensions;                     ///< of an array: its own, which follow those of the dataset

@@ -67,7 +67,16 @@ struct Hdf5Type {
   static std::string variable(const std::string& base) { return head(9, 0, 16) + base; }
   static std::string variable_text() { return head(9, 1, 16) + text(1); }
   static std::string array(const std::string& base, uint32_t base_size, uint32_t count) {
-    return head(10, 0, base_size * count, 3) + le(1, 1) + le(count, 4) + base;
+    return array(base, base_size, std::vector<uint32_t>{count});
+  }
+  static std::string array(const std::string& base, uint32_t base_size, const std::vector<uint32_t>& dimensions) {
+    std::string shape;
+    uint32_t size = base_size;
+    for (const uint32_t dimension : dimensions) {
+      size *= dimension;
+      shape += le(dimension, 4);
+    }
+    return head(10, 0, size, 3) + le(dimensions.size(), 1) + shape + base;
   }
   /// Members one after the other, each with the given size.
   static std::string compound(const std::vector<std::pair<std::string, std::string>>& members, uint32_t member_size) {

@@ -91,6 +91,53 @@ TEST(Hdf5Attributes, TextsOfADatasetAreRead) {
   EXPECT_THAT(*model.strings->at(0).get().value(), ElementsAre("ab", "c"));
 }
 
+TEST(Hdf5Attributes, ArraysAreListsOfTheirValues) {
+  const auto texts = Hdf5Type::array(Hdf5Type::text(2), 2, 3);
+  EXPECT_EQ(value_of(B::attribute("a", texts, {}, std::string("abc\0de", 6))), R"(["ab","c","de"])");
+  EXPECT_EQ(value_of(B::attribute("a", texts, {2}, std::string("abc\0defghijk", 12))),
+            R"([["ab","c","de"],["fg","hi","jk"]])");
+  EXPECT_EQ(value_of(B::attribute("a", Hdf5Type::array(Hdf5Type::integer(2, false, true), 2, 2), {},
+                                  std::string("\1\2\0\3", 4))),
+            "[258,3]");
+  const auto nested = Hdf5Type::array(Hdf5Type::array(Hdf5Type::text(1), 1, 2), 2, 2);
+  EXPECT_EQ(value_of(B::attribute("a", nested, {}, "abcd")), R"([["a","b"],["c","d"]])");
+  EXPECT_EQ(value_of(B::attribute("a", Hdf5Type::array(Hdf5Type::text(4), 4, 1), {}, "long")), R"(["long"])");
+  EXPECT_EQ(value_of(B::attribute("a", Hdf5Type::array(Hdf5Type::reference(), 8, 2), {}, std::string(16, '\0'))),
+            R"({"type":"H5T_ARRAY of H5T_REFERENCE","count":1})");
+}
+
+TEST(Hdf5Attributes, ArraysOfTextsOfVariableLengthAreLists) {
+  B b;
+  const uint64_t heap = b.global_heap({"one", "three"});
+  const std::string bytes = B::variable(3, heap, 1) + B::variable(5, heap, 2);
+  const auto type = Hdf5Type::array(Hdf5Type::variable_text(), 16, 2);
+  EXPECT_EQ(metadata_of(read_h5_well(b.build(b.group({}, {B::attribute("a", type, {}, bytes)}))), "a"),
+            R"(["one","three"])");
+}
+
+TEST(Hdf5Attributes, TextsOfADatasetOfArraysAreRead) {
+  B b;
+  const uint64_t heap = b.global_heap({"one", "three"});
+  const std::string elsewhere = B::variable(3, heap, 1) + B::variable(0, 0, 0) + B::variable(5, heap, 2);
+  const auto fixed = b.dataset(Hdf5Type::array(Hdf5Type::text(2), 2, {2, 3}), {2},
+                               b.contiguous(std::string("aabbccddeef\0", 12) + "gghhiijjkkll"));
+  const auto variable = b.dataset(Hdf5Type::array(Hdf5Type::variable_text(), 16, 3), {1}, b.contiguous(elsewhere));
+  const Model model = read_h5_well(b.build(b.group({{"fixed", fixed}, {"variable", variable}})));
+  EXPECT_THAT(model.tensors.at(0).shape, ElementsAre(2, 2, 3));
+  EXPECT_THAT(*model.strings->at(0).get().value(),
+              ElementsAre("aa", "bb", "cc", "dd", "ee", "f", "gg", "hh", "ii", "jj", "kk", "ll"));
+  EXPECT_THAT(model.tensors.at(1).shape, ElementsAre(1, 3));
+  EXPECT_THAT(*model.strings->at(1).get().value(), ElementsAre("one", "", "three"));
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(Hdf5Attributes, ArrayOfTooManyDimensionsIsRefused) {
+  B b;
+  const auto w =
+      b.dataset(Hdf5Type::array(Hdf5Type::integer(1), 1, std::vector<uint32_t>(33, 1)), {1}, b.contiguous("w"));
+  EXPECT_THAT(only_tensor(one_dataset(b, w)), HasSubstr("an array of rank 33, at most 32"));
+}
+
 TEST(Hdf5Attributes, TypeOfOpaqueElementsMustHaveTheirSize) {
   B b;
   const auto w = b.dataset(Hdf5Type::opaque(4), {1}, b.contiguous("abcd"), {B::text_attribute("dtype", "bfloat16")});
