@@ -8,6 +8,7 @@
 #include "formats/archive/archive_formats.h"
 #include "formats/common/compromise.h"
 #include "formats/format.h"
+#include "formats/hdf5/file.h"
 #include "formats/other_files.h"
 #include "formats/other_files/parts.h"
 
@@ -88,15 +89,34 @@ constexpr auto joined(const std::array<Format, sizes>&... arrays) {
 constexpr auto kFormats =
     joined(kFirst, archive_rows(std::make_index_sequence<archive::kArchiveFormats.size()>()), kLast);
 
+// Whether `name` has one of the format's suffixes.
+bool is_named_as(const Format& format, std::string_view name) {
+  std::string_view left = format.suffixes;
+  while (!left.empty()) {
+    const std::string_view suffix = left.substr(0, left.find(' '));
+    if (name.ends_with(suffix)) return true;
+    left.remove_prefix(std::min(suffix.size() + 1, left.size()));
+  }
+  return false;
+}
+
+constexpr std::string_view kHdf5 = "hdf5";
+
+// A user block before HDF5 is found below this size in any file with such a name, and up to any size in a file that no
+// other format accepts.
+constexpr uint64_t kMaxUserBlock = 1 << 20;
+
 // The name, head and tail of a container: the input of detection.
 class ContainerProbe {
  public:
-  /// Reads the head.
+  /// Reads the head. HDF5 may begin behind it: then also the places where it may, if the name is one of HDF5.
   static Result<ContainerProbe> at(const Container& container) {
     ContainerProbe probe;
     probe.name_ = container.name;
     probe.size_ = container.bytes->size();
     probe.head_ = TRY(read_text(*container.bytes, 0, std::min<uint64_t>(probe.size_, kHeadSize)));
+    if (is_named_as(*format_named(kHdf5), container.name) && probe.find_sure() == nullptr)
+      probe.is_hdf5_ = TRY(hdf5::find_signature(*container.bytes, kHeadSize, kMaxUserBlock)).has_value();
     return probe;
   }
 
@@ -112,28 +132,20 @@ class ContainerProbe {
   /// The first format that matches with `yes`; null if there is none.
   const Format* find_sure() const;
 
-  Match match(const Format& format) const { return format.matches({name_, head_, tail_, size_}); }
+  Match match(const Format& format) const {
+    return is_hdf5_ && format.name == kHdf5 ? Match::yes : format.matches({name_, head_, tail_, size_});
+  }
 
  private:
   std::string name_, head_, tail_;
   uint64_t size_ = 0;
+  bool is_hdf5_ = false;  // behind the head
 };
 
 const Format* ContainerProbe::find_sure() const {
   const auto sure = std::find_if(kFormats.begin(), kFormats.end(),
                                  [this](const Format& format) { return match(format) == Match::yes; });
   return sure == kFormats.end() ? nullptr : &*sure;
-}
-
-// Whether `name` has one of the format's suffixes.
-bool is_named_as(const Format& format, std::string_view name) {
-  std::string_view left = format.suffixes;
-  while (!left.empty()) {
-    const std::string_view suffix = left.substr(0, left.find(' '));
-    if (name.ends_with(suffix)) return true;
-    left.remove_prefix(std::min(suffix.size() + 1, left.size()));
-  }
-  return false;
 }
 
 // An error with the container's name in front, once.
@@ -230,7 +242,14 @@ Result<Model> read_any(const Container& container, const Format* forced) {
   if (!probe) return named(probe.error());
   if (const Format* sure = is_refused_by_name(container.name) ? nullptr : probe->find_sure())
     return read_sure(*sure, container).map_error(with_name);
-  if (const auto may_be = check_may_be_model(container); !may_be) return named(may_be.error());
+  // What is no model otherwise.
+  const auto behind_user_block = [&](const Error& error) -> Result<Model> {
+    if (is_refused_by_name(container.name)) return named(error);
+    const auto found = hdf5::find_signature(*container.bytes, kHeadSize, container.bytes->size());
+    if (!found) return named(found.error());
+    return *found ? read_as(kHdf5, container).map_error(with_name) : named(error);
+  };
+  if (const auto may_be = check_may_be_model(container); !may_be) return behind_user_block(may_be.error());
   std::string tried;
   std::optional<Error> of_named_format;
   for (const Format& format : kFormats) {
@@ -244,7 +263,7 @@ Result<Model> read_any(const Container& container, const Format* forced) {
     tried += fmt::format("{}{}{}", tried.empty() ? "" : ", ", format.name,
                          match == Match::no ? "" : " (" + model.error().message + ")");
   }
-  return named(unidentified(container, of_named_format, tried));
+  return behind_user_block(unidentified(container, of_named_format, tried));
 }
 
 }  // namespace

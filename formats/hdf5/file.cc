@@ -16,9 +16,9 @@ constexpr uint64_t kMaxText = 65'536;
 // The longest superblock: version 1 with addresses and lengths of 8 bytes.
 constexpr uint64_t kSuperblock = 100;
 
-Result<uint64_t> find_signature(const Source& bytes) {
-  for (uint64_t at = 0; at < bytes.size() && bytes.size() - at >= kSignature.size(); at = at == 0 ? 512 : 2 * at)
-    if (TRY(read_text(bytes, at, kSignature.size())) == kSignature) return at;
+Result<uint64_t> begin_of(const Source& bytes) {
+  if (bytes.size() >= kSignature.size() && TRY(read_text(bytes, 0, kSignature.size())) == kSignature) return 0;
+  if (const auto behind_user_block = TRY(find_signature(bytes, 512, bytes.size()))) return *behind_user_block;
   return failure(Code::corrupt, "no signature at byte 0, 512, 1024 ...");
 }
 
@@ -76,10 +76,16 @@ Result<Claims> read_new(std::string_view block, File& file) {
 
 }  // namespace
 
+Result<std::optional<uint64_t>> find_signature(const Source& bytes, uint64_t begin, uint64_t end) {
+  for (uint64_t at = begin; at < end && at < bytes.size() && bytes.size() - at >= kSignature.size(); at *= 2)
+    if (TRY(read_text(bytes, at, kSignature.size())) == kSignature) return at;
+  return std::nullopt;
+}
+
 Result<File> open(const SourcePtr& bytes) {
   File file;
   file.bytes = bytes;
-  file.base = TRY(find_signature(*bytes));
+  file.base = TRY(begin_of(*bytes));
   const uint64_t there = bytes->size() - file.base;
   const std::string block = TRY(read_text(*bytes, file.base, std::min(there, kSuperblock)));
   file.version = block.size() > kSignature.size() ? static_cast<uint8_t>(block[kSignature.size()]) : 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -26,6 +27,10 @@ struct File {
   uint32_t internal_k = 0;  ///< the same of a B-tree node of a group
   uint64_t root = 0;        ///< the address of the root group
 };
+
+/// Finds the signature at `begin`, 2 * begin, 4 * begin ... before `end`, where `begin` is 512 times a power of two; or
+/// nothing. Reads 8 bytes at each.
+Result<std::optional<uint64_t>> find_signature(const Source& bytes, uint64_t begin, uint64_t end);
 
 /// Finds the signature at 0, 512, 1024, 2048 ... and reads the superblock. Fails with corrupt if there is none, and for
 /// a file that is shorter than its superblock claims; with unsupported for another version.

@@ -14,6 +14,20 @@ std::string hdf5_facts(const Model& model) {
   return facts == nullptr ? "none" : to_json_line(*facts);
 }
 
+class Counted final : public Source {
+ public:
+  explicit Counted(SourcePtr bytes) : bytes_(std::move(bytes)) {}
+  uint64_t size() const override { return bytes_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    ++reads;
+    return bytes_->read(offset, out);
+  }
+  mutable uint64_t reads = 0;
+
+ private:
+  SourcePtr bytes_;
+};
+
 TEST(Hdf5, OldFileIsReadWithItsGroupsAndAttributes) {
   const Model model = read_h5_well(small_hdf5());
   EXPECT_THAT(listing(model), ElementsAre("deflated float32 H5T_IEEE_F32LE [6] 0123456789abcdefffffffff",
@@ -47,6 +61,35 @@ TEST(Hdf5, ContiguousLittleEndianDatasetIsARangeOfTheFile) {
 TEST(Hdf5, AddressesCountFromTheUserBlock) {
   Hdf5Builder b(0, 1024);
   EXPECT_EQ(only_tensor(one_dataset(b, b.dataset(Hdf5Type::integer(1), {2}, b.contiguous("ab")))), "ab");
+}
+
+TEST(Hdf5, LongUserBlockIsFoundInAFileOfAnyName) {
+  for (const size_t user_block : {4096U, 8192U, 1U << 20, 1U << 21}) {
+    for (const std::string name : {"m.h5", "m.hdf5", "m.nxs", "m", "m.ckpt"}) {
+      Hdf5Builder b(0, user_block);
+      const std::string text = one_dataset(b, b.dataset(Hdf5Type::integer(1), {2}, b.contiguous("ab")));
+      const std::string zeros = std::string(user_block, '\0') + text.substr(user_block);
+      for (const std::string& file : {text, zeros}) {
+        const Model model = well(read_model({name, in_memory(file)}));
+        EXPECT_THAT(listing(model), ElementsAre("w int8 H5T_STD_I8LE [2] ab"));
+        EXPECT_THAT(hdf5_facts(model), HasSubstr(fmt::format(R"("user_block":{})", user_block)));
+      }
+    }
+    Hdf5Builder b(0, user_block);
+    const Container container{"m.h5", in_memory(b.build(b.group({})))};
+    const bool is_found_first = user_block < 1 << 20;
+    EXPECT_EQ(is_model(container).value(), is_found_first) << user_block;
+    EXPECT_EQ(could_be_model(container).value(), is_found_first) << user_block;
+  }
+}
+
+TEST(Hdf5, SearchBehindAUserBlockReadsLittle) {
+  const auto other = std::make_shared<Counted>(in_memory(std::string(16 << 20, 'x')));
+  EXPECT_TRUE(is_model({"m.h5", other}));
+  EXPECT_EQ(other->reads, 2 + 8U);  // the head, the tail; 4 KiB to 512 KiB
+  const auto part = std::make_shared<Counted>(in_memory(std::string(16 << 20, 'x')));
+  EXPECT_FALSE(read_model({"m.h5.part", part}));
+  EXPECT_LE(part->reads, 2U);
 }
 
 TEST(Hdf5, BigEndianNumbersAreSwapped) {
@@ -155,19 +198,6 @@ TEST(Hdf5, DamagedSuperblockIsRefused) {
 
 // One read of a page serves the headers that lie in it.
 TEST(Hdf5, MetadataAreReadInPages) {
-  class Counted final : public Source {
-   public:
-    explicit Counted(SourcePtr bytes) : bytes_(std::move(bytes)) {}
-    uint64_t size() const override { return bytes_->size(); }
-    Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-      ++reads;
-      return bytes_->read(offset, out);
-    }
-    mutable uint64_t reads = 0;
-
-   private:
-    SourcePtr bytes_;
-  };
   constexpr size_t kDatasets = 2000;
   Hdf5Builder b(3);
   Hdf5Builder::Links links;
