@@ -13,7 +13,7 @@
 namespace weightfs::hdf5 {
 namespace {
 
-enum FilterId : uint16_t { kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kScaleOffset = 6, kLzf = 32000 };
+enum FilterId : uint16_t { kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kScaleOffset = 6, kLzf = 32000, kZstd = 32015 };
 
 // The bytes that a filter may add to a chunk: Fletcher-32's checksum, and the prefix of scale-offset.
 constexpr uint64_t kMaxAdded = 64;
@@ -25,41 +25,23 @@ struct KnownFilter {
 
 // Filters that are not undone, with the names that the HDF Group registered.
 constexpr std::array kOthers = {
-    KnownFilter{4, "szip"},
-    KnownFilter{5, "nbit"},
-    KnownFilter{257, "hzip"},
-    KnownFilter{258, "fpzip"},
-    KnownFilter{305, "LZO"},
-    KnownFilter{307, "BZIP2"},
-    KnownFilter{32001, "BLOSC"},
-    KnownFilter{32002, "MAFISC"},
-    KnownFilter{32003, "Snappy"},
-    KnownFilter{32004, "LZ4"},
-    KnownFilter{32005, "APAX"},
-    KnownFilter{32006, "CBF"},
-    KnownFilter{32007, "JPEG-XR"},
-    KnownFilter{32008, "bitshuffle"},
-    KnownFilter{32009, "SPDP"},
-    KnownFilter{32010, "LPC-Rice"},
-    KnownFilter{32011, "CCSDS-123"},
-    KnownFilter{32012, "JPEG-LS"},
-    KnownFilter{32013, "zfp"},
-    KnownFilter{32014, "fpzip"},
-    KnownFilter{32015, "Zstandard"},
-    KnownFilter{32016, "B3D"},
-    KnownFilter{32017, "SZ"},
-    KnownFilter{32018, "FCIDECOMP"},
-    KnownFilter{32019, "JPEG"},
-    KnownFilter{32020, "VBZ"},
-    KnownFilter{32021, "FAPEC"},
-    KnownFilter{32022, "BitGroom"},
-    KnownFilter{32023, "Granular BitRound"},
-    KnownFilter{32024, "SZ3"},
-    KnownFilter{32025, "Delta-Rice"},
-    KnownFilter{32026, "BLOSC2"},
-    KnownFilter{32027, "FLAC"},
-    KnownFilter{32028, "H5Z-SPERR"},
-    KnownFilter{32029, "TERSE/PROLIX"},
+    KnownFilter{4, "szip"},          KnownFilter{5, "nbit"},
+    KnownFilter{257, "hzip"},        KnownFilter{258, "fpzip"},
+    KnownFilter{305, "LZO"},         KnownFilter{307, "BZIP2"},
+    KnownFilter{32001, "BLOSC"},     KnownFilter{32002, "MAFISC"},
+    KnownFilter{32003, "Snappy"},    KnownFilter{32004, "LZ4"},
+    KnownFilter{32005, "APAX"},      KnownFilter{32006, "CBF"},
+    KnownFilter{32007, "JPEG-XR"},   KnownFilter{32008, "bitshuffle"},
+    KnownFilter{32009, "SPDP"},      KnownFilter{32010, "LPC-Rice"},
+    KnownFilter{32011, "CCSDS-123"}, KnownFilter{32012, "JPEG-LS"},
+    KnownFilter{32013, "zfp"},       KnownFilter{32014, "fpzip"},
+    KnownFilter{32016, "B3D"},       KnownFilter{32017, "SZ"},
+    KnownFilter{32018, "FCIDECOMP"}, KnownFilter{32019, "JPEG"},
+    KnownFilter{32020, "VBZ"},       KnownFilter{32021, "FAPEC"},
+    KnownFilter{32022, "BitGroom"},  KnownFilter{32023, "Granular BitRound"},
+    KnownFilter{32024, "SZ3"},       KnownFilter{32025, "Delta-Rice"},
+    KnownFilter{32026, "BLOSC2"},    KnownFilter{32027, "FLAC"},
+    KnownFilter{32028, "H5Z-SPERR"}, KnownFilter{32029, "TERSE/PROLIX"},
     KnownFilter{32030, "FFMPEG"},
 };
 
@@ -70,8 +52,10 @@ Result<void> check_cancelled() {
   return is_cancelled() ? failure(Code::resource, "cancelled while a chunk was decoded") : Result<void>();
 }
 
-Result<std::string> inflate(const SourcePtr& stored, uint64_t bytes) {
-  const auto stream = TRY(codec::zlib_stream(stored));
+// The output of deflate or Zstandard.
+Result<std::string> decompress(uint16_t filter, SourcePtr stored, uint64_t bytes) {
+  const auto stream =
+      TRY(filter == kDeflate ? codec::zlib_stream(std::move(stored)) : codec::zstd_stream(std::move(stored)));
   std::string out;
   out.reserve(bytes + kMaxAdded + 1);  // pages that are not written take no memory
   for (size_t size = 0; size <= bytes + kMaxAdded;) {
@@ -230,7 +214,8 @@ Result<std::string> undo_scale_offset(std::string_view stored, const Filter& fil
 Result<std::string> undo(const Filter& filter, std::string stored, uint64_t bytes) {
   switch (filter.id) {
     case kDeflate:
-      return inflate(in_memory(std::move(stored)), bytes);
+    case kZstd:
+      return decompress(filter.id, in_memory(std::move(stored)), bytes);
     case kShuffle:
       return unshuffle(std::move(stored), filter.values.empty() ? 1 : filter.values[0]);
     case kFletcher32:
@@ -250,12 +235,13 @@ bool have_checksums(const std::vector<Filter>& filters) {
   return std::ranges::any_of(filters, [](const Filter& each) { return each.id == kDeflate || each.id == kFletcher32; });
 }
 
-std::optional<Error> unsupported_filter(const Dataset& dataset) {
+std::optional<Error> unsupported_filter(const Dataset& dataset, uint32_t skipped) {
+  constexpr std::array kUndone = {kDeflate, kShuffle, kFletcher32, kScaleOffset, kLzf, kZstd};
   std::set<uint16_t> seen;
-  for (const Filter& filter : dataset.filters) {
-    const auto id = filter.id;
+  for (size_t i = 0; i < dataset.filters.size(); ++i) {
+    const auto id = dataset.filters[i].id;
     if (!seen.insert(id).second) return Error{Code::unsupported, fmt::format("filter {} more than once", id)};
-    if (id == kDeflate || id == kShuffle || id == kFletcher32 || id == kScaleOffset || id == kLzf) continue;
+    if (std::ranges::find(kUndone, id) != kUndone.end() || (skipped >> i & 1) != 0) continue;
     const auto known = std::ranges::find(kOthers, id, &KnownFilter::id);
     return Error{Code::unsupported, fmt::format("filter {}{} is not supported", id,
                                                 known == kOthers.end() ? "" : fmt::format(" ({})", known->name))};
@@ -268,11 +254,12 @@ Result<std::string> undo_filters(const SourcePtr& stored, std::span<const Filter
   const auto is_skipped = [&](size_t filter) { return (mask >> filter & 1) != 0; };
   size_t left = filters.size();
   while (left > 0 && is_skipped(left - 1)) --left;
-  // The stored bytes of a chunk that was deflated at last are never in memory at once.
-  const bool streamed = left > 0 && filters[left - 1].id == kDeflate;
+  // The stored bytes of a chunk that was compressed at last are never in memory at once.
+  const bool streamed = left > 0 && (filters[left - 1].id == kDeflate || filters[left - 1].id == kZstd);
   if (left == 0 && stored->size() != bytes)
     return failure(Code::corrupt, fmt::format("a chunk of {} bytes, not {}", stored->size(), bytes));
-  std::string chunk = TRY(streamed ? inflate(stored, bytes) : read_text(*stored, 0, stored->size()));
+  std::string chunk =
+      TRY(streamed ? decompress(filters[left - 1].id, stored, bytes) : read_text(*stored, 0, stored->size()));
   for (size_t i = streamed ? left - 1 : left; i-- > 0;)
     if (!is_skipped(i)) chunk = TRY(undo(filters[i], std::move(chunk), bytes));
   if (chunk.size() != bytes)

@@ -1,4 +1,4 @@
-// The filters of chunks, undone: deflate, shuffle, Fletcher-32, LZF (h5py's) and scale-offset.
+// The filters of chunks, undone: deflate, shuffle, Fletcher-32, LZF (h5py's), Zstandard and scale-offset.
 #pragma once
 
 #include <span>
@@ -8,8 +8,9 @@
 
 namespace weightfs::hdf5 {
 
-/// Why datasets with these filters cannot be read: one is not known, or occurs twice. Else nothing.
-std::optional<Error> unsupported_filter(const Dataset& dataset);
+/// Why a dataset cannot be read: one of its filters is not known, or occurs twice. Else nothing. Bit i of `skipped`:
+/// all chunks skipped filter i.
+std::optional<Error> unsupported_filter(const Dataset& dataset, uint32_t skipped = 0);
 
 /// Whether undoing these filters compares a checksum: Fletcher-32, or the Adler-32 of deflate.
 bool have_checksums(const std::vector<Filter>& filters);

@@ -239,7 +239,6 @@ TEST(Hdf5Chunks, FilterThatIsNotSupportedIsRefusedByNameAndNumber) {
                                                                  {32012, "32012 (JPEG-LS)"},
                                                                  {32013, "32013 (zfp)"},
                                                                  {32014, "32014 (fpzip)"},
-                                                                 {32015, "32015 (Zstandard)"},
                                                                  {32016, "32016 (B3D)"},
                                                                  {32017, "32017 (SZ)"},
                                                                  {32018, "32018 (FCIDECOMP)"},

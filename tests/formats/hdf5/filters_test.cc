@@ -95,6 +95,17 @@ TEST(Hdf5Filters, DamagedDeflateIsCorrupt) {
 }
 
 // The words 6162, 6364 and 6566: their sum is 12A2C, the sum of the sums 25054; both are folded to 16 bits.
+TEST(Hdf5Filters, ZstandardIsDecoded) {
+  EXPECT_EQ(undone(test::zstd::sized_frame("abcdefgh"), {{32015, {3}}}, 8), "abcdefgh");
+  EXPECT_EQ(undone(test::zstd::frame(test::zstd::run_block('a', 8)), {{32015, {}}}, 8), "aaaaaaaa");
+  EXPECT_EQ(undone(test::zstd::sized_frame(test::shuffled("abcdefgh", 4)), {{2, {4}}, {32015, {3}}}, 8), "abcdefgh");
+  const std::string sum = le(fletcher32(test::zstd::sized_frame("abcd")), 4);
+  EXPECT_EQ(undone(test::zstd::sized_frame("abcd") + sum, {{32015, {3}}, {3, {}}}, 4), "abcd");
+  EXPECT_EQ(undone(test::zstd::sized_frame("abcd"), {{32015, {3}}}, 8), "a chunk of 4 bytes, not 8");
+  EXPECT_EQ(undone(test::zstd::bomb(100), {{32015, {3}}}, 8), "a chunk of more than 8 bytes");
+  EXPECT_THAT(undone("abcd", {{32015, {3}}}, 4), HasSubstr("zstd"));
+}
+
 TEST(Hdf5Filters, Fletcher32IsVerified) {
   EXPECT_EQ(fletcher32("abcdef"), 0x50562A2DU);
   EXPECT_EQ(undone("abcde" + le(fletcher32("abcde"), 4), {{3, {}}}, 5), "abcde");
