@@ -131,7 +131,8 @@ Result<Message> resolve_shared(Metadata& metadata, const Message& message) {
   Fields fields(message.data, metadata.sizes());
   const uint64_t version = TRY(fields.number(1));
   const uint64_t type = TRY(fields.number(1));
-  if (version == 1) TRY_VOID(fields.skip(6));
+  // Reserved bytes, and the offset in a local heap of HDF5 before 1.6.
+  if (version == 1) TRY_VOID(fields.skip(6 + metadata.sizes().length));
   if (version < 1 || version > 3 || (version == 3 && type != 2))
     return failure(Code::unsupported, fmt::format("a shared message of version {} and type {}", version, type));
   const uint64_t address = TRY(fields.address());

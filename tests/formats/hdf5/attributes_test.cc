@@ -217,6 +217,9 @@ TEST(Hdf5Attributes, CommittedTypeIsFollowedOnce) {
   const auto shared = Hdf5Message{3, std::string("\3\2") + le(type, 8), 2};
   const auto w = b.object({B::dataspace({1}), shared, b.contiguous("w")});
   EXPECT_EQ(only_tensor(one_dataset(b, w)), "w");
+  // Version 1: reserved bytes, an offset in a local heap, the address.
+  const auto old = Hdf5Message{3, std::string("\1\0", 2) + std::string(6, '\0') + le(40, 8) + le(type, 8), 2};
+  EXPECT_EQ(only_tensor(one_dataset(b, b.object({B::dataspace({1}), old, b.contiguous("w")}))), "w");
   const uint64_t loop = b.next();
   const auto itself = Hdf5Message{3, std::string("\3\2") + le(loop, 8), 2};
   EXPECT_EQ(b.object({itself, B::dataspace({1}), B::compact("w")}), loop);
