@@ -16,6 +16,7 @@
 #include "formats/hdf5/attributes.h"
 #include "formats/hdf5/contents.h"
 #include "formats/hdf5/filters.h"
+#include "formats/hdf5/soft_links.h"
 #include "formats/string_pool.h"
 
 namespace weightfs::hdf5 {
@@ -57,7 +58,7 @@ class ModelReader {
     const Object root = TRY(read_object(metadata_, origin_.file->root));
     TRY_VOID(enter(origin_.file->root, root));
     while (!groups_.empty()) TRY_VOID(step());
-    add_soft_links();
+    TRY_VOID(add_soft_links());
     finish();
     return std::move(model_);
   }
@@ -280,20 +281,20 @@ class ModelReader {
   }
 
   // A soft link to a dataset is another name of it.
-  void add_soft_links() {
-    if (soft_links_.empty()) return;
+  Result<void> add_soft_links() {
+    if (soft_links_.empty()) return {};
+    SoftLinks targets;
+    for (const auto& [path, target] : soft_links_) targets.emplace(path, target);
     const size_t count = model_.tensors.size();
     std::map<std::string_view, size_t> by_name;
     for (size_t i = 0; i < count; ++i) by_name.emplace(model_.tensors[i].name, i);
     Map links;
     for (const auto& [path, target] : soft_links_) {
       links.append(path, target);
-      const size_t slash = path.rfind('/');
-      const std::string whole = target.starts_with('/') ? target.substr(1)
-                                : slash == path.npos    ? target
-                                                        : path.substr(0, slash + 1) + target;
-      const auto found = by_name.find(whole);
-      if (found == by_name.end() || !metadata_.charge(Cost::tensor)) continue;
+      const auto whole = TRY(follow_soft_link(metadata_, targets, path));
+      const auto found = whole ? by_name.find(*whole) : by_name.end();
+      if (found == by_name.end()) continue;
+      TRY_VOID(metadata_.charge(Cost::tensor));
       TensorView tensor = model_.tensors[found->second];
       tensor.name = path;
       if (const auto texts = model_.strings->find(found->second); texts != model_.strings->end())
@@ -301,6 +302,7 @@ class ModelReader {
       model_.tensors.push_back(tensor);
     }
     links_ = std::move(links);
+    return {};
   }
 
   void finish() {

@@ -119,6 +119,44 @@ TEST(Hdf5, HardLinkToAGroupAroundItIsNotFollowed) {
   EXPECT_THAT(model.warnings, ElementsAre("\"loop\": a hard link to a group around it, which is not followed"));
 }
 
+TEST(Hdf5, SoftLinksAreFollowedThroughGroupsAndOtherLinks) {
+  Hdf5Builder b(3);
+  const uint64_t w = b.dataset(Hdf5Type::integer(1), {1}, b.contiguous("w"));
+  const uint64_t inner = b.group({{"w", w}}, {Hdf5Builder::soft_link("here", "w"), Hdf5Builder::soft_link("up", "/a")});
+  const uint64_t outer =
+      b.group({{"g", inner}}, {Hdf5Builder::soft_link("deep", "g/here"), Hdf5Builder::soft_link("not-above", "../a")});
+  const Model model = read_h5_well(b.build(b.group(
+      {{"o", outer}}, {Hdf5Builder::soft_link("a", "b"), Hdf5Builder::soft_link("b", "/o/g/w"),
+                       Hdf5Builder::soft_link("dot", "./o//g/./w/"), Hdf5Builder::soft_link("group", "o/g"),
+                       Hdf5Builder::soft_link("nothing", "o/none"), Hdf5Builder::soft_link("through", "group/here"),
+                       Hdf5Builder::soft_link("to-itself", "to-itself")})));
+  std::vector<std::string> names;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    names.emplace_back(model.tensors.at(i).name);
+    EXPECT_EQ(text_of(model.tensors.at(i).source), "w");
+  }
+  EXPECT_THAT(names, ElementsAre("o/g/w", "a", "b", "dot", "o/deep", "o/g/here", "o/g/up", "through"));
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(Hdf5, AtMostSixteenSoftLinksAreFollowed) {
+  Hdf5Builder b(3);
+  const uint64_t w = b.dataset(Hdf5Type::integer(1), {1}, b.contiguous("w"));
+  Hdf5Messages links;
+  for (int i = 1; i < 20; ++i)
+    links.push_back(Hdf5Builder::soft_link(std::to_string(i), i == 1 ? "w" : std::to_string(i - 1)));
+  EXPECT_EQ(read_h5_well(b.build(b.group({{"w", w}}, links))).tensors.size(), 1 + 16U);
+}
+
+TEST(Hdf5, LongPathsOfSoftLinksExceedTheBudget) {
+  std::string path;
+  for (int i = 0; i < 30'000; ++i) path += "a/";
+  Hdf5Messages links;
+  for (int i = 0; i < 20; ++i) links.push_back(Hdf5Builder::soft_link(std::to_string(i), path));
+  Hdf5Builder b(3);
+  EXPECT_THAT(h5_error(b.build(b.group({}, links))), HasSubstr("limit"));
+}
+
 TEST(Hdf5, ExternalLinkIsNotFollowed) {
   Hdf5Builder b(3);
   const Model model = read_h5_well(b.build(b.group({}, {Hdf5Builder::external_link("far", "/etc/passwd", "/x")})));
