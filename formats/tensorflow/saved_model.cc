@@ -83,7 +83,7 @@ class SavedModelReader {
       return part.path.starts_with(fmt::format("{}.data-", kVariableFiles));
     });
     if (has_files || graph_has_variables_)
-      warnings_.miss_file(Code::corrupt, "{}.index: missing, and with it the variables", kVariableFiles);
+      warnings_.miss_file(Code::not_found, "{}.index: missing, and with it the variables", kVariableFiles);
   }
 
   Result<CheckpointFacts> checkpoint(const SourcePtr& index) {
@@ -135,7 +135,7 @@ class SavedModelReader {
       TRY_VOID(container_.budget->charge(Cost::lookup));
       const std::string path = fmt::format("assets/{}", *name);
       if (is_missing(path) && missing_assets_.insert(path).second)
-        warnings_.miss_file(Code::corrupt, "{}: missing", printable(path));
+        warnings_.miss_file(Code::not_found, "{}: missing", printable(path));
     }
     return {};
   }

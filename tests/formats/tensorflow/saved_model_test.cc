@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "tests/builders/tar_builder.h"
 #include "tests/builders/tensorflow_builder.h"
@@ -68,6 +69,7 @@ TEST(SavedModel, VariablesWithoutAnIndexAreMissing) {
   EXPECT_EQ(missing(small_graph(), {{"assets/vocab.txt", ""}}), 0U);
   Model with_data = well(read_tar(saved_model({meta_graph(small_graph())}), files));
   EXPECT_THAT(with_data.warnings, ElementsAre("variables/variables.index: missing, and with it the variables"));
+  EXPECT_EQ(completeness_of(with_data).reason->code, Code::not_found);
 }
 
 TEST(SavedModel, MissingAssetsMakeTheModelIncomplete) {
@@ -80,6 +82,7 @@ TEST(SavedModel, MissingAssetsMakeTheModelIncomplete) {
     ASSERT_TRUE(model);
     EXPECT_EQ(model->lacks->files, 1U);
     EXPECT_THAT(model->warnings, Contains("assets/vocab.txt: missing"));
+    EXPECT_EQ(model->lacks->by_code.at(static_cast<size_t>(Code::not_found)).count, 1U);
   }
 }
 
