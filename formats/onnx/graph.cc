@@ -261,7 +261,7 @@ Result<void> GraphReader::tensor(StoredTensor stored, const std::string& scope) 
 // Sets the bytes of a tensor, or refuses them with a warning.
 Result<void> GraphReader::values(const StoredTensor& stored, Tensor& tensor) {
   if (stored.problem) {
-    refuse(tensor, *stored.problem);
+    refuse(tensor, {Code::corrupt, *stored.problem});
     return {};
   }
   const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
@@ -273,15 +273,15 @@ Result<void> GraphReader::values(const StoredTensor& stored, Tensor& tensor) {
   else
     found = files_.bytes(stored.place, size);
   if (!found && found.error().code == Code::resource) return tl::unexpected(found.error());
-  if (!found) refuse(tensor, found.error().message);
+  if (!found) refuse(tensor, found.error());
   if (!found || !*found) return {};
   tensor.source = **std::move(found);
   if (tensor.dtype == &kUnknownDType)
     warnings_.add("tensor {}: type {} is unknown; shown as bytes", quoted(tensor.name), tensor.stored_dtype);
   if (stored.data_type != kStringType) return {};
   TRY_VOID(container_.budget->charge(Cost::value, 2));  // its entry in the map of strings
-  out_.strings.edit().emplace(out_.tensors.size(),
-                              protobuf::strings_of(container_.bytes, stored.message, stored.strings, container_.budget));
+  out_.strings.edit().emplace(
+      out_.tensors.size(), protobuf::strings_of(container_.bytes, stored.message, stored.strings, container_.budget));
   return {};
 }
 
@@ -293,9 +293,9 @@ Result<void> GraphReader::add(Tensor tensor) {
   return {};
 }
 
-void GraphReader::refuse(const Tensor& tensor, const std::string& problem) {
-  warnings_.refuse(Code::corrupt, "tensor {}{}: {}: refused", quoted(tensor.name),
-                   tensor.scope.empty() ? "" : fmt::format(" in {}", quoted(tensor.scope)), problem);
+void GraphReader::refuse(const Tensor& tensor, const Error& error) {
+  warnings_.refuse(error.code, "tensor {}{}: {}: refused", quoted(tensor.name),
+                   tensor.scope.empty() ? "" : fmt::format(" in {}", quoted(tensor.scope)), error.message);
 }
 
 void GraphReader::finish() {

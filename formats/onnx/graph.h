@@ -58,7 +58,7 @@ class GraphReader {
   Result<void> tensor(StoredTensor stored, const std::string& scope);
   Result<void> values(const StoredTensor& stored, Tensor& tensor);
   Result<void> add(Tensor tensor);
-  void refuse(const Tensor& tensor, const std::string& problem);
+  void refuse(const Tensor& tensor, const Error& error);
 
   const Container& container_;
   protobuf::Scanner& scanner_;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "formats/common/limits.h"
+#include "formats/grouped.h"
 #include "formats/onnx/fields.h"
 #include "formats/protobuf/dimensions.h"
 
@@ -65,7 +66,8 @@ Result<Slice> strings_as_lines(const StoredTensor& tensor, const SourcePtr& file
   if (!elements) return failure(Code::corrupt, "its shape overflows");
   if (tensor.strings.count != *elements)
     return failure(Code::corrupt, fmt::format("{} strings, {} needed", tensor.strings.count, *elements));
-  return slice(protobuf::string_lines(file, tensor.message, tensor.strings), 0, tensor.strings.bytes + tensor.strings.count);
+  return slice(protobuf::string_lines(file, tensor.message, tensor.strings), 0,
+               tensor.strings.bytes + tensor.strings.count);
 }
 
 }  // namespace
@@ -88,6 +90,10 @@ Result<Slice> inline_bytes(const StoredTensor& tensor, const SourcePtr& file, Sc
   if (type->code == kStringType) return strings_as_lines(tensor, file);
   const auto size = size_in_bytes(*dtype_of(type), tensor.shape);
   if (!size) return failure(Code::corrupt, "the size of its shape overflows 64 bits");
+  // Tools such as TensorRT strip the weights from a model, and keep their names and shapes.
+  const bool has_data = tensor.raw ? tensor.raw->size() > 0 : !tensor.numbers.at(type->field).absent();
+  if (!has_data && *size > 0)
+    return failure(Code::not_found, fmt::format("its values were stripped: no data, {} needed", counted_bytes(*size)));
   if (!tensor.raw) {
     const NumbersField field{tensor.message, type->field, type->wire};
     return protobuf::numbers_as_bytes(file, field, tensor.numbers.at(type->field), *size, type->width, scanner,

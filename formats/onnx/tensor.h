@@ -32,7 +32,7 @@ struct StoredTensor {
 Result<StoredTensor> read_tensor(protobuf::Scanner& scanner, protobuf::Message message);
 
 /// The bytes of a tensor in the message, as protobuf::numbers_as_bytes(). Fails with corrupt if they do not match the
-/// shape, and as Scanner does.
+/// shape, with not_found if there are none, and as Scanner does.
 Result<Slice> inline_bytes(const StoredTensor& tensor, const SourcePtr& file, protobuf::Scanner& scanner,
                            uint64_t& countable);
 

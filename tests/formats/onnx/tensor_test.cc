@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/completeness.h"
 #include "tests/support/onnx_reading.h"
 
 namespace weightfs::tensor_test {
@@ -101,8 +102,16 @@ TEST(OnnxTensor, BrokenTensorIsRefusedAndTheOthersServed) {
   EXPECT_THAT(read.warnings, ElementsAre("tensor \"w\": 4 bytes of raw data, 8 needed: refused"));
 }
 
+TEST(OnnxTensor, ValuesThatWereStrippedAreMissing) {
+  for (const auto& stripped : {tensor("w", kFloat, {2}), raw("w", kFloat, {2}, "")}) {
+    const Model read = read_well(model(graph({stripped})).build());
+    EXPECT_THAT(read.warnings, ElementsAre("tensor \"w\": its values were stripped: no data, 8 bytes needed: refused"));
+    EXPECT_EQ(completeness_of(read).reason->code, Code::not_found);
+  }
+  EXPECT_EQ(line_of(raw("w", kFloat, {0}, "")), "float32 [0] ");
+}
+
 TEST(OnnxTensor, ValuesThatDoNotMatchTheShapeAreRefused) {
-  EXPECT_EQ(warning_of(tensor("w", kFloat, {2})), "tensor \"w\": no data, 8 bytes needed: refused");
   EXPECT_THAT(warning_of(tensor("w", kFloat, {2}).bytes(4, "abcd")), HasSubstr("2 numbers needed"));
   EXPECT_THAT(warning_of(tensor("w", kInt8, {1}).bytes(5, "ab" + std::string(20, 'x'))), HasSubstr("1 numbers needed"));
   EXPECT_THAT(warning_of(tensor("w", kInt8, {99}).bytes(5, "ab")), HasSubstr("99 numbers needed"));
