@@ -9,6 +9,10 @@
 namespace weightfs::hdf5 {
 namespace {
 
+// A stored chunk takes 32 bytes of memory, and some more of the file with its entry in an index.
+constexpr uint64_t kFreeChunks = 1 << 16;
+constexpr uint64_t kMinBytesOfChunk = 8;
+
 constexpr uint8_t kPlainChunks = 10, kFilteredChunks = 11;  // types of B-trees of version 2
 
 uint64_t chunks_along(uint64_t dimension, uint64_t chunk) { return dimension / chunk + (dimension % chunk != 0); }
@@ -170,15 +174,21 @@ uint64_t row_of_chunks(const Dataset& dataset) {
   return row;
 }
 
-Result<Chunks> Chunks::read(Metadata& metadata, const Dataset& dataset, uint64_t most) {
+Result<Chunks> Chunks::read(Metadata& metadata, const Origin& origin, const Dataset& dataset) {
   Chunks chunks;
   if (dataset.layout.address == kUndefined) return chunks;
-  ChunkCollector collector(dataset, most);
+  ChunkCollector collector(dataset, kFreeChunks + stored_bytes(origin) / kMinBytesOfChunk);
   TRY_VOID(read_index(metadata, dataset, collector));
   chunks.stored_ = TRY(collector.take());
   if (dataset.layout.index == ChunkIndex::implicit && !chunks.stored_.empty())
     chunks.first_of_implicit_ = chunks.stored_[0];
   return chunks;
+}
+
+uint32_t Chunks::skipped_by_all() const {
+  uint32_t mask = stored_.empty() ? 0 : ~uint32_t{0};
+  for (const Chunk& chunk : stored_) mask &= chunk.mask;
+  return mask;
 }
 
 std::optional<Chunk> Chunks::find(uint64_t number) const {

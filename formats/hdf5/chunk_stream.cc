@@ -18,10 +18,6 @@ constexpr uint64_t kMaxInMemory = 4 << 20;
 constexpr uint64_t kMaxStoredExpansion = 2;
 constexpr uint64_t kFreeStored = 64 << 10;
 
-// A stored chunk takes 32 bytes of memory, and some more of the file with its entry in an index.
-constexpr uint64_t kFreeChunks = 1 << 16;
-constexpr uint64_t kMinBytesOfChunk = 8;
-
 // The bytes of a row of chunks: in memory, or in a temporary file that grows with what is written to it.
 class Row {
  public:
@@ -68,7 +64,7 @@ class ChunkStream final : public Stream {
   /// Reads the index of the chunks.
   Result<void> start() {
     Metadata metadata(*origin_.file, nullptr);
-    chunks_ = TRY(Chunks::read(metadata, *dataset_, kFreeChunks + stored_bytes(origin_) / kMinBytesOfChunk));
+    chunks_ = TRY(Chunks::read(metadata, origin_, *dataset_));
     return row_.allocate(row_of_chunks(*dataset_));
   }
 

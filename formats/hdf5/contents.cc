@@ -84,9 +84,18 @@ Result<void> check_chunks(const Origin& origin, const Dataset& dataset) {
   return check_memory(origin, dataset, *bytes);
 }
 
+// A filter that is not supported may be skipped by every chunk, as one is that does not make them smaller.
+Result<void> check_filters(const Origin& origin, const Dataset& dataset) {
+  if (!unsupported_filter(dataset)) return {};
+  Metadata metadata(*origin.file, origin.budget.get());
+  const Chunks chunks = TRY(Chunks::read(metadata, origin, dataset));
+  if (auto problem = unsupported_filter(dataset, chunks.skipped_by_all())) return failure(*problem);
+  return {};
+}
+
 Result<Slice> decoded(const Origin& origin, const Dataset& dataset, uint64_t size) {
   TRY_VOID(check_chunks(origin, dataset));
-  if (auto problem = unsupported_filter(dataset)) return failure(*problem);
+  TRY_VOID(check_filters(origin, dataset));
   if (size == 0) return slice(origin.file->bytes, 0, 0);
   if (dataset.layout.address == kUndefined) return filled(origin, dataset, size);
   const auto kept = std::make_shared<const Dataset>(dataset);

@@ -60,12 +60,15 @@ std::optional<uint64_t> chunk_bytes(const Dataset& dataset);
 /// The stored chunks of a dataset.
 class Chunks {
  public:
-  /// Reads the index. Fails with corrupt if it is damaged, has a chunk twice or more than `most`, and if chunks
-  /// overlap.
-  static Result<Chunks> read(Metadata& metadata, const Dataset& dataset, uint64_t most);
+  /// Reads the index. Fails with corrupt if it is damaged, has a chunk twice or far more than the file has bytes for,
+  /// and if chunks overlap.
+  static Result<Chunks> read(Metadata& metadata, const Origin& origin, const Dataset& dataset);
 
   /// Nothing if the chunk was never written.
   std::optional<Chunk> find(uint64_t number) const;
+
+  /// Bit i: all stored chunks skipped filter i. 0 if none is stored.
+  uint32_t skipped_by_all() const;
 
  private:
   std::vector<Chunk> stored_;               // sorted by number

@@ -70,6 +70,18 @@ TEST(Hdf5Chunks, FilterThatAChunkSkippedIsNotUndone) {
   EXPECT_EQ(bytes_of(b, {4}, B::chunked(b.chunk_tree(chunks, 1), {2}, 1), {B::filters({{1, {6}}})}), "abcd");
 }
 
+// A filter that is optional, and did not make the chunks smaller.
+TEST(Hdf5Chunks, UnsupportedFilterThatAllChunksSkippedIsNotNeeded) {
+  const auto bytes_with = [](uint32_t first, uint32_t second) {
+    B b;
+    const std::vector<Hdf5Chunk> chunks = {{b.put("ab"), 2, {0}, first}, {b.put("cd"), 2, {2}, second}};
+    return bytes_of(b, {4}, B::chunked(b.chunk_tree(chunks, 1), {2}, 1), {B::filters({{2, {1}}, {32001, {}}})});
+  };
+  EXPECT_EQ(bytes_with(2, 3), "abcd");
+  for (const auto& [first, second] : {std::pair{2U, 0U}, {0U, 2U}, {1U, 1U}})
+    EXPECT_THAT(bytes_with(first, second), HasSubstr("filter 32001 (BLOSC) is not supported"));
+}
+
 TEST(Hdf5Chunks, VerificationReadsThoseWithChecksums) {
   for (const uint32_t checksum : {hdf5::fletcher32("ab"), uint32_t{1}}) {
     B b;
