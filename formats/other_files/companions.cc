@@ -22,14 +22,29 @@ struct Pair {
   std::string_view what;
   std::string_view without_main =
       {};  // for the message if there is no main file; empty: the file is not recognised then
+  bool (*is_one)(std::string_view begin) = nullptr;  // without its main file
 };
+
+// A layer in a text of protobuf: `layer {`, `layers{`, `layer: {`.
+bool has_layers(std::string_view text) {
+  constexpr std::string_view kLayer = "layer";
+  const auto is_space = [](char c) { return std::string_view(" \t\r\n}").find(c) != std::string_view::npos; };
+  for (size_t at = text.find(kLayer); at != text.npos; at = text.find(kLayer, at + 1)) {
+    const std::string_view behind = text.substr(at + kLayer.size());
+    const size_t end = behind.find_first_not_of(behind.starts_with('s') ? "s: \t\r\n" : ": \t\r\n");
+    const bool is_word = at == 0 || is_space(text[at - 1]);
+    if (is_word && end != behind.npos && behind[end] == '{') return true;
+  }
+  return false;
+}
 
 constexpr auto kPairs = std::to_array<Pair>({
     {".bin", "", ".xml", "<net ", "the weights of an OpenVINO model"},
     {".bin", "", ".param", "7767517", "the weights of an ncnn model"},
     {".cfg", "[net]", ".weights", "", "the configuration of a Darknet model", "its weights are in a .weights file"},
     {".cfg", "[network]", ".weights", "", "the configuration of a Darknet model", "its weights are in a .weights file"},
-    {".prototxt", "", ".caffemodel", "", "the structure of a Caffe model", "its weights are in a .caffemodel file"},
+    {".prototxt", "", ".caffemodel", "", "the structure of a Caffe model", "its weights are in a .caffemodel file",
+     has_layers},
 });
 
 std::optional<std::string_view> without_suffix(std::string_view name, std::string_view suffix) {
@@ -102,7 +117,8 @@ std::optional<Error> companion(const Container& container, std::string_view begi
     if (!stem || !begin.starts_with(pair.begin)) continue;
     const std::string name = std::string(*stem) + std::string(pair.main_suffix);
     if (has_file(container, name, pair.main_text)) return opened_by(pair.what, name);
-    if (!pair.without_main.empty()) alone = other(fmt::format("{}; {}", pair.what, pair.without_main));
+    const bool is_one = pair.is_one == nullptr || pair.is_one(begin);
+    if (!pair.without_main.empty() && is_one) alone = other(fmt::format("{}; {}", pair.what, pair.without_main));
   }
   if (alone) return alone;
   if (const auto arrays = mxnet_arrays(container)) return opened_by("the graph of an MXNet model", *arrays);

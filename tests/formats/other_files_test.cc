@@ -265,9 +265,12 @@ TEST(OtherFiles, MainFileBesideACompanionIsNamed) {
 TEST(OtherFiles, CompanionWithoutItsMainFileNamesNone) {
   const auto folder = std::make_shared<test::MemoryFolder>(test::Files{
       {"m.param", "text"}, {"a-x.params", "x"}, {"model.json", R"({"weightsManifest": [{"paths": [7]}]})"}});
-  expect({{"name: \"net\"", "the structure of a Caffe model; its weights are in a .caffemodel file", "unsupported",
-           "net.prototxt"},
-          {"[net]\nbatch=1\n", "the configuration of a Darknet model; its weights are in a .weights file",
+  for (const char* const layers : {"name: \"net\"\nlayer {\n", "layers{", "layer : {", "layer\n{ name: \"x\" }"})
+    expect({{layers, "the structure of a Caffe model; its weights are in a .caffemodel file", "unsupported",
+             "net.prototxt"}});
+  for (const char* const other : {"name: \"net\"", "net: \"layer.prototxt\"\nbase_lr: 0.1\n", "players {", "layer"})
+    EXPECT_THAT(error_in(other, "net.prototxt", folder).message, HasSubstr("text: "));
+  expect({{"[net]\nbatch=1\n", "the configuration of a Darknet model; its weights are in a .weights file",
            "unsupported", "yolo.cfg"},
           {R"({"nodes": []})", "a JSON document, not a model", "json", "a-symbol.json"}});
   EXPECT_EQ(error_in("{}", "a-symbol.json", folder).message, "a-symbol.json: a JSON document, not a model");
