@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "formats/common/limits.h"
 #include "formats/grouped.h"
 
 namespace weightfs::hdf5 {
 namespace {
-
-// The maximum length of a name in a local heap.
-constexpr uint64_t kMaxText = 65'536;
 
 // The longest superblock: version 1 with addresses and lengths of 8 bytes.
 constexpr uint64_t kSuperblock = 100;
@@ -145,11 +143,11 @@ Result<std::string> Metadata::text(uint64_t address, uint64_t end) {
   constexpr uint64_t kStep = 64;
   end = std::min(end, size());
   std::string out;
-  while (address < end && out.size() < kMaxText) {
+  while (address < end) {
     const std::string more = TRY(block(address, std::min(kStep, end - address)));
     const size_t stop = more.find('\0');
     out += more.substr(0, stop);
-    if (stop != more.npos) return out;
+    if (stop != more.npos || out.size() > kMaxNameLength) return out;
     address += more.size();
   }
   return failure(Code::corrupt, fmt::format("a name without its end before address {}", address));

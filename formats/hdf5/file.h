@@ -66,7 +66,8 @@ class Metadata {
     return block(address, size);
   }
 
-  /// The text at `address` up to a NUL byte, which must come before `end`. Fails with corrupt.
+  /// The text at `address` up to a NUL byte, which must come before `end`; of one that is longer than any path
+  /// (kMaxNameLength), the beginning. Fails with corrupt.
   Result<std::string> text(uint64_t address, uint64_t end);
 
   Result<void> charge(Cost cost, uint64_t count = 1) {

@@ -12,9 +12,6 @@ namespace {
 
 constexpr uint8_t kLinksByName = 5;  // the type of the B-tree of a new group
 
-// The maximum length of a name (docs/semantics.md): that of an extended attribute.
-constexpr uint64_t kMaxLinkName = 65'535;
-
 // The links of one group.
 class LinkList {
  public:
@@ -102,7 +99,6 @@ Result<Link> read_link(std::string_view message, Sizes sizes) {
   if ((flags & kHasCharset) != 0) TRY_VOID(fields.skip(1));
   Link link;
   const uint64_t name = TRY(fields.number(size_t{1} << (flags & 3)));
-  if (name > kMaxLinkName) return failure(Code::unsupported, fmt::format("a link name of {} bytes", name));
   link.name = TRY(fields.text(name));
   link.kind = type == kHard       ? LinkKind::hard
               : type == kSoft     ? LinkKind::soft

@@ -84,8 +84,11 @@ class ModelReader {
     }
     const Link& link = group.links[group.next++];
     const size_t parent = path_.size();
-    if (parent + link.name.size() >= kMaxNameLength)
-      return failure(Code::unsupported, fmt::format("a path of more than {} bytes", kMaxNameLength));
+    if (parent + link.name.size() >= kMaxNameLength) {
+      warnings_.miss_tensors(1, Code::unsupported, "a link in {}: a path of more than {} bytes", quoted("/" + path_),
+                             kMaxNameLength);
+      return {};
+    }
     path_ += (parent == 0 ? "" : "/") + link.name;
     const size_t depth = groups_.size();
     TRY_VOID(follow(link));

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "formats/completeness.h"
 #include "tests/support/hdf5_reading.h"
 
 namespace weightfs::test::hdf5_test {
@@ -211,6 +212,24 @@ TEST(Hdf5, PathsThatMultiplyExceedTheBudget) {
   uint64_t group = b.group({});
   for (int i = 0; i < 40; ++i) group = b.group({{"a", group}, {"b", group}});
   EXPECT_THAT(h5_error(b.build(group)), HasSubstr("limit"));
+}
+
+TEST(Hdf5, PathThatIsTooLongIsLeftOutAlone) {
+  const std::string name(70'000, 'n');
+  Hdf5Builder old;
+  const uint64_t w = old.dataset(Hdf5Type::integer(1), {1}, old.contiguous("w"));
+  const std::string of_old = old.build(old.group({{"a", w}, {name, w}, {"z", w}}));
+  Hdf5Builder b(3);
+  const uint64_t v = b.dataset(Hdf5Type::integer(1), {1}, b.contiguous("w"));
+  const uint64_t inner = b.group({{std::string(200, 'i'), v}});
+  const std::string long_link = std::string("\1\2", 2) + le(65'400, 4) + name.substr(0, 65'400) + le(inner, 8);
+  const std::string of_new = b.build(b.group({{"a", v}}, {{6, long_link}, Hdf5Builder::hard_link("z", v)}));
+  for (const std::string& file : {of_old, of_new}) {
+    const Model model = read_h5_well(file);
+    EXPECT_THAT(listing(model), ElementsAre("a int8 H5T_STD_I8LE [1] w", "z int8 H5T_STD_I8LE [1] w"));
+    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("a path of more than 65535 bytes")));
+    EXPECT_EQ(completeness_of(model).reason->code, Code::unsupported);
+  }
 }
 
 TEST(Hdf5, GroupsNestedTooDeepAreRefused) {
