@@ -33,7 +33,8 @@ std::optional<WeightName> parse_weight_name(std::string_view name);
 /// trainer_state.json are in the same directory. A directory's name ends with `/`.
 bool is_training_state(std::string_view name);
 
-/// What a GGUF is, by its name. A predictor has the layers for multi-token prediction of a model (MTP), and nothing else.
+/// What a GGUF is, by its name. A predictor has the layers for multi-token prediction of a model (MTP), and nothing
+/// else.
 enum class GgufUse { model, projector, adapter, importance_matrix, predictor };
 GgufUse use_of_gguf(std::string_view name);
 

@@ -24,7 +24,8 @@ constexpr uint64_t kLinearSize = 136;
 constexpr uint64_t kTreeSize = 148;
 
 constexpr uint64_t kLongestName = 64;
-constexpr std::array<std::string_view, 7> kObjectives = {"binary:", "count:", "gpu:", "multi:", "rank:", "reg:", "survival:"};
+constexpr std::array<std::string_view, 7> kObjectives = {
+    "binary:", "count:", "gpu:", "multi:", "rank:", "reg:", "survival:"};
 constexpr std::array<std::string_view, 3> kBoosters = {"gbtree", "dart", "gblinear"};
 
 // Old versions write a number between its attributes and metrics.

@@ -1,5 +1,5 @@
-// The store of Docker Model Runner (~/.docker/models): models.json has the tags, manifests/sha256/ the manifests by their
-// digests, blobs/sha256/ the layers (pkg/distribution/internal/store of docker/model-runner).
+// The store of Docker Model Runner (~/.docker/models): models.json has the tags, manifests/sha256/ the manifests by
+// their digests, blobs/sha256/ the layers (pkg/distribution/internal/store of docker/model-runner).
 #pragma once
 
 #include <optional>

@@ -77,8 +77,8 @@ inline std::string small_xgboost_ubjson() {
 inline std::string binary_learner(std::string_view objective, std::string_view booster, bool attributes = false,
                                   uint32_t major = 1) {
   return little(std::bit_cast<uint32_t>(0.5F), 4) + little(2, 4) + little(0, 4) + little(attributes ? 1 : 0, 4) +
-         little(0, 4) + little(major, 4) + little(major == 0 ? 0 : 7, 4) + std::string(136 - 28, '\0') + little(objective.size()) +
-         std::string(objective) + little(booster.size()) + std::string(booster);
+         little(0, 4) + little(major, 4) + little(major == 0 ? 0 : 7, 4) + std::string(136 - 28, '\0') +
+         little(objective.size()) + std::string(objective) + little(booster.size()) + std::string(booster);
 }
 inline std::string binary_trees(uint32_t count) { return little(count, 4) + std::string(156, '\0'); }
 inline std::string binary_tree(uint32_t nodes, std::string_view content, uint32_t leaf_vector = 0) {

@@ -91,9 +91,10 @@ TEST(SafetensorsIndex, IncompleteShardsBesideAStaleIndexAreIncomplete) {
   const Model model = read_well(index, {{"model-00001-of-00003.safetensors", shard("a")},
                                         {"model-00003-of-00003.safetensors", std::string(600, '\0')}});
   EXPECT_THAT(listing(model), ElementsAre(":a a"));
-  EXPECT_EQ(to_sentence(completeness_of(model)), "2 files are missing: shard \"model-00003-of-00003.safetensors\": only "
-                                                 "zero bytes: a download that was interrupted or preallocated; its "
-                                                 "tensors are missing");
+  EXPECT_EQ(to_sentence(completeness_of(model)),
+            "2 files are missing: shard \"model-00003-of-00003.safetensors\": only "
+            "zero bytes: a download that was interrupted or preallocated; its "
+            "tensors are missing");
 }
 
 TEST(SafetensorsIndex, MergesShardsIntoOneModel) {
