@@ -127,15 +127,20 @@ std::vector<std::string_view> file_type_names() {
 namespace weightfs {
 
 std::optional<uint32_t> gguf_type(const TensorView& tensor, std::endian order) {
-  const DType& dtype = *tensor.dtype;
-  const auto row = std::find_if(gguf::kTypes.begin(), gguf::kTypes.end(), [&](const gguf::Row& type) {
-    return type.note.empty() && !type.dtype.empty() && type.dtype == dtype.name;
-  });
-  if (row == gguf::kTypes.end() || dtype.packed_bits > 0) return std::nullopt;
-  const DType* const little = dtype_named(dtype.name);
-  const DType* const needed = order == std::endian::big ? big_endian(little) : little;
-  if (&dtype != needed) return std::nullopt;
-  return static_cast<uint32_t>(row - gguf::kTypes.begin());
+  // The dtypes of a number; null if files have no tensors of it.
+  struct Rows {
+    const DType* little = nullptr;
+    const DType* big = nullptr;
+  };
+  static const auto kRows = [] {
+    std::array<Rows, gguf::kTypes.size()> rows;
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (const gguf::Row& type = gguf::kTypes[i]; type.note.empty() && !type.dtype.empty())
+        rows[i] = {dtype_named(type.dtype), big_endian(dtype_named(type.dtype))};
+    return rows;
+  }();
+  const auto row = std::ranges::find(kRows, tensor.dtype, order == std::endian::big ? &Rows::big : &Rows::little);
+  return row == kRows.end() ? std::nullopt : std::optional(static_cast<uint32_t>(row - kRows.begin()));
 }
 
 }  // namespace weightfs
