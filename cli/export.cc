@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <set>
@@ -15,6 +16,7 @@
 #include "cli/compare/select_tensors.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
+#include "cli/console/words.h"
 #include "cli/export/files.h"
 #include "cli/export/left_out.h"
 #include "cli/export/tar.h"
@@ -37,7 +39,7 @@ struct ExportArguments {
   std::string out;
   std::optional<Form> form;
   std::vector<std::string> patterns;
-  bool float32 = false;
+  views::FileTypes types = views::FileTypes::stored;
   uint64_t shard_size = 0;
   bool force = false;
   bool skip_unsupported = false;
@@ -73,6 +75,9 @@ Result<void> check(ExportArguments& arguments) {
                                      exporting::list_of_forms())));
   if (arguments.shard_size > 0 && *arguments.form != Form::safetensors)
     return failure(usage("--shard-size needs --to safetensors"));
+  const bool is_of_numpy = *arguments.form != Form::safetensors && *arguments.form != Form::gguf;
+  if (arguments.types == views::FileTypes::bfloat16 && is_of_numpy)
+    return failure(usage("--dtype bfloat16 needs --to safetensors or gguf: NumPy has no such type"));
   if (is_written_to_directory(arguments) && arguments.out == "-")
     return failure(usage("this format is a directory, which cannot be written to standard output"));
   std::error_code absent;
@@ -158,6 +163,21 @@ class Exporter {
   uint64_t total_ = 0;
 };
 
+constexpr std::array kTypes = {
+    std::pair("float32", views::FileTypes::float32),
+    std::pair("float16", views::FileTypes::float16),
+    std::pair("bfloat16", views::FileTypes::bfloat16),
+};
+
+void report_overflows(const views::Overflows& overflows, views::FileTypes types) {
+  const auto [numbers, tensors] = overflows.counts();
+  if (numbers == 0) return;
+  log_to_stderr(fmt::format("{} in {} {} too large for {}: written as {}", counted(numbers, "number", "numbers"),
+                            counted(tensors, "tensor", "tensors"), numbers == 1 ? "is" : "are",
+                            types == views::FileTypes::float16 ? "float16" : "bfloat16",
+                            numbers == 1 ? "an infinity" : "infinities"));
+}
+
 // The status is that of what the model lacks, if the rest is asked for.
 Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
   const OpenedSource opened = TRY(open_source(arguments.input, {}, to.output()));
@@ -166,8 +186,11 @@ Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
   if (model->tensors.empty() && model->has_members)
     return failure(Code::unsupported,
                    fmt::format("{}: has no tensors of its own; mount it, and export a model in nested/", name));
-  exporting::Request request{
-      .form = *arguments.form, .tensors = {}, .float32 = arguments.float32, .shard_size = arguments.shard_size};
+  exporting::Request request{.form = *arguments.form,
+                             .tensors = {},
+                             .types = arguments.types,
+                             .shard_size = arguments.shard_size,
+                             .overflows = std::make_shared<views::Overflows>()};
   request.tensors = TRY(select_tensors(model, arguments.patterns));
   const Completeness completeness = arguments.patterns.empty() ? completeness_of(*model) : Completeness{};
   const bool has_rest =
@@ -184,6 +207,7 @@ Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
       arguments.skip_unsupported ? exporting::Unsupported::left_out : exporting::Unsupported::refused;
   const ExportedFiles what = TRY(exporting::writable_files(*opened.forest, model, request, unsupported));
   for (const std::string& line : what.left_out.lines()) log_to_stderr(fmt::format("left out: {}", line));
+  if (!what.other_types.empty()) log_to_stderr(what.other_types);
   if (const std::string keys = what.left_out_keys.to_sentence(); !keys.empty()) log_to_stderr(keys);
   const auto compare = [&]() -> Result<void> {
     TRY_VOID(opened.store->verify_complete());
@@ -192,6 +216,7 @@ Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
     });
   };
   TRY_VOID(Exporter(arguments, to, what).write(compare));
+  report_overflows(*request.overflows, arguments.types);
   Outcome outcome;
   if (arguments.patterns.empty()) outcome.check(*model, name);
   return outcome.status();
@@ -214,8 +239,10 @@ Options export_options(ExportArguments& arguments) {
     return {};
   };
   const auto take_dtype = [&arguments](const std::string& name) -> Result<void> {
-    if (name != "float32") return failure(Code::unsupported, fmt::format("unknown type {}; use float32", quoted(name)));
-    arguments.float32 = true;
+    const auto* const type = std::ranges::find(kTypes, name, &std::pair<const char*, views::FileTypes>::first);
+    if (type == kTypes.end())
+      return failure(Code::unsupported, fmt::format("unknown type {}; use float32, float16 or bfloat16", quoted(name)));
+    arguments.types = type->second;
     return {};
   };
   return {
@@ -225,7 +252,12 @@ Options export_options(ExportArguments& arguments) {
        take_form, 0, exporting::form_names()},
       list("tensors", "PATTERN", "write the tensors of this name or pattern; may be repeated (default: all)",
            arguments.patterns),
-      {"dtype", "float32", "write every number as float32 (default: as stored)", take_dtype, 0, {"float32"}},
+      {"dtype",
+       "TYPE",
+       "write every number as TYPE: float32, float16 or bfloat16 (default: as stored)",
+       take_dtype,
+       0,
+       {"float32", "float16", "bfloat16"}},
       size("shard-size",
            "write a directory of safetensors files of at most SIZE, such as 5G, with their index (default: one file)",
            arguments.shard_size, {"is not a size", [](uint64_t bytes) { return bytes > 0; }}),

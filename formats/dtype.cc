@@ -6,10 +6,13 @@
 namespace weightfs {
 namespace {
 
-// NumPy types as NumPy writes them. bfloat16 and float8 as ml_dtypes saves them: void of the same width, to be viewed
-// as the ml_dtypes type of that name. So are the small integers, which take a byte each in memory and in TVM's files.
-// Sub-byte floats stay packed: bytes of uint8. ggml's block types have no .npy of their bytes. ggml block sizes:
-// ggml-common.h of ggml 0.21.0.
+// An integer that takes a byte in the memory of ml_dtypes, and in TVM's files.
+constexpr DType small_integer(std::string_view name, std::string_view npy_descr, uint32_t bits) {
+  return {name, 1, 1, npy_descr, false, 0, ByteOrder::little, bits};
+}
+
+// NumPy types as NumPy writes them. NumPy has no numbers of the types of ml_dtypes but the small integers, and none of
+// ggml's blocks. ggml block sizes: ggml-common.h of ggml 0.21.0.
 constexpr std::array kTable = {
     DType{"bool", 1, 1, "|b1", false},
     DType{"int8", 1, 1, "|i1", false},
@@ -25,21 +28,21 @@ constexpr std::array kTable = {
     DType{"float64", 1, 8, "<f8", false},
     DType{"complex64", 1, 8, "<c8", false},
     DType{"complex128", 1, 16, "<c16", false},
-    DType{"bfloat16", 1, 2, "<V2", false},
-    DType{"float8_e4m3", 1, 1, "|V1", false},
-    DType{"float8_e4m3b11fnuz", 1, 1, "|V1", false},
-    DType{"float8_e4m3fn", 1, 1, "|V1", false},
-    DType{"float8_e4m3fnuz", 1, 1, "|V1", false},
-    DType{"float8_e5m2", 1, 1, "|V1", false},
-    DType{"float8_e5m2fnuz", 1, 1, "|V1", false},
-    DType{"float8_e8m0fnu", 1, 1, "|V1", false},
-    DType{"int2", 1, 1, "|V1", false},
-    DType{"uint2", 1, 1, "|V1", false},
-    DType{"int4", 1, 1, "|V1", false},
-    DType{"uint4", 1, 1, "|V1", false},
-    DType{"float4_e2m1fn", 2, 1, "|u1", true},
-    DType{"float6_e2m3fn", 4, 3, "|u1", true},
-    DType{"float6_e3m2fn", 4, 3, "|u1", true},
+    DType{"bfloat16", 1, 2, "", false},
+    DType{"float8_e4m3", 1, 1, "", false},
+    DType{"float8_e4m3b11fnuz", 1, 1, "", false},
+    DType{"float8_e4m3fn", 1, 1, "", false},
+    DType{"float8_e4m3fnuz", 1, 1, "", false},
+    DType{"float8_e5m2", 1, 1, "", false},
+    DType{"float8_e5m2fnuz", 1, 1, "", false},
+    DType{"float8_e8m0fnu", 1, 1, "", false},
+    small_integer("int2", "|i1", 2),
+    small_integer("uint2", "|u1", 2),
+    small_integer("int4", "|i1", 4),
+    small_integer("uint4", "|u1", 4),
+    DType{"float4_e2m1fn", 2, 1, "", true},
+    DType{"float6_e2m3fn", 4, 3, "", true},
+    DType{"float6_e3m2fn", 4, 3, "", true},
     DType{"string", 1, 0, "", false},  // Carton's: as long as its text
     DType{"q4_0", 32, 18, "", false},
     DType{"q4_1", 32, 20, "", false},
@@ -90,7 +93,7 @@ constexpr std::array kBigEndian = {
 
 // Quantised types; those of mxfp4 and nvfp4 have no numbers of several bytes.
 constexpr bool has_numbers_in_blocks(const DType& dtype) {
-  return dtype.block > 1 && !dtype.npy_packed && dtype.name != "mxfp4" && dtype.name != "nvfp4";
+  return is_quantised(dtype) && dtype.name != "mxfp4" && dtype.name != "nvfp4";
 }
 
 constexpr auto kBigEndianBlocks = [] {
@@ -102,13 +105,12 @@ constexpr auto kBigEndianBlocks = [] {
 
 constexpr DType kMxfp4OfPairs{"mxfp4", 32, 17, "", false, 0, ByteOrder::pairs};
 
-// Packed elements. Their .npy views have a byte per element: integers as int8 or uint8, and float4 as ml_dtypes saves
-// it.
+// Packed elements.
 constexpr std::array kPacked = {
     DType{"uint1", 8, 1, "|u1", false, 1}, DType{"int2", 4, 1, "|i1", false, 2},
     DType{"uint2", 4, 1, "|u1", false, 2}, DType{"uint3", 8, 3, "|u1", false, 3},
     DType{"int4", 2, 1, "|i1", false, 4},  DType{"uint4", 2, 1, "|u1", false, 4},
-    DType{"uint6", 4, 3, "|u1", false, 6}, DType{"float4_e2m1fn", 2, 1, "|V1", false, 4},
+    DType{"uint6", 4, 3, "|u1", false, 6}, DType{"float4_e2m1fn", 2, 1, "", false, 4},
 };
 
 // The row of `table` with this name; null if there is none.

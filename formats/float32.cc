@@ -104,10 +104,13 @@ class Float32Values final : public Source {
   uint64_t size_;
 };
 
+enum class Rounding { to_nearest, to_odd };
+
 // Applies a scale and an offset to the values of integers.
 class AffineValues final : public Source {
  public:
-  AffineValues(SourcePtr stored, const AffineNumbers& numbers) : stored_(std::move(stored)), numbers_(numbers) {}
+  AffineValues(SourcePtr stored, const AffineNumbers& numbers, Rounding rounding)
+      : stored_(std::move(stored)), numbers_(numbers), rounding_(rounding) {}
 
   uint64_t size() const override { return stored_->size(); }
 
@@ -143,11 +146,13 @@ class AffineValues final : public Source {
 
   float number_of(float stored) const {
     const double number = static_cast<double>(stored) * numbers_.scale + numbers_.offset;
-    return static_cast<float>(numbers_.is_integer ? std::floor(number + 0.5) : number);
+    const double meant = numbers_.is_integer ? std::floor(number + 0.5) : number;
+    return rounding_ == Rounding::to_odd ? float32::to_odd(meant) : static_cast<float>(meant);
   }
 
   SourcePtr stored_;
   AffineNumbers numbers_;
+  Rounding rounding_;
 };
 
 }  // namespace
@@ -161,7 +166,14 @@ SourcePtr float32_values(const TensorView& tensor) {
 }
 
 SourcePtr affine_values(const TensorView& tensor, const AffineNumbers& numbers) {
-  return std::make_shared<AffineValues>(float32_values(tensor), numbers);
+  return std::make_shared<AffineValues>(float32_values(tensor), numbers, Rounding::to_nearest);
+}
+
+SourcePtr values_to_round(const TensorView& tensor, const AffineNumbers* affine) {
+  if (affine != nullptr) return std::make_shared<AffineValues>(float32_values(tensor), *affine, Rounding::to_odd);
+  const float32::Conversion* const conversion = float32::conversion_to_odd(*tensor.dtype);
+  if (conversion == float32::conversion_of(*tensor.dtype)) return float32_values(tensor);
+  return std::make_shared<Float32Values>(tensor, *conversion);
 }
 
 float half_to_float(uint16_t half) { return float32::half_value(half); }

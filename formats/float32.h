@@ -26,6 +26,11 @@ struct AffineNumbers {
 /// float32_values() returns values.
 SourcePtr affine_values(const TensorView& tensor, const AffineNumbers& numbers);
 
+/// As float32_values(), or affine_values() unless `affine` is null, for a type of at most 22 significant bits: a number
+/// between two values of float32 is the one of them whose mantissa is odd. Rounding that to the type has the result of
+/// rounding the number itself, once.
+SourcePtr values_to_round(const TensorView& tensor, const AffineNumbers* affine);
+
 /// The value of a float16, by its bits. A signalling NaN becomes a quiet one with the same payload.
 float half_to_float(uint16_t half);
 

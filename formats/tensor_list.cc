@@ -169,7 +169,7 @@ std::optional<uint64_t> size_in_bytes(const DType& dtype, ShapeView shape) {
   }
   const auto elements = elements_of(shape);
   if (!elements) return std::nullopt;
-  const uint64_t row = dtype.npy_packed || shape.empty() ? *elements : shape.back();
+  const uint64_t row = dtype.spans_rows || shape.empty() ? *elements : shape.back();
   if (row % dtype.block != 0) return std::nullopt;
   uint64_t size = 0;
   return __builtin_mul_overflow(*elements / dtype.block, dtype.block_bytes, &size) ? std::nullopt : std::optional(size);

@@ -15,6 +15,7 @@
 #include "formats/completeness.h"
 #include "formats/summary/blocks.h"
 #include "formats/summary/summary.h"
+#include "fs/views/npy.h"
 
 namespace weightfs {
 namespace {
@@ -210,21 +211,30 @@ Map summary_of(const Model& model, const std::string& source, const Completeness
 
 Map metadata_of(const Model& model, const std::string& source) {
   std::map<std::string_view, uint64_t> dtypes;
+  std::map<std::string_view, std::string_view> npy_types;  // of types that npy/ has as others
+  const DType* known = nullptr;                            // the type of a tensor whose type in npy/ was looked up
   uint64_t bytes = 0;
   uint64_t refused = 0;
   for (const TensorView& tensor : model.tensors) {
     ++dtypes[dtype_text(tensor)];
     bytes += tensor.nbytes();
     if (tensor.source.refused()) ++refused;
+    if (tensor.dtype == known) continue;
+    const std::string_view in_npy = views::npy_type(tensor);
+    if (!in_npy.empty()) known = tensor.dtype;
+    if (!in_npy.empty() && in_npy != tensor.dtype->name) npy_types.emplace(tensor.dtype->name, in_npy);
   }
   Map counts;
   for (const auto& [dtype, count] : dtypes) counts.append(std::string(dtype), count);
+  Map in_npy;
+  for (const auto& [dtype, other] : npy_types) in_npy.append(std::string(dtype), other);
 
   Map tensors;
   tensors.append("count", model.tensors.size());
   if (refused > 0) tensors.append("refused", refused);
   tensors.append("nbytes", bytes);
   tensors.append("dtypes", std::move(counts));
+  if (!in_npy.empty()) tensors.append("npy_dtypes", std::move(in_npy));
 
   Map out;
   out.append("format", model.format);

@@ -10,21 +10,23 @@
 #include <vector>
 
 #include "base/text.h"
-#include "formats/float32.h"
+#include "formats/output.h"
+#include "fs/views/converted.h"
 #include "fs/views/model_file.h"
 #include "fs/views/npz.h"
 
 namespace weightfs {
 namespace {
 
+using views::FileTypes;
 using views::ModelFile;
 using views::Selection;
 
-// Whether float32 would be another type for one of the tensors.
+// Whether model.safetensors has numbers of other types than float32.
 bool has_other_numbers(const Model& model) {
-  static const DType* const kFloat32 = dtype_named("float32");
-  return std::any_of(model.tensors.begin(), model.tensors.end(),
-                     [](const TensorView& tensor) { return tensor.dtype != kFloat32 && has_float32(*tensor.dtype); });
+  return std::any_of(model.tensors.begin(), model.tensors.end(), [](const TensorView& tensor) {
+    return tensor.dtype != &views::kFloat32 && views::has_numbers(tensor) && safetensors_type(tensor);
+  });
 }
 
 Result<std::vector<ModelFile>> one_file(Result<ModelFile> file) {
@@ -36,6 +38,7 @@ Result<std::vector<ModelFile>> one_file(Result<ModelFile> file) {
 
 // The files of a directory views/, with its warnings.txt.
 struct Files {
+  size_t tensors;  // of the model
   std::vector<std::string> paths;
   std::vector<Later<SourcePtr>> sources;  // of each path
   std::string lines;                      // of warnings.txt
@@ -45,35 +48,41 @@ struct Files {
     sources.push_back(Later<SourcePtr>::of(std::move(source)));
   }
 
-  // Adds the files, or a line if they cannot be made of these tensors. Other errors are returned.
-  Result<void> add_made(std::string_view name, Result<std::vector<ModelFile>> files) {
+  // Adds the files, the first under this name. Of those that would lack one of the tensors, and of those that cannot be
+  // made, only the reasons are added. Other errors are returned.
+  Result<void> add_complete(const std::string& name, Result<std::vector<ModelFile>> files) {
     if (!files) {
       if (!is_about_the_bytes(files.error())) return tl::unexpected(std::move(files).error());
       lines += fmt::format("{}: not made: {}\n", name, printable(files.error().message));
       return {};
     }
-    for (ModelFile& file : *files) {
-      for (const std::string& line : file.left_out.lines())
-        lines += fmt::format("{}: {}\n", file.path, printable(line));
-      add(std::move(file.path), std::move(file.source));
+    const Warnings& left_out = files->front().left_out;
+    if (left_out.size() > 0) {
+      lines += fmt::format("{}: not made: it would lack {} of {} tensors\n", name, left_out.size(), tensors);
+      for (const std::string& line : left_out.lines()) lines += fmt::format("{}: {}\n", name, printable(line));
+      return {};
     }
+    files->front().path = name;
+    for (ModelFile& file : *files) add(std::move(file.path), std::move(file.source));
     return {};
   }
 };
 
 Result<std::shared_ptr<const Files>> make_files(const ModelPtr& model, const std::string& source,
                                                 const ModelFileOptions& options) {
-  const auto files = std::make_shared<Files>();
+  const auto files = std::make_shared<Files>(Files{.tensors = model->tensors.size()});
+  const Selection whole{.types = FileTypes::stored_or_float32};
   if (!model->tensors.empty()) {
-    TRY_VOID(files->add_made("model.safetensors", views::safetensors_files(model, {}, options.shard_size)));
+    TRY_VOID(files->add_complete("model.safetensors", views::safetensors_files(model, whole, options.shard_size)));
     if (has_other_numbers(*model))
-      TRY_VOID(files->add_made("model.float32.safetensors", views::safetensors_files(model, {.float32 = true}, 0)));
+      TRY_VOID(files->add_complete("model.float32.safetensors",
+                                   views::safetensors_files(model, {.types = FileTypes::float32}, 0)));
   }
   if (!model->tensors.empty() || model->gguf_keys != nullptr)
-    TRY_VOID(files->add_made("model.gguf", one_file(views::gguf_file(model, {}))));
+    TRY_VOID(files->add_complete("model.gguf", one_file(views::gguf_file(model, whole))));
   if (!model->tensors.empty())
-    TRY_VOID(files->add_made(
-        "model.npz", one_file(views::npz_file(model, {}, fmt::format("{}: model.npz", source), options.checksums))));
+    TRY_VOID(files->add_complete(
+        "model.npz", one_file(views::npz_file(model, whole, fmt::format("{}: model.npz", source), options.checksums))));
   if (!files->lines.empty()) files->add("warnings.txt", in_memory(files->lines));
   return files;
 }

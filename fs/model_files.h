@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "fs/views/layout_parts.h"
 #include "fs/tree.h"
 #include "fs/views/checksums.h"
+#include "fs/views/layout_parts.h"
 
 namespace weightfs {
 
@@ -20,8 +20,8 @@ struct ModelFileOptions {
   LayoutParts layout = {};
 };
 
-/// The tree of views/: the files that can be made, and warnings.txt with a line for each that cannot, and for each
-/// tensor that one lacks. Made when it is entered, without reading a tensor. `source` names the model in reports. Fails
+/// The tree of views/: the files that can have every tensor of the model, and warnings.txt with the reasons for the
+/// others. Made when it is entered, without reading a tensor. `source` names the model in reports. Fails
 /// as reading the model does.
 Later<TreePtr> model_files(Later<ModelPtr> model, std::shared_ptr<const std::string> source, Time modified,
                            const ModelFileOptions& options);

@@ -112,7 +112,7 @@ Result<Elements> Elements::of(const TensorView& tensor) {
                    fmt::format("type {} has no numbers",
                                &dtype == &kUnknownDType ? quoted(tensor.stored_dtype) : std::string(dtype.name)));
   // All types of at most 8 bits have at most 8 significant bits, as the upper half of a float32.
-  const bool is_narrow = dtype.block_bytes == dtype.block || dtype.packed_bits > 0 || dtype.npy_packed;
+  const bool is_narrow = dtype.block_bytes == dtype.block || dtype.packed_bits > 0 || dtype.spans_rows;
   return Elements(float32_values(tensor), count, float32_type(is_narrow));
 }
 

@@ -25,7 +25,7 @@ std::string name_in(const ModelComparison& models, const TensorView& tensor) {
 
 // Both orders of bytes have the same name.
 std::string type_text(const TensorView& tensor) {
-  return fmt::format("{}{} {}", dtype_text(tensor), tensor.dtype->npy_descr.starts_with('>') ? " big-endian" : "",
+  return fmt::format("{}{} {}", dtype_text(tensor), tensor.dtype->order == ByteOrder::big ? " big-endian" : "",
                      shape_text(tensor.shape));
 }
 

@@ -9,11 +9,16 @@
 #include "base/text.h"
 #include "base/values/value.h"
 #include "cli/compare/select_tensors.h"
+#include "cli/export/npy_types.h"
 #include "fs/listing.h"
+#include "fs/views/converted.h"
 #include "fs/views/model_file.h"
+#include "fs/views/npy.h"
 
 namespace weightfs::exporting {
 namespace {
+
+using views::FileTypes;
 
 struct NamedForm {
   std::string_view name;
@@ -132,6 +137,7 @@ class TreeFiles {
     return {};
   }
 
+  void name_other_types() { out_.other_types = npy_types_sentence(model_, request_.tensors); }
   void leave_out_metadata(std::string_view reason) { out_.left_out_keys = views::all_keys_left_out(model_, reason); }
 
   ExportedFiles take() && { return std::move(out_); }
@@ -153,8 +159,19 @@ class TreeFiles {
       is_in_view_[tensor->index] = true;
       if (is_npy_) npy_paths_[tensor->index] = path.substr(0, path.size() - std::string_view(".npy").size());
       TRY_VOID(add_file(all.ino_of(i), prefix + path));
+      if (request_.types == FileTypes::float16) show_as_float16(out_.files.back(), tensor->index);
     }
     return {};
+  }
+
+  // In place of a file of float32/.
+  void show_as_float16(ExportedFile& file, size_t index) {
+    const TensorView tensor = model_.tensors[index];
+    const std::string header = views::converted_npy_header(tensor, views::kFloat16);
+    file.size = header.size() + element_count(tensor.shape) * views::kFloat16.block_bytes;
+    file.open = [header, &model = model_, index, overflows = request_.overflows]() -> Result<SourcePtr> {
+      return concat({in_memory(header), views::converted(model, index, views::kFloat16, overflows)});
+    };
   }
 
   Result<void> add_file(Ino ino, const std::string& path) {
@@ -175,7 +192,7 @@ class TreeFiles {
 
 // The files that views/ shows.
 Result<std::vector<views::ModelFile>> files_of_view(const ModelPtr& model, const Request& request) {
-  const views::Selection selection{request.tensors, request.float32};
+  const views::Selection selection{request.tensors, request.types, request.overflows};
   if (request.form == Form::safetensors) return views::safetensors_files(model, selection, request.shard_size);
   std::vector<views::ModelFile> files;
   files.push_back(request.form == Form::gguf ? TRY(views::gguf_file(model, selection))
@@ -188,6 +205,8 @@ Result<ExportedFiles> model_files(const ModelPtr& model, const Request& request)
   ExportedFiles out;
   out.left_out = std::move(files.front().left_out);
   out.left_out_keys = std::move(files.front().left_out_keys);
+  if (request.form == Form::npz && request.types == FileTypes::stored)
+    out.other_types = npy_types_sentence(*model, request.tensors);
   if (files.size() > 1) files.erase(files.begin());  // the whole file; the others are its shards
   for (const views::ModelFile& file : files) {
     std::string name = file.path.substr(file.path.rfind('/') + 1);
@@ -231,12 +250,17 @@ Result<ExportedFiles> files_of(Forest& forest, const ModelPtr& model, const Requ
   if (request.form == Form::safetensors || request.form == Form::gguf || request.form == Form::npz)
     return model_files(model, request);
   TreeFiles files(forest, *model, request);
+  const bool is_stored = request.types == FileTypes::stored;
   if (request.form == Form::npy) {
-    TRY_VOID(files.add_view(request.float32 ? "float32" : "npy", ""));
+    TRY_VOID(files.add_view(is_stored ? "npy" : "float32", ""));
+    if (is_stored) files.name_other_types();
     files.leave_out_metadata("npy holds no metadata");
   } else {
+    const std::string_view folder = is_stored                             ? "tensors/"
+                                    : request.types == FileTypes::float16 ? "float16/"
+                                                                          : "float32/";
     TRY_VOID(files.add_texts());
-    TRY_VOID(files.add_view(request.float32 ? "float32" : "tensors", request.float32 ? "float32/" : "tensors/"));
+    TRY_VOID(files.add_view(is_stored ? "tensors" : "float32", std::string(folder)));
   }
   TRY_VOID(files.add_index());
   return std::move(files).take();

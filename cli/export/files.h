@@ -13,6 +13,7 @@
 #include "formats/model.h"
 #include "fs/forest.h"
 #include "fs/views/left_out_keys.h"
+#include "fs/views/model_file.h"
 
 namespace weightfs::exporting {
 
@@ -36,9 +37,10 @@ std::optional<Form> form_of_suffix(std::string_view path);
 /// The tensors of an export.
 struct Request {
   Form form;
-  std::vector<size_t> tensors;  ///< indices, ascending
-  bool float32 = false;         ///< their numbers as float32
-  uint64_t shard_size = 0;      ///< 0: one file
+  std::vector<size_t> tensors;                        ///< indices, ascending
+  views::FileTypes types = views::FileTypes::stored;  ///< those of npy and npz are the types of npy/
+  uint64_t shard_size = 0;                            ///< 0: one file
+  views::OverflowsPtr overflows = {};                 ///< of float16 and bfloat16; may be null
 };
 
 struct ExportedFile {
@@ -52,6 +54,7 @@ struct ExportedFiles {
   std::vector<ExportedFile> files;
   Warnings left_out;                      ///< a line for each tensor that the format cannot hold
   views::LeftOutKeys left_out_keys = {};  ///< the metadata that it cannot hold
+  std::string other_types = {};           ///< a sentence about tensors that npy/ has as another type; empty for none
 };
 
 /// The files for the model of a forest. Reads no tensor. Fails as rendering the texts of the model fails.

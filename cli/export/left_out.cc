@@ -22,8 +22,9 @@ std::string remedy(Forest& forest, const ModelPtr& model, const Request& request
   const uint64_t all = request.tensors.size();
   std::vector<std::string> options;
   Request other = request;
-  other.float32 = true;
-  const uint64_t left_out_of_float32 = request.float32 ? left_out : count_left_out(forest, model, other);
+  other.types = views::FileTypes::float32;
+  const bool is_as_stored = request.types == views::FileTypes::stored;
+  const uint64_t left_out_of_float32 = is_as_stored ? count_left_out(forest, model, other) : left_out;
   if (left_out_of_float32 == 0) options.emplace_back("--dtype float32");
   if (left_out < all)
     options.emplace_back("--skip-unsupported");

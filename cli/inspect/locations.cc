@@ -72,17 +72,9 @@ Result<std::vector<std::string>> paths_in(Forest& forest, const std::string& dir
   return paths;
 }
 
-// Whether the array of the .npy file has the bytes as they are stored, and the shape of the tensor.
-bool is_plain(const TensorView& tensor) {
-  const DType& dtype = *tensor.dtype;
-  const bool is_number_of_numpy = !dtype.npy_descr.empty() && dtype.npy_descr[1] != 'V';
-  return views::has_npy(tensor) && is_number_of_numpy && dtype.block == 1 && !dtype.npy_packed &&
-         dtype.packed_bits == 0;
-}
-
 void append_location(std::string& out, const TensorView& tensor, LocalFiles& files) {
   if (tensor.source.refused()) return;
-  if (is_plain(tensor)) {
+  if (views::has_stored_npy(tensor)) {
     out += ", \"descr\": ";
     append_json_string(out, tensor.dtype->npy_descr);
   } else if (tensor.dtype->order == ByteOrder::big) {

@@ -1,5 +1,5 @@
 // The files that `weightfs export` writes for a model, in a directory or a tar, and a copy of a mount: tensors.json
-// names the tensors; their bytes are in tensors/, or in .npy files at the top or in float32/.
+// names the tensors; their bytes are in tensors/, or in .npy files at the top, in float32/ or in float16/.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -117,8 +117,9 @@ class Reader {
 
   Result<void> add(const Entry& entry) {
     if (const Part* const raw = archive_.resolve(fmt::format("tensors/{}", entry.path))) return add_raw(entry, *raw);
-    for (const std::string& path : {fmt::format("{}.npy", entry.path), fmt::format("float32/{}.npy", entry.path)})
-      if (const Part* const array = archive_.resolve(path)) return add_array(entry, *array);
+    for (const char* const folder : {"", "float32/", "float16/"})
+      if (const Part* const array = archive_.resolve(fmt::format("{}{}.npy", folder, entry.path)))
+        return add_array(entry, *array);
     TRY_VOID(push({}, entry));
     archive_.warnings.miss_file(Code::not_found, "tensor {}: its file is missing", quoted(entry.name));
     return {};

@@ -291,7 +291,7 @@ class FlaxReader {
       return warnings_.refuse(Code::unsupported, "tensor {}: pickled objects, which are never opened: refused",
                               quoted(tensor.name));
     const DType* const known = dtype_named(dtype);
-    if (known == nullptr || known->npy_descr.empty()) {
+    if (known == nullptr || known->block_bytes == 0 || is_quantised(*known)) {
       warnings_.add("tensor {}: dtype {} is unknown; shown as bytes", quoted(tensor.name), quoted(dtype));
       tensor.source = std::move(bytes);
       return;

@@ -40,6 +40,11 @@ const Conversion* conversion_of(const DType& dtype) {
   return scaled != nullptr ? scaled : row_named(grid_conversions(), dtype.name);
 }
 
+const Conversion* conversion_to_odd(const DType& dtype) {
+  const Conversion* const odd = dtype.block == 1 ? row_named(odd_conversions(), dtype.name) : nullptr;
+  return odd != nullptr ? odd : conversion_of(dtype);
+}
+
 void reverse_numbers(const DType& dtype, std::span<std::byte> blocks) {
   const size_t size = dtype.block_bytes;
   if (dtype.block == 1) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -36,11 +37,25 @@ std::span<const Conversion> scaled_conversions();  ///< quantised; "mxfp4_pairs"
 std::span<const Conversion> grid_conversions();    ///< quantised with grids
 
 /// Whether the elements have no boundaries of blocks: the last of the eights may be incomplete.
-inline bool is_packed(const DType& dtype) { return dtype.packed_bits > 0 || dtype.npy_packed; }
+inline bool is_packed(const DType& dtype) { return dtype.packed_bits > 0 || dtype.spans_rows; }
+
+/// The conversions of types with numbers that are not exact as float32, rounded to odd (values_to_round).
+std::span<const Conversion> odd_conversions();
+
+/// A number rounded to odd.
+inline float to_odd(double number) {
+  const auto nearest = static_cast<float>(number);
+  if (std::isnan(number) || static_cast<double>(nearest) == number) return nearest;
+  const auto bits = std::bit_cast<uint32_t>(nearest);  // the magnitude is in the lower bits
+  return std::bit_cast<float>((std::fabs(nearest) > std::fabs(number) ? bits - 1 : bits) | 1U);
+}
 
 /// The conversion of a type; null if its elements are not real numbers, or if no rule for them is known. Of a
 /// big-endian type it is that of its blocks after reverse_numbers().
 const Conversion* conversion_of(const DType& dtype);
+
+/// As conversion_of(), but rounded to odd.
+const Conversion* conversion_to_odd(const DType& dtype);
 
 /// Reverses the bytes of the numbers in the blocks of a big-endian type.
 void reverse_numbers(const DType& dtype, std::span<std::byte> blocks);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "formats/float32/conversion.h"
 
@@ -15,6 +16,31 @@ void convert_numbers(const std::byte* in, float* out, size_t count) {
     Number number{};
     std::memcpy(&number, in + i * sizeof(Number), sizeof(Number));
     out[i] = static_cast<float>(number);
+  }
+}
+
+// An integer rounded to odd: its upper 24 bits, of which the last stands for all others, too.
+template <class Integer>
+float integer_to_odd(Integer number) {
+  constexpr int kSignificant = std::numeric_limits<float>::digits;
+  const bool negative = number < 0;
+  const uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+  const int dropped = std::max(static_cast<int>(std::bit_width(magnitude)) - kSignificant, 0);
+  const uint64_t upper = magnitude >> dropped;
+  const uint64_t odd = upper << dropped == magnitude ? upper : upper | 1U;
+  const float rounded = static_cast<float>(odd) * static_cast<float>(uint64_t{1} << dropped);
+  return negative ? -rounded : rounded;
+}
+
+template <class Number>
+void convert_to_odd(const std::byte* in, float* out, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    Number number{};
+    std::memcpy(&number, in + i * sizeof(Number), sizeof(Number));
+    if constexpr (std::is_integral_v<Number>)
+      out[i] = integer_to_odd(number);
+    else
+      out[i] = to_odd(number);
   }
 }
 
@@ -188,11 +214,19 @@ constexpr std::array kPackedNumbers = {
     Conversion{"uint6", 8, 6, look_up_packed<6, kPackedUint6>},
 };
 
-static_assert(is_sorted(kNumbers) && is_sorted(kPackedNumbers));
+constexpr std::array kToOdd = {
+    Conversion{"float64", 1, 8, convert_to_odd<double>},  Conversion{"int32", 1, 4, convert_to_odd<int32_t>},
+    Conversion{"int64", 1, 8, convert_to_odd<int64_t>},   Conversion{"uint32", 1, 4, convert_to_odd<uint32_t>},
+    Conversion{"uint64", 1, 8, convert_to_odd<uint64_t>},
+};
+
+static_assert(is_sorted(kNumbers) && is_sorted(kPackedNumbers) && is_sorted(kToOdd));
 
 }  // namespace
 
 std::span<const Conversion> number_conversions() { return kNumbers; }
+
+std::span<const Conversion> odd_conversions() { return kToOdd; }
 
 std::span<const Conversion> packed_conversions() { return kPackedNumbers; }
 

@@ -82,7 +82,7 @@ const DType* dtype_spelled(std::string_view name) {
   if (name == "e4m3_float8") return dtype_named("float8_e4m3fn");
   if (name == "e5m2_float8") return dtype_named("float8_e5m2");
   const DType* const dtype = dtype_named(name);
-  return dtype == nullptr || dtype->npy_descr.empty() ? nullptr : dtype;
+  return dtype == nullptr || dtype->block_bytes == 0 || is_quantised(*dtype) ? nullptr : dtype;
 }
 
 // The keys of the index besides the records, and the fields of its `metadata`; of equal keys those are kept.

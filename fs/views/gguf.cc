@@ -110,27 +110,37 @@ GgufMetadata made_metadata(const Model& model) {
   return metadata;
 }
 
-// The keys of a GGUF, as stored. Those about its quantisation are false of float32.
-GgufMetadata copied_metadata(const GgufKeys& keys, bool float32) {
+// Whether the types of the tensors are those of the container.
+enum class Types { stored, others };
+
+// The keys of a GGUF, as stored. Those about its quantisation are false of other types.
+GgufMetadata copied_metadata(const GgufKeys& keys, Types types) {
   GgufMetadata metadata{{}, 0, keys.order, keys.alignment};
   for (const GgufKeys::Entries& entries : keys.entries) {
-    if (float32 && entries.are_about_quantisation) continue;
+    if (types == Types::others && entries.are_about_quantisation) continue;
     metadata.bytes.push_back(std::make_shared<Slice>(entries.bytes));
     metadata.count += entries.count;
   }
   return metadata;
 }
 
-// general.file_type of llama.cpp: LLAMA_FTYPE_ALL_F32.
-void add_float32_file_type(GgufMetadata& metadata) {
+// general.file_type of llama.cpp for a file of which all tensors have one type: LLAMA_FTYPE_ALL_F32, _MOSTLY_F16 and
+// _MOSTLY_BF16.
+std::optional<uint32_t> file_type(FileTypes types) {
+  if (types == FileTypes::float32) return 0;
+  if (types == FileTypes::float16) return 1;
+  return types == FileTypes::bfloat16 ? std::optional<uint32_t>(32) : std::nullopt;
+}
+
+void add_file_type(GgufMetadata& metadata, uint32_t type) {
   GgufWriter out(metadata.order);
   out.key("general.file_type", GgufValue::uint32);
-  out.number(uint32_t{0});
+  out.number(type);
   metadata.bytes.push_back(in_memory(out.take()));
   ++metadata.count;
 }
 
-Result<GgufMetadata> metadata_as_stored(const Model& model, bool float32) {
+Result<GgufMetadata> metadata_as_stored(const Model& model, Types types) {
   if (model.gguf_keys == nullptr) {
     if (model.format == "gguf") return failure(Code::unsupported, "the metadata of GGUF version 1 has another form");
     return made_metadata(model);
@@ -139,13 +149,22 @@ Result<GgufMetadata> metadata_as_stored(const Model& model, bool float32) {
   if (keys.alignment > kMaxAlignment)
     return failure(Code::unsupported,
                    fmt::format("general.alignment is {}, {} at most", keys.alignment, kMaxAlignment));
-  return copied_metadata(keys, float32);
+  return copied_metadata(keys, types);
 }
 
-Result<GgufMetadata> gguf_metadata(const Model& model, bool float32) {
-  GgufMetadata metadata = TRY(metadata_as_stored(model, float32));
-  if (float32) add_float32_file_type(metadata);
+Result<GgufMetadata> gguf_metadata(const FileLayout& layout) {
+  const auto is_other = [&](uint32_t tensor) {
+    return layout.types.conversion(layout.model->tensors[tensor]) != nullptr;
+  };
+  const std::optional<uint32_t> type = file_type(layout.types.types);
+  const bool has_others = type || std::ranges::any_of(layout.tensors, is_other);
+  GgufMetadata metadata = TRY(metadata_as_stored(*layout.model, has_others ? Types::others : Types::stored));
+  if (type) add_file_type(metadata, *type);
   return metadata;
+}
+
+std::endian order_of(const Model& model) {
+  return model.gguf_keys == nullptr ? std::endian::little : model.gguf_keys->order;
 }
 
 LeftOutKeys keys_not_in_gguf(const Model& model) {
@@ -155,17 +174,6 @@ LeftOutKeys keys_not_in_gguf(const Model& model) {
   });
 }
 
-// What the tensors of a file have in common.
-struct Form {
-  bool float32;
-  std::endian order;
-  bool is_copied;  // from a GGUF, with its types
-};
-
-Form form_of(const Model& model, bool float32, std::endian order) {
-  return {float32, order, !float32 && model.gguf_keys != nullptr};
-}
-
 // The number of a type that is not known here, which a tensor of a GGUF has as its name.
 std::optional<uint32_t> number_of_unknown_type(const TensorView& tensor) {
   constexpr std::string_view kNumbered = "ggml-";
@@ -173,14 +181,35 @@ std::optional<uint32_t> number_of_unknown_type(const TensorView& tensor) {
   return parse_number<uint32_t>(tensor.stored_dtype.substr(kNumbered.size()));
 }
 
-std::optional<uint32_t> ggml_type_in_file(const Form& form, const TensorView& tensor) {
-  if (is_shown_as_float32(form.float32, tensor))
-    return form.order == std::endian::little ? std::optional(kGgufFloat32) : std::nullopt;
-  if (const auto number = form.is_copied ? number_of_unknown_type(tensor) : std::nullopt) return number;
-  return gguf_type(tensor, form.order);
-}
+// The types of the tensors in a GGUF.
+class GgmlTypes {
+ public:
+  GgmlTypes(const Model& model, FileTypes types, std::endian order)
+      : order_(order),
+        is_copied_(model.gguf_keys != nullptr &&
+                   (types == FileTypes::stored || types == FileTypes::stored_or_float32)) {}
 
-std::string why_not_in_gguf(const Form& form, const TensorView& tensor) {
+  // Of the bytes as they are stored; a copy also has types that are not known here.
+  std::optional<uint32_t> stored(const TensorView& tensor) const {
+    if (const auto number = is_copied_ ? number_of_unknown_type(tensor) : std::nullopt) return number;
+    return gguf_type(tensor, order_);
+  }
+
+  // The converted numbers are little-endian.
+  std::optional<uint32_t> in_file(const TypesInFile& types, const TensorView& tensor) const {
+    const DType* const type = types.conversion(tensor);
+    if (type == nullptr) return stored(tensor);
+    Tensor one;
+    one.dtype = type;
+    return gguf_type(one, order_);
+  }
+
+ private:
+  std::endian order_;
+  bool is_copied_;
+};
+
+std::string why_not_in_gguf(const TypesInFile& types, const GgmlTypes& ggml_types, const TensorView& tensor) {
   constexpr size_t kMaxShown = 255;  // bytes of a scope, which all its tensors show
   if (!tensor.scope.empty())
     return fmt::format("of the part {}, GGUF has none", quoted(tensor.scope.substr(0, kMaxShown)));
@@ -188,7 +217,7 @@ std::string why_not_in_gguf(const Form& form, const TensorView& tensor) {
     return fmt::format("a name of {} bytes, ggml accepts {}", tensor.name.size(), kMaxGgmlName);
   if (tensor.shape.size() > kMaxGgmlDimensions)
     return fmt::format("{} dimensions, ggml accepts {}", tensor.shape.size(), kMaxGgmlDimensions);
-  if (!ggml_type_in_file(form, tensor))
+  if (!ggml_types.in_file(types, tensor))
     return fmt::format("GGUF has no type for {}",
                        tensor.dtype == &kUnknownDType ? printable(tensor.stored_dtype) : tensor.dtype->name);
   return "";
@@ -202,7 +231,7 @@ void place_aligned(FileLayout& layout, uint64_t alignment, Warnings& left_out) {
   kept.reserve(layout.tensors.size());
   for (const uint32_t index : layout.tensors) {
     const TensorView tensor = layout.model->tensors[index];
-    const uint64_t end = aligned(layout.size() + shown_size(layout.float32, tensor), alignment);
+    const uint64_t end = aligned(layout.size() + size_in_file(layout.types, tensor), alignment);
     if (end > kMaxFileOffset) {
       left_out.add("tensor {}: would end beyond 2^53 bytes", quoted(tensor.name));
       continue;
@@ -214,14 +243,13 @@ void place_aligned(FileLayout& layout, uint64_t alignment, Warnings& left_out) {
 }
 
 // An entry of the list of tensors; dimensions innermost first.
-std::string tensor_entry(const FileLayout& layout, size_t position, std::endian order) {
+std::string tensor_entry(const FileLayout& layout, size_t position, std::endian order, const GgmlTypes& ggml_types) {
   const TensorView tensor = layout.tensor(position);
-  const Form form = form_of(*layout.model, layout.float32, order);
   GgufWriter out(order);
   out.text(tensor.name);
   out.number(static_cast<uint32_t>(tensor.shape.size()));
   for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size) out.number(*size);
-  out.number(ggml_type_in_file(form, tensor).value_or(kGgufFloat32));
+  out.number(ggml_types.in_file(layout.types, tensor).value_or(kGgufFloat32));
   out.number(layout.begin(position));
   return out.take();
 }
@@ -229,12 +257,14 @@ std::string tensor_entry(const FileLayout& layout, size_t position, std::endian 
 }  // namespace
 
 Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
-  const GgufMetadata metadata = TRY(gguf_metadata(*model, selection.float32));
-  const std::endian order = metadata.order;
+  const std::endian order = order_of(*model);
+  const GgmlTypes ggml_types(*model, selection.types, order);
+  const auto has_type = [ggml_types](const TensorView& tensor) { return ggml_types.stored(tensor).has_value(); };
+  const TypesInFile types{selection.types, has_type, selection.overflows};
   Warnings left_out;
-  const Form form = form_of(*model, selection.float32, order);
-  const auto why = [&](size_t, const TensorView& tensor) { return why_not_in_gguf(form, tensor); };
-  const auto layout = TRY(choose_tensors(model, selection, why, RepeatedNames::left_out, left_out));
+  const auto why = [&](size_t, const TensorView& tensor) { return why_not_in_gguf(types, ggml_types, tensor); };
+  const auto layout = TRY(choose_tensors(model, selection, types, why, RepeatedNames::left_out, left_out));
+  const GgufMetadata metadata = TRY(gguf_metadata(*layout));
   place_aligned(*layout, metadata.alignment, left_out);
   if (layout->tensors.empty() && !model->tensors.empty()) return failure(no_tensors("GGUF", left_out));
 
@@ -245,8 +275,8 @@ Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
   head.number(metadata.count);
   std::vector<SourcePtr> parts = {in_memory(head.take())};
   parts.insert(parts.end(), metadata.bytes.begin(), metadata.bytes.end());
-  const auto append = [layout, order](std::string& out, size_t position) -> Result<void> {
-    out += tensor_entry(*layout, position, order);
+  const auto append = [layout, order, ggml_types](std::string& out, size_t position) -> Result<void> {
+    out += tensor_entry(*layout, position, order, ggml_types);
     return {};
   };
   parts.push_back(TRY(records(layout->tensors.size(), append, layout->budget)));

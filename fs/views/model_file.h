@@ -10,14 +10,25 @@
 #include "base/source.h"
 #include "formats/common/warnings.h"
 #include "formats/model.h"
+#include "fs/views/converted.h"
 #include "fs/views/left_out_keys.h"
 
 namespace weightfs::views {
 
-/// Which tensors a file has, and how.
+/// The types of the tensors in a file.
+enum class FileTypes {
+  stored,             ///< as stored; a file lacks tensors whose type its format lacks
+  stored_or_float32,  ///< as stored if the format has the type, otherwise as float32
+  float32,            ///< every number as float32
+  float16,
+  bfloat16,
+};
+
+/// Which tensors a file has, and how. npz has the types of npy/ in place of those that are stored.
 struct Selection {
   std::optional<std::vector<size_t>> tensors = {};  ///< indices into Model::tensors, ascending; nothing for all
-  bool float32 = false;                             ///< every number as float32, dequantised if necessary
+  FileTypes types = FileTypes::stored;
+  OverflowsPtr overflows = {};  ///< of float16 and bfloat16, counted while the file is read; may be null
 };
 
 /// A file of a model in another format. It may be read by any number of threads; reads fail as reading the container
@@ -34,7 +45,7 @@ struct ModelFile {
 // These functions fail with unsupported if the format can hold none of the tensors, or not all together, and as
 // Budget::charge does.
 
-/// model.safetensors, or model.float32.safetensors. After it, if the tensors have more than `shard_size` bytes and that
+/// model.safetensors. After it, if the tensors have more than `shard_size` bytes and that
 /// is not 0, the same tensors again as sharded/model-0000N-of-0000M.safetensors, and their index.
 Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Selection& selection,
                                                  uint64_t shard_size);

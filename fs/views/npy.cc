@@ -7,9 +7,8 @@
 
 #include "base/text.h"
 #include "base/values/little_endian.h"
-#include "formats/float32.h"
 #include "formats/numpy/npy_header.h"
-#include "fs/views/unpacked.h"
+#include "fs/views/converted.h"
 #include "fs/views/view.h"
 
 namespace weightfs::views {
@@ -63,37 +62,39 @@ class StringElements final : public Source {
   uint64_t width_;  // bytes of an element
 };
 
-// The dimensions of the array of the tensor's bytes.
-Shape array_shape(const TensorView& tensor) {
-  const DType& dtype = *tensor.dtype;
-  if (!dtype.npy_packed) return tensor.shape;
-  if (tensor.shape.empty() || tensor.shape.back() % dtype.block != 0) return {tensor.nbytes()};
-  Shape shape = tensor.shape;
-  shape.back() = shape.back() / dtype.block * dtype.block_bytes;
-  return shape;
-}
-
 // The header for an array of a type with this code.
 std::string header_of(std::string_view code, ShapeView shape) { return npy_header(fmt::format("'{}'", code), shape); }
 
-constexpr std::string_view kFloat32Descr = "<f4";
+// What the array of a .npy view has.
+enum class Elements { none, stored, small_integers, float32 };
 
-// Whether the .npy view has numbers instead of the bytes of blocks, which no program but ggml reads.
-bool is_dequantised(const TensorView& tensor) {
-  return tensor.dtype->block > 1 && tensor.dtype->npy_descr.empty() && has_float32_npy(tensor);
+Elements elements_of(const TensorView& tensor) {
+  const DType& dtype = *tensor.dtype;
+  if (tensor.source.refused() || tensor.shape.size() > kMaxNpyDimensions) return Elements::none;
+  if (dtype.npy_descr.empty()) return has_float32_npy(tensor) ? Elements::float32 : Elements::none;
+  return dtype.packed_bits > 0 || dtype.low_bits > 0 ? Elements::small_integers : Elements::stored;
 }
 
 }  // namespace
 
-bool has_npy(const TensorView& tensor) {
-  if (tensor.source.refused() || tensor.shape.size() > kMaxNpyDimensions) return false;
-  return !tensor.dtype->npy_descr.empty() || is_dequantised(tensor);
+std::string_view npy_type(const TensorView& tensor) {
+  switch (elements_of(tensor)) {
+    case Elements::none:
+      return "";
+    case Elements::stored:
+      return tensor.dtype->name;
+    case Elements::small_integers:
+      return tensor.dtype->npy_descr == "|i1" ? "int8" : "uint8";
+    case Elements::float32:
+      return kFloat32.name;
+  }
+  return "";
 }
 
+bool has_stored_npy(const TensorView& tensor) { return elements_of(tensor) == Elements::stored; }
+
 bool has_float32_npy(const TensorView& tensor) {
-  return !tensor.source.refused() && tensor.shape.size() <= kMaxNpyDimensions && has_float32(*tensor.dtype) &&
-         size_in_bytes(*tensor.dtype, tensor.shape) == tensor.nbytes() &&
-         element_count(tensor.shape) <= kMaxFloat32Elements;
+  return has_numbers(tensor) && tensor.shape.size() <= kMaxNpyDimensions;
 }
 
 bool has_string_npy(const Model& model, size_t tensor) {
@@ -112,25 +113,38 @@ Result<SourcePtr> string_npy(ShapeView shape, std::shared_ptr<const std::vector<
 }
 
 std::string npy_header(const TensorView& tensor) {
-  if (is_dequantised(tensor)) return float32_npy_header(tensor);
-  return header_of(tensor.dtype->npy_descr, array_shape(tensor));
+  const bool is_float32 = elements_of(tensor) == Elements::float32;
+  return header_of(is_float32 ? kFloat32.npy_descr : tensor.dtype->npy_descr, tensor.shape);
 }
 
-std::string float32_npy_header(const TensorView& tensor) { return header_of(kFloat32Descr, tensor.shape); }
+std::string converted_npy_header(const TensorView& tensor, const DType& type) {
+  return header_of(type.npy_descr, tensor.shape);
+}
 
 namespace {
 
 // The bytes after the header.
 uint64_t size_of_values(const TensorView& tensor) {
-  if (is_dequantised(tensor)) return element_count(tensor.shape) * sizeof(float);
-  return tensor.dtype->packed_bits == 0 ? tensor.nbytes() : element_count(tensor.shape);
+  switch (elements_of(tensor)) {
+    case Elements::float32:
+      return element_count(tensor.shape) * sizeof(float);
+    case Elements::small_integers:
+      return element_count(tensor.shape);
+    default:
+      return tensor.nbytes();
+  }
 }
 
-SourcePtr values_of(const TensorView& tensor) {
-  if (is_dequantised(tensor)) return float32_values(tensor);
-  auto stored = std::make_shared<Slice>(tensor.source);
-  if (tensor.dtype->packed_bits == 0) return stored;
-  return unpacked(std::move(stored), *tensor.dtype, element_count(tensor.shape));
+SourcePtr values_of(const Model& model, size_t index) {
+  const TensorView tensor = model.tensors[index];
+  switch (elements_of(tensor)) {
+    case Elements::float32:
+      return converted(model, index, kFloat32);
+    case Elements::small_integers:
+      return unpacked(std::make_shared<Slice>(tensor.source), *tensor.dtype, element_count(tensor.shape));
+    default:
+      return std::make_shared<Slice>(tensor.source);
+  }
 }
 
 bool has_either(const Model& model, size_t tensor) {
@@ -149,7 +163,7 @@ Result<SourcePtr> open_npy(const Model& model, size_t index) {
     return std::make_shared<Slice>(file->second);
   const TensorView& tensor = model.tensors[index];
   const auto texts = model.strings->find(index);
-  if (texts == model.strings->end()) return concat({in_memory(npy_header(tensor)), values_of(tensor)});
+  if (texts == model.strings->end()) return concat({in_memory(npy_header(tensor)), values_of(model, index)});
   // The longest string is searched in each of them, and many tensors may share one list.
   const auto all = TRY(texts->second.get());
   if (model.budget != nullptr) TRY_VOID(model.budget->charge(Cost::step, all->size()));

@@ -9,7 +9,6 @@
 #include "base/digest.h"
 #include "base/text.h"
 #include "base/values/little_endian.h"
-#include "formats/float32.h"
 #include "fs/names.h"
 #include "fs/views/npy.h"
 #include "fs/views/records.h"
@@ -125,30 +124,25 @@ std::string end_of_directory(uint64_t members, uint64_t size, uint64_t offset) {
   return out;
 }
 
-// A tensor with its numbers as float32, without bytes.
-TensorView as_float32(TensorView tensor) {
-  static const DType* const kFloat32 = dtype_named("float32");
-  tensor.dtype = kFloat32;
-  return tensor;
-}
-
-Result<SourcePtr> open_array(const Model& model, bool float32, size_t index) {
+Result<SourcePtr> open_array(const Model& model, const TypesInFile& types, size_t index) {
   const TensorView tensor = model.tensors[index];
-  if (!is_shown_as_float32(float32, tensor)) return kNpyView.open(model, index);
-  return concat({in_memory(npy_header(as_float32(tensor))), float32_values(tensor)});
+  const DType* const type = types.conversion(tensor);
+  if (type == nullptr) return kNpyView.open(model, index);
+  return concat({in_memory(converted_npy_header(tensor, *type)), bytes_in_file(model, types, index)});
 }
 
 // The size of the .npy file; nothing if the tensor must be read to know it.
-std::optional<uint64_t> array_size(const Model& model, bool float32, size_t index) {
+std::optional<uint64_t> array_size(const Model& model, const TypesInFile& types, size_t index) {
   const TensorView tensor = model.tensors[index];
-  if (!is_shown_as_float32(float32, tensor)) return kNpyView.size(model, index);
-  return npy_header(as_float32(tensor)).size() + shown_size(float32, tensor);
+  const DType* const type = types.conversion(tensor);
+  if (type == nullptr) return kNpyView.size(model, index);
+  return converted_npy_header(tensor, *type).size() + size_in_file(types, tensor);
 }
 
-std::string why_not_in_npz(const Model& model, bool float32, size_t index, const TensorView& tensor) {
-  const bool is_array = is_shown_as_float32(float32, tensor) ? has_npy(as_float32(tensor)) : kNpyView.has(model, index);
-  if (!is_array) return "has no .npy file";
-  return array_size(model, float32, index) ? "" : "the size of its .npy file is not known before it is read";
+std::string why_not_in_npz(const Model& model, const TypesInFile& types, size_t index, const TensorView& tensor) {
+  const bool is_converted = types.conversion(tensor) != nullptr;
+  if (!(is_converted ? has_float32_npy(tensor) : kNpyView.has(model, index))) return "has no .npy file";
+  return array_size(model, types, index) ? "" : "the size of its .npy file is not known before it is read";
 }
 
 // The members of the zip. Only paths that are not NAME.npy are kept: those of the other tensors are made from their
@@ -210,12 +204,12 @@ std::string key_of(const FileLayout& layout) {
     if (bytes.empty()) return "";
     std::string shape;
     for (const uint64_t size : tensor.shape) shape += fmt::format("{},", size);
-    const bool is_float32 = is_shown_as_float32(layout.float32, tensor);
+    const DType* const type = layout.types.conversion(tensor);
     const std::string line = fmt::format("{} {} {} {} {} {}\n", bytes, tensor.dtype->name, tensor.dtype->npy_descr,
-                                         tensor.stored_dtype, is_float32, shape);
+                                         tensor.stored_dtype, type == nullptr ? npy_type(tensor) : type->name, shape);
     all.update(std::as_bytes(std::span(line)));
   }
-  return "crc32 of npy 1 " + all.finish().hex();
+  return "crc32 of npy 2 " + all.finish().hex();
 }
 
 }  // namespace
@@ -223,24 +217,24 @@ std::string key_of(const FileLayout& layout) {
 Result<ModelFile> npz_file(const ModelPtr& model, const Selection& selection, const std::string& name,
                            const ChecksumsPtr& checksums) {
   Warnings left_out;
-  const auto why = [&](size_t index, const TensorView& tensor) {
-    return why_not_in_npz(*model, selection.float32, index, tensor);
-  };
-  const auto layout = TRY(choose_tensors(model, selection, why, RepeatedNames::kept, left_out));
+  // npy/ has every number.
+  const TypesInFile types{selection.types, [](const TensorView&) { return true; }, selection.overflows};
+  const auto why = [&](size_t index, const TensorView& tensor) { return why_not_in_npz(*model, types, index, tensor); };
+  const auto layout = TRY(choose_tensors(model, selection, types, why, RepeatedNames::kept, left_out));
   if (layout->tensors.empty()) return failure(no_tensors("npz", left_out));
   const auto members = std::make_shared<Members>(layout);
   TRY_VOID(members->name_all());
   uint64_t bytes = 0;
   for (size_t i = 0; i < layout->tensors.size(); ++i) {
     Member member{members->path(i), 0, layout->size()};
-    member.size = array_size(*model, selection.float32, layout->tensors[i]).value_or(0);
+    member.size = array_size(*model, types, layout->tensors[i]).value_or(0);
     layout->ends.push_back(member.offset + local_header_size(member) + member.size);
     bytes += member.size;
   }
   if (layout->size() > kMaxFileOffset) return failure(Code::unsupported, "more than 2^53 bytes");
 
   const FileLayoutPtr done = layout;
-  const auto open_member = [done](size_t i) { return open_array(*done->model, done->float32, done->tensors[i]); };
+  const auto open_member = [done](size_t i) { return open_array(*done->model, done->types, done->tensors[i]); };
   const auto table = std::make_shared<ChecksumTable>(
       ChecksumTable::Files{name, done->tensors.size(), bytes, open_member, [done] { return key_of(*done); }},
       checksums);

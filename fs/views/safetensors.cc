@@ -46,23 +46,23 @@ std::string metadata_object(const Model& model) {
   return fmt::format("{{{}}}", members);
 }
 
-// The dtype of a tensor in the file. F32 for shown float32.
-std::optional<SafetensorsType> type_in_file(bool float32, const TensorView& tensor) {
-  if (!is_shown_as_float32(float32, tensor)) return safetensors_type(tensor);
-  static const DType* const kFloat32 = dtype_named("float32");
+// The dtype of a tensor in the file.
+std::optional<SafetensorsType> type_in_file(const TypesInFile& types, const TensorView& tensor) {
+  const DType* const type = types.conversion(tensor);
+  if (type == nullptr) return safetensors_type(tensor);
   Tensor one;  // of no elements: its size must fit its shape
-  one.dtype = kFloat32;
+  one.dtype = type;
   one.shape = {0};
   return safetensors_type(one);
 }
 
-std::string why_left_out(bool float32, const TensorView& tensor, const SafetensorsLimits& limits) {
+std::string why_left_out(const TypesInFile& types, const TensorView& tensor, const SafetensorsLimits& limits) {
   const std::string name = name_in_file(tensor);
   if (name == kMetadataKey) return "safetensors reserves this name";
   if (!is_utf8(name)) return "the name is not UTF-8";
   if (tensor.shape.size() > limits.max_dimensions)
     return fmt::format("{} dimensions, readers accept {}", tensor.shape.size(), limits.max_dimensions);
-  if (!type_in_file(float32, tensor))
+  if (!type_in_file(types, tensor))
     return fmt::format("safetensors has no dtype for {}",
                        tensor.dtype == &kUnknownDType ? printable(tensor.stored_dtype) : tensor.dtype->name);
   return "";
@@ -80,13 +80,13 @@ Result<void> place_sorted(FileLayout& layout, Warnings& left_out) {
   std::vector<Key> keys;
   keys.reserve(layout.tensors.size());
   for (const NamedTensor& each : TRY(named_tensors(layout, texts)))
-    keys.push_back({type_in_file(layout.float32, tensors[each.tensor])->rank, each});
+    keys.push_back({type_in_file(layout.types, tensors[each.tensor])->rank, each});
   std::stable_sort(keys.begin(), keys.end(),
                    [](const Key& a, const Key& b) { return a.rank != b.rank ? a.rank > b.rank : a.named < b.named; });
   layout.tensors.clear();
   layout.ends.reserve(keys.size());
   for (const Key& key : keys) {
-    const uint64_t end = layout.size() + shown_size(layout.float32, tensors[key.named.tensor]);
+    const uint64_t end = layout.size() + size_in_file(layout.types, tensors[key.named.tensor]);
     if (end > kMaxFileOffset) {
       left_out.add("tensor {}: would end beyond 2^53 bytes", quoted(key.named.name));
       continue;
@@ -102,7 +102,7 @@ void append_entry(const FileLayout& layout, std::string& out, size_t position) {
   const TensorView tensor = layout.tensor(position);
   append_json_string(out, name_in_file(tensor));
   out += R"(:{"dtype":")";
-  out += type_in_file(layout.float32, tensor)->name;
+  out += type_in_file(layout.types, tensor)->name;
   out += R"(","shape":[)";
   for (size_t i = 0; i < tensor.shape.size(); ++i) {
     if (i > 0) out += ',';
@@ -148,7 +148,7 @@ std::vector<Group> shards_of(const FileLayout& layout, uint64_t shard_size) {
   Group current;
   uint64_t size = 0;
   for (const uint32_t tensor : layout.tensors) {
-    const uint64_t bytes = shown_size(layout.float32, layout.model->tensors[tensor]);
+    const uint64_t bytes = size_in_file(layout.types, layout.model->tensors[tensor]);
     if (bytes > shard_size) {
       shards.push_back({tensor});
       continue;
@@ -189,7 +189,7 @@ Result<SourcePtr> index_of(const FileLayout& layout, const std::vector<Group>& s
   for (size_t shard = 0; shard < shards.size(); ++shard)
     for (const uint32_t tensor : shards[shard]) {
       shard_of[tensor] = static_cast<uint32_t>(shard);
-      total += shown_size(layout.float32, layout.model->tensors[tensor]);
+      total += size_in_file(layout.types, layout.model->tensors[tensor]);
     }
   StringArena texts;
   std::vector<NamedTensor> by_name = TRY(named_tensors(layout, texts));
@@ -215,13 +215,13 @@ constexpr uint64_t kShardMemory = 2048;
 
 Result<void> add_shards(std::vector<ModelFile>& files, const FileLayout& layout, uint64_t shard_size,
                         const std::string& metadata, const SafetensorsLimits& limits) {
-  const std::string stem = layout.float32 ? "model.float32" : "model";
+  constexpr std::string_view stem = "model";
   const std::vector<Group> shards = shards_of(layout, shard_size);
   if (shards.size() > limits.max_shards)
     return failure(Code::unsupported,
                    fmt::format("more than {} shards of {}", limits.max_shards, human_size(shard_size)));
   for (size_t i = 0; i < shards.size(); ++i) {
-    const auto shard = std::make_shared<FileLayout>(layout.model, layout.float32);
+    const auto shard = std::make_shared<FileLayout>(layout.model, layout.types);
     TRY_VOID(shard->charges.charge(Cost::kept, kShardMemory));
     TRY_VOID(shard->charges.charge(Cost::kept, shards[i].size() * (sizeof(uint32_t) + sizeof(uint64_t))));
     shard->tensors = shards[i];
@@ -240,9 +240,11 @@ Result<void> add_shards(std::vector<ModelFile>& files, const FileLayout& layout,
 Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Selection& selection, uint64_t shard_size,
                                                  const SafetensorsLimits& limits) {
   Warnings left_out;
-  const auto why = [&](size_t, const TensorView& tensor) { return why_left_out(selection.float32, tensor, limits); };
-  const auto layout = TRY(choose_tensors(model, selection, why, RepeatedNames::left_out, left_out));
-  const auto whole = std::make_shared<FileLayout>(model, selection.float32);
+  const auto has_type = [](const TensorView& tensor) { return safetensors_type(tensor).has_value(); };
+  const TypesInFile types{selection.types, has_type, selection.overflows};
+  const auto why = [&](size_t, const TensorView& tensor) { return why_left_out(types, tensor, limits); };
+  const auto layout = TRY(choose_tensors(model, selection, types, why, RepeatedNames::left_out, left_out));
+  const auto whole = std::make_shared<FileLayout>(model, types);
   TRY_VOID(whole->charges.charge(Cost::kept, layout->tensors.size() * (sizeof(uint32_t) + sizeof(uint64_t))));
   whole->tensors = layout->tensors;
   TRY_VOID(place_sorted(*whole, left_out));
@@ -250,8 +252,8 @@ Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Se
   const std::string metadata = metadata_object(*model);
   SourcePtr file = TRY(file_of(whole, metadata, limits));
   std::vector<ModelFile> files;
-  files.push_back({selection.float32 ? "model.float32.safetensors" : "model.safetensors", std::move(file),
-                   std::move(left_out), left_out_keys(*model, "safetensors holds strings only", is_text)});
+  files.push_back({"model.safetensors", std::move(file), std::move(left_out),
+                   left_out_keys(*model, "safetensors holds strings only", is_text)});
   if (shard_size > 0 && whole->size() > shard_size) TRY_VOID(add_shards(files, *layout, shard_size, metadata, limits));
   return files;
 }

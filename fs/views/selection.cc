@@ -8,12 +8,13 @@
 
 #include "base/text.h"
 #include "formats/float32.h"
+#include "fs/views/converted.h"
 
 namespace weightfs::views {
 
-FileLayout::FileLayout(ModelPtr its_model, bool is_float32)
+FileLayout::FileLayout(ModelPtr its_model, TypesInFile its_types)
     : model(std::move(its_model)),
-      float32(is_float32),
+      types(std::move(its_types)),
       budget(model->budget != nullptr ? model->budget : std::make_shared<Budget>(std::numeric_limits<uint64_t>::max())),
       charges(*budget) {}
 
@@ -51,17 +52,22 @@ Result<std::vector<NamedTensor>> named_tensors(const FileLayout& layout, StringA
   return named;
 }
 
-bool is_shown_as_float32(bool float32, const TensorView& tensor) { return float32 && has_float32(*tensor.dtype); }
-
-uint64_t shown_size(bool float32, const TensorView& tensor) {
-  if (!is_shown_as_float32(float32, tensor)) return tensor.nbytes();
-  uint64_t size = 0;
-  return __builtin_mul_overflow(element_count(tensor.shape), sizeof(float), &size) ? UINT64_MAX : size;
+const DType* TypesInFile::conversion(const TensorView& tensor) const {
+  if (types == FileTypes::stored || (types == FileTypes::stored_or_float32 && has_type(tensor))) return nullptr;
+  if (!has_numbers(tensor)) return nullptr;
+  if (types == FileTypes::float16) return &kFloat16;
+  return types == FileTypes::bfloat16 ? &kBfloat16 : &kFloat32;
 }
 
-SourcePtr shown_bytes(bool float32, const TensorView& tensor) {
-  if (is_shown_as_float32(float32, tensor)) return float32_values(tensor);
-  return std::make_shared<Slice>(tensor.source);
+uint64_t size_in_file(const TypesInFile& types, const TensorView& tensor) {
+  const DType* const type = types.conversion(tensor);
+  return type == nullptr ? tensor.nbytes() : element_count(tensor.shape) * type->block_bytes;
+}
+
+SourcePtr bytes_in_file(const Model& model, const TypesInFile& types, size_t tensor) {
+  const DType* const type = types.conversion(model.tensors[tensor]);
+  if (type != nullptr) return converted(model, tensor, *type, types.overflows);
+  return std::make_shared<Slice>(model.tensors[tensor].source);
 }
 
 namespace {
@@ -94,8 +100,9 @@ Result<void> leave_out_repeated(FileLayout& layout, Warnings& left_out) {
 }  // namespace
 
 Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const Selection& selection,
-                                                   const Reason& reason, RepeatedNames repeated, Warnings& left_out) {
-  auto layout = std::make_shared<FileLayout>(model, selection.float32);
+                                                   const TypesInFile& types, const Reason& reason,
+                                                   RepeatedNames repeated, Warnings& left_out) {
+  auto layout = std::make_shared<FileLayout>(model, types);
   std::vector<size_t> all;
   if (!selection.tensors) {
     all.resize(model->tensors.size());
@@ -110,7 +117,7 @@ Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const 
     std::string why;
     if (tensor.source.refused())
       why = "refused when the container was read";
-    else if (shown_size(selection.float32, tensor) > kMaxFileOffset)
+    else if (size_in_file(types, tensor) > kMaxFileOffset)
       why = "more than 2^53 bytes";
     else if (!has_countable_shape(tensor.shape))
       why = "a shape of more than 2^53 elements";

@@ -18,12 +18,22 @@ namespace weightfs::views {
 /// Offsets and sizes up to here are exact in every reader of JSON: 2^53 bytes.
 inline constexpr uint64_t kMaxFileOffset = uint64_t{1} << 53;
 
+/// Which types the tensors have in a file.
+struct TypesInFile {
+  FileTypes types = FileTypes::stored;
+  std::function<bool(const TensorView& tensor)> has_type = {};  ///< whether the format has the type of the tensor
+  OverflowsPtr overflows = {};
+
+  /// The type that the numbers of the tensor are converted to; null if its bytes are as stored.
+  const DType* conversion(const TensorView& tensor) const;
+};
+
 /// The tensors of a file in their order, and where they are. The header and the bytes of the file share it.
 struct FileLayout {
-  FileLayout(ModelPtr its_model, bool is_float32);
+  FileLayout(ModelPtr its_model, TypesInFile its_types);
 
   ModelPtr model;
-  bool float32;                   ///< Selection::float32
+  TypesInFile types;
   std::vector<uint32_t> tensors;  ///< indices into Model::tensors
   std::vector<uint64_t> ends;     ///< of each, with its padding, from the beginning of the first one
   BudgetPtr budget;               ///< the model's; an unlimited one if it has none
@@ -49,14 +59,11 @@ struct NamedTensor {
 /// The tensors with their names, which belong to the model or are added to `texts`. Charges the time of sorting them.
 Result<std::vector<NamedTensor>> named_tensors(const FileLayout& layout, StringArena& texts);
 
-/// Whether a file shows the numbers of the tensor as float32, in place of its bytes.
-bool is_shown_as_float32(bool float32, const TensorView& tensor);
+/// The size of the tensor in a file.
+uint64_t size_in_file(const TypesInFile& types, const TensorView& tensor);
 
-/// The size of the shown bytes; UINT64_MAX if it is not a number of 64 bits.
-uint64_t shown_size(bool float32, const TensorView& tensor);
-
-/// The shown bytes.
-SourcePtr shown_bytes(bool float32, const TensorView& tensor);
+/// The bytes of the tensor of an index in a file.
+SourcePtr bytes_in_file(const Model& model, const TypesInFile& types, size_t tensor);
 
 /// The reason why a format cannot hold the tensor of an index; empty if it can.
 using Reason = std::function<std::string(size_t index, const TensorView& tensor)>;
@@ -67,7 +74,8 @@ enum class RepeatedNames { left_out, kept };
 /// Starts the layout of a file with those selected tensors that the format can hold, in the order of the container.
 /// Refused tensors and those of more than kMaxFileOffset bytes or elements are left out. Fails as Budget::charge does.
 Result<std::shared_ptr<FileLayout>> choose_tensors(const ModelPtr& model, const Selection& selection,
-                                                   const Reason& reason, RepeatedNames repeated, Warnings& left_out);
+                                                   const TypesInFile& types, const Reason& reason,
+                                                   RepeatedNames repeated, Warnings& left_out);
 
 /// The error for a file that would have no tensors: why it cannot have the first one. Its code is unsupported.
 Error no_tensors(std::string_view format, const Warnings& left_out);

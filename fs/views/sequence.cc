@@ -144,7 +144,7 @@ SourcePtr sequence(FileLayoutPtr layout, OpenPiece open) {
 
 SourcePtr sequence(const FileLayoutPtr& layout) {
   return sequence(layout, [layout](size_t position) -> Result<SourcePtr> {
-    return shown_bytes(layout->float32, layout->tensor(position));
+    return bytes_in_file(*layout->model, layout->types, layout->tensors[position]);
   });
 }
 

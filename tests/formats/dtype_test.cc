@@ -30,8 +30,8 @@ TEST(DType, SizeIsBytesPerElement) {
 TEST(DType, SmallIntegersTakeOneByte) {
   for (const char* name : {"int2", "uint2", "int4", "uint4"}) {
     EXPECT_EQ(size_of(name, {3, 5}), 15U) << name;
-    EXPECT_EQ(dtype_named(name)->npy_descr, "|V1") << name;
-    EXPECT_FALSE(dtype_named(name)->npy_packed) << name;
+    EXPECT_EQ(dtype_named(name)->npy_descr, name[0] == 'u' ? "|u1" : "|i1") << name;
+    EXPECT_EQ(dtype_named(name)->low_bits, static_cast<uint32_t>(std::string_view(name).back() - '0')) << name;
   }
 }
 
@@ -57,8 +57,15 @@ TEST(DType, HasFloat8TypesOfMlDtypes) {
   for (const char* name : {"float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
                            "float8_e5m2fnuz", "float8_e8m0fnu"}) {
     EXPECT_EQ(size_of(name, {3}), 3U) << name;
-    EXPECT_EQ(dtype_named(name)->npy_descr, "|V1") << name;
+    EXPECT_EQ(dtype_named(name)->npy_descr, "") << name;
   }
+}
+
+TEST(DType, QuantisedTypesAreThoseOfGgml) {
+  for (const char* name : {"q4_0", "q6_k", "mxfp4", "q8_1"}) EXPECT_TRUE(is_quantised(*dtype_named(name))) << name;
+  for (const char* name : {"bfloat16", "int4", "float4_e2m1fn", "float6_e2m3fn", "string"})
+    EXPECT_FALSE(is_quantised(*dtype_named(name))) << name;
+  EXPECT_FALSE(is_quantised(*packed_dtype_named("int4")));
 }
 
 // ggml quantises rows: a block never spans two rows.
@@ -108,7 +115,7 @@ TEST(DType, BigEndianDiffersOnlyInNumpyView) {
     EXPECT_EQ(std::tie(big->name, big->block, big->block_bytes),
               std::tie(little->name, little->block, little->block_bytes));
   }
-  EXPECT_EQ(big_endian(dtype_named("bfloat16"))->npy_descr, "") << "NumPy has no big-endian void";
+  EXPECT_EQ(big_endian(dtype_named("bfloat16"))->npy_descr, "");
   for (const char* name : {"q4_0", "q6_k", "iq1_m"}) {
     const DType* big = big_endian(dtype_named(name));
     EXPECT_EQ(big->order, ByteOrder::big) << name;

@@ -148,6 +148,63 @@ class Files(ExportTestCase):
         self.assertEqual(found["h"], ("F32", (3,), struct.pack("<3f", 1, -2, 0.5)))
         self.assertEqual(found["bias"], ("F32", (4,), struct.pack("<4f", 0, 1, 2, 3)))
 
+    # semantics 4.3
+    def test_types_that_numpy_lacks_are_float32_and_named(self):
+        wide = Tensor("w", "bfloat16", (2, 2), struct.pack("<4H", 0x3F80, 0x4000, 0xC040, 0x7F80))
+        eight = Tensor("e", "float8_e4m3fn", (2,), b"\x38\x40")
+        values = {"w": struct.pack("<4f", 1, 2, -3, float("inf")), "e": struct.pack("<2f", 1, 2)}
+        source = self.sample(tensors=[wide, wide._replace(name="v"), eight, *sample_tensors()])
+        line = "weightfs: 2 tensors of bfloat16 and 1 of float8_e4m3fn are written as float32: NumPy has no such types\n"
+        for form in ("npz", "npy"):
+            self.export("--to", form, source, self.out(form), stderr=line)
+            found = self.tensors_of(self.out(form))
+            self.assertEqual({name: found[name] for name in values},
+                             {"w": ("float32", [2, 2], values["w"]), "e": ("float32", [2], values["e"])})
+            self.export("--to", form, "--tensors", "e", source, self.out("one"), stderr=
+                        "weightfs: 1 tensor of float8_e4m3fn is written as float32: NumPy has no such type\n")
+            self.assertEqual(self.tensors_of(self.out("one")), {"e": found["e"]})
+            shutil.rmtree(self.out("one")) if form == "npy" else os.remove(self.out("one"))
+        counts = [json.loads(run("info", "--json", path).stdout)["summary"]["parameters"]
+                  for path in (source, self.out("npz"), self.out("npy"))]
+        self.assertEqual(len(set(counts)), 1, counts)
+
+    def test_numbers_are_written_as_halves(self):
+        quantised = Tensor("q", "q8_0", (32,), struct.pack("<e32b", 0.5, *range(-16, 16)))
+        wide = Tensor("d", "float64", (3,), struct.pack("<3d", 1 + 2**-11 + 2**-40, float("inf"), -2**-30))
+        source = self.sample("m.gguf", [quantised, wide], "gguf", {"general.file_type": 7, "general.name": "Tiny"})
+        values = [i / 2 for i in range(-16, 16)]
+        for dtype, pattern, file_type in (("float16", "<32e", 1), ("bfloat16", None, 32)):
+            halves = struct.pack(pattern, *values) if pattern else b"".join(struct.pack("<f", value)[2:] for value in values)
+            rounded = struct.pack("<3H", *((0x3C01, 0x7C00, 0x8000) if pattern else (0x3F80, 0x7F80, 0xB080)))
+            for form in ("safetensors", "gguf", "npz", "npy", "dir", "tar"):
+                out = self.out(dtype + "." + form)
+                if dtype == "bfloat16" and form not in ("safetensors", "gguf"):
+                    done = run("export", "--to", form, "--dtype", dtype, source, out)
+                    self.assertEqual((done.returncode, done.stderr), (
+                        2, "weightfs: --dtype bfloat16 needs --to safetensors or gguf: NumPy has no such type "
+                        "(see weightfs export --help)\n"))
+                    continue
+                done = run("export", "--to", form, "--dtype", dtype, source, out)
+                self.assertEqual((done.returncode, "infinit" in done.stderr), (0, False), done)
+                self.assertEqual(self.tensors_of(out), {"q": (dtype, [32], halves), "d": (dtype, [3], rounded)}, form)
+                if form == "gguf":
+                    found = json.loads(run("cat", out, "metadata.json").stdout)["metadata"]
+                    self.assertEqual((found["general.file_type"], found["general.name"]), (file_type, "Tiny"))
+
+    def test_numbers_that_become_infinities_are_counted(self):
+        tensors = [
+            Tensor("a", "float32", (4,), struct.pack("<4f", 65504, 65520, -1e30, float("inf"))),
+            Tensor("b", "int32", (2,), struct.pack("<2i", 1 << 30, 7)),
+            Tensor("c", "float32", (1,), struct.pack("<f", 1)),
+        ]
+        source = self.sample(tensors=tensors)
+        for form in ("safetensors", "gguf", "npz", "npy"):
+            self.export("--to", form, "--dtype", "float16", source, self.out(form),
+                        stderr="weightfs: 3 numbers in 2 tensors are too large for float16: written as infinities\n")
+            found = self.tensors_of(self.out(form))
+            self.assertEqual(found["a"][2], struct.pack("<4H", 0x7BFF, 0x7C00, 0xFC00, 0x7C00), form)
+        self.export("--dtype", "bfloat16", source, self.out("b.safetensors"))
+
     def test_tensors_that_the_form_cannot_hold_are_named(self):
         quantised = Tensor("q\x1b", "q4_0", (32,), bytes(18))
         source = self.sample("m.gguf", sample_tensors() + [quantised], "gguf")
@@ -287,10 +344,11 @@ class Models(ExportTestCase):
             self.export("--to", form, "--tensors", "bias", self.sample(), self.out(form))
             self.assertEqual(list(self.tensors_of(self.out(form))), ["bias"])
 
-    def test_left_out_tensors_are_not_in_the_model(self):
+    def test_converted_tensors_have_their_new_type_in_the_model(self):
         quantised = Tensor("q", "q4_0", (32,), bytes(18))
         source = self.sample("m.gguf", [*sample_tensors(), quantised], "gguf")
-        self.export("--to", "npy", source, self.out("npy"))
+        self.export("--to", "npy", source, self.out("npy"),
+                    stderr="weightfs: 1 tensor of q4_0 is written as float32: NumPy has no such type\n")
         self.assertEqual(self.tensors_of(self.out("npy"))["q"][0], "float32")
 
     def test_cut_file_of_a_directory_is_reported(self):

@@ -86,22 +86,30 @@ class Numpy(MountTestCase):
             numpy.testing.assert_array_equal(numpy.fromfile(f"{mnt}/tensors/{dtype}", dtype).reshape(2, 3), expected)
             numpy.testing.assert_array_equal(numpy.memmap(f"{mnt}/tensors/{dtype}", dtype, "r", shape=(2, 3)), expected)
 
-    def test_dtypes_unknown_to_numpy_are_void_with_an_xattr(self):
+    # semantics 4.3
+    def test_numbers_of_types_unknown_to_numpy_are_float32(self):
         tensors = [
-            Tensor("bf16", "bfloat16", (2,), b"\x80\x3f\x00\x40"),  # 1.0, 2.0
-            Tensor("f8", "float8_e4m3fn", (3,), b"\x01\x02\x03"),
-            Tensor("f4", "float4_e2m1fn", (2, 4), b"\x21\x43\x65\x07"),
+            Tensor("bf16", "bfloat16", (3,), b"\x80\x3f\x00\x40\x40\xc0"),
+            Tensor("e4m3fn", "float8_e4m3fn", (3,), b"\x38\x40\xc4"),
+            Tensor("e4m3fnuz", "float8_e4m3fnuz", (3,), b"\x40\x48\xcc"),
+            Tensor("e5m2", "float8_e5m2", (3,), b"\x3c\x40\xc2"),
+            Tensor("e5m2fnuz", "float8_e5m2fnuz", (3,), b"\x40\x44\xc6"),
+            Tensor("e8m0fnu", "float8_e8m0fnu", (3,), b"\x7f\x80\x7e"),
+            Tensor("e2m1fn", "float4_e2m1fn", (2, 2), b"\x42\x0d"),
+            Tensor("e2m3fn", "float6_e2m3fn", (1, 4), b"\x08\x44\x03"),
+            Tensor("e3m2fn", "float6_e3m2fn", (1, 4), b"\x0c\x24\x05"),
         ]
         mnt = self.mount(self.sample(tensors=tensors))
-        bf16 = numpy.load(f"{mnt}/npy/bf16.npy")
-        self.assertEqual(bf16.dtype, numpy.dtype("V2"))
-        widened = bf16.view("<u2").astype("<u4") << 16
-        self.assertEqual(list(widened.view("<f4")), [1.0, 2.0])
-        self.assertEqual(numpy.load(f"{mnt}/npy/f8.npy").dtype, numpy.dtype("V1"))
-        f4 = numpy.load(f"{mnt}/npy/f4.npy")
-        self.assertEqual((f4.dtype, f4.shape), (numpy.dtype("u1"), (2, 2)))
-        for name, dtype in (("bf16", b"bfloat16"), ("f8", b"float8_e4m3fn"), ("f4", b"float4_e2m1fn")):
-            self.assertEqual(os.getxattr(f"{mnt}/npy/{name}.npy", "user.weightfs.dtype"), dtype)
+        values = {"e8m0fnu": [1, 2, 0.5], "e2m1fn": [1, 2, -3, 0], "e2m3fn": [1, 2, -3, 0], "e3m2fn": [1, 2, 3, 0.0625]}
+        with numpy.load(f"{mnt}/views/model.npz") as arrays:
+            for name, dtype, shape, _ in tensors:
+                for array in (numpy.load(f"{mnt}/npy/{name}.npy", mmap_mode="r"), numpy.load(f"{mnt}/float32/{name}.npy"),
+                              arrays[name]):
+                    self.assertEqual((array.dtype, array.shape), (numpy.dtype("<f4"), shape), name)
+                    self.assertEqual(array.flatten().tolist(), values.get(name, [1, 2, -3]), name)
+                self.assertEqual(os.getxattr(f"{mnt}/npy/{name}.npy", "user.weightfs.dtype"), dtype.encode())
+        metadata = json.loads(self.read("mnt", "metadata.json"))
+        self.assertEqual(metadata["tensors"]["npy_dtypes"], {tensor.dtype: "float32" for tensor in tensors})
 
     def test_scalars_and_empty_arrays_load(self):
         mnt = self.mount(self.sample())

@@ -5,6 +5,7 @@ import mmap
 import os
 import random
 import shutil
+import struct
 import subprocess
 import unittest
 import zipfile
@@ -76,12 +77,12 @@ class Safetensors(ViewsTestCase):
                 point = self.mount(self.path("mnt", "views", name), at="again-" + name)
                 self.assertEqual(self.tensors_of(point), first)
 
-    def test_tensors_without_a_dtype_are_left_out_with_a_line(self):
-        tensors = sample_tensors() + [Tensor("quantised", "q4_0", (32,), bytes(18))]
+    def test_tensors_without_a_dtype_are_float32(self):
+        tensors = sample_tensors() + [Tensor("quantised", "q4_0", (32,), b"\x00\x3c" + bytes([0x79] * 16))]
         views = self.views_of(self.sample("model.gguf", tensors, "gguf"))
-        self.check_file(os.path.join(views, "model.safetensors"), sample_tensors())
-        lines = self.read("mnt", "views", "warnings.txt").decode().splitlines()
-        self.assertIn('model.safetensors: tensor "quantised": safetensors has no dtype for q4_0', lines)
+        self.check_file(os.path.join(views, "model.safetensors"),
+                        sample_tensors() + [Tensor("quantised", "float32", (32,), struct.pack("<32f", *[1.0] * 16, *[-1.0] * 16))])
+        self.assertEqual(sorted(os.listdir(views)), ["model.float32.safetensors", "model.gguf", "model.npz", "model.safetensors"])
 
     def test_shards_have_an_index_and_their_own_sizes(self):
         tensors = [Tensor(f"t{i}", "float32", (1 << 17,), numbers("f", 4) * (1 << 15)) for i in range(5)]
@@ -135,6 +136,55 @@ console.log(JSON.stringify(parsed.header));
         header.pop("__metadata__", None)
         self.assertEqual({name: tuple(entry["shape"]) for name, entry in header.items()},
                          {tensor.name: tuple(tensor.shape) for tensor in sample_tensors()})
+
+
+class Complete(ViewsTestCase):
+    """semantics 26.3: a file has every tensor, or does not exist."""
+
+    def check(self, tensors, files, lines, **sample):
+        views = self.views_of(self.sample(tensors=tensors, **sample))
+        expected = files + (["warnings.txt"] if lines else [])
+        self.assertEqual(sorted(os.listdir(views)), sorted(expected))
+        if lines:
+            self.assertEqual(self.read("mnt", "views", "warnings.txt").decode().splitlines(), lines)
+        for name in files:
+            done = run("info", "--json", os.path.join(views, name))
+            self.assertEqual((done.returncode, json.loads(done.stdout)["tensors"]["count"]), (0, len(tensors)), name)
+        self.unmount(self.path("mnt"))
+
+    def test_types_that_a_format_lacks_are_float32(self):
+        half = Tensor("h", "bfloat16", (2,), b"\x80\x3f\x00\x40")
+        small = [Tensor("u", "uint8", (2,), b"\1\2"), Tensor("b", "bool", (2,), b"\1\0"), half]
+        self.check(small, ["model.float32.safetensors", "model.gguf", "model.npz", "model.safetensors"], [])
+        self.check([Tensor("w", "float32", (1,), bytes(4))], ["model.gguf", "model.npz", "model.safetensors"], [])
+        # As float32 it would be the same file.
+        self.check([Tensor("q", "q8_0", (32,), bytes(34))], ["model.gguf", "model.npz", "model.safetensors"], [],
+                   name="q.gguf", format="gguf")
+
+    def test_limits_of_a_format_make_its_file_absent(self):
+        long, deep = Tensor("n" * 64, "float32", (1,), bytes(4)), Tensor("deep", "float32", (1,) * 5, bytes(4))
+        self.check([*sample_tensors(), long, deep], ["model.float32.safetensors", "model.npz", "model.safetensors"], [
+            "model.gguf: not made: it would lack 2 of 7 tensors",
+            f'model.gguf: tensor "{"n" * 64}": a name of 64 bytes, ggml accepts 63',
+            'model.gguf: tensor "deep": 5 dimensions, ggml accepts 4'
+        ])
+
+    def test_type_without_numbers_makes_the_file_absent(self):
+        complex64 = Tensor("c", "complex64", (1,), bytes(8))
+        self.check([*sample_tensors(), complex64], ["model.float32.safetensors", "model.npz", "model.safetensors"], [
+            "model.gguf: not made: it would lack 1 of 6 tensors",
+            'model.gguf: tensor "c": GGUF has no type for complex64'
+        ])
+
+    def test_refused_tensor_makes_all_files_absent(self):
+        source = self.sample()
+        os.truncate(source, os.path.getsize(source) - 1)
+        views = os.path.join(self.mount(source, lacks="1 of 5 tensors refused"), "views")
+        self.assertEqual(os.listdir(views), ["warnings.txt"])
+        lines = self.read("mnt", "views", "warnings.txt").decode().splitlines()
+        for name in ("model.safetensors", "model.float32.safetensors", "model.gguf", "model.npz"):
+            self.assertIn(f"{name}: not made: it would lack 1 of 5 tensors", lines)
+        self.assertTrue(all(line.endswith("refused when the container was read") for line in lines if ": tensor " in line), lines)
 
 
 class Reads(ViewsTestCase):

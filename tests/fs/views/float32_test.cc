@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "fs/forest.h"
@@ -70,10 +71,33 @@ TEST_F(Float32View, NumbersOfOtherTypesAreConverted) {
   EXPECT_EQ(values("float32/w.npy", "(2, 2)"), kOneTwoThree + std::string(4, '\0'));
 }
 
-TEST_F(Float32View, BigEndianBfloat16HasOnlyFloat32) {
-  mount(tensor_of(big_endian(dtype_named("bfloat16")), 3, std::string("\x3F\x80\x40\0\x40\x40", 6)));
-  EXPECT_FALSE(exists("npy/w.npy"));
-  EXPECT_EQ(values("float32/w.npy", "(3,)"), kOneTwoThree);
+// semantics 4.3
+TEST_F(Float32View, NumbersThatNumpyLacksAreFloat32InBoth) {
+  Tensor pairs = tensor_of(dtype_named("float4_e2m1fn"), 4, "\x42\x05");
+  pairs.shape = {2, 2};
+  for (const auto& [tensor, shape] :
+       {std::pair{tensor_of(dtype_named("bfloat16"), 3, std::string("\x80\x3F\0\x40\x40\x40", 6)), "(3,)"},
+        {tensor_of(big_endian(dtype_named("bfloat16")), 3, std::string("\x3F\x80\x40\0\x40\x40", 6)), "(3,)"},
+        {tensor_of(dtype_named("float8_e4m3fn"), 3, "\x38\x40\x44"), "(3,)"},
+        {tensor_of(dtype_named("float8_e5m2"), 3, "\x3C\x40\x42"), "(3,)"},
+        {tensor_of(packed_dtype_named("float4_e2m1fn"), 3, "\x42\x05"), "(3,)"},
+        {pairs, "(2, 2)"}}) {
+    mount(tensor);
+    const std::string expected = kOneTwoThree + std::string(shape == std::string("(2, 2)") ? 4 : 0, '\0');
+    EXPECT_EQ(values("npy/w.npy", shape), expected) << tensor.dtype->name;
+    EXPECT_EQ(values("float32/w.npy", shape), expected) << tensor.dtype->name;
+    EXPECT_THAT(cat("metadata.json"), testing::HasSubstr(fmt::format("\"{}\": \"float32\"", tensor.dtype->name)));
+  }
+  mount(tensor_of(dtype_named("uint8"), 3, "\x01\x02\x03"));
+  EXPECT_THAT(cat("metadata.json"), testing::Not(testing::HasSubstr("npy_dtypes")));
+}
+
+TEST_F(Float32View, LowBitsOfAByteAreAnInteger) {
+  mount(tensor_of(dtype_named("int4"), 3, "\x0F\xF8\x37"));
+  EXPECT_EQ(cat("npy/w.npy").substr(128), "\xFF\xF8\x07");
+  EXPECT_THAT(cat("metadata.json"), testing::HasSubstr("\"int4\": \"int8\""));
+  mount(tensor_of(dtype_named("uint2"), 3, std::string("\x03\xFC\x02", 3)));
+  EXPECT_EQ(cat("npy/w.npy").substr(128), std::string("\x03\0\x02", 3));
 }
 
 TEST_F(Float32View, TensorsWithoutNumbersAreAbsent) {

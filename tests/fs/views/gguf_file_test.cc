@@ -184,7 +184,7 @@ TEST(GgufFile, Float32HasTheNumbersOfEveryType) {
   auto model = std::make_shared<Model>();
   model->tensors.push_back(make_tensor("q", "q8_0", {2, 32}));
   model->tensors.push_back(make_tensor("h", "float16", {3}));
-  const auto again = read_back(well(gguf_file(model, {.float32 = true})));
+  const auto again = read_back(well(gguf_file(model, {.types = FileTypes::float32})));
   ASSERT_EQ(again->tensors.size(), 2U);
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(again->tensors[i].stored_dtype, "F32");
@@ -199,9 +199,39 @@ TEST(GgufFile, Float32HasNoKeysAboutQuantisation) {
   builder.string("general.architecture", "llama").u32("general.file_type", 15).u32("general.quantization_version", 2);
   builder.string("quantize.imatrix.file", "imatrix.dat").string("general.name", "Tiny");
   const auto model = read(builder.tensor("w", {32}, 8, std::string(34, 'w')).build());
-  EXPECT_EQ(to_json_line(without_facts(*read_back(well(gguf_file(model, {.float32 = true}))))),
+  EXPECT_EQ(to_json_line(without_facts(*read_back(well(gguf_file(model, {.types = FileTypes::float32}))))),
             R"({"general.architecture":"llama","general.name":"Tiny","general.file_type":0})");
   EXPECT_EQ(text_of(*well(gguf_file(model, {})).source), builder.build());
+}
+
+// semantics 26.3
+TEST(GgufFile, OtherTypesAreFloat32) {
+  auto model = std::make_shared<Model>();
+  for (const char* const dtype : {"uint8", "bool", "float8_e4m3fn", "bfloat16", "uint32"})
+    model->tensors.push_back(make_tensor(dtype, dtype, {2}));
+  const ModelFile file = well(gguf_file(model, {.types = FileTypes::stored_or_float32}));
+  EXPECT_THAT(file.left_out.lines(), IsEmpty());
+  const auto again = read_back(file);
+  for (size_t i = 0; i < model->tensors.size(); ++i) {
+    const TensorView stored = model->tensors[i], written = again->tensors[i];
+    EXPECT_EQ(written.stored_dtype, stored.name == "bfloat16" ? "BF16" : "F32");
+    EXPECT_EQ(text_of(written.source),
+              text_of(stored.name == "bfloat16" ? static_cast<const Source&>(stored.source) : *float32_values(stored)));
+  }
+}
+
+TEST(GgufFile, FileTypeIsThatOfAllTensors) {
+  GgufBuilder builder;
+  builder.u32("general.file_type", 7).u32("general.quantization_version", 2);
+  const std::string bytes = builder.tensor("w", {32}, 8, std::string(34, 'w')).build();
+  for (const auto& [types, expected, type] : {std::tuple{FileTypes::float32, R"({"general.file_type":0})", "F32"},
+                                              {FileTypes::float16, R"({"general.file_type":1})", "F16"},
+                                              {FileTypes::bfloat16, R"({"general.file_type":32})", "BF16"}}) {
+    const auto again = read_back(well(gguf_file(read(bytes), {.types = types})));
+    EXPECT_EQ(to_json_line(without_facts(*again)), expected);
+    EXPECT_EQ(again->tensors[0].stored_dtype, type);
+  }
+  EXPECT_EQ(text_of(*well(gguf_file(read(bytes), {.types = FileTypes::stored_or_float32})).source), bytes);
 }
 
 TEST(GgufFile, KeysThatAreLeftOutAreNamed) {

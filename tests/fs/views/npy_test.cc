@@ -30,14 +30,36 @@ TEST(Npy, HeaderIsThatOfNumpy) {
 }
 
 // semantics 4.3
-TEST(Npy, TypesUnknownToNumpyAreVoidOrBytes) {
-  EXPECT_EQ(dict(make_tensor("w", "bfloat16", {2})), "{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }");
-  EXPECT_EQ(dict(make_tensor("w", "float8_e4m3fn", {2})), "{'descr': '|V1', 'fortran_order': False, 'shape': (2,), }");
-  EXPECT_EQ(dict(make_tensor("w", "float4_e2m1fn", {3, 4})),
-            "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }");
-  EXPECT_EQ(dict(make_tensor("w", "float6_e2m3fn", {8})), "{'descr': '|u1', 'fortran_order': False, 'shape': (6,), }");
-  EXPECT_EQ(dict(make_tensor("w", "float4_e2m1fn", {2, 3})),
-            "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }");
+TEST(Npy, NumbersOfTypesUnknownToNumpyAreFloat32) {
+  for (const char* const dtype :
+       {"bfloat16", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+        "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"}) {
+    const Tensor tensor = make_tensor("w", dtype, {3, 4});
+    EXPECT_EQ(dict(tensor), "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }") << dtype;
+    EXPECT_EQ(npy_type(tensor), "float32") << dtype;
+    EXPECT_FALSE(has_stored_npy(tensor)) << dtype;
+  }
+  Tensor packed = make_tensor("w", "uint8", {2});
+  packed.dtype = packed_dtype_named("float4_e2m1fn");
+  packed.shape = {3};
+  EXPECT_EQ(npy_type(packed), "float32");
+  Tensor big = make_tensor("w", "bfloat16", {2});
+  big.dtype = big_endian(big.dtype);
+  EXPECT_EQ(npy_type(big), "float32");
+}
+
+TEST(Npy, SmallIntegersTakeAByteEach) {
+  for (const auto& [dtype, type] :
+       {std::pair{"int2", "int8"}, {"uint2", "uint8"}, {"int4", "int8"}, {"uint4", "uint8"}}) {
+    EXPECT_EQ(npy_type(make_tensor("w", dtype, {3})), type);
+    Tensor packed = make_tensor("w", "uint8", {2});
+    packed.dtype = packed_dtype_named(dtype);
+    packed.shape = {3};
+    EXPECT_EQ(npy_type(packed), type);
+    EXPECT_FALSE(has_stored_npy(packed));
+  }
+  EXPECT_TRUE(has_stored_npy(make_tensor("w", "int8", {3})));
+  EXPECT_TRUE(has_stored_npy(make_tensor("w", "complex64", {3})));
 }
 
 // semantics 4.4

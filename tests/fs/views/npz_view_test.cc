@@ -114,12 +114,29 @@ TEST(NpzView, Float32HasTheNumbersOfEveryType) {
   auto model = std::make_shared<Model>();
   model->tensors.push_back(make_tensor("q", "q8_0", {2, 32}));
   model->tensors.push_back(make_tensor("h", "float16", {3}));
-  const Model again = read_back(well(npz_file(model, {.float32 = true})));
+  const Model again = read_back(well(npz_file(model, {.types = FileTypes::float32})));
   ASSERT_EQ(again.tensors.size(), 2U);
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(again.tensors[i].dtype->name, "float32");
     EXPECT_EQ(again.tensors[i].shape, model->tensors[i].shape);
     EXPECT_EQ(text_of(again.tensors[i].source), text_of(*float32_values(model->tensors[i])));
+  }
+}
+
+// semantics 4.3, 26.9
+TEST(NpzView, NumbersThatNumpyLacksAreFloat32) {
+  auto model = std::make_shared<Model>();
+  model->tensors.push_back(make_tensor("b", "bfloat16", {2, 3}));
+  model->tensors.push_back(make_tensor("f", "float8_e5m2", {4}));
+  const Model again = read_back(well(npz_file(model, {})));
+  const Model halves = read_back(well(npz_file(model, {.types = FileTypes::float16})));
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(again.tensors[i].dtype->name, "float32");
+    EXPECT_EQ(again.tensors[i].shape, model->tensors[i].shape);
+    EXPECT_EQ(text_of(again.tensors[i].source), text_of(*float32_values(model->tensors[i])));
+    EXPECT_EQ(halves.tensors[i].dtype->name, "float16");
+    EXPECT_EQ(text_of(halves.tensors[i].source),
+              text_of(*half_values(model->tensors[i], nullptr, HalfType::float16, {})));
   }
 }
 

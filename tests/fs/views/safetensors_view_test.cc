@@ -214,12 +214,64 @@ TEST(SafetensorsView, ShardsAreThoseOfHuggingfaceHub) {
   EXPECT_EQ(error_in(safetensors_files(model, {}, 100, {.max_shards = 3})), "more than 3 shards of 100 B");
 }
 
+// semantics 26.3: the numbers of types that the format lacks.
+TEST(SafetensorsView, OtherTypesAreFloat32) {
+  Tensor big = make_tensor("big endian", "float32", {3});
+  big.dtype = big_endian(big.dtype);
+  Tensor packed = make_tensor("packed", "uint8", {2});
+  packed.dtype = packed_dtype_named("int4");
+  packed.shape = {3};
+  const auto model = model_with({make_tensor("q", "q4_k", {256}), make_tensor("h", "float16", {3}), big, packed,
+                                 make_tensor("int4", "int4", {2}), make_tensor("none", "q8_1", {32})});
+  const auto files = well(safetensors_files(model, {.types = FileTypes::stored_or_float32}, 0));
+  EXPECT_THAT(files[0].left_out.lines(), ElementsAre("tensor \"none\": safetensors has no dtype for q8_1"));
+  const Model again = read_back(files[0].source);
+  ASSERT_EQ(again.tensors.size(), 5U);
+  for (const TensorView& tensor : again.tensors) {
+    const auto is_it = [&](const TensorView& each) { return each.name == tensor.name; };
+    const TensorView original = *std::find_if(model->tensors.begin(), model->tensors.end(), is_it);
+    EXPECT_EQ(tensor.stored_dtype, original.name == "h" ? "F16" : "F32");
+    EXPECT_EQ(text_of(tensor.source),
+              text_of(original.name == "h" ? static_cast<const Source&>(original.source) : *float32_values(original)));
+  }
+}
+
+// semantics 26.9
+TEST(SafetensorsView, HalvesHaveTheNumbersOfEveryType) {
+  const auto model = model_with({make_tensor("w", "float32", {2}), make_tensor("q", "q8_0", {32}),
+                                 make_tensor("i", "int64", {3}), make_tensor("c", "complex64", {1})});
+  for (const auto& [types, half, name] :
+       {std::tuple{FileTypes::float16, HalfType::float16, "F16"}, {FileTypes::bfloat16, HalfType::bfloat16, "BF16"}}) {
+    const auto files = well(safetensors_files(model, {.types = types}, 0));
+    EXPECT_EQ(files.at(0).path, "model.safetensors");
+    const Model again = read_back(files[0].source);
+    ASSERT_EQ(again.tensors.size(), 4U);
+    for (const TensorView& tensor : again.tensors) {
+      const auto is_it = [&](const TensorView& each) { return each.name == tensor.name; };
+      const TensorView original = *std::find_if(model->tensors.begin(), model->tensors.end(), is_it);
+      EXPECT_EQ(tensor.stored_dtype, original.name == "c" ? "C64" : name);
+      if (original.name == "c") continue;
+      EXPECT_EQ(text_of(tensor.source), text_of(*half_values(original, nullptr, half, {})));
+    }
+  }
+}
+
+// The integers of a quantised tensor are not its numbers.
+TEST(SafetensorsView, Float32HasTheNumbersThatIntegersStandFor) {
+  auto model = std::make_shared<Model>();
+  model->tensors.push_back(make_tensor("w", "int8", {3}));  // 0, 1, 2
+  model->affine_numbers.edit().emplace(0, AffineNumbers{0.5, -1});
+  const auto files = well(safetensors_files(model, {.types = FileTypes::float32}, 0));
+  const Model again = read_back(files[0].source);
+  EXPECT_EQ(text_of(again.tensors[0].source), std::string("\0\0\x80\xBF\0\0\0\xBF\0\0\0\0", 12));
+}
+
 // Numbers are converted; other tensors keep their type.
 TEST(SafetensorsView, Float32HasTheNumbersOfEveryType) {
   const auto model = model_with({make_tensor("w", "float32", {2}), make_tensor("q", "q8_0", {2, 32}),
                                  make_tensor("h", "float16", {3}), make_tensor("c", "complex64", {1})});
-  const auto files = well(safetensors_files(model, {.float32 = true}, 0));
-  EXPECT_EQ(files.at(0).path, "model.float32.safetensors");
+  const auto files = well(safetensors_files(model, {.types = FileTypes::float32}, 0));
+  EXPECT_EQ(files.at(0).path, "model.safetensors");
   EXPECT_THAT(files[0].left_out.lines(), IsEmpty());
   const Model again = read_back(files[0].source);
   ASSERT_EQ(again.tensors.size(), 4U);

@@ -47,7 +47,7 @@ struct Pieces {
       at += size;
       ends.push_back(end += size + 1);
     }
-    const auto made = std::make_shared<FileLayout>(model, false);
+    const auto made = std::make_shared<FileLayout>(model, TypesInFile{});
     made->tensors.resize(sizes.size());
     std::iota(made->tensors.begin(), made->tensors.end(), 0);
     made->ends = ends;
@@ -74,7 +74,7 @@ TEST(Sequence, OpensOnlyPiecesThatAreRead) {
   std::vector<size_t> opened;
   const SourcePtr whole = sequence(pieces.layout, [&](size_t position) -> Result<SourcePtr> {
     opened.push_back(position);
-    return shown_bytes(false, pieces.layout->tensor(position));
+    return bytes_in_file(*pieces.layout->model, pieces.layout->types, pieces.layout->tensors[position]);
   });
   EXPECT_EQ(whole->keep_cached(), nullptr);
   EXPECT_EQ(read_at(*whole, 7, 5), pieces.all.substr(7, 5));
@@ -126,7 +126,7 @@ TEST(Sequence, PassesHintsToTheSourcesOfTheTensors) {
     tensor.source = slice(told, offset, 20).value();
     model->tensors.push_back(tensor);
   }
-  const auto layout = std::make_shared<FileLayout>(model, false);
+  const auto layout = std::make_shared<FileLayout>(model, TypesInFile{});
   layout->tensors = {0, 1};
   layout->ends = {20, 40};
   const SourcePtr whole = sequence(layout);

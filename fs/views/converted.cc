@@ -1,0 +1,216 @@
+#include "fs/views/converted.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace weightfs::views {
+namespace {
+
+constexpr size_t kRound = 16 * 1024;  // the most elements that are converted at once
+
+constexpr uint32_t kInfinity = 0x7F80'0000;
+constexpr uint32_t kMagnitude = 0x7FFF'FFFF;
+
+uint16_t to_float16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & kMagnitude;
+  constexpr uint32_t kFirstTooLarge = 0x477F'F000;  // 65520, halfway between the largest float16 and 2^16
+  constexpr uint32_t kFirstNormal = 0x3880'0000;    // 2^-14
+  uint32_t half = 0;
+  if (magnitude > kInfinity) {
+    half = 0x7E00 | (magnitude >> 13U & 0x3FFU);
+  } else if (magnitude >= kFirstTooLarge) {
+    half = 0x7C00;
+  } else if (magnitude < kFirstNormal) {
+    // The sum is rounded to a multiple of 2^-24, the smallest float16.
+    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<uint32_t>(0.5F);
+  } else {
+    const uint32_t rebiased = magnitude - (112U << 23U);
+    half = (rebiased + 0xFFFU + (rebiased >> 13U & 1U)) >> 13U;
+  }
+  return static_cast<uint16_t>((bits >> 16U & 0x8000U) | half);
+}
+
+uint16_t to_bfloat16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7FFFU + (bits >> 16U & 1U)) >> 16U;
+  const uint32_t quiet = bits >> 16U | 0x40U;
+  return static_cast<uint16_t>((bits & kMagnitude) > kInfinity ? quiet : rounded);
+}
+
+uint32_t infinity_of(HalfType type) { return type == HalfType::float16 ? 0x7C00U : 0x7F80U; }
+
+// The halves of the values of a tensor, which values_to_round() returns.
+class HalfValues final : public Source {
+ public:
+  HalfValues(SourcePtr values, HalfType type, OverflowCount count)
+      : values_(std::move(values)), type_(type), count_(std::move(count)) {}
+
+  uint64_t size() const override { return values_->size() / 2; }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    return read_halves(offset, out, std::nullopt);
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    return read_halves(offset, out, range_of_values(expected));
+  }
+  Result<void> prefetch(ByteRange range) const override { return values_->prefetch(range_of_values(range)); }
+  std::shared_ptr<const void> keep_cached() const override { return values_->keep_cached(); }
+  VerifiedBy verification() const override { return values_->verification(); }
+
+ private:
+  ByteRange range_of_values(ByteRange halves) const {
+    return {std::min(halves.from, size()) / 2 * sizeof(float),
+            std::min(std::min(halves.to, size()) * 2 + 2, values_->size())};
+  }
+
+  Result<size_t> read_halves(uint64_t offset, std::span<std::byte> out, std::optional<ByteRange> expected) const {
+    const size_t wanted = bytes_inside(size(), offset, out.size());
+    std::vector<float> values(std::min(kRound, wanted / 2 + 2));
+    std::vector<uint16_t> halves(values.size());
+    for (size_t done = 0; done < wanted;) {
+      const uint64_t first = (offset + done) / 2;
+      const auto skipped = static_cast<size_t>((offset + done) % 2);
+      const size_t count = std::min((skipped + wanted - done + 1) / 2, values.size());
+      const auto bytes = std::as_writable_bytes(std::span(values).first(count));
+      TRY_VOID(expected ? read_exact(*values_, first * sizeof(float), bytes, *expected)
+                        : read_exact(*values_, first * sizeof(float), bytes));
+      convert(std::span(values).first(count), halves);
+      if (count_.overflows != nullptr)
+        count_.overflows->add(count_.tensor, first, std::span(values).first(count), halves, type_);
+      const size_t copied = std::min(wanted - done, 2 * count - skipped);
+      std::memcpy(out.data() + done, std::as_bytes(std::span(halves)).data() + skipped, copied);
+      done += copied;
+    }
+    return wanted;
+  }
+
+  void convert(std::span<const float> values, std::vector<uint16_t>& halves) const {
+    if (type_ == HalfType::float16)
+      std::ranges::transform(values, halves.begin(), to_float16);
+    else
+      std::ranges::transform(values, halves.begin(), to_bfloat16);
+  }
+
+  SourcePtr values_;
+  HalfType type_;
+  OverflowCount count_;
+};
+
+// Elements per round: a multiple of 8, so that each round begins at a byte. A round is at most as large when stored.
+constexpr uint64_t kUnpackedRound = 8192;
+
+class Unpacked final : public Source {
+ public:
+  // An element has the lowest `bits` bits of each `stride` bits.
+  Unpacked(SourcePtr stored, uint32_t stride, uint32_t bits, bool is_signed, uint64_t elements)
+      : stored_(std::move(stored)), stride_(stride), bits_(bits), signed_(is_signed), elements_(elements) {}
+
+  uint64_t size() const override { return elements_; }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset >= elements_) return size_t{0};
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(out.size(), elements_ - offset));
+    for (size_t done = 0; done < wanted;) {
+      const uint64_t first = offset + done;
+      const size_t count = std::min<size_t>(wanted - done, kUnpackedRound - first % 8);
+      TRY_VOID(unpack(first, out.subspan(done, count)));
+      done += count;
+    }
+    return wanted;
+  }
+
+  std::shared_ptr<const void> keep_cached() const override { return stored_->keep_cached(); }
+  VerifiedBy verification() const override { return stored_->verification(); }
+
+ private:
+  Result<void> unpack(uint64_t first, std::span<std::byte> out) const {
+    const uint64_t begin = first / 8 * stride_;  // eight elements fill whole bytes
+    const uint64_t end = ((first + out.size()) * stride_ + 7) / 8;
+    std::array<std::byte, kUnpackedRound> bytes;
+    TRY_VOID(read_exact(*stored_, begin, std::span(bytes).first(static_cast<size_t>(end - begin))));
+    for (size_t i = 0; i < out.size(); ++i) out[i] = element(bytes, (first % 8 + i) * stride_);
+    return {};
+  }
+
+  // The element at this bit; it may lie in two bytes.
+  std::byte element(const std::array<std::byte, kUnpackedRound>& bytes, size_t bit) const {
+    const size_t at = bit / 8;
+    const unsigned second = bit % 8 + bits_ > 8 ? std::to_integer<unsigned>(bytes[at + 1]) : 0;
+    const unsigned both = std::to_integer<unsigned>(bytes[at]) | second << 8;
+    const unsigned value = both >> bit % 8 & ((1U << bits_) - 1);
+    const unsigned sign = signed_ ? value & 1U << (bits_ - 1) : 0;
+    return static_cast<std::byte>(value - 2 * sign);
+  }
+
+  SourcePtr stored_;
+  uint32_t stride_;
+  uint32_t bits_;
+  bool signed_;
+  uint64_t elements_;
+};
+
+}  // namespace
+
+Overflows::Counts Overflows::counts() const {
+  const std::scoped_lock lock(mutex_);
+  Counts counts;
+  for (const auto& [tensor, seen] : seen_) {
+    counts.numbers += seen.overflows;
+    if (seen.overflows > 0) ++counts.tensors;
+  }
+  return counts;
+}
+
+void Overflows::add(size_t tensor, uint64_t first, std::span<const float> from, std::span<const uint16_t> to,
+                    HalfType type) {
+  const uint32_t infinity = infinity_of(type);
+  const std::scoped_lock lock(mutex_);
+  Seen& seen = seen_[tensor];
+  for (auto i = static_cast<size_t>(std::max(first, seen.elements) - first); i < from.size(); ++i)
+    if ((to[i] & 0x7FFFU) == infinity && std::isfinite(from[i])) ++seen.overflows;
+  seen.elements = std::max(seen.elements, first + from.size());
+}
+
+uint16_t to_half(float value, HalfType type) {
+  return type == HalfType::float16 ? to_float16(value) : to_bfloat16(value);
+}
+
+SourcePtr half_values(const TensorView& tensor, const AffineNumbers* affine, HalfType type, OverflowCount count) {
+  const std::string_view name = type == HalfType::float16 ? "float16" : "bfloat16";
+  if (affine == nullptr && tensor.dtype == dtype_named(name)) return std::make_shared<Slice>(tensor.source);
+  return std::make_shared<HalfValues>(values_to_round(tensor, affine), type, std::move(count));
+}
+
+const DType& kFloat32 = *dtype_named("float32");
+const DType& kFloat16 = *dtype_named("float16");
+const DType& kBfloat16 = *dtype_named("bfloat16");
+
+bool has_numbers(const TensorView& tensor) {
+  constexpr uint64_t kMaxElements = uint64_t{1} << 60;
+  return !tensor.source.refused() && has_float32(*tensor.dtype) &&
+         size_in_bytes(*tensor.dtype, tensor.shape) == tensor.nbytes() && element_count(tensor.shape) <= kMaxElements;
+}
+
+SourcePtr converted(const Model& model, size_t index, const DType& type, const OverflowsPtr& overflows) {
+  const TensorView tensor = model.tensors[index];
+  const auto found = model.affine_numbers->find(index);
+  const AffineNumbers* const affine = found == model.affine_numbers->end() ? nullptr : &found->second;
+  if (&type == &kFloat32) return affine == nullptr ? float32_values(tensor) : affine_values(tensor, *affine);
+  const HalfType half = &type == &kFloat16 ? HalfType::float16 : HalfType::bfloat16;
+  return half_values(tensor, affine, half, OverflowCount{overflows, index});
+}
+
+SourcePtr unpacked(SourcePtr stored, const DType& dtype, uint64_t elements) {
+  const uint32_t stride = dtype.packed_bits > 0 ? dtype.packed_bits : 8;
+  const uint32_t bits = dtype.packed_bits > 0 ? dtype.packed_bits : dtype.low_bits;
+  return std::make_shared<Unpacked>(std::move(stored), stride, bits, dtype.npy_descr == "|i1", elements);
+}
+
+}  // namespace weightfs::views
