@@ -103,7 +103,7 @@ struct Failures {
   }
 };
 
-Error error_of_refused(const std::string& name, const Error& reason) {
+Error with_name(const std::string& name, const Error& reason) {
   return {reason.code, fmt::format("tensor {}: refused: {}", quoted(name), reason.message)};
 }
 
@@ -119,15 +119,20 @@ Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& s
     return Error{unread ? unread->code : error.code, error.message};
   }));
   std::vector<NamedTensor> out;
+  uint64_t refused = 0;
+  Error first_refused;
   for (const compare::TensorPlace& place : selected) {
     const Model& model = *models[place.model].model;
     const TensorView tensor = model.tensors[place.index];
     std::string name = full_name(models[place.model], tensor);
-    if (!patterns.empty() && tensor.source.refused())
-      failures.of_tensors.fail(error_of_refused(name, reason_of_refused(model, tensor.name)));
-    else
+    if (patterns.empty() || !tensor.source.refused())
       out.push_back({std::move(name), tensor});
+    else if (refused++ == 0)
+      first_refused = with_name(name, reason_of_refused(model, tensor.name));
   }
+  if (refused > 0)
+    failures.of_tensors.fail({first_refused.code, fmt::format("{} of {} tensors cannot be shown: {}", refused,
+                                                              selected.size(), first_refused.message)});
   if (const auto reason = reason_of_incomplete(models, patterns)) failures.of_tensors.fail(*reason);
   if (out.empty() && failures.of_tensors.status() == Exit::ok)
     return failure(Code::not_found, fmt::format("{}: has no tensors", source));

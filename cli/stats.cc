@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
@@ -13,6 +14,7 @@
 #include "cli/open_source.h"
 #include "cli/stats/screen.h"
 #include "cli/verbs.h"
+#include "formats/completeness.h"
 #include "formats/verify.h"
 
 namespace weightfs {
@@ -36,12 +38,20 @@ struct StatsArguments {
 
 // Tensors of other types have no statistics, which is not an error. Those that are refused are in the completeness of
 // their model, if this was checked.
-void report_failures(const std::vector<stats::TensorFigures>& all, bool are_refused_reported, Outcome& outcome) {
+void report_failures(const std::vector<stats::TensorFigures>& all, const std::vector<compare::FoundModel>& models,
+                     const std::vector<compare::TensorPlace>& selected, bool are_refused_reported, Outcome& outcome) {
+  std::map<size_t, Error> refused;  // the reason of the first one of each model
   uint64_t count = 0;
   std::optional<Error> first;
-  for (const stats::TensorFigures& one : all) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    const stats::TensorFigures& one = all[i];
     if (one.statistics || one.statistics.error().code == Code::unsupported) continue;
-    const Error& error = one.statistics.error();
+    Error error = one.statistics.error();
+    if (one.is_refused) {
+      auto& reason = refused[selected[i].model];
+      if (reason.message.empty()) reason = reason_of_refused(*models[selected[i].model].model, one.tensor.name);
+      error = {reason.code, fmt::format("refused: {}", reason.message)};
+    }
     outcome.note(error);
     if (one.is_refused && are_refused_reported) continue;
     if (count++ == 0) first = Error{error.code, fmt::format("tensor {}: {}", quoted(one.name), error.message)};
@@ -169,7 +179,7 @@ Exit run_stats(StatsArguments& arguments) {
   if (arguments.patterns.empty())
     for (const compare::FoundModel& found : *models) outcome.check(*found.model, join_path(source, found.path));
   if (const auto reason = reason_of_incomplete(*models, arguments.patterns)) outcome.fail(*reason);
-  report_failures(figures->tensors, arguments.patterns.empty(), outcome);
+  report_failures(figures->tensors, *models, *selected, arguments.patterns.empty(), outcome);
   report_channels(figures->tensors, arguments, outcome);
   // A table in a pipe has no place for them.
   const bool has_lora = !arguments.sample && (arguments.json || ::isatty(STDOUT_FILENO) == 1);

@@ -9,7 +9,6 @@
 
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
-#include "formats/completeness.h"
 #include "numbers/factors.h"
 
 namespace weightfs::stats {
@@ -53,18 +52,14 @@ class Computation {
   }
 
  private:
-  static Error refused(const Error& reason) { return {reason.code, fmt::format("refused: {}", reason.message)}; }
-
   void prepare() {
     for (const compare::TensorPlace& place : selected_) {
       const compare::FoundModel& found = models_[place.model];
       const TensorView tensor = found.model->tensors[place.index];
       auto elements = Elements::of(tensor);
-      const bool is_refused = found.model->tensors.is_refused(place.index);
-      const Error error = is_refused ? refused(reason_of_refused(*found.model, tensor.name))
-                          : elements ? Error()
-                                     : elements.error();
-      out_.tensors.push_back({full_name(found, tensor), tensor, is_refused, tl::unexpected(error)});
+      const Error error = elements ? Error() : elements.error();
+      out_.tensors.push_back(
+          {full_name(found, tensor), tensor, found.model->tensors.is_refused(place.index), tl::unexpected(error)});
       if (!elements) continue;
       const uint64_t bytes = bytes_to_read(*elements, tensor.shape, options_.statistics);
       total_ = bytes > UINT64_MAX - total_ ? UINT64_MAX : total_ + bytes;
