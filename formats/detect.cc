@@ -229,6 +229,13 @@ bool may_be_another_format(const Error& error) {
   return (error.code == Code::corrupt || error.code == Code::unsupported) && error.name == nullptr;
 }
 
+// Reads HDF5 behind a user block of any size. If it is none, the file is what `otherwise` says.
+Result<Model> behind_user_block(const Container& container, const Error& otherwise) {
+  if (is_refused_by_name(container.name)) return tl::unexpected(otherwise);
+  const bool is_hdf5 = TRY(hdf5::find_signature(*container.bytes, kHeadSize, container.bytes->size())).has_value();
+  return is_hdf5 ? read_as(kHdf5, container) : tl::unexpected(otherwise);
+}
+
 Result<Model> read_any(const Container& container, const Format* forced) {
   compromise_for_test();
   const auto with_name = [&](const Error& error) { return about(container, error); };
@@ -242,14 +249,8 @@ Result<Model> read_any(const Container& container, const Format* forced) {
   if (!probe) return named(probe.error());
   if (const Format* sure = is_refused_by_name(container.name) ? nullptr : probe->find_sure())
     return read_sure(*sure, container).map_error(with_name);
-  // What is no model otherwise.
-  const auto behind_user_block = [&](const Error& error) -> Result<Model> {
-    if (is_refused_by_name(container.name)) return named(error);
-    const auto found = hdf5::find_signature(*container.bytes, kHeadSize, container.bytes->size());
-    if (!found) return named(found.error());
-    return *found ? read_as(kHdf5, container).map_error(with_name) : named(error);
-  };
-  if (const auto may_be = check_may_be_model(container); !may_be) return behind_user_block(may_be.error());
+  if (const auto may_be = check_may_be_model(container); !may_be)
+    return behind_user_block(container, may_be.error()).map_error(with_name);
   std::string tried;
   std::optional<Error> of_named_format;
   for (const Format& format : kFormats) {
@@ -263,7 +264,7 @@ Result<Model> read_any(const Container& container, const Format* forced) {
     tried += fmt::format("{}{}{}", tried.empty() ? "" : ", ", format.name,
                          match == Match::no ? "" : " (" + model.error().message + ")");
   }
-  return behind_user_block(unidentified(container, of_named_format, tried));
+  return behind_user_block(container, unidentified(container, of_named_format, tried)).map_error(with_name);
 }
 
 }  // namespace

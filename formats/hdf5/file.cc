@@ -32,8 +32,9 @@ Result<Sizes> sizes_in(Fields& fields) {
 
 // What the superblock claims about the whole file.
 struct Claims {
-  uint64_t base;  // the superblock's own offset, as it was written
-  uint64_t end;   // of the file
+  uint64_t base;                 // the superblock's own offset, as it was written
+  uint64_t end;                  // of the file
+  uint64_t driver = kUndefined;  // the address of what its driver wrote: one that makes several files
 };
 
 // Versions 0 and 1, after their version.
@@ -50,7 +51,7 @@ Result<Claims> read_old(std::string_view block, File& file) {
   claims.base = TRY(fields.address());
   TRY_VOID(fields.address());  // of the free space
   claims.end = TRY(fields.address());
-  TRY_VOID(fields.address());  // of the driver's information
+  claims.driver = TRY(fields.address());
   TRY_VOID(fields.address());  // of the root group's name
   file.root = TRY(fields.address());
   return claims;
@@ -65,11 +66,24 @@ Result<Claims> read_new(std::string_view block, File& file) {
   TRY_VOID(fields.skip(12));
   Claims claims{};
   claims.base = TRY(fields.address());
-  TRY_VOID(fields.address());  // of the extension
+  file.extension = TRY(fields.address());
   claims.end = TRY(fields.address());
   file.root = TRY(fields.address());
   TRY_VOID(check_sum(block.substr(0, fields.position() + 4), "superblock"));
   return claims;
+}
+
+// The drivers `family` and `multi` (also `split`) divide a file: addresses are not those of this file.
+Result<void> check_undivided(const File& file, uint64_t driver) {
+  constexpr uint64_t kNameAt = 8, kNameSize = 8;
+  const uint64_t there = file.bytes->size() - file.base;
+  if (there < kNameAt + kNameSize || driver > there - kNameAt - kNameSize) return {};
+  const std::string name = TRY(read_text(*file.bytes, file.base + driver + kNameAt, kNameSize));
+  if (name != "NCSAfami" && name != "NCSAmult") return {};
+  return failure(Code::unsupported,
+                 fmt::format("one of several files that are one for the driver {} of HDF5; join them "
+                             "with h5repart or h5repack",
+                             name == "NCSAfami" ? "family" : "multi"));
 }
 
 }  // namespace
@@ -90,6 +104,7 @@ Result<File> open(const SourcePtr& bytes) {
   if (file.version > 3)
     return failure(Code::unsupported, fmt::format("superblock of version {}, 0 to 3 are supported", file.version));
   const Claims claims = TRY(file.version < 2 ? read_old(block, file) : read_new(block, file));
+  TRY_VOID(check_undivided(file, claims.driver));
   // The end counts from the beginning of the file, as the base does; both may have moved together.
   if (claims.end == kUndefined || claims.base > claims.end)
     return failure(Code::corrupt, "the superblock has no valid end of the file");

@@ -23,9 +23,10 @@ struct File {
   uint64_t base = 0;  ///< of all addresses: the offset of the superblock
   uint32_t version = 0;
   Sizes sizes;
-  uint32_t leaf_k = 0;      ///< half the maximum number of entries of a symbol node; 0 if not known
-  uint32_t internal_k = 0;  ///< the same of a B-tree node of a group
-  uint64_t root = 0;        ///< the address of the root group
+  uint32_t leaf_k = 0;              ///< half the maximum number of entries of a symbol node; 0 if not known
+  uint32_t internal_k = 0;          ///< the same of a B-tree node of a group
+  uint64_t root = 0;                ///< the address of the root group
+  uint64_t extension = kUndefined;  ///< the address of an object header with more messages about the file
 };
 
 /// Finds the signature at `begin`, 2 * begin, 4 * begin ... before `end`, where `begin` is 512 times a power of two; or
@@ -33,7 +34,8 @@ struct File {
 Result<std::optional<uint64_t>> find_signature(const Source& bytes, uint64_t begin, uint64_t end);
 
 /// Finds the signature at 0, 512, 1024, 2048 ... and reads the superblock. Fails with corrupt if there is none, and for
-/// a file that is shorter than its superblock claims; with unsupported for another version.
+/// a file that is shorter than its superblock claims; with unsupported for another version, and for a part of a file
+/// that HDF5 divided.
 Result<File> open(const SourcePtr& bytes);
 
 /// The blocks of one structure, such as a B-tree. Each is entered once, and together they are no larger than the file:

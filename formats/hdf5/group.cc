@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "formats/common/limits.h"
 #include "formats/hdf5/btree.h"
 #include "formats/hdf5/heap.h"
 #include "formats/hdf5/object.h"
@@ -139,6 +140,16 @@ void name_target(Link& link) {
   link.target = std::move(text);
 }
 
+// Bytes of paths that are compared in one step of the budget.
+constexpr uint64_t kBytesOfStep = 64;
+
+Result<void> charge_path(Metadata& metadata, std::string_view path) {
+  return metadata.charge(Cost::step, 1 + path.size() / kBytesOfStep);
+}
+
+// Goes to the place that a path is relative to: the root, or the group of its link, which ends before `name`.
+void leave(std::string& at, size_t name, std::string_view target) { at.resize(target.starts_with('/') ? 0 : name); }
+
 }  // namespace
 
 bool is_group(const Object& object) {
@@ -159,6 +170,35 @@ Result<std::vector<Link>> read_links(Metadata& metadata, const Object& group, Ch
   std::ranges::for_each(links, name_target);
   std::ranges::stable_sort(links, {}, &Link::name);
   return links;
+}
+
+Result<std::optional<std::string>> follow_soft_link(Metadata& metadata, const SoftLinks& links, std::string_view path) {
+  const auto first = links.find(path);
+  if (first == links.end()) return std::string(path);
+  std::string at(path);             // of what was followed, without soft links
+  std::string left(first->second);  // to be followed from there
+  const size_t slash = path.rfind('/');
+  leave(at, slash == path.npos ? 0 : slash, left);
+  int followed = 1;
+  for (size_t next = 0; next < left.size();) {
+    const size_t begin = next;
+    const size_t end = std::min(left.find('/', begin), left.size());
+    next = std::min(end + 1, left.size());
+    const std::string name = left.substr(begin, end - begin);
+    if (name.empty() || name == ".") continue;
+    const size_t group = at.size();
+    at += (group == 0 ? "" : "/") + name;
+    if (at.size() >= kMaxNameLength) return std::nullopt;
+    TRY_VOID(charge_path(metadata, at));
+    const auto link = links.find(at);
+    if (link == links.end()) continue;
+    if (++followed > kMaxSoftLinks) return std::nullopt;
+    left = std::string(link->second) + "/" + left.substr(next);
+    TRY_VOID(charge_path(metadata, left));
+    leave(at, group, left);
+    next = 0;
+  }
+  return at;
 }
 
 }  // namespace weightfs::hdf5

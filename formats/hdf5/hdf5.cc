@@ -16,7 +16,6 @@
 #include "formats/hdf5/attributes.h"
 #include "formats/hdf5/contents.h"
 #include "formats/hdf5/filters.h"
-#include "formats/hdf5/soft_links.h"
 #include "formats/string_pool.h"
 
 namespace weightfs::hdf5 {
@@ -55,6 +54,7 @@ class ModelReader {
         heap_(metadata_) {}
 
   Result<Model> read() {
+    TRY_VOID(check_extension());
     const Object root = TRY(read_object(metadata_, origin_.file->root));
     TRY_VOID(enter(origin_.file->root, root));
     while (!groups_.empty()) TRY_VOID(step());
@@ -72,6 +72,15 @@ class ModelReader {
     size_t parent_path;
     Charges charges;
   };
+
+  // With an image of the cache of metadata, their latest bytes are there and not at their addresses.
+  Result<void> check_extension() {
+    if (origin_.file->extension == kUndefined) return {};
+    const auto extension = read_object(metadata_, origin_.file->extension);
+    if (!extension && !is_about_the_bytes(extension.error())) return tl::unexpected(extension.error());
+    if (!extension || extension->find(MessageType::cache_image) == nullptr) return {};
+    return failure(Code::unsupported, "an image of the metadata cache, which is not read; open and close it with HDF5");
+  }
 
   // Reads the next link of the innermost group.
   Result<void> step() {

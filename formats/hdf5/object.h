@@ -2,7 +2,10 @@
 // in a B-tree of symbols, those of new ones are messages, in the header or in a fractal heap.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/hdf5/file.h"
@@ -24,6 +27,7 @@ enum class MessageType : uint16_t {
   continuation = 16,
   symbol_table = 17,
   attribute_info = 21,
+  cache_image = 24,
 };
 
 struct Message {
@@ -66,5 +70,16 @@ bool is_group(const Object& object);
 /// The links of a group, sorted by name, which are charged to `charges`. Fails with corrupt if its structure is
 /// damaged.
 Result<std::vector<Link>> read_links(Metadata& metadata, const Object& group, Charges& charges);
+
+/// The soft links that HDF5 follows for one path (H5L_ACC: nlinks).
+inline constexpr int kMaxSoftLinks = 16;
+
+/// The target of each soft link, by the path of the link.
+using SoftLinks = std::map<std::string_view, std::string_view>;
+
+/// The path without soft links to what the soft link at `path` means, whether it exists or not: as HDF5 follows it,
+/// through groups and further soft links. Nothing for more than kMaxSoftLinks of them, which HDF5 refuses, and for a
+/// path of kMaxNameLength or more bytes. Fails as the budget does.
+Result<std::optional<std::string>> follow_soft_link(Metadata& metadata, const SoftLinks& links, std::string_view path);
 
 }  // namespace weightfs::hdf5

@@ -239,6 +239,32 @@ TEST(Hdf5, GroupsNestedTooDeepAreRefused) {
   EXPECT_THAT(h5_error(b.build(group)), HasSubstr("more than 1000 nested groups"));
 }
 
+TEST(Hdf5, PartOfADividedFileIsNotDamaged) {
+  for (const auto& [name, driver] : {std::pair{"NCSAfami", "family"}, {"NCSAmult", "multi"}}) {
+    Hdf5Builder b;
+    const uint64_t at = b.put(le(0, 4) + le(8, 4) + name + le(1024, 8));
+    std::string file = b.build(b.group({}));
+    file.replace(40, 16, le(file.size() + 5000, 8) + le(at, 8));  // the end of the file, the address of the driver
+    const auto model = read_h5(file);
+    ASSERT_FALSE(model);
+    EXPECT_EQ(model.error().code, Code::unsupported);
+    EXPECT_THAT(model.error().message, HasSubstr(fmt::format("the driver {} of HDF5", driver)));
+  }
+}
+
+TEST(Hdf5, ImageOfTheMetadataCacheIsNotDamage) {
+  for (const uint16_t message : {uint16_t{24}, uint16_t{20}}) {
+    Hdf5Builder b(3);
+    const uint64_t extension = b.object({{message, std::string(17, '\0')}});
+    std::string file = b.build(b.group({}));
+    const std::string head = file.substr(0, 20) + le(extension, 8) + file.substr(28, 16);
+    file.replace(0, head.size() + 4, summed(head));
+    const auto model = read_h5(file);
+    EXPECT_EQ(model.has_value(), message != 24);
+    if (!model) EXPECT_EQ(model.error().code, Code::unsupported);
+  }
+}
+
 TEST(Hdf5, DamagedSuperblockIsRefused) {
   const std::string old = small_hdf5(), recent = small_new_hdf5();
   EXPECT_THAT(h5_error(old.substr(0, old.size() - 1)), HasSubstr("the file ends 1 byte early"));
