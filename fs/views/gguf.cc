@@ -189,7 +189,7 @@ class GgmlTypes {
         is_copied_(model.gguf_keys != nullptr &&
                    (types == FileTypes::stored || types == FileTypes::stored_or_float32)) {}
 
-  // Of the bytes as they are stored; a copy also has types that are not known here.
+  // The type of the bytes as they are stored. A copy also has types that are not known here.
   std::optional<uint32_t> stored(const TensorView& tensor) const {
     if (const auto number = is_copied_ ? number_of_unknown_type(tensor) : std::nullopt) return number;
     return gguf_type(tensor, order_);
