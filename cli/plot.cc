@@ -298,7 +298,11 @@ Result<void> check_options(PlotKind kind, const PlotArguments& arguments) {
 
 // What the picture will have, before the tensors are read: the panels, and the lines of a histogram.
 Picture outline_of(PlotKind kind, size_t tensors) {
-  if (kind == PlotKind::histogram) return {plot::Curves{.lines = std::vector<plot::Curves::Line>(tensors)}};
+  if (kind == PlotKind::histogram) {
+    plot::Curves curves;
+    curves.lines.resize(tensors);
+    return {curves};
+  }
   return Picture(kind == PlotKind::heat_map || kind == PlotKind::channels ? tensors : 1);
 }
 

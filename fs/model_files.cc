@@ -39,9 +39,9 @@ Result<std::vector<ModelFile>> one_file(Result<ModelFile> file) {
 // The files of a directory views/, with its warnings.txt.
 struct Files {
   size_t tensors;  // of the model
-  std::vector<std::string> paths;
-  std::vector<Later<SourcePtr>> sources;  // of each path
-  std::string lines;                      // of warnings.txt
+  std::vector<std::string> paths = {};
+  std::vector<Later<SourcePtr>> sources = {};  // of each path
+  std::string lines = {};                      // of warnings.txt
 
   void add(std::string path, SourcePtr source) {
     paths.push_back(std::move(path));

@@ -13,7 +13,7 @@ using store::kBlock;
 
 // Parallel reads of one reader arrive out of order by less. A read reads at most so many bytes back.
 constexpr uint64_t kMaxReadBack = 4 << 20;
-constexpr uint64_t kStep = 16;  // blocks that are read back at a time
+constexpr uint64_t kReadBackBlocks = 16;  // blocks that are read back at a time
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void Delivery::note(uint64_t generation, uint64_t offset, std::span<const std::b
 uint64_t Delivery::read_back_end(uint64_t offset, uint64_t end) const {
   if (hashed_ == end && end % kBlock != 0) return hashed_;
   const uint64_t block = hashed_ / kBlock;
-  const uint64_t noted_end = noted_.first_missing({block, std::min(block + kStep, store::blocks_in(size_))});
+  const uint64_t noted_end = noted_.first_missing({block, std::min(block + kReadBackBlocks, store::blocks_in(size_))});
   const uint64_t to = std::min(noted_end * kBlock, hashed_ < offset ? offset : size_);
   return std::max<uint64_t>(to, hashed_);
 }

@@ -20,7 +20,6 @@ using numbers::Elements;
 using numbers::GridCell;
 
 constexpr const char* kSampled = "sampled";
-constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLimit = 0.999;  // the quantile of absolutes at the end of a scale
 
 std::string title_of(const NamedTensor& named) {

@@ -22,7 +22,6 @@ using numbers::Elements;
 
 constexpr size_t kMaxRows = 512;
 constexpr size_t kMaxColumns = 128;
-constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 // Names in the order of their first use.
 class Names {

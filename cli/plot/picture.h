@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -19,6 +20,9 @@ struct Axis {
   double last = 1;
   std::vector<std::string> names = {};
 };
+
+/// The value of a cell or a point without a finite number.
+inline constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 /// A grid of coloured cells: a tensor's numbers, or a number for each tensor of a model.
 struct HeatMap {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kOwn = ".data/";
 constexpr std::string_view kScripts = ".data/ts_code/";
-constexpr std::string_view kStorage = ".storage";
+constexpr std::string_view kStorageSuffix = ".storage";
 
 class PackageReader {
  public:
@@ -79,7 +79,7 @@ class PackageReader {
   StorageBytes storages_of_scripts() {
     return {.find =
                 [this](std::string_view key) {
-                  const std::string_view suffix = key.ends_with(kStorage) ? "" : kStorage;
+                  const std::string_view suffix = key.ends_with(kStorageSuffix) ? "" : kStorageSuffix;
                   const std::string path = fmt::format("{}{}{}{}", root_, kOwn, key, suffix);
                   return storage_at(archive_, path, key, Code::corrupt);
                 },
@@ -134,7 +134,7 @@ std::optional<std::string> package_root(const archive::Archive& archive) {
     if (!inside.starts_with(kOwn)) continue;
     const std::string_view name = inside.substr(kOwn.size());
     const bool is_record = std::ranges::find(kRecords, name) != kRecords.end();
-    if (is_record || name.ends_with(kStorage)) return part.path.substr(0, slash + 1);
+    if (is_record || name.ends_with(kStorageSuffix)) return part.path.substr(0, slash + 1);
   }
   return std::nullopt;
 }

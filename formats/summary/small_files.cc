@@ -11,7 +11,7 @@
 namespace weightfs::summary {
 namespace {
 
-constexpr size_t kMaxText = 64 * 1024;  // of an object in a text
+constexpr size_t kMaxObjectText = 64 * 1024;  // of an object in a text
 
 }  // namespace
 
@@ -51,7 +51,7 @@ BudgetPtr SmallFiles::budget_for(uint64_t size) const {
 }
 
 const Map* SmallFiles::object_in(const std::string& text) {
-  if (text.size() > kMaxText || !text.starts_with('{')) return nullptr;
+  if (text.size() > kMaxObjectText || !text.starts_with('{')) return nullptr;
   const auto [kept, is_new] = objects_in_text_.emplace(text, nullptr);
   if (!is_new) return kept->second.get();
   const BudgetPtr budget = budget_for(text.size());

@@ -22,9 +22,6 @@ constexpr uint64_t kMaxNote = 4096;
 constexpr size_t kMaxFiles = 1'000;       // of a version
 constexpr uint64_t kMaxValues = 100'000;  // in a note
 
-std::string_view last_component(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-std::string_view parent_of(std::string_view path) { return path.substr(0, std::min(path.rfind('/'), path.size())); }
-
 std::optional<FileDigest> sha256_of_hex(std::string_view hex) {
   const auto digest = digest_of_hex(hex);
   return digest ? std::optional(FileDigest{.sha256 = digest}) : std::nullopt;

@@ -27,9 +27,6 @@ std::string main_commit(const Location& directory) {
   return text ? std::string(trimmed(*text)) : std::string();
 }
 
-std::string_view last_component(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-std::string_view parent_of(std::string_view path) { return path.substr(0, std::min(path.rfind('/'), path.size())); }
-
 // Whether this is the path of a repository in a link: that of a link in a snapshot, or a directory of the cache.
 bool is_repository(std::string_view path) {
   constexpr std::array<std::string_view, 3> kKinds = {"models--", "datasets--", "spaces--"};
@@ -39,6 +36,9 @@ bool is_repository(std::string_view path) {
 }
 
 }  // namespace
+
+std::string_view last_component(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view parent_of(std::string_view path) { return path.substr(0, std::min(path.rfind('/'), path.size())); }
 
 std::optional<Snapshot> find_snapshot(const Location& directory, const std::vector<DirectoryEntry>& entries) {
   if (!has(entries, kSnapshots) || !(has(entries, "refs") || has(entries, "blobs"))) return std::nullopt;

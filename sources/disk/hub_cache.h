@@ -4,11 +4,16 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sources/disk_folder.h"
 
 namespace weightfs {
+
+/// The part of a path after its last slash, and the part before it, which is the path itself if it has none.
+std::string_view last_component(std::string_view path);
+std::string_view parent_of(std::string_view path);
 
 /// A snapshot of a repository in the cache.
 struct Snapshot {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kModels = "models.json";
 constexpr uint64_t kMaxModelsSize = 16 << 20;
-constexpr const char* kManifests = "manifests/sha256";
+constexpr const char* kRunnerManifests = "manifests/sha256";
 constexpr const char* kBlobs = "blobs/sha256";
 
 // "index.docker.io/ai/smollm2:135M" → "ai/smollm2/135M"; empty if it is no name.
@@ -51,12 +51,13 @@ void add_model(const Map& model, Digests& found) {
 
 bool is_model_runner_store(const Location& directory) {
   const auto models = (directory / kModels).examine();
-  return models && S_ISREG(models->st_mode) && is_directory(directory / kManifests) && is_directory(directory / kBlobs);
+  return models && S_ISREG(models->st_mode) && is_directory(directory / kRunnerManifests) &&
+         is_directory(directory / kBlobs);
 }
 
 std::optional<Location> blobs_of_model_runner(const Location& manifest) {
   const std::string& path = manifest.name;
-  const std::string prefix = std::string(kManifests) + "/";
+  const std::string prefix = std::string(kRunnerManifests) + "/";
   if (!path.starts_with(prefix) || !digest_of_hex(std::string_view(path).substr(prefix.size()))) return std::nullopt;
   Location blobs{manifest.root, kBlobs};
   return is_directory(blobs) ? std::optional(std::move(blobs)) : std::nullopt;
@@ -82,7 +83,7 @@ Result<std::vector<TaggedModel>> read_model_runner_store(const Location& store) 
     // A name cannot be a directory and a model: NAME/a and NAME/a/b.
     const auto below = digests.lower_bound(path + "/");
     if (below != digests.end() && below->first.starts_with(path + "/")) continue;
-    found.push_back({path, store / fmt::format("{}/{}", kManifests, digest)});
+    found.push_back({path, store / fmt::format("{}/{}", kRunnerManifests, digest)});
   }
   return found;
 }

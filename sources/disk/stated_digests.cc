@@ -17,7 +17,7 @@ namespace weightfs {
 namespace {
 
 constexpr uint64_t kMaxList = 1 << 20;  // bytes
-constexpr uint64_t kMaxNote = 4 << 20;
+constexpr uint64_t kMaxListSize = 4 << 20;
 constexpr size_t kMaxLists = 32;  // for several files, below one directory
 
 constexpr std::array<std::string_view, 9> kListSuffixes = {
@@ -151,7 +151,7 @@ std::optional<StatedDigest> find_note(const Location& top, const std::string& pa
     const std::string note = std::string(stem_of(path)) + std::string(suffix);
     if (!status || !notes.contains(note)) continue;
     const auto bytes = (top / note).open();
-    if (!bytes || (*bytes)->size() > kMaxNote) continue;
+    if (!bytes || (*bytes)->size() > kMaxListSize) continue;
     const auto digest = digest_noted_by_manager(**bytes, name_in(path), static_cast<uint64_t>(status->st_size));
     if (!digest) warn(warnings, fmt::format("{}: {}; not compared with it", quoted(note), digest.error().message));
     if (digest && *digest) return StatedDigest{FileDigest{.sha256 = *digest}, printable(note)};

@@ -7,9 +7,9 @@
 namespace weightfs::summary {
 namespace {
 
-constexpr std::array<uint64_t, 6> kBits = {2, 3, 4, 5, 6, 8};
+constexpr std::array<uint64_t, 6> kBitsOfWeights = {2, 3, 4, 5, 6, 8};
 
-bool is_one_of_bits(uint64_t bits) { return std::ranges::find(kBits, bits) != kBits.end(); }
+bool is_one_of_bits(uint64_t bits) { return std::ranges::find(kBitsOfWeights, bits) != kBitsOfWeights.end(); }
 
 uint64_t groups_in(uint64_t size, uint64_t group_size) { return size / group_size + (size % group_size != 0 ? 1 : 0); }
 
@@ -36,7 +36,7 @@ std::optional<Unpacked> unpack_rows(const ScaledShapes& shapes, uint64_t group_s
   const Number rows = product_of(shapes.weight.first(rank - 1));
   std::optional<Unpacked> found;
   size_t count = 0;
-  for (const uint64_t bits : kBits) {
+  for (const uint64_t bits : kBitsOfWeights) {
     if (!row_bits || *row_bits % bits != 0 || groups_in(*row_bits / bits, group_size) != shapes.scale.back()) continue;
     const Number elements = product(rows, *row_bits / bits);
     if (!elements) return std::nullopt;

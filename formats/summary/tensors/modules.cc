@@ -111,10 +111,6 @@ constexpr auto kActivationWords = std::to_array<std::string_view>({"act", "botto
 constexpr auto kOtherWords = std::to_array<std::string_view>(
     {"act", "bottom", "global", "input", "int8", "inv", "output", "point", "points", "top"});
 
-bool is_in(std::string_view word, std::span<const std::string_view> words) {
-  return std::ranges::find(words, word) != words.end();
-}
-
 // What the words at the end of a name say.
 struct Words {
   bool has_scale = false, has_zero = false, has_packed = false, has_weight = false, is_of_activations = false;

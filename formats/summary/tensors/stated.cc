@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kMaxGroups = 16;  // models have one to three; each is searched for by its name
 constexpr size_t kMaxShape = 16;
 constexpr size_t kMaxName = 100;
-constexpr uint64_t kMaxBits = 16;
-constexpr auto kBits = std::to_array<std::string_view>({"bits", "w_bit", "nbits", "num_bits"});
+constexpr uint64_t kMaxStatedBits = 16;
+constexpr auto kBitsFields = std::to_array<std::string_view>({"bits", "w_bit", "nbits", "num_bits"});
 constexpr auto kGroupSizes = std::to_array<std::string_view>({"group_size", "q_group_size", "quantization_group_size"});
 
 // HQQ and torchao describe the weights in an object of an object.
@@ -83,7 +83,7 @@ StatedPacking stated_packing(const Fields& config, const Fields& quantisation) {
   if (out.experts.empty()) out.experts = quantisation.text({"expert_dtype", "store_dtype"});
   const auto objects = objects_of(quantisation);
   for (const Fields& fields : objects) {
-    if (!out.bits) out.bits = fields.number(kBits);
+    if (!out.bits) out.bits = fields.number(kBitsFields);
     if (!out.group_size) out.group_size = fields.positive(kGroupSizes);
   }
   if (!out.bits) out.bits = bits_by_types(objects);
@@ -109,7 +109,7 @@ Number bits_in_name(std::string_view name) {
       size_t end = begin;
       while (end < text.size() && end < begin + 2 && text[end] >= '0' && text[end] <= '9') ++end;
       const auto bits = parse_number<uint64_t>(text.substr(begin, end - begin));
-      if (bits && *bits > 0 && *bits <= kMaxBits) return bits;
+      if (bits && *bits > 0 && *bits <= kMaxStatedBits) return bits;
     }
   return std::nullopt;
 }

@@ -23,10 +23,6 @@ constexpr auto kShortVision = std::to_array<std::string_view>({"v", "mm"});
 constexpr std::string_view kShortAudio = "a";
 constexpr auto kHeads = std::to_array<std::string_view>({"lm_head", "embed_out", "output", "proj_out"});
 
-bool is_in(std::string_view text, std::span<const std::string_view> names) {
-  return std::ranges::any_of(names, [&](std::string_view name) { return name == text; });
-}
-
 // The components of a name, which `.` and `/` separate.
 class Components {
  public:
@@ -102,6 +98,10 @@ TensorName parse_tensor_name(std::string_view name, bool is_ggml) {
   out.is_ffn = module == "ffn_up" || (is_gate && components.from_end(2) == "mlp");
   out.is_query_norm = module == "q_norm";
   return out;
+}
+
+bool is_in(std::string_view text, std::span<const std::string_view> texts) {
+  return std::ranges::find(texts, text) != texts.end();
 }
 
 std::string_view last_component(std::string_view name) {

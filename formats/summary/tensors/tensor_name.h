@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace weightfs::summary {
@@ -23,6 +24,9 @@ struct TensorName {
 
 /// `is_ggml`: of a model with the names of GGUF.
 TensorName parse_tensor_name(std::string_view name, bool is_ggml);
+
+/// Whether `text` is one of `texts`.
+bool is_in(std::string_view text, std::span<const std::string_view> texts);
 
 /// The last component of a tensor's name, after its last `.` or `/`.
 std::string_view last_component(std::string_view name);

@@ -39,8 +39,6 @@ constexpr auto kTensorflowSlots = std::to_array<std::string_view>(
 constexpr auto kPaddleSlots = std::to_array<std::string_view>(
     {"_moment1_0", "_moment2_0", "_beta1_pow_acc_0", "_beta2_pow_acc_0", "_velocity_0"});
 
-bool is_in(std::string_view text, Texts texts) { return std::ranges::find(texts, text) != texts.end(); }
-
 bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
