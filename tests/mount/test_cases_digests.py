@@ -348,7 +348,7 @@ class Causes(TestCase):
         shard = "model-00002-of-00002.safetensors"
         for build in (sharded, by_index):
             with self.subTest(build.__name__):
-                self.check_all(build, ("missing", 5, shard), ("empty", 5, "0 bytes, 8 needed"),
+                self.check_all(build, ("missing", 5, shard), ("empty", 5, "an empty file"),
                                ("cut", 5, "ends 196 bytes early"), ("unreadable", 1, f"{shard}: Permission denied"),
                                ("directory", 1, "not a regular file"))
                 self.clear()

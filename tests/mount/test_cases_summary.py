@@ -4,11 +4,10 @@ import math
 import os
 import unittest
 
-import containers
+from cases import ABSENT, info, table
+from mounting import Hole, Tensor, containers
 import pickles
 import protobuf
-from cases import ABSENT, info, table
-from mounting import Hole, Tensor
 
 WIDTHS = {"int8": 1, "uint8": 1, "float8_e4m3fn": 1, "float8_e8m0fnu": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4,
           "uint32": 4, "float32": 4, "int64": 8}
