@@ -104,13 +104,14 @@ class Model(Base):
         return self is other
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor of this name, without reading it. Raises NotFound."""
+        """The tensor of this name, without reading it. Raises NotFound, with what the model lacks if it is incomplete."""
         if self._origin.is_closed:
             raise Error(f"{self.source}: the model is closed")
         try:
             return self._tensors[name]
         except KeyError:
-            raise NotFound(f"{self.source}: no tensor {name!r}") from None
+            lack = self.metadata.get("incomplete")
+            raise NotFound(f"{self.source}: no tensor {name!r}" + (f"; the model is incomplete: {lack}" if lack else "")) from None
 
     def tensors(self) -> List[Tensor]:
         """All tensors, in the order of the container."""

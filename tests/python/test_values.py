@@ -7,7 +7,9 @@ import unittest
 import unittest.mock
 
 from python_testing import PythonTestCase, arrays_of, maps, numpy, run, tensors_of, weightfs, write_corpus
+import containers
 import demo
+from tensors import Tensor
 import weightfs._server
 
 # Formats that keep their elements as they are in the container: at least one tensor is mapped.
@@ -173,6 +175,17 @@ class Values(PythonTestCase):
         self.assertEqual([tensor.name for tensor in refused], ["short"])
         with self.assertRaisesRegex(weightfs.Refused, "short"):
             refused[0].numpy()
+
+    def test_tensor_of_a_missing_shard_is_not_found_with_the_reason(self):
+        shard = [Tensor("w", "float32", (1,), bytes(4))], [Tensor("lost", "float32", (1,), bytes(4))]
+        folder = self.path("sharded")
+        os.mkdir(folder)
+        containers.write_safetensors_shards(folder, shard)
+        os.unlink(os.path.join(folder, "model-00002-of-00002.safetensors"))
+        model = self.open(folder)
+        self.assertEqual(list(model), ["w"])
+        with self.assertRaisesRegex(weightfs.NotFound, "no tensor 'lost'; the model is incomplete: 1 of 2 .*missing model-00002"):
+            model["lost"]
 
 
 if __name__ == "__main__":
