@@ -90,10 +90,9 @@ Result<std::vector<compare::TensorPlace>> select_tensors(const std::vector<compa
   }
   for (size_t p = 0; p < patterns.size(); ++p) {
     if (has_match[p]) continue;
-    const std::string missing = fmt::format("no tensor matches {}", quoted(patterns[p]));
     const auto reason = reason_of_lost_match(models, patterns[p]);
-    return reason ? failure(reason->code, fmt::format("{}: {}", missing, reason->message))
-                  : failure(Code::not_found, missing);
+    return reason ? failure(reason->code, fmt::format("{}: {}", quoted(patterns[p]), reason->message))
+                  : failure(Code::not_found, fmt::format("no tensor matches {}", quoted(patterns[p])));
   }
   return selected;
 }

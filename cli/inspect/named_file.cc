@@ -110,9 +110,10 @@ std::optional<Error> reason_in(Forest& forest, const std::vector<std::string>& m
   return worst;
 }
 
-// Names the tensors of similar names, if it is one model.
+// Names the tensors of similar names, if it is one model. A name in a part that cannot be read may be right.
 Error with_similar_tensors(Forest& forest, const std::string& name, Error not_found) {
   constexpr size_t kMaxNames = 10'000;
+  if (not_found.code != Code::not_found) return not_found;
   const ModelPtr model = forest.model_of(Forest::kRoot);
   std::vector<std::string> names;
   for (size_t i = 0; model != nullptr && i < std::min(model->tensors.size(), kMaxNames); ++i)
