@@ -46,16 +46,26 @@ void describe_layers(const Config& config, Summary& out) {
   if (!out.layers) out.layers = out.encoder_layers ? out.encoder_layers : text.number(kLayerCounts);
 }
 
+// MPT: "multihead_attention" ignores kv_n_heads.
+Number kv_heads_of_mpt(const Fields& attention, const Summary& known) {
+  const std::string type = attention.text({"attn_type"});
+  if (type == "multiquery_attention") return 1;
+  return type == "multihead_attention" ? known.heads : attention.number({"kv_n_heads"});
+}
+
 Number kv_heads_of(const Fields& text, const Summary& known) {
+  // Falcon has a field for the number of heads, and ignores it then.
+  if (text.flag("multi_query").value_or(false) && !text.flag("new_decoder_architecture").value_or(false)) return 1;
   for (const std::string_view name : {"num_key_value_heads", "num_kv_heads", "num_key_value_heads_per_layer"})
     if (const auto lists = text.per_layer(name, known.layers.value_or(0)); !lists.empty())
       return *std::ranges::max_element(lists);
   if (const Number stated = text.number({"n_head_kv", "n_kv_heads", "num_attention_groups", "num_query_groups"}))
     return stated;
-  if (const Number stated = text.object({"attn_config"}).number({"kv_n_heads"})) return stated;
+  if (const Number stated = kv_heads_of_mpt(text.object({"attn_config"}), known)) return stated;
   if (text.flag("multi_query_attention").value_or(false))
     if (const Number stated = text.number({"multi_query_group_num"})) return stated;
-  if (text.flag("multi_query").value_or(false) && !text.flag("new_decoder_architecture").value_or(false)) return 1;
+  if (const Number sharing = text.positive({"n_shared_head"}); sharing && known.heads)  // PLaMo
+    return *known.heads / *sharing + (*known.heads % *sharing != 0 ? 1 : 0);
   return known.heads;
 }
 

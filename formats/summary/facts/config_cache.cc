@@ -139,7 +139,10 @@ std::optional<KvCache> cache_by_config(const Config& config, const Summary& know
     const Number bytes = compressed ? compressed : bytes_per_token(heads.count, heads.key, heads.value);
     caches.push_back({attends && shared.has_own(i) ? bytes : Number(0), type == Layer::sliding ? window : Number()});
   }
-  return cache_of(caches, known.context_length, state_of(text, known, recurrent), recurrent > 0);
+  auto cache = cache_of(caches, known.context_length, state_of(text, known, recurrent), recurrent > 0);
+  const bool has_window = known.sliding_window && known.sliding_window < known.context_length;
+  if (cache && has_window && has_unknown_windows(config, *types)) cache->bytes_at_context = std::nullopt;
+  return cache;
 }
 
 }  // namespace weightfs::summary

@@ -24,6 +24,11 @@ constexpr std::array kPeriods = {Family{"gemma2", 2},  Family{"gemma3", 6},     
 // Families whose layers all have the window that is stated.
 constexpr std::array<std::string_view, 5> kAllSlide = {"mistral", "mixtral", "phi3", "phimoe", "starcoder2"};
 
+// Families that have no window unless they state that they use it.
+constexpr auto kNoneSlides =
+    std::to_array<std::string_view>({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text",
+                                     "qwen2_audio", "qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_text"});
+
 struct NamedLayer {
   std::string_view name;
   Layer layer;
@@ -48,6 +53,9 @@ constexpr std::array kNames = {
     NamedLayer{"sliding_attention", Layer::sliding},
 };
 
+constexpr auto kTypeFields = std::to_array<std::string_view>(
+    {"layer_types", "layers_block_type", "block_types", "_block_types", "attention_layers"});
+
 std::optional<Layer> layer_named(const Value& value) {
   const auto* const name = std::get_if<std::string>(&value);
   const auto known = name == nullptr ? kNames.end() : std::ranges::find(kNames, *name, &NamedLayer::name);
@@ -63,8 +71,7 @@ std::optional<Layer> layer_of_letter(char letter) {
 
 // A list or a text with the type of each layer; `is_known` becomes false if it has a type that is not known.
 Layers named_types(const Fields& text, uint64_t layers, bool& is_known) {
-  for (const std::string_view name :
-       {"layer_types", "layers_block_type", "block_types", "_block_types", "attention_layers"}) {
+  for (const std::string_view name : kTypeFields) {
     const List* const list = text.list(name);
     if (list == nullptr || list->empty()) continue;
     const bool is_repeated = name == "block_types" || name == "_block_types";
@@ -226,6 +233,14 @@ std::optional<Layers> layers_by_config(const Config& config, const Summary& know
     for (const Value& place : *cross)
       if (const Number i = number_of(place); i && *i < layers) out[*i] = Layer::none;
   return out;
+}
+
+bool has_unknown_windows(const Config& config, const std::vector<Layer>& types) {
+  const Fields& text = config.text;
+  if (std::ranges::find(types, Layer::full) == types.end() || std::ranges::find(types, Layer::sliding) != types.end())
+    return false;
+  const bool has_types = std::ranges::any_of(kTypeFields, [&](auto name) { return text.list(name) != nullptr; });
+  return !has_types && std::ranges::find(kNoneSlides, family_of(config)) == kNoneSlides.end();
 }
 
 }  // namespace weightfs::summary

@@ -20,4 +20,8 @@ enum class Layer : uint8_t {
 /// The type of each of `layers` layers. Nothing if the file states attention of a kind that is not known.
 std::optional<std::vector<Layer>> layers_by_config(const Config& config, const Summary& known, uint64_t layers);
 
+/// Whether a window is stated of a model whose family may use it in some layers, and nothing says in which. `types`: of
+/// its layers.
+bool has_unknown_windows(const Config& config, const std::vector<Layer>& types);
+
 }  // namespace weightfs::summary

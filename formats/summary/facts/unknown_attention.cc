@@ -43,8 +43,9 @@ constexpr auto kKnown = std::to_array<std::string_view>({"_block_types",
                                                          "swa_v_head_dim",
                                                          "use_cla"});
 // Fields of families whose cache is not known, by their whole name.
-constexpr auto kUnknown = std::to_array<std::string_view>(
-    {"block_configs", "expand_k", "expand_v", "feature_map", "layer_group_size", "sparse_config", "use_short_conv"});
+constexpr auto kUnknown =
+    std::to_array<std::string_view>({"attention_class", "block_configs", "expand_k", "expand_v", "feature_map",
+                                     "layer_group_size", "sparse_config", "total_ut_steps", "use_short_conv"});
 
 // Words of fields about attention of other kinds.
 constexpr auto kWords =
@@ -61,6 +62,16 @@ constexpr auto kOfOtherParts =
     std::to_array<std::string_view>({"expert", "experts", "ffn", "mlp", "moe", "nope", "norm", "rope", "vision"});
 constexpr auto kTypeLists =
     std::to_array<std::string_view>({"attention_type", "attn_type", "block_type", "layer_type", "layers_type"});
+
+// Lists and numbers that place attention in layers, whose meaning is known. Sorted.
+constexpr auto kKnownPlaces = std::to_array<std::string_view>(
+    {"attention_layers", "attn_layer_indices", "attn_layer_offset", "attn_layer_period", "cross_attention_layers",
+     "full_attention_interval", "full_attn_idxs", "max_window_layers", "sliding_window_pattern"});
+constexpr auto kOfPlacedAttention =
+    std::to_array<std::string_view>({"attention", "attentions", "attn", "hyena", "sliding", "swa", "window"});
+constexpr auto kPlacing =
+    std::to_array<std::string_view>({"every", "freq", "frequency", "idx", "idxs", "index", "indexes", "indices",
+                                     "interval", "layer", "layers", "offset", "pattern", "period"});
 
 bool is_in(std::string_view text, Texts texts) { return std::ranges::find(texts, text) != texts.end(); }
 
@@ -98,6 +109,16 @@ bool is_unknown(std::string_view name, bool has_states) {
   return !has_states && has_any(kStateWords) && (has_any(kOfAttention) || !has("linear"));
 }
 
+// Whether a list or a number says in an unknown way which layers have which attention.
+bool places_attention(std::string_view name, const Value& value) {
+  const auto* const list = std::get_if<List>(&value);
+  if (list == nullptr ? number_of(value).value_or(0) == 0 : list->empty()) return false;
+  if (std::ranges::binary_search(kKnownPlaces, name) || std::ranges::binary_search(kKnown, name)) return false;
+  const auto words = words_of(name);
+  const auto has_any = [&](Texts of) { return std::ranges::any_of(words, [&](auto word) { return is_in(word, of); }); };
+  return has_any(kOfPlacedAttention) && has_any(kPlacing) && !has_any(kOfOtherParts);
+}
+
 }  // namespace
 
 bool states_unknown_attention(const Fields& text, bool has_states) {
@@ -105,7 +126,8 @@ bool states_unknown_attention(const Fields& text, bool has_states) {
   const bool has_layers = text.list("attention_layers") != nullptr;  // GPT-Neo states its types twice
   return std::ranges::any_of(*text.map(), [&](const auto& field) {
     const auto& [name, value] = field;
-    return !is_off(value) && !(has_layers && name == "attention_types") && is_unknown(name, has_states);
+    return !is_off(value) && !(has_layers && name == "attention_types") &&
+           (is_unknown(name, has_states) || places_attention(name, value));
   });
 }
 
