@@ -103,8 +103,8 @@ std::string name_of(const Packing& packing, const Quantisation& known, const Fie
     default:
       break;
   }
-  if (packing.method == Method::scaled && known.method == "int16") return "INT16";
   const std::string name = known.method.empty() ? "packed" : upper_case(known.method);
+  if (known.bits && name == fmt::format("INT{}", *known.bits)) return name;
   return known.bits ? fmt::format("{} {}-bit", name, *known.bits) : name;
 }
 
