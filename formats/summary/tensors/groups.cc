@@ -58,8 +58,18 @@ Number bits_of(const DType& dtype) {
 bool ScaledShapes::is_scaled_by_row() const {
   const Number scales = elements_of(scale);
   if (!scales || weight.empty()) return false;
-  if (*scales == 1 || *scales == weight.front() || *scales == weight.back()) return true;
-  return scales == product_of(weight.first(weight.size() - 1));
+  if (*scales == 1) return true;
+  const auto rows = weight.first(weight.size() - 1);
+  if (std::ranges::equal(scale, rows)) return true;
+  if (std::ranges::count_if(scale, [](uint64_t size) { return size != 1; }) == 1)
+    return *scales == weight.front() || *scales == weight.back() || scales == product_of(rows);
+  if (scale.size() != weight.size()) return false;
+  size_t ones = 0;
+  for (size_t i = 0; i < scale.size(); ++i) {
+    if (scale[i] != 1 && scale[i] != weight[i]) return false;
+    ones += scale[i] == 1 ? 1 : 0;
+  }
+  return ones > 0;
 }
 
 std::optional<Unpacked> unpack_by_groups(const ScaledShapes& shapes, uint64_t group_size, Number stated) {
