@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/summary/tensors/groups.h"
+#include "formats/summary/tensors/target_groups.h"
 #include "formats/summary/tensors/tensor_name.h"
 
 namespace weightfs::summary {
@@ -12,6 +13,7 @@ using Method = Packing::Method;
 
 constexpr uint64_t kMaxBits = 8;
 constexpr uint64_t kMlcGroup = 32;
+constexpr uint64_t kUsualMultiple = 32;  // the widths of nearly all layers are multiples of it
 
 uint64_t last_of(ShapeView shape) { return shape.empty() ? 0 : shape.back(); }
 uint64_t first_of(ShapeView shape) { return shape.empty() ? 0 : shape.front(); }
@@ -39,8 +41,9 @@ Number bits_by(Number a, uint64_t b) {
   return *a / b;
 }
 
+// Nothing if there is a remainder.
 Number quotient(Number a, Number b) {
-  if (!a || !b || *b == 0) return std::nullopt;
+  if (!a || !b || *b == 0 || *a % *b != 0) return std::nullopt;
   return *a / *b;
 }
 
@@ -102,38 +105,87 @@ bool ModuleCounter::is_mlc(const Module& module) const {
 }
 
 // GPTQ packs along the inputs, AWQ along the outputs: the last dimension of qweight is that of scales or of qzeros.
+// Marlin, which has no zero points, stores tiles of 16 inputs.
 ModuleCount ModuleCounter::gptq_or_awq(const Module& module, const Member& weight) const {
   const ShapeView scales = shape(*module.find(Piece::scales));
   const auto* const zeros = module.find(Piece::zeros);
   const uint64_t outputs = last_of(scales);
-  const bool is_awq = last_of(shape(weight)) != outputs;
-  const Number packed = is_awq             ? Number(last_of(shape(weight)))
-                        : zeros != nullptr ? Number(last_of(shape(*zeros)))
-                                           : std::nullopt;
-  Number bits = bits_by(product(packed, 32), outputs);
-  if (!bits) bits = stated_.bits;
   const uint64_t rows = first_of(shape(weight));
-  const Number inputs = is_awq ? Number(rows) : quotient(product(rows, 32), bits);
-  return {is_awq ? Method::awq : Method::gptq, unpacked(weight, bits), bits, quotient(inputs, first_of(scales))};
+  const uint64_t columns = last_of(shape(weight));
+  const bool is_awq = columns != outputs && (zeros != nullptr || stated_.method.find("gptq") == std::string::npos);
+  if (is_awq) {
+    Number bits = bits_by(product(columns, 32), outputs);
+    if (!bits) bits = stated_.bits;
+    return {Method::awq, unpacked(weight, bits), bits, quotient(rows, first_of(scales))};
+  }
+  if (columns != outputs) {
+    const Number bits = bits_by(product(columns, 2), outputs);
+    return {Method::gptq, unpacked(weight, bits), bits, quotient(product(rows, 16), first_of(scales))};
+  }
+  if (const Number bits = bits_by(product(zeros == nullptr ? Number() : last_of(shape(*zeros)), 32), outputs))
+    return {Method::gptq, unpacked(weight, bits), bits, quotient(quotient(product(rows, 32), bits), first_of(scales))};
+  return gptq_without_zeros(module, weight);
+}
+
+// The number of inputs, which g_idx has, tells the bits; else the stated bits count unless the groups contradict them.
+ModuleCount ModuleCounter::gptq_without_zeros(const Module& module, const Member& weight) const {
+  const uint64_t groups = first_of(shape(*module.find(Piece::scales)));
+  const Number row_bits = product(first_of(shape(weight)), 32);
+  const auto* const index = module.find(Piece::group_index);
+  if (const Number inputs = index == nullptr ? Number() : elements(*index); inputs.value_or(0) > 0) {
+    const Number bits = bits_by(row_bits, *inputs);
+    return {Method::gptq, unpacked(weight, bits), bits, quotient(inputs, groups)};
+  }
+  const Number inputs = quotient(row_bits, stated_.bits);
+  const bool agrees = inputs && (stated_.group_size ? product(groups, stated_.group_size) == inputs : groups == 1);
+  const bool is_decided = !stated_.has_own_groups && (stated_.group_size || !stated_.has_own_bits);
+  return {Method::gptq, agrees && is_decided ? unpacked(weight, stated_.bits) : std::nullopt, stated_.bits,
+          stated_.group_size ? stated_.group_size : quotient(inputs, groups)};
 }
 
 ModuleCount ModuleCounter::compressed(const Module& module, const Member& weight) const {
   const auto* const scale = module.find(Piece::weight_scale);
   const bool is_nvfp4 = is_byte(dtype(weight)) && scale != nullptr && is_float8(dtype(*scale));
   if (is_nvfp4) return {Method::nvfp4, product(elements(weight), 2), 4, 16};
-  // The first group that the shapes do not contradict.
-  StatedPacking::Group group{stated_.bits, stated_.group_size};
-  if (!stated_.groups.empty()) group = stated_.groups.front();
-  for (const StatedPacking::Group& one : stated_.groups) {
-    if (scale == nullptr || !one.size) continue;
-    const Number both = quotient(product(last_of(shape(weight)), bits_of(dtype(weight))), last_of(shape(*scale)));
-    if (both && both == product(one.bits, one.size)) group = one;
-  }
-  // A number holds whole elements: of 3 bits it holds 10, and the shapes do not tell how many the last one has.
+  const auto group = compressed_group(module, weight);
+  if (!group) return {Method::packed, {}, {}, {}};
+  const uint64_t inputs = padded_inputs(weight, group->bits).value_or(0);
+  // Without groups the shapes do not tell whether the last number of a row is filled; sizes are multiples of this.
+  const bool is_exact = group->size ? scale != nullptr : inputs % kUsualMultiple == 0;
+  const Number elements = inputs > 0 && is_exact ? unpacked(weight, group->bits) : std::nullopt;
+  return {Method::packed, elements, group->bits, group->size};
+}
+
+// The inputs of a row, with those that pad its last number; nothing if a number of the type holds no whole elements.
+Number ModuleCounter::padded_inputs(const Member& weight, Number bits) const {
   const Number stored = bits_of(dtype(weight));
-  if (stored && group.bits.value_or(0) > 0 && *stored % *group.bits != 0)
-    return {Method::packed, {}, group.bits, group.size};
-  return {Method::packed, unpacked(weight, group.bits), group.bits, group.size};
+  if (!stored || bits.value_or(0) == 0 || *stored % *bits != 0) return std::nullopt;
+  return product(last_of(shape(weight)), *stored / *bits);
+}
+
+// The stated group of the module, which the shapes do not contradict; nothing if neither targets nor shapes decide.
+std::optional<StatedPacking::Group> ModuleCounter::compressed_group(const Module& module, const Member& weight) const {
+  const auto* const scale = module.find(Piece::weight_scale);
+  const auto agrees = [&](const StatedPacking::Group& group) {
+    const Number inputs = padded_inputs(weight, group.bits);
+    if (scale == nullptr || !inputs) return true;
+    const uint64_t groups = last_of(shape(*scale));
+    return group.size ? product(groups, group.size) == inputs : groups <= 1;
+  };
+  if (stated_.groups.size() <= 1) {
+    const StatedPacking::Group only =
+        stated_.groups.empty() ? StatedPacking::Group{stated_.bits, stated_.group_size, {}} : stated_.groups.front();
+    return agrees(only) ? std::optional(only) : std::nullopt;
+  }
+  if (const auto* const targeted = targeted_group(stated_.groups, module.name))
+    return agrees(*targeted) ? std::optional(*targeted) : std::nullopt;
+  std::optional<StatedPacking::Group> found;
+  for (const StatedPacking::Group& one : stated_.groups) {
+    if (!agrees(one)) continue;
+    if (found && (found->bits != one.bits || found->size != one.size)) return std::nullopt;
+    found = one;
+  }
+  return found;
 }
 
 // Three bits are padded to whole numbers of 10: only the groups tell the elements.
@@ -226,7 +278,8 @@ ModuleCount ModuleCounter::mlx(const Module& module, const Member& weight) const
   if (!bits && group_size) bits = 4;
   if (const Number shaped = group_size ? bits_by(both, *group_size) : std::nullopt) bits = shaped;
   if (!group_size) group_size = quotient(both, bits);
-  return {Method::mlx, unpacked(weight, bits), bits, group_size};
+  const bool agrees = both && both == product(bits, group_size);
+  return {Method::mlx, agrees ? unpacked(weight, bits) : std::nullopt, bits, group_size};
 }
 
 ModuleCount ModuleCounter::by_scale(const Module& module, const Member& weight, const Member& scale) const {

@@ -44,7 +44,10 @@ class ModuleCounter {
   bool is_gptq_or_awq(const Module& module, const Member& weight) const;
   bool is_mlc(const Module& module) const;
   ModuleCount gptq_or_awq(const Module& module, const Member& weight) const;
+  ModuleCount gptq_without_zeros(const Module& module, const Member& weight) const;
   ModuleCount compressed(const Module& module, const Member& weight) const;
+  Number padded_inputs(const Member& weight, Number bits) const;
+  std::optional<StatedPacking::Group> compressed_group(const Module& module, const Member& weight) const;
   ModuleCount hqq(const Module& module, const Member& weight) const;
   ModuleCount exl2(const Module& module, const Member& weight) const;
   ModuleCount mlc(const Module& module, const Member& weight) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/text.h"
 
@@ -46,8 +47,10 @@ void add_groups(const Fields& quantisation, StatedPacking& out) {
   size_t seen = 0;
   for (const auto& [name, value] : *groups.map()) {
     if (++seen > kMaxGroups) break;
-    const Fields weights = groups.object({name}).object({"weights"});
-    if (weights) out.groups.push_back({weights.number({"num_bits"}), weights.positive({"group_size"})});
+    const Fields group = groups.object({name});
+    const Fields weights = group.object({"weights"});
+    if (!weights) continue;
+    out.groups.push_back({weights.number({"num_bits"}), weights.positive({"group_size"}), group.texts("targets")});
   }
 }
 
@@ -59,6 +62,32 @@ void add_modules(const Fields& quantisation, StatedPacking& out) {
   };
   if (!quantisation.has("quant_method")) add(quantisation.map());
   add(quantisation.object({"config_for_layers"}).map());  // VPTQ
+}
+
+// GPTQ: what patterns of names state of some modules; "-:" is before those of modules that are not quantised.
+void add_exceptions(const Fields& quantisation, StatedPacking& out) {
+  const Fields dynamic = quantisation.object({"dynamic"});
+  if (!dynamic) return;
+  for (const auto& [name, value] : *dynamic.map()) {
+    const auto* const own = std::get_if<Map>(&value);
+    if (own == nullptr || name.starts_with("-:")) continue;
+    out.has_own_bits |= own->find("bits") != nullptr;
+    out.has_own_groups |= own->find("group_size") != nullptr;
+  }
+}
+
+// The number after a stem that begins at `at`, such as 4 of "int4", and its end.
+std::optional<std::pair<uint64_t, size_t>> bits_at(std::string_view text, size_t at) {
+  static constexpr auto kStems = std::to_array<std::string_view>({"uint", "int", "nf", "fp", "float", "w", "q"});
+  for (const std::string_view stem : kStems) {
+    if (!text.substr(at).starts_with(stem)) continue;
+    const size_t begin = at + stem.size();
+    size_t end = begin;
+    while (end < text.size() && end < begin + 2 && text[end] >= '0' && text[end] <= '9') ++end;
+    const auto bits = parse_number<uint64_t>(text.substr(begin, end - begin));
+    if (bits && *bits > 0 && *bits <= kMaxStatedBits) return std::pair(*bits, end);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -94,6 +123,7 @@ StatedPacking stated_packing(const Fields& config, const Fields& quantisation) {
   if (!out.group_size && block != nullptr && block->size() == 2) out.group_size = number_of(block->back());
   out.is_fp4 = quantisation.text({"bnb_4bit_quant_type"}) == "fp4";
   add_groups(quantisation, out);
+  add_exceptions(quantisation, out);
   add_modules(quantisation, out);
   return out;
 }
@@ -101,17 +131,16 @@ StatedPacking stated_packing(const Fields& config, const Fields& quantisation) {
 Number bits_in_name(std::string_view name) {
   const std::string lower = lower_case(name.substr(0, kMaxName));
   const std::string_view text = lower;
-  static constexpr auto kStems = std::to_array<std::string_view>({"uint", "int", "nf", "fp", "float", "w", "q"});
-  for (size_t at = 0; at < text.size(); ++at)
-    for (const std::string_view stem : kStems) {
-      if (!text.substr(at).starts_with(stem)) continue;
-      const size_t begin = at + stem.size();
-      size_t end = begin;
-      while (end < text.size() && end < begin + 2 && text[end] >= '0' && text[end] <= '9') ++end;
-      const auto bits = parse_number<uint64_t>(text.substr(begin, end - begin));
-      if (bits && *bits > 0 && *bits <= kMaxStatedBits) return bits;
-    }
-  return std::nullopt;
+  Number first;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const auto found = bits_at(text, at);
+    if (!found) continue;
+    const std::string_view rest = text.substr(found->second);
+    if (rest.starts_with("weight") || rest.starts_with("_weight")) return found->first;
+    if (!first) first = found->first;
+  }
+  // The bits of the weights are stated elsewhere: "Int8DynamicActivationIntxWeightConfig".
+  return text.find("activation") == text.npos ? first : std::nullopt;
 }
 
 Number flattened_elements(const Map& metadata, std::string_view module, const ParseObject& parse) {

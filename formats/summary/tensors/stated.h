@@ -21,6 +21,7 @@ struct StatedPacking {
   /// A group of compressed-tensors: how the modules that it names are packed.
   struct Group {
     Number bits, size;
+    std::vector<std::string> targets;  ///< names, patterns ("re:…") or classes; empty if they are not known
   };
 
   std::string method;     ///< quant_method in lower case: "gptq"
@@ -29,7 +30,9 @@ struct StatedPacking {
   std::string code;       ///< of MLC: "q4f16_1"
   std::string experts;    ///< the type of routed experts: "fp4"
   Number bits, group_size;
-  bool is_fp4 = false;  ///< of bitsandbytes: else NF4
+  bool is_fp4 = false;          ///< of bitsandbytes: else NF4
+  bool has_own_bits = false;    ///< GPTQ: some modules have another number of bits
+  bool has_own_groups = false;  ///< GPTQ: some modules have groups of another size
   std::vector<Group> groups;
   std::map<std::string_view, const Map*> modules;  ///< objects with the facts of one module, by its name
 
@@ -40,7 +43,8 @@ struct StatedPacking {
 /// `config`: config.json; `quantisation`: the object in it or beside it that describes the packing.
 StatedPacking stated_packing(const Fields& config, const Fields& quantisation);
 
-/// The number of bits in the name of a method or a type: 4 of "w4afp8", "int4", "Int4WeightOnlyConfig".
+/// The number of bits in the name of a method or a type: 4 of "w4afp8", "int4", "Int4WeightOnlyConfig". Of a
+/// name with types of activations and of weights, those of the weights.
 Number bits_in_name(std::string_view name);
 
 /// The shape of a weight that torchao has flattened, in the metadata of safetensors: the product of its sizes. `weight`
