@@ -151,15 +151,16 @@ Roles find_roles(const Model& model, const StatedPacking& stated, const ParseObj
   const Scaled scaled = scaled_tensors(model);
   const bool is_openvino = model.format == "openvino";
   const std::vector<bool> companions = is_openvino ? nncf_companions(tensors) : std::vector<bool>(tensors.size());
+  const bool has_slots = has_optimizer_slots(tensors, model.format);
   roles.tensors.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const uint64_t elements = elements_of(tensors.shape(i)).value_or(0);
     const bool is_companion = companions[i] || tensors.dtype(i)->name == "float8_e8m0fnu" ||
                               (has_gguf_scales && is_gguf_scale(tensors, i)) || is_activation_scale(tensors, i);
-    roles.tensors.push_back(is_training_state(tensors.name(i), model.format) ? Counted{Role::state, elements}
-                            : is_companion                                   ? Counted{Role::companion, 0}
-                            : is_buffer(model, scaled, i)                    ? Counted{Role::buffer, elements}
-                                                                             : Counted{Role::parameter, elements});
+    roles.tensors.push_back(is_training_state(tensors.name(i), model.format, has_slots) ? Counted{Role::state, elements}
+                            : is_companion                                              ? Counted{Role::companion, 0}
+                            : is_buffer(model, scaled, i) ? Counted{Role::buffer, elements}
+                                                          : Counted{Role::parameter, elements});
   }
   // In these files two tensors cannot have the same place, or may have it only if they are empty.
   if (model.format != "gguf" && model.format != "safetensors") find_shared_storage(model, roles.tensors);

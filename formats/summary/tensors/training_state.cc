@@ -60,9 +60,42 @@ bool names_an_optimizer(std::string_view component) {
   return false;
 }
 
+// The first object of the name that is no wrapper; `left` becomes what follows.
+std::string_view first_object(std::string_view& left) {
+  std::string_view first = next_component(left);
+  while (is_in(first, kWrappers) && !left.empty()) first = next_component(left);
+  return first;
+}
+
+// Whether the name could also be that of a module: "optimizer_net.0.weight", "scheduler.proj.weight".
+bool is_like_a_module(std::string_view name) {
+  if (is_in(last_component(name), kOwnSlots)) return false;
+  const std::string_view first = first_object(name);
+  return first == "scheduler" || first == "schedulers" || names_an_optimizer(first);
+}
+
+bool has_component_of_an_optimizer(std::string_view name) {
+  static constexpr auto kComponents =
+      std::to_array<std::string_view>({"mu", "nu", "param_groups", "param_states", "state", "states", "vars"});
+  while (!name.empty())
+    if (is_in(next_component(name), kComponents)) return true;
+  return false;
+}
+
 }  // namespace
 
-bool is_training_state(std::string_view name, std::string_view format) {
+bool has_optimizer_slots(const TensorList& tensors, std::string_view format) {
+  if (!format.starts_with("pytorch") && format != "safetensors") return true;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string_view name = tensors.name(i);
+    if (is_training_state(name, format, true) && (!is_like_a_module(name) || has_component_of_an_optimizer(name)))
+      return true;
+  }
+  return false;
+}
+
+bool is_training_state(std::string_view name, std::string_view format, bool has_slots) {
+  if (!has_slots && is_like_a_module(name)) return false;
   const std::string_view last = last_component(name);
   if (is_in(last, kOwnSlots)) return true;
   if (format.starts_with("tensorflow-") && (has_component(name, ".OPTIMIZER_SLOT") || is_in(last, kTensorflowSlots)))
@@ -70,8 +103,7 @@ bool is_training_state(std::string_view name, std::string_view format) {
   if (format == "paddle" && std::ranges::any_of(kPaddleSlots, [&](auto end) { return name.ends_with(end); }))
     return true;
   std::string_view left = name;
-  std::string_view first = next_component(left);
-  while (is_in(first, kWrappers) && !left.empty()) first = next_component(left);
+  const std::string_view first = first_object(left);
   if (left.empty()) return false;
   // T5X has the weights in the optimizer.
   if (names_an_optimizer(first)) return next_component(left) != "target";

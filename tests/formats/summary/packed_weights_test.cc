@@ -110,12 +110,16 @@ TEST(PackedWeights, RowsWhoseLastGroupIsNotFullAreCounted) {
 TEST(PackedWeights, NamesOfMethodsHaveBits) {
   for (const auto& [name, bits] : {std::pair{"w4afp8", 4u},
                                    {"Int4WeightOnlyConfig", 4u},
+                                   {"Float8DynamicActivationInt4WeightConfig", 4u},
+                                   {"Int8DynamicActivationInt4WeightConfig", 4u},
+                                   {"int8_dynamic_activation_int8_weight", 8u},
                                    {"qint8", 8u},
                                    {"nf4", 4u},
                                    {"W4A16_AWQ", 4u},
                                    {"q3f16_1", 3u}})
     EXPECT_EQ(summary::bits_in_name(name), bits) << name;
-  for (const char* const name : {"gptq", "awq", "", "w", "fp99"}) EXPECT_FALSE(summary::bits_in_name(name)) << name;
+  for (const char* const name : {"gptq", "awq", "", "w", "fp99", "Int8DynamicActivationIntxWeightConfig"})
+    EXPECT_FALSE(summary::bits_in_name(name)) << name;
 }
 
 TEST(TrainingState, IsFoundByTheObjectsAroundIt) {
@@ -124,12 +128,34 @@ TEST(TrainingState, IsFoundByTheObjectsAroundIt) {
         "g_optimizer.state.0.sum", "optimG.state.0.step", "optimizer/vars/3", "optimizer_weights/Adam/dense/kernel/m:0",
         "opt_state.0.mu.params.Dense_0.kernel", "app.optimizer.state.w.exp_avg", "state.0.momentum_buffer",
         "grad_scaler.scale", "w.exp_avg"})
-    EXPECT_TRUE(summary::is_training_state(name, "pytorch")) << name;
+    EXPECT_TRUE(summary::is_training_state(name, "pytorch", true)) << name;
   for (const char* const name : {"model.weight", "optimizer.target.encoder.kernel", "state.0.weight",
                                  "opt_model.weight", "optimizer", "step", "state", "optimal.weight", "scaler.mean_"})
-    EXPECT_FALSE(summary::is_training_state(name, "pytorch")) << name;
-  EXPECT_TRUE(summary::is_training_state("linear_0.w_0_moment1_0", "paddle"));
-  EXPECT_FALSE(summary::is_training_state("linear_0.w_0_moment1_0", "pytorch"));
+    EXPECT_FALSE(summary::is_training_state(name, "pytorch", true)) << name;
+  EXPECT_TRUE(summary::is_training_state("linear_0.w_0_moment1_0", "paddle", true));
+  EXPECT_FALSE(summary::is_training_state("linear_0.w_0_moment1_0", "pytorch", true));
+}
+
+TEST(TrainingState, ModulesThatAreNamedLikeItAreParametersWithoutSlots) {
+  NamedTensors tensors;
+  tensors.add("scheduler.proj.weight", "float32", {4, 8}).add("optimizer_net.0.weight", "float32", {8, 8});
+  EXPECT_EQ(summary_of(tensors, "pytorch").parameters, 96u);
+  tensors.add("model.weight", "float32", {4}).add("optimizer.state.0.step", "float32", {});
+  EXPECT_EQ(summary_of(tensors, "pytorch").parameters, 4u);
+}
+
+TEST(PackedWeights, ScaleOfARowHasTheShapeOfTheRows) {
+  const auto is_by_row = [](std::vector<uint64_t> weight, std::vector<uint64_t> scale) {
+    return summary::ScaledShapes{weight, 8, scale}.is_scaled_by_row();
+  };
+  for (const auto& scale : std::vector<std::vector<uint64_t>>{{}, {1}, {64}, {64, 1}, {1, 128}, {128}, {1, 1}})
+    EXPECT_TRUE(is_by_row({64, 128}, scale));
+  EXPECT_FALSE(is_by_row({64, 128}, {2, 64}));
+  EXPECT_FALSE(is_by_row({64, 128}, {2, 32}));
+  EXPECT_FALSE(is_by_row({64, 128}, {32}));
+  for (const auto& scale : std::vector<std::vector<uint64_t>>{{4, 64}, {4, 64, 1}, {4, 1, 128}, {256, 1}})
+    EXPECT_TRUE(is_by_row({4, 64, 128}, scale));
+  EXPECT_FALSE(is_by_row({4, 64, 128}, {4, 128, 2}));
 }
 
 TEST(UnknownAttention, IsFoundByWordsOfFields) {
@@ -139,13 +165,31 @@ TEST(UnknownAttention, IsFoundByWordsOfFields) {
     std::vector<std::string> warnings;
     return summary::states_unknown_attention({&map, "config.json", warnings}, has_states);
   };
-  for (const char* const name :
-       {"kv_reuse_group", "swa_layers", "attention_pattern", "global_head_dim", "linear_attn_every", "compress_ratios",
-        "attn_types", "mamba_d_state", "block_configs", "use_lightning"})
+  for (const char* const name : {"kv_reuse_group",
+                                 "swa_layers",
+                                 "attention_pattern",
+                                 "global_head_dim",
+                                 "linear_attn_every",
+                                 "compress_ratios",
+                                 "attn_types",
+                                 "mamba_d_state",
+                                 "block_configs",
+                                 "use_lightning",
+                                 "attn_layers",
+                                 "attn_every",
+                                 "attn_layer_idxs",
+                                 "sliding_window_layers",
+                                 "full_attention_layers",
+                                 "attention_layer_idx",
+                                 "full_attention_idx",
+                                 "total_ut_steps",
+                                 "attention_offset",
+                                 "attention_class"})
     EXPECT_TRUE(is_unknown(name, uint64_t{1}, false)) << name;
   for (const char* const name :
        {"num_kv_heads", "kv_lora_rank", "kv_cache_dtype", "qkv_bias", "num_local_experts", "mlp_layer_types",
-        "activation_sparsity_pattern", "rope_local_base_freq", "hidden_size", "rope_pattern"})
+        "activation_sparsity_pattern", "rope_local_base_freq", "hidden_size", "rope_pattern", "attn_layer_period",
+        "max_window_layers", "num_attention_heads", "sliding_window", "attention_layer_norm"})
     EXPECT_FALSE(is_unknown(name, uint64_t{1}, false)) << name;
   EXPECT_FALSE(is_unknown("mamba_d_state", uint64_t{16}, true));
   EXPECT_FALSE(is_unknown("kv_reuse_group", nullptr, false));
