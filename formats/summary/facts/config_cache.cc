@@ -114,6 +114,12 @@ class SharedLayers {
   uint64_t layers_, shared_, period_ = 1;
 };
 
+void leave_out_unknown_windows(const Config& config, const Summary& known, const std::vector<Layer>& types,
+                               std::optional<KvCache>& cache) {
+  const bool has_window = known.sliding_window && known.sliding_window < known.context_length;
+  if (cache && has_window && has_unknown_windows(config, types)) cache->bytes_at_context = std::nullopt;
+}
+
 }  // namespace
 
 std::optional<KvCache> cache_by_config(const Config& config, const Summary& known, const KeyRows& rows) {
@@ -140,8 +146,7 @@ std::optional<KvCache> cache_by_config(const Config& config, const Summary& know
     caches.push_back({attends && shared.has_own(i) ? bytes : Number(0), type == Layer::sliding ? window : Number()});
   }
   auto cache = cache_of(caches, known.context_length, state_of(text, known, recurrent), recurrent > 0);
-  const bool has_window = known.sliding_window && known.sliding_window < known.context_length;
-  if (cache && has_window && has_unknown_windows(config, *types)) cache->bytes_at_context = std::nullopt;
+  leave_out_unknown_windows(config, known, *types, cache);
   return cache;
 }
 
