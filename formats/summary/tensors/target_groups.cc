@@ -11,12 +11,10 @@ namespace {
 using Group = StatedPacking::Group;
 
 constexpr std::string_view kPattern = "re:";
-constexpr size_t kMaxTargets = 1'000;  // of all groups; each module is compared with each of them
+constexpr size_t kMaxGroupTargets = 1'000;  // of all groups; each module is compared with each of them
 constexpr size_t kMaxPatterns = 16;
 constexpr size_t kMaxPatternSize = 200;  // also the depth of the recursion
 constexpr size_t kMaxSteps = 2'000;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Matches the start of a name with a simple regular expression: characters, `.`, `\.`, `\d`, `[0-9]`, `*`, `+`, `$` at
 // the end, and `(a|b)`.
@@ -36,7 +34,7 @@ class TargetPattern {
     bool is_any, is_digits;
     char character;
 
-    bool fits(char c) const { return is_any || (is_digits ? is_digit(c) : c == character); }
+    bool fits(char c) const { return is_any || (is_digits ? c >= '0' && c <= '9' : c == character); }
   };
 
   static std::optional<Item> first_item(std::string_view pattern) {
@@ -91,7 +89,7 @@ class TargetPattern {
 
 enum class Target : uint8_t { other, unknown, any_linear, pattern, end, name };
 
-Target compare(std::string_view target, std::string_view module) {
+Target compare_target(std::string_view target, std::string_view module) {
   if (target.starts_with(kPattern)) {
     const auto found = TargetPattern().matches(target.substr(kPattern.size()), module);
     return !found ? Target::unknown : *found ? Target::pattern : Target::other;
@@ -111,7 +109,7 @@ bool has_too_many_targets(const std::vector<Group>& groups) {
     targets += group.targets.size();
     for (const std::string& target : group.targets) patterns += target.starts_with(kPattern) ? 1 : 0;
   }
-  return targets > kMaxTargets || patterns > kMaxPatterns;
+  return targets > kMaxGroupTargets || patterns > kMaxPatterns;
 }
 
 }  // namespace
@@ -124,7 +122,7 @@ const Group* targeted_group(const std::vector<Group>& groups, std::string_view m
   bool has_unknown = false;
   for (const Group& group : groups)
     for (const std::string& target : group.targets) {
-      const Target found = compare(target, module);
+      const Target found = compare_target(target, module);
       has_unknown |= found == Target::unknown;
       if (found == Target::other || found == Target::unknown || found < how) continue;
       is_unique = found > how || best == &group;
