@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "formats/completeness.h"
 #include "formats/output.h"
 #include "fs/views/converted.h"
 #include "fs/views/model_file.h"
@@ -27,6 +28,16 @@ bool has_other_numbers(const Model& model) {
   return std::any_of(model.tensors.begin(), model.tensors.end(), [](const TensorView& tensor) {
     return tensor.dtype != &views::kFloat32 && views::has_numbers(tensor) && safetensors_type(tensor);
   });
+}
+
+// Why no file of the tensors would be the whole model; empty if one would. Refused tensors are told by each file.
+std::string reason_of_incomplete(const Model& model) {
+  const Lacks& lacks = *model.lacks;
+  const auto without = std::ranges::count_if(lacks.lost, [](const auto& file) { return file.tensors.empty(); });
+  const bool may_lack_tensors = lacks.files > static_cast<uint64_t>(without);
+  if (lacks.missing_tensors > 0 || lacks.short_by > 0 || may_lack_tensors)
+    return printable(to_sentence(completeness_of(model)));
+  return lacks.has_other_numbers ? "the model has numbers that are not in its tensors; see its warnings.txt" : "";
 }
 
 Result<std::vector<ModelFile>> one_file(Result<ModelFile> file) {
@@ -72,6 +83,10 @@ Result<std::shared_ptr<const Files>> make_files(const ModelPtr& model, const std
                                                 const ModelFileOptions& options) {
   const auto files = std::make_shared<Files>(Files{.tensors = model->tensors.size()});
   const Selection whole{.types = FileTypes::stored_or_float32};
+  if (const std::string reason = reason_of_incomplete(*model); !reason.empty()) {
+    files->add("warnings.txt", in_memory(fmt::format("not made: {}\n", reason)));
+    return files;
+  }
   if (!model->tensors.empty()) {
     TRY_VOID(files->add_complete("model.safetensors", views::safetensors_files(model, whole, options.shard_size)));
     if (has_other_numbers(*model))

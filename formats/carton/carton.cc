@@ -53,6 +53,8 @@ Result<void> add_linked(archive::Archive& archive, const Container& container, c
                          urls == links.urls.end() ? std::vector<std::string>{} : urls->second};
     if (wanted.urls.empty() && !is_local(wanted)) {
       missing.miss_file(Code::not_found, "{}: in MANIFEST, but neither in the carton nor in LINKS", quoted(path));
+      if (!path.starts_with("tensor_data/"))
+        missing.lose({Code::not_found, fmt::format("{}: missing", quoted(path))}, {});
       continue;
     }
     TRY_VOID(charge_linked(wanted, *container.budget));

@@ -91,6 +91,7 @@ class Contents {
 
   void miss(const Item& item, const Error& error) {
     warnings_.miss_file(error.code, "{}: {}", quoted(item.layer.path), error.message);
+    warnings_.lose(error, {});
   }
 
   // Layers such as the template change what a model answers. They are small, so they are compared with their digests
