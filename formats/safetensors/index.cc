@@ -66,8 +66,11 @@ struct Index {
   Warnings warnings;
   bool is_stale = false;  // its shards are others than it lists, so it has no weights
 
-  // Takes these files instead of those that it lists.
-  void replace_shards(const std::vector<std::string>& names) {
+  // Takes these files instead of those that it lists. Returns the tensors that it lists, sorted.
+  std::vector<std::string> replace_shards(const std::vector<std::string>& names) {
+    std::vector<std::string> listed;
+    listed.reserve(weights.size());
+    for (Weight& weight : weights) listed.push_back(std::move(weight.tensor));
     const std::string more = shards.size() == 1 ? "" : fmt::format(" and {} more", shards.size() - 1);
     const std::string read = names.size() == 1 ? quoted(names.front()) : fmt::format("{} other shards", names.size());
     warnings.add("the index is stale: it names other files, {}{}, and none of them exists; reading {} instead",
@@ -80,6 +83,7 @@ struct Index {
       Shard& shard = shards[name];
       shard.name = shards.find(name)->first;
     }
+    return listed;
   }
 };
 
@@ -272,7 +276,7 @@ class Merger {
   Model finish(const Container& container) {
     missing_.report(index_.shards.size(), warnings_);
     for (const Weight& weight : index_.weights) compare(weight);
-    tell_lost_tensors();
+    if (!index_.is_stale) tell_lost_tensors();  // else they are not known
     if (!all_dangerous_.empty()) model_.common.set(std::string(kDangerous), std::move(all_dangerous_));
     Map facts;
     if (index_.metadata) facts.append("metadata", std::move(*index_.metadata));
@@ -419,12 +423,17 @@ Result<Model> read_shard(const Shard& shard, const Container& container) {
   return read_as(*TRY(format_of(shard, *bytes)), file);
 }
 
-Result<Model> read_shards(const Container& container) {
-  Index index = TRY(read_index(*container.bytes, *container.budget));
-  if (container.folder == nullptr)
-    return failure(Code::unsupported, "no other files in its directory; its shards are needed");
-  if (const auto others = TRY(files_of_stale_index(names_of(index), container)); !others.empty())
-    index.replace_shards(others);
+// Whether the model has all of these tensors; their names are sorted.
+bool has_tensors(const Model& model, const std::vector<std::string>& names) {
+  std::set<std::string_view> found;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const auto name = std::lower_bound(names.begin(), names.end(), model.tensors.name(i));
+    if (name != names.end() && *name == model.tensors.name(i)) found.insert(*name);
+  }
+  return found.size() == names.size();
+}
+
+Result<Model> read_shards(Index index, const Container& container) {
   TRY_VOID(open_shards(index, container));
   Merger merger(index, *container.budget);
   std::optional<Error> first_error;
@@ -450,6 +459,20 @@ Result<Model> read_shards(const Container& container) {
                                                 quoted(index.shards.begin()->first), first_error->message));
 }
 
+// Other files without the tensors of the index are not its model: then its own shards are missing.
+Result<Model> read_model(const Container& container) {
+  Index index = TRY(read_index(*container.bytes, *container.budget));
+  if (container.folder == nullptr)
+    return failure(Code::unsupported, "no other files in its directory; its shards are needed");
+  const OtherFiles others = TRY(files_of_stale_index(names_of(index), container));
+  if (others.names.empty()) return read_shards(std::move(index), container);
+  const std::vector<std::string> listed = index.replace_shards(others.names);
+  auto model = read_shards(std::move(index), container);
+  if (!model && is_fatal(container, model.error())) return model;
+  if (others.are_named || (model && has_tensors(*model, listed))) return model;
+  return read_shards(TRY(read_index(*container.bytes, *container.budget)), container);
+}
+
 }  // namespace
 }  // namespace weightfs::safetensors
 
@@ -469,6 +492,6 @@ Match matches_safetensors_index(const Probe& probe) {
                                                                                                : Match::no;
 }
 
-Result<Model> read_safetensors_index(const Container& container) { return safetensors::read_shards(container); }
+Result<Model> read_safetensors_index(const Container& container) { return safetensors::read_model(container); }
 
 }  // namespace weightfs

@@ -46,20 +46,16 @@ std::vector<WeightSet> sets_of(directory::Family family, const std::vector<std::
   return sets;
 }
 
-// The only set of this kind with the name of the index, else the only one with any name.
-const WeightSet* only_set(const std::vector<WeightSet>& sets, std::string_view base, WeightName::Role role,
-                          bool is_complete) {
-  const auto find = [&](bool has_base) -> const WeightSet* {
-    const WeightSet* found = nullptr;
-    for (const WeightSet& set : sets) {
-      if (set.name.role != role || set.is_complete() != is_complete || (has_base && set.name.base != base)) continue;
-      if (found != nullptr) return nullptr;
-      found = &set;
-    }
-    return found;
-  };
-  const WeightSet* const own = find(true);
-  return own != nullptr ? own : find(false);
+// The only set that is accepted; null if there are none or several.
+template <class Accepts>
+const WeightSet* only_set(const std::vector<WeightSet>& sets, Accepts accepts) {
+  const WeightSet* found = nullptr;
+  for (const WeightSet& set : sets) {
+    if (!accepts(set)) continue;
+    if (found != nullptr) return nullptr;
+    found = &set;
+  }
+  return found;
 }
 
 // All names of a set's shards, also of those that are missing.
@@ -90,17 +86,25 @@ Result<std::vector<std::string>> unlisted_shards(const std::vector<std::string>&
   return found;
 }
 
-Result<std::vector<std::string>> files_of_stale_index(const std::vector<std::string>& listed,
-                                                      const Container& container) {
+Result<OtherFiles> files_of_stale_index(const std::vector<std::string>& listed, const Container& container) {
   const auto own = directory::parse_weight_name(container.name);
   const std::vector<std::string> names = TRY(names_beside(container));
   const auto exists = [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); };
-  if (!own || listed.empty() || std::ranges::any_of(listed, exists)) return std::vector<std::string>{};
+  if (!own || listed.empty() || std::ranges::any_of(listed, exists)) return OtherFiles{};
   const std::vector<WeightSet> sets = sets_of(own->family, names);
-  for (const auto& [role, is_complete] :
-       {std::pair{WeightName::Role::shard, true}, {WeightName::Role::whole, true}, {WeightName::Role::shard, false}})
-    if (const WeightSet* const set = only_set(sets, own->base, role, is_complete)) return files_of(*set);
-  return std::vector<std::string>{};
+  const auto is_own = [&](const WeightSet& set) { return set.name.base == own->base; };
+  for (const bool is_complete : {true, false})
+    if (const WeightSet* const set = only_set(sets, [&](const WeightSet& one) {
+          return one.name.role == WeightName::Role::shard && is_own(one) && one.is_complete() == is_complete;
+        }))
+      return OtherFiles{files_of(*set), true};
+  for (const WeightName::Role role : {WeightName::Role::shard, WeightName::Role::whole}) {
+    const auto has_role = [&](const WeightSet& set) { return set.name.role == role && set.is_complete(); };
+    const WeightSet* set = only_set(sets, [&](const WeightSet& one) { return has_role(one) && is_own(one); });
+    if (set == nullptr) set = only_set(sets, has_role);
+    if (set != nullptr) return OtherFiles{files_of(*set), false};
+  }
+  return OtherFiles{};
 }
 
 }  // namespace weightfs::safetensors

@@ -13,11 +13,16 @@ namespace weightfs::safetensors {
 /// errors that a retry can avoid.
 Result<std::vector<std::string>> unlisted_shards(const std::vector<std::string>& listed, const Container& container);
 
-/// The files that are the model instead, if none of the `listed` ones exists: an index is stale if the model was
-/// converted without it. They are the only shards of the index's own name, else the only ones, else the only whole
-/// file; with the names of shards that are missing there. Empty if there are none, and if the folder does not list its
-/// files. Fails with errors that a retry can avoid.
-Result<std::vector<std::string>> files_of_stale_index(const std::vector<std::string>& listed,
-                                                      const Container& container);
+/// Files that may be the model of an index.
+struct OtherFiles {
+  std::vector<std::string> names;  ///< also of shards that are missing
+  bool are_named = false;          ///< they are shards of the index's own name; others need the tensors of the index
+};
+
+/// The files that may be the model instead, if none of the `listed` ones exists: an index is stale if the model was
+/// converted without it. They are the only shards of the index's own name, else the only complete ones, else the only
+/// whole file. Without names if there are none, and if the folder does not list its files. Fails with errors that a
+/// retry can avoid.
+Result<OtherFiles> files_of_stale_index(const std::vector<std::string>& listed, const Container& container);
 
 }  // namespace weightfs::safetensors

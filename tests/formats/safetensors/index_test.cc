@@ -76,14 +76,30 @@ TEST(SafetensorsIndex, StaleIndexDoesNotHideTheShardsThatExist) {
 }
 
 TEST(SafetensorsIndex, StaleIndexStandsForTheOnlyOtherWeights) {
-  const std::string index = R"({"weight_map": {"x": "weights.00.safetensors"}})";
+  const std::string index = R"({"weight_map": {"a": "weights.00.safetensors", "b": "weights.01.safetensors"}})";
   const auto tensors = [&](const Files& files) { return listing(read_well(index, files)); };
   EXPECT_THAT(tensors({{"x-00001-of-00002.safetensors", shard("a")}, {"x-00002-of-00002.safetensors", shard("b")}}),
               ElementsAre(":a a", ":b b"));
-  EXPECT_THAT(tensors({{"x.safetensors", shard("a")}, {"adapter_model.safetensors", shard("b")}}), ElementsAre(":a a"));
-  EXPECT_THAT(tensors({{"x.safetensors", shard("a")}, {"model.safetensors", shard("b")}}), ElementsAre(":b b"));
-  EXPECT_THAT(error_of(index, {{"x.safetensors", shard("a")}, {"y.safetensors", shard("b")}, {"z.bin", ""}}),
-              HasSubstr("none of 1 shards can be read"));
+  EXPECT_THAT(tensors({{"x.safetensors", shard("abc")}, {"adapter_model.safetensors", shard("ab")}}),
+              ElementsAre(":a a", ":b b", ":c c"));
+  EXPECT_THAT(tensors({{"x.safetensors", shard("d")}, {"model.safetensors", shard("ab")}}),
+              ElementsAre(":a a", ":b b"));
+  EXPECT_THAT(error_of(index, {{"x.safetensors", shard("ab")}, {"y.safetensors", shard("ab")}, {"z.bin", ""}}),
+              HasSubstr("none of 2 shards can be read"));
+}
+
+TEST(SafetensorsIndex, OtherWeightsWithoutTheTensorsOfTheIndexAreNotItsModel) {
+  const std::string index = R"({"weight_map": {"a": "model-00001-of-00002.safetensors",)"
+                            R"("b": "model-00002-of-00002.safetensors"}})";
+  const auto is_missing = HasSubstr("none of 2 shards can be read, the first: \"model-00001-of-00002.safetensors\"");
+  EXPECT_THAT(error_of(index, {{"vae.safetensors", shard("x")}}), is_missing);
+  EXPECT_THAT(error_of(index, {{"vae.safetensors", shard("a")}}), is_missing);
+  EXPECT_THAT(error_of(index, {{"model.safetensors", shard("b")}}), is_missing);
+  EXPECT_THAT(error_of(index, {{"vae.safetensors", "no model"}}), is_missing);
+  EXPECT_THAT(error_of(index, {{"x-00001-of-00002.safetensors", shard("a")}}), is_missing);
+  EXPECT_THAT(
+      error_of(index, {{"x-00001-of-00002.safetensors", shard("a")}, {"x-00002-of-00002.safetensors", shard("c")}}),
+      is_missing);
 }
 
 TEST(SafetensorsIndex, IncompleteShardsBesideAStaleIndexAreIncomplete) {
