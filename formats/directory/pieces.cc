@@ -4,6 +4,8 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <charconv>
+#include <set>
 
 #include "base/text.h"
 #include "base/values/json.h"
@@ -39,6 +41,28 @@ Result<Box> box_of(const Shape& place, ShapeView shape) {
   return Box{place, shape};
 }
 
+// The three numbers in the name of a file with pieces: of the process, of the file, and of all files.
+std::vector<uint64_t> numbers_in_name(std::string_view name) {
+  std::vector<uint64_t> numbers;
+  for (const std::string_view before : {"shard-", "-model-", "-of-"}) {
+    if (!name.starts_with(before)) return {};
+    name.remove_prefix(before.size());
+    uint32_t number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error != std::errc()) return {};
+    name.remove_prefix(static_cast<size_t>(end - name.data()));
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// The first number from 1 on that is not there.
+uint64_t first_missing(const std::set<uint64_t>& numbers) {
+  uint64_t missing = 1;
+  while (numbers.contains(missing)) ++missing;
+  return missing;
+}
+
 }  // namespace
 
 bool is_named_as_pieces(std::string_view name) {
@@ -68,20 +92,58 @@ Result<std::map<std::string, Shape, std::less<>>> places_of_pieces(const Map& me
   return places;
 }
 
+namespace {
+
 std::string warning_about_pieces(uint64_t count) {
   return fmt::format(
       "{} {} of tensors that several processes saved (DCP_SHARDING_INFO): open the directory to join them", count,
       count == 1 ? "tensor may be a piece" : "tensors may be pieces");
 }
 
-Result<void> Pieces::add(const Model& read, size_t first) {
+}  // namespace
+
+Result<void> warn_of_pieces(Model& model, Budget& budget) {
+  const auto places = TRY(places_of_pieces(model.metadata, budget));
+  if (places.empty()) return {};
+  uint64_t count = 0;
+  for (size_t i = 0; i < model.tensors.size(); ++i) count += places.contains(model.tensors.name(i)) ? 1U : 0U;
+  if (count == 0) return {};
+  Warnings warnings;
+  warnings.pass_over_numbers("{}", warning_about_pieces(count));
+  std::move(warnings).move_to(model);
+  return {};
+}
+
+void report_missing_pieces(const std::vector<std::string>& names, Warnings& warnings) {
+  std::set<uint64_t> processes, files;
+  uint64_t count = 0;
+  for (const std::string& name : names) {
+    const std::vector<uint64_t> numbers = numbers_in_name(name);
+    if (numbers.size() != 3) continue;
+    processes.insert(numbers[0]);
+    files.insert(numbers[1]);
+    count = std::max(count, numbers[2]);
+  }
+  processes.erase(0);
+  if (!processes.empty() && *processes.rbegin() > processes.size())
+    warnings.miss_file(Code::corrupt, "pieces of {} of at least {} processes; missing shard-{:05}", processes.size(),
+                       *processes.rbegin(), first_missing(processes));
+  if (count > files.size())
+    warnings.miss_file(Code::corrupt, "pieces of {} of {} files; missing model-{:05}-of-{:05}", files.size(), count,
+                       first_missing(files), count);
+}
+
+Result<void> Pieces::add(Model& read, size_t first) {
   auto places = TRY(places_of_pieces(read.metadata, budget_));
+  uint64_t count = 0;
   for (size_t i = 0; i < read.tensors.size(); ++i) {
     const auto place = places.find(read.tensors.name(i));
     if (place == places.end()) continue;
     TRY_VOID(budget_.charge(Cost::kept, kNode));
     pieces_[place->first].push_back({first + i, std::move(place->second)});
+    ++count;
   }
+  std::erase(read.warnings, warning_about_pieces(count));
   return {};
 }
 

@@ -19,16 +19,22 @@ bool is_named_as_pieces(std::string_view name);
 /// one that is missing. Fails as the budget does.
 Result<std::map<std::string, Shape, std::less<>>> places_of_pieces(const Map& metadata, Budget& budget);
 
-/// The warning about a file of pieces that is read alone.
-std::string warning_about_pieces(uint64_t count);
+/// Adds the warning about a file of pieces that is read alone: its numbers are not all of the model. Fails as the
+/// budget does.
+Result<void> warn_of_pieces(Model& model, Budget& budget);
+
+/// Reports files with pieces that are missing by the numbers in the names of the others: of the processes, which begin
+/// at 1, and of the model's files. No name has the number of processes.
+void report_missing_pieces(const std::vector<std::string>& names, Warnings& warnings);
 
 /// Collects the pieces of several files, which are tensors of one list, and joins them.
 class Pieces {
  public:
   explicit Pieces(Budget& budget) : budget_(budget) {}
 
-  /// A file whose tensors begin in the list at `first`. Fails as the budget does.
-  Result<void> add(const Model& read, size_t first);
+  /// A file whose tensors begin in the list at `first`. Removes its warning of warn_of_pieces(). Fails as the budget
+  /// does.
+  Result<void> add(Model& read, size_t first);
 
   /// Replaces the pieces of each tensor by the tensor. One with pieces that overlap or leave a gap is refused, with a
   /// warning. The size of a tensor is that of the pieces that exist. Fails as the budget does.

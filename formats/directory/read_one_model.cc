@@ -55,10 +55,7 @@ class Joiner {
 
   Result<void> add(Model read, const std::string& path, const OneModel::Weights& weights) {
     const std::string& prefix = weights.prefix;
-    if (weights.are_pieces) {
-      TRY_VOID(pieces_.add(read, model_.tensors.size()));
-      std::erase(read.warnings, warning_about_pieces(read.tensors.size()));
-    }
+    if (weights.are_pieces) TRY_VOID(pieces_.add(read, model_.tensors.size()));
     files_.add(read, path);
     if (is_first_) take_facts(read);
     is_first_ = false;
@@ -93,12 +90,16 @@ class Joiner {
   }
 
   void warn_of_missing_index(const OneModel::Weights& weights) {
-    if (weights.are_pieces)
-      warnings_.add("{}: {} files with the pieces that processes saved; the shapes follow from these pieces",
-                    quoted(weights.path), weights.shards.size());
-    else
-      warnings_.add("{}: no index of the shards; {} files are read as one model", quoted(weights.path),
-                    weights.shards.size());
+    if (weights.are_pieces) {
+      // The last ones may be missing unseen, so the number of parameters is not known.
+      warnings_.pass_over_numbers(
+          "{}: {} files with the pieces that processes saved; the shapes follow from these pieces, as the files do not "
+          "say how many processes there were",
+          quoted(weights.path), weights.shards.size());
+      return report_missing_pieces(weights.shards, warnings_);
+    }
+    warnings_.add("{}: no index of the shards; {} files are read as one model", quoted(weights.path),
+                  weights.shards.size());
   }
 
   // Shards that do not exist, by the number in the names of the others.

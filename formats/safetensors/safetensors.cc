@@ -32,8 +32,7 @@ Result<Model> read_file(const Container& container) {
   facts.append("header_length", length);
   Model model = flat::model_of(std::move(reader.header), container, "safetensors", std::move(facts));
   model.string_pool = std::move(reader.string_pool);
-  if (!TRY(directory::places_of_pieces(model.metadata, *container.budget)).empty())
-    model.warnings.push_back(directory::warning_about_pieces(model.tensors.size()));
+  TRY_VOID(directory::warn_of_pieces(model, *container.budget));
   return model;
 }
 

@@ -97,8 +97,9 @@ SHARD = "model-{:05d}-of-{:05d}.safetensors".format
 STALE = "the index is stale: it names other files"
 
 
-def index_of(*names):
-    return {"metadata": {"total_size": 4}, "weight_map": {f"w{i}": name for i, name in enumerate(names)}}
+def index_of(*names, tensors=()):
+    named = tensors or [f"w{i}" for i in range(len(names))]
+    return {"metadata": {"total_size": 4}, "weight_map": dict(zip(named, names))}
 
 
 def shards(tmp, name, count, present=None, make=safetensors):
@@ -107,9 +108,9 @@ def shards(tmp, name, count, present=None, make=safetensors):
 
 
 def stale(index_name="model.safetensors.index.json", listed=tuple(SHARD(i, 13) for i in range(1, 14)), name=SHARD, make=safetensors,
-          present=None, opened=""):
+          present=None, opened="", tensors=()):
     def build(tmp):
-        files = {index_name: index_of(*listed), "config.json": {"model_type": "llama"}, **shards(tmp, name, 4, present, make)}
+        files = {index_name: index_of(*listed, tensors=tensors), "config.json": {"model_type": "llama"}, **shards(tmp, name, 4, present, make)}
         return os.path.join(folder(tmp, files), opened)
     return build
 
@@ -125,7 +126,8 @@ INDEXES = [
     info("stale-index-opened-itself", stale(opened="model.safetensors.index.json"), parameters=40),
     info("stale-index-of-checkpoints", stale("pytorch_model.bin.index.json", (BIN(1, 2), BIN(2, 2)), BIN, torch), parameters=40),
     info("stale-index-of-other-names", stale(listed=("weights.00.safetensors", "weights.01.safetensors")), parameters=40),
-    info("stale-index-beside-shards-of-other-names", stale(name=OTHER), parameters=40),
+    info("stale-index-beside-shards-of-other-names", stale(name=OTHER, tensors=("layers.1.w", "layers.4.b")), parameters=40),
+    info("stale-index-beside-other-shards", stale(name=OTHER), 3, shows=["none of 13 shards"]),
     info("stale-index-beside-incomplete-shards", stale(present=(1, 2, 4)), 5, shows=["3 of 4 shards; missing " + SHARD(3, 4)],
          parameters=30),
     info("stale-index-alone", lambda tmp: folder(tmp, {"model.safetensors.index.json": index_of("a"), "config.json": {}}), 3),
@@ -427,26 +429,30 @@ ELSEWHERE = [
 PIECE = "shard-{:05d}-model-{:05d}-of-{:05d}.safetensors".format
 
 
-def pieces(*ranks, opened=""):
+def pieces(*ranks, opened="", without=(), of=1):
     """A file for each rank: {name: (shape, place, first number)}."""
     def build(tmp):
         files = {}
         for rank, tensors in enumerate(ranks, 1):
-            places = {name: {"saved_offsets": place} for name, (_, place, _) in tensors.items()}
+            if rank in without:
+                continue
+            places = {name: {"saved_offsets": place} for name, (_, place, _) in tensors.items() if place is not None}
             data = []
             for name, (shape, _, first) in tensors.items():
                 count = shape[0] * (shape[1] if len(shape) > 1 else 1)
                 data.append(Tensor(name, "float32", shape, struct.pack(f"<{count}f", *range(first, first + count))))
-            files[PIECE(rank, 1, 1)] = written(tmp, containers.write_safetensors, data,
+            files[PIECE(rank, 1, of)] = written(tmp, containers.write_safetensors, data,
                                                {"format": "pt", "DCP_VERSION": "1.0", "DCP_SHARDING_INFO": json.dumps(places)})
         return os.path.join(folder(tmp, files), opened)
     return build
 
 
 ROWS = ({"w": ((4, 6), [0, 0], 0), "norm": ((6,), [0], 0)}, {"w": ((4, 6), [4, 0], 24)})
+THREE = tuple({"w": ((4, 4), [4 * rank, 0], 16 * rank)} for rank in range(3))
 COLUMNS = ({"w": ((2, 2), [0, 0], 0)}, {"w": ((2, 3), [0, 2], 4)})
 PIECES = [
-    info("case-dcp-hf-sharded", pieces(*ROWS), parameters=54),
+    info("case-dcp-hf-sharded", pieces(*ROWS), parameters=ABSENT),
+    Case("dcp-hf-number-of-processes", pieces(*ROWS), ("info", SOURCE), shows=["the files do not say how many processes"]),
     Case("dcp-hf-rows", pieces(*ROWS), ("stats", "--json", SOURCE, "w"),
          fields={"tensors.0.shape": [8, 6], "tensors.0.min": 0, "tensors.0.max": 47}),
     Case("dcp-hf-columns", pieces(*COLUMNS), ("stats", "--json", SOURCE, "w"),
@@ -456,6 +462,18 @@ PIECES = [
     info("dcp-hf-huge-place", pieces({"w": ((4, 6), [0, 0], 0)}, {"w": ((4, 6), [2**64 - 2, 0], 0)}), 5, ['tensor "w"']),
     Case("dcp-hf-one-file", pieces(*ROWS, opened=PIECE(1, 1, 1)), ("info", SOURCE),
          shows=["2 tensors may be pieces of tensors that several processes saved"]),
+    info("dcp-hf-one-file-parameters", pieces(*ROWS, opened=PIECE(2, 1, 1)), parameters=ABSENT),
+    Case("dcp-hf-one-file-with-whole-tensors", pieces({"w": ((4, 6), [0, 0], 0), "b": ((2,), None, 0)}, opened=PIECE(1, 1, 1)),
+         ("info", SOURCE), shows=["1 tensor may be a piece of"]),
+    Case("dcp-hf-joined-with-whole-tensors", pieces({"w": ((4, 6), [0, 0], 0), "b": ((2,), None, 0)}, ROWS[1]), ("info", SOURCE),
+         shows=["the files do not say how many processes"], hides=["open the directory to join them"]),
+    info("dcp-hf-last-piece-missing", pieces(*THREE, without=(3,)), parameters=ABSENT),
+    info("dcp-hf-piece-missing-inside", pieces(*THREE, without=(2,)), 5, parameters=ABSENT,
+         shows=["pieces of 2 of at least 3 processes; missing shard-00002"]),
+    info("dcp-hf-first-piece-missing", pieces(*THREE, without=(1,)), 5, shows=["missing shard-00001"], parameters=ABSENT),
+    info("dcp-hf-gap-parameters", pieces({"w": ((4, 6), [0, 0], 0)}, {"w": ((4, 6), [5, 0], 0)}), 5, parameters=ABSENT),
+    info("dcp-hf-file-missing", pieces(*ROWS, of=2), 5, shows=["pieces of 1 of 2 files; missing model-00002-of-00002"],
+         parameters=ABSENT),
 ]
 
 
