@@ -34,6 +34,10 @@ SourcePtr values_to_round(const TensorView& tensor, const AffineNumbers* affine)
 /// The value of a float16, by its bits. A signalling NaN becomes a quiet one with the same payload.
 float half_to_float(uint16_t half);
 
+/// The nearest bfloat16, the even one of two, by its bits. A NaN becomes a quiet one with the upper bits of the
+/// payload.
+uint16_t to_bfloat16(float value);
+
 /// The number of elements of a tensor that was not refused: its size in bytes was computed without overflow.
 uint64_t element_count(ShapeView shape);
 

@@ -85,12 +85,6 @@ class Names {
   std::vector<size_t> sorted_;
 };
 
-std::optional<uint64_t> product(std::optional<uint64_t> a, std::optional<uint64_t> b) {
-  uint64_t out = 0;
-  if (!a || !b || __builtin_mul_overflow(*a, *b, &out)) return std::nullopt;
-  return out;
-}
-
 // What a node states of a tensor of weights.
 PackedWeight weight_of(const Operator& row, const PackingAttributes& stated, const TensorView& tensor) {
   PackedWeight out;
@@ -104,11 +98,16 @@ PackedWeight weight_of(const Operator& row, const PackingAttributes& stated, con
   if (row.elements == Elements::unknown || bits == 0 || bits > kMaxBits) return out;
   out.bits = static_cast<uint32_t>(bits);
   out.group_size = static_cast<uint32_t>(std::min<uint64_t>(stated.block_size.value_or(0), UINT32_MAX));
-  const auto stored_bits = product(stored, has_bytes ? 8 * tensor.dtype->block_bytes : tensor.dtype->packed_bits);
+  const auto stored_bits =
+      elements_of(tensor.shape, has_bytes ? 8 * tensor.dtype->block_bytes : tensor.dtype->packed_bits);
   if (!stored_bits) return out;
-  out.elements = row.elements == Elements::by_bits ? *stored_bits / bits : product(stated.rows, stated.columns);
   // Rows are padded to whole blocks, so that more may be stored than is stated, but not less.
-  if (const auto needed = product(out.elements, bits); !needed || *needed > *stored_bits) out.elements = std::nullopt;
+  const uint64_t room = *stored_bits / bits;
+  if (row.elements == Elements::by_bits)
+    out.elements = room;
+  else if (stated.rows && stated.columns)
+    out.elements = elements_of(Shape{*stated.rows, *stated.columns});
+  if (out.elements > room) out.elements = std::nullopt;
   return out;
 }
 

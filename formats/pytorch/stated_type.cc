@@ -8,17 +8,11 @@
 
 #include "base/text.h"
 #include "formats/common/strided.h"
+#include "formats/float32.h"
 #include "formats/pytorch/torch_types.h"
 
 namespace weightfs::pytorch {
 namespace {
-
-// The upper half, rounded. A NaN stays one.
-uint16_t to_bfloat16(uint32_t bits) {
-  constexpr uint32_t kInfinity = 0x7F800000, kQuiet = 0x00400000;
-  if ((bits & ~0x80000000U) > kInfinity) return static_cast<uint16_t>((bits | kQuiet) >> 16U);
-  return static_cast<uint16_t>((bits + 0x7FFFU + (bits >> 16U & 1U)) >> 16U);
-}
 
 // Little-endian float32 as bfloat16.
 class Rounded final : public Source {
@@ -32,11 +26,10 @@ class Rounded final : public Source {
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const size_t wanted = bytes_inside(size(), offset, out.size());
     for (size_t done = 0; done < wanted;) {
-      std::array<uint32_t, kChunk> floats{};
+      std::array<float, kChunk> floats{};
       const uint64_t at = offset + done, first = at / sizeof(uint16_t);
       const size_t count = std::min<uint64_t>(kChunk, size() / sizeof(uint16_t) - first);
-      TRY_VOID(
-          read_exact(floats_, first * sizeof(uint32_t), std::as_writable_bytes(std::span(floats)).first(count * 4)));
+      TRY_VOID(read_exact(floats_, first * sizeof(float), std::as_writable_bytes(std::span(floats)).first(count * 4)));
       std::array<uint16_t, kChunk> rounded{};
       for (size_t i = 0; i < count; ++i) rounded[i] = to_bfloat16(floats[i]);
       const size_t skipped = at % sizeof(uint16_t);

@@ -37,13 +37,6 @@ uint16_t to_float16(float value) {
   return static_cast<uint16_t>((bits >> 16U & 0x8000U) | half);
 }
 
-uint16_t to_bfloat16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (bits + 0x7FFFU + (bits >> 16U & 1U)) >> 16U;
-  const uint32_t quiet = bits >> 16U | 0x40U;
-  return static_cast<uint16_t>((bits & kMagnitude) > kInfinity ? quiet : rounded);
-}
-
 uint32_t infinity_of(HalfType type) { return type == HalfType::float16 ? 0x7C00U : 0x7F80U; }
 
 // The halves of the values of a tensor, which values_to_round() returns.
