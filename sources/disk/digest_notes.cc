@@ -100,17 +100,30 @@ bool has_size(const Map& entry, uint64_t size) {
   return std::abs(number * 1024 - static_cast<double>(size)) < 1;
 }
 
+// A version may have files of other formats, from which this one was converted, and several files of one name. A person
+// may have given this file another name.
 std::optional<Digest> hash_of_version(const Map& version, std::string_view name, uint64_t size) {
   const auto* const files = version.find_as<List>("files");
   if (files == nullptr || files->size() > kMaxFiles) return std::nullopt;
-  std::vector<const Map*> entries;
-  for (const Value& each : *files)
-    if (const auto* const entry = std::get_if<Map>(&each)) entries.push_back(entry);
-  for (const Map* const entry : entries)
-    if (text_in(*entry, "name") == name) return hash_of(*entry);
-  if (entries.size() == 1) return hash_of(*entries.front());
-  std::erase_if(entries, [&](const Map* entry) { return !has_size(*entry, size); });
-  return entries.size() == 1 ? hash_of(*entries.front()) : std::nullopt;
+  std::vector<const Map*> named, sized;
+  for (const Value& each : *files) {
+    const auto* const entry = std::get_if<Map>(&each);
+    if (entry == nullptr) continue;
+    const bool is_named = lower_case(text_in(*entry, "name")) == lower_case(name);
+    if (is_named) named.push_back(entry);
+    if (has_size(*entry, size)) sized.push_back(entry);
+  }
+  if (named.size() == 1) return hash_of(*named.front());
+  if (!named.empty()) std::erase_if(sized, [&](const Map* entry) { return std::ranges::count(named, entry) == 0; });
+  return sized.size() == 1 ? hash_of(*sized.front()) : std::nullopt;
+}
+
+// Of the only file that the note is about, if it is not one of another format.
+std::optional<Digest> hash_of_file(const Map& note, std::string_view name) {
+  const std::string path = lower_case(text_in(note, "file_path"));
+  const size_t dot = name.rfind('.');
+  if (!path.empty() && dot != name.npos && !path.ends_with(lower_case(name.substr(dot)))) return std::nullopt;
+  return hash_of(note);
 }
 
 }  // namespace
@@ -173,7 +186,7 @@ Result<std::optional<Digest>> digest_noted_by_manager(const Source& note, std::s
   const Value value = TRY(parse_json(note, 0, note.size(), budget, kMaxValues));
   const auto* const object = std::get_if<Map>(&value);
   if (object == nullptr) return std::nullopt;
-  if (auto own = hash_of(*object)) return own;
+  if (auto own = hash_of_file(*object, name)) return own;
   if (auto listed = hash_of_version(*object, name, size)) return listed;
   const auto* const version = object->find_as<Map>("civitai");
   return version == nullptr ? std::nullopt : hash_of_version(*version, name, size);

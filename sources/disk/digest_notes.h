@@ -46,7 +46,7 @@ std::optional<StatedDigest> downloaded_digest(const Downloads& downloads, const 
                                               const Location& file);
 
 /// The SHA-256 of the file `name` of `size` bytes in what a manager of models has noted beside it: the answer of
-/// civitai.com about a version (its file of this name, else of this size, else the only one), or an object with a
+/// civitai.com about a version (its file of this name in any case, else the only one of this size), or an object with a
 /// digest of the file. Nothing for others. Fails if it is not valid JSON.
 Result<std::optional<Digest>> digest_noted_by_manager(const Source& note, std::string_view name, uint64_t size);
 

@@ -230,10 +230,28 @@ def managed(suffix, note):
     return build
 
 
+def not_noted(name, suffix, note):
+    """The note of a manager is about another file."""
+    return verify(name, lambda tmp: managed(suffix, lambda hash, size: note)(tmp, bytes), 0, ("no checksums",))
+
+
 MANAGERS = table("Managers", [
     *rows("civitai-info", managed(".civitai.info", lambda hash, size: {"id": 1, "files": [civitai(hash)]}),
           shows=("by model.civitai.info",)),
-    *rows("civitai-info-renamed", managed(".civitai.info", lambda hash, size: {"files": [civitai(hash, "v1.safetensors")]})),
+    *rows("civitai-info-renamed", managed(".civitai.info", lambda hash, size: {
+        "files": [civitai(hash, "v1.safetensors", sizeKB=size / 1024)]})),
+    *rows("civitai-info-in-other-case", managed(".civitai.info", lambda hash, size: {"files": [civitai(hash, "Model.SafeTensors")]})),
+    *rows("civitai-info-of-equal-names", managed(".civitai.info", lambda hash, size: {
+        "files": [civitai("0" * 64, sizeKB=1.5), civitai(hash, sizeKB=size / 1024)]})),
+    # A model that was converted from the noted one.
+    not_noted("civitai-info-of-the-unconverted", ".civitai.info", {"files": [civitai("0" * 64, "model.ckpt", sizeKB=4 << 20)]}),
+    not_noted("civitai-info-without-a-size", ".civitai.info", {"files": [civitai("0" * 64, "model.ckpt")]}),
+    not_noted("civitai-info-without-a-name", ".civitai.info", {"files": [{"hashes": {"SHA256": "0" * 64}}]}),
+    not_noted("civitai-info-of-equal-names-and-other-sizes", ".civitai.info", {
+        "files": [civitai("0" * 64, sizeKB=1.5), civitai("1" * 64, sizeKB=2)]}),
+    not_noted("metadata-json-of-the-unconverted", ".metadata.json", {"file_path": "/models/model.ckpt", "sha256": "0" * 64}),
+    *rows("metadata-json-with-a-path", managed(".metadata.json", lambda hash, size: {
+        "file_path": "C:\\old\\MODEL.safetensors", "sha256": hash})),
     *rows("civitai-info-of-several", managed(".civitai.info", lambda hash, size: {
         "files": [civitai("0" * 64, "full.safetensors", sizeKB=1.5), civitai(hash, "pruned.safetensors", sizeKB=size / 1024)]})),
     *rows("metadata-json", managed(".metadata.json", lambda hash, size: {"file_name": "model", "sha256": hash})),
