@@ -60,6 +60,7 @@ struct StatedDigests::Files {
   std::set<std::string, std::less<>> stating;  // that may state digests
   std::vector<std::string> lists;              // of them, those that may be of several files, the likely ones first
   std::map<std::string, size_t, std::less<>> by_stem;  // the number of files that are named as models
+  std::set<std::string, std::less<>> sole_stems;       // of lists, with one file besides lists and notes: `model.*`
 
   // `paths` are sorted.
   explicit Files(const std::vector<std::string>& paths) {
@@ -69,17 +70,33 @@ struct StatedDigests::Files {
       if (is_list || has_suffix || is_note(path)) stating.insert(path);
       if (is_list) lists.push_back(path);
       const std::string base(without_suffix(path, kListSuffixes));
-      if (!is_list && has_suffix && !std::ranges::binary_search(paths, base)) others.push_back(path);
+      if (!is_list && has_suffix && !std::ranges::binary_search(paths, base)) {
+        others.push_back(path);
+        if (count_of_stem(paths, base) == 1) sole_stems.insert(base);
+      }
       if (is_named_as_model(name_in(path))) ++by_stem[std::string(stem_of(path))];
     }
     lists.insert(lists.end(), others.begin(), others.end());
     lists.resize(std::min(lists.size(), kMaxLists));
   }
 
-  // Whether a file without the suffix of a model stands for this one: `model.sha256` for `model.gguf`.
+  // Whether a note without the suffix of a model is about this one: `model.civitai.info` about `model.safetensors`.
   bool is_only_model(std::string_view path) const {
     const auto found = by_stem.find(stem_of(path));
     return is_named_as_model(name_in(path)) && found != by_stem.end() && found->second == 1;
+  }
+
+  // Whether a digest without a name is of this one: in `model.sha256`, of `model.gguf`. It may be that of an archive.
+  bool is_only_file(std::string_view path) const { return is_only_model(path) && sole_stems.contains(stem_of(path)); }
+
+ private:
+  // At most 2.
+  static size_t count_of_stem(const std::vector<std::string>& paths, const std::string& stem) {
+    const std::string start = stem + ".";
+    size_t count = 0;
+    for (auto path = std::ranges::lower_bound(paths, start); path != paths.end() && path->starts_with(start); ++path)
+      if (!has_list_suffix(*path) && !is_note(*path) && ++count == 2) break;
+    return count;
   }
 };
 
@@ -193,7 +210,7 @@ std::optional<StatedDigest> StatedDigests::find(const std::string& path, std::ve
   if (!got || (*got)->stating.empty()) return std::nullopt;
   const Files& files = **got;
   if (auto own = find_own_list(top_, path, path, files.stating, warnings)) return own;
-  if (files.is_only_model(path))
+  if (files.is_only_file(path))
     if (auto own = find_own_list(top_, path, std::string(stem_of(path)), files.stating, warnings)) return own;
   if (const auto lists = lists_.get()) {
     for (const std::string& line : (*lists)->warnings) warn(warnings, line);

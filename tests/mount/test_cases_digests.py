@@ -183,13 +183,19 @@ def shards_with_list(damaged):
     return build
 
 
-def two_models(text):
+def with_another_file(another, text="0" * 64):
+    """The digest in model.sha256 may be that of either file."""
     def build(tmp):
-        put(tmp, "models/model.gguf", gguf(tmp))
-        put(tmp, "models/model.safetensors", safetensors(tmp))
-        put(tmp, "models/model.sha256", text)
-        return os.path.join(tmp, "models/model.gguf")
+        put(tmp, f"models/{another}", b"other bytes")
+        put(tmp, "models/model.sha256", text.encode())
+        return put(tmp, "models/model.gguf", gguf(tmp))
     return build
+
+
+def with_another_file_but_named(tmp, change):
+    data = gguf(tmp)
+    with_another_file("model.tar.gz", f"{sha256(data)}  model.gguf\n")(tmp)
+    return put(tmp, "models/model.gguf", change(data))
 
 
 LISTS = table("Lists", [
@@ -213,7 +219,11 @@ LISTS = table("Lists", [
     only("list-is-a-page", ("SHA256SUMS", "<!doctype html>" * 99), 0, ("not a list of checksums",)),
     only("list-is-large", ("SHA256SUMS", "\n" * (2 << 20)), 0, ("2097152 bytes, at most 1048576",)),
     only("checksums-of-another-kind", ("checksums.txt", "crc 12345\n"), 0, ("no checksums",)),
-    verify("digest-of-one-of-two-models", two_models(b"0" * 64), 0, ("no checksums",)),
+    *(verify(f"digest-beside-{another}", with_another_file(another), 0, ("no checksums",)) for another in (
+        "model.safetensors", "model.tar.gz", "model.zip", "model.tar", "model.gguf.zst", "model.7z", "model.json")),
+    *rows("list-names-one-of-two-files", with_another_file_but_named, shows=("by model.sha256",)),
+    *rows("sha256-of-stem-beside-notes", lambda tmp, change: put(tmp, "model.civitai.info", b"{}") and put(
+        tmp, "model-2.tar.gz", b"") and put(tmp, "model.md5", b"") and beside("model.sha256", "HEX")(tmp, change)),
 ])
 
 
