@@ -100,6 +100,7 @@ Outcome verify_model(const Model& model, const std::string& name, uint64_t& read
   const auto is_printed = [&](const std::string& warning) {
     return std::ranges::any_of(found.unreadable, [&](const Error& error) { return error.message == warning; });
   };
+  for (const std::string& line : found.edited) print("warning: ", line);
   for (const std::string& warning : model.warnings)
     if (!is_printed(warning)) print("warning: ", warning);
   Outcome outcome;

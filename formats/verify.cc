@@ -14,6 +14,8 @@
 #include "base/text.h"
 #include "formats/archive/symlink.h"
 #include "formats/archive/zip.h"
+#include "formats/directory/weight_files.h"
+#include "formats/one_model.h"
 
 namespace weightfs {
 namespace {
@@ -138,7 +140,7 @@ class Verifier {
       if (has_checksum(part)) check_if_read(part, read);
     for (const Part& member : *model_.inner_members) check_if_read(member, read);
     for (const NamedBlob& blob : *model_.named_blobs)
-      if (is_most_read(blob, blob.sha1 ? &known : read)) check_named(blob);
+      if (!may_differ(blob) && is_most_read(blob, blob.sha1 ? &known : read)) check_named(blob);
     for (const CheckedFile& file : *model_.checked_files) {
       CheckedFile some{file.name, file.bytes, file.order, file.is_table, {}};
       for (const RangeChecksum& range : file.ranges)
@@ -184,10 +186,25 @@ class Verifier {
 
   bool check_named(const NamedBlob& blob) {
     auto compared = blob.sha1 ? compare_sha1(blob) : blob.git_id ? compare_git_id(blob) : compare(blob.file);
+    if (compared && !compared->empty() && may_differ(blob)) {
+      out_.add_edited(fmt::format("{}: modified after the download, and differs from it", quoted(blob.file.path)));
+      return false;
+    }
     if (compared && !compared->empty() && !blob.stated_in.empty())
       *compared +=
           fmt::format(" by {}{}", blob.stated_in, blob.is_modified ? "; the file was modified after that" : "");
     return take(blob.file, compared);
+  }
+
+  // People edit a config.json that they have downloaded, but no weights.
+  bool may_differ(const NamedBlob& blob) {
+    if (!blob.is_modified || model_.has_members || is_named_as_weights(name_of(blob.file))) return false;
+    if (!weights_) weights_ = weight_files_of(model_);
+    return std::ranges::find(*weights_, blob.file.path) == weights_->end();
+  }
+
+  static std::string_view name_of(const Part& file) {
+    return std::string_view(file.path).substr(file.path.rfind('/') + 1);
   }
 
   bool take(const Part& part, const Result<std::string>& compared) {
@@ -327,6 +344,7 @@ class Verifier {
   const Model& model_;
   const std::function<void(const Progress&)>& report_;
   std::map<std::string_view, const Part*> by_path_;
+  std::optional<std::vector<std::string>> weights_;  // the files that hold tensors, once they were asked for
   ChecksumKinds wanted_;
   std::map<std::string, Result<Checksums>> known_;  // by Stored::key
   Limits limits_;
@@ -343,6 +361,13 @@ void Verification::add_wrong(std::string line) {
     ++more;
   else
     wrong.push_back(std::move(line));
+}
+
+void Verification::add_edited(std::string line) {
+  if (edited.size() == kMaxLines)
+    ++more;
+  else
+    edited.push_back(std::move(line));
 }
 
 void Verification::add_unreadable(Error error) {

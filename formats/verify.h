@@ -23,11 +23,13 @@ struct Verification {
   std::vector<std::string> wrong;   ///< one line each: files and ranges with a wrong checksum, and unlisted files
   uint64_t wrong_ranges = 0;        ///< those of these lines that are about ranges
   std::vector<Error> unreadable;    ///< one each: files that cannot be read
-  uint64_t more = 0;                ///< lines omitted from these two, each of which has at most kMaxLines
+  std::vector<std::string> edited;  ///< one line each: edited files without tensors, which may differ
+  uint64_t more = 0;                ///< lines omitted from these three, each of which has at most kMaxLines
 
   static constexpr size_t kMaxLines = 10'000;
 
   void add_wrong(std::string line);
+  void add_edited(std::string line);
   void add_unreadable(Error error);
 };
 

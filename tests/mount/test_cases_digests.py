@@ -10,6 +10,7 @@ from hub_server import git_id
 from mounting import NOBODY, WEIGHTFS, TestCase, as_nobody, run
 from tensors import Tensor
 import containers
+import protobuf
 import stores
 
 TENSORS = [Tensor("a", "int8", (64,), bytes(range(64))), Tensor("b", "float32", (4,), struct.pack("<4f", 1, 2, 3, 4))]
@@ -121,11 +122,23 @@ def local_directory(path="model.safetensors", source="", by_git=False, time=4e9,
     return build
 
 
-def local_directory_with_config(tmp):
-    source = local_directory()(tmp, lambda data: data)
-    put(tmp, "local/.cache/huggingface/download/config.json.metadata", note(git_id(b'{"model_type": "llama"}')))
-    put(tmp, "local/config.json", b'{"model_type": "qwen2"}')
-    return source
+def local_directory_with(path="config.json", time=4e9, change=bytes):
+    """`path` differs from the note about it."""
+    def build(tmp):
+        source = local_directory()(tmp, change)
+        put(tmp, f"local/.cache/huggingface/download/{path}.metadata", note(git_id(b'{"model_type": "llama"}'), time))
+        put(tmp, f"local/{path}", b'{"model_type": "qwen2"}')
+        return source
+    return build
+
+
+def local_directory_of_external_data(tmp):
+    """The name of a file with a tensor does not tell that it has one."""
+    tensor = protobuf.onnx_external("w", protobuf.ONNX_FLOAT, (2,), location="numbers", offset=0, length=8)
+    put(tmp, "local/model.onnx", protobuf.onnx_model(protobuf.onnx_graph([tensor])))
+    put(tmp, "local/numbers", struct.pack("<2f", 1, 2))
+    put(tmp, "local/.cache/huggingface/download/numbers.metadata", note("0" * 64, 1))
+    return os.path.join(tmp, "local")
 
 
 def local_directory_with_damaged_note(tmp):
@@ -144,7 +157,17 @@ DOWNLOADS = table("Downloads", [
     *rows("localdir-first-version", local_directory(notes=".huggingface/download")),
     verify("localdir-modified", lambda tmp: local_directory(time=1)(tmp, flipped), 7, ("the file was modified after that",)),
     verify("localdir-modified-and-right", lambda tmp: local_directory(time=1)(tmp, lambda data: data), 0, ("1 file matches",)),
-    verify("localdir-config", local_directory_with_config, 7, ('"config.json": Git object id is',)),
+    verify("localdir-config", local_directory_with(), 7, ('"config.json": Git object id is',)),
+    Case("localdir-config-cat", local_directory_with(), ("cat", SOURCE, "files/config.json"), 7),
+    # People edit files that hold no tensors.
+    *(verify(f"localdir-edited-{path}", local_directory_with(path, 1), 0, (
+        f'warning: "{path}": modified after the download, and differs from it', "1 file matches its checksum"))
+      for path in ("config.json", "tokenizer.json", "README.md", "tokenizer.model", "onnx/config.json")),
+    Case("localdir-edited-cat", local_directory_with(time=1), ("cat", SOURCE, "files/config.json"), 0, shows=("qwen2",)),
+    Case("localdir-edited-stats", local_directory_with(time=1), ("stats", SOURCE), 0),
+    verify("localdir-edited-and-wrong", local_directory_with(time=1, change=flipped), 7, (
+        '"model.safetensors": SHA-256', 'warning: "config.json": modified after the download')),
+    verify("localdir-external-data-modified", local_directory_of_external_data, 7, ('"numbers": SHA-256', "modified after that")),
     verify("localdir-note-without-time", lambda tmp: local_directory(time="")(tmp, flipped), 7, (DIFFERS,)),
     verify("localdir-note-is-damaged", local_directory_with_damaged_note, 0, ("no checksums",)),
 ])
