@@ -16,9 +16,14 @@
 namespace weightfs {
 namespace {
 
-constexpr uint64_t kMaxList = 1 << 20;  // bytes
-constexpr uint64_t kMaxListSize = 4 << 20;
-constexpr size_t kMaxLists = 32;  // for several files, below one directory
+// Bytes.
+constexpr uint64_t kMaxOwnList = 64 << 10;
+constexpr uint64_t kMaxList = 1 << 20;
+constexpr uint64_t kMaxAllLists = 4 << 20;
+constexpr uint64_t kMaxNote = 4 << 20;
+
+constexpr size_t kMaxLists = 32;      // for several files, below one directory
+constexpr size_t kMaxBelow = 20'000;  // lines about files in directories that are not listed
 
 constexpr std::array<std::string_view, 9> kListSuffixes = {
     ".sha256", ".sha256sum", ".sha256sums", ".sha256.txt", ".sha1", ".sha1sum", ".md5", ".md5sum", ".md5.txt"};
@@ -59,25 +64,27 @@ bool is_note(std::string_view path) { return without_suffix(path, kNoteSuffixes)
 struct StatedDigests::Files {
   std::set<std::string, std::less<>> stating;  // that may state digests
   std::vector<std::string> lists;              // of them, those that may be of several files, the likely ones first
+  std::vector<std::string> paths;              // of all files, if there are such lists
   std::map<std::string, size_t, std::less<>> by_stem;  // the number of files that are named as models
   std::set<std::string, std::less<>> sole_stems;       // of lists, with one file besides lists and notes: `model.*`
 
-  // `paths` are sorted.
-  explicit Files(const std::vector<std::string>& paths) {
+  // `all` are sorted.
+  explicit Files(const std::vector<std::string>& all) {
     std::vector<std::string> others;
-    for (const std::string& path : paths) {
+    for (const std::string& path : all) {
       const bool is_list = is_named_list(path), has_suffix = has_list_suffix(path);
       if (is_list || has_suffix || is_note(path)) stating.insert(path);
       if (is_list) lists.push_back(path);
       const std::string base(without_suffix(path, kListSuffixes));
-      if (!is_list && has_suffix && !std::ranges::binary_search(paths, base)) {
+      if (!is_list && has_suffix && !std::ranges::binary_search(all, base)) {
         others.push_back(path);
-        if (count_of_stem(paths, base) == 1) sole_stems.insert(base);
+        if (count_of_stem(all, base) == 1) sole_stems.insert(base);
       }
       if (is_named_as_model(name_in(path))) ++by_stem[std::string(stem_of(path))];
     }
     lists.insert(lists.end(), others.begin(), others.end());
     lists.resize(std::min(lists.size(), kMaxLists));
+    if (!lists.empty()) paths = all;
   }
 
   // Whether a note without the suffix of a model is about this one: `model.civitai.info` about `model.safetensors`.
@@ -100,15 +107,20 @@ struct StatedDigests::Files {
   }
 };
 
-// The lists of several files.
+// The lists of several files. They are hostile: what they say of other files is not kept.
 struct StatedDigests::Lists {
   std::map<std::string, StatedDigest> by_path;
   std::vector<std::string> warnings;
 
-  void add(const std::string& list, std::vector<ListedDigest> lines) {
+  // `paths`: of the files, sorted; a directory stands for the files below it.
+  void add(const std::string& list, std::vector<ListedDigest> lines, const std::vector<std::string>& paths) {
     for (ListedDigest& line : lines) {
       const auto path = normalize(std::string(directory_of(list)) + line.path, Dots::refused);
       if (line.path.empty() || line.path.starts_with('/') || !path) continue;
+      const bool is_listed = std::ranges::binary_search(paths, *path);
+      const bool is_below =
+          path->find('/') != path->npos && std::ranges::binary_search(paths, path->substr(0, path->find('/')));
+      if (!is_listed && (!is_below || by_path.size() >= kMaxBelow)) continue;
       StatedDigest& known = by_path[*path];
       if (known.stated_in.empty() || (line.digest.sha256 && !known.digest.sha256))
         known = {std::move(line.digest), printable(list)};
@@ -124,15 +136,25 @@ void warn(std::vector<std::string>& warnings, std::string line) {
     warnings.push_back(std::move(line));
 }
 
-Result<std::string> read_whole(const Location& file, uint64_t most) {
+// Of a list, or of all together.
+struct Most {
+  uint64_t each;
+  uint64_t& all;
+};
+
+Result<std::string> read_whole(const Location& file, Most most) {
   const SourcePtr bytes = TRY(file.open());
-  if (bytes->size() > most) return failure(Code::unsupported, fmt::format("{} bytes, at most {}", bytes->size(), most));
+  const uint64_t size = bytes->size();
+  if (size > most.each) return failure(Code::unsupported, fmt::format("{} bytes, at most {}", size, most.each));
+  if (size > most.all) return failure(Code::unsupported, "too many bytes together with other lists");
+  most.all -= size;
   return read_text(*bytes, 0, bytes->size());
 }
 
 // The lines of a list; none and a warning if it is not valid.
-std::vector<ListedDigest> read_list(const Location& top, const std::string& path, std::vector<std::string>& warnings) {
-  const auto text = read_whole(top / path, kMaxList);
+std::vector<ListedDigest> read_list(const Location& top, const std::string& path, Most most,
+                                    std::vector<std::string>& warnings) {
+  const auto text = read_whole(top / path, most);
   std::vector<ListedDigest> lines = text ? parse_checksum_list(*text) : std::vector<ListedDigest>();
   if (!text)
     warn(warnings, fmt::format("{}: {}; not compared with it", quoted(path), text.error().message));
@@ -154,7 +176,8 @@ std::optional<StatedDigest> find_own_list(const Location& top, const std::string
   for (const std::string_view suffix : kListSuffixes) {
     const std::string list = base + std::string(suffix);
     if (!lists.contains(list)) continue;
-    if (auto digest = digest_in_own_list(read_list(top, list, warnings), path))
+    uint64_t all = kMaxOwnList;
+    if (auto digest = digest_in_own_list(read_list(top, list, {kMaxOwnList, all}, warnings), path))
       return StatedDigest{std::move(*digest), printable(list)};
   }
   return std::nullopt;
@@ -168,7 +191,7 @@ std::optional<StatedDigest> find_note(const Location& top, const std::string& pa
     const std::string note = std::string(stem_of(path)) + std::string(suffix);
     if (!status || !notes.contains(note)) continue;
     const auto bytes = (top / note).open();
-    if (!bytes || (*bytes)->size() > kMaxListSize) continue;
+    if (!bytes || (*bytes)->size() > kMaxNote) continue;
     const auto digest = digest_noted_by_manager(**bytes, name_in(path), static_cast<uint64_t>(status->st_size));
     if (!digest) warn(warnings, fmt::format("{}: {}; not compared with it", quoted(note), digest.error().message));
     if (digest && *digest) return StatedDigest{FileDigest{.sha256 = *digest}, printable(note)};
@@ -186,7 +209,10 @@ StatedDigests::StatedDigests(Location top, Later<std::shared_ptr<const Files>> f
       files_(std::move(files)),
       lists_([top = top_, files = files_]() -> Result<std::shared_ptr<const Lists>> {
         auto lists = std::make_shared<Lists>();
-        for (const std::string& path : TRY(files.get())->lists) lists->add(path, read_list(top, path, lists->warnings));
+        const auto known = TRY(files.get());
+        uint64_t all = kMaxAllLists;
+        for (const std::string& path : known->lists)
+          lists->add(path, read_list(top, path, {kMaxList, all}, lists->warnings), known->paths);
         return lists;
       }),
       downloads_([top = top_]() -> Result<std::vector<Downloads>> { return find_downloads(top); }) {}

@@ -221,6 +221,20 @@ def with_another_file_but_named(tmp, change):
     return put(tmp, "models/model.gguf", change(data))
 
 
+MANY_LINES = "".join(f"{'0' * 64}  other/{i}.gguf\n" for i in range(9_000))
+
+
+def many_lists(right):
+    """Lists of 800 kB; one of them has the line of the model, too, and all the others have lines of other files."""
+    def build(tmp):
+        data = gguf(tmp)
+        for name in ("SHA1SUMS", "SHA256SUM", "SHA256SUM.txt", "SHA256SUMS", "SHA256SUMS.txt", "SHA256SUMS.TXT"):
+            line = f"{sha256(data)}  model.gguf\n" if name == right else ""
+            put(tmp, f"model/{name}", (MANY_LINES + line).encode())
+        return put(tmp, "model/model.gguf", flipped(data))
+    return build
+
+
 LISTS = table("Lists", [
     *rows("sha256-of-file", beside("model.gguf.sha256", "HEX\n"), shows=("by model.gguf.sha256",)),
     *rows("sha256-of-stem", beside("model.sha256", "HEX")),
@@ -241,6 +255,11 @@ LISTS = table("Lists", [
     only("list-is-cut", ("model.gguf.sha256", "0" * 63), 0, ("warning: \"model.gguf.sha256\": not a list of checksums",)),
     only("list-is-a-page", ("SHA256SUMS", "<!doctype html>" * 99), 0, ("not a list of checksums",)),
     only("list-is-large", ("SHA256SUMS", "\n" * (2 << 20)), 0, ("2097152 bytes, at most 1048576",)),
+    only("list-of-file-is-large", ("model.gguf.sha256", "\n" * (65 << 10)), 0, ("66560 bytes, at most 65536",)),
+    *rows("list-of-thousands-of-files", beside("SHA256SUMS", MANY_LINES + "HEX  model.gguf\n")),
+    verify("lists-of-too-many-bytes", many_lists("SHA256SUMS.txt"), 0, (
+        "no checksums", 'warning: "SHA256SUMS.txt": too many bytes together with other lists')),
+    verify("lists-of-too-many-bytes-after-the-right-one", many_lists("SHA256SUMS"), 7, (DIFFERS, "by SHA256SUMS")),
     only("checksums-of-another-kind", ("checksums.txt", "crc 12345\n"), 0, ("no checksums",)),
     *(verify(f"digest-beside-{another}", with_another_file(another), 0, ("no checksums",)) for another in (
         "model.safetensors", "model.tar.gz", "model.zip", "model.tar", "model.gguf.zst", "model.7z", "model.json")),
